@@ -1,0 +1,320 @@
+//! Architectures and the instruction-set extensions that a compiled module may need.
+
+use core::fmt;
+
+/// An instruction-set architecture that modules are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Arch {
+    /// AMD64, little-endian, System V psABI.
+    X86_64,
+    /// AArch64, little-endian, AAPCS64.
+    Aarch64,
+}
+
+impl Arch {
+    /// Both, in the order of their numbers in the header.
+    pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
+
+    /// Name as on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+        }
+    }
+
+    /// The architecture of a command-line name, `None` if there is none of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|arch| arch.name() == name)
+    }
+
+    /// Number in the header.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::X86_64 => 1,
+            Self::Aarch64 => 2,
+        }
+    }
+
+    /// The architecture of a number in a header.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|arch| arch.number() == number)
+    }
+
+    /// Every feature that can be named for this architecture: name for users and for detection,
+    /// and Cranelift's setting. Its position is its bit in [`CpuFeatures`], so the list only grows.
+    #[must_use]
+    pub const fn features(self) -> &'static [Feature] {
+        match self {
+            Self::X86_64 => X86_64,
+            Self::Aarch64 => AARCH64,
+        }
+    }
+
+    /// The named levels for `--cpu`, each with the names of its features.
+    #[must_use]
+    pub const fn levels(self) -> &'static [Level] {
+        match self {
+            Self::X86_64 => X86_64_LEVELS,
+            Self::Aarch64 => AARCH64_LEVELS,
+        }
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One instruction-set extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Feature {
+    /// Name as in Rust's `target_feature`.
+    pub name: &'static str,
+    /// Name of the boolean setting of the code generator.
+    pub setting: &'static str,
+}
+
+/// A named set of features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// Name as on the command line.
+    pub name: &'static str,
+    /// Names of its features.
+    pub features: &'static [&'static str],
+}
+
+const fn feature(name: &'static str, setting: &'static str) -> Feature {
+    Feature { name, setting }
+}
+
+const X86_64: &[Feature] = &[
+    feature("sse3", "has_sse3"),
+    feature("ssse3", "has_ssse3"),
+    feature("cmpxchg16b", "has_cmpxchg16b"),
+    feature("sse4.1", "has_sse41"),
+    feature("sse4.2", "has_sse42"),
+    feature("popcnt", "has_popcnt"),
+    feature("avx", "has_avx"),
+    feature("avx2", "has_avx2"),
+    feature("fma", "has_fma"),
+    feature("bmi1", "has_bmi1"),
+    feature("bmi2", "has_bmi2"),
+    feature("lzcnt", "has_lzcnt"),
+    feature("avx512f", "has_avx512f"),
+    feature("avx512dq", "has_avx512dq"),
+    feature("avx512vl", "has_avx512vl"),
+    feature("avx512bitalg", "has_avx512bitalg"),
+    feature("avx512vbmi", "has_avx512vbmi"),
+];
+
+/// The levels of the x86-64 psABI (section 3.1.1). Level 1 is absent: without SSSE3 and SSE4.1 there
+/// is no code for v128, and every x86-64 server since 2009 has level 2.
+const X86_64_LEVELS: &[Level] = &[
+    Level {
+        name: "baseline",
+        features: X86_64_V2,
+    },
+    Level {
+        name: "x86-64-v2",
+        features: X86_64_V2,
+    },
+    Level {
+        name: "x86-64-v3",
+        features: X86_64_V3,
+    },
+    Level {
+        name: "x86-64-v4",
+        features: X86_64_V4,
+    },
+];
+const X86_64_V2: &[&str] = &["sse3", "ssse3", "cmpxchg16b", "sse4.1", "sse4.2", "popcnt"];
+const X86_64_V3: &[&str] = &[
+    "sse3",
+    "ssse3",
+    "cmpxchg16b",
+    "sse4.1",
+    "sse4.2",
+    "popcnt",
+    "avx",
+    "avx2",
+    "fma",
+    "bmi1",
+    "bmi2",
+    "lzcnt",
+];
+const X86_64_V4: &[&str] = &[
+    "sse3",
+    "ssse3",
+    "cmpxchg16b",
+    "sse4.1",
+    "sse4.2",
+    "popcnt",
+    "avx",
+    "avx2",
+    "fma",
+    "bmi1",
+    "bmi2",
+    "lzcnt",
+    "avx512f",
+    "avx512dq",
+    "avx512vl",
+];
+
+const AARCH64: &[Feature] = &[feature("lse", "has_lse"), feature("fp16", "has_fp16")];
+
+const AARCH64_LEVELS: &[Level] = &[
+    Level {
+        name: "baseline",
+        features: &[],
+    },
+    Level {
+        name: "lse",
+        features: &["lse"],
+    },
+];
+
+/// A set of features of one architecture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuFeatures {
+    arch: Arch,
+    bits: u64,
+}
+
+impl CpuFeatures {
+    /// The empty set.
+    #[must_use]
+    pub const fn none(arch: Arch) -> Self {
+        Self { arch, bits: 0 }
+    }
+
+    /// The set with these bits; `None` if a bit has no feature.
+    #[must_use]
+    pub fn from_bits(arch: Arch, bits: u64) -> Option<Self> {
+        (bits >> arch.features().len() == 0).then_some(Self { arch, bits })
+    }
+
+    /// The bits, for the header.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.bits
+    }
+
+    /// The architecture that the features are of.
+    #[must_use]
+    pub const fn arch(self) -> Arch {
+        self.arch
+    }
+
+    /// The features of a level; `None` if the architecture has no level of that name.
+    #[must_use]
+    pub fn level(arch: Arch, name: &str) -> Option<Self> {
+        let level = arch.levels().iter().find(|level| level.name == name)?;
+        level
+            .features
+            .iter()
+            .try_fold(Self::none(arch), |set, feature| set.with(feature))
+    }
+
+    /// The set with one more feature; `None` if the architecture has none of that name.
+    #[must_use]
+    pub fn with(self, name: &str) -> Option<Self> {
+        let bit = self
+            .arch
+            .features()
+            .iter()
+            .position(|feature| feature.name == name)?;
+        Some(Self {
+            bits: self.bits | 1 << bit,
+            ..self
+        })
+    }
+
+    /// The set without a feature; `None` if the architecture has none of that name.
+    #[must_use]
+    pub fn without(self, name: &str) -> Option<Self> {
+        let bit = self
+            .arch
+            .features()
+            .iter()
+            .position(|feature| feature.name == name)?;
+        Some(Self {
+            bits: self.bits & !(1 << bit),
+            ..self
+        })
+    }
+
+    /// The features in the set.
+    pub fn iter(self) -> impl Iterator<Item = &'static Feature> {
+        let in_set = move |(bit, _): &(usize, &Feature)| self.bits >> bit & 1 == 1;
+        self.arch
+            .features()
+            .iter()
+            .enumerate()
+            .filter(in_set)
+            .map(|(_, feature)| feature)
+    }
+
+    /// The features that are in this set and not in `machine`.
+    #[must_use]
+    pub fn missing_from(self, machine: Self) -> Self {
+        Self {
+            bits: self.bits & !machine.bits,
+            ..self
+        }
+    }
+
+    /// Whether the set is empty.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.bits == 0
+    }
+}
+
+impl fmt::Display for CpuFeatures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, feature) in self.iter().enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { ", " }, feature.name)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_names_features_that_exist() {
+        for arch in Arch::ALL {
+            assert_eq!(Arch::from_number(arch.number()), Some(arch));
+            assert_eq!(Arch::from_name(arch.name()), Some(arch));
+            for level in arch.levels() {
+                let set = CpuFeatures::level(arch, level.name).unwrap();
+                assert_eq!(set.iter().count(), level.features.len(), "{}", level.name);
+                assert_eq!(CpuFeatures::from_bits(arch, set.bits()), Some(set));
+            }
+            assert!(CpuFeatures::level(arch, "baseline").is_some());
+            assert_eq!(CpuFeatures::level(arch, "v9"), None);
+            assert_eq!(CpuFeatures::from_bits(arch, 1 << 63), None);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let v3 = CpuFeatures::level(Arch::X86_64, "x86-64-v3").unwrap();
+        let v2 = CpuFeatures::level(Arch::X86_64, "x86-64-v2").unwrap();
+        assert_eq!(
+            v3.missing_from(v2).to_string(),
+            "avx, avx2, fma, bmi1, bmi2, lzcnt"
+        );
+        assert!(v2.missing_from(v3).is_empty());
+        assert_eq!(v2.with("avx").unwrap().without("avx"), Some(v2));
+        assert_eq!(v2.with("avx9"), None);
+    }
+}

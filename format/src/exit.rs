@@ -1,0 +1,252 @@
+//! Exits: the numbers that generated code passes when control leaves the guest.
+//!
+//! Generated code leaves the guest in exactly one way: it calls the routine whose address is in the
+//! context's [`exit`](crate::layout::Context::exit) field, with the platform's C convention, as
+//!
+//! ```text
+//! exit(vmctx, reason: u64, payload: u64)
+//! ```
+//!
+//! The low byte of `reason` is a [`Kind`]; the bits above are its number: an import index, a
+//! [`Builtin`] or a [`TrapCode`]. For host calls and builtins `payload` is the address of an array of
+//! 16-byte cells, one a parameter, which on return holds one cell a result; the routine then returns
+//! to the guest. For traps it does not return.
+
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of one parameter or result in the arrays that cross between guest and host.
+///
+/// A value lies at the start of its cell in little-endian order: 4 bytes for `i32` and `f32`, 8 for
+/// `i64`, `f64` and references, 16 for `v128`. The rest of the cell is unspecified.
+pub const CELL_BYTES: u32 = 16;
+
+/// Bits of the exit reason that hold the [`Kind`].
+pub const KIND_BITS: u32 = 8;
+
+/// Why control left the guest: the low byte of the exit reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// The function that the host called has returned. Produced by the runtime's own entry code.
+    Return = 0,
+    /// The guest called an imported host function; the number is its index among the module's
+    /// imported functions.
+    HostCall = 1,
+    /// The guest asked for something that only the runtime can do; the number is a [`Builtin`].
+    Builtin = 2,
+    /// The guest trapped; the number is a [`TrapCode`].
+    Trap = 3,
+}
+
+/// Packs a kind and its number into an exit reason.
+#[must_use]
+pub const fn reason(kind: Kind, number: u32) -> u64 {
+    (number as u64) << KIND_BITS | kind as u64
+}
+
+/// Splits an exit reason into kind and number; `None` for a kind that does not exist.
+#[must_use]
+pub const fn split(reason: u64) -> Option<(Kind, u32)> {
+    let kind = match reason as u8 {
+        0 => Kind::Return,
+        1 => Kind::HostCall,
+        2 => Kind::Builtin,
+        3 => Kind::Trap,
+        _ => return None,
+    };
+    Some((kind, (reason >> KIND_BITS) as u32))
+}
+
+/// What generated code asks of the runtime. Parameters and results are 64-bit cells unless said.
+///
+/// Indices (`memory`, `table`, `segment`, ...) are those of the calling module. Addresses, lengths
+/// and element counts are zero-extended. Bounds are checked by the runtime, which answers with a
+/// trap where the instruction traps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Builtin {
+    /// `(memory, delta_pages) -> previous pages or -1`
+    MemoryGrow = 0,
+    /// `(dst_memory, src_memory, dst, src, len)`
+    MemoryCopy = 1,
+    /// `(memory, dst, byte, len)`
+    MemoryFill = 2,
+    /// `(memory, segment, dst, src, len)`
+    MemoryInit = 3,
+    /// `(segment)`
+    DataDrop = 4,
+    /// `(table, reference, delta) -> previous elements or -1`
+    TableGrow = 5,
+    /// `(dst_table, src_table, dst, src, len)`
+    TableCopy = 6,
+    /// `(table, dst, reference, len)`
+    TableFill = 7,
+    /// `(table, segment, dst, src, len)`
+    TableInit = 8,
+    /// `(segment)`
+    ElemDrop = 9,
+}
+
+impl Builtin {
+    /// All builtins, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::MemoryGrow,
+        Self::MemoryCopy,
+        Self::MemoryFill,
+        Self::MemoryInit,
+        Self::DataDrop,
+        Self::TableGrow,
+        Self::TableCopy,
+        Self::TableFill,
+        Self::TableInit,
+        Self::ElemDrop,
+    ];
+
+    /// The builtin of a number, if there is one.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.get(number as usize).copied()
+    }
+
+    /// Number of parameters, each a 64-bit cell.
+    #[must_use]
+    pub const fn params(self) -> usize {
+        match self {
+            Self::DataDrop | Self::ElemDrop => 1,
+            Self::MemoryGrow => 2,
+            Self::TableGrow => 3,
+            Self::MemoryFill | Self::TableFill => 4,
+            Self::MemoryCopy | Self::MemoryInit | Self::TableCopy | Self::TableInit => 5,
+        }
+    }
+
+    /// Whether it gives one 64-bit result.
+    #[must_use]
+    pub const fn has_result(self) -> bool {
+        matches!(self, Self::MemoryGrow | Self::TableGrow)
+    }
+
+    /// Name for symbols: `memory.grow` and so on.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MemoryGrow => "memory.grow",
+            Self::MemoryCopy => "memory.copy",
+            Self::MemoryFill => "memory.fill",
+            Self::MemoryInit => "memory.init",
+            Self::DataDrop => "data.drop",
+            Self::TableGrow => "table.grow",
+            Self::TableCopy => "table.copy",
+            Self::TableFill => "table.fill",
+            Self::TableInit => "table.init",
+            Self::ElemDrop => "elem.drop",
+        }
+    }
+}
+
+/// The faults that end a guest (spec 4.4, "traps"). Never an error of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum TrapCode {
+    /// The stack of the slot is used up.
+    StackOverflow = 1,
+    /// A load, store or bulk operation past the end of a memory.
+    MemoryOutOfBounds = 2,
+    /// A table access past the end of a table.
+    TableOutOfBounds = 3,
+    /// `call_indirect` through an index past the end of its table.
+    UndefinedElement = 4,
+    /// `call_indirect` of a null reference.
+    UninitializedElement = 5,
+    /// `call_indirect` of a function of another type.
+    IndirectCallTypeMismatch = 6,
+    /// Signed division overflow, or a conversion whose result does not fit.
+    IntegerOverflow = 7,
+    /// Division or remainder by zero.
+    IntegerDivideByZero = 8,
+    /// Conversion of NaN to an integer.
+    InvalidConversionToInteger = 9,
+    /// `unreachable` was executed.
+    Unreachable = 10,
+    /// A null reference where none may be.
+    NullReference = 11,
+}
+
+impl TrapCode {
+    /// All trap codes, in the order of their numbers.
+    pub const ALL: [Self; 11] = [
+        Self::StackOverflow,
+        Self::MemoryOutOfBounds,
+        Self::TableOutOfBounds,
+        Self::UndefinedElement,
+        Self::UninitializedElement,
+        Self::IndirectCallTypeMismatch,
+        Self::IntegerOverflow,
+        Self::IntegerDivideByZero,
+        Self::InvalidConversionToInteger,
+        Self::Unreachable,
+        Self::NullReference,
+    ];
+
+    /// The trap code of a number, if there is one.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.get((number as usize).checked_sub(1)?).copied()
+    }
+
+    /// The message of the WebAssembly spec test suite for this trap.
+    #[must_use]
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::StackOverflow => "call stack exhausted",
+            Self::MemoryOutOfBounds => "out of bounds memory access",
+            Self::TableOutOfBounds => "out of bounds table access",
+            Self::UndefinedElement => "undefined element",
+            Self::UninitializedElement => "uninitialized element",
+            Self::IndirectCallTypeMismatch => "indirect call type mismatch",
+            Self::IntegerOverflow => "integer overflow",
+            Self::IntegerDivideByZero => "integer divide by zero",
+            Self::InvalidConversionToInteger => "invalid conversion to integer",
+            Self::Unreachable => "unreachable",
+            Self::NullReference => "null reference",
+        }
+    }
+}
+
+impl fmt::Display for TrapCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_name_what_they_number() {
+        for (i, b) in Builtin::ALL.into_iter().enumerate() {
+            assert_eq!(b as usize, i);
+            assert_eq!(Builtin::from_number(b as u32), Some(b));
+        }
+        for code in TrapCode::ALL {
+            assert_eq!(TrapCode::from_number(code as u32), Some(code));
+        }
+        assert_eq!(Builtin::from_number(Builtin::ALL.len() as u32), None);
+        assert_eq!(TrapCode::from_number(0), None);
+        assert_eq!(TrapCode::from_number(TrapCode::ALL.len() as u32 + 1), None);
+    }
+
+    #[test]
+    fn a_reason_splits_into_what_made_it() {
+        for kind in [Kind::Return, Kind::HostCall, Kind::Builtin, Kind::Trap] {
+            for number in [0, 1, 255, 256, u32::MAX] {
+                assert_eq!(split(reason(kind, number)), Some((kind, number)));
+            }
+        }
+        assert_eq!(split(4), None);
+        assert_eq!(split(0xff), None);
+    }
+}

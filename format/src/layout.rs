@@ -1,0 +1,376 @@
+//! The instance context: the only home of offsets that generated code and the runtime share.
+//!
+//! One pointer, `vmctx`, is all that generated code is given. It is at once the base of memory 0 and
+//! the end of the instance's own data, which lies below it, so that a guest, whose addresses are
+//! unsigned and added to the base, can form no address of it:
+//!
+//! ```text
+//!     low addresses                                                    high addresses
+//!     ┌───────────────────────── instance area ─────────────────────┬─────────┬──────────────
+//!     │ funcrefs │ type ids │ imports ║ segments │ memories │ tables │ globals │ Context │ memory 0 ...
+//!     └─────────────────────────────────────────────────────────────┴─────────┴──────────────
+//!       written when the slot gets the   ║ restored at every reset            ^         ^
+//!       module, constant thereafter      ║                        vmctx - 512 ┘         └ vmctx
+//! ```
+//!
+//! The parts grow downwards: element 0 of each part has the highest address. Everything in the
+//! instance area is placed by [`InstanceLayout`], a pure function of the module's [`Counts`].
+
+use core::mem::{offset_of, size_of};
+
+/// Bytes of address space, from the memory base, that an unchecked access can reach by its index:
+/// a 32-bit index spans 4 GiB.
+pub const MEMORY_REACH_BYTES: u64 = 1 << 32;
+
+/// Inaccessible bytes behind [`MEMORY_REACH_BYTES`]: an access whose static offset plus size is at
+/// most this needs no check.
+pub const GUARD_BYTES: u64 = 32 << 20;
+
+/// Bytes of one page of linear memory (spec 4.2.8).
+pub const WASM_PAGE_BYTES: u64 = 64 << 10;
+
+/// Most pages of a 32-bit memory.
+pub const MEMORY_PAGES_MAX: u64 = 1 << 16;
+
+/// Bytes of one page of an initial memory image in the file, on every target.
+///
+/// It is a unit of the format, not the page size of any machine.
+pub const IMAGE_PAGE_BYTES: u64 = 4096;
+
+/// Bytes of one global: the widest value is a `v128`.
+pub const GLOBAL_BYTES: u32 = 16;
+
+/// Bytes of one table element: an address of a [`FuncRef`], a host reference, or 0 for null.
+pub const ELEMENT_BYTES: u32 = 8;
+
+/// Base and current size of a linear memory, as generated code reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct MemoryDesc {
+    /// Address of byte 0.
+    pub base: u64,
+    /// Current size in bytes, a multiple of [`WASM_PAGE_BYTES`].
+    pub bytes: u64,
+}
+
+/// Base and current size of a table, as generated code reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct TableDesc {
+    /// Address of element 0; elements are [`ELEMENT_BYTES`] apart.
+    pub base: u64,
+    /// Current number of elements.
+    pub elements: u64,
+}
+
+/// Where to call an imported function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct FuncImport {
+    /// Address of code with the guest's calling convention.
+    pub code: u64,
+    /// Context to pass as its first argument: the caller's own for a host function.
+    pub vmctx: u64,
+}
+
+/// What a non-null function reference points to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct FuncRef {
+    /// Address of code with the guest's calling convention.
+    pub code: u64,
+    /// Context to pass as its first argument.
+    pub vmctx: u64,
+    /// Process-wide id of its type: equal ids, equal types.
+    pub type_id: u32,
+    /// Unused, zero.
+    pub reserved: u32,
+}
+
+/// The fixed fields of an instance, ending where memory 0 begins.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Context {
+    /// For the runtime alone: generated code never looks here.
+    pub runtime: [u64; RUNTIME_WORDS],
+    /// Address of the runtime's record of the running call, read by the exit routine.
+    pub activation: u64,
+    /// Address of the exit routine, see [`crate::exit`].
+    pub exit: u64,
+    /// Memory 0, if the module defines it; all zero otherwise.
+    pub memory: MemoryDesc,
+}
+
+/// Bytes of [`Context`].
+pub const CONTEXT_BYTES: u32 = 512;
+const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 4;
+const _: () = assert!(size_of::<Context>() == CONTEXT_BYTES as usize);
+
+/// Distance of a field of [`Context`] from `vmctx`, in bytes; always negative.
+const fn context_field(offset_in_context: usize) -> i32 {
+    offset_in_context as i32 - CONTEXT_BYTES as i32
+}
+
+/// Offset of [`Context::runtime`] from `vmctx`.
+pub const CONTEXT_RUNTIME: i32 = context_field(offset_of!(Context, runtime));
+/// Offset of [`Context::activation`] from `vmctx`.
+pub const CONTEXT_ACTIVATION: i32 = context_field(offset_of!(Context, activation));
+/// Offset of [`Context::exit`] from `vmctx`.
+pub const CONTEXT_EXIT: i32 = context_field(offset_of!(Context, exit));
+/// Offset of [`Context::memory`] from `vmctx`.
+pub const CONTEXT_MEMORY: i32 = context_field(offset_of!(Context, memory));
+
+/// Offset of [`MemoryDesc::base`] in its struct.
+pub const MEMORY_BASE: i32 = offset_of!(MemoryDesc, base) as i32;
+/// Offset of [`MemoryDesc::bytes`] in its struct.
+pub const MEMORY_BYTES: i32 = offset_of!(MemoryDesc, bytes) as i32;
+/// Offset of [`TableDesc::base`] in its struct.
+pub const TABLE_BASE: i32 = offset_of!(TableDesc, base) as i32;
+/// Offset of [`TableDesc::elements`] in its struct.
+pub const TABLE_ELEMENTS: i32 = offset_of!(TableDesc, elements) as i32;
+/// Offset of [`FuncImport::code`] in its struct.
+pub const IMPORT_CODE: i32 = offset_of!(FuncImport, code) as i32;
+/// Offset of [`FuncImport::vmctx`] in its struct.
+pub const IMPORT_VMCTX: i32 = offset_of!(FuncImport, vmctx) as i32;
+/// Offset of [`FuncRef::code`] in its struct.
+pub const FUNCREF_CODE: i32 = offset_of!(FuncRef, code) as i32;
+/// Offset of [`FuncRef::vmctx`] in its struct.
+pub const FUNCREF_VMCTX: i32 = offset_of!(FuncRef, vmctx) as i32;
+/// Offset of [`FuncRef::type_id`] in its struct.
+pub const FUNCREF_TYPE_ID: i32 = offset_of!(FuncRef, type_id) as i32;
+
+/// How many of everything a module has; all that [`InstanceLayout`] depends on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Globals, imported ones included.
+    pub globals: u32,
+    /// Tables, imported ones included.
+    pub tables: u32,
+    /// Memories, imported ones included.
+    pub memories: u32,
+    /// Data segments plus element segments.
+    pub segments: u32,
+    /// Imported functions.
+    pub imported_funcs: u32,
+    /// Function types.
+    pub types: u32,
+    /// Functions that can be referred to: see [`Metadata::escaped`](crate::metadata::Metadata).
+    pub escaped_funcs: u32,
+}
+
+/// Most bytes of an instance area: 1 GiB keeps every offset far inside an `i32`.
+pub const INSTANCE_AREA_BYTES_MAX: u64 = 1 << 30;
+
+/// Where the parts of one module's instance area lie. All offsets are from `vmctx`, negative.
+///
+/// * A global cell holds the value itself, or, for an imported *mutable* global, the address of the
+///   owner's cell. An imported immutable global is copied.
+/// * A table cell holds a [`TableDesc`], or, for an imported table, the address of the owner's.
+/// * A memory cell holds the address of the owner's [`MemoryDesc`] for an imported memory. Memory 0,
+///   when defined, has its descriptor in the [`Context`] and its cell is unused.
+/// * A segment bit is 1 once the segment was dropped; data segments come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InstanceLayout {
+    counts: Counts,
+    tables: i64,
+    memories: i64,
+    segments: i64,
+    imports: i64,
+    types: i64,
+    funcrefs: i64,
+    end: i64,
+}
+
+impl InstanceLayout {
+    /// Places the parts for a module with these counts; `None` if they exceed
+    /// [`INSTANCE_AREA_BYTES_MAX`].
+    #[must_use]
+    pub fn new(counts: Counts) -> Option<Self> {
+        let mut at = -i64::from(CONTEXT_BYTES);
+        let mut part = |count: u32, bytes: usize| {
+            let start = at;
+            at -= (i64::from(count) * bytes as i64 + 15) & !15;
+            start
+        };
+        part(counts.globals, GLOBAL_BYTES as usize);
+        let tables = part(counts.tables, size_of::<TableDesc>());
+        let memories = part(counts.memories, size_of::<MemoryDesc>());
+        let segments = part(counts.segments.div_ceil(64), 8);
+        let imports = part(counts.imported_funcs, size_of::<FuncImport>());
+        let types = part(counts.types, 4);
+        let funcrefs = part(counts.escaped_funcs, size_of::<FuncRef>());
+        let end = at;
+        (end >= -(INSTANCE_AREA_BYTES_MAX as i64)).then_some(Self {
+            counts,
+            tables,
+            memories,
+            segments,
+            imports,
+            types,
+            funcrefs,
+            end,
+        })
+    }
+
+    /// The counts it was made for.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Bytes from the lowest cell up to `vmctx`, the [`Context`] included; a multiple of 16.
+    #[must_use]
+    pub fn bytes(&self) -> u32 {
+        (-self.end) as u32
+    }
+
+    /// Offset of the lowest byte that a guest's own instructions can change: everything from here
+    /// up to the [`Context`] is state, everything below is constant while the slot keeps the module.
+    #[must_use]
+    pub fn state(&self) -> i32 {
+        self.imports as i32
+    }
+
+    /// Offset of the cell of global `index`.
+    #[must_use]
+    pub fn global(&self, index: u32) -> i32 {
+        debug_assert!(index < self.counts.globals);
+        cell(-i64::from(CONTEXT_BYTES), index, GLOBAL_BYTES as usize)
+    }
+
+    /// Offset of the cell of table `index`.
+    #[must_use]
+    pub fn table(&self, index: u32) -> i32 {
+        debug_assert!(index < self.counts.tables);
+        cell(self.tables, index, size_of::<TableDesc>())
+    }
+
+    /// Offset of the cell of memory `index`.
+    #[must_use]
+    pub fn memory(&self, index: u32) -> i32 {
+        debug_assert!(index < self.counts.memories);
+        cell(self.memories, index, size_of::<MemoryDesc>())
+    }
+
+    /// Offset of the 64-bit word, and the bit in it, of segment `index` (data segments first).
+    #[must_use]
+    pub fn segment(&self, index: u32) -> (i32, u32) {
+        debug_assert!(index < self.counts.segments);
+        (cell(self.segments, index / 64, 8), index % 64)
+    }
+
+    /// Offset of the [`FuncImport`] of imported function `index`.
+    #[must_use]
+    pub fn import(&self, index: u32) -> i32 {
+        debug_assert!(index < self.counts.imported_funcs);
+        cell(self.imports, index, size_of::<FuncImport>())
+    }
+
+    /// Offset of the 32-bit process-wide id of function type `index`.
+    #[must_use]
+    pub fn type_id(&self, index: u32) -> i32 {
+        debug_assert!(index < self.counts.types);
+        cell(self.types, index, 4)
+    }
+
+    /// Offset of the [`FuncRef`] of the escaped function at `position` in
+    /// [`Metadata::escaped`](crate::metadata::Metadata).
+    #[must_use]
+    pub fn funcref(&self, position: u32) -> i32 {
+        debug_assert!(position < self.counts.escaped_funcs);
+        cell(self.funcrefs, position, size_of::<FuncRef>())
+    }
+}
+
+/// Offset of element `index` in a part that starts (at its high end) at `start`.
+fn cell(start: i64, index: u32, bytes: usize) -> i32 {
+    // In range: `InstanceLayout::new` bounds the whole area to 1 GiB.
+    (start - (i64::from(index) + 1) * bytes as i64) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Every cell of a layout as (offset, bytes), lowest address first.
+    fn cells(layout: &InstanceLayout) -> Vec<(i32, i32)> {
+        let c = layout.counts();
+        let mut all = vec![];
+        all.extend((0..c.globals).map(|i| (layout.global(i), 16)));
+        all.extend((0..c.tables).map(|i| (layout.table(i), 16)));
+        all.extend((0..c.memories).map(|i| (layout.memory(i), 16)));
+        all.extend((0..c.segments.div_ceil(64)).map(|i| (layout.segment(i * 64).0, 8)));
+        all.extend((0..c.imported_funcs).map(|i| (layout.import(i), 16)));
+        all.extend((0..c.types).map(|i| (layout.type_id(i), 4)));
+        all.extend((0..c.escaped_funcs).map(|i| (layout.funcref(i), 24)));
+        all.sort_unstable();
+        all
+    }
+
+    fn counts() -> impl Strategy<Value = Counts> {
+        let n = || 0..200_u32;
+        (n(), n(), n(), n(), n(), n(), n()).prop_map(
+            |(globals, tables, memories, segments, imported_funcs, types, escaped_funcs)| Counts {
+                globals,
+                tables,
+                memories,
+                segments,
+                imported_funcs,
+                types,
+                escaped_funcs,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn cells_are_disjoint_aligned_and_below_the_context(counts in counts()) {
+            let layout = InstanceLayout::new(counts).unwrap();
+            let mut at = -(layout.bytes() as i32);
+            for (offset, bytes) in cells(&layout) {
+                prop_assert!(offset >= at, "cell at {offset} overlaps what ends at {at}");
+                prop_assert_eq!(offset % bytes.min(8), 0);
+                at = offset + bytes;
+            }
+            prop_assert!(at <= -(CONTEXT_BYTES as i32));
+            prop_assert_eq!(layout.bytes() % 16, 0);
+        }
+
+        #[test]
+        fn state_lies_above_constants(counts in counts()) {
+            let layout = InstanceLayout::new(counts).unwrap();
+            for i in 0..counts.globals { prop_assert!(layout.global(i) >= layout.state()); }
+            for i in 0..counts.tables { prop_assert!(layout.table(i) >= layout.state()); }
+            for i in 0..counts.segments { prop_assert!(layout.segment(i).0 >= layout.state()); }
+            for i in 0..counts.imported_funcs { prop_assert!(layout.import(i) < layout.state()); }
+            for i in 0..counts.types { prop_assert!(layout.type_id(i) < layout.state()); }
+            for i in 0..counts.escaped_funcs { prop_assert!(layout.funcref(i) < layout.state()); }
+        }
+    }
+
+    #[test]
+    fn an_area_over_the_limit_is_refused_and_one_at_it_is_not() {
+        let most = ((INSTANCE_AREA_BYTES_MAX - u64::from(CONTEXT_BYTES)) / 16) as u32;
+        let with = |globals| {
+            InstanceLayout::new(Counts {
+                globals,
+                ..Counts::default()
+            })
+        };
+        assert_eq!(
+            with(most).map(|l| u64::from(l.bytes())),
+            Some(INSTANCE_AREA_BYTES_MAX)
+        );
+        assert_eq!(with(most + 1), None);
+        assert_eq!(with(u32::MAX), None);
+    }
+
+    #[test]
+    fn the_context_ends_at_memory() {
+        assert_eq!(CONTEXT_MEMORY, -16);
+        assert_eq!(CONTEXT_EXIT, -24);
+        assert_eq!(CONTEXT_ACTIVATION, -32);
+        assert_eq!(CONTEXT_RUNTIME, -512);
+    }
+}

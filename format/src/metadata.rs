@@ -1,0 +1,298 @@
+//! The variable part of a compiled module: what only `open` and `prepare` read, never a request.
+//!
+//! It is encoded with [postcard], whose wire format is fixed and documented, and checked against the
+//! content hash of the file before it is decoded.
+//!
+//! [postcard]: https://postcard.jamesmunns.com/wire-format
+
+use crate::error::FormatError;
+use crate::layout::{Counts, InstanceLayout};
+use crate::types::{ExternType, FuncType, GlobalType, MemoryType, TableType};
+use serde::{Deserialize, Serialize};
+
+/// Everything about a module that is neither code nor searched in place.
+///
+/// Index spaces are those of WebAssembly: imports first, then definitions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// Name of the module from its name section.
+    pub name: Option<String>,
+    /// Function types.
+    pub types: Vec<FuncType>,
+    /// Imports, in order.
+    pub imports: Vec<Import>,
+    /// Exports, in order.
+    pub exports: Vec<Export>,
+    /// Type index of every function.
+    pub funcs: Vec<u32>,
+    /// Type of every table.
+    pub tables: Vec<TableType>,
+    /// Type of every memory.
+    pub memories: Vec<MemoryType>,
+    /// Type of every global.
+    pub globals: Vec<GlobalType>,
+    /// Initial value of every defined global.
+    pub global_inits: Vec<ConstExpr>,
+    /// The start function, if any.
+    pub start: Option<u32>,
+    /// Functions that can be referred to, ascending: those exported, started, in an element segment,
+    /// in a global's initial value or named by `ref.func`. Each has a
+    /// [`FuncRef`](crate::layout::FuncRef) at its position in this list.
+    pub escaped: Vec<u32>,
+    /// Text offset of the code of every function: of its body, or, for an imported function, of the
+    /// trampoline that leaves for the host.
+    pub code: Vec<u32>,
+    /// For every function type, the text offset of the trampoline by which the host calls a function
+    /// of that type, if a function of that type can be referred to.
+    pub entries: Vec<Option<u32>>,
+    /// Element segments, in order.
+    pub elements: Vec<ElementSegment>,
+    /// Data segments, in order.
+    pub data: Vec<DataSegment>,
+    /// Whether the module has an instruction that changes a table, or exports one: if not, its
+    /// tables are the same at every reset.
+    pub tables_change: bool,
+    /// Names of functions from the name section, by function index, ascending.
+    pub func_names: Vec<(u32, String)>,
+}
+
+/// One import.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Import {
+    /// First name.
+    pub module: String,
+    /// Second name.
+    pub name: String,
+    /// What it must be.
+    pub ty: ExternType,
+}
+
+/// One export.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Export {
+    /// Its name, unique among the module's exports.
+    pub name: String,
+    /// What is exported.
+    pub item: ExportItem,
+}
+
+/// What is exported, by index in its index space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExportItem {
+    /// A function.
+    Func(u32),
+    /// A table.
+    Table(u32),
+    /// A memory.
+    Memory(u32),
+    /// A global.
+    Global(u32),
+}
+
+/// A constant expression (spec 3.4.12 and the extended-const proposal) in postfix order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConstExpr(pub Vec<ConstOp>);
+
+/// One step of a constant expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConstOp {
+    /// `i32.const`
+    I32(i32),
+    /// `i64.const`
+    I64(i64),
+    /// `f32.const`, as bits.
+    F32(u32),
+    /// `f64.const`, as bits.
+    F64(u64),
+    /// `v128.const`, little-endian.
+    V128([u8; 16]),
+    /// `ref.null`
+    RefNull,
+    /// `ref.func`
+    RefFunc(u32),
+    /// `global.get`
+    GlobalGet(u32),
+    /// `i32.add`
+    I32Add,
+    /// `i32.sub`
+    I32Sub,
+    /// `i32.mul`
+    I32Mul,
+    /// `i64.add`
+    I64Add,
+    /// `i64.sub`
+    I64Sub,
+    /// `i64.mul`
+    I64Mul,
+}
+
+/// An element segment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ElementSegment {
+    /// When it is written to a table.
+    pub mode: SegmentMode,
+    /// Its references.
+    pub items: ElementItems,
+}
+
+/// The references of an element segment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ElementItems {
+    /// Functions by index: the common, compact form.
+    Funcs(Vec<u32>),
+    /// One constant expression each.
+    Exprs(Vec<ConstExpr>),
+}
+
+impl ElementItems {
+    /// Number of references.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Funcs(funcs) => funcs.len(),
+            Self::Exprs(exprs) => exprs.len(),
+        }
+    }
+
+    /// Whether there is no reference.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A data segment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataSegment {
+    /// When it is written to a memory.
+    pub mode: SegmentMode,
+    /// Where its bytes start in [`Section::Data`](crate::sections::Section::Data). Unused, with a
+    /// length of 0, when the segment is part of the image.
+    pub start: u32,
+    /// Number of its bytes there.
+    pub len: u32,
+}
+
+/// When a segment is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SegmentMode {
+    /// At instantiation, at an offset in a table or memory of this index.
+    Active {
+        /// Table or memory index.
+        index: u32,
+        /// Offset in elements or bytes.
+        offset: ConstExpr,
+    },
+    /// Only by `table.init` or `memory.init`.
+    Passive,
+    /// Never: it only declares references; or it is already in the image.
+    Done,
+}
+
+impl Metadata {
+    /// Encodes it for the file.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::Damaged`] if the encoder refuses, which no value of this type makes it do.
+    pub fn encode(&self) -> Result<Vec<u8>, FormatError> {
+        postcard::to_allocvec(self).map_err(|e| FormatError::Damaged(format!("metadata: {e}")))
+    }
+
+    /// Decodes it and checks that every index is in range.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::Damaged`] naming the part that is wrong.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let (metadata, rest): (Self, _) = postcard::take_from_bytes(bytes)
+            .map_err(|e| FormatError::Damaged(format!("metadata: {e}")))?;
+        if !rest.is_empty() {
+            let damage = format!("metadata: {} bytes behind its end", rest.len());
+            return Err(FormatError::Damaged(damage));
+        }
+        crate::metadata::check::check(&metadata)?;
+        Ok(metadata)
+    }
+
+    /// Number of imported functions.
+    #[must_use]
+    pub fn imported_funcs(&self) -> u32 {
+        self.count_imports(|ty| matches!(ty, ExternType::Func(_)))
+    }
+
+    /// Number of imported tables.
+    #[must_use]
+    pub fn imported_tables(&self) -> u32 {
+        self.count_imports(|ty| matches!(ty, ExternType::Table(_)))
+    }
+
+    /// Number of imported memories.
+    #[must_use]
+    pub fn imported_memories(&self) -> u32 {
+        self.count_imports(|ty| matches!(ty, ExternType::Memory(_)))
+    }
+
+    /// Number of imported globals.
+    #[must_use]
+    pub fn imported_globals(&self) -> u32 {
+        self.count_imports(|ty| matches!(ty, ExternType::Global(_)))
+    }
+
+    fn count_imports(&self, is: impl Fn(&ExternType) -> bool) -> u32 {
+        self.imports.iter().filter(|import| is(&import.ty)).count() as u32
+    }
+
+    /// The counts that place the instance area.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            globals: self.globals.len() as u32,
+            tables: self.tables.len() as u32,
+            memories: self.memories.len() as u32,
+            segments: (self.data.len() + self.elements.len()) as u32,
+            imported_funcs: self.imported_funcs(),
+            types: self.types.len() as u32,
+            escaped_funcs: self.escaped.len() as u32,
+        }
+    }
+
+    /// Where the parts of the instance area lie; `None` if it is too large.
+    #[must_use]
+    pub fn layout(&self) -> Option<InstanceLayout> {
+        InstanceLayout::new(self.counts())
+    }
+
+    /// Position of function `index` in [`escaped`](Self::escaped), if it can be referred to.
+    #[must_use]
+    pub fn escaped_position(&self, index: u32) -> Option<u32> {
+        self.escaped.binary_search(&index).ok().map(|at| at as u32)
+    }
+
+    /// The export of this name.
+    #[must_use]
+    pub fn export(&self, name: &str) -> Option<ExportItem> {
+        self.exports
+            .iter()
+            .find(|export| export.name == name)
+            .map(|export| export.item)
+    }
+
+    /// The name of function `index`: from the name section, else of its first export.
+    #[must_use]
+    pub fn func_name(&self, index: u32) -> Option<&str> {
+        if let Ok(at) = self.func_names.binary_search_by_key(&index, |(i, _)| *i) {
+            return Some(&self.func_names[at].1);
+        }
+        let exported = |export: &&Export| export.item == ExportItem::Func(index);
+        self.exports
+            .iter()
+            .find(exported)
+            .map(|export| export.name.as_str())
+    }
+}
+
+mod check;
+
+#[cfg(test)]
+mod tests;

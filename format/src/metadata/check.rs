@@ -1,0 +1,150 @@
+//! The check that every index in decoded metadata is in range, so that its readers may index.
+
+use super::{ConstExpr, ConstOp, ElementItems, ExportItem, Metadata, SegmentMode};
+use crate::error::FormatError;
+use crate::types::ExternType;
+
+/// Checks every index of `m`, and that parallel lists have the lengths they must have.
+pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
+    let Some(layout) = m.layout() else {
+        return damaged("instance area", "over its limit");
+    };
+    debug_assert!(layout.bytes() > 0);
+    equal("code offsets", m.code.len(), m.funcs.len())?;
+    equal("entry trampolines", m.entries.len(), m.types.len())?;
+    equal(
+        "global values",
+        m.global_inits.len(),
+        m.globals.len() - imported(m, &m.globals)?,
+    )?;
+    imports(m)?;
+    for &ty in &m.funcs {
+        index("type of a function", ty, m.types.len())?;
+    }
+    for &func in m.escaped.iter().chain(&m.start) {
+        index("function", func, m.funcs.len())?;
+    }
+    if !m.escaped.is_sorted_by(|a, b| a < b) {
+        return damaged("escaped functions", "not ascending");
+    }
+    if !m.func_names.is_sorted_by(|a, b| a.0 < b.0) {
+        return damaged("function names", "not ascending");
+    }
+    exports(m)?;
+    segments(m)?;
+    m.global_inits
+        .iter()
+        .try_for_each(|init| const_expr(m, init))
+}
+
+/// Number of imported globals, which must not exceed that of all.
+fn imported<T>(m: &Metadata, all: &[T]) -> Result<usize, FormatError> {
+    let imported = m.imported_globals() as usize;
+    if imported > all.len() {
+        return damaged("imported globals", "more than there are globals");
+    }
+    Ok(imported)
+}
+
+/// The types of imports agree with the index spaces, which they start.
+fn imports(m: &Metadata) -> Result<(), FormatError> {
+    let (mut funcs, mut tables) = (m.funcs.iter(), m.tables.iter());
+    let (mut memories, mut globals) = (m.memories.iter(), m.globals.iter());
+    for import in &m.imports {
+        let agrees = match &import.ty {
+            ExternType::Func(ty) => funcs.next() == Some(ty),
+            ExternType::Table(ty) => tables.next() == Some(ty),
+            ExternType::Memory(ty) => memories.next() == Some(ty),
+            ExternType::Global(ty) => globals.next() == Some(ty),
+        };
+        if !agrees {
+            return damaged("import", "its type is not that of its index");
+        }
+    }
+    Ok(())
+}
+
+fn exports(m: &Metadata) -> Result<(), FormatError> {
+    for export in &m.exports {
+        match export.item {
+            ExportItem::Func(i) => {
+                index("exported function", i, m.funcs.len())?;
+                escaped(m, i)?;
+            }
+            ExportItem::Table(i) => index("exported table", i, m.tables.len())?,
+            ExportItem::Memory(i) => index("exported memory", i, m.memories.len())?,
+            ExportItem::Global(i) => index("exported global", i, m.globals.len())?,
+        }
+    }
+    m.start.map_or(Ok(()), |start| escaped(m, start))
+}
+
+fn segments(m: &Metadata) -> Result<(), FormatError> {
+    for segment in &m.elements {
+        mode(m, &segment.mode, "element", m.tables.len())?;
+        match &segment.items {
+            ElementItems::Funcs(funcs) => funcs.iter().try_for_each(|&func| escaped(m, func))?,
+            ElementItems::Exprs(exprs) => exprs.iter().try_for_each(|expr| const_expr(m, expr))?,
+        }
+    }
+    for segment in &m.data {
+        mode(m, &segment.mode, "data", m.memories.len())?;
+        if segment.start.checked_add(segment.len).is_none() {
+            return damaged("data segment", "its end is past 4 GiB");
+        }
+    }
+    Ok(())
+}
+
+fn mode(m: &Metadata, mode: &SegmentMode, what: &str, len: usize) -> Result<(), FormatError> {
+    let SegmentMode::Active {
+        index: target,
+        offset,
+    } = mode
+    else {
+        return Ok(());
+    };
+    index(&format!("target of an {what} segment"), *target, len)?;
+    const_expr(m, offset)
+}
+
+fn const_expr(m: &Metadata, expr: &ConstExpr) -> Result<(), FormatError> {
+    for op in &expr.0 {
+        match *op {
+            ConstOp::GlobalGet(i) => index("global of a constant", i, m.globals.len())?,
+            ConstOp::RefFunc(i) => escaped(m, i)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Function `i` can be referred to, and the host can call functions of its type.
+fn escaped(m: &Metadata, i: u32) -> Result<(), FormatError> {
+    index("referred function", i, m.funcs.len())?;
+    if m.escaped_position(i).is_none() {
+        return damaged("referred function", "has no reference");
+    }
+    if m.entries[m.funcs[i as usize] as usize].is_none() {
+        return damaged("referred function", "has no entry trampoline");
+    }
+    Ok(())
+}
+
+fn index(what: &str, index: u32, len: usize) -> Result<(), FormatError> {
+    if (index as usize) < len {
+        return Ok(());
+    }
+    damaged(what, &format!("index {index} of {len}"))
+}
+
+fn equal(what: &str, found: usize, expected: usize) -> Result<(), FormatError> {
+    if found == expected {
+        return Ok(());
+    }
+    damaged(what, &format!("{found}, expected {expected}"))
+}
+
+fn damaged<T>(what: &str, why: &str) -> Result<T, FormatError> {
+    Err(FormatError::Damaged(format!("metadata: {what}: {why}")))
+}

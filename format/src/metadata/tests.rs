@@ -1,0 +1,145 @@
+//! Tests of the metadata's encoding and of its check.
+
+use super::*;
+use crate::types::ValType;
+
+fn small() -> Metadata {
+    let ty = FuncType {
+        params: vec![ValType::I32],
+        results: vec![ValType::I64],
+    };
+    let global = GlobalType {
+        content: ValType::I32,
+        mutable: true,
+    };
+    Metadata {
+        types: vec![ty],
+        imports: vec![Import {
+            module: "a".into(),
+            name: "b".into(),
+            ty: ExternType::Func(0),
+        }],
+        exports: vec![Export {
+            name: "run".into(),
+            item: ExportItem::Func(1),
+        }],
+        funcs: vec![0, 0],
+        globals: vec![global],
+        global_inits: vec![ConstExpr(vec![ConstOp::I32(-1)])],
+        escaped: vec![1],
+        code: vec![0, 32],
+        entries: vec![Some(64)],
+        func_names: vec![(1, "run_it".into())],
+        ..Metadata::default()
+    }
+}
+
+#[test]
+fn what_was_encoded_is_decoded() {
+    let m = small();
+    assert_eq!(Metadata::decode(&m.encode().unwrap()), Ok(m));
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let bytes = small().encode().unwrap();
+    for len in 0..bytes.len() {
+        assert!(
+            Metadata::decode(&bytes[..len]).is_err(),
+            "{len} of {} bytes",
+            bytes.len()
+        );
+    }
+    let longer = [bytes.as_slice(), &[0]].concat();
+    assert!(Metadata::decode(&longer).is_err());
+}
+
+#[test]
+fn no_changed_byte_makes_the_decoder_panic() {
+    let bytes = small().encode().unwrap();
+    for at in 0..bytes.len() {
+        for value in 0..=255 {
+            let mut changed = bytes.clone();
+            changed[at] = value;
+            // Either refused, or a value whose every index is in range: both are fine here.
+            let _ = Metadata::decode(&changed);
+        }
+    }
+}
+
+/// A change to sound metadata, and what the refusal must mention.
+type Damage = (fn(&mut Metadata), &'static str);
+
+#[test]
+fn every_index_out_of_range_is_refused_by_name() {
+    let damages: &[Damage] = &[
+        (|m| m.funcs[1] = 1, "type of a function"),
+        (|m| m.code.clear(), "code offsets"),
+        (|m| m.entries.clear(), "entry trampolines"),
+        (|m| m.entries[0] = None, "entry trampoline"),
+        (|m| m.global_inits.clear(), "global values"),
+        (|m| m.escaped = vec![2], "function"),
+        (|m| m.escaped = vec![1, 1], "not ascending"),
+        (|m| m.escaped = vec![0], "no reference"),
+        (|m| m.start = Some(2), "function"),
+        (
+            |m| m.exports[0].item = ExportItem::Memory(0),
+            "exported memory",
+        ),
+        (|m| m.imports[0].ty = ExternType::Func(7), "import"),
+        (
+            |m| m.imports[0].ty = ExternType::Memory(MemoryType { min: 0, max: None }),
+            "import",
+        ),
+        (
+            |m| m.global_inits[0] = ConstExpr(vec![ConstOp::GlobalGet(1)]),
+            "global of a constant",
+        ),
+        (
+            |m| m.global_inits[0] = ConstExpr(vec![ConstOp::RefFunc(0)]),
+            "no reference",
+        ),
+        (
+            |m| {
+                m.data = vec![DataSegment {
+                    mode: SegmentMode::Passive,
+                    start: 1,
+                    len: u32::MAX,
+                }]
+            },
+            "4 GiB",
+        ),
+        (
+            |m| {
+                let offset = ConstExpr(vec![ConstOp::I32(0)]);
+                let mode = SegmentMode::Active { index: 0, offset };
+                m.data = vec![DataSegment {
+                    mode,
+                    start: 0,
+                    len: 0,
+                }];
+            },
+            "data segment",
+        ),
+    ];
+    for (damage, mention) in damages {
+        let mut m = small();
+        damage(&mut m);
+        let error = Metadata::decode(&m.encode().unwrap())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(mention),
+            "{error:?} does not mention {mention:?}"
+        );
+    }
+}
+
+#[test]
+fn a_function_is_named_by_the_name_section_first() {
+    let mut m = small();
+    assert_eq!(m.func_name(1), Some("run_it"));
+    m.func_names.clear();
+    assert_eq!(m.func_name(1), Some("run"));
+    assert_eq!(m.func_name(0), None);
+}

@@ -1,0 +1,350 @@
+//! Tables over the text that are searched in place: what lies where, what may fault, and which
+//! WebAssembly instruction an address came from.
+//!
+//! All are arrays of fixed-size little-endian records, ascending by their first field. They are
+//! views over bytes without alignment: the trap handler reads them straight from the mapped file.
+
+/// Reader of an array of records of `RECORD` bytes, sorted by their first 32-bit field.
+#[derive(Debug, Clone, Copy)]
+struct Records<'a, const RECORD: usize>(&'a [u8]);
+
+impl<const RECORD: usize> Records<'_, RECORD> {
+    fn len(self) -> usize {
+        self.0.len() / RECORD
+    }
+
+    /// 32-bit field `field` of record `at`, which is in range.
+    fn field(self, at: usize, field: usize) -> u32 {
+        let start = at * RECORD + field * 4;
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.0[start..start + 4]);
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Number of records whose key is at most `key`.
+    fn upper_bound(self, key: u32) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.field(middle, 0) <= key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The record with exactly this key.
+    fn find(self, key: u32) -> Option<usize> {
+        let at = self.upper_bound(key).checked_sub(1)?;
+        (self.field(at, 0) == key).then_some(at)
+    }
+
+    /// Whether the length is whole and the keys ascend; equal keys only if `repeats`.
+    fn is_sound(self, repeats: bool) -> bool {
+        let ascends = |i: usize| {
+            let (a, b) = (self.field(i, 0), self.field(i + 1, 0));
+            a < b || (repeats && a == b)
+        };
+        self.0.len() % RECORD == 0 && (1..self.len()).all(|i| ascends(i - 1))
+    }
+}
+
+/// What a piece of the text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CodeKind {
+    /// The body of the function of this index.
+    Func(u32),
+    /// The trampoline by which imported function of this index leaves for the host.
+    Import(u32),
+    /// The trampoline by which the host calls functions of this type index.
+    Entry(u32),
+    /// The trampoline of the builtin of this number.
+    Builtin(u32),
+    /// The stub that leaves with the trap of this number.
+    Trap(u32),
+}
+
+impl CodeKind {
+    const fn numbers(self) -> (u32, u32) {
+        match self {
+            Self::Func(i) => (0, i),
+            Self::Import(i) => (1, i),
+            Self::Entry(i) => (2, i),
+            Self::Builtin(i) => (3, i),
+            Self::Trap(i) => (4, i),
+        }
+    }
+
+    const fn from_numbers(kind: u32, index: u32) -> Option<Self> {
+        Some(match kind {
+            0 => Self::Func(index),
+            1 => Self::Import(index),
+            2 => Self::Entry(index),
+            3 => Self::Builtin(index),
+            4 => Self::Trap(index),
+            _ => return None,
+        })
+    }
+}
+
+/// One piece of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeEntry {
+    /// Text offset of its first byte.
+    pub start: u32,
+    /// Bytes, without padding.
+    pub len: u32,
+    /// What it is.
+    pub kind: CodeKind,
+}
+
+impl CodeEntry {
+    /// Bytes of an encoded entry.
+    pub const BYTES: usize = 16;
+
+    /// Encodes it as `start, len, kind, index`.
+    #[must_use]
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let (kind, index) = self.kind.numbers();
+        words([self.start, self.len, kind, index])
+    }
+}
+
+/// A view over encoded [`CodeEntry`]s.
+#[derive(Debug, Clone, Copy)]
+pub struct CodeTable<'a>(Records<'a, { CodeEntry::BYTES }>);
+
+impl<'a> CodeTable<'a> {
+    /// Views encoded entries; `None` if they are not whole, ascending, disjoint and of known kinds.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let table = Self(Records(bytes));
+        let disjoint = |(a, b): (CodeEntry, CodeEntry)| {
+            a.start.checked_add(a.len).is_some_and(|end| end <= b.start)
+        };
+        let sound = table.0.is_sound(false)
+            && (0..table.0.len()).all(|i| table.entry(i).is_some())
+            && table.iter().zip(table.iter().skip(1)).all(disjoint)
+            && table
+                .iter()
+                .last()
+                .is_none_or(|e| e.start.checked_add(e.len).is_some());
+        sound.then_some(table)
+    }
+
+    /// The piece that holds a text offset.
+    #[must_use]
+    pub fn find(&self, offset: u32) -> Option<CodeEntry> {
+        let entry = self.entry(self.0.upper_bound(offset).checked_sub(1)?)?;
+        (offset - entry.start < entry.len).then_some(entry)
+    }
+
+    /// The piece that starts at a text offset.
+    #[must_use]
+    pub fn at(&self, offset: u32) -> Option<CodeEntry> {
+        self.entry(self.0.find(offset)?)
+    }
+
+    /// All pieces, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = CodeEntry> + use<'a> {
+        let table = *self;
+        (0..table.0.len()).filter_map(move |i| table.entry(i))
+    }
+
+    fn entry(&self, i: usize) -> Option<CodeEntry> {
+        let kind = CodeKind::from_numbers(self.0.field(i, 2), self.0.field(i, 3))?;
+        Some(CodeEntry {
+            start: self.0.field(i, 0),
+            len: self.0.field(i, 1),
+            kind,
+        })
+    }
+}
+
+/// An instruction that may fault, and the trap that its fault is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrapEntry {
+    /// Text offset of the instruction.
+    pub offset: u32,
+    /// Number of its [`TrapCode`](crate::exit::TrapCode).
+    pub code: u32,
+}
+
+impl TrapEntry {
+    /// Bytes of an encoded entry.
+    pub const BYTES: usize = 8;
+
+    /// Encodes it as `offset, code`.
+    #[must_use]
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        words([self.offset, self.code])
+    }
+}
+
+/// A view over encoded [`TrapEntry`]s.
+#[derive(Debug, Clone, Copy)]
+pub struct TrapTable<'a>(Records<'a, { TrapEntry::BYTES }>);
+
+impl<'a> TrapTable<'a> {
+    /// Views encoded entries; `None` if they are not whole and ascending.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let table = Self(Records(bytes));
+        table.0.is_sound(false).then_some(table)
+    }
+
+    /// Number of the trap code of the instruction at a text offset.
+    #[must_use]
+    pub fn code(&self, offset: u32) -> Option<u32> {
+        Some(self.0.field(self.0.find(offset)?, 1))
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A text offset whose WebAssembly offset is known: of an instruction that may trap, or the return
+/// address of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SiteEntry {
+    /// Text offset.
+    pub offset: u32,
+    /// Offset of the WebAssembly instruction from the start of the `.wasm` file.
+    pub wasm: u32,
+}
+
+impl SiteEntry {
+    /// Bytes of an encoded entry.
+    pub const BYTES: usize = 8;
+
+    /// Encodes it as `offset, wasm`.
+    #[must_use]
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        words([self.offset, self.wasm])
+    }
+}
+
+/// A view over encoded [`SiteEntry`]s.
+#[derive(Debug, Clone, Copy)]
+pub struct SiteTable<'a>(Records<'a, { SiteEntry::BYTES }>);
+
+impl<'a> SiteTable<'a> {
+    /// Views encoded entries; `None` if they are not whole and ascending. A trapping instruction may
+    /// lie right behind a call, so an offset may stand twice.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let table = Self(Records(bytes));
+        table.0.is_sound(true).then_some(table)
+    }
+
+    /// WebAssembly offset of the instruction at a text offset, if it is known.
+    #[must_use]
+    pub fn wasm_offset(&self, offset: u32) -> Option<u32> {
+        Some(self.0.field(self.0.find(offset)?, 1))
+    }
+}
+
+/// Little-endian bytes of `W` words.
+fn words<const W: usize, const B: usize>(values: [u32; W]) -> [u8; B] {
+    const { assert!(B == W * 4) };
+    let mut bytes = [0; B];
+    for (chunk, value) in bytes.chunks_exact_mut(4).zip(values) {
+        chunk.copy_from_slice(&value.to_le_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code() -> Vec<u8> {
+        let entries = [
+            CodeEntry {
+                start: 0,
+                len: 10,
+                kind: CodeKind::Func(3),
+            },
+            CodeEntry {
+                start: 16,
+                len: 16,
+                kind: CodeKind::Import(0),
+            },
+            CodeEntry {
+                start: 32,
+                len: 5,
+                kind: CodeKind::Trap(9),
+            },
+        ];
+        entries.into_iter().flat_map(CodeEntry::encode).collect()
+    }
+
+    #[test]
+    fn an_offset_finds_the_piece_that_holds_it() {
+        let bytes = code();
+        let table = CodeTable::new(&bytes).unwrap();
+        let kind = |offset| table.find(offset).map(|entry| entry.kind);
+        assert_eq!(kind(0), Some(CodeKind::Func(3)));
+        assert_eq!(kind(9), Some(CodeKind::Func(3)));
+        assert_eq!(kind(10), None);
+        assert_eq!(kind(31), Some(CodeKind::Import(0)));
+        assert_eq!(kind(36), Some(CodeKind::Trap(9)));
+        assert_eq!(kind(37), None);
+        assert_eq!(kind(u32::MAX), None);
+        assert_eq!(table.at(16).map(|entry| entry.len), Some(16));
+        assert_eq!(table.at(17), None);
+        assert_eq!(table.iter().count(), 3);
+    }
+
+    #[test]
+    fn code_that_overlaps_descends_or_is_unknown_is_refused() {
+        let swap = |at: usize, value: u32| {
+            let mut bytes = code();
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            CodeTable::new(&bytes).is_some()
+        };
+        assert!(swap(4, 16));
+        assert!(!swap(4, 17), "overlaps");
+        assert!(!swap(16, 40), "descends");
+        assert!(!swap(8, 5), "unknown kind");
+        assert!(!swap(36, u32::MAX), "ends past 4 GiB");
+        assert!(CodeTable::new(&code()[1..]).is_none(), "not whole");
+        assert!(CodeTable::new(&[]).is_some_and(|table| table.find(0).is_none()));
+    }
+
+    #[test]
+    fn traps_are_found_by_exact_offset() {
+        let entries = [(4, 2), (9, 8), (700, 1)].map(|(offset, code)| TrapEntry { offset, code });
+        let mut bytes: Vec<u8> = entries.into_iter().flat_map(TrapEntry::encode).collect();
+        let table = TrapTable::new(&bytes).unwrap();
+        assert_eq!(
+            [3, 4, 5, 9, 700, 701].map(|o| table.code(o)),
+            [None, Some(2), None, Some(8), Some(1), None]
+        );
+        bytes[0] = 9;
+        assert!(TrapTable::new(&bytes).is_none(), "an offset twice");
+    }
+
+    #[test]
+    fn sites_may_repeat_but_not_descend() {
+        let entries = [(4, 20), (4, 20), (9, 30)].map(|(offset, wasm)| SiteEntry { offset, wasm });
+        let mut bytes: Vec<u8> = entries.into_iter().flat_map(SiteEntry::encode).collect();
+        let table = SiteTable::new(&bytes).unwrap();
+        assert_eq!(table.wasm_offset(4), Some(20));
+        assert_eq!(table.wasm_offset(9), Some(30));
+        assert_eq!(table.wasm_offset(5), None);
+        bytes[0] = 10;
+        assert!(SiteTable::new(&bytes).is_none());
+    }
+}
