@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Builds every guest program whose toolchain is there, and says which is not.
+#
+#     build.sh [--strict] [--check] [--out DIR] [c] [rust] [go]
+#
+#     c, rust, go   only these languages (all, if none is named)
+#     --strict      a missing toolchain is an error: exit code 1
+#     --check       builds into a scratch folder and compares with what is here: a difference is an error
+#     --out DIR     builds into DIR instead of here
+#
+# The small guests go beside this script and are committed; the Go guests (megabytes) go into built/,
+# which is not. The bytes depend on the toolchain's version (README.md names the ones used), not on where
+# or when they are built.
+set -euo pipefail
+shopt -s inherit_errexit
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+out=$here strict=0 check=0 languages=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --strict) strict=1 ;;
+        --check) check=1 ;;
+        --out) out=${2:?--out needs a folder}; shift ;;
+        c | rust | go) languages+=("$1") ;;
+        *) echo "build.sh: unknown argument \"$1\"; known: --strict --check --out DIR c rust go" >&2; exit 2 ;;
+    esac
+    shift
+done
+[ ${#languages[@]} -gt 0 ] || languages=(c rust go)
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+if [ $check = 1 ]; then out=$scratch/out; fi
+mkdir -p "$out/built"
+out=$(cd "$out" && pwd)
+built=() missing=()
+
+# Compiled and linked in two steps: a clang that optimises while it links runs wasm-opt when it finds one,
+# and the bytes would depend on what else is installed.
+cc=${CC_wasm32_wasi:-${WASI_SDK_PATH:+$WASI_SDK_PATH/bin/}clang}
+c_target=(--target=wasm32-wasi ${WASI_SDK_PATH:+--sysroot="$WASI_SDK_PATH/share/wasi-sysroot"})
+c_flags=(-O2 -std=gnu11 -Wall -Wextra -Werror)
+
+# c_guest NAME LINK_FLAG COMPILE_FLAG...
+c_guest() {
+    local name=$1 link=$2
+    shift 2
+    # From the source's own folder, so that no path of this machine can reach the object.
+    (cd "$here/c" && "$cc" "${c_target[@]}" "${c_flags[@]}" "$@" -c "${source:-$name.c}" -o "$scratch/$name.o")
+    "$cc" "${c_target[@]}" ${link:+"$link"} -Wl,--strip-all "$scratch/$name.o" -o "$out/$name.wasm"
+    chmod 644 "$out/$name.wasm"
+    built+=("$name.wasm")
+}
+
+build_c() {
+    local version
+    if ! command -v "$cc" >"$scratch/log"; then
+        missing+=("c: no $cc; Debian: apt-get install clang lld wasi-libc libclang-rt-14-dev-wasm32")
+        return
+    fi
+    version=$("$cc" -dumpversion)
+    version=${version%%.*}
+    echo '#include <stdio.h>
+        int main(int c, char **v) { return printf("%Lf", (long double)c) + !v; }' >"$scratch/probe.c"
+    if ! "$cc" "${c_target[@]}" "$scratch/probe.c" -o "$scratch/probe.wasm" 2>"$scratch/log"; then
+        missing+=("c: $cc $version cannot make a WASI program ($(grep -m1 -o 'error: .*' "$scratch/log" || head -1 "$scratch/log"));\
+ Debian: apt-get install lld wasi-libc libclang-rt-$version-dev-wasm32")
+        return
+    fi
+    c_guest hello ""
+    source=tour.c c_guest tour-c ""
+    c_guest fib -mexec-model=reactor
+    # Without the vectoriser: the plain C in it is what the intrinsics are compared with.
+    c_guest simd "" -msimd128 -fno-vectorize -fno-slp-vectorize -ffp-contract=off
+}
+
+build_rust() {
+    local rustc=${RUSTC:-rustc} target=wasm32-wasip1 libs sysroot
+    if ! command -v cargo >"$scratch/log" || ! command -v "$rustc" >"$scratch/log"; then
+        missing+=("rust: no cargo or rustc; https://rustup.rs, then: rustup target add $target")
+        return
+    fi
+    # Asked in the package's folder: that is where a pinned toolchain is chosen.
+    cd "$here/rust"
+    libs=$("$rustc" --print target-libdir --target $target)
+    if ! compgen -G "$libs/libstd-*.rlib" >"$scratch/log"; then
+        missing+=("rust: $("$rustc" --version) has no std for $target; rustup target add $target;\
+ for the rustc of Debian 13 or newer: apt-get install libstd-rust-dev-wasm32")
+        return
+    fi
+    sysroot=$("$rustc" --print sysroot)
+    # Takes the place of whatever flags the environment or a configuration file has; parted by 0x1f,
+    # since a path may hold spaces.
+    CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$here/rust=."$'\x1f'"--remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rustc" \
+        cargo build --quiet --release --locked --offline --target $target --target-dir "$scratch/rust"
+    cp "$scratch/rust/$target/release/tour.wasm" "$out/tour-rust.wasm"
+    chmod 644 "$out/tour-rust.wasm"
+    built+=(tour-rust.wasm)
+}
+
+build_go() {
+    if ! command -v go >"$scratch/log"; then
+        missing+=("go: no go; https://go.dev/dl or Debian: apt-get install golang-go (1.21 or newer)")
+        return
+    fi
+    # The caller's settings would change the bytes.
+    unset GOWASM GOEXPERIMENT
+    export GOTOOLCHAIN=local GOFLAGS= GOWORK=off CGO_ENABLED=0
+    cd "$here/go"
+    go tool dist list >"$scratch/targets"
+    if ! grep -qx wasip1/wasm "$scratch/targets"; then
+        missing+=("go: $(go env GOVERSION) has no wasip1/wasm; 1.21 or newer has: https://go.dev/dl")
+        return
+    fi
+    local name guest
+    for guest in tour-go:tour json:json; do
+        name=${guest%%:*}.wasm
+        GOOS=wasip1 GOARCH=wasm \
+            go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o "$out/built/$name" "./${guest##*:}"
+        chmod 644 "$out/built/$name"
+        built+=("built/$name")
+    done
+}
+
+for language in "${languages[@]}"; do "build_$language"; done
+
+for what in ${missing[@]+"${missing[@]}"}; do echo "build.sh: $what" >&2; done
+names=${missing[*]+"${missing[*]%%:*}"}
+echo "built: ${built[*]:-nothing}; not built: ${names:-nothing}"
+
+status=0
+if [ $check = 1 ]; then
+    for name in ${built[@]+"${built[@]}"}; do
+        if [ ! -e "$here/$name" ]; then
+            echo "build.sh: $name is not here to compare with; run build.sh first" >&2
+            status=1
+        elif ! cmp -s "$out/$name" "$here/$name"; then
+            echo "build.sh: $name is $(wc -c <"$here/$name") bytes here, $(wc -c <"$out/$name") built now, and differs;\
+ another toolchain version (README.md names them) or a changed source" >&2
+            status=1
+        fi
+    done
+fi
+if [ $strict = 1 ] && [ ${#missing[@]} -gt 0 ]; then status=1; fi
+exit $status
