@@ -1,1 +1,3 @@
+//! `aotc`: compiles a WebAssembly module to a native shared object.
+
 fn main() {}

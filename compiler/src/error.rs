@@ -1,0 +1,53 @@
+//! [`CompileError`]: why a module was not compiled.
+
+use thiserror::Error;
+
+/// Why a module was not compiled. Every message is one line.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// The text format could not be parsed.
+    #[error("not a WebAssembly text module: {0}")]
+    Text(String),
+    /// The bytes are no valid module, or use a feature that is not supported.
+    #[error("invalid module: {message} (at offset {offset:#x})")]
+    Invalid {
+        /// What is wrong, in the validator's words.
+        message: String,
+        /// Offset in the module's bytes.
+        offset: usize,
+    },
+    /// The module is valid, and larger than this compiler allows.
+    #[error("module has {found} {what}, the limit is {limit}")]
+    Limit {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much of it the module has.
+        found: u64,
+        /// How much is allowed.
+        limit: u64,
+    },
+    /// An option asks for what does not exist.
+    #[error("{0}")]
+    Options(String),
+    /// The code generator refused a function, which is a fault of this compiler.
+    #[error("cannot compile function {func}: {message}; this is a fault of the compiler")]
+    Codegen {
+        /// Index or name of the function.
+        func: String,
+        /// What the code generator said.
+        message: String,
+    },
+    /// The object could not be written, which is a fault of this compiler.
+    #[error("cannot write the object: {0}; this is a fault of the compiler")]
+    Object(String),
+}
+
+impl From<wasmparser::BinaryReaderError> for CompileError {
+    fn from(error: wasmparser::BinaryReaderError) -> Self {
+        Self::Invalid {
+            message: error.message().to_owned(),
+            offset: error.offset() as usize,
+        }
+    }
+}

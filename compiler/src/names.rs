@@ -1,0 +1,59 @@
+//! [`Callee`]: the names by which functions of one module refer to each other before they are linked.
+
+use cranelift_codegen::ir::UserExternalName;
+use pirn_format::exit::{Builtin, TrapCode};
+use pirn_format::traps::CodeKind;
+
+/// What a direct call or an address in generated code can refer to: every piece of the text has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Callee {
+    /// The body of a defined function, or, for an imported one, its trampoline to the host. By
+    /// function index.
+    Func(u32),
+    /// The trampoline of a builtin.
+    Builtin(Builtin),
+    /// The stub that leaves with a trap: `stub(vmctx)`, never returns.
+    Trap(TrapCode),
+    /// The trampoline by which the host calls functions of a type, by type index.
+    Entry(u32),
+}
+
+const FUNC: u32 = 0;
+const BUILTIN: u32 = 1;
+const TRAP: u32 = 2;
+const ENTRY: u32 = 3;
+
+impl Callee {
+    /// The name that Cranelift carries.
+    pub(crate) fn name(self) -> UserExternalName {
+        let (namespace, index) = match self {
+            Self::Func(index) => (FUNC, index),
+            Self::Builtin(builtin) => (BUILTIN, builtin as u32),
+            Self::Trap(code) => (TRAP, code as u32),
+            Self::Entry(ty) => (ENTRY, ty),
+        };
+        UserExternalName { namespace, index }
+    }
+
+    /// The callee of a name that [`Callee::name`] made.
+    pub(crate) fn from_name(name: &UserExternalName) -> Option<Self> {
+        Some(match name.namespace {
+            FUNC => Self::Func(name.index),
+            BUILTIN => Self::Builtin(Builtin::from_number(name.index)?),
+            TRAP => Self::Trap(TrapCode::from_number(name.index)?),
+            ENTRY => Self::Entry(name.index),
+            _ => return None,
+        })
+    }
+
+    /// What the code table calls it, in a module with this many imported functions.
+    pub(crate) fn kind(self, imported_funcs: u32) -> CodeKind {
+        match self {
+            Self::Func(index) if index < imported_funcs => CodeKind::Import(index),
+            Self::Func(index) => CodeKind::Func(index),
+            Self::Builtin(builtin) => CodeKind::Builtin(builtin as u32),
+            Self::Trap(code) => CodeKind::Trap(code as u32),
+            Self::Entry(ty) => CodeKind::Entry(ty),
+        }
+    }
+}

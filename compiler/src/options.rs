@@ -1,0 +1,50 @@
+//! [`Options`]: what a compilation may be asked to do differently.
+
+use pirn_format::cpu::{Arch, CpuFeatures};
+
+/// What a compilation may be asked to do differently.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// The target: its architecture and the instruction-set extensions that code may use. The
+    /// default is the baseline of the architecture that this compiler runs on, never the very
+    /// machine.
+    pub cpu: CpuFeatures,
+    /// How hard to optimise.
+    pub opt_level: OptLevel,
+    /// Whether addresses of checked accesses are masked against speculation past the check
+    /// (default: yes).
+    pub spectre: bool,
+}
+
+/// How hard to optimise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OptLevel {
+    /// Not at all: fastest to compile.
+    None,
+    /// For speed.
+    #[default]
+    Speed,
+    /// For speed, and for size where that costs none.
+    SpeedAndSize,
+}
+
+impl Options {
+    /// The defaults for an architecture: its baseline CPU, optimised for speed.
+    #[must_use]
+    pub fn new(arch: Arch) -> Self {
+        let cpu = CpuFeatures::level(arch, "baseline").unwrap_or(CpuFeatures::none(arch));
+        Self {
+            cpu,
+            opt_level: OptLevel::default(),
+            spectre: true,
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let arch = Arch::from_name(std::env::consts::ARCH).unwrap_or(Arch::X86_64);
+        Self::new(arch)
+    }
+}
