@@ -42,12 +42,3 @@ pub enum CompileError {
     #[error("cannot write the object: {0}; this is a fault of the compiler")]
     Object(String),
 }
-
-impl From<wasmparser::BinaryReaderError> for CompileError {
-    fn from(error: wasmparser::BinaryReaderError) -> Self {
-        Self::Invalid {
-            message: error.message().to_owned(),
-            offset: error.offset() as usize,
-        }
-    }
-}

@@ -1,9 +1,25 @@
 //! [`ParsedModule`]: a validated module's description, ready to be translated function by function.
 
+mod constant;
+pub(crate) mod limits;
+mod names;
+
 use crate::error::CompileError;
 use pirn_format::layout::InstanceLayout;
-use pirn_format::metadata::Metadata;
-use wasmparser::{FuncToValidate, FunctionBody, ValidatorResources};
+use pirn_format::metadata::{
+    DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata, SegmentMode,
+};
+use pirn_format::types::{ExternType, FuncType, GlobalType, MemoryType, TableType, ValType};
+use wasmparser::{
+    BinaryReaderError, FuncToValidate, FunctionBody, Parser, Payload, ValidPayload, Validator,
+    ValidatorResources, WasmFeatures,
+};
+
+/// What is accepted: WebAssembly 2.0, and the two later features that today's toolchains emit.
+/// Everything else is refused by the validator, which names the feature.
+pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
+    .union(WasmFeatures::EXTENDED_CONST)
+    .union(WasmFeatures::CALL_INDIRECT_OVERLONG);
 
 /// A module whose every section but the function bodies is validated and described.
 pub(crate) struct ParsedModule<'a> {
@@ -34,6 +50,297 @@ pub(crate) struct Body<'a> {
 ///
 /// [`CompileError::Invalid`] for what is no module, [`CompileError::Limit`] for what is too large.
 pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
-    let _ = wasm;
-    Err(CompileError::Options("under construction".to_owned()))
+    limits::MODULE_BYTES.check(wasm.len() as u64)?;
+    let mut validator = Validator::new_with_features(FEATURES);
+    let mut builder = Builder::default();
+    for payload in Parser::new(0).parse_all(wasm) {
+        let payload = payload?;
+        let valid = validator.payload(&payload)?;
+        if let ValidPayload::Func(validate, body) = valid {
+            let index = builder.metadata.imported_funcs() + builder.bodies.len() as u32;
+            builder.bodies.push(Body {
+                index,
+                body,
+                validate,
+            });
+        } else {
+            builder.section(payload)?;
+        }
+    }
+    builder.finish(validator)
+}
+
+/// A module while its sections are read.
+#[derive(Default)]
+struct Builder<'a> {
+    metadata: Metadata,
+    data: Vec<&'a [u8]>,
+    bodies: Vec<Body<'a>>,
+    /// Whether a function, by index, can be referred to.
+    escaped: Vec<u32>,
+    exports_table: bool,
+}
+
+impl<'a> Builder<'a> {
+    fn section(&mut self, payload: Payload<'a>) -> Result<(), CompileError> {
+        let m = &mut self.metadata;
+        match payload {
+            Payload::TypeSection(types) => {
+                for ty in types.into_iter_err_on_gc_types() {
+                    m.types.push(func_type(&ty?)?);
+                }
+            }
+            Payload::ImportSection(imports) => {
+                for import in imports.into_imports() {
+                    self.import(&import?)?;
+                }
+            }
+            Payload::FunctionSection(funcs) => {
+                for ty in funcs {
+                    m.funcs.push(ty?);
+                }
+            }
+            Payload::TableSection(tables) => {
+                for table in tables {
+                    m.tables.push(table_type(&table?.ty)?);
+                }
+            }
+            Payload::MemorySection(memories) => {
+                for memory in memories {
+                    m.memories.push(memory_type(&memory?));
+                }
+            }
+            Payload::GlobalSection(globals) => {
+                for global in globals {
+                    let global = global?;
+                    m.globals.push(global_type(&global.ty)?);
+                    let init = constant::expr(&global.init_expr, &mut self.escaped)?;
+                    m.global_inits.push(init);
+                }
+            }
+            Payload::ExportSection(exports) => {
+                for export in exports {
+                    self.export(&export?)?;
+                }
+            }
+            Payload::StartSection { func, .. } => {
+                m.start = Some(func);
+                self.escaped.push(func);
+            }
+            Payload::ElementSection(elements) => {
+                for element in elements {
+                    let element = self.element(element?)?;
+                    self.metadata.elements.push(element);
+                }
+            }
+            Payload::DataSection(segments) => {
+                for segment in segments {
+                    self.data_segment(&segment?)?;
+                }
+            }
+            Payload::CustomSection(section) => {
+                if let wasmparser::KnownCustom::Name(names) = section.as_known() {
+                    names::read(names, m);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn import(&mut self, import: &wasmparser::Import<'_>) -> Result<(), CompileError> {
+        let m = &mut self.metadata;
+        let ty = match import.ty {
+            wasmparser::TypeRef::Func(ty) => {
+                m.funcs.push(ty);
+                ExternType::Func(ty)
+            }
+            wasmparser::TypeRef::Table(ty) => {
+                let ty = table_type(&ty)?;
+                m.tables.push(ty);
+                ExternType::Table(ty)
+            }
+            wasmparser::TypeRef::Memory(ty) => {
+                let ty = memory_type(&ty);
+                m.memories.push(ty);
+                ExternType::Memory(ty)
+            }
+            wasmparser::TypeRef::Global(ty) => {
+                let ty = global_type(&ty)?;
+                m.globals.push(ty);
+                ExternType::Global(ty)
+            }
+            wasmparser::TypeRef::Tag(_) | wasmparser::TypeRef::FuncExact(_) => {
+                return Err(unsupported("an import of a tag or an exact function"));
+            }
+        };
+        m.imports.push(Import {
+            module: import.module.to_owned(),
+            name: import.name.to_owned(),
+            ty,
+        });
+        Ok(())
+    }
+
+    fn export(&mut self, export: &wasmparser::Export<'_>) -> Result<(), CompileError> {
+        use wasmparser::ExternalKind;
+        let index = export.index;
+        let item = match export.kind {
+            ExternalKind::Func => {
+                self.escaped.push(index);
+                ExportItem::Func(index)
+            }
+            ExternalKind::Table => {
+                self.exports_table = true;
+                ExportItem::Table(index)
+            }
+            ExternalKind::Memory => ExportItem::Memory(index),
+            ExternalKind::Global => ExportItem::Global(index),
+            _ => return Err(unsupported("an export of a tag or an exact function")),
+        };
+        self.metadata.exports.push(Export {
+            name: export.name.to_owned(),
+            item,
+        });
+        Ok(())
+    }
+
+    fn element(
+        &mut self,
+        element: wasmparser::Element<'a>,
+    ) -> Result<ElementSegment, CompileError> {
+        use wasmparser::ElementKind;
+        let mode = match &element.kind {
+            ElementKind::Passive => SegmentMode::Passive,
+            ElementKind::Declared => SegmentMode::Done,
+            ElementKind::Active {
+                table_index,
+                offset_expr,
+            } => SegmentMode::Active {
+                index: table_index.unwrap_or(0),
+                offset: constant::expr(offset_expr, &mut self.escaped)?,
+            },
+        };
+        let items = match element.items {
+            wasmparser::ElementItems::Functions(funcs) => {
+                let funcs = funcs.into_iter().collect::<Result<Vec<_>, _>>()?;
+                self.escaped.extend(&funcs);
+                ElementItems::Funcs(funcs)
+            }
+            wasmparser::ElementItems::Expressions(_, exprs) => {
+                let exprs = exprs.into_iter();
+                let exprs = exprs.map(|expr| constant::expr(&expr?, &mut self.escaped));
+                ElementItems::Exprs(exprs.collect::<Result<_, _>>()?)
+            }
+        };
+        Ok(ElementSegment { mode, items })
+    }
+
+    fn data_segment(&mut self, segment: &wasmparser::Data<'a>) -> Result<(), CompileError> {
+        let mode = match &segment.kind {
+            wasmparser::DataKind::Passive => SegmentMode::Passive,
+            wasmparser::DataKind::Active {
+                memory_index,
+                offset_expr,
+            } => SegmentMode::Active {
+                index: *memory_index,
+                offset: constant::expr(offset_expr, &mut self.escaped)?,
+            },
+        };
+        let start = self.metadata.data.last().map_or(0, |d| d.start + d.len);
+        self.metadata.data.push(DataSegment {
+            mode,
+            start,
+            // In range: the whole module is.
+            len: segment.data.len() as u32,
+        });
+        self.data.push(segment.data);
+        Ok(())
+    }
+
+    fn finish(mut self, _: Validator) -> Result<ParsedModule<'a>, CompileError> {
+        // A name section may name functions that do not exist: the validator does not look at it.
+        let funcs = self.metadata.funcs.len() as u32;
+        self.metadata.func_names.retain(|(index, _)| *index < funcs);
+        self.escaped.sort_unstable();
+        self.escaped.dedup();
+        self.metadata.escaped = self.escaped;
+        self.metadata.tables_change = self.exports_table || self.metadata.imported_tables() > 0;
+        let Some(layout) = self.metadata.layout() else {
+            return limits::INSTANCE_AREA_BYTES.exceeded();
+        };
+        Ok(ParsedModule {
+            metadata: self.metadata,
+            layout,
+            data: self.data,
+            bodies: self.bodies,
+        })
+    }
+}
+
+/// The validator lets nothing of this kind through with [`FEATURES`]; should that change, the module
+/// is refused here.
+fn unsupported(what: &str) -> CompileError {
+    CompileError::Invalid {
+        message: format!("{what} is not supported"),
+        offset: 0,
+    }
+}
+
+fn func_type(ty: &wasmparser::FuncType) -> Result<FuncType, CompileError> {
+    let list = |types: &[wasmparser::ValType]| -> Result<Vec<_>, ()> {
+        types.iter().map(|ty| value_type(*ty)).collect()
+    };
+    Ok(FuncType {
+        params: list(ty.params()).map_err(|()| unsupported("a parameter of that type"))?,
+        results: list(ty.results()).map_err(|()| unsupported("a result of that type"))?,
+    })
+}
+
+/// The format's name of a value type; `Err` for one that [`FEATURES`] has not.
+pub(crate) fn value_type(ty: wasmparser::ValType) -> Result<ValType, ()> {
+    Ok(match ty {
+        wasmparser::ValType::I32 => ValType::I32,
+        wasmparser::ValType::I64 => ValType::I64,
+        wasmparser::ValType::F32 => ValType::F32,
+        wasmparser::ValType::F64 => ValType::F64,
+        wasmparser::ValType::V128 => ValType::V128,
+        wasmparser::ValType::Ref(ty) if ty == wasmparser::RefType::FUNCREF => ValType::FuncRef,
+        wasmparser::ValType::Ref(ty) if ty == wasmparser::RefType::EXTERNREF => ValType::ExternRef,
+        wasmparser::ValType::Ref(_) => return Err(()),
+    })
+}
+
+fn table_type(ty: &wasmparser::TableType) -> Result<TableType, CompileError> {
+    let element = value_type(wasmparser::ValType::Ref(ty.element_type))
+        .map_err(|()| unsupported("a table of that type"))?;
+    Ok(TableType {
+        element,
+        min: ty.initial,
+        max: ty.maximum,
+    })
+}
+
+fn memory_type(ty: &wasmparser::MemoryType) -> MemoryType {
+    MemoryType {
+        min: ty.initial,
+        max: ty.maximum,
+    }
+}
+
+fn global_type(ty: &wasmparser::GlobalType) -> Result<GlobalType, CompileError> {
+    let content = value_type(ty.content_type).map_err(|()| unsupported("a global of that type"))?;
+    Ok(GlobalType {
+        content,
+        mutable: ty.mutable,
+    })
+}
+
+impl From<BinaryReaderError> for CompileError {
+    fn from(error: BinaryReaderError) -> Self {
+        Self::Invalid {
+            message: error.message().replace('\n', " "),
+            offset: error.offset() as usize,
+        }
+    }
 }

@@ -1,10 +1,26 @@
 //! Translation of one WebAssembly function to Cranelift IR, validating as it goes.
+//!
+//! One room for each kind of operator; [`operator`] sends each to its room.
+
+mod bounds;
+mod call;
+mod control;
+mod function;
+mod global;
+mod memory;
+mod numeric;
+mod operator;
+mod simd;
+mod table;
 
 use crate::error::CompileError;
-use crate::parse::Body;
-use cranelift_codegen::ir;
+use crate::names::Callee;
+use crate::parse::{Body, value_type};
+use crate::types::guest_signature;
+use cranelift_codegen::ir::{self, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
-use cranelift_frontend::FunctionBuilderContext;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use function::FuncTranslator;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::Metadata;
 use wasmparser::FuncValidatorAllocations;
@@ -31,9 +47,16 @@ pub(crate) struct Scratch {
     pub(crate) validator: FuncValidatorAllocations,
 }
 
+/// What a function's translation found out about the module.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Facts {
+    /// Whether the function changes a table.
+    pub(crate) changes_tables: bool,
+}
+
 /// Validates and translates one function into `func`, which is empty. The result's name, signature
-/// and every `FuncRef` are in place; external names are [`Callee`](crate::names::Callee)s, source
-/// locations are offsets in the module's bytes.
+/// and every `FuncRef` are in place; external names are [`Callee`]s, source locations are offsets in
+/// the module's bytes.
 ///
 /// # Errors
 ///
@@ -43,7 +66,39 @@ pub(crate) fn translate(
     body: Body<'_>,
     scratch: &mut Scratch,
     func: &mut ir::Function,
-) -> Result<(), CompileError> {
-    let _ = (env, body, scratch, func);
-    Err(CompileError::Options("under construction".to_owned()))
+) -> Result<Facts, CompileError> {
+    let ty = env.metadata.funcs[body.index as usize];
+    func.name = UserFuncName::User(Callee::Func(body.index).name());
+    func.signature = guest_signature(&env.metadata.types[ty as usize]);
+    let allocations = std::mem::take(&mut scratch.validator);
+    let mut validator = body.validate.into_validator(allocations);
+    let builder = FunctionBuilder::new(func, &mut scratch.builder);
+    let mut t = FuncTranslator::new(env, builder, ty);
+    let mut locals = body.body.get_locals_reader()?;
+    for _ in 0..locals.get_count() {
+        let offset = locals.original_position();
+        let (count, ty) = locals.read()?;
+        validator.define_locals(offset, count, ty)?;
+        let ty = value_type(ty).map_err(|()| CompileError::Invalid {
+            message: "a local of that type is not supported".to_owned(),
+            offset: offset as usize,
+        })?;
+        t.declare_zero_locals(count, ty);
+    }
+    t.enter_function(ty);
+    let mut operators = body.body.get_operators_reader()?;
+    while !operators.eof() {
+        let (op, offset) = operators.read_with_offset()?;
+        validator.op(offset, &op)?;
+        t.builder.set_srcloc(ir::SourceLoc::new(offset as u32));
+        t.operator(&op)?;
+    }
+    operators.finish()?;
+    let facts = Facts {
+        changes_tables: t.changes_tables,
+    };
+    t.builder.seal_all_blocks();
+    t.builder.finalize(env.isa.frontend_config());
+    scratch.validator = validator.into_allocations();
+    Ok(facts)
 }

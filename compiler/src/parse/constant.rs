@@ -1,0 +1,41 @@
+//! Constant expressions, from the validator's form to the format's.
+
+use super::unsupported;
+use crate::error::CompileError;
+use pirn_format::metadata::{ConstExpr, ConstOp};
+use wasmparser::Operator;
+
+/// Reads a validated expression; functions that it refers to are added to `escaped`.
+pub(super) fn expr(
+    expr: &wasmparser::ConstExpr<'_>,
+    escaped: &mut Vec<u32>,
+) -> Result<ConstExpr, CompileError> {
+    let mut ops = vec![];
+    for op in expr.get_operators_reader() {
+        ops.push(match op? {
+            Operator::I32Const { value } => ConstOp::I32(value),
+            Operator::I64Const { value } => ConstOp::I64(value),
+            Operator::F32Const { value } => ConstOp::F32(value.bits()),
+            Operator::F64Const { value } => ConstOp::F64(value.bits()),
+            Operator::V128Const { value } => ConstOp::V128(*value.bytes()),
+            Operator::RefNull { .. } => ConstOp::RefNull,
+            Operator::RefFunc { function_index } => {
+                escaped.push(function_index);
+                ConstOp::RefFunc(function_index)
+            }
+            Operator::GlobalGet { global_index } => ConstOp::GlobalGet(global_index),
+            Operator::I32Add => ConstOp::I32Add,
+            Operator::I32Sub => ConstOp::I32Sub,
+            Operator::I32Mul => ConstOp::I32Mul,
+            Operator::I64Add => ConstOp::I64Add,
+            Operator::I64Sub => ConstOp::I64Sub,
+            Operator::I64Mul => ConstOp::I64Mul,
+            Operator::End => break,
+            other => {
+                let name = format!("{other:?}");
+                return Err(unsupported(&format!("{name} in a constant expression")));
+            }
+        });
+    }
+    Ok(ConstExpr(ops))
+}

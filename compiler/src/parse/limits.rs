@@ -1,0 +1,63 @@
+//! The hard limits of this compiler, beside those of the validator (a million types, functions,
+//! imports, exports and globals, 100,000 segments, 50,000 locals and 7.6 MB a function).
+
+use crate::error::CompileError;
+use pirn_format::layout::INSTANCE_AREA_BYTES_MAX;
+
+/// A limit with its name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    what: &'static str,
+    most: u64,
+}
+
+/// Offsets in the file are 32 bits wide in every table; 1 GiB also bounds the compiler's memory.
+pub(crate) const MODULE_BYTES: Limit = Limit {
+    what: "bytes",
+    most: 1 << 30,
+};
+
+/// Globals, imports and function references lie within reach of a 32-bit displacement.
+pub(crate) const INSTANCE_AREA_BYTES: Limit = Limit {
+    what: "bytes of globals, imports and function references or more",
+    most: INSTANCE_AREA_BYTES_MAX,
+};
+
+/// Offsets in the machine code are 32 bits wide, and calls reach 2 GiB.
+pub(crate) const TEXT_BYTES: Limit = Limit {
+    what: "bytes of machine code",
+    most: 1 << 30,
+};
+
+impl Limit {
+    /// Refuses more than the limit.
+    pub(crate) fn check(self, found: u64) -> Result<(), CompileError> {
+        let Self { what, most: limit } = self;
+        if found > limit {
+            return Err(CompileError::Limit { what, found, limit });
+        }
+        Ok(())
+    }
+
+    /// Refuses what is known to be more.
+    pub(crate) fn exceeded<T>(self) -> Result<T, CompileError> {
+        let Self { what, most: limit } = self;
+        let found = limit + 1;
+        Err(CompileError::Limit { what, found, limit })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_allowed_and_one_more_is_not() {
+        for limit in [MODULE_BYTES, INSTANCE_AREA_BYTES, TEXT_BYTES] {
+            assert!(limit.check(limit.most).is_ok());
+            let error = limit.check(limit.most + 1).unwrap_err().to_string();
+            assert!(error.contains(&(limit.most + 1).to_string()), "{error}");
+            assert!(error.contains(&limit.most.to_string()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Bounds of linear memory: how every load and store stays inside the sandbox.
+//!
+//! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
+//! │ This file is the sandbox. Every change to it wants two reviews.                              │
+//! └──────────────────────────────────────────────────────────────────────────────────────────────┘
+//!
+//! An index is 32 bits wide and zero-extended here, in this function and nowhere else, so a guest
+//! reaches `base .. base + 4 GiB` by it. Behind that lie [`GUARD_BYTES`] that are never accessible:
+//!
+//! ```text
+//! base                      current size               base + 4 GiB             + GUARD_BYTES
+//!  │ accessible               │ inaccessible              │ inaccessible            │
+//!  └──────────────────────────┴───────────────────────────┴─────────────────────────┘
+//!    index (u32) ────────────────────────────────────────▶│ offset + size ─────────▶│
+//! ```
+//!
+//! * `offset + size <= GUARD_BYTES`: the access cannot leave the reservation. One instruction, no
+//!   check; the processor faults where the memory ends, and the trap table says what that means.
+//! * otherwise the end of the access is compared with the memory's current size in 64-bit arithmetic,
+//!   which cannot wrap: index < 2^32 and offset < 2^32. The address is masked under speculation.
+
+use super::function::{FuncTranslator, Region};
+use crate::types::POINTER;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, Value};
+use pirn_format::exit::TrapCode;
+use pirn_format::layout::{CONTEXT_MEMORY, GUARD_BYTES, MEMORY_BASE, MEMORY_BYTES};
+use wasmparser::MemArg;
+
+impl FuncTranslator<'_, '_> {
+    /// Address, displacement and flags for an access of `access_bytes` bytes at `index`, an i32.
+    pub(super) fn memory_address(
+        &mut self,
+        memarg: &MemArg,
+        index: Value,
+        access_bytes: u32,
+    ) -> (Value, i32, MemFlagsData) {
+        let index = self.extend(index);
+        let base = self.memory_base();
+        // The validator bounds the offset to 32 bits: no sum below can wrap.
+        let end = memarg.offset + u64::from(access_bytes);
+        let flags = self
+            .guest_flags(Region::Memory)
+            .with_trap_code(Some(ir::TrapCode::HEAP_OUT_OF_BOUNDS));
+        if let (true, Ok(offset)) = (end <= GUARD_BYTES, i32::try_from(memarg.offset)) {
+            return (self.builder.ins().iadd(base, index), offset, flags);
+        }
+        let bytes = self.memory_bytes();
+        let access_end = self.builder.ins().iadd_imm_s(index, end.cast_signed());
+        let outside = self
+            .builder
+            .ins()
+            .icmp(IntCC::UnsignedGreaterThan, access_end, bytes);
+        self.trap_if(outside, TrapCode::MemoryOutOfBounds);
+        let start = self
+            .builder
+            .ins()
+            .iadd_imm_s(index, memarg.offset.cast_signed());
+        let mut address = self.builder.ins().iadd(base, start);
+        if self.env.spectre {
+            // The comparison is made again behind the branch: what counts is that the mask depends on
+            // the data, not on the prediction.
+            let outside = self
+                .builder
+                .ins()
+                .icmp(IntCC::UnsignedGreaterThan, access_end, bytes);
+            let null = self.builder.ins().iconst(POINTER, 0);
+            address = self
+                .builder
+                .ins()
+                .select_spectre_guard(outside, null, address);
+        }
+        (address, 0, flags)
+    }
+
+    /// Address of byte 0 of memory 0: the context itself, unless the memory is imported.
+    fn memory_base(&mut self) -> Value {
+        match self.imported_memory() {
+            None => self.vmctx,
+            // A memory's base never changes.
+            Some(desc) => self.load_constant(POINTER, desc, MEMORY_BASE),
+        }
+    }
+
+    /// Current size of memory 0 in bytes.
+    pub(super) fn memory_bytes(&mut self) -> Value {
+        let (desc, offset) = match self.imported_memory() {
+            None => (self.vmctx, CONTEXT_MEMORY + MEMORY_BYTES),
+            Some(desc) => (desc, MEMORY_BYTES),
+        };
+        let flags = self.flags(Region::Descriptor);
+        self.builder.ins().load(POINTER, flags, desc, offset)
+    }
+
+    /// Address of the owner's descriptor, if memory 0 is imported.
+    fn imported_memory(&mut self) -> Option<Value> {
+        if self.env.metadata.imported_memories() == 0 {
+            return None;
+        }
+        let cell = self.env.layout.memory(0);
+        Some(self.load_constant(POINTER, self.vmctx, cell))
+    }
+}

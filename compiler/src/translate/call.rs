@@ -1,0 +1,84 @@
+//! Calls (spec 4.4.8): direct, of imports, and through tables.
+
+use super::function::{FuncTranslator, Region};
+use crate::names::Callee;
+use crate::types::POINTER;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Inst, InstBuilder, Value, types};
+use pirn_format::exit::TrapCode;
+use pirn_format::layout::{
+    FUNCREF_CODE, FUNCREF_TYPE_ID, FUNCREF_VMCTX, IMPORT_CODE, IMPORT_VMCTX,
+};
+
+impl FuncTranslator<'_, '_> {
+    /// Calls a function of the module or an imported one.
+    pub(super) fn call(&mut self, index: u32) {
+        let ty = self.env.metadata.funcs[index as usize];
+        let params = self.env.metadata.types[ty as usize].params.len();
+        let call = if index < self.env.metadata.imported_funcs() {
+            let import = self.env.layout.import(index);
+            let code = self.load_constant(POINTER, self.vmctx, import + IMPORT_CODE);
+            let vmctx = self.load_constant(POINTER, self.vmctx, import + IMPORT_VMCTX);
+            let arguments = self.arguments(vmctx, params);
+            let signature = self.signature(ty);
+            self.builder
+                .ins()
+                .call_indirect(signature, code, &arguments)
+        } else {
+            let callee = self.callee(Callee::Func(index));
+            let arguments = self.arguments(self.vmctx, params);
+            self.builder.ins().call(callee, &arguments)
+        };
+        self.push_results(call, params);
+    }
+
+    /// Calls the function at an index of a table, if it is of a type.
+    pub(super) fn call_indirect(&mut self, ty: u32, table: u32) {
+        let index = self.pop();
+        let element = self.table_element(table, index, TrapCode::UndefinedElement);
+        let flags = self.flags(Region::Table);
+        let reference = self.builder.ins().load(POINTER, flags, element, 0);
+        let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
+        self.trap_if(null, TrapCode::UninitializedElement);
+        let found = self.load_reference(types::I32, reference, FUNCREF_TYPE_ID);
+        let wanted = self.env.layout.type_id(ty);
+        let wanted = self.load_constant(types::I32, self.vmctx, wanted);
+        let differs = self.builder.ins().icmp(IntCC::NotEqual, found, wanted);
+        self.trap_if(differs, TrapCode::IndirectCallTypeMismatch);
+        let code = self.load_reference(POINTER, reference, FUNCREF_CODE);
+        let vmctx = self.load_reference(POINTER, reference, FUNCREF_VMCTX);
+        let params = self.env.metadata.types[ty as usize].params.len();
+        let arguments = self.arguments(vmctx, params);
+        let signature = self.signature(ty);
+        let call = self
+            .builder
+            .ins()
+            .call_indirect(signature, code, &arguments);
+        self.push_results(call, params);
+    }
+
+    /// Loads a field of a function reference that is not null. It is constant, but only behind the
+    /// check that it is there: the load must not move above it.
+    fn load_reference(
+        &mut self,
+        ty: cranelift_codegen::ir::Type,
+        reference: Value,
+        offset: i32,
+    ) -> Value {
+        let flags = self.flags(Region::Constant).with_readonly();
+        self.builder.ins().load(ty, flags, reference, offset)
+    }
+
+    fn arguments(&self, vmctx: Value, params: usize) -> Vec<Value> {
+        let mut arguments = Vec::with_capacity(1 + params);
+        arguments.push(vmctx);
+        arguments.extend_from_slice(self.peek(params));
+        arguments
+    }
+
+    fn push_results(&mut self, call: Inst, params: usize) {
+        self.drop_operands(params);
+        let results = self.builder.inst_results(call);
+        self.stack.extend_from_slice(results);
+    }
+}

@@ -1,0 +1,265 @@
+//! Structured control (spec 3.4.8): blocks, branches, and code that cannot be reached.
+//!
+//! A `block`, an `if` and the function itself have a block to branch to at their end, whose
+//! parameters are their results; a `loop` has one at its start, whose parameters are its own. Code
+//! behind an unconditional branch is validated and not translated, but its nesting is followed.
+
+use super::function::FuncTranslator;
+use crate::error::CompileError;
+use crate::parse::value_type;
+use crate::types;
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, JumpTableData, Value};
+use pirn_format::types::ValType;
+use wasmparser::{BlockType, BrTable};
+
+/// One enclosing block.
+pub(super) struct Frame {
+    kind: Kind,
+    /// Where a branch to it goes.
+    target: Block,
+    /// Operands below its parameters.
+    height: usize,
+    /// Number of values that a branch to it takes.
+    branch_values: usize,
+    /// Number of its results.
+    results: usize,
+    /// Whether `target`, if it is the end, is branched to.
+    end_reachable: bool,
+}
+
+enum Kind {
+    /// A `block`, or the function.
+    Block,
+    Loop,
+    /// An `if` whose `else` has not come: the block for it, and the parameters for its start.
+    If(Block, Vec<Value>),
+    /// Anything that starts in code that cannot be reached.
+    Unreachable,
+}
+
+fn arguments(values: &[Value]) -> Vec<BlockArg> {
+    values.iter().map(|value| BlockArg::Value(*value)).collect()
+}
+
+impl FuncTranslator<'_, '_> {
+    /// Enters the function's own block.
+    pub(super) fn enter_function(&mut self, ty: u32) {
+        let results = self.env.metadata.types[ty as usize].results.clone();
+        self.enter(Kind::Block, 0, &results);
+    }
+
+    /// Enters a block that ends in a new one, with `params` operands taken from the stack.
+    fn enter(&mut self, kind: Kind, params: usize, results: &[ValType]) {
+        let target = self.block_with(results);
+        self.frames.push(Frame {
+            kind,
+            target,
+            height: self.stack.len() - params,
+            branch_values: results.len(),
+            results: results.len(),
+            end_reachable: false,
+        });
+    }
+
+    /// A new block with parameters of these types.
+    fn block_with(&mut self, params: &[ValType]) -> Block {
+        let block = self.builder.create_block();
+        for ty in params {
+            self.builder
+                .append_block_param(block, types::value_type(*ty));
+        }
+        block
+    }
+
+    /// Parameters and results of a block.
+    fn block_type(&self, ty: BlockType) -> Result<(Vec<ValType>, Vec<ValType>), CompileError> {
+        match ty {
+            BlockType::Empty => Ok((vec![], vec![])),
+            BlockType::Type(ty) => {
+                let ty = value_type(ty).map_err(|()| CompileError::Invalid {
+                    message: "a block of that type is not supported".to_owned(),
+                    offset: self.builder.srcloc().bits() as usize,
+                })?;
+                Ok((vec![], vec![ty]))
+            }
+            BlockType::FuncType(index) => {
+                let ty = &self.env.metadata.types[index as usize];
+                Ok((ty.params.clone(), ty.results.clone()))
+            }
+        }
+    }
+
+    /// Enters a block, loop or if in code that cannot be reached.
+    pub(super) fn enter_unreachable(&mut self) {
+        self.frames.push(Frame {
+            kind: Kind::Unreachable,
+            // Nothing branches from code that is not translated.
+            target: self.frames[0].target,
+            height: self.stack.len(),
+            branch_values: 0,
+            results: 0,
+            end_reachable: false,
+        });
+    }
+
+    pub(super) fn block(&mut self, ty: BlockType) -> Result<(), CompileError> {
+        let (params, results) = self.block_type(ty)?;
+        self.enter(Kind::Block, params.len(), &results);
+        Ok(())
+    }
+
+    pub(super) fn r#loop(&mut self, ty: BlockType) -> Result<(), CompileError> {
+        let (params, results) = self.block_type(ty)?;
+        let header = self.block_with(&params);
+        let height = self.stack.len() - params.len();
+        let values = arguments(self.peek(params.len()));
+        self.builder.ins().jump(header, &values);
+        self.stack.truncate(height);
+        self.builder.switch_to_block(header);
+        let values = self.builder.block_params(header);
+        self.stack.extend_from_slice(values);
+        self.frames.push(Frame {
+            kind: Kind::Loop,
+            target: header,
+            height,
+            branch_values: params.len(),
+            results: results.len(),
+            end_reachable: false,
+        });
+        Ok(())
+    }
+
+    pub(super) fn r#if(&mut self, ty: BlockType) -> Result<(), CompileError> {
+        let (params, results) = self.block_type(ty)?;
+        let condition = self.pop();
+        let (then, otherwise) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.ins().brif(condition, then, [], otherwise, []);
+        self.builder.seal_block(then);
+        self.builder.seal_block(otherwise);
+        self.builder.switch_to_block(then);
+        let values = self.peek(params.len()).to_vec();
+        self.enter(Kind::If(otherwise, values), params.len(), &results);
+        Ok(())
+    }
+
+    pub(super) fn r#else(&mut self) {
+        let at = self.frames.len() - 1;
+        let kind = std::mem::replace(&mut self.frames[at].kind, Kind::Block);
+        match kind {
+            Kind::If(otherwise, params) => {
+                if self.reachable {
+                    self.branch(0);
+                }
+                self.stack.truncate(self.frames[at].height);
+                self.stack.extend(params);
+                self.builder.switch_to_block(otherwise);
+                self.reachable = true;
+            }
+            other => self.frames[at].kind = other,
+        }
+    }
+
+    /// Leaves the innermost block; whether it was the function's own.
+    pub(super) fn end(&mut self) {
+        if let Some(Frame {
+            kind: Kind::If(..), ..
+        }) = self.frames.last()
+        {
+            // No else: its parameters are its results.
+            self.r#else();
+        }
+        if self.reachable
+            && !matches!(
+                self.frames.last(),
+                Some(Frame {
+                    kind: Kind::Loop,
+                    ..
+                })
+            )
+        {
+            self.branch(0);
+        }
+        let frame = self
+            .frames
+            .pop()
+            .expect("validated: every end closes a block");
+        match frame.kind {
+            Kind::Unreachable => {}
+            Kind::Loop => {
+                self.builder.seal_block(frame.target);
+                if !self.reachable {
+                    self.stack.truncate(frame.height);
+                }
+            }
+            Kind::Block | Kind::If(..) => {
+                self.builder.seal_block(frame.target);
+                self.stack.truncate(frame.height);
+                self.reachable = frame.end_reachable;
+                if frame.end_reachable {
+                    self.builder.switch_to_block(frame.target);
+                    let results = self.builder.block_params(frame.target);
+                    debug_assert_eq!(results.len(), frame.results);
+                    self.stack.extend_from_slice(results);
+                }
+            }
+        }
+        if self.frames.is_empty() && self.reachable {
+            let results = self.stack.split_off(0);
+            self.builder.ins().return_(&results);
+            self.reachable = false;
+        }
+    }
+
+    /// The block that a branch of this depth goes to, and what it takes there.
+    fn target(&mut self, depth: u32) -> (Block, Vec<BlockArg>) {
+        let at = self.frames.len() - 1 - depth as usize;
+        let values = arguments(self.peek(self.frames[at].branch_values));
+        let frame = &mut self.frames[at];
+        frame.end_reachable = true;
+        (frame.target, values)
+    }
+
+    /// Branches; what follows cannot be reached.
+    pub(super) fn branch(&mut self, depth: u32) {
+        let (target, values) = self.target(depth);
+        self.builder.ins().jump(target, &values);
+        self.reachable = false;
+    }
+
+    pub(super) fn branch_if(&mut self, depth: u32) {
+        let condition = self.pop();
+        let (target, values) = self.target(depth);
+        let next = self.builder.create_block();
+        self.builder
+            .ins()
+            .brif(condition, target, &values, next, []);
+        self.builder.seal_block(next);
+        self.builder.switch_to_block(next);
+    }
+
+    pub(super) fn branch_table(&mut self, table: &BrTable<'_>) -> Result<(), CompileError> {
+        let index = self.pop();
+        let call = |t: &mut Self, depth: u32| {
+            let (target, values) = t.target(depth);
+            t.builder.func.dfg.block_call(target, &values)
+        };
+        let mut targets = Vec::with_capacity(table.len() as usize);
+        for depth in table.targets() {
+            targets.push(call(self, depth?));
+        }
+        let default = call(self, table.default());
+        let table = self
+            .builder
+            .create_jump_table(JumpTableData::new(default, &targets));
+        self.builder.ins().br_table(index, table);
+        self.reachable = false;
+        Ok(())
+    }
+
+    /// Returns from the function.
+    pub(super) fn r#return(&mut self) {
+        let results = self.peek(self.frames[0].results).to_vec();
+        self.builder.ins().return_(&results);
+        self.reachable = false;
+    }
+}

@@ -1,0 +1,287 @@
+//! [`FuncTranslator`]: one function while it is translated: operand stack, locals, and the helpers that
+//! every room of this folder uses.
+
+use super::Env;
+use super::control::Frame;
+use crate::names::Callee;
+use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
+use cranelift_codegen::ir::{
+    self, AbiParam, AliasRegion, AliasRegionData, ExtFuncData, ExternalName, FuncRef, InstBuilder,
+    MemFlagsData, SigRef, Signature, Type, Value, types,
+};
+use cranelift_frontend::{FunctionBuilder, Variable};
+use pirn_format::exit::{Builtin, TrapCode};
+use pirn_format::types::ValType;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Parts of memory that no two of overlap: a store to one leaves loads from the others valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Region {
+    /// A linear memory. All may be the same one, by import.
+    Memory,
+    /// The values of globals, own and imported.
+    Global,
+    /// Elements of tables.
+    Table,
+    /// Descriptors of memories and tables: only the runtime writes them, at calls.
+    Descriptor,
+    /// What stays the same for an instance's life: imports, type ids, function references.
+    Constant,
+}
+
+impl Region {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Memory, "memory"),
+        (Self::Global, "globals"),
+        (Self::Table, "tables"),
+        (Self::Descriptor, "descriptors"),
+        (Self::Constant, "constants"),
+    ];
+}
+
+/// One function while it is translated.
+pub(super) struct FuncTranslator<'a, 'e> {
+    pub(super) env: Env<'e>,
+    pub(super) builder: FunctionBuilder<'a>,
+    /// The context.
+    pub(super) vmctx: Value,
+    /// The operand stack. Every v128 is an `i8x16`.
+    pub(super) stack: Vec<Value>,
+    /// Enclosing blocks, the function's own first.
+    pub(super) frames: Vec<Frame>,
+    pub(super) locals: Vec<(Variable, ValType)>,
+    /// Whether the operator being translated can be reached.
+    pub(super) reachable: bool,
+    /// Whether an operator changed a table.
+    pub(super) changes_tables: bool,
+    regions: [AliasRegion; Region::ALL.len()],
+    callees: HashMap<Callee, FuncRef>,
+    signatures: HashMap<u32, SigRef>,
+}
+
+impl<'a, 'e> FuncTranslator<'a, 'e> {
+    /// Starts in the entry block of `builder`'s function, whose signature is set.
+    pub(super) fn new(env: Env<'e>, mut builder: FunctionBuilder<'a>, ty: u32) -> Self {
+        let entry = builder.create_block();
+        builder.append_block_params_for_function_params(entry);
+        builder.switch_to_block(entry);
+        builder.seal_block(entry);
+        let params = builder.block_params(entry).to_vec();
+        let regions = Region::ALL.map(|(region, name)| {
+            builder.func.dfg.alias_regions.insert(AliasRegionData {
+                user_id: region as u32,
+                description: Cow::Borrowed(name),
+            })
+        });
+        let mut t = Self {
+            env,
+            builder,
+            vmctx: params[0],
+            stack: vec![],
+            frames: vec![],
+            locals: vec![],
+            reachable: true,
+            changes_tables: false,
+            regions,
+            callees: HashMap::new(),
+            signatures: HashMap::new(),
+        };
+        let ty = &env.metadata.types[ty as usize];
+        for (param, ty) in params[1..].iter().zip(&ty.params) {
+            let variable = t.declare_local(*ty);
+            t.builder.def_var(variable, *param);
+        }
+        t
+    }
+
+    /// Adds a local variable; its value must be defined before it is used.
+    fn declare_local(&mut self, ty: ValType) -> Variable {
+        let variable = self.builder.declare_var(value_type(ty));
+        self.locals.push((variable, ty));
+        variable
+    }
+
+    /// Adds local variables of value zero.
+    pub(super) fn declare_zero_locals(&mut self, count: u32, ty: ValType) {
+        if count == 0 {
+            return;
+        }
+        let zero = self.zero(ty);
+        for _ in 0..count {
+            let variable = self.declare_local(ty);
+            self.builder.def_var(variable, zero);
+        }
+    }
+
+    /// Zero, or null.
+    pub(super) fn zero(&mut self, ty: ValType) -> Value {
+        match ty {
+            ValType::F32 => self.builder.ins().f32const(0.0),
+            ValType::F64 => self.builder.ins().f64const(0.0),
+            ValType::V128 => {
+                let zero = self
+                    .builder
+                    .func
+                    .dfg
+                    .constants
+                    .insert([0; 16].as_slice().into());
+                self.builder.ins().vconst(types::I8X16, zero)
+            }
+            _ => self.builder.ins().iconst(value_type(ty), 0),
+        }
+    }
+
+    /// Pushes an operand.
+    pub(super) fn push(&mut self, value: Value) {
+        self.stack.push(value);
+    }
+
+    /// Pops an operand. The validator has seen that there is one.
+    pub(super) fn pop(&mut self) -> Value {
+        self.stack
+            .pop()
+            .expect("validated: the operand stack is not empty")
+    }
+
+    /// Pops two operands, and gives them in the order they were pushed.
+    pub(super) fn pop2(&mut self) -> (Value, Value) {
+        let b = self.pop();
+        (self.pop(), b)
+    }
+
+    /// Pops three operands, and gives them in the order they were pushed.
+    pub(super) fn pop3(&mut self) -> (Value, Value, Value) {
+        let c = self.pop();
+        let (a, b) = self.pop2();
+        (a, b, c)
+    }
+
+    /// The last `count` operands.
+    pub(super) fn peek(&self, count: usize) -> &[Value] {
+        &self.stack[self.stack.len() - count..]
+    }
+
+    /// Drops the last `count` operands.
+    pub(super) fn drop_operands(&mut self, count: usize) {
+        self.stack.truncate(self.stack.len() - count);
+    }
+
+    /// The Cranelift type of a value.
+    pub(super) fn type_of(&self, value: Value) -> Type {
+        self.builder.func.dfg.value_type(value)
+    }
+
+    /// Flags for access to one region at an address that is always mapped.
+    pub(super) fn flags(&self, region: Region) -> MemFlagsData {
+        self.guest_flags(region).with_notrap().with_aligned()
+    }
+
+    /// Flags for access to one region, which may fault and may be unaligned.
+    pub(super) fn guest_flags(&self, region: Region) -> MemFlagsData {
+        MemFlagsData::new()
+            .with_endianness(ir::Endianness::Little)
+            .with_alias_region(Some(self.regions[region as usize]))
+    }
+
+    /// Loads what is the same for an instance's life.
+    pub(super) fn load_constant(&mut self, ty: Type, base: Value, offset: i32) -> Value {
+        let flags = self.flags(Region::Constant).with_readonly().with_can_move();
+        self.builder.ins().load(ty, flags, base, offset)
+    }
+
+    /// Leaves with a trap if `condition` is not zero.
+    ///
+    /// The cold block is of this operator alone: the call of the stub is the site whose WebAssembly
+    /// offset the trap reports, so sites do not share blocks.
+    pub(super) fn trap_if(&mut self, condition: Value, code: TrapCode) {
+        let (trap, next) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(trap);
+        self.builder.ins().brif(condition, trap, [], next, []);
+        self.builder.switch_to_block(trap);
+        self.builder.seal_block(trap);
+        self.trap(code);
+        self.builder.switch_to_block(next);
+        self.builder.seal_block(next);
+    }
+
+    /// Leaves with a trap, ending the block.
+    pub(super) fn trap(&mut self, code: TrapCode) {
+        let stub = self.callee(Callee::Trap(code));
+        self.builder.ins().call(stub, &[self.vmctx]);
+        // Never reached: the stub does not return.
+        self.builder
+            .ins()
+            .trap(ir::TrapCode::unwrap_user(code as u8));
+    }
+
+    /// Calls a builtin with 64-bit parameters after the context; its result, if it has one.
+    pub(super) fn builtin(&mut self, builtin: Builtin, params: &[Value]) -> Option<Value> {
+        debug_assert_eq!(params.len(), builtin.params());
+        let callee = self.callee(Callee::Builtin(builtin));
+        let mut arguments = vec![self.vmctx];
+        arguments.extend_from_slice(params);
+        let call = self.builder.ins().call(callee, &arguments);
+        self.builder.inst_results(call).first().copied()
+    }
+
+    /// An index, or another constant, as a parameter of a builtin.
+    pub(super) fn word(&mut self, value: u32) -> Value {
+        self.builder.ins().iconst(types::I64, i64::from(value))
+    }
+
+    /// Zero-extends an i32 to 64 bits.
+    pub(super) fn extend(&mut self, value: Value) -> Value {
+        self.builder.ins().uextend(types::I64, value)
+    }
+
+    /// The reference by which this function calls another piece of the module's text.
+    pub(super) fn callee(&mut self, callee: Callee) -> FuncRef {
+        if let Some(known) = self.callees.get(&callee) {
+            return *known;
+        }
+        let signature = match callee {
+            Callee::Func(index) => {
+                let ty = self.env.metadata.funcs[index as usize];
+                self.signature(ty)
+            }
+            Callee::Builtin(builtin) => {
+                let results = usize::from(builtin.has_result());
+                self.word_signature(builtin.params(), results)
+            }
+            Callee::Trap(_) => self.word_signature(0, 0),
+            Callee::Entry(_) => unreachable!("no guest function calls an entry trampoline"),
+        };
+        let name = self
+            .builder
+            .func
+            .declare_imported_user_function(callee.name());
+        let reference = self.builder.import_function(ExtFuncData {
+            name: ExternalName::user(name),
+            signature,
+            colocated: true,
+            patchable: false,
+        });
+        self.callees.insert(callee, reference);
+        reference
+    }
+
+    fn word_signature(&mut self, params: usize, results: usize) -> SigRef {
+        let mut signature = Signature::new(GUEST_CALL_CONV);
+        signature.params = vec![AbiParam::new(POINTER); 1 + params];
+        signature.returns = vec![AbiParam::new(POINTER); results];
+        self.builder.import_signature(signature)
+    }
+
+    /// The signature of guest functions of a type.
+    pub(super) fn signature(&mut self, ty: u32) -> SigRef {
+        if let Some(known) = self.signatures.get(&ty) {
+            return *known;
+        }
+        let signature = guest_signature(&self.env.metadata.types[ty as usize]);
+        let signature = self.builder.import_signature(signature);
+        self.signatures.insert(ty, signature);
+        signature
+    }
+}

@@ -1,0 +1,82 @@
+//! The hall: sends each operator to its room.
+
+use super::function::FuncTranslator;
+use super::simd;
+use crate::error::CompileError;
+use cranelift_codegen::ir::InstBuilder;
+use pirn_format::exit::TrapCode;
+use wasmparser::Operator;
+
+impl FuncTranslator<'_, '_> {
+    /// Translates one validated operator.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError::Invalid`] for an operator of a feature that the validator should have refused.
+    pub(super) fn operator(&mut self, op: &Operator<'_>) -> Result<(), CompileError> {
+        if !self.reachable {
+            self.unreachable_operator(op);
+            return Ok(());
+        }
+        match op {
+            Operator::Nop => {}
+            Operator::Unreachable => {
+                self.trap(TrapCode::Unreachable);
+                self.reachable = false;
+            }
+            Operator::Block { blockty } => self.block(*blockty)?,
+            Operator::Loop { blockty } => self.r#loop(*blockty)?,
+            Operator::If { blockty } => self.r#if(*blockty)?,
+            Operator::Else => self.r#else(),
+            Operator::End => self.end(),
+            Operator::Br { relative_depth } => self.branch(*relative_depth),
+            Operator::BrIf { relative_depth } => self.branch_if(*relative_depth),
+            Operator::BrTable { targets } => self.branch_table(targets)?,
+            Operator::Return => self.r#return(),
+            Operator::Call { function_index } => self.call(*function_index),
+            Operator::CallIndirect {
+                type_index,
+                table_index,
+            } => self.call_indirect(*type_index, *table_index),
+            Operator::Drop => {
+                self.pop();
+            }
+            Operator::Select | Operator::TypedSelect { .. } => {
+                let (a, b, condition) = self.pop3();
+                let value = self.builder.ins().select(condition, a, b);
+                self.push(value);
+            }
+            Operator::LocalGet { local_index } => self.local_get(*local_index),
+            Operator::LocalSet { local_index } => self.local_set(*local_index),
+            Operator::LocalTee { local_index } => self.local_tee(*local_index),
+            Operator::GlobalGet { global_index } => self.global_get(*global_index),
+            Operator::GlobalSet { global_index } => self.global_set(*global_index),
+            _ => return self.operand_operator(op),
+        }
+        Ok(())
+    }
+
+    /// An operator that only takes operands and gives results.
+    fn operand_operator(&mut self, op: &Operator<'_>) -> Result<(), CompileError> {
+        if self.numeric(op) || self.memory(op) || self.table(op) || simd::translate(self, op)? {
+            return Ok(());
+        }
+        let name = format!("{op:?}");
+        Err(CompileError::Invalid {
+            message: format!("operator {name} is not supported"),
+            offset: self.builder.srcloc().bits() as usize,
+        })
+    }
+
+    /// Follows the nesting of code that cannot be reached.
+    fn unreachable_operator(&mut self, op: &Operator<'_>) {
+        match op {
+            Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => {
+                self.enter_unreachable();
+            }
+            Operator::Else => self.r#else(),
+            Operator::End => self.end(),
+            _ => {}
+        }
+    }
+}

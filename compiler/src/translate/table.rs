@@ -1,0 +1,126 @@
+//! Tables and references (spec 4.4.3, 4.4.6).
+
+use super::function::{FuncTranslator, Region};
+use crate::types::POINTER;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use pirn_format::exit::{Builtin, TrapCode};
+use pirn_format::layout::{ELEMENT_BYTES, TABLE_BASE, TABLE_ELEMENTS};
+use wasmparser::Operator;
+
+impl FuncTranslator<'_, '_> {
+    /// Translates an operator on tables or references; `false` if it is none.
+    pub(super) fn table(&mut self, op: &Operator<'_>) -> bool {
+        match op {
+            Operator::RefNull { .. } => {
+                let null = self.builder.ins().iconst(POINTER, 0);
+                self.push(null);
+            }
+            Operator::RefIsNull => {
+                let reference = self.pop();
+                let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
+                self.push_bool(null);
+            }
+            Operator::RefFunc { function_index } => self.ref_func(*function_index),
+            Operator::TableGet { table } => {
+                let index = self.pop();
+                let element = self.table_element(*table, index, TrapCode::TableOutOfBounds);
+                let flags = self.flags(Region::Table);
+                let value = self.builder.ins().load(POINTER, flags, element, 0);
+                self.push(value);
+            }
+            Operator::TableSet { table } => {
+                self.changes_tables = true;
+                let (index, value) = self.pop2();
+                let element = self.table_element(*table, index, TrapCode::TableOutOfBounds);
+                let flags = self.flags(Region::Table);
+                self.builder.ins().store(flags, value, element, 0);
+            }
+            Operator::TableSize { table } => {
+                let (_, elements) = self.table_bounds(*table);
+                let elements = self.builder.ins().ireduce(types::I32, elements);
+                self.push(elements);
+            }
+            Operator::TableGrow { table } => {
+                self.changes_tables = true;
+                let (value, delta) = self.pop2();
+                let (table, delta) = (self.word(*table), self.extend(delta));
+                self.grown(Builtin::TableGrow, &[table, value, delta]);
+            }
+            Operator::TableFill { table } => {
+                self.changes_tables = true;
+                self.bulk(Builtin::TableFill, &[*table]);
+            }
+            Operator::TableCopy {
+                dst_table,
+                src_table,
+            } => {
+                self.changes_tables = true;
+                self.bulk(Builtin::TableCopy, &[*dst_table, *src_table]);
+            }
+            Operator::TableInit { elem_index, table } => {
+                self.changes_tables = true;
+                self.bulk(Builtin::TableInit, &[*table, *elem_index]);
+            }
+            Operator::ElemDrop { elem_index } => {
+                self.drop_segment(Builtin::ElemDrop, *elem_index);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn ref_func(&mut self, index: u32) {
+        // Validation (spec 3.4.2) sees to it that the function is in the list: it must be declared.
+        let position = self.env.metadata.escaped_position(index);
+        let position = position.expect("validated: the function is declared as a reference");
+        let offset = i64::from(self.env.layout.funcref(position));
+        let reference = self.builder.ins().iadd_imm_s(self.vmctx, offset);
+        self.push(reference);
+    }
+
+    /// Address of the element at `index`, an i32, of a table; a trap past its end. The address is
+    /// masked under speculation.
+    pub(super) fn table_element(&mut self, table: u32, index: Value, code: TrapCode) -> Value {
+        let (base, elements) = self.table_bounds(table);
+        let index = self.extend(index);
+        let outside = IntCC::UnsignedGreaterThanOrEqual;
+        let condition = self.builder.ins().icmp(outside, index, elements);
+        self.trap_if(condition, code);
+        let scaled = self
+            .builder
+            .ins()
+            .imul_imm_s(index, i64::from(ELEMENT_BYTES));
+        let address = self.builder.ins().iadd(base, scaled);
+        if !self.env.spectre {
+            return address;
+        }
+        // Under a wrong prediction the first element is read, which every table that was indexed
+        // in bounds before has, and whose page is the slot's own.
+        let condition = self.builder.ins().icmp(outside, index, elements);
+        self.builder
+            .ins()
+            .select_spectre_guard(condition, base, address)
+    }
+
+    /// Base and number of elements of a table.
+    fn table_bounds(&mut self, table: u32) -> (Value, Value) {
+        let cell = self.env.layout.table(table);
+        let (desc, offset) = if table < self.env.metadata.imported_tables() {
+            (self.load_constant(POINTER, self.vmctx, cell), 0)
+        } else {
+            (self.vmctx, cell)
+        };
+        // A table's elements never move, but its descriptor is written with its size at each start.
+        let flags = self.flags(Region::Descriptor);
+        let base = self
+            .builder
+            .ins()
+            .load(POINTER, flags, desc, offset + TABLE_BASE);
+        let elements = self
+            .builder
+            .ins()
+            .load(POINTER, flags, desc, offset + TABLE_ELEMENTS);
+        (base, elements)
+    }
+}
