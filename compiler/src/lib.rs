@@ -3,18 +3,35 @@
 //! ```text
 //! bytes ─ parse ─▶ ParsedModule ─ translate (all cores) ─▶ Cranelift IR ─ isa ─▶ machine code
 //!                                                      trampolines ─┘              │
-//!                             .so ◀─ link::elf ◀─ link::{reloc,symbols,unwind} ◀───┤
+//!                             .so ◀─ link::elf ◀─ link::{text,symbols,unwind} ◀────┤
 //!                                                       image, metadata, tables ◀──┘
+//! ```
+//!
+//! ```
+//! let wasm = pirn_compiler::parse_text(b"(module (func (export \"f\")))")?;
+//! let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default())?;
+//! assert!(so.starts_with(b"\x7fELF"));
+//! # Ok::<(), pirn_compiler::CompileError>(())
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod compile;
+mod emit;
 mod error;
+mod image;
+mod isa;
+mod link;
 mod names;
 mod options;
 mod parse;
+mod progress;
+mod text;
+mod trampoline;
 mod translate;
 mod types;
 
+pub use emit::{Emit, compile, emit};
 pub use error::CompileError;
 pub use options::{OptLevel, Options};
+pub use text::parse_text;

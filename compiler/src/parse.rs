@@ -53,7 +53,10 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
     limits::MODULE_BYTES.check(wasm.len() as u64)?;
     let mut validator = Validator::new_with_features(FEATURES);
     let mut builder = Builder::default();
-    for payload in Parser::new(0).parse_all(wasm) {
+    let mut parser = Parser::new(0);
+    // What an operator looks like depends on the features too.
+    parser.set_features(FEATURES);
+    for payload in parser.parse_all(wasm) {
         let payload = payload?;
         let valid = validator.payload(&payload)?;
         if let ValidPayload::Func(validate, body) = valid {

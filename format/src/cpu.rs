@@ -1,5 +1,9 @@
 //! Architectures and the instruction-set extensions that a compiled module may need.
 
+mod detect;
+
+pub use detect::detect;
+
 use core::fmt;
 
 /// An instruction-set architecture that modules are compiled for.
@@ -303,6 +307,13 @@ mod tests {
             assert_eq!(CpuFeatures::level(arch, "v9"), None);
             assert_eq!(CpuFeatures::from_bits(arch, 1 << 63), None);
         }
+    }
+
+    #[test]
+    fn this_machine_has_its_own_baseline() {
+        let machine = detect();
+        let baseline = CpuFeatures::level(machine.arch(), "baseline").unwrap();
+        assert!(baseline.missing_from(machine).is_empty(), "{machine}");
     }
 
     #[test]

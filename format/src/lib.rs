@@ -10,6 +10,7 @@
 //! * [`header`], [`sections`]: the fixed part of a compiled module, read before it is mapped.
 //! * [`metadata`], [`types`]: the variable part: types, imports, exports, segments, names.
 //! * [`traps`], [`image`]: tables that are searched in place, never decoded.
+//! * [`read`]: the check of a whole file, before any of it is mapped or run.
 //! * [`cpu`]: the instruction-set extensions that a module may ask for.
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod header;
 pub mod image;
 pub mod layout;
 pub mod metadata;
+pub mod read;
 pub mod sections;
 pub mod traps;
 pub mod types;

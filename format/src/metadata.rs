@@ -221,6 +221,13 @@ impl Metadata {
         self.count_imports(|ty| matches!(ty, ExternType::Func(_)))
     }
 
+    /// The imports that are functions, in order.
+    pub fn imports_of_funcs(&self) -> impl Iterator<Item = &Import> {
+        self.imports
+            .iter()
+            .filter(|import| matches!(import.ty, ExternType::Func(_)))
+    }
+
     /// Number of imported tables.
     #[must_use]
     pub fn imported_tables(&self) -> u32 {

@@ -1,5 +1,7 @@
 //! The sections of a compiled module, in the order of their numbers in the header.
 
+use crate::layout::IMAGE_PAGE_BYTES;
+
 /// A part of a compiled module, found through the header's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -15,7 +17,8 @@ pub enum Section {
     Sites = 3,
     /// Array of [`ImageRun`](crate::image::ImageRun), ascending: the pages of the initial memory.
     ImageRuns = 4,
-    /// The bytes of those pages, one run behind the other, aligned to 64 KiB in memory and file.
+    /// The bytes of those pages, one run behind the other, aligned in memory and file to the largest
+    /// page of the target's kernels.
     Image = 5,
     /// Bytes of data segments that are not in the image.
     Data = 6,
@@ -56,7 +59,7 @@ impl Section {
     pub const fn align(self) -> u64 {
         match self {
             Self::Text => 64,
-            Self::Image => 64 << 10,
+            Self::Image => IMAGE_PAGE_BYTES,
             Self::Code | Self::Traps | Self::Sites | Self::ImageRuns => 4,
             Self::Data | Self::Metadata => 1,
         }

@@ -47,7 +47,7 @@ impl<const RECORD: usize> Records<'_, RECORD> {
             let (a, b) = (self.field(i, 0), self.field(i + 1, 0));
             a < b || (repeats && a == b)
         };
-        self.0.len() % RECORD == 0 && (1..self.len()).all(|i| ascends(i - 1))
+        self.0.len().is_multiple_of(RECORD) && (1..self.len()).all(|i| ascends(i - 1))
     }
 }
 
@@ -117,6 +117,13 @@ impl CodeEntry {
 pub struct CodeTable<'a>(Records<'a, { CodeEntry::BYTES }>);
 
 impl<'a> CodeTable<'a> {
+    /// Views entries of a file that was checked, without looking at them again: of entries that
+    /// are not sound, any may be found or none, and nothing worse.
+    #[must_use]
+    pub fn view(bytes: &'a [u8]) -> Self {
+        Self(Records(bytes))
+    }
+
     /// Views encoded entries; `None` if they are not whole, ascending, disjoint and of known kinds.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
@@ -188,6 +195,13 @@ impl TrapEntry {
 pub struct TrapTable<'a>(Records<'a, { TrapEntry::BYTES }>);
 
 impl<'a> TrapTable<'a> {
+    /// Views entries of a file that was checked, without looking at them again: of entries that
+    /// are not sound, any may be found or none, and nothing worse.
+    #[must_use]
+    pub fn view(bytes: &'a [u8]) -> Self {
+        Self(Records(bytes))
+    }
+
     /// Views encoded entries; `None` if they are not whole and ascending.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
@@ -240,6 +254,13 @@ impl SiteEntry {
 pub struct SiteTable<'a>(Records<'a, { SiteEntry::BYTES }>);
 
 impl<'a> SiteTable<'a> {
+    /// Views entries of a file that was checked, without looking at them again: of entries that
+    /// are not sound, any may be found or none, and nothing worse.
+    #[must_use]
+    pub fn view(bytes: &'a [u8]) -> Self {
+        Self(Records(bytes))
+    }
+
     /// Views encoded entries; `None` if they are not whole and ascending. A trapping instruction may
     /// lie right behind a call, so an offset may stand twice.
     #[must_use]

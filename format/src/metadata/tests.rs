@@ -105,7 +105,7 @@ fn every_index_out_of_range_is_refused_by_name() {
                     mode: SegmentMode::Passive,
                     start: 1,
                     len: u32::MAX,
-                }]
+                }];
             },
             "4 GiB",
         ),

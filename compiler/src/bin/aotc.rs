@@ -1,3 +1,0 @@
-//! `aotc`: compiles a WebAssembly module to a native shared object.
-
-fn main() {}

@@ -1,0 +1,203 @@
+//! The command line.
+
+use crate::output::Output;
+use anyhow::{Result, bail};
+use clap::{Parser, Subcommand, ValueEnum};
+use pirn_compiler::{Emit, OptLevel, Options};
+use pirn_format::cpu::{Arch, CpuFeatures};
+use std::path::{Path, PathBuf};
+
+/// Compiles a WebAssembly module to a native shared object, ahead of time.
+#[derive(Debug, Parser)]
+#[command(name = "aotc", version, args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// The module, .wasm or .wat
+    pub(crate) input: Option<PathBuf>,
+    /// Where to write; `-` for standard output [default: the input's name with .so, .clif, .s, .o]
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Kind::So)]
+    pub(crate) emit: Kind,
+    /// Architecture to compile for: x86_64 or aarch64 [default: this machine's]
+    #[arg(long)]
+    target: Option<String>,
+    /// Instructions that may be used: a level (baseline, x86-64-v3, ...) or `native`, with
+    /// features added or taken away, as in `x86-64-v2,+avx,-popcnt`
+    #[arg(long, default_value = "baseline")]
+    cpu: String,
+    /// How hard to optimise
+    #[arg(long, value_enum, default_value_t = Level::Speed)]
+    opt_level: Level,
+    /// Do not mask checked addresses against speculation; for guests that are trusted
+    #[arg(long)]
+    no_spectre_masks: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Shows what a compiled module holds: imports, exports, memory, cpu, bytes a section
+    Inspect {
+        /// The compiled module
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Kind {
+    /// Cranelift IR
+    Clif,
+    /// Assembly
+    Asm,
+    /// Relocatable object with the text and its symbols
+    Obj,
+    /// Shared object for the runtime
+    So,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Level {
+    None,
+    Speed,
+    SpeedAndSize,
+}
+
+impl From<Kind> for Emit {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Clif => Self::Clif,
+            Kind::Asm => Self::Asm,
+            Kind::Obj => Self::Obj,
+            Kind::So => Self::So,
+        }
+    }
+}
+
+impl Args {
+    pub(crate) fn options(&self) -> Result<Options> {
+        let arch = self.arch()?;
+        let mut options = Options::new(arch);
+        options.cpu = cpu(arch, &self.cpu)?;
+        options.spectre = !self.no_spectre_masks;
+        options.opt_level = match self.opt_level {
+            Level::None => OptLevel::None,
+            Level::Speed => OptLevel::Speed,
+            Level::SpeedAndSize => OptLevel::SpeedAndSize,
+        };
+        Ok(options)
+    }
+
+    fn arch(&self) -> Result<Arch> {
+        let name = self.target.as_deref().unwrap_or(std::env::consts::ARCH);
+        let Some(arch) = Arch::from_name(name) else {
+            let known = Arch::ALL.map(Arch::name).join(" and ");
+            bail!("target {name} is not supported; there are {known}, given by --target");
+        };
+        Ok(arch)
+    }
+
+    /// Where to write: what was asked for, or beside the input.
+    pub(crate) fn output(&self, input: &Path) -> Result<Output> {
+        let extension = match self.emit {
+            Kind::Clif => "clif",
+            Kind::Asm => "s",
+            Kind::Obj => "o",
+            Kind::So => "so",
+        };
+        match &self.output {
+            Some(path) if path.as_os_str() == "-" => Ok(Output::Stdout),
+            Some(path) => Ok(Output::File(path.clone())),
+            None if input.file_name().is_none() => {
+                bail!(
+                    "{} names no file; give one, or say where to write with -o",
+                    input.display()
+                )
+            }
+            None => Ok(Output::File(input.with_extension(extension))),
+        }
+    }
+}
+
+/// A level, and features added or taken away.
+fn cpu(arch: Arch, text: &str) -> Result<CpuFeatures> {
+    let mut parts = text.split(',').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let mut set = match name {
+        "native" => native(arch)?,
+        name => level(arch, name)?,
+    };
+    for part in parts {
+        let changed = match part.split_at_checked(1) {
+            Some(("+", feature)) => set.with(feature),
+            Some(("-", feature)) => set.without(feature),
+            _ => {
+                bail!("cpu feature {part:?} starts with neither + nor -; write +{part} or -{part}")
+            }
+        };
+        let Some(changed) = changed else {
+            let known: Vec<_> = arch.features().iter().map(|feature| feature.name).collect();
+            bail!(
+                "cpu feature {part:?} is unknown for {arch}; there are {}",
+                known.join(", ")
+            );
+        };
+        set = changed;
+    }
+    Ok(set)
+}
+
+fn level(arch: Arch, name: &str) -> Result<CpuFeatures> {
+    let Some(set) = CpuFeatures::level(arch, name) else {
+        let known: Vec<_> = arch.levels().iter().map(|level| level.name).collect();
+        bail!(
+            "cpu {name:?} is unknown for {arch}; there are {} and native",
+            known.join(", ")
+        );
+    };
+    Ok(set)
+}
+
+/// What this very machine has.
+fn native(arch: Arch) -> Result<CpuFeatures> {
+    let machine = pirn_format::cpu::detect();
+    if machine.arch() != arch {
+        bail!(
+            "cpu native is {}, the target is {arch}; name a level of {arch}",
+            machine.arch()
+        );
+    }
+    Ok(machine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_parsed_and_mistakes_named() {
+        let arch = Arch::X86_64;
+        let v2 = CpuFeatures::level(arch, "x86-64-v2").unwrap();
+        assert_eq!(cpu(arch, "baseline").unwrap(), v2);
+        assert_eq!(cpu(arch, "x86-64-v2,+avx,-avx").unwrap(), v2);
+        for (text, part) in [
+            ("", "\"\" is unknown"),
+            ("v9", "x86-64-v3"),
+            ("baseline,avx", "write +avx"),
+            ("baseline,+neon", "there are sse3"),
+            ("baseline,", "starts with neither"),
+        ] {
+            let error = cpu(arch, text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+            assert!(!error.contains('\n'));
+        }
+        assert!(cpu(Arch::Aarch64, "baseline,+lse").is_ok());
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

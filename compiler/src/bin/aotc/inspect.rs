@@ -1,0 +1,122 @@
+//! `aotc inspect`: what a compiled module holds.
+
+use pirn_format::FormatError;
+use pirn_format::header::short_hash;
+use pirn_format::layout::WASM_PAGE_BYTES;
+use pirn_format::metadata::{ExportItem, Metadata};
+use pirn_format::read::Checked;
+use pirn_format::sections::Section;
+use pirn_format::types::ExternType;
+use std::fmt::Write;
+
+/// Describes a compiled module after checking it, a line a fact.
+pub(crate) fn describe(file: &[u8]) -> Result<String, FormatError> {
+    let checked = Checked::new(file)?;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut text, &checked, file.len());
+    Ok(text)
+}
+
+fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Result {
+    let (header, m) = (&checked.header, &checked.metadata);
+    if let Some(name) = &m.name {
+        writeln!(out, "name       {}", name.escape_debug())?;
+    }
+    writeln!(out, "target     {}", header.cpu.arch())?;
+    writeln!(out, "cpu        {}", header.cpu)?;
+    writeln!(out, "format     {}", pirn_format::FORMAT_VERSION)?;
+    writeln!(out, "hash       {}", short_hash(&header.hash))?;
+    let defined = m.funcs.len() as u32 - m.imported_funcs();
+    writeln!(
+        out,
+        "functions  {defined} defined, {} imported",
+        m.imported_funcs()
+    )?;
+    for memory in &m.memories {
+        let max = memory.max.map_or(String::from("no maximum"), |max| {
+            format!("at most {}", bytes(max.saturating_mul(WASM_PAGE_BYTES)))
+        });
+        writeln!(
+            out,
+            "memory     {}, {max}",
+            bytes(memory.min * WASM_PAGE_BYTES)
+        )?;
+    }
+    for table in &m.tables {
+        writeln!(out, "table      {table}")?;
+    }
+    let pages: u32 = checked.runs.iter().map(|run| run.pages).sum();
+    writeln!(
+        out,
+        "image      {pages} pages in {} runs",
+        checked.runs.len()
+    )?;
+    writeln!(
+        out,
+        "instance   {}",
+        bytes(u64::from(checked.layout.bytes()))
+    )?;
+    imports(out, m)?;
+    exports(out, m)?;
+    writeln!(out, "sections")?;
+    for section in Section::ALL {
+        let range = header.section(section);
+        writeln!(
+            out,
+            "  {:<16} {:>10} bytes at {:#x}",
+            section.name(),
+            range.len,
+            range.vaddr
+        )?;
+    }
+    writeln!(out, "  {:<16} {file_bytes:>10} bytes", "file")
+}
+
+fn imports(out: &mut String, m: &Metadata) -> std::fmt::Result {
+    writeln!(out, "imports    {}", m.imports.len())?;
+    for import in &m.imports {
+        let (module, name) = (import.module.escape_debug(), import.name.escape_debug());
+        writeln!(out, "  {module}.{name}: {}", describe_type(m, &import.ty))?;
+    }
+    Ok(())
+}
+
+fn exports(out: &mut String, m: &Metadata) -> std::fmt::Result {
+    writeln!(out, "exports    {}", m.exports.len())?;
+    for export in &m.exports {
+        let ty = match export.item {
+            ExportItem::Func(i) => ExternType::Func(m.funcs[i as usize]),
+            ExportItem::Table(i) => ExternType::Table(m.tables[i as usize]),
+            ExportItem::Memory(i) => ExternType::Memory(m.memories[i as usize]),
+            ExportItem::Global(i) => ExternType::Global(m.globals[i as usize]),
+        };
+        writeln!(
+            out,
+            "  {}: {}",
+            export.name.escape_debug(),
+            describe_type(m, &ty)
+        )?;
+    }
+    Ok(())
+}
+
+fn describe_type(m: &Metadata, ty: &ExternType) -> String {
+    match ty {
+        ExternType::Func(ty) => format!("func {}", m.types[*ty as usize]),
+        ExternType::Table(ty) => format!("table {ty}"),
+        ExternType::Memory(ty) => format!("memory {ty}"),
+        ExternType::Global(ty) => format!("global {ty}"),
+    }
+}
+
+/// A number of bytes in the largest unit that divides it.
+fn bytes(count: u64) -> String {
+    match count {
+        0 => "0 bytes".to_owned(),
+        n if n.is_multiple_of(1 << 30) => format!("{} GiB", n >> 30),
+        n if n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
+        n if n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
+        n => format!("{n} bytes"),
+    }
+}

@@ -1,0 +1,90 @@
+//! `aotc`: compiles a WebAssembly module ahead of time, and looks into what it made.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod inspect;
+mod output;
+
+use anyhow::{Context, Result};
+use args::{Args, Command};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// A compilation that takes longer shows how far it is.
+const QUIET: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
+    // Usage errors exit with 1, as all errors of ours: 2 may be a guest's.
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let code = u8::from(error.use_stderr());
+            // Nothing can be done if the terminal is gone.
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("aotc: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    match (&args.command, &args.input) {
+        (Some(Command::Inspect { file }), _) => {
+            output::print(&inspect::describe(&read(file)?).with_context(|| name(file))?)
+        }
+        (None, Some(input)) => compile(args, input),
+        (None, None) => anyhow::bail!("no module given; try `aotc module.wasm` or `aotc --help`"),
+    }
+}
+
+fn compile(args: &Args, input: &Path) -> Result<()> {
+    let options = args.options()?;
+    let output = args.output(input)?;
+    let bytes = read(input)?;
+    let wasm = pirn_compiler::parse_text(&bytes).with_context(|| name(input))?;
+    let bar = bar();
+    let start = Instant::now();
+    let progress = |done: usize, total: usize| {
+        // Drawn only once the compilation has proved long.
+        if done.is_multiple_of(64) && start.elapsed() > QUIET {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        }
+    };
+    let result = pirn_compiler::emit(&wasm, &options, args.emit.into(), &progress);
+    bar.finish_and_clear();
+    output.write(&result.with_context(|| name(input))?)
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn bar() -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(None, target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} functions, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", name(path)))
+}
+
+fn name(path: &Path) -> String {
+    path.display().to_string()
+}

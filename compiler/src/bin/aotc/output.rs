@@ -1,0 +1,64 @@
+//! [`Output`]: a file that appears whole or not at all, or the standard output.
+
+use anyhow::{Context, Result};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+pub(crate) enum Output {
+    Stdout,
+    File(PathBuf),
+}
+
+impl Output {
+    /// Writes all bytes. A file is written under another name and renamed, so that a reader never
+    /// sees half of one, and a module that a server has mapped stays as it is.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Self::Stdout => to_stdout(bytes),
+            Self::File(path) => {
+                to_file(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+            }
+        }
+    }
+}
+
+/// Prints text.
+pub(crate) fn print(text: &str) -> Result<()> {
+    to_stdout(text.as_bytes())
+}
+
+fn to_stdout(bytes: &[u8]) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        // The reader has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
+    }
+}
+
+fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    // A device or a pipe is written, not replaced.
+    if path.exists() && !path.is_file() {
+        return Ok(std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)?
+            .write_all(bytes)?);
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".aotc-")
+        .permissions(mode())
+        .tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Readable by all and executable, as far as the process's mask allows.
+fn mode() -> std::fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::Permissions::from_mode(0o777)
+}

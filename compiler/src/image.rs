@@ -1,0 +1,219 @@
+//! [`Image`]: the initial contents of memory 0, sparse, and what is left of the data segments.
+
+use pirn_format::image::ImageRun;
+use pirn_format::layout::{IMAGE_PAGE_BYTES, WASM_PAGE_BYTES};
+use pirn_format::metadata::{ConstExpr, ConstOp, DataSegment, Metadata, SegmentMode};
+use std::collections::BTreeMap;
+
+const PAGE: usize = IMAGE_PAGE_BYTES as usize;
+
+/// The initial contents of memory 0, and what is left of the data segments.
+#[derive(Debug, Default)]
+pub(crate) struct Image {
+    /// Initial bytes of memory 0, 0 if it is imported or there is none.
+    pub(crate) memory_bytes: u64,
+    /// Encoded [`ImageRun`]s.
+    pub(crate) runs: Vec<u8>,
+    /// The bytes of their pages.
+    pub(crate) pages: Vec<u8>,
+    /// Bytes of the segments that are not part of the image.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Image {
+    /// Puts all active segments of the module's own memory 0 into an image if each has a constant
+    /// place that it fits into. Otherwise none: then they are written in order at each start, because
+    /// one that does not fit ends it, with those before it written (spec 4.5.4, step 16).
+    ///
+    /// `metadata.data` is changed to say what became of each segment.
+    pub(crate) fn build(metadata: &mut Metadata, data: &[&[u8]]) -> Self {
+        let own = metadata.imported_memories() == 0;
+        let memory_bytes = match metadata.memories.first() {
+            Some(memory) if own => memory.min * WASM_PAGE_BYTES,
+            _ => 0,
+        };
+        let mut image = Self {
+            memory_bytes,
+            ..Self::default()
+        };
+        let pages = if own {
+            pages(&metadata.data, data, memory_bytes)
+        } else {
+            None
+        };
+        if let Some(pages) = &pages {
+            image.write_pages(pages);
+        }
+        for (segment, bytes) in metadata.data.iter_mut().zip(data) {
+            let kept = pages.is_none() || segment.mode == SegmentMode::Passive;
+            if kept {
+                segment.start = image.data.len() as u32;
+                segment.len = bytes.len() as u32;
+                image.data.extend_from_slice(bytes);
+            } else {
+                *segment = DataSegment {
+                    mode: SegmentMode::Done,
+                    start: 0,
+                    len: 0,
+                };
+            }
+        }
+        image
+    }
+
+    /// Writes the pages as runs.
+    fn write_pages(&mut self, pages: &BTreeMap<u32, Box<[u8; PAGE]>>) {
+        let mut run: Option<ImageRun> = None;
+        for (number, page) in pages {
+            self.pages.extend_from_slice(&page[..]);
+            match &mut run {
+                Some(run) if run.first + run.pages == *number => run.pages += 1,
+                other => {
+                    if let Some(done) = other.replace(ImageRun {
+                        first: *number,
+                        pages: 1,
+                    }) {
+                        self.runs.extend(done.encode());
+                    }
+                }
+            }
+        }
+        if let Some(done) = run {
+            self.runs.extend(done.encode());
+        }
+    }
+}
+
+/// The pages with a byte other than zero; `None` if a segment's place is not constant or too far.
+fn pages(
+    segments: &[DataSegment],
+    data: &[&[u8]],
+    memory_bytes: u64,
+) -> Option<BTreeMap<u32, Box<[u8; PAGE]>>> {
+    let mut pages = BTreeMap::new();
+    for (segment, bytes) in segments.iter().zip(data) {
+        let SegmentMode::Active { offset, .. } = &segment.mode else {
+            continue;
+        };
+        let start = u64::from(constant(offset)?);
+        if start + bytes.len() as u64 > memory_bytes {
+            return None;
+        }
+        let (mut at, mut rest) = (start as usize, *bytes);
+        while !rest.is_empty() {
+            let in_page = at % PAGE;
+            let (now, later) = rest.split_at(rest.len().min(PAGE - in_page));
+            let page: &mut Box<[u8; PAGE]> = pages
+                .entry((at / PAGE) as u32)
+                .or_insert_with(|| Box::new([0; PAGE]));
+            page[in_page..in_page + now.len()].copy_from_slice(now);
+            (at, rest) = (at + now.len(), later);
+        }
+    }
+    pages.retain(|_, page| page.iter().any(|byte| *byte != 0));
+    Some(pages)
+}
+
+/// The value of an i32 expression that names no global.
+fn constant(expr: &ConstExpr) -> Option<u32> {
+    let mut stack = vec![];
+    for op in &expr.0 {
+        let value = match *op {
+            ConstOp::I32(value) => value,
+            ConstOp::I32Add | ConstOp::I32Sub | ConstOp::I32Mul => {
+                let (b, a): (i32, i32) = (stack.pop()?, stack.pop()?);
+                match op {
+                    ConstOp::I32Add => a.wrapping_add(b),
+                    ConstOp::I32Sub => a.wrapping_sub(b),
+                    _ => a.wrapping_mul(b),
+                }
+            }
+            _ => return None,
+        };
+        stack.push(value);
+    }
+    stack.pop().map(i32::cast_unsigned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pirn_format::image::decode_runs;
+    use pirn_format::types::MemoryType;
+
+    fn build(memory_pages: u64, segments: &[(Option<i32>, &[u8])]) -> (Image, Metadata) {
+        let mode = |place: &Option<i32>| match place {
+            Some(at) => SegmentMode::Active {
+                index: 0,
+                offset: ConstExpr(vec![ConstOp::I32(*at)]),
+            },
+            None => SegmentMode::Passive,
+        };
+        let segment = |(place, _): &(Option<i32>, &[u8])| DataSegment {
+            mode: mode(place),
+            start: 0,
+            len: 0,
+        };
+        let mut metadata = Metadata {
+            memories: vec![MemoryType {
+                min: memory_pages,
+                max: None,
+            }],
+            data: segments.iter().map(segment).collect(),
+            ..Metadata::default()
+        };
+        let data: Vec<&[u8]> = segments.iter().map(|(_, bytes)| *bytes).collect();
+        (Image::build(&mut metadata, &data), metadata)
+    }
+
+    #[test]
+    fn pages_are_sparse_and_later_segments_win() {
+        let (image, metadata) = build(
+            4,
+            &[
+                (Some(4090), b"abcdefgh"),
+                (None, b"passive"),
+                (Some(4092), b"XY"),
+                (Some(131_072), b"z"),
+                (Some(65_536), &[0; 100]),
+            ],
+        );
+        let runs = decode_runs(&image.runs, image.pages.len() as u64, image.memory_bytes).unwrap();
+        assert_eq!(
+            runs,
+            [
+                ImageRun { first: 0, pages: 2 },
+                ImageRun {
+                    first: 32,
+                    pages: 1
+                }
+            ]
+        );
+        assert_eq!(&image.pages[4090..4098], b"abXYefgh");
+        assert_eq!(image.pages[8192], b'z');
+        assert_eq!(image.data, b"passive");
+        let modes: Vec<_> = metadata.data.iter().map(|segment| &segment.mode).collect();
+        assert_eq!(
+            modes
+                .iter()
+                .filter(|mode| ***mode == SegmentMode::Done)
+                .count(),
+            4
+        );
+        assert_eq!((metadata.data[1].start, metadata.data[1].len), (0, 7));
+    }
+
+    #[test]
+    fn a_segment_that_does_not_fit_leaves_all_to_the_start() {
+        let (image, metadata) = build(1, &[(Some(0), b"first"), (Some(65_534), b"long")]);
+        assert!(image.runs.is_empty() && image.pages.is_empty());
+        assert_eq!(image.data, b"firstlong");
+        assert_eq!(metadata.data[1].start, 5);
+        let (image, _) = build(1, &[(Some(65_532), b"long")]);
+        assert_eq!(image.pages.len(), PAGE);
+        let (image, _) = build(1, &[(Some(-1), b"far")]);
+        assert!(image.pages.is_empty());
+        let (image, _) = build(0, &[(Some(0), b"")]);
+        assert!(image.pages.is_empty() && image.data.is_empty());
+    }
+}

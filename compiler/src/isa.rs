@@ -1,0 +1,73 @@
+//! The code generator's settings for a target.
+
+use crate::error::CompileError;
+use crate::options::{OptLevel, Options};
+use cranelift_codegen::isa::{self, OwnedTargetIsa};
+use cranelift_codegen::settings::{self, Configurable};
+use pirn_format::cpu::Arch;
+use target_lexicon::Triple;
+
+/// The target that the options ask for.
+///
+/// # Errors
+///
+/// [`CompileError::Options`] for a target or feature that this build has no code generator for.
+pub(crate) fn build(options: &Options) -> Result<OwnedTargetIsa, CompileError> {
+    let arch = options.cpu.arch();
+    let triple: Triple = match arch {
+        Arch::X86_64 => "x86_64-unknown-linux-gnu",
+        Arch::Aarch64 => "aarch64-unknown-linux-gnu",
+    }
+    .parse()
+    .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))?;
+    let mut builder = isa::lookup(triple)
+        .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))?;
+    for feature in arch.features() {
+        let on = options.cpu.iter().any(|used| used == feature);
+        let value = if on { "true" } else { "false" };
+        builder.set(feature.setting, value).map_err(|error| {
+            CompileError::Options(format!("cpu feature {}: {error}", feature.name))
+        })?;
+    }
+    builder
+        .finish(flags(options)?)
+        .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))
+}
+
+fn flags(options: &Options) -> Result<settings::Flags, CompileError> {
+    let opt_level = match options.opt_level {
+        OptLevel::None => "none",
+        OptLevel::Speed => "speed",
+        OptLevel::SpeedAndSize => "speed_and_size",
+    };
+    let truth = |on: bool| if on { "true" } else { "false" };
+    let mut flags = settings::builder();
+    for (name, value) in [
+        ("opt_level", opt_level),
+        // All code lies in one text: calls are relative, and there is nothing to relocate.
+        ("is_pic", "false"),
+        ("use_colocated_libcalls", "true"),
+        // The guard below a stack is hit before anything beyond it is touched.
+        ("enable_probestack", "true"),
+        ("probestack_strategy", "inline"),
+        // Backtraces walk frame pointers.
+        ("preserve_frame_pointers", "true"),
+        ("unwind_info", "true"),
+        // Results that do not fit into registers are returned in memory of the caller.
+        ("enable_multi_ret_implicit_sret", "true"),
+        (
+            "enable_heap_access_spectre_mitigation",
+            truth(options.spectre),
+        ),
+        (
+            "enable_table_access_spectre_mitigation",
+            truth(options.spectre),
+        ),
+        ("enable_verifier", truth(cfg!(debug_assertions))),
+    ] {
+        flags
+            .set(name, value)
+            .map_err(|error| CompileError::Options(format!("setting {name}: {error}")))?;
+    }
+    Ok(settings::Flags::new(flags))
+}

@@ -1,0 +1,7 @@
+//! From pieces to a file: one text, its tables, and the ELF object around them.
+
+pub(crate) mod elf;
+pub(crate) mod object;
+mod symbols;
+pub(crate) mod text;
+mod unwind;

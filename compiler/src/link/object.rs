@@ -1,0 +1,49 @@
+//! The relocatable object of `--emit obj`: the text and its symbols, for objdump and its like. What
+//! runs is the shared object alone.
+
+use super::symbols;
+use super::text::Text;
+use crate::compile::Piece;
+use crate::error::CompileError;
+use object::write::{Object, Symbol, SymbolSection};
+use object::{
+    Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
+};
+use pirn_format::cpu::Arch;
+use pirn_format::metadata::Metadata;
+use pirn_format::sections::Section;
+
+/// Writes the relocatable object. Calls inside the text are resolved, there is nothing to relocate.
+pub(crate) fn write(
+    pieces: &[Piece],
+    text: &Text,
+    metadata: &Metadata,
+    arch: Arch,
+) -> Result<Vec<u8>, CompileError> {
+    let architecture = match arch {
+        Arch::X86_64 => Architecture::X86_64,
+        Arch::Aarch64 => Architecture::Aarch64,
+    };
+    let mut object = Object::new(BinaryFormat::Elf, architecture, Endianness::Little);
+    let name = Section::Text.name().as_bytes().to_vec();
+    let section = object.add_section(vec![], name, SectionKind::Text);
+    object.append_section_data(section, &text.bytes, Section::Text.align());
+    for (name, entry) in symbols::names(pieces, metadata)
+        .into_iter()
+        .zip(&text.entries)
+    {
+        object.add_symbol(Symbol {
+            name: name.into_bytes(),
+            value: u64::from(entry.start),
+            size: u64::from(entry.len),
+            kind: SymbolKind::Text,
+            scope: SymbolScope::Compilation,
+            weak: false,
+            section: SymbolSection::Section(section),
+            flags: SymbolFlags::None,
+        });
+    }
+    object
+        .write()
+        .map_err(|error| CompileError::Object(error.to_string()))
+}

@@ -1,0 +1,121 @@
+//! [`Text`]: all pieces laid behind each other, with every call resolved.
+
+use crate::compile::{Piece, describe};
+use crate::error::CompileError;
+use crate::names::Callee;
+use crate::parse::limits;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::isa::TargetIsa;
+use pirn_format::metadata::Metadata;
+use pirn_format::traps::{CodeEntry, SiteEntry, TrapEntry};
+use std::collections::HashMap;
+
+/// The machine code of a module and the tables over it.
+pub(crate) struct Text {
+    /// The machine code.
+    pub(crate) bytes: Vec<u8>,
+    /// Where each piece lies, in the order of the pieces.
+    pub(crate) entries: Vec<CodeEntry>,
+    /// Encoded [`CodeEntry`]s.
+    pub(crate) code: Vec<u8>,
+    /// Encoded [`TrapEntry`]s.
+    pub(crate) traps: Vec<u8>,
+    /// Encoded [`SiteEntry`]s.
+    pub(crate) sites: Vec<u8>,
+}
+
+impl Text {
+    /// Lays out the pieces, and writes where functions and entry trampolines lie into the metadata.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError::Limit`] for too much code, [`CompileError::Codegen`] for a reference that
+    /// cannot be resolved inside the text.
+    pub(crate) fn lay(
+        pieces: &[Piece],
+        metadata: &mut Metadata,
+        isa: &dyn TargetIsa,
+    ) -> Result<Self, CompileError> {
+        let mut builder = isa.text_section_builder(pieces.len());
+        let mut control = ControlPlane::default();
+        let labels: HashMap<Callee, usize> = pieces
+            .iter()
+            .enumerate()
+            .map(|(label, piece)| (piece.callee, label))
+            .collect();
+        let imported = metadata.imported_funcs();
+        let mut text = Self {
+            bytes: vec![],
+            entries: Vec::with_capacity(pieces.len()),
+            code: vec![],
+            traps: vec![],
+            sites: vec![],
+        };
+        for piece in pieces {
+            let start = builder.append(true, &piece.code, piece.align, &mut control);
+            limits::TEXT_BYTES.check(start + piece.code.len() as u64)?;
+            for reloc in &piece.relocs {
+                let at = start + u64::from(reloc.offset);
+                let resolved = labels.get(&reloc.target).is_some_and(|label| {
+                    builder.resolve_reloc(at, reloc.kind, reloc.addend, *label)
+                });
+                if !resolved {
+                    let (kind, target) = (reloc.kind, describe(reloc.target, metadata));
+                    return Err(CompileError::Codegen {
+                        func: describe(piece.callee, metadata),
+                        message: format!("relocation {kind:?} to {target} cannot be resolved"),
+                    });
+                }
+            }
+            // In range: checked against the limit above.
+            text.place(piece, start as u32, imported);
+        }
+        text.bytes = builder.finish(&mut control);
+        limits::TEXT_BYTES.check(text.bytes.len() as u64)?;
+        text.tell(pieces, metadata);
+        Ok(text)
+    }
+
+    fn place(&mut self, piece: &Piece, start: u32, imported_funcs: u32) {
+        let entry = CodeEntry {
+            start,
+            len: piece.code.len() as u32,
+            kind: piece.callee.kind(imported_funcs),
+        };
+        self.entries.push(entry);
+        self.code.extend(entry.encode());
+        for (offset, code) in &piece.traps {
+            let offset = start + offset;
+            self.traps.extend(
+                TrapEntry {
+                    offset,
+                    code: *code,
+                }
+                .encode(),
+            );
+        }
+        for (offset, wasm) in &piece.sites {
+            let offset = start + offset;
+            self.sites.extend(
+                SiteEntry {
+                    offset,
+                    wasm: *wasm,
+                }
+                .encode(),
+            );
+        }
+    }
+
+    /// Writes the offsets of functions and entry trampolines into the metadata.
+    fn tell(&self, pieces: &[Piece], metadata: &mut Metadata) {
+        metadata.code = vec![0; metadata.funcs.len()];
+        metadata.entries = vec![None; metadata.types.len()];
+        for (piece, entry) in pieces.iter().zip(&self.entries) {
+            match piece.callee {
+                Callee::Func(index) => metadata.code[index as usize] = entry.start,
+                Callee::Entry(ty) => metadata.entries[ty as usize] = Some(entry.start),
+                Callee::Builtin(_) | Callee::Trap(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The text format (spec 6), turned into the binary one.
+
+use crate::error::CompileError;
+use std::borrow::Cow;
+
+/// The binary form of a module: of text, parsed; of binary, itself.
+///
+/// # Errors
+///
+/// [`CompileError::Text`] with line and column for what is neither.
+pub fn parse_text(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CompileError> {
+    if bytes.is_empty() {
+        return Err(CompileError::Text("it is empty".to_owned()));
+    }
+    wat::parse_bytes(bytes).map_err(|error| CompileError::Text(first_line(&error.to_string())))
+}
+
+/// The message and the place of a parser's error, which draws the line itself below.
+fn first_line(error: &str) -> String {
+    let mut lines = error.lines().map(str::trim);
+    let message = lines.next().unwrap_or_default();
+    match lines.next().and_then(|line| line.strip_prefix("--> ")) {
+        Some(place) => {
+            let place = place.strip_prefix("<anon>:").unwrap_or(place);
+            format!("{message} (at {place})")
+        }
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_one_line_with_their_place() {
+        let error = parse_text(b"(module\n  (func (export \"f\") i32.cons))")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("i32.cons") || error.contains("unknown operator"),
+            "{error}"
+        );
+        assert!(error.contains("at 2:"), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+        assert!(parse_text(b"").is_err());
+        assert!(parse_text(b"\xff\xfe garbage").is_err());
+    }
+
+    #[test]
+    fn binary_stays_as_it_is() {
+        let wasm = b"\0asm\x01\0\0\0";
+        assert_eq!(&*parse_text(wasm).unwrap(), wasm);
+    }
+}

@@ -1,0 +1,176 @@
+//! Trampolines: the only generated code that knows the platform's C convention.
+//!
+//! Values cross between guest and host in arrays of cells, see [`pirn_format::exit`].
+
+use crate::names::Callee;
+use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
+use cranelift_codegen::ir::{
+    self, AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, Type,
+    UserFuncName, Value,
+};
+use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use pirn_format::exit::{self, Builtin, CELL_BYTES, Kind, TrapCode};
+use pirn_format::layout::CONTEXT_EXIT;
+use pirn_format::metadata::Metadata;
+use pirn_format::types::{FuncType, ValType};
+
+/// C convention of both targets' psABI.
+const HOST_CALL_CONV: CallConv = CallConv::SystemV;
+
+/// Writes one trampoline into `func`, which is empty.
+pub(crate) fn build(
+    callee: Callee,
+    metadata: &Metadata,
+    config: TargetFrontendConfig,
+    context: &mut FunctionBuilderContext,
+    func: &mut ir::Function,
+) {
+    func.name = UserFuncName::User(callee.name());
+    let (signature, ty) = match callee {
+        Callee::Entry(ty) => (host_signature(), Some(ty)),
+        Callee::Func(index) => {
+            let ty = metadata.funcs[index as usize];
+            (guest_signature(&metadata.types[ty as usize]), Some(ty))
+        }
+        Callee::Builtin(builtin) => (
+            words(builtin.params(), usize::from(builtin.has_result())),
+            None,
+        ),
+        Callee::Trap(_) => (words(0, 0), None),
+    };
+    func.signature = signature;
+    let ty = ty.map(|ty| &metadata.types[ty as usize]);
+    let mut t = Trampoline::new(FunctionBuilder::new(func, context));
+    match (callee, ty) {
+        (Callee::Entry(_), Some(ty)) => t.entry(ty),
+        (Callee::Func(index), Some(ty)) => t.import(index, ty),
+        (Callee::Builtin(builtin), _) => t.builtin(builtin),
+        (Callee::Trap(code), _) => t.trap(code),
+        (Callee::Entry(_) | Callee::Func(_), None) => unreachable!("both have a type"),
+    }
+    t.builder.seal_all_blocks();
+    t.builder.finalize(config);
+}
+
+/// `(vmctx, words...) -> words` among guests.
+fn words(params: usize, results: usize) -> Signature {
+    let mut signature = Signature::new(GUEST_CALL_CONV);
+    signature.params = vec![AbiParam::new(POINTER); 1 + params];
+    signature.returns = vec![AbiParam::new(POINTER); results];
+    signature
+}
+
+/// `(word, word, word)` in the C convention: of entry trampolines and of the exit routine.
+fn host_signature() -> Signature {
+    let mut signature = Signature::new(HOST_CALL_CONV);
+    signature.params = vec![AbiParam::new(POINTER); 3];
+    signature
+}
+
+struct Trampoline<'a> {
+    builder: FunctionBuilder<'a>,
+    params: Vec<Value>,
+}
+
+impl<'a> Trampoline<'a> {
+    fn new(mut builder: FunctionBuilder<'a>) -> Self {
+        let block = builder.create_block();
+        builder.append_block_params_for_function_params(block);
+        builder.switch_to_block(block);
+        let params = builder.block_params(block).to_vec();
+        Self { builder, params }
+    }
+
+    /// `entry(vmctx, code, cells)`: calls `code` with parameters from the cells, results to them.
+    fn entry(&mut self, ty: &FuncType) {
+        let [vmctx, code, cells] = self.params[..] else {
+            unreachable!("an entry has three parameters")
+        };
+        let mut arguments = vec![vmctx];
+        arguments.extend(self.load(cells, &ty.params));
+        let signature = self.builder.import_signature(guest_signature(ty));
+        let call = self
+            .builder
+            .ins()
+            .call_indirect(signature, code, &arguments);
+        let results = self.builder.inst_results(call).to_vec();
+        self.store(cells, &results);
+        self.builder.ins().return_(&[]);
+    }
+
+    /// Leaves for the host with the parameters in cells, and returns its results from them.
+    fn import(&mut self, index: u32, ty: &FuncType) {
+        let cells = self.cells(ty.params.len().max(ty.results.len()));
+        let params = self.params[1..].to_vec();
+        self.store(cells, &params);
+        self.exit(exit::reason(Kind::HostCall, index), cells);
+        let results = self.load(cells, &ty.results);
+        self.builder.ins().return_(&results);
+    }
+
+    fn builtin(&mut self, builtin: Builtin) {
+        let cells = self.cells(builtin.params());
+        let params = self.params[1..].to_vec();
+        self.store(cells, &params);
+        self.exit(exit::reason(Kind::Builtin, builtin as u32), cells);
+        let results: &[ValType] = if builtin.has_result() {
+            &[ValType::I64]
+        } else {
+            &[]
+        };
+        let results = self.load(cells, results);
+        self.builder.ins().return_(&results);
+    }
+
+    fn trap(&mut self, code: TrapCode) {
+        let none = self.builder.ins().iconst(POINTER, 0);
+        self.exit(exit::reason(Kind::Trap, code as u32), none);
+        // The exit routine does not return from a trap.
+        self.builder
+            .ins()
+            .trap(ir::TrapCode::unwrap_user(code as u8));
+    }
+
+    /// Calls the exit routine.
+    fn exit(&mut self, reason: u64, payload: Value) {
+        let vmctx = self.params[0];
+        let flags = MemFlagsData::trusted().with_readonly();
+        let routine = self.builder.ins().load(POINTER, flags, vmctx, CONTEXT_EXIT);
+        let reason = self.builder.ins().iconst(POINTER, reason.cast_signed());
+        let signature = self.builder.import_signature(host_signature());
+        self.builder
+            .ins()
+            .call_indirect(signature, routine, &[vmctx, reason, payload]);
+    }
+
+    /// Address of an array of cells on the stack, at least one.
+    fn cells(&mut self, count: usize) -> Value {
+        // At most 1000 parameters or results, the validator's limit.
+        let bytes = count.max(1) as u32 * CELL_BYTES;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 4);
+        let slot = self.builder.create_sized_stack_slot(slot);
+        self.builder.ins().stack_addr(POINTER, slot, 0)
+    }
+
+    fn load(&mut self, cells: Value, types: &[ValType]) -> Vec<Value> {
+        let types: Vec<Type> = types.iter().map(|ty| value_type(*ty)).collect();
+        let mut load = |(offset, ty): (i32, Type)| {
+            let flags = MemFlagsData::new().with_notrap();
+            self.builder.ins().load(ty, flags, cells, offset)
+        };
+        offsets().zip(types).map(&mut load).collect()
+    }
+
+    fn store(&mut self, cells: Value, values: &[Value]) {
+        for (offset, value) in offsets().zip(values) {
+            let flags = MemFlagsData::new().with_notrap();
+            self.builder.ins().store(flags, *value, cells, offset);
+        }
+    }
+}
+
+/// Offsets of cells.
+fn offsets() -> impl Iterator<Item = i32> {
+    (0..).step_by(CELL_BYTES as usize)
+}

@@ -1,0 +1,313 @@
+//! [`Checked`]: a compiled module's file, checked from the first byte to the last before any of it is
+//! mapped or run.
+//!
+//! The checks find damage, another version, and files that are not ours. They are no defence against
+//! a file that was made to deceive: whoever writes machine code can make it do anything. So a
+//! compiled module is trusted like a program, and the content hash says that it is the one that the
+//! compiler wrote.
+
+use crate::cpu::{Arch, CpuFeatures};
+use crate::error::FormatError;
+use crate::header::{HEADER_BYTES, Header, NOTE_NAME, NOTE_TYPE, content_hash, short_hash};
+use crate::image::{ImageRun, decode_runs};
+use crate::layout::{InstanceLayout, WASM_PAGE_BYTES};
+use crate::metadata::{Metadata, SegmentMode};
+use crate::sections::{Range, Section};
+use crate::traps::{CodeKind, CodeTable, SiteTable, TrapTable};
+use object::LittleEndian as LE;
+use object::elf::{self, FileHeader64, ProgramHeader64};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
+
+/// What the check of a file found.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// The header.
+    pub header: Header,
+    /// Offset of the header in the file, and its address relative to the start of the object.
+    pub header_at: u64,
+    /// The decoded metadata.
+    pub metadata: Metadata,
+    /// Where the parts of an instance lie.
+    pub layout: InstanceLayout,
+    /// The decoded runs of the image.
+    pub runs: Vec<ImageRun>,
+}
+
+impl Checked {
+    /// Checks a whole file.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] saying which part contradicts which. Whether the machine can run it is asked
+    /// by [`runs_on`](Self::runs_on).
+    pub fn new(file: &[u8]) -> Result<Self, FormatError> {
+        let (elf, segments) = object_file(file)?;
+        let (header_at, header) = find_header(file, segments)?;
+        let found = file.len() as u64;
+        if header.file_bytes != found {
+            let expected = header.file_bytes;
+            return damaged(format!("it has {found} bytes, its header says {expected}"));
+        }
+        // In range: the header was found inside the file.
+        let hash = content_hash(file, header_at as usize)?;
+        if hash != header.hash {
+            return Err(FormatError::Hash {
+                found: short_hash(&hash),
+                expected: short_hash(&header.hash),
+            });
+        }
+        if elf.e_machine(LE) != machine(header.cpu.arch()) {
+            return damaged("its ELF machine is not its architecture".to_owned());
+        }
+        check_segments(file, segments, &header)?;
+        Self::contents(file, header, header_at)
+    }
+
+    /// Checks the sections against each other.
+    fn contents(file: &[u8], header: Header, header_at: u64) -> Result<Self, FormatError> {
+        // In range: `check_segments` found every section inside a segment inside the file.
+        let bytes = |section: Section| slice(file, header.section(section)).unwrap_or_default();
+        let metadata = Metadata::decode(bytes(Section::Metadata))?;
+        let Some(layout) = metadata.layout() else {
+            return damaged("its instance area is over the limit".to_owned());
+        };
+        let memory_bytes = match metadata.memories.first() {
+            Some(memory) if metadata.imported_memories() == 0 => memory.min * WASM_PAGE_BYTES,
+            _ => 0,
+        };
+        if memory_bytes != header.memory_bytes {
+            let (found, expected) = (header.memory_bytes, memory_bytes);
+            return damaged(format!(
+                "its header says {found} bytes of memory, its metadata {expected}"
+            ));
+        }
+        let image_bytes = header.section(Section::Image).len;
+        let Some(runs) = decode_runs(bytes(Section::ImageRuns), image_bytes, memory_bytes) else {
+            return damaged("the runs of its image do not fit".to_owned());
+        };
+        let data_bytes = header.section(Section::Data).len;
+        for segment in &metadata.data {
+            let end = u64::from(segment.start) + u64::from(segment.len);
+            if segment.mode != SegmentMode::Done && end > data_bytes {
+                return damaged(format!(
+                    "a data segment ends at {end} of {data_bytes} bytes"
+                ));
+            }
+        }
+        check_code(&header, &metadata, bytes(Section::Code))?;
+        if TrapTable::new(bytes(Section::Traps)).is_none() {
+            return damaged("its trap table is not ascending".to_owned());
+        }
+        if SiteTable::new(bytes(Section::Sites)).is_none() {
+            return damaged("its site table is not ascending".to_owned());
+        }
+        Ok(Self {
+            header,
+            header_at,
+            metadata,
+            layout,
+            runs,
+        })
+    }
+
+    /// Whether a machine of this architecture with these features can run it.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::Target`] or [`FormatError::Cpu`] with what is asked for and what there is.
+    pub fn runs_on(&self, machine: CpuFeatures) -> Result<(), FormatError> {
+        let needs = self.header.cpu;
+        if needs.arch() != machine.arch() {
+            return Err(FormatError::Target {
+                found: needs.arch().name(),
+                expected: machine.arch().name(),
+            });
+        }
+        let missing = needs.missing_from(machine);
+        if !missing.is_empty() {
+            return Err(FormatError::Cpu {
+                missing: missing.to_string(),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn damaged<T>(why: String) -> Result<T, FormatError> {
+    Err(FormatError::Damaged(why))
+}
+
+fn not_ours<T>(why: impl Into<String>) -> Result<T, FormatError> {
+    Err(FormatError::NotAModule(why.into()))
+}
+
+const fn machine(arch: Arch) -> u16 {
+    match arch {
+        Arch::X86_64 => elf::EM_X86_64,
+        Arch::Aarch64 => elf::EM_AARCH64,
+    }
+}
+
+type Segments<'a> = &'a [ProgramHeader64<LE>];
+
+/// The ELF header and the program headers of a 64-bit little-endian shared object.
+fn object_file(file: &[u8]) -> Result<(&FileHeader64<LE>, Segments<'_>), FormatError> {
+    if file.is_empty() {
+        return not_ours("it is empty");
+    }
+    if file.starts_with(b"\0asm") {
+        return not_ours("it is a WebAssembly module");
+    }
+    if !file.starts_with(&elf::ELFMAG) {
+        return not_ours("it is no ELF file");
+    }
+    let Ok(header) = FileHeader64::<LE>::parse(file) else {
+        return not_ours("its ELF header is damaged or cut short");
+    };
+    if !header.is_class_64() || !header.is_little_endian() || header.e_type(LE) != elf::ET_DYN {
+        return not_ours("it is no 64-bit little-endian shared object");
+    }
+    match header.program_headers(LE, file) {
+        Ok(segments) => Ok((header, segments)),
+        Err(_) => not_ours("its program headers are damaged or cut short"),
+    }
+}
+
+/// The header, in the note that bears our name, and its offset.
+fn find_header(file: &[u8], segments: Segments<'_>) -> Result<(u64, Header), FormatError> {
+    for segment in segments {
+        let Ok(Some(mut notes)) = segment.notes(LE, file) else {
+            continue;
+        };
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() != NOTE_NAME.as_bytes() || note.n_type(LE) != NOTE_TYPE {
+                continue;
+            }
+            let header = Header::decode(note.desc())?;
+            let first = file.as_ptr_range().start.addr();
+            let at = note.desc().as_ptr().addr() - first;
+            return Ok((at as u64, header));
+        }
+    }
+    not_ours("it is an ELF file without our note")
+}
+
+/// Every segment maps the file where it lies, none is writable and executable, the loader is asked
+/// for nothing but a symbol table, and every section lies in a segment of its rights.
+fn check_segments(file: &[u8], segments: Segments<'_>, header: &Header) -> Result<(), FormatError> {
+    let mut mapped: Vec<(Range, u32)> = vec![];
+    for segment in segments {
+        let (at, len) = (segment.p_offset(LE), segment.p_filesz(LE));
+        let range = Range { vaddr: at, len };
+        if segment.p_vaddr(LE) != at || segment.p_memsz(LE) != len || slice(file, range).is_none() {
+            return damaged(format!(
+                "a segment at {at:#x} is not mapped where it lies in the file"
+            ));
+        }
+        let flags = segment.p_flags(LE);
+        match segment.p_type(LE) {
+            elf::PT_LOAD if flags & elf::PF_W != 0 && flags & elf::PF_X != 0 => {
+                return damaged(format!("a segment at {at:#x} is writable and executable"));
+            }
+            elf::PT_LOAD => mapped.push((range, flags)),
+            elf::PT_DYNAMIC => check_dynamic(file, segment)?,
+            elf::PT_GNU_STACK if flags & elf::PF_X != 0 => {
+                return damaged("it asks for an executable stack".to_owned());
+            }
+            elf::PT_NOTE | elf::PT_GNU_EH_FRAME | elf::PT_GNU_STACK | elf::PT_GNU_RELRO => {}
+            other => return damaged(format!("a segment has the unexpected type {other:#x}")),
+        }
+    }
+    for section in Section::ALL {
+        let range = header.section(section);
+        let rights = match section {
+            Section::Text => elf::PF_R | elf::PF_X,
+            _ => elf::PF_R,
+        };
+        let inside = |(segment, flags): &(Range, u32)| {
+            *flags == rights
+                && range.vaddr >= segment.vaddr
+                && range.vaddr - segment.vaddr <= segment.len
+                && range.len <= segment.len - (range.vaddr - segment.vaddr)
+        };
+        if range.len > 0 && !mapped.iter().any(inside) {
+            return damaged(format!("its section {} is not mapped", section.name()));
+        }
+        if !range.vaddr.is_multiple_of(section.align()) {
+            return damaged(format!("its section {} is not aligned", section.name()));
+        }
+    }
+    Ok(())
+}
+
+/// The loader is asked for nothing but a symbol table: no constructors, no relocations, no libraries.
+fn check_dynamic(file: &[u8], segment: &ProgramHeader64<LE>) -> Result<(), FormatError> {
+    let Ok(Some(entries)) = segment.dynamic(LE, file) else {
+        return damaged("its dynamic section is damaged".to_owned());
+    };
+    for entry in entries {
+        let tag = entry.d_tag(LE);
+        let known = [
+            elf::DT_NULL,
+            elf::DT_GNU_HASH,
+            elf::DT_STRTAB,
+            elf::DT_SYMTAB,
+            elf::DT_STRSZ,
+            elf::DT_SYMENT,
+        ];
+        if !known.contains(&tag) {
+            return damaged(format!(
+                "its dynamic section has the unexpected tag {tag:#x}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Functions and trampolines start where the metadata says, and lie in the text.
+fn check_code(header: &Header, metadata: &Metadata, code: &[u8]) -> Result<(), FormatError> {
+    let Some(table) = CodeTable::new(code) else {
+        return damaged("its code table is not ascending".to_owned());
+    };
+    let text_bytes = header.section(Section::Text).len;
+    let end = table
+        .iter()
+        .last()
+        .map_or(0, |last| u64::from(last.start) + u64::from(last.len));
+    if end > text_bytes {
+        return damaged(format!("its code ends at {end} of {text_bytes} bytes"));
+    }
+    let imported = metadata.imported_funcs();
+    let is = |offset: u32, kind: CodeKind| table.at(offset).is_some_and(|entry| entry.kind == kind);
+    for (index, offset) in (0..).zip(&metadata.code) {
+        let kind = if index < imported {
+            CodeKind::Import(index)
+        } else {
+            CodeKind::Func(index)
+        };
+        if !is(*offset, kind) {
+            return damaged(format!("function {index} does not start at {offset:#x}"));
+        }
+    }
+    for (ty, offset) in (0..).zip(&metadata.entries) {
+        if offset.is_some_and(|offset| !is(offset, CodeKind::Entry(ty))) {
+            return damaged(format!(
+                "the trampoline of type {ty} is not where it should be"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a range of the file, if it has them.
+#[must_use]
+pub fn slice(file: &[u8], range: Range) -> Option<&[u8]> {
+    let start = usize::try_from(range.vaddr).ok()?;
+    let end = start.checked_add(usize::try_from(range.len).ok()?)?;
+    file.get(start..end)
+}
+
+const _: () = assert!(
+    HEADER_BYTES == 200,
+    "FORMAT.md draws the header to the byte"
+);
