@@ -58,7 +58,7 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    fn load(&mut self, memarg: &MemArg, ty: Type) {
+    pub(super) fn load(&mut self, memarg: &MemArg, ty: Type) {
         let index = self.pop();
         let (address, offset, flags) = self.memory_address(memarg, index, ty.bytes());
         let value = self.builder.ins().load(ty, flags, address, offset);
@@ -75,7 +75,7 @@ impl FuncTranslator<'_, '_> {
         self.push(value);
     }
 
-    fn store(&mut self, memarg: &MemArg) {
+    pub(super) fn store(&mut self, memarg: &MemArg) {
         let (index, value) = self.pop2();
         let bytes = self.type_of(value).bytes();
         let (address, offset, flags) = self.memory_address(memarg, index, bytes);
