@@ -1,1 +1,38 @@
-//! Under construction.
+//! pirn's runtime: modules that `aotc` compiled, run in a region of preallocated slots.
+//!
+//! ```text
+//! Module::open ──▶ Region::prepare(&module, &linker) ──▶ Prepared::instantiate ──▶ Instance::call ──▶ drop
+//!   checked, then    imports, types and limits:            a slot is taken,          host functions    the slot
+//!   mapped once      everything found wrong here           its state written         run in between    is reset
+//! ```
+//!
+//! The runtime links no compiler. Its public face is this page; the rest is private.
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    target_endian = "little"
+)))]
+compile_error!("pirn-runtime runs on 64-bit little-endian Linux");
+
+mod error;
+mod host;
+mod instance;
+mod module;
+mod region;
+mod switch;
+mod sys;
+mod trap;
+mod value;
+
+pub use error::{CallError, GroupError, InstantiateError, LinkError};
+pub use host::{Caller, HostError, HostResult, IntoFunc, Linker};
+pub use instance::Instance;
+pub use instance::group::{Group, MemberId};
+pub use instance::memory::{Memory, MemoryMut};
+pub use instance::prepared::{Func, Prepared};
+pub use module::{ExternType, Module, OpenError};
+pub use region::{Description, Region, RegionBuilder, RegionError, Reset};
+pub use trap::{Frame, Trap, TrapCode};
+pub use value::typed::{Params, Results, WasmTy};
+pub use value::{ExternRef, FuncRef, FuncType, GlobalType, MemoryType, TableType, ValType, Value};

@@ -1,0 +1,69 @@
+//! [`Caller`]: what a host function sees of the instance that calls it.
+//!
+//! # Safety
+//!
+//! Owns the fact that the context of a `Caller` belongs to an instance that does not run while the
+//! `Caller` lives: [`Caller::new`] asks for it, and every view borrows the `Caller`.
+#![allow(unsafe_code)]
+
+use crate::instance::memory::{Memory, MemoryMut, view, view_mut};
+use core::fmt;
+
+/// What a host function sees of the instance that calls it: its memory and the host's data.
+pub struct Caller<'a, T> {
+    vmctx: *mut u8,
+    data: &'a mut T,
+}
+
+impl<'a, T> Caller<'a, T> {
+    /// # Safety
+    ///
+    /// `vmctx` must be the context of an instance that stays in place and does not run for `'a`, and
+    /// nobody else may view its memory meanwhile.
+    pub(crate) unsafe fn new(vmctx: *mut u8, data: &'a mut T) -> Self {
+        Self { vmctx, data }
+    }
+
+    /// The context of the instance that calls.
+    pub(crate) fn vmctx(&self) -> *mut u8 {
+        self.vmctx
+    }
+
+    /// The host's data of the instance.
+    #[must_use]
+    pub fn data(&self) -> &T {
+        self.data
+    }
+
+    /// The host's data of the instance.
+    pub fn data_mut(&mut self) -> &mut T {
+        self.data
+    }
+
+    /// Memory 0 of the instance that calls; of no byte if it has none.
+    #[must_use]
+    pub fn memory(&self) -> Memory<'_> {
+        // SAFETY: by `new`, for as long as `self` is borrowed.
+        unsafe { view(self.vmctx) }
+    }
+
+    /// Memory 0 of the instance that calls, to be changed; of no byte if it has none.
+    pub fn memory_mut(&mut self) -> MemoryMut<'_> {
+        // SAFETY: by `new`; `self` is borrowed mutably, so there is one view at a time.
+        unsafe { view_mut(self.vmctx) }
+    }
+
+    /// Memory and data at once.
+    pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {
+        // SAFETY: as in `memory_mut`; the data is the host's and no part of the memory.
+        (unsafe { view_mut(self.vmctx) }, self.data)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Caller<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller")
+            .field("data", &self.data)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,305 @@
+//! Builtins: the instructions that only the runtime can do (spec 4.4.6 and 4.4.7): growing, bulk
+//! operations and dropping of segments.
+//!
+//! Every bound is checked here, in 64-bit arithmetic on values that the guest cannot change meanwhile,
+//! before the first byte is written.
+//!
+//! # Safety
+//!
+//! Owns the fact that a descriptor which an instance can reach names mapped bytes: its own, or those
+//! of another member of the same group, which lives as long.
+#![allow(unsafe_code)]
+
+use super::constant::{Constant, evaluate};
+use super::member::Member;
+use super::plan;
+use crate::switch::Record;
+use crate::value::Cell;
+use core::{ptr, slice};
+use pirn_format::exit::{Builtin, TrapCode};
+use pirn_format::layout::{
+    CONTEXT_MEMORY, MEMORY_PAGES_MAX, MemoryDesc, TableDesc, WASM_PAGE_BYTES,
+};
+use pirn_format::metadata::{ConstExpr, DataSegment};
+
+/// What growing answers when it did not grow.
+const NOT_GROWN: u64 = u64::MAX;
+
+/// Runs a builtin for member `at`: parameters are in `cells`, a result goes to the first.
+///
+/// # Errors
+///
+/// The trap of the instruction.
+pub(crate) fn run<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    builtin: Builtin,
+    cells: &mut [Cell],
+) -> Result<(), TrapCode> {
+    let word = |i: usize| cells[i].u64();
+    // Indices are constants of the generated code, 32 bits wide.
+    let index = |i: usize| cells[i].u32();
+    let member = &members[at];
+    match builtin {
+        Builtin::MemoryGrow => {
+            let previous = grow_memory(members, at, word(1));
+            cells[0] = Cell::from_u64(previous);
+        }
+        Builtin::MemoryCopy => copy_memory(member, word(2), word(3), word(4))?,
+        Builtin::MemoryFill => {
+            let to = memory_range(member, word(1), word(3))?;
+            // SAFETY: the range lies in the memory.
+            unsafe { ptr::write_bytes(to, word(2) as u8, word(3) as usize) };
+        }
+        Builtin::MemoryInit => {
+            let (segment, from, len) = (index(1), word(3), word(4));
+            // A dropped segment holds nothing (spec 4.4.7, data.drop).
+            if is_dropped(member, segment) && (from, len) != (0, 0) {
+                return Err(TrapCode::MemoryOutOfBounds);
+            }
+            let data = &member.inner.module.metadata().data[segment as usize];
+            write_data(member, data, word(2), from, len)?;
+        }
+        Builtin::DataDrop => drop_segment(member, index(0)),
+        Builtin::TableGrow => {
+            let previous = grow_table(members, index(0), at, word(1), word(2));
+            cells[0] = Cell::from_u64(previous);
+        }
+        Builtin::TableCopy => {
+            let (to, from) = (table(member, index(0)), table(member, index(1)));
+            let (dst, src, len) = (word(2), word(3), word(4));
+            let from = table_range(from, src, len)?;
+            let to = table_range(to, dst, len)?;
+            // SAFETY: both ranges lie in their tables; they may overlap.
+            unsafe { ptr::copy(from, to, len as usize) };
+        }
+        Builtin::TableFill => {
+            let to = table_range(table(member, index(0)), word(1), word(3))?;
+            // SAFETY: the range lies in the table.
+            unsafe { slice::from_raw_parts_mut(to, word(3) as usize) }.fill(word(2));
+        }
+        Builtin::TableInit => {
+            let (segment, from, len) = (index(1), word(3), word(4));
+            // A dropped segment holds nothing (spec 4.4.6, elem.drop).
+            if is_dropped(member, element_position(member, segment)) && (from, len) != (0, 0) {
+                return Err(TrapCode::TableOutOfBounds);
+            }
+            write_elements(member, index(0), segment, word(2), from, len)?;
+        }
+        Builtin::ElemDrop => drop_segment(member, element_position(member, index(0))),
+    }
+    Ok(())
+}
+
+/// The descriptor of memory 0 that member sees. WebAssembly 2.0 has no other memory.
+fn memory<T>(member: &Member<T>) -> *mut MemoryDesc {
+    // SAFETY: the record of an initialised context.
+    unsafe { (*Record::of(member.vmctx())).memory as *mut MemoryDesc }
+}
+
+/// The first of `len` bytes at `start` of a member's memory.
+fn memory_range<T>(member: &Member<T>, start: u64, len: u64) -> Result<*mut u8, TrapCode> {
+    // SAFETY: see the module's doc.
+    let desc = unsafe { *memory(member) };
+    match start.checked_add(len) {
+        Some(end) if end <= desc.bytes => Ok((desc.base as *mut u8).wrapping_add(start as usize)),
+        _ => Err(TrapCode::MemoryOutOfBounds),
+    }
+}
+
+fn copy_memory<T>(member: &Member<T>, dst: u64, src: u64, len: u64) -> Result<(), TrapCode> {
+    let from = memory_range(member, src, len)?;
+    let to = memory_range(member, dst, len)?;
+    // SAFETY: both ranges lie in the memory; they may overlap.
+    unsafe { ptr::copy(from, to, len as usize) };
+    Ok(())
+}
+
+/// Grows the memory of member `at` by `delta` pages, and gives the pages before, or [`NOT_GROWN`].
+fn grow_memory<T>(members: &mut [Member<T>], at: usize, delta: u64) -> u64 {
+    let desc = memory(&members[at]);
+    // A memory that can be grown is memory 0 of its owner, whose descriptor is in its context.
+    let owner = desc
+        .cast::<u8>()
+        .wrapping_offset(-(CONTEXT_MEMORY as isize));
+    let Some(owner) = members.iter_mut().find(|member| member.vmctx() == owner) else {
+        return NOT_GROWN;
+    };
+    let metadata = owner.inner.module.metadata();
+    let own = metadata.memories.get(metadata.imported_memories() as usize);
+    let most = own
+        .and_then(|ty| ty.max)
+        .unwrap_or(MEMORY_PAGES_MAX)
+        .min(MEMORY_PAGES_MAX);
+    let previous = owner.slot.memory_bytes() / WASM_PAGE_BYTES;
+    let pages = previous.saturating_add(delta);
+    let room = owner.inner.region.limits().memory_bytes_max as u64 / WASM_PAGE_BYTES;
+    if pages > most.min(room) {
+        return NOT_GROWN;
+    }
+    if delta != 0 {
+        if owner.slot.grow_memory(pages * WASM_PAGE_BYTES).is_err() {
+            return NOT_GROWN;
+        }
+        // SAFETY: the owner's descriptor; the bytes are accessible now.
+        unsafe { (*desc).bytes = pages * WASM_PAGE_BYTES };
+    }
+    previous
+}
+
+/// Copies `len` bytes, from `from` on, of a data segment, dropped or not, to `to` in a member's
+/// memory 0.
+pub(super) fn write_data<T>(
+    member: &Member<T>,
+    segment: &DataSegment,
+    to: u64,
+    from: u64,
+    len: u64,
+) -> Result<(), TrapCode> {
+    let start = segment.start as usize;
+    // `open` has checked that the segment lies in the section.
+    let bytes = &member.inner.module.data()[start..start + segment.len as usize];
+    let source = from
+        .checked_add(len)
+        .and_then(|end| bytes.get(from as usize..usize::try_from(end).ok()?))
+        .ok_or(TrapCode::MemoryOutOfBounds)?;
+    let to = memory_range(member, to, len)?;
+    // SAFETY: the range lies in the memory, and the module's data is not part of it.
+    unsafe { ptr::copy_nonoverlapping(source.as_ptr(), to, source.len()) };
+    Ok(())
+}
+
+/// The descriptor of table `index` that a member sees.
+pub(super) fn table<T>(member: &Member<T>, index: u32) -> *mut TableDesc {
+    let (metadata, layout) = (member.inner.module.metadata(), member.inner.module.layout());
+    let cell = member.cell::<TableDesc>(layout.table(index));
+    if index >= metadata.imported_tables() {
+        return cell;
+    }
+    // SAFETY: the cell of an imported table holds the address of the owner's descriptor.
+    unsafe { *cell.cast::<*mut TableDesc>() }
+}
+
+/// The first of `len` elements at `start` of a table.
+fn table_range(desc: *mut TableDesc, start: u64, len: u64) -> Result<*mut u64, TrapCode> {
+    // SAFETY: see the module's doc.
+    let desc = unsafe { *desc };
+    match start.checked_add(len) {
+        Some(end) if end <= desc.elements => {
+            Ok((desc.base as *mut u64).wrapping_add(start as usize))
+        }
+        _ => Err(TrapCode::TableOutOfBounds),
+    }
+}
+
+/// Grows table `index` of member `at`, filling with `reference`, and gives the elements before, or
+/// [`NOT_GROWN`].
+fn grow_table<T>(
+    members: &mut [Member<T>],
+    index: u32,
+    at: usize,
+    reference: u64,
+    delta: u64,
+) -> u64 {
+    let desc = table(&members[at], index);
+    let owns = |member: &&mut Member<T>| {
+        let area = u64::from(member.inner.module.layout().bytes());
+        let end = member.vmctx() as u64;
+        (end - area..end).contains(&(desc as u64))
+    };
+    let Some(owner) = members.iter_mut().find(owns) else {
+        return NOT_GROWN;
+    };
+    let metadata = owner.inner.module.metadata();
+    let position = (0..metadata.tables.len() as u32).find(|i| table(owner, *i) == desc);
+    let Some(position) = position else {
+        return NOT_GROWN;
+    };
+    let ty = metadata.tables[position as usize];
+    let room = u64::from(owner.inner.region.limits().table_elements);
+    let most = ty.max.unwrap_or(u64::MAX).min(room);
+    // SAFETY: see the module's doc.
+    let previous = unsafe { (*desc).elements };
+    let elements = previous.saturating_add(delta);
+    if elements > most {
+        return NOT_GROWN;
+    }
+    let own = position - metadata.imported_tables();
+    owner.slot.note_table(own, elements);
+    // SAFETY: the slot's table has room for `table_elements`, of which these are the new ones.
+    unsafe {
+        (*desc).elements = elements;
+        let new = ((*desc).base as *mut u64).add(previous as usize);
+        slice::from_raw_parts_mut(new, delta as usize).fill(reference);
+    }
+    previous
+}
+
+/// Writes `len` references, from `from` on, of an element segment, dropped or not, to `to` of a table.
+pub(super) fn write_elements<T>(
+    member: &Member<T>,
+    table_index: u32,
+    segment: u32,
+    to: u64,
+    from: u64,
+    len: u64,
+) -> Result<(), TrapCode> {
+    let (metadata, layout) = (member.inner.module.metadata(), member.inner.module.layout());
+    let items = &metadata.elements[segment as usize].items;
+    match from.checked_add(len) {
+        Some(end) if end <= items.len() as u64 => {}
+        _ => return Err(TrapCode::TableOutOfBounds),
+    }
+    let to = table_range(table(member, table_index), to, len)?;
+    let global = |index: u32| Some(Constant::Absolute(global(member, index)));
+    for i in 0..len as usize {
+        let value = plan::element(items, from as usize + i, global, metadata, layout);
+        // SAFETY: the range lies in the table.
+        unsafe { to.add(i).write(value.at(member.vmctx()).u64()) };
+    }
+    Ok(())
+}
+
+/// The value of global `index` of a member.
+fn global<T>(member: &Member<T>, index: u32) -> Cell {
+    // SAFETY: the cell of a global of an initialised instance, or its owner's.
+    unsafe { *member.global_cell(index) }
+}
+
+/// The offset of an active segment, as this instance's globals have it.
+pub(super) fn offset<T>(member: &Member<T>, expr: &ConstExpr) -> u64 {
+    let value = evaluate(
+        expr,
+        |index| Some(Constant::Absolute(global(member, index))),
+        |_| None,
+    );
+    match value {
+        // Offsets are of type i32 (spec 3.4.7, 3.4.8): what lies above is unspecified.
+        Some(Constant::Absolute(cell)) => u64::from(cell.u32()),
+        // No offset is a reference; no memory and no table is that large.
+        _ => u64::MAX,
+    }
+}
+
+/// Position of an element segment among all segments.
+fn element_position<T>(member: &Member<T>, segment: u32) -> u32 {
+    member.inner.module.metadata().data.len() as u32 + segment
+}
+
+/// The word that holds a segment's bit, and the bit.
+fn segment_bit<T>(member: &Member<T>, position: u32) -> (*mut u64, u64) {
+    let (word, bit) = member.inner.module.layout().segment(position);
+    (member.cell(word), 1 << bit)
+}
+
+fn is_dropped<T>(member: &Member<T>, position: u32) -> bool {
+    let (word, bit) = segment_bit(member, position);
+    // SAFETY: a word of the initialised instance area.
+    unsafe { *word & bit != 0 }
+}
+
+fn drop_segment<T>(member: &Member<T>, position: u32) {
+    let (word, bit) = segment_bit(member, position);
+    // SAFETY: a word of the initialised instance area.
+    unsafe { *word |= bit };
+}

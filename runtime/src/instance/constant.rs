@@ -1,0 +1,107 @@
+//! Evaluation of constant expressions (spec 4.4.12, and the extended-const proposal).
+
+use crate::value::Cell;
+use pirn_format::metadata::{ConstExpr, ConstOp};
+
+/// A value that may depend on where the instance lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Constant {
+    /// The same in every instance.
+    Absolute(Cell),
+    /// The address this many bytes from the context.
+    Relative(i64),
+}
+
+impl Constant {
+    pub(crate) const NULL: Self = Self::Absolute(Cell([0; 16]));
+
+    /// Its cell in the instance whose context lies at `vmctx`.
+    pub(crate) fn at(self, vmctx: *mut u8) -> Cell {
+        match self {
+            Self::Absolute(cell) => cell,
+            Self::Relative(offset) => Cell::from_u64((vmctx as u64).wrapping_add_signed(offset)),
+        }
+    }
+}
+
+/// The value of a validated expression. `global` gives the values of globals, `func` that of a
+/// reference to a function. `None` for an expression that validation would have refused.
+pub(crate) fn evaluate(
+    expr: &ConstExpr,
+    global: impl Fn(u32) -> Option<Constant>,
+    func: impl Fn(u32) -> Option<Constant>,
+) -> Option<Constant> {
+    let mut stack = vec![];
+    for op in &expr.0 {
+        let value = match *op {
+            ConstOp::I32(value) => Cell::from_u32(value as u32),
+            ConstOp::I64(value) => Cell::from_u64(value as u64),
+            ConstOp::F32(bits) => Cell::from_u32(bits),
+            ConstOp::F64(bits) => Cell::from_u64(bits),
+            ConstOp::V128(bytes) => Cell(bytes),
+            ConstOp::RefNull => Cell::default(),
+            ConstOp::RefFunc(index) => {
+                stack.push(func(index)?);
+                continue;
+            }
+            ConstOp::GlobalGet(index) => {
+                stack.push(global(index)?);
+                continue;
+            }
+            ConstOp::I32Add => binary(&mut stack, |a, b| narrow(a.u32().wrapping_add(b.u32())))?,
+            ConstOp::I32Sub => binary(&mut stack, |a, b| narrow(a.u32().wrapping_sub(b.u32())))?,
+            ConstOp::I32Mul => binary(&mut stack, |a, b| narrow(a.u32().wrapping_mul(b.u32())))?,
+            ConstOp::I64Add => binary(&mut stack, |a, b| a.u64().wrapping_add(b.u64()))?,
+            ConstOp::I64Sub => binary(&mut stack, |a, b| a.u64().wrapping_sub(b.u64()))?,
+            ConstOp::I64Mul => binary(&mut stack, |a, b| a.u64().wrapping_mul(b.u64()))?,
+        };
+        stack.push(Constant::Absolute(value));
+    }
+    let value = stack.pop()?;
+    stack.is_empty().then_some(value)
+}
+
+fn narrow(value: u32) -> u64 {
+    u64::from(value)
+}
+
+fn binary(stack: &mut Vec<Constant>, op: impl Fn(Cell, Cell) -> u64) -> Option<Cell> {
+    let (Constant::Absolute(b), Constant::Absolute(a)) = (stack.pop()?, stack.pop()?) else {
+        return None;
+    };
+    Some(Cell::from_u64(op(a, b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(ops: &[ConstOp]) -> Option<u64> {
+        let global = |index| (index == 0).then_some(Constant::Absolute(Cell::from_u32(10)));
+        let func = |index: u32| Some(Constant::Relative(-i64::from(index)));
+        match evaluate(&ConstExpr(ops.to_vec()), global, func)? {
+            Constant::Absolute(cell) => Some(cell.u64()),
+            Constant::Relative(offset) => Some(offset as u64),
+        }
+    }
+
+    #[test]
+    fn arithmetic_wraps() {
+        use ConstOp::{GlobalGet, I32, I32Add, I32Mul, I32Sub, I64, I64Mul};
+        assert_eq!(number(&[I32(-1), I32(2), I32Add]), Some(1));
+        assert_eq!(number(&[I32(1), I32(2), I32Sub]), Some(u64::from(u32::MAX)));
+        assert_eq!(number(&[GlobalGet(0), I32(3), I32Mul]), Some(30));
+        assert_eq!(number(&[I64(1 << 62), I64(4), I64Mul]), Some(0));
+    }
+
+    #[test]
+    fn what_validation_refuses_has_no_value() {
+        use ConstOp::{GlobalGet, I32, I32Add, RefFunc};
+        assert_eq!(number(&[]), None);
+        assert_eq!(number(&[I32Add]), None);
+        assert_eq!(number(&[I32(1), I32(2)]), None);
+        assert_eq!(number(&[GlobalGet(1)]), None);
+        assert_eq!(number(&[I32(1), RefFunc(1), I32Add]), None);
+        assert_eq!(number(&[RefFunc(7)]), Some((-7_i64) as u64));
+    }
+}

@@ -1,0 +1,325 @@
+//! [`Group`]: instances that import from each other, and share the host's data.
+//!
+//! This is WebAssembly's store in small (spec 4.2.3): functions, tables, memories and globals of one
+//! instance can be imported by the next, and all live until the group is dropped, because a reference
+//! to any of them may lie in a table of another. A server that gives every request one module needs
+//! none of it: see [`Prepared`](crate::Prepared).
+//!
+//! # Safety
+//!
+//! Owns the fact that whatever one member's imports point to lies in a slot of a member of the same
+//! group: none is dropped before the group, and a member's slot does not move.
+#![allow(unsafe_code)]
+
+use super::imports::{GlobalImport, Hosts, Imports, describe, mismatch, missing};
+use super::member::{self, Inner, Member};
+use super::memory::{Memory, MemoryMut};
+use super::{builtin, prepared, untyped};
+use crate::error::{CallError, GroupError, LinkError};
+use crate::host::Linker;
+use crate::module::Module;
+use crate::region::{Region, Wait};
+use crate::switch::Record;
+use crate::switch::activation::LAST;
+use crate::value::{Stamp, Value};
+use pirn_format::layout::{CONTEXT_ACTIVATION, FuncImport, WASM_PAGE_BYTES};
+use pirn_format::metadata::{ExportItem, Import};
+use pirn_format::types::{ExternType, MemoryType, TableType};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Instances that import from each other, and share the host's data `T`. Each has a slot of its own;
+/// all are dropped with the group.
+#[derive(Debug)]
+pub struct Group<T> {
+    members: Vec<Member<T>>,
+    names: HashMap<String, MemberId>,
+    region: Region,
+    stamp: Stamp,
+    data: T,
+}
+
+/// Names an instance of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MemberId(usize);
+
+impl<T: 'static> Group<T> {
+    /// A group of no instance, whose instances will take slots of this region.
+    #[must_use]
+    pub fn new(region: &Region, data: T) -> Self {
+        Self {
+            members: vec![],
+            names: HashMap::new(),
+            region: region.clone(),
+            stamp: Stamp::fresh(),
+            data,
+        }
+    }
+
+    /// Adds an instance. Its imports are looked for among the exports of the members that were given
+    /// the import's module name by [`name`](Self::name), then in the linker.
+    ///
+    /// An instance whose start fails stays in the group, without an id: others may refer to it already
+    /// (spec 4.5.4, note to step 16).
+    ///
+    /// # Errors
+    ///
+    /// [`GroupError::Link`] if an import is missing or of another type, or the module does not fit;
+    /// [`GroupError::Instantiate`] if all slots are taken or the start failed.
+    pub fn instantiate(
+        &mut self,
+        module: &Module,
+        linker: &Linker<T>,
+    ) -> Result<MemberId, GroupError> {
+        let (imports, hosts) = self.resolve(module, linker)?;
+        let inner = Inner::linked(module, &self.region, imports, hosts)?;
+        let slot = prepared::take(&self.region, module, Wait::No)?;
+        let mut member = Member {
+            slot,
+            inner: Arc::new(inner),
+        };
+        // Another's constants are no use: they name other imports.
+        member.slot.set_warm(false);
+        let at = self.members.len();
+        member.initialise(at);
+        member.slot.set_warm(false);
+        // SAFETY: the context was just initialised.
+        unsafe { (*Record::of(member.vmctx())).stamp = self.stamp.0 };
+        self.members.push(member);
+        self.link_calls(at);
+        member::start(&mut self.members, at, &mut self.data)
+            .map_err(|error| GroupError::Instantiate(error.into()))?;
+        Ok(MemberId(at))
+    }
+
+    /// Makes the exports of an instance importable under a module name, in place of whatever had it.
+    pub fn name(&mut self, name: &str, member: MemberId) {
+        self.names.insert(name.to_owned(), member);
+    }
+
+    /// The instance that has a module name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<MemberId> {
+        self.names.get(name).copied()
+    }
+
+    /// Calls the exported function of a name of an instance.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::call_values`](crate::Instance::call_values).
+    pub fn call(
+        &mut self,
+        member: MemberId,
+        name: &str,
+        params: &[Value],
+    ) -> Result<Vec<Value>, CallError> {
+        self.check(member)?;
+        self.link_calls(member.0);
+        untyped::call(&mut self.members, member.0, name, params, &mut self.data)
+    }
+
+    /// The value of the exported global of a name of an instance.
+    #[must_use]
+    pub fn global(&mut self, member: MemberId, name: &str) -> Option<Value> {
+        let member = self.members.get_mut(member.0)?;
+        match member.inner.module.metadata().export(name)? {
+            ExportItem::Global(index) => Some(member.global(index)),
+            _ => None,
+        }
+    }
+
+    /// Memory 0 of an instance, its own or imported; `None` for an id of another group.
+    #[must_use]
+    pub fn memory(&self, member: MemberId) -> Option<Memory<'_>> {
+        Some(self.members.get(member.0)?.memory())
+    }
+
+    /// Memory 0 of an instance, to be changed.
+    pub fn memory_mut(&mut self, member: MemberId) -> Option<MemoryMut<'_>> {
+        Some(self.members.get_mut(member.0)?.memory_mut())
+    }
+
+    /// The host's data.
+    #[must_use]
+    pub fn data(&self) -> &T {
+        &self.data
+    }
+
+    /// The host's data, to be changed.
+    pub fn data_mut(&mut self) -> &mut T {
+        &mut self.data
+    }
+
+    fn check(&self, member: MemberId) -> Result<(), CallError> {
+        if member.0 < self.members.len() {
+            return Ok(());
+        }
+        let (found, count) = (member.0, self.members.len());
+        Err(CallError::Invalid(format!(
+            "group has {count} instances, instance {found} is asked for; use the id that it gave"
+        )))
+    }
+
+    /// Makes a call of member `root` find its activation from every member, and the signal handler
+    /// every member from `root`.
+    fn link_calls(&mut self, root: usize) {
+        let activation = Record::of(self.members[root].vmctx());
+        let mut next = LAST;
+        let others = (0..self.members.len()).filter(|at| *at != root);
+        for at in others.chain([root]) {
+            let member = &self.members[at];
+            let record = Record::of(member.vmctx());
+            // SAFETY: the record and context of an initialised member; no guest runs.
+            unsafe {
+                (*record).guest.next = next;
+                next = &raw const (*record).guest;
+                member
+                    .cell::<u64>(CONTEXT_ACTIVATION)
+                    .write(activation as u64);
+            }
+        }
+    }
+
+    fn resolve(
+        &self,
+        module: &Module,
+        linker: &Linker<T>,
+    ) -> Result<(Imports, Hosts<T>), LinkError> {
+        let metadata = module.metadata();
+        let (mut imports, mut hosts) = (Imports::new(), vec![]);
+        for import in &metadata.imports {
+            let owner = self.names.get(&import.module).map(|id| &self.members[id.0]);
+            let item = owner.and_then(|owner| {
+                Some((owner, owner.inner.module.metadata().export(&import.name)?))
+            });
+            if let Some((owner, item)) = item {
+                let mut linked = Linked {
+                    module,
+                    import,
+                    imports: &mut imports,
+                };
+                if linked.member(owner, item)? {
+                    hosts.push(None);
+                }
+            } else {
+                let item = linker
+                    .get(&import.module, &import.name)
+                    .ok_or_else(|| missing(metadata, import))?;
+                imports.host(metadata, import, item, &mut hosts)?;
+            }
+        }
+        Ok((imports, hosts.into_boxed_slice()))
+    }
+}
+
+/// One import while it is resolved to an export of a member.
+struct Linked<'a> {
+    module: &'a Module,
+    import: &'a Import,
+    imports: &'a mut Imports,
+}
+
+impl Linked<'_> {
+    /// Resolves it; whether it is a function.
+    fn member<T>(&mut self, owner: &Member<T>, item: ExportItem) -> Result<bool, LinkError> {
+        let matched = match (self.import.ty, item) {
+            (ExternType::Func(ty), ExportItem::Func(index)) => {
+                self.func(owner, ty, index).then_some(true)
+            }
+            (ExternType::Global(wanted), ExportItem::Global(index)) => {
+                let found = owner.inner.module.metadata().globals[index as usize];
+                (found == wanted).then(|| self.global(owner, index, wanted.mutable))
+            }
+            (ExternType::Table(wanted), ExportItem::Table(index)) => {
+                let desc = builtin::table(owner, index);
+                // SAFETY: the descriptor of a table of a member; no guest runs.
+                let now = unsafe { (*desc).elements };
+                let found = owner.inner.module.metadata().tables[index as usize];
+                let fits = found.element == wanted.element
+                    && limits_fit(now, found.max, wanted.min, wanted.max);
+                fits.then(|| {
+                    self.imports.tables.push(desc as u64);
+                    false
+                })
+            }
+            (ExternType::Memory(wanted), ExportItem::Memory(index)) => {
+                let found = owner.inner.module.metadata().memories[index as usize];
+                // SAFETY: the record of an initialised member, and its memory's descriptor.
+                let (desc, now) = unsafe {
+                    let desc = (*Record::of(owner.vmctx())).memory;
+                    (
+                        desc,
+                        (*(desc as *const pirn_format::layout::MemoryDesc)).bytes,
+                    )
+                };
+                limits_fit(now / WASM_PAGE_BYTES, found.max, wanted.min, wanted.max).then(|| {
+                    self.imports.memories.push(desc);
+                    false
+                })
+            }
+            _ => None,
+        };
+        matched.ok_or_else(|| {
+            let found = self.found(owner, item);
+            mismatch(
+                self.module.metadata(),
+                self.import,
+                found,
+                "export what the module wants",
+            )
+        })
+    }
+
+    fn func<T>(&mut self, owner: &Member<T>, ty: u32, index: u32) -> bool {
+        let module = &owner.inner.module;
+        let found = module.type_ids()[module.metadata().funcs[index as usize] as usize];
+        let Some(target) = owner.target(index) else {
+            return false;
+        };
+        if found != self.module.type_ids()[ty as usize] {
+            return false;
+        }
+        self.imports.funcs.push(Some(FuncImport {
+            code: target.code as u64,
+            vmctx: target.vmctx as u64,
+        }));
+        true
+    }
+
+    fn global<T>(&mut self, owner: &Member<T>, index: u32, mutable: bool) -> bool {
+        let cell = owner.global_cell(index);
+        self.imports.globals.push(if mutable {
+            GlobalImport::At(cell as u64)
+        } else {
+            // SAFETY: the cell of a global of a member; no guest runs.
+            GlobalImport::Value(unsafe { *cell })
+        });
+        false
+    }
+
+    /// What the export is, in words, with the sizes that it has now.
+    fn found<T>(&self, owner: &Member<T>, item: ExportItem) -> String {
+        let metadata = owner.inner.module.metadata();
+        let ty = match item {
+            ExportItem::Func(i) => ExternType::Func(metadata.funcs[i as usize]),
+            ExportItem::Table(i) => ExternType::Table(TableType {
+                // SAFETY: the descriptor of a table of a member; no guest runs.
+                min: unsafe { (*builtin::table(owner, i)).elements },
+                ..metadata.tables[i as usize]
+            }),
+            ExportItem::Memory(i) => ExternType::Memory(MemoryType {
+                min: owner.memory().len() as u64 / WASM_PAGE_BYTES,
+                ..metadata.memories[i as usize]
+            }),
+            ExportItem::Global(i) => ExternType::Global(metadata.globals[i as usize]),
+        };
+        describe(metadata, &ty)
+    }
+}
+
+/// Import matching of limits (spec 4.5.1): at least the minimum now, and no larger maximum.
+fn limits_fit(now: u64, found_max: Option<u64>, min: u64, max: Option<u64>) -> bool {
+    let max_fits = max.is_none_or(|max| found_max.is_some_and(|found| found <= max));
+    now >= min && max_fits
+}

@@ -1,0 +1,368 @@
+//! [`Member`]: one instance in its slot, without the host's data: made, and called into.
+//!
+//! # Safety
+//!
+//! Owns the contents of the instance area of a taken slot: every cell is written here before the
+//! guest runs, at the offsets of [`pirn_format::layout`], with addresses of things that live at least
+//! as long as the instance.
+#![allow(unsafe_code)]
+
+use super::constant::Constant;
+use super::imports::{Hosts, Imports};
+use super::memory::{self, Memory, MemoryMut};
+use super::plan::Plan;
+use super::{builtin, exit};
+use crate::error::{CallError, LinkError};
+use crate::host::linker::Linker;
+use crate::module::Module;
+use crate::region::{Region, Slot};
+use crate::switch::activation::LAST;
+use crate::switch::{Guest, Record, exit_routine};
+use crate::trap::{Trap, TrapCode};
+use crate::value::{Cell, Stamp, Value};
+use core::{ptr, slice};
+use pirn_format::layout::{
+    CONTEXT_ACTIVATION, CONTEXT_EXIT, CONTEXT_MEMORY, FuncImport, FuncRef, MemoryDesc, TableDesc,
+};
+use pirn_format::metadata::{ExportItem, SegmentMode};
+use std::sync::Arc;
+
+/// A module made ready for a region: everything that its instances have in common.
+#[derive(Debug)]
+pub(crate) struct Inner<T> {
+    /// Names this preparation: no other of the process has it.
+    pub(crate) id: Stamp,
+    pub(crate) module: Module,
+    pub(crate) region: Region,
+    pub(crate) hosts: Hosts<T>,
+    pub(crate) imports: Imports,
+    pub(crate) plan: Plan,
+}
+
+impl<T> Inner<T> {
+    /// Prepares a module whose imports the linker has.
+    pub(crate) fn new(
+        module: &Module,
+        region: &Region,
+        linker: &Linker<T>,
+    ) -> Result<Self, LinkError> {
+        let (imports, hosts) = Imports::resolve(module.metadata(), linker)?;
+        Self::linked(module, region, imports, hosts)
+    }
+
+    /// Prepares a module whose imports are resolved.
+    pub(crate) fn linked(
+        module: &Module,
+        region: &Region,
+        imports: Imports,
+        hosts: Hosts<T>,
+    ) -> Result<Self, LinkError> {
+        super::prepared::check_limits(module, region)?;
+        let plan = Plan::new(module, &imports);
+        Ok(Self {
+            id: Stamp::fresh(),
+            module: module.clone(),
+            region: region.clone(),
+            hosts,
+            imports,
+            plan,
+        })
+    }
+}
+
+/// One instance in its slot.
+#[derive(Debug)]
+pub(crate) struct Member<T> {
+    // Dropped first: the slot is reset while the module is still mapped.
+    pub(crate) slot: Slot,
+    pub(crate) inner: Arc<Inner<T>>,
+}
+
+/// What to call: a function's code, the entry trampoline of its type, and its context.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) code: usize,
+    pub(crate) entry: usize,
+    pub(crate) vmctx: *mut u8,
+}
+
+impl<T> Member<T> {
+    /// The context.
+    pub(crate) fn vmctx(&self) -> *mut u8 {
+        self.slot.vmctx()
+    }
+
+    /// Address of the cell at an offset from the context.
+    pub(crate) fn cell<C>(&self, offset: i32) -> *mut C {
+        self.vmctx().wrapping_offset(offset as isize).cast()
+    }
+
+    /// Writes the whole instance area as it is before any segment was written dynamically.
+    pub(crate) fn initialise(&mut self, member: usize) {
+        // What is written now is not to be believed if anything below is left half done.
+        let warm = self.slot.is_warm();
+        self.slot.set_warm(false);
+        if !warm {
+            self.write_constants(member);
+        }
+        self.write_state();
+        if !(warm && self.inner.plan.tables_constant) {
+            self.write_tables();
+        }
+        self.slot.set_warm(true);
+    }
+
+    /// The part that stays while the slot keeps the module.
+    fn write_constants(&self, member: usize) {
+        let (module, vmctx) = (&self.inner.module, self.vmctx());
+        let (metadata, layout) = (module.metadata(), module.layout());
+        for (index, import) in self.inner.imports.funcs.iter().enumerate() {
+            let import = import.unwrap_or(FuncImport {
+                code: module.code(metadata.code[index]) as u64,
+                vmctx: vmctx as u64,
+            });
+            // SAFETY: the offsets are the layout's, whose area the slot holds, see `check_limits`;
+            // the slot is ours alone and its guest does not run.
+            unsafe {
+                self.cell::<FuncImport>(layout.import(index as u32))
+                    .write(import);
+            };
+        }
+        for (index, id) in module.type_ids().iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { self.cell::<u32>(layout.type_id(index as u32)).write(*id) };
+        }
+        for (position, func) in metadata.escaped.iter().enumerate() {
+            let linked = self
+                .inner
+                .imports
+                .funcs
+                .get(*func as usize)
+                .copied()
+                .flatten();
+            let target = linked.unwrap_or(FuncImport {
+                code: module.code(metadata.code[*func as usize]) as u64,
+                vmctx: vmctx as u64,
+            });
+            let reference = FuncRef {
+                code: target.code,
+                vmctx: target.vmctx,
+                type_id: module.type_ids()[metadata.funcs[*func as usize] as usize],
+                reserved: 0,
+            };
+            // SAFETY: as above.
+            unsafe {
+                self.cell::<FuncRef>(layout.funcref(position as u32))
+                    .write(reference);
+            };
+        }
+        let own = vmctx.wrapping_offset(CONTEXT_MEMORY as isize) as u64;
+        let memory = self.inner.imports.memories.first().copied().unwrap_or(own);
+        let record = Record::new(self.guest(), memory, member as u64);
+        // SAFETY: the context lies in the instance area, and the record in the context.
+        unsafe {
+            Record::of(vmctx).write(record);
+            self.cell::<u64>(CONTEXT_ACTIVATION)
+                .write(Record::of(vmctx) as u64);
+            self.cell::<u64>(CONTEXT_EXIT).write(exit_routine());
+        }
+    }
+
+    /// What the signal handler must know.
+    fn guest(&self) -> Guest {
+        let (text, traps) = (self.inner.module.text(), self.inner.module.trap_bytes());
+        let range = |range: core::ops::Range<usize>| [range.start, range.end];
+        Guest {
+            text: range(text),
+            traps: [traps.as_ptr() as usize, traps.len()],
+            reservation: range(self.slot.reservation()),
+            stack_guard: range(self.slot.stack_guard()),
+            stack: range(self.slot.stack()),
+            next: LAST,
+        }
+    }
+
+    /// The part that guests change: globals, descriptors, segments.
+    fn write_state(&self) {
+        let (plan, vmctx) = (&self.inner.plan, self.vmctx());
+        let (module, slot) = (&self.inner.module, &self.slot);
+        let (metadata, layout) = (module.metadata(), module.layout());
+        let state = self.cell::<u8>(layout.state());
+        // SAFETY: (all writes here) as in `write_constants`.
+        unsafe { ptr::copy_nonoverlapping(plan.state.as_ptr(), state, plan.state.len()) };
+        for (at, delta) in &plan.relative {
+            let cell = Constant::Relative(*delta).at(vmctx);
+            // SAFETY: `at` is an offset in the state, of a whole cell.
+            unsafe { state.add(*at).cast::<Cell>().write(cell) };
+        }
+        let imported = metadata.imported_tables();
+        for (n, ty) in metadata.tables[imported as usize..].iter().enumerate() {
+            let desc = TableDesc {
+                base: slot.table(n as u32) as u64,
+                elements: ty.min,
+            };
+            // SAFETY: as above.
+            unsafe {
+                self.cell::<TableDesc>(layout.table(imported + n as u32))
+                    .write(desc);
+            };
+        }
+        let own_memory = metadata.memories.len() > metadata.imported_memories() as usize;
+        let memory = MemoryDesc {
+            base: if own_memory { vmctx as u64 } else { 0 },
+            bytes: if own_memory { slot.memory_bytes() } else { 0 },
+        };
+        // SAFETY: as above; the record was written when the slot got the module.
+        unsafe {
+            self.cell::<MemoryDesc>(CONTEXT_MEMORY).write(memory);
+            (*Record::of(vmctx)).stamp = 0;
+        }
+    }
+
+    /// All elements of the tables that the module defines.
+    fn write_tables(&self) {
+        let metadata = self.inner.module.metadata();
+        let imported = metadata.imported_tables() as usize;
+        let own = metadata.tables[imported..]
+            .iter()
+            .zip(&self.inner.plan.tables);
+        for (n, (ty, elements)) in own.enumerate() {
+            // SAFETY: the slot's tables hold `min` elements each, see `check_limits`, and are ours.
+            let table =
+                unsafe { slice::from_raw_parts_mut(self.slot.table(n as u32), ty.min as usize) };
+            let (first, rest) = table.split_at_mut(elements.len());
+            for (to, element) in first.iter_mut().zip(elements) {
+                *to = element.at(self.vmctx()).u64();
+            }
+            rest.fill(0);
+        }
+    }
+
+    /// Cells at the top of the stack for a call with as many of them.
+    ///
+    /// The slice is dead once the guest runs: take it again for the results.
+    pub(crate) fn cells(&mut self, count: usize) -> &mut [Cell] {
+        let cells = self.cells_address(count) as *mut Cell;
+        // SAFETY: the stack is ours and nothing runs on it; `check_limits` saw that the cells of any
+        // function of the module fit; any bytes are a valid cell.
+        unsafe { slice::from_raw_parts_mut(cells, count) }
+    }
+
+    /// Where those cells lie: also the end of the stack that is left for the guest.
+    pub(crate) fn cells_address(&self, count: usize) -> usize {
+        let end = self.slot.stack().end;
+        (end - count * size_of::<Cell>()) & !15
+    }
+
+    /// What calling function `index` of this instance takes, if it can be called from outside.
+    pub(crate) fn target(&self, index: u32) -> Option<Target> {
+        let module = &self.inner.module;
+        let metadata = module.metadata();
+        let position = metadata.escaped_position(index)?;
+        let ty = metadata.funcs[index as usize];
+        // SAFETY: the function references were written when the slot got the module.
+        let reference = unsafe { *self.cell::<FuncRef>(module.layout().funcref(position)) };
+        Some(Target {
+            code: reference.code as usize,
+            entry: module.code(metadata.entries[ty as usize]?),
+            vmctx: reference.vmctx as *mut u8,
+        })
+    }
+
+    /// The exported function of a name: its index.
+    pub(crate) fn exported_func(&self, name: &str) -> Option<u32> {
+        match self.inner.module.metadata().export(name)? {
+            ExportItem::Func(index) => Some(index),
+            _ => None,
+        }
+    }
+
+    /// Address of the cell with the value of global `index`.
+    pub(crate) fn global_cell(&self, index: u32) -> *mut Cell {
+        let (metadata, layout) = (self.inner.module.metadata(), self.inner.module.layout());
+        let cell = self.cell::<Cell>(layout.global(index));
+        let elsewhere =
+            index < metadata.imported_globals() && metadata.globals[index as usize].mutable;
+        if !elsewhere {
+            return cell;
+        }
+        // SAFETY: the cell of an imported mutable global holds the address of the owner's.
+        unsafe { *cell.cast::<*mut Cell>() }
+    }
+}
+
+/// Runs what is left of the start of member `at`: dynamic segments, then the start function (spec
+/// 4.5.4, steps 14 to 17).
+///
+/// # Errors
+///
+/// The trap of a segment that does not fit, or what ended the start function.
+pub(crate) fn start<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    data: &mut T,
+) -> Result<(), CallError> {
+    write_segments(members, at).map_err(Trap::new)?;
+    let Some(start) = members[at].inner.module.metadata().start else {
+        return Ok(());
+    };
+    // The start function is in the list of functions that can be referred to.
+    match members[at].target(start) {
+        Some(target) => exit::run(members, at, target, 0, data),
+        None => Err(CallError::Invalid("start function has no entry".to_owned())),
+    }
+}
+
+/// Writes the segments that only this instance's imports and sizes decide.
+fn write_segments<T>(members: &mut [Member<T>], at: usize) -> Result<(), TrapCode> {
+    let inner = Arc::clone(&members[at].inner);
+    let metadata = inner.module.metadata();
+    let elements = metadata.elements.iter().enumerate();
+    for (segment, element) in elements.skip(inner.plan.first_dynamic_element) {
+        if let SegmentMode::Active { index, offset } = &element.mode {
+            let start = builtin::offset(&members[at], offset);
+            let len = element.items.len() as u64;
+            builtin::write_elements(&members[at], *index, segment as u32, start, 0, len)?;
+        }
+    }
+    for segment in &metadata.data {
+        if let SegmentMode::Active { offset, .. } = &segment.mode {
+            let start = builtin::offset(&members[at], offset);
+            builtin::write_data(&members[at], segment, start, 0, u64::from(segment.len))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the host sees while the guest does not run.
+impl<T> Member<T> {
+    /// The stamp of its function references, made now if it is `needed` and there is none.
+    pub(crate) fn stamp(&mut self, needed: bool) -> Stamp {
+        if !needed {
+            return Stamp(0);
+        }
+        // SAFETY: an initialised context; the guest does not run.
+        unsafe { memory::stamp_of(self.vmctx()) }
+    }
+
+    /// The value of global `index`.
+    pub(crate) fn global(&mut self, index: u32) -> Value {
+        let ty = self.inner.module.metadata().globals[index as usize].content;
+        let stamp = self.stamp(true);
+        // SAFETY: the cell of a global of an initialised instance; the guest does not run.
+        unsafe { *self.global_cell(index) }.value(ty, stamp)
+    }
+
+    /// Memory 0; of no byte if there is none.
+    pub(crate) fn memory(&self) -> Memory<'_> {
+        // SAFETY: an initialised context; the guest does not run, and views that change the memory
+        // borrow the instance or the group mutably.
+        unsafe { memory::view(self.vmctx()) }
+    }
+
+    /// Memory 0, to be changed.
+    pub(crate) fn memory_mut(&mut self) -> MemoryMut<'_> {
+        // SAFETY: as in `memory`.
+        unsafe { memory::view_mut(self.vmctx()) }
+    }
+}

@@ -1,0 +1,217 @@
+//! [`Memory`] and [`MemoryMut`]: a guest's linear memory as the host sees it while the guest does not
+//! run.
+//!
+//! # Safety
+//!
+//! Owns the fact that a descriptor of memory 0 in a context names bytes that are mapped and
+//! writable: the runtime alone writes it, after the slot has made those bytes accessible.
+#![allow(unsafe_code)]
+
+use crate::host::Caller;
+use crate::switch::Record;
+use crate::trap::{Trap, TrapCode};
+use crate::value::Stamp;
+use core::slice;
+use pirn_format::layout::MemoryDesc;
+
+/// A guest's linear memory, to be read. Every address is an offset in it, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory<'a>(&'a [u8]);
+
+/// A guest's linear memory, to be read and changed. Every address is an offset in it, in bytes.
+#[derive(Debug)]
+pub struct MemoryMut<'a>(&'a mut [u8]);
+
+/// # Safety
+///
+/// `vmctx` must be the context of an instance that stays in place and does not run for `'a`, and
+/// nobody may change its memory meanwhile.
+pub(crate) unsafe fn view<'a>(vmctx: *mut u8) -> Memory<'a> {
+    // SAFETY: passed on.
+    let (base, bytes) = unsafe { bounds(vmctx) };
+    // SAFETY: the descriptor names mapped bytes, see the module's doc; `base` is never null.
+    Memory(unsafe { slice::from_raw_parts(base, bytes) })
+}
+
+/// # Safety
+///
+/// As for [`view`], and nobody else may read its memory meanwhile.
+pub(crate) unsafe fn view_mut<'a>(vmctx: *mut u8) -> MemoryMut<'a> {
+    // SAFETY: passed on.
+    let (base, bytes) = unsafe { bounds(vmctx) };
+    // SAFETY: the descriptor names mapped, writable bytes; `base` is never null.
+    MemoryMut(unsafe { slice::from_raw_parts_mut(base, bytes) })
+}
+
+/// Base and size of memory 0; a size of 0 at some address if there is none.
+unsafe fn bounds(vmctx: *mut u8) -> (*mut u8, usize) {
+    // SAFETY: the caller's context is initialised, so its record is, and `memory` points to a
+    // descriptor: in this context, or in that of the instance that the memory was imported from,
+    // which lives as long.
+    let desc = unsafe { *((*Record::of(vmctx)).memory as *const MemoryDesc) };
+    if desc.bytes == 0 {
+        return (vmctx, 0);
+    }
+    (desc.base as *mut u8, desc.bytes as usize)
+}
+
+/// The stamp of the instance that calls, made now if it is `needed` and there is none.
+pub(crate) fn stamp<T>(caller: &Caller<'_, T>, needed: bool) -> Stamp {
+    if !needed {
+        return Stamp(0);
+    }
+    // SAFETY: a caller's context is initialised and its instance does not run.
+    unsafe { stamp_of(caller.vmctx()) }
+}
+
+/// The stamp of an instance, made now if there is none.
+///
+/// # Safety
+///
+/// `vmctx` must be the context of an initialised instance that does not run.
+pub(crate) unsafe fn stamp_of(vmctx: *mut u8) -> Stamp {
+    // SAFETY: passed on.
+    let stamp = unsafe { &mut (*Record::of(vmctx)).stamp };
+    if *stamp == 0 {
+        *stamp = Stamp::fresh().0;
+    }
+    Stamp(*stamp)
+}
+
+/// The range of `len` bytes at `address` in a memory of `bytes`.
+fn range(bytes: usize, address: u32, len: usize) -> Result<core::ops::Range<usize>, Trap> {
+    let start = address as usize;
+    match start.checked_add(len) {
+        Some(end) if end <= bytes => Ok(start..end),
+        _ => Err(Trap::new(TrapCode::MemoryOutOfBounds)),
+    }
+}
+
+macro_rules! read_methods {
+    () => {
+        /// Its size in bytes.
+        #[must_use]
+        pub fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        /// Whether it has no byte.
+        #[must_use]
+        pub fn is_empty(&self) -> bool {
+            self.0.is_empty()
+        }
+
+        /// All of it.
+        #[must_use]
+        pub fn as_slice(&self) -> &[u8] {
+            self.0
+        }
+
+        /// `len` bytes at `address`.
+        ///
+        /// # Errors
+        ///
+        /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory.
+        pub fn slice(&self, address: u32, len: u32) -> Result<&[u8], Trap> {
+            Ok(&self.0[range(self.0.len(), address, len as usize)?])
+        }
+
+        /// Copies out of the memory, from `address`, as many bytes as `into` holds.
+        ///
+        /// # Errors
+        ///
+        /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory; then nothing is
+        /// copied.
+        pub fn read(&self, address: u32, into: &mut [u8]) -> Result<(), Trap> {
+            into.copy_from_slice(&self.0[range(self.0.len(), address, into.len())?]);
+            Ok(())
+        }
+
+        /// The little-endian 32-bit number at `address`.
+        ///
+        /// # Errors
+        ///
+        /// [`TrapCode::MemoryOutOfBounds`] if its 4 bytes do not lie in the memory.
+        pub fn read_u32(&self, address: u32) -> Result<u32, Trap> {
+            let mut bytes = [0; 4];
+            self.read(address, &mut bytes)?;
+            Ok(u32::from_le_bytes(bytes))
+        }
+
+        /// The little-endian 64-bit number at `address`.
+        ///
+        /// # Errors
+        ///
+        /// [`TrapCode::MemoryOutOfBounds`] if its 8 bytes do not lie in the memory.
+        pub fn read_u64(&self, address: u32) -> Result<u64, Trap> {
+            let mut bytes = [0; 8];
+            self.read(address, &mut bytes)?;
+            Ok(u64::from_le_bytes(bytes))
+        }
+    };
+}
+
+impl Memory<'_> {
+    read_methods!();
+}
+
+impl MemoryMut<'_> {
+    read_methods!();
+
+    /// All of it, to be changed.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.0
+    }
+
+    /// `len` bytes at `address`, to be changed.
+    ///
+    /// # Errors
+    ///
+    /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory.
+    pub fn slice_mut(&mut self, address: u32, len: u32) -> Result<&mut [u8], Trap> {
+        let range = range(self.0.len(), address, len as usize)?;
+        Ok(&mut self.0[range])
+    }
+
+    /// Copies `bytes` into the memory at `address`.
+    ///
+    /// # Errors
+    ///
+    /// [`TrapCode::MemoryOutOfBounds`] if they do not all fit; then nothing is copied.
+    pub fn write(&mut self, address: u32, bytes: &[u8]) -> Result<(), Trap> {
+        let range = range(self.0.len(), address, bytes.len())?;
+        self.0[range].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Copies as much of `bytes` as `capacity` holds into the guest's buffer at `address`, and tells
+    /// how many bytes that were.
+    ///
+    /// # Errors
+    ///
+    /// [`TrapCode::MemoryOutOfBounds`] if the guest's whole buffer does not lie in the memory.
+    pub fn write_prefix(&mut self, address: u32, capacity: u32, bytes: &[u8]) -> Result<u32, Trap> {
+        let buffer = self.slice_mut(address, capacity)?;
+        let len = bytes.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&bytes[..len]);
+        Ok(len as u32)
+    }
+
+    /// Writes a little-endian 32-bit number at `address`.
+    ///
+    /// # Errors
+    ///
+    /// [`TrapCode::MemoryOutOfBounds`] if its 4 bytes do not lie in the memory.
+    pub fn write_u32(&mut self, address: u32, value: u32) -> Result<(), Trap> {
+        self.write(address, &value.to_le_bytes())
+    }
+
+    /// Writes a little-endian 64-bit number at `address`.
+    ///
+    /// # Errors
+    ///
+    /// [`TrapCode::MemoryOutOfBounds`] if its 8 bytes do not lie in the memory.
+    pub fn write_u64(&mut self, address: u32, value: u64) -> Result<(), Trap> {
+        self.write(address, &value.to_le_bytes())
+    }
+}

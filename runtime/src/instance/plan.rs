@@ -1,0 +1,207 @@
+//! [`Plan`]: the initial state of every instance of a module, worked out once.
+
+use super::constant::{Constant, evaluate};
+use super::imports::{GlobalImport, Imports};
+use crate::module::Module;
+use crate::value::Cell;
+use pirn_format::layout::{CONTEXT_BYTES, InstanceLayout};
+use pirn_format::metadata::{ConstExpr, ElementItems, Metadata, SegmentMode};
+
+/// The initial state of every instance of a module: what to write where, and which segments can only
+/// be decided instance by instance.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The bytes from [`InstanceLayout::state`] up to the context.
+    pub(crate) state: Box<[u8]>,
+    /// Words in `state`, by offset, that hold the context's address plus this.
+    pub(crate) relative: Box<[(usize, i64)]>,
+    /// Initial elements of every table that the module defines; null from the end of the list on.
+    pub(crate) tables: Box<[Box<[Constant]>]>,
+    /// Element segments from this one on are written instance by instance, because one of them does
+    /// not fit or goes to an imported table.
+    pub(crate) first_dynamic_element: usize,
+    /// Whether all tables start alike and stay so: then a slot that held this module needs none
+    /// written.
+    pub(crate) tables_constant: bool,
+}
+
+impl Plan {
+    /// Works out the plan for a module with these imports.
+    pub(crate) fn new(module: &Module, imports: &Imports) -> Self {
+        let (metadata, layout) = (module.metadata(), module.layout());
+        let mut plan = State::new(layout);
+        let globals = plan.globals(metadata, layout, imports);
+        plan.imported(metadata, layout, imports);
+        plan.dropped(metadata, layout);
+        let (tables, first_dynamic_element) = tables(metadata, layout, &globals);
+        Self {
+            tables_constant: !metadata.tables_change
+                && first_dynamic_element == metadata.elements.len(),
+            state: plan.bytes.into_boxed_slice(),
+            relative: plan.relative.into_boxed_slice(),
+            tables,
+            first_dynamic_element,
+        }
+    }
+}
+
+/// The state while it is worked out.
+struct State {
+    start: i32,
+    bytes: Vec<u8>,
+    relative: Vec<(usize, i64)>,
+}
+
+impl State {
+    fn new(layout: &InstanceLayout) -> Self {
+        let start = layout.state();
+        let bytes = (-(CONTEXT_BYTES as i32) - start) as usize;
+        Self {
+            start,
+            bytes: vec![0; bytes],
+            relative: vec![],
+        }
+    }
+
+    /// Writes a cell, whose offset is from the context, or the first word of it.
+    fn put(&mut self, offset: i32, bytes: usize, value: Constant) {
+        let at = (offset - self.start) as usize;
+        match value {
+            Constant::Absolute(cell) => {
+                self.bytes[at..at + bytes].copy_from_slice(&cell.0[..bytes]);
+            }
+            Constant::Relative(delta) => self.relative.push((at, delta)),
+        }
+    }
+
+    /// Writes all globals, and gives the values of those that constant expressions may name.
+    fn globals(
+        &mut self,
+        metadata: &Metadata,
+        layout: &InstanceLayout,
+        imports: &Imports,
+    ) -> Vec<Option<Constant>> {
+        let mut values: Vec<Option<Constant>> = vec![];
+        for import in &imports.globals {
+            let (cell, value) = match import {
+                GlobalImport::Value(cell) => (*cell, Some(Constant::Absolute(*cell))),
+                GlobalImport::At(address) => (Cell::from_u64(*address), None),
+            };
+            self.put(
+                layout.global(values.len() as u32),
+                16,
+                Constant::Absolute(cell),
+            );
+            values.push(value);
+        }
+        for init in &metadata.global_inits {
+            let value = constant(init, &values, metadata, layout);
+            self.put(layout.global(values.len() as u32), 16, value);
+            values.push(Some(value));
+        }
+        values
+    }
+
+    /// Writes the cells of imported tables and memories.
+    fn imported(&mut self, metadata: &Metadata, layout: &InstanceLayout, imports: &Imports) {
+        for (index, address) in imports.tables.iter().enumerate() {
+            let value = Constant::Absolute(Cell::from_u64(*address));
+            self.put(layout.table(index as u32), 8, value);
+        }
+        debug_assert_eq!(
+            metadata.imported_memories() as usize,
+            imports.memories.len()
+        );
+        for (index, address) in imports.memories.iter().enumerate() {
+            let value = Constant::Absolute(Cell::from_u64(*address));
+            self.put(layout.memory(index as u32), 8, value);
+        }
+    }
+
+    /// Marks the segments that are gone once the instance has started (spec 4.5.4, steps 14 to 16).
+    fn dropped(&mut self, metadata: &Metadata, layout: &InstanceLayout) {
+        let data = metadata.data.iter().map(|segment| &segment.mode);
+        let elements = metadata.elements.iter().map(|segment| &segment.mode);
+        for (index, mode) in data.chain(elements).enumerate() {
+            if !matches!(mode, SegmentMode::Passive) {
+                let (word, bit) = layout.segment(index as u32);
+                let at = (word - self.start) as usize + bit as usize / 8;
+                self.bytes[at] |= 1 << (bit % 8);
+            }
+        }
+    }
+}
+
+/// The value of an expression that may name these globals. Validation refuses expressions without a
+/// value, and the metadata is the compiler's, so null never stands in for one.
+fn constant(
+    expr: &ConstExpr,
+    globals: &[Option<Constant>],
+    metadata: &Metadata,
+    layout: &InstanceLayout,
+) -> Constant {
+    let global = |index: u32| *globals.get(index as usize)?;
+    evaluate(expr, global, |index| func(index, metadata, layout)).unwrap_or(Constant::NULL)
+}
+
+/// A reference to a function.
+fn func(index: u32, metadata: &Metadata, layout: &InstanceLayout) -> Option<Constant> {
+    let position = metadata.escaped_position(index)?;
+    Some(Constant::Relative(i64::from(layout.funcref(position))))
+}
+
+/// The reference at a position of an element segment.
+pub(crate) fn element(
+    items: &ElementItems,
+    at: usize,
+    global: impl Fn(u32) -> Option<Constant>,
+    metadata: &Metadata,
+    layout: &InstanceLayout,
+) -> Constant {
+    let value = match items {
+        ElementItems::Funcs(funcs) => funcs.get(at).and_then(|i| func(*i, metadata, layout)),
+        ElementItems::Exprs(exprs) => exprs
+            .get(at)
+            .and_then(|expr| evaluate(expr, global, |i| func(i, metadata, layout))),
+    };
+    value.unwrap_or(Constant::NULL)
+}
+
+/// Initial elements of the module's own tables, and the first segment that they do not include.
+fn tables(
+    metadata: &Metadata,
+    layout: &InstanceLayout,
+    globals: &[Option<Constant>],
+) -> (Box<[Box<[Constant]>]>, usize) {
+    let imported = metadata.imported_tables();
+    let own = &metadata.tables[imported as usize..];
+    let mut tables: Vec<Vec<Constant>> = vec![vec![]; own.len()];
+    let mut done = 0;
+    for segment in &metadata.elements {
+        if let SegmentMode::Active { index, offset } = &segment.mode {
+            let Some(position) = index.checked_sub(imported) else {
+                break;
+            };
+            let Constant::Absolute(start) = constant(offset, globals, metadata, layout) else {
+                break;
+            };
+            let (start, len) = (start.u32() as usize, segment.items.len());
+            if (start + len) as u64 > own[position as usize].min {
+                break;
+            }
+            let table = &mut tables[position as usize];
+            if table.len() < start + len {
+                table.resize(start + len, Constant::NULL);
+            }
+            let global = |index: u32| *globals.get(index as usize)?;
+            for (at, slot) in table[start..start + len].iter_mut().enumerate() {
+                *slot = element(&segment.items, at, global, metadata, layout);
+            }
+        }
+        done += 1;
+    }
+    (
+        tables.into_iter().map(Vec::into_boxed_slice).collect(),
+        done,
+    )
+}

@@ -1,0 +1,271 @@
+//! [`Prepared`]: a module linked to the host and checked against a region, ready to be instantiated.
+
+use super::Instance;
+use super::member::{Inner, Member, Target};
+use crate::error::{InstantiateError, LinkError};
+use crate::host::Linker;
+use crate::module::Module;
+use crate::region::{Region, TakeError, Wait};
+use crate::value::typed::{Params, Results, sealed};
+use crate::value::{Cell, FuncType, Stamp};
+use core::marker::PhantomData;
+use pirn_format::layout::WASM_PAGE_BYTES;
+use pirn_format::metadata::{ExportItem, Metadata};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A module linked to the host and checked against a region. Everything that can go wrong before the
+/// first request has gone wrong before there is one of these.
+#[derive(Debug)]
+pub struct Prepared<T>(Arc<Inner<T>>);
+
+impl<T> Clone for Prepared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Region {
+    /// Links a module to what the host offers, and checks that it fits into a slot.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Missing`] and [`LinkError::Mismatch`] for imports, [`LinkError::Limit`] for what
+    /// does not fit.
+    pub fn prepare<T: 'static>(
+        &self,
+        module: &Module,
+        linker: &Linker<T>,
+    ) -> Result<Prepared<T>, LinkError> {
+        Ok(Prepared(Arc::new(Inner::new(module, self, linker)?)))
+    }
+}
+
+/// An exported function of a module, looked up and checked once. It serves every instance of the
+/// preparation that it was looked up in.
+#[derive(Debug)]
+pub struct Func<P, R> {
+    pub(crate) prepared: Stamp,
+    code: usize,
+    entry: usize,
+    types: PhantomData<fn(P) -> R>,
+}
+
+impl<P, R> Clone for Func<P, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P, R> Copy for Func<P, R> {}
+
+impl<P, R> Func<P, R> {
+    /// What to call in the instance whose context this is.
+    pub(crate) fn target(&self, vmctx: *mut u8) -> Target {
+        Target {
+            code: self.code,
+            entry: self.entry,
+            vmctx,
+        }
+    }
+}
+
+impl<T> Prepared<T> {
+    /// The module.
+    #[must_use]
+    pub fn module(&self) -> &Module {
+        &self.0.module
+    }
+
+    /// The region.
+    #[must_use]
+    pub fn region(&self) -> &Region {
+        &self.0.region
+    }
+
+    /// The exported function of a name.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::NoExport`] if there is none, [`LinkError::FuncType`] if its type is not that of
+    /// `P` and `R`.
+    pub fn func<P: Params, R: Results>(&self, name: &str) -> Result<Func<P, R>, LinkError> {
+        let module = &self.0.module;
+        let metadata = module.metadata();
+        let Some(ExportItem::Func(index)) = metadata.export(name) else {
+            return Err(no_export(metadata, "function", name));
+        };
+        let ty = metadata.funcs[index as usize];
+        let found = &metadata.types[ty as usize];
+        let wanted = FuncType {
+            params: <P as sealed::List>::TYPES.to_vec(),
+            results: <R as sealed::List>::TYPES.to_vec(),
+        };
+        if *found != wanted {
+            return Err(LinkError::FuncType {
+                name: name.to_owned(),
+                found: found.to_string(),
+                wanted: wanted.to_string(),
+            });
+        }
+        let entry = metadata.entries[ty as usize]
+            .ok_or_else(|| no_export(metadata, "function with an entry", name))?;
+        Ok(Func {
+            prepared: self.0.id,
+            code: module.code(metadata.code[index as usize]),
+            entry: module.code(entry),
+            types: PhantomData,
+        })
+    }
+
+    /// Makes an instance: takes a slot, waiting in turn if all are taken, and runs the module's start.
+    ///
+    /// # Errors
+    ///
+    /// [`InstantiateError::Start`] if a segment does not fit or the start function does not return,
+    /// [`InstantiateError::System`] if the system refuses memory.
+    pub fn instantiate(&self, data: T) -> Result<Instance<T>, InstantiateError> {
+        self.make(Wait::Forever, data)
+    }
+
+    /// Makes an instance, or says at once that all slots are taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`instantiate`](Self::instantiate), and [`InstantiateError::Full`].
+    pub fn try_instantiate(&self, data: T) -> Result<Instance<T>, InstantiateError> {
+        self.make(Wait::No, data)
+    }
+
+    /// Makes an instance, waiting in turn and at most this long if all slots are taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`instantiate`](Self::instantiate), and [`InstantiateError::Timeout`].
+    pub fn instantiate_timeout(
+        &self,
+        data: T,
+        timeout: Duration,
+    ) -> Result<Instance<T>, InstantiateError> {
+        // A time that does not exist is never reached.
+        let until = Instant::now()
+            .checked_add(timeout)
+            .map_or(Wait::Forever, Wait::Until);
+        self.make(until, data).map_err(|error| match error {
+            InstantiateError::Full { slots } => InstantiateError::Timeout {
+                slots,
+                waited: timeout,
+            },
+            other => other,
+        })
+    }
+
+    fn make(&self, wait: Wait, data: T) -> Result<Instance<T>, InstantiateError> {
+        let slot = take(&self.0.region, &self.0.module, wait)?;
+        let mut member = Member {
+            slot,
+            inner: Arc::clone(&self.0),
+        };
+        member.initialise(0);
+        let mut instance = Instance::new(member, data);
+        instance.start()?;
+        Ok(instance)
+    }
+}
+
+/// Takes a slot that holds the module's image.
+pub(crate) fn take(
+    region: &Region,
+    module: &Module,
+    wait: Wait,
+) -> Result<crate::region::Slot, InstantiateError> {
+    region.take(module, wait).map_err(|error| match error {
+        TakeError::Full => InstantiateError::Full {
+            slots: region.limits().slots,
+        },
+        TakeError::System(error) => InstantiateError::System(error),
+    })
+}
+
+/// The module has no such export.
+fn no_export(metadata: &Metadata, kind: &'static str, name: &str) -> LinkError {
+    let names = metadata.exports.iter().map(|export| export.name.as_str());
+    let mut found: Vec<_> = names.take(EXPORTS_NAMED).collect();
+    if metadata.exports.len() > EXPORTS_NAMED {
+        found.push("...");
+    }
+    LinkError::NoExport {
+        kind,
+        name: name.to_owned(),
+        found: match found.as_slice() {
+            [] => "nothing".to_owned(),
+            names => names.join(", "),
+        },
+    }
+}
+
+/// Exports that an error lists.
+const EXPORTS_NAMED: usize = 8;
+
+/// Checks that a module fits into the slots of a region.
+///
+/// # Errors
+///
+/// [`LinkError::Limit`].
+pub(crate) fn check_limits(module: &Module, region: &Region) -> Result<(), LinkError> {
+    let (metadata, limits) = (module.metadata(), region.limits());
+    let check = |what, needed: u64, limit: u64, unit, setting| {
+        let error = LinkError::Limit {
+            what,
+            needed,
+            limit,
+            unit,
+            setting,
+        };
+        if needed > limit { Err(error) } else { Ok(()) }
+    };
+    let kib = |bytes: u64| bytes.div_ceil(1024);
+    let memory = module.memory_bytes() / WASM_PAGE_BYTES;
+    let memory_max = limits.memory_bytes_max as u64 / WASM_PAGE_BYTES;
+    check("memory", memory, memory_max, "pages", "memory_max")?;
+    let area = u64::from(module.layout().bytes());
+    let area_max = limits.instance_bytes as u64;
+    check(
+        "globals and imports",
+        kib(area),
+        area_max / 1024,
+        "KiB",
+        "instance_bytes",
+    )?;
+    let own = &metadata.tables[metadata.imported_tables() as usize..];
+    check(
+        "tables",
+        own.len() as u64,
+        u64::from(limits.tables),
+        "pieces",
+        "tables",
+    )?;
+    let elements = own.iter().map(|table| table.min).max().unwrap_or(0);
+    let elements_max = u64::from(limits.table_elements);
+    check(
+        "a table",
+        elements,
+        elements_max,
+        "elements",
+        "table_elements",
+    )?;
+    let widest = metadata
+        .types
+        .iter()
+        .map(|ty| ty.params.len().max(ty.results.len()))
+        .max();
+    let cells = (widest.unwrap_or(0) * size_of::<Cell>()) as u64;
+    // The cells of a call lie on the stack, and the guest needs the rest.
+    check(
+        "parameters",
+        kib(cells),
+        limits.stack_bytes as u64 / 4096,
+        "KiB",
+        "stack",
+    )
+}

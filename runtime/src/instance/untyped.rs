@@ -1,0 +1,60 @@
+//! Calls by name with untyped values: for shells, tests, and hosts that learn types at run time.
+
+use super::exit;
+use super::member::{Member, Target};
+use crate::error::CallError;
+use crate::value::{Cell, FuncType, Value};
+
+/// Calls the exported function of a name of member `at`.
+pub(crate) fn call<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    name: &str,
+    params: &[Value],
+    data: &mut T,
+) -> Result<Vec<Value>, CallError> {
+    let (target, ty) = find(&members[at], name)?;
+    check(name, &ty, params)?;
+    let count = ty.params.len().max(ty.results.len());
+    let member = &mut members[at];
+    let stamp = member.stamp(true);
+    for (cell, value) in member.cells(count).iter_mut().zip(params) {
+        *cell = Cell::from_value(*value, stamp)
+            .map_err(|foreign| CallError::Invalid(foreign.to_string()))?;
+    }
+    exit::run(members, at, target, count, data)?;
+    let cells = members[at].cells(count).iter().zip(&ty.results);
+    Ok(cells.map(|(cell, ty)| cell.value(*ty, stamp)).collect())
+}
+
+/// The exported function of a name, and its type.
+fn find<T>(member: &Member<T>, name: &str) -> Result<(Target, FuncType), CallError> {
+    let metadata = member.inner.module.metadata();
+    let index = member
+        .exported_func(name)
+        .ok_or_else(|| CallError::Invalid(format!("module has no exported function {name:?}")))?;
+    let target = member
+        .target(index)
+        .ok_or_else(|| CallError::Invalid(format!("exported function {name:?} has no entry")))?;
+    let ty = &metadata.types[metadata.funcs[index as usize] as usize];
+    Ok((target, ty.clone()))
+}
+
+/// Checks number and types of the parameters.
+fn check(name: &str, ty: &FuncType, params: &[Value]) -> Result<(), CallError> {
+    if params.len() != ty.params.len() {
+        let (found, wanted) = (params.len(), ty.params.len());
+        return Err(CallError::Invalid(format!(
+            "function {name:?} of type {ty} takes {wanted} values, {found} were given"
+        )));
+    }
+    for (position, (value, wanted)) in params.iter().zip(&ty.params).enumerate() {
+        let found = value.ty();
+        if found != *wanted {
+            return Err(CallError::Invalid(format!(
+                "function {name:?} takes {wanted} as value {position}, {found} was given"
+            )));
+        }
+    }
+    Ok(())
+}

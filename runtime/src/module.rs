@@ -1,0 +1,249 @@
+//! [`Module`]: a compiled module, checked and mapped.
+
+mod load;
+mod types;
+
+use crate::value::{FuncType, GlobalType, MemoryType, TableType};
+use core::fmt;
+use core::ops::Range;
+use load::Loaded;
+use pirn_format::FormatError;
+use pirn_format::image::ImageRun;
+use pirn_format::layout::{IMAGE_PAGE_BYTES, InstanceLayout};
+use pirn_format::metadata::{ExportItem, Metadata};
+use pirn_format::sections::Section;
+use pirn_format::traps::{CodeTable, SiteTable};
+use pirn_format::types::ExternType as FormatType;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use thiserror::Error;
+
+/// A compiled module, checked and mapped. A clone is the same module.
+#[derive(Clone)]
+pub struct Module(Arc<Inner>);
+
+struct Inner {
+    /// Names this module: no other of the process has it.
+    id: u64,
+    loaded: Loaded,
+    metadata: Metadata,
+    layout: InstanceLayout,
+    runs: Vec<ImageRun>,
+    /// Process-wide ids of its function types.
+    type_ids: Vec<u32>,
+}
+
+/// Why a file is no module that can be run here.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system gave.
+        error: io::Error,
+    },
+    /// The file is not what `aotc` writes, or not for this machine.
+    #[error("{path}: {error}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: FormatError,
+    },
+    /// The dynamic loader refused the file.
+    #[error("cannot load {path}: {message}")]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// What the loader said.
+        message: String,
+    },
+    /// The file changed while it was opened, or a changed one was written over one that is in use.
+    #[error(
+        "{path} was changed in place while it was in use; write a new file and rename it, as `aotc` \
+         does"
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// What an import must be, and what an export is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExternType {
+    /// A function.
+    Func(FuncType),
+    /// A table.
+    Table(TableType),
+    /// A memory.
+    Memory(MemoryType),
+    /// A global.
+    Global(GlobalType),
+}
+
+impl fmt::Display for ExternType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Func(ty) => write!(f, "func {ty}"),
+            Self::Table(ty) => write!(f, "table {ty}"),
+            Self::Memory(ty) => write!(f, "memory {ty}"),
+            Self::Global(ty) => write!(f, "global {ty}"),
+        }
+    }
+}
+
+/// The modules that are open. One content is mapped once, however often and wherever from it is
+/// opened, so that slots are warm for it all the same.
+static OPEN: Mutex<Vec<Weak<Inner>>> = Mutex::new(vec![]);
+
+impl Module {
+    /// Checks a file that `aotc` wrote, and maps it.
+    ///
+    /// The file is trusted like a program: the checks find damage and mistakes, not malice.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`], naming the file and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let file = load::File::read(path)?;
+        // Held until the module is in the list, so that one content is never mapped twice.
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|module| module.strong_count() > 0);
+        let alive: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
+        let same = alive
+            .iter()
+            .find(|inner| inner.loaded.hash == file.checked.header.hash);
+        if let Some(same) = same {
+            return Ok(Self(Arc::clone(same)));
+        }
+        let loaded = file.load(alive.iter().map(|inner| &inner.loaded))?;
+        let checked = file.checked;
+        let inner = Arc::new(Inner {
+            id: types::fresh_module(),
+            type_ids: checked.metadata.types.iter().map(types::id).collect(),
+            loaded,
+            metadata: checked.metadata,
+            layout: checked.layout,
+            runs: checked.runs,
+        });
+        open.push(Arc::downgrade(&inner));
+        Ok(Self(inner))
+    }
+
+    /// Name of the module, from its name section.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.0.metadata.name.as_deref()
+    }
+
+    /// Module, name and type of everything that it imports, in order.
+    pub fn imports(&self) -> impl Iterator<Item = (&str, &str, ExternType)> {
+        let imports = self.0.metadata.imports.iter();
+        imports.map(|import| {
+            (
+                import.module.as_str(),
+                import.name.as_str(),
+                self.describe(&import.ty),
+            )
+        })
+    }
+
+    /// Name and type of everything that it exports, in order.
+    pub fn exports(&self) -> impl Iterator<Item = (&str, ExternType)> {
+        let m = &self.0.metadata;
+        m.exports.iter().map(move |export| {
+            let ty = match export.item {
+                ExportItem::Func(i) => FormatType::Func(m.funcs[i as usize]),
+                ExportItem::Table(i) => FormatType::Table(m.tables[i as usize]),
+                ExportItem::Memory(i) => FormatType::Memory(m.memories[i as usize]),
+                ExportItem::Global(i) => FormatType::Global(m.globals[i as usize]),
+            };
+            (export.name.as_str(), self.describe(&ty))
+        })
+    }
+
+    fn describe(&self, ty: &FormatType) -> ExternType {
+        match ty {
+            FormatType::Func(ty) => ExternType::Func(self.0.metadata.types[*ty as usize].clone()),
+            FormatType::Table(ty) => ExternType::Table(*ty),
+            FormatType::Memory(ty) => ExternType::Memory(*ty),
+            FormatType::Global(ty) => ExternType::Global(*ty),
+        }
+    }
+}
+
+/// What the rest of the runtime reads.
+impl Module {
+    pub(crate) fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.0.metadata
+    }
+
+    pub(crate) fn layout(&self) -> &InstanceLayout {
+        &self.0.layout
+    }
+
+    /// Process-wide ids of its function types: equal ids, equal types.
+    pub(crate) fn type_ids(&self) -> &[u32] {
+        &self.0.type_ids
+    }
+
+    /// Initial bytes of its own memory 0.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.0.loaded.memory_bytes
+    }
+
+    /// Addresses of its machine code.
+    pub(crate) fn text(&self) -> Range<usize> {
+        let text = self.0.loaded.section(Section::Text).as_ptr_range();
+        text.start as usize..text.end as usize
+    }
+
+    /// Address of a text offset.
+    pub(crate) fn code(&self, offset: u32) -> usize {
+        self.text().start + offset as usize
+    }
+
+    pub(crate) fn code_table(&self) -> CodeTable<'_> {
+        CodeTable::view(self.0.loaded.section(Section::Code))
+    }
+
+    pub(crate) fn sites(&self) -> SiteTable<'_> {
+        SiteTable::view(self.0.loaded.section(Section::Sites))
+    }
+
+    pub(crate) fn trap_bytes(&self) -> &[u8] {
+        self.0.loaded.section(Section::Traps)
+    }
+
+    /// Bytes of data segments that are not in the image.
+    pub(crate) fn data(&self) -> &[u8] {
+        self.0.loaded.section(Section::Data)
+    }
+
+    /// The pieces of the initial memory that are not zero: where in memory 0, and their bytes.
+    pub(crate) fn image_pieces(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let mut rest = self.0.loaded.section(Section::Image);
+        self.0.runs.iter().map(move |run| {
+            // In range: `open` has checked that the runs are as long together as the image.
+            let (piece, behind) = rest.split_at(run.pages as usize * IMAGE_PAGE_BYTES as usize);
+            rest = behind;
+            (run.start() as usize, piece)
+        })
+    }
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Module({})", self.0.loaded.path.display())
+    }
+}

@@ -1,0 +1,157 @@
+//! [`Loaded`]: the shared object in the address space.
+//!
+//! The file is read and checked first, then given to the dynamic loader, so that debuggers, profilers
+//! and unwinders know it. What the loader has mapped is compared with what was checked.
+//!
+//! The loader tells files apart by name and by inode. A new version that was renamed over an old one
+//! which is still loaded has the old one's name: then it is loaded through a descriptor of ours, which
+//! stays open so that the name stays unique.
+//!
+//! # Safety
+//!
+//! Owns the mapping: every slice of a section borrows the [`Loaded`] whose drop unmaps it. The file
+//! runs no code when it is loaded, because it has neither constructors nor relocations:
+//! [`pirn_format::read`] has checked that.
+#![allow(unsafe_code)]
+
+use super::OpenError;
+use core::slice;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use pirn_format::cpu;
+use pirn_format::header::{HASH_BYTES, HEADER_BYTES, HEADER_SYMBOL};
+use pirn_format::read::Checked;
+use pirn_format::sections::Section;
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A file that was read and checked.
+pub(super) struct File {
+    pub(super) checked: Checked,
+    header: [u8; HEADER_BYTES],
+    /// Absolute.
+    path: PathBuf,
+    file: fs::File,
+    inode: (u64, u64),
+}
+
+impl File {
+    /// Reads and checks a file.
+    pub(super) fn read(path: &Path) -> Result<Self, OpenError> {
+        let unreadable = |error| OpenError::Read {
+            path: path.to_owned(),
+            error,
+        };
+        let mut file = fs::File::open(path).map_err(unreadable)?;
+        let about = file.metadata().map_err(unreadable)?;
+        if about.is_dir() {
+            return Err(unreadable(io::ErrorKind::IsADirectory.into()));
+        }
+        let mut bytes = vec![];
+        file.read_to_end(&mut bytes).map_err(unreadable)?;
+        let format = |error| OpenError::Format {
+            path: path.to_owned(),
+            error,
+        };
+        let checked = Checked::new(&bytes).map_err(format)?;
+        checked.runs_on(cpu::detect()).map_err(format)?;
+        let at = checked.header_at as usize;
+        let mut header = [0; HEADER_BYTES];
+        // In range: the check found the header there.
+        header.copy_from_slice(&bytes[at..at + HEADER_BYTES]);
+        Ok(Self {
+            checked,
+            header,
+            path: path.canonicalize().map_err(unreadable)?,
+            file,
+            inode: (about.dev(), about.ino()),
+        })
+    }
+
+    /// Maps it. `others` are all that are mapped, none of them of the same content.
+    pub(super) fn load<'a>(
+        &self,
+        others: impl Iterator<Item = &'a Loaded>,
+    ) -> Result<Loaded, OpenError> {
+        let changed = || OpenError::Changed {
+            path: self.path.clone(),
+        };
+        let refused = |message: String| OpenError::Load {
+            path: self.path.clone(),
+            message,
+        };
+        let (mut name, mut held) = (self.path.clone(), None);
+        for other in others {
+            if other.inode == self.inode {
+                return Err(changed());
+            }
+            if other.path == self.path && held.is_none() {
+                let file = self
+                    .file
+                    .try_clone()
+                    .map_err(|error| refused(error.to_string()))?;
+                name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+                held = Some(file);
+            }
+        }
+        // SAFETY: the file was checked to have no code that runs on loading.
+        let library = unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_LOCAL) }
+            .map_err(|error| refused(error.to_string().replace('\n', " ")))?;
+        // SAFETY: the symbol is the header's, whatever type stands for its bytes.
+        let symbol = unsafe { library.get::<*const u8>(HEADER_SYMBOL) }
+            .map_err(|error| refused(error.to_string().replace('\n', " ")))?;
+        let header = symbol.as_raw_ptr().cast::<u8>().cast_const();
+        if header.is_null() {
+            return Err(refused(format!(
+                "its symbol {HEADER_SYMBOL} has no address"
+            )));
+        }
+        // SAFETY: the symbol table gives the header that many bytes, in a mapped segment.
+        if unsafe { slice::from_raw_parts(header, HEADER_BYTES) } != self.header {
+            return Err(changed());
+        }
+        let base = header.wrapping_sub(self.checked.header_at as usize);
+        let sections = Section::ALL.map(|section| {
+            let range = self.checked.header.section(section);
+            (
+                base.wrapping_add(range.vaddr as usize) as usize,
+                range.len as usize,
+            )
+        });
+        Ok(Loaded {
+            sections,
+            memory_bytes: self.checked.header.memory_bytes,
+            hash: self.checked.header.hash,
+            path: self.path.clone(),
+            inode: self.inode,
+            _library: library,
+            _held: held,
+        })
+    }
+}
+
+/// A mapped module.
+pub(super) struct Loaded {
+    /// Address and bytes of each section.
+    sections: [(usize, usize); Section::ALL.len()],
+    pub(super) memory_bytes: u64,
+    pub(super) hash: [u8; HASH_BYTES],
+    pub(super) path: PathBuf,
+    inode: (u64, u64),
+    /// Unmaps the sections when it is dropped.
+    _library: Library,
+    /// Keeps the name unique by which it was loaded.
+    _held: Option<fs::File>,
+}
+
+impl Loaded {
+    /// The bytes of a section.
+    pub(super) fn section(&self, section: Section) -> &[u8] {
+        let (start, len) = self.sections[section as usize];
+        // SAFETY: the section lies in a segment that the loader mapped readable, which
+        // `pirn_format::read` has checked, and is mapped as long as `self` lives.
+        unsafe { slice::from_raw_parts(start as *const u8, len) }
+    }
+}

@@ -1,0 +1,356 @@
+//! [`Region`]: one set of slots, reserved at once.
+
+pub(crate) mod free;
+pub(crate) mod layout;
+mod reset;
+mod slot;
+
+pub(crate) use free::Wait;
+pub(crate) use layout::Limits;
+pub use reset::Reset;
+pub(crate) use slot::Slot;
+
+use crate::module::Module;
+use crate::sys::memory::Reservation;
+use crate::sys::page_bytes;
+use crate::trap::handler;
+use core::fmt;
+use free::FreeList;
+use layout::{Layout, OutOfRange, PART_ALIGN};
+use slot::Kept;
+use std::io;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Slots, reserved at once, each of which holds one instance at a time.
+///
+/// A clone is the same region. The address space is given back when the last clone and the last
+/// instance are gone.
+#[derive(Debug, Clone)]
+pub struct Region(Arc<Shared>);
+
+/// What all handles of a region share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    pub(crate) layout: Layout,
+    pub(crate) reset: Reset,
+    pub(crate) free: FreeList<Kept>,
+    /// Each holds [`CHUNK_SLOTS`] slots; the last may hold fewer.
+    chunks: Vec<Reservation>,
+}
+
+/// Slots of one reservation: 4 TiB. No hole in the address space holds all slots of a large region.
+const CHUNK_SLOTS: u32 = 1024;
+
+/// Why there is no region.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RegionError {
+    /// A setting that cannot be kept.
+    #[error("`{setting}` is {found}, it can be {least} to {most}")]
+    Setting {
+        /// Which.
+        setting: &'static str,
+        /// What it is.
+        found: u64,
+        /// The least that it can be.
+        least: u64,
+        /// The most that it can be.
+        most: u64,
+    },
+    /// Address space was refused.
+    #[error(
+        "{gib} GiB of address space for {slots} slots are refused: {error}; lower `slots`, or raise \
+         `ulimit -v`"
+    )]
+    AddressSpace {
+        /// GiB asked for.
+        gib: u64,
+        /// Number of slots.
+        slots: u32,
+        /// What mmap(2) gave.
+        error: io::Error,
+    },
+    /// The kernel's pages are larger than the slots are aligned to.
+    #[error("kernel has pages of {found} bytes, slots are aligned to {expected}")]
+    Pages {
+        /// Bytes of a page.
+        found: usize,
+        /// Bytes that slots are aligned to.
+        expected: usize,
+    },
+    /// The signal handler was refused.
+    #[error("the system refuses a signal handler: {0}")]
+    Signals(io::Error),
+}
+
+impl From<OutOfRange> for RegionError {
+    fn from(error: OutOfRange) -> Self {
+        let OutOfRange {
+            setting,
+            found,
+            allowed,
+        } = error;
+        let (least, most) = allowed.into_inner();
+        Self::Setting {
+            setting,
+            found,
+            least,
+            most,
+        }
+    }
+}
+
+/// Settings of a region. All sizes are rounded up to whole pages of 64 KiB.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct RegionBuilder {
+    limits: Limits,
+    reset: Reset,
+}
+
+impl Region {
+    /// Settings of a region to be: 16 slots, each with up to 64 MiB of memory, 4 tables of 65,536
+    /// elements, a stack of 1 MiB, and 512 KiB for globals, imports and function references.
+    pub fn builder() -> RegionBuilder {
+        RegionBuilder {
+            limits: Limits {
+                slots: 16,
+                memory_bytes_max: 64 << 20,
+                tables: 4,
+                table_elements: 1 << 16,
+                stack_bytes: 1 << 20,
+                instance_bytes: 512 << 10,
+            },
+            reset: Reset::Auto,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// Slots that nobody has at this moment.
+    #[must_use]
+    pub fn slots_free(&self) -> usize {
+        self.0.free.len()
+    }
+
+    /// What the region is and how it works.
+    #[must_use]
+    pub fn describe(&self) -> Description {
+        Description {
+            limits: self.0.limits,
+            slots_free: self.slots_free(),
+            reset: self.0.reset,
+            slot_bytes: self.0.layout.bytes(),
+        }
+    }
+
+    /// Takes a slot whose memory is exactly the initial memory of the module.
+    pub(crate) fn take(&self, module: &Module, wait: Wait) -> Result<Slot, TakeError> {
+        let kept = self.0.free.take(module.id(), wait).ok_or(TakeError::Full)?;
+        Slot::prepare(Arc::clone(&self.0), kept, module).map_err(TakeError::System)
+    }
+}
+
+/// Why no slot was taken.
+#[derive(Debug)]
+pub(crate) enum TakeError {
+    /// All are taken.
+    Full,
+    /// The system refused memory.
+    System(io::Error),
+}
+
+impl Shared {
+    /// Address of the first byte of a slot, and the reservation that it lies in.
+    pub(crate) fn place(&self, index: u32) -> (&Reservation, usize) {
+        let chunk = &self.chunks[(index / CHUNK_SLOTS) as usize];
+        let position = (index % CHUNK_SLOTS) as usize;
+        (chunk, chunk.range().start + position * self.layout.bytes())
+    }
+}
+
+impl RegionBuilder {
+    /// Number of slots: instances that can exist at a time (1 to 32,500).
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.limits.slots = slots;
+        self
+    }
+
+    /// Most bytes of an instance's memory (at most 4 GiB).
+    pub fn memory_max(mut self, bytes: usize) -> Self {
+        self.limits.memory_bytes_max = bytes;
+        self
+    }
+
+    /// Most tables that a module defines (at most 1,000).
+    pub fn tables(mut self, tables: u32) -> Self {
+        self.limits.tables = tables;
+        self
+    }
+
+    /// Most elements of a table (at most 2^27).
+    pub fn table_elements(mut self, elements: u32) -> Self {
+        self.limits.table_elements = elements;
+        self
+    }
+
+    /// Bytes of an instance's stack (16 KiB to 1 GiB). A guest that needs more traps.
+    pub fn stack(mut self, bytes: usize) -> Self {
+        self.limits.stack_bytes = bytes;
+        self
+    }
+
+    /// Bytes of an instance's globals (16 each), imports, tables, types and function references
+    /// (512 bytes to 1 GiB).
+    pub fn instance_bytes(mut self, bytes: usize) -> Self {
+        self.limits.instance_bytes = bytes;
+        self
+    }
+
+    /// How a slot is made clean for the next instance.
+    pub fn reset(mut self, reset: Reset) -> Self {
+        self.reset = reset;
+        self
+    }
+
+    /// Reserves the slots, and installs the process's handler for guests' faults.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError`], naming the setting or what the system refused.
+    pub fn build(self) -> Result<Region, RegionError> {
+        let Self { mut limits, reset } = self;
+        let layout = Layout::new(&mut limits)?;
+        let page = page_bytes();
+        if !PART_ALIGN.is_multiple_of(page) {
+            return Err(RegionError::Pages {
+                found: page,
+                expected: PART_ALIGN,
+            });
+        }
+        handler::install().map_err(RegionError::Signals)?;
+        let mut chunks = vec![];
+        for first in (0..limits.slots).step_by(CHUNK_SLOTS as usize) {
+            let slots = (limits.slots - first).min(CHUNK_SLOTS) as usize;
+            let chunk = Reservation::new(slots * layout.bytes()).map_err(|error| {
+                RegionError::AddressSpace {
+                    gib: (layout.bytes() as u64 * u64::from(limits.slots)) >> 30,
+                    slots: limits.slots,
+                    error,
+                }
+            })?;
+            chunks.push(chunk);
+        }
+        // Taken from the end: the first slot is the first to be used.
+        let slots = (0..limits.slots).rev().map(Kept::fresh).collect();
+        Ok(Region(Arc::new(Shared {
+            limits,
+            layout,
+            reset: reset.chosen(),
+            free: FreeList::new(slots),
+            chunks,
+        })))
+    }
+}
+
+/// What a region is and how it works, for people: see its `Display`.
+#[derive(Debug, Clone)]
+pub struct Description {
+    limits: Limits,
+    slots_free: usize,
+    reset: Reset,
+    slot_bytes: usize,
+}
+
+impl Description {
+    /// How slots are made clean.
+    #[must_use]
+    pub fn reset(&self) -> Reset {
+        self.reset
+    }
+
+    /// Number of slots.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.limits.slots
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Limits {
+            slots,
+            memory_bytes_max,
+            tables,
+            table_elements,
+            stack_bytes,
+            instance_bytes,
+        } = self.limits;
+        let kib = |bytes: usize| bytes >> 10;
+        write!(
+            f,
+            "{slots} slots ({} free) of {} MiB of address space: memory up to {} KiB, {tables} tables \
+             of {table_elements} elements, stack {} KiB, instance data {} KiB; reset {}",
+            self.slots_free,
+            self.slot_bytes >> 20,
+            kib(memory_bytes_max),
+            kib(stack_bytes),
+            kib(instance_bytes),
+            self.reset,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_do_not_overlap_across_reservations() {
+        let region = Region::builder().slots(CHUNK_SLOTS + 2).build().unwrap();
+        let shared = &region.0;
+        let bytes = shared.layout.bytes();
+        let mut starts: Vec<_> = (0..CHUNK_SLOTS + 2)
+            .map(|slot| shared.place(slot).1)
+            .collect();
+        for (slot, start) in (0..).zip(&starts) {
+            let own = shared.place(slot).0.range();
+            assert!(
+                own.start <= *start && start + bytes <= own.end,
+                "slot {slot}"
+            );
+        }
+        starts.sort_unstable();
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= bytes));
+    }
+
+    #[test]
+    fn settings_that_cannot_be_kept_are_named() {
+        let error = Region::builder().slots(0).build().unwrap_err().to_string();
+        assert_eq!(error, "`slots` is 0, it can be 1 to 32500");
+        let error = Region::builder()
+            .memory_max((4 << 30) + 1)
+            .build()
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("`memory_max` is 4294967297"), "{error}");
+    }
+
+    #[test]
+    fn a_region_describes_itself() {
+        let region = Region::builder()
+            .slots(2)
+            .reset(Reset::Decommitted)
+            .build()
+            .unwrap();
+        let text = region.describe().to_string();
+        assert!(
+            text.starts_with("2 slots (2 free)") && text.ends_with("reset decommitted"),
+            "{text}"
+        );
+    }
+}

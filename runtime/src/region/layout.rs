@@ -1,0 +1,359 @@
+//! [`Layout`]: where the parts of a slot lie. Pure arithmetic.
+//!
+//! ```text
+//!  start of slot                                                                  end of slot
+//!  │ stack    │ stack                │ tables      │ instance area │ memory 0      │ memory  │
+//!  │ guard    │       ◀── grows down │             │        ◀── end│ 4 GiB reach   │ guard   │
+//!  └──────────┴──────────────────────┴─────────────┴───────────────┴───────────────┴─────────┘
+//!    never      read-write             read-write    read-write    ^ up to its       never
+//!    accessible                                                 vmctx  current size  accessible
+//! ```
+//!
+//! The stack's guard has addresses of its own, apart from the memory's guard of the slot below, so
+//! that a fault address alone says whose fault it is.
+
+use core::ops::Range;
+use pirn_format::layout::{
+    CONTEXT_BYTES, ELEMENT_BYTES, GUARD_BYTES, MEMORY_REACH_BYTES, WASM_PAGE_BYTES,
+};
+
+/// Every part of a slot starts and ends on a multiple of this: the largest page of a kernel for our
+/// targets.
+pub(crate) const PART_ALIGN: usize = 64 << 10;
+
+/// Inaccessible bytes below each stack. Generated code touches every page that a frame spans, so one
+/// page would do.
+pub(crate) const STACK_GUARD_BYTES: usize = 64 << 10;
+
+/// Stack tops of neighbouring slots differ by cache lines, so that they do not compete for the same
+/// sets of the cache: this many colours of this many bytes.
+const COLOURS: u32 = 56;
+const COLOUR_BYTES: usize = 64;
+
+/// What a slot holds at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Number of slots.
+    pub(crate) slots: u32,
+    /// Bytes of memory 0.
+    pub(crate) memory_bytes_max: usize,
+    /// Tables that a module defines.
+    pub(crate) tables: u32,
+    /// Elements of each.
+    pub(crate) table_elements: u32,
+    /// Bytes of the stack.
+    pub(crate) stack_bytes: usize,
+    /// Bytes of globals, imports, function references and the context.
+    pub(crate) instance_bytes: usize,
+}
+
+/// A limit that cannot be kept: which, what it is, and what it may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OutOfRange {
+    pub(crate) setting: &'static str,
+    pub(crate) found: u64,
+    pub(crate) allowed: core::ops::RangeInclusive<u64>,
+}
+
+/// Distances in a slot, in bytes, from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// End of the stack's guard, start of the stack.
+    stack: usize,
+    /// End of the stack, start of the tables.
+    tables: usize,
+    /// Bytes from table to table.
+    table_bytes: usize,
+    /// End of the tables, start of the instance area.
+    instance: usize,
+    /// End of the instance area: the context pointer.
+    vmctx: usize,
+    /// End of the slot.
+    end: usize,
+}
+
+impl Layout {
+    /// Places the parts, and rounds the limits up to what the parts then hold.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] for a limit that is too small to be of use or too large to be placed.
+    pub(crate) fn new(limits: &mut Limits) -> Result<Self, OutOfRange> {
+        let check = |setting, found: u64, allowed: core::ops::RangeInclusive<u64>| {
+            if allowed.contains(&found) {
+                return Ok(());
+            }
+            Err(OutOfRange {
+                setting,
+                found,
+                allowed,
+            })
+        };
+        check("slots", u64::from(limits.slots), 1..=SLOTS_MAX)?;
+        check(
+            "memory_max",
+            limits.memory_bytes_max as u64,
+            0..=MEMORY_REACH_BYTES,
+        )?;
+        check("tables", u64::from(limits.tables), 0..=TABLES_MAX)?;
+        check(
+            "table_elements",
+            u64::from(limits.table_elements),
+            0..=ELEMENTS_MAX,
+        )?;
+        check(
+            "stack",
+            limits.stack_bytes as u64,
+            STACK_BYTES_MIN..=PART_BYTES_MAX,
+        )?;
+        check(
+            "instance_bytes",
+            limits.instance_bytes as u64,
+            u64::from(CONTEXT_BYTES)..=PART_BYTES_MAX,
+        )?;
+        limits.memory_bytes_max = limits
+            .memory_bytes_max
+            .next_multiple_of(WASM_PAGE_BYTES as usize);
+        limits.stack_bytes = limits.stack_bytes.next_multiple_of(PART_ALIGN);
+        limits.instance_bytes = limits.instance_bytes.next_multiple_of(PART_ALIGN);
+        let table_bytes = limits.table_elements as usize * ELEMENT_BYTES as usize;
+        let table_bytes = table_bytes.next_multiple_of(PART_ALIGN);
+        let stack = STACK_GUARD_BYTES;
+        let tables = stack + limits.stack_bytes;
+        let instance = tables + limits.tables as usize * table_bytes;
+        let vmctx = instance + limits.instance_bytes;
+        let end = vmctx + (MEMORY_REACH_BYTES + GUARD_BYTES) as usize;
+        let layout = Self {
+            stack,
+            tables,
+            table_bytes,
+            instance,
+            vmctx,
+            end,
+        };
+        debug_assert_eq!(layout.broken_invariant(limits), None);
+        Ok(layout)
+    }
+
+    /// The first of the invariants that does not hold, if any: what everything else relies on.
+    pub(crate) fn broken_invariant(&self, limits: &Limits) -> Option<&'static str> {
+        let aligned = [
+            self.stack,
+            self.tables,
+            self.instance,
+            self.vmctx,
+            self.end,
+            self.table_bytes,
+        ];
+        let checks = [
+            (
+                aligned.iter().all(|at| at.is_multiple_of(PART_ALIGN)),
+                "parts are aligned",
+            ),
+            (self.stack >= STACK_GUARD_BYTES, "a stack has a guard"),
+            (
+                self.tables - self.stack == limits.stack_bytes,
+                "the stack is as large as said",
+            ),
+            (
+                self.instance - self.tables == limits.tables as usize * self.table_bytes,
+                "the tables are apart",
+            ),
+            (
+                self.table_bytes >= limits.table_elements as usize * ELEMENT_BYTES as usize,
+                "a table holds its elements",
+            ),
+            (
+                self.vmctx - self.instance == limits.instance_bytes,
+                "the instance area fits",
+            ),
+            (
+                (self.end - self.vmctx) as u64 == MEMORY_REACH_BYTES + GUARD_BYTES,
+                "no access of a guest leaves its slot",
+            ),
+            (
+                limits.memory_bytes_max as u64 <= MEMORY_REACH_BYTES,
+                "the memory's guard stays inaccessible",
+            ),
+        ];
+        checks
+            .into_iter()
+            .find(|(holds, _)| !holds)
+            .map(|(_, what)| what)
+    }
+
+    /// Bytes from slot to slot.
+    pub(crate) fn bytes(&self) -> usize {
+        self.end
+    }
+
+    /// The guard below the stack.
+    pub(crate) fn stack_guard(&self) -> Range<usize> {
+        0..self.stack
+    }
+
+    /// The whole stack.
+    pub(crate) fn whole_stack(&self) -> Range<usize> {
+        self.stack..self.tables
+    }
+
+    /// The stack that the guest of slot `index` uses.
+    pub(crate) fn stack(&self, index: u32) -> Range<usize> {
+        let colour = (index % COLOURS) as usize * COLOUR_BYTES;
+        self.stack..self.tables - colour
+    }
+
+    /// All tables.
+    pub(crate) fn tables(&self) -> Range<usize> {
+        self.tables..self.instance
+    }
+
+    /// Start of table `index`.
+    pub(crate) fn table(&self, index: u32) -> usize {
+        let at = self.tables + index as usize * self.table_bytes;
+        debug_assert!(at < self.instance);
+        at
+    }
+
+    /// What is accessible whatever the size of the memory: stack, tables, instance area.
+    pub(crate) fn fixed(&self) -> Range<usize> {
+        self.stack..self.vmctx
+    }
+
+    /// The context pointer: base of memory 0.
+    pub(crate) fn vmctx(&self) -> usize {
+        self.vmctx
+    }
+}
+
+/// Slots of 4 GiB that 47 bits hold.
+const SLOTS_MAX: u64 = 32_500;
+/// Tables that a module defines.
+const TABLES_MAX: u64 = 1_000;
+/// Elements of a table: 1 GiB.
+const ELEMENTS_MAX: u64 = 1 << 27;
+/// The smallest stack that is of use, beside its colour.
+const STACK_BYTES_MIN: u64 = 16 << 10;
+/// The largest stack and instance area.
+const PART_BYTES_MAX: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn limits() -> impl Strategy<Value = Limits> {
+        (
+            1..=32_500_u32,
+            0..=1_usize << 32,
+            0..=1_000_u32,
+            0..=1_u32 << 20,
+            16_usize << 10..=1 << 30,
+            512_usize..=1 << 30,
+        )
+            .prop_map(
+                |(slots, memory_bytes_max, tables, table_elements, stack_bytes, instance_bytes)| {
+                    Limits {
+                        slots,
+                        memory_bytes_max,
+                        tables,
+                        table_elements,
+                        stack_bytes,
+                        instance_bytes,
+                    }
+                },
+            )
+    }
+
+    proptest! {
+        #[test]
+        fn every_layout_keeps_the_invariants(limits in limits()) {
+            let mut rounded = limits;
+            let layout = Layout::new(&mut rounded).unwrap();
+            prop_assert_eq!(layout.broken_invariant(&rounded), None);
+            prop_assert!(rounded.memory_bytes_max >= limits.memory_bytes_max);
+            prop_assert!(rounded.stack_bytes >= limits.stack_bytes);
+            prop_assert!(rounded.instance_bytes >= limits.instance_bytes);
+            for index in [0, 1, 55, 56, 57] {
+                let stack = layout.stack(index);
+                prop_assert!(stack.end <= layout.whole_stack().end && stack.end.is_multiple_of(16));
+                prop_assert!(stack.len() + 4096 > rounded.stack_bytes);
+            }
+        }
+    }
+
+    fn some() -> Limits {
+        Limits {
+            slots: 1,
+            memory_bytes_max: 1 << 20,
+            tables: 1,
+            table_elements: 10,
+            stack_bytes: 1 << 20,
+            instance_bytes: 4096,
+        }
+    }
+
+    #[test]
+    fn limits_are_kept_and_one_past_them_is_named() {
+        type Set = fn(&mut Limits, u64);
+        let cases: [(&str, Set, u64, u64); 6] = [
+            ("slots", |l, n| l.slots = n as u32, 1, SLOTS_MAX),
+            (
+                "memory_max",
+                |l, n| l.memory_bytes_max = n as usize,
+                0,
+                1 << 32,
+            ),
+            ("tables", |l, n| l.tables = n as u32, 0, TABLES_MAX),
+            (
+                "table_elements",
+                |l, n| l.table_elements = n as u32,
+                0,
+                ELEMENTS_MAX,
+            ),
+            (
+                "stack",
+                |l, n| l.stack_bytes = n as usize,
+                STACK_BYTES_MIN,
+                PART_BYTES_MAX,
+            ),
+            (
+                "instance_bytes",
+                |l, n| l.instance_bytes = n as usize,
+                512,
+                PART_BYTES_MAX,
+            ),
+        ];
+        for (setting, set, least, most) in cases {
+            for (value, fits) in [(least, true), (most, true), (most + 1, false)] {
+                let mut limits = some();
+                set(&mut limits, value);
+                let layout = Layout::new(&mut limits);
+                assert_eq!(layout.is_ok(), fits, "{setting} {value}");
+                if let Err(error) = layout {
+                    assert_eq!((error.setting, error.found), (setting, value));
+                }
+            }
+            if let Some(below) = least.checked_sub(1) {
+                let mut limits = some();
+                set(&mut limits, below);
+                assert!(Layout::new(&mut limits).is_err(), "{setting} {below}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_broken_layout_is_noticed() {
+        let mut limits = some();
+        let good = Layout::new(&mut limits).unwrap();
+        let bad = |change: fn(&mut Layout)| {
+            let mut layout = good;
+            change(&mut layout);
+            layout.broken_invariant(&limits).is_some()
+        };
+        assert!(bad(|layout| layout.stack -= PART_ALIGN));
+        assert!(bad(|layout| layout.end -= PART_ALIGN));
+        assert!(bad(|layout| layout.vmctx += 16));
+        assert!(bad(|layout| layout.table_bytes = 0));
+    }
+}

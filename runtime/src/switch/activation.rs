@@ -1,0 +1,133 @@
+//! [`Record`]: what the runtime keeps in a context, below the fields that generated code reads.
+
+use super::arch::SAVED_REGISTERS;
+use core::mem::{offset_of, size_of};
+use core::ptr;
+use pirn_format::layout::{CONTEXT_BYTES, CONTEXT_RUNTIME, Context};
+
+/// The registers and the reason of the latest exit of one running call.
+///
+/// The assembly of [`super::arch`] reads and writes it by the offsets below.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Activation {
+    /// Stack pointer of the host while the guest runs.
+    pub(crate) host_sp: u64,
+    /// Stack pointer of the guest while it does not run; before the start, the top of its stack.
+    pub(crate) guest_sp: u64,
+    /// Callee-saved registers of the guest while it does not run.
+    pub(crate) guest_registers: [u64; SAVED_REGISTERS],
+    /// Why the guest left, see [`pirn_format::exit`].
+    pub(crate) reason: u64,
+    /// Second argument of the exit.
+    pub(crate) payload: u64,
+    /// Context that left: in a group it may be another than the one that was called.
+    pub(crate) vmctx: u64,
+    /// Program counter of a trap that a signal told of; 0 for every other exit.
+    pub(crate) fault_pc: u64,
+    /// Frame pointer at `fault_pc`.
+    pub(crate) fault_fp: u64,
+}
+
+/// Offset of [`Activation::host_sp`].
+pub(crate) const HOST_SP: usize = offset_of!(Activation, host_sp);
+/// Offset of [`Activation::guest_sp`].
+pub(crate) const GUEST_SP: usize = offset_of!(Activation, guest_sp);
+/// Offset of [`Activation::guest_registers`].
+pub(crate) const GUEST_REGISTERS: usize = offset_of!(Activation, guest_registers);
+/// Offset of [`Activation::reason`].
+pub(crate) const REASON: usize = offset_of!(Activation, reason);
+/// Offset of [`Activation::payload`].
+pub(crate) const PAYLOAD: usize = offset_of!(Activation, payload);
+/// Offset of [`Activation::vmctx`].
+pub(crate) const VMCTX: usize = offset_of!(Activation, vmctx);
+
+/// What the signal handler must know of one instance. Constant while a call runs.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Guest {
+    /// Addresses of the module's text: start and end.
+    pub(crate) text: [usize; 2],
+    /// Address and bytes of the module's trap table.
+    pub(crate) traps: [usize; 2],
+    /// Addresses of the slot's reservation: start and end.
+    pub(crate) reservation: [usize; 2],
+    /// Addresses of the guard below the slot's stack: start and end.
+    pub(crate) stack_guard: [usize; 2],
+    /// Addresses of the slot's stack: start and end.
+    pub(crate) stack: [usize; 2],
+    /// The next instance that the running call can reach; null at the last.
+    pub(crate) next: *const Guest,
+}
+
+/// Everything in [`Context::runtime`]: the runtime's own part of a context.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Record {
+    /// State of the running call.
+    pub(crate) activation: Activation,
+    /// For the signal handler.
+    pub(crate) guest: Guest,
+    /// Address of the descriptor of memory 0: the own one, or the owner's if it is imported.
+    pub(crate) memory: u64,
+    /// Position of the instance among those of its owner.
+    pub(crate) member: u64,
+    /// Stamp that the host's copies of this instance's function references bear; 0 if there are none.
+    pub(crate) stamp: u64,
+}
+
+const _: () = assert!(size_of::<Record>() <= size_of::<[u64; CONTEXT_BYTES as usize / 8 - 4]>());
+const _: () = assert!(offset_of!(Context, runtime) == 0 && offset_of!(Record, activation) == 0);
+
+impl Record {
+    /// The record of the instance whose context this is.
+    pub(crate) fn of(vmctx: *mut u8) -> *mut Self {
+        vmctx.wrapping_offset(CONTEXT_RUNTIME as isize).cast()
+    }
+
+    /// A record for an instance that has not run.
+    pub(crate) fn new(guest: Guest, memory: u64, member: u64) -> Self {
+        Self {
+            activation: Activation {
+                host_sp: 0,
+                guest_sp: 0,
+                guest_registers: [0; SAVED_REGISTERS],
+                reason: 0,
+                payload: 0,
+                vmctx: 0,
+                fault_pc: 0,
+                fault_fp: 0,
+            },
+            guest,
+            memory,
+            member,
+            stamp: 0,
+        }
+    }
+}
+
+impl Guest {
+    /// The instances that can be reached from this one, this one first.
+    ///
+    /// # Safety
+    ///
+    /// Every `next` must be null or point to a `Guest` that outlives the iteration.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn chain<'a>(first: *const Self) -> impl Iterator<Item = &'a Self> {
+        let mut next = first;
+        core::iter::from_fn(move || {
+            // SAFETY: the caller vouches for every link.
+            let guest = unsafe { next.as_ref() }?;
+            next = guest.next;
+            Some(guest)
+        })
+    }
+}
+
+/// Whether an address lies in a range of addresses, start and end.
+pub(crate) fn within(range: [usize; 2], address: usize) -> bool {
+    range[0] <= address && address < range[1]
+}
+
+/// No further instance.
+pub(crate) const LAST: *const Guest = ptr::null();

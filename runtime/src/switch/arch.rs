@@ -1,0 +1,9 @@
+//! One complete file for each architecture: porting means filling in one more.
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::*;
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("pirn-runtime has no context switch for this architecture; x86_64 has one");

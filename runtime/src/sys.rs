@@ -1,0 +1,6 @@
+//! Everything that asks the kernel for something.
+
+pub(crate) mod memory;
+pub(crate) mod signal;
+
+pub(crate) use memory::page_bytes;

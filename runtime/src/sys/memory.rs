@@ -1,0 +1,177 @@
+//! Address space: reserved, made accessible, decommitted.
+//!
+//! System calls: mmap(2), munmap(2), mprotect(2), madvise(2).
+//!
+//! # Safety
+//!
+//! Owns reservations: address space that nobody else maps into between [`Reservation::new`] and its
+//! drop. Callers of [`protect`](Reservation::protect) and [`decommit`](Reservation::decommit) own what
+//! lies in the range.
+#![allow(unsafe_code)]
+
+use core::ops::Range;
+use core::ptr;
+use std::io;
+use std::sync::OnceLock;
+
+/// Bytes of a page of this kernel.
+pub(crate) fn page_bytes() -> usize {
+    static PAGE: OnceLock<usize> = OnceLock::new();
+    *PAGE.get_or_init(|| {
+        // SAFETY: sysconf(3) has no preconditions.
+        let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(bytes).unwrap_or(4096)
+    })
+}
+
+/// What may be done with memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nothing: every access faults.
+    None,
+    /// Read and write, never execute.
+    ReadWrite,
+}
+
+/// A range of address space of our own, inaccessible until [`protect`](Self::protect) says otherwise.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    start: usize,
+    bytes: usize,
+}
+
+impl Reservation {
+    /// Reserves address space, page-aligned; no memory is committed.
+    ///
+    /// # Errors
+    ///
+    /// What mmap(2) gives.
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, kind, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let reservation = Self {
+            start: start as usize,
+            bytes,
+        };
+        // A huge page would commit 2 MiB where a guest touches one byte. A kernel without huge pages
+        // refuses, and has none to give.
+        // SAFETY: advice about our own mapping, which changes no contents.
+        unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+        Ok(reservation)
+    }
+
+    /// The addresses.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start..self.start + self.bytes
+    }
+
+    /// Sets what may be done with a page-aligned range of it. Contents stay.
+    ///
+    /// # Errors
+    ///
+    /// What mprotect(2) gives: ENOMEM at the limit of mappings (`vm.max_map_count`) or of memory.
+    ///
+    /// # Safety
+    ///
+    /// The range must lie in this reservation and belong to the caller, and no reference into it may
+    /// live if access is taken away.
+    pub(crate) unsafe fn protect(&self, range: Range<usize>, access: Access) -> io::Result<()> {
+        self.check(&range);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let access = match access {
+            Access::None => libc::PROT_NONE,
+            Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        };
+        // SAFETY: a range of our own mapping, which the caller owns.
+        cvt(unsafe { libc::mprotect(range.start as *mut _, range.len(), access) })
+    }
+
+    /// Gives the memory of a page-aligned range back to the kernel: it reads as zero afterwards.
+    ///
+    /// # Errors
+    ///
+    /// What madvise(2) gives; then any part of the range may have been given back.
+    ///
+    /// # Safety
+    ///
+    /// The range must lie in this reservation and belong to the caller, and no reference into it may
+    /// live.
+    pub(crate) unsafe fn decommit(&self, range: Range<usize>) -> io::Result<()> {
+        self.check(&range);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
+        // SAFETY: a private anonymous range of our own mapping, which the caller owns.
+        cvt(unsafe { libc::madvise(start, bytes, libc::MADV_DONTNEED) })
+    }
+
+    fn check(&self, range: &Range<usize>) {
+        let page = page_bytes();
+        let own = self.range();
+        // A range outside would change somebody else's memory: worth a check next to a system call.
+        assert!(
+            range.start <= range.end
+                && own.start <= range.start
+                && range.end <= own.end
+                && range.start.is_multiple_of(page)
+                && range.end.is_multiple_of(page),
+            "range {range:x?} is not of whole pages of reservation {own:x?}"
+        );
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `new`; who drops it has no use for any address in it. Unmapping
+        // a whole mapping cannot fail in a way that could be mended.
+        unsafe { libc::munmap(self.start as *mut _, self.bytes) };
+    }
+}
+
+fn cvt(result: i32) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_decommitted_reads_as_zero() {
+        let page = page_bytes();
+        let reservation = Reservation::new(4 * page).unwrap();
+        let start = reservation.range().start;
+        let byte = (start + page) as *mut u8;
+        // SAFETY: a fresh reservation that only this test uses.
+        unsafe {
+            reservation
+                .protect(start..start + 2 * page, Access::ReadWrite)
+                .unwrap();
+            byte.write(7);
+            reservation
+                .decommit(start + page..start + 2 * page)
+                .unwrap();
+            assert_eq!(byte.read(), 0);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "is not of whole pages of reservation")]
+    fn a_range_outside_is_refused() {
+        let page = page_bytes();
+        let reservation = Reservation::new(page).unwrap();
+        let end = reservation.range().end;
+        // SAFETY: refused before anything happens.
+        let _ = unsafe { reservation.decommit(end..end + page) };
+    }
+}

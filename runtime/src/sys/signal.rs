@@ -1,0 +1,197 @@
+//! Signals: the handler's installation, who handled them before, and the threads' alternate stacks.
+//!
+//! System calls: `sigaction` eight times a process, `sigaltstack` and `mmap` once a thread that runs
+//! guests and has no alternate stack large enough. Sources: sigaction(2), sigaltstack(2), signal(7).
+//!
+//! # Safety
+//!
+//! Owns two facts. The handler that is installed only does what signal-safety(7) allows: it reads
+//! memory that is constant while a guest runs, and calls the handler that was there before. And an
+//! alternate stack is unmapped only after the kernel was told to forget it.
+#![allow(unsafe_code)]
+
+use core::cell::Cell;
+use core::{mem, ptr};
+use std::io;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// The signals by which the processor tells of a fault.
+const SIGNALS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+
+/// A handler in the form of `SA_SIGINFO`.
+pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Who handled each of [`SIGNALS`] before us. Written once, before our handler can run.
+static PREVIOUS: [OnceLock<libc::sigaction>; SIGNALS.len()] = [const { OnceLock::new() }; 4];
+
+/// Installs the process's handler for faults. Later calls do nothing.
+///
+/// # Errors
+///
+/// What sigaction(2) gives.
+pub(crate) fn install(handler: Handler) -> io::Result<()> {
+    static INSTALLED: Mutex<bool> = Mutex::new(false);
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    if *installed {
+        return Ok(());
+    }
+    for (signal, previous) in SIGNALS.into_iter().zip(&PREVIOUS) {
+        let found = action(signal, None)?;
+        previous.get_or_init(|| found);
+        // SAFETY: all-zero is a valid sigaction.
+        let mut ours: libc::sigaction = unsafe { mem::zeroed() };
+        ours.sa_sigaction = handler as *const () as usize;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        // A handler that was told by the same signal while it runs would run on the same
+        // alternate stack: leave the mask of the previous owner and add nothing.
+        ours.sa_mask = found.sa_mask;
+        action(signal, Some(&ours))?;
+    }
+    *installed = true;
+    Ok(())
+}
+
+/// Reads and, if asked, replaces a signal's action.
+fn action(signal: i32, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
+    // SAFETY: all-zero is a valid sigaction.
+    let mut old: libc::sigaction = unsafe { mem::zeroed() };
+    let new = new.map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: `new` is null or valid, `old` is valid.
+    match unsafe { libc::sigaction(signal, new, &raw mut old) } {
+        0 => Ok(old),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Hands a signal that is not ours to whoever handled it before us.
+///
+/// Where that was nobody, the default action is put back and the handler returns: the faulting
+/// instruction runs again, and the process dies as it would have without us, with a core dump that
+/// shows the fault.
+///
+/// # Safety
+///
+/// Must be called by the installed handler with the handler's own arguments.
+pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let position = SIGNALS.iter().position(|s| *s == signal);
+    let previous = position.and_then(|at| PREVIOUS[at].get());
+    let Some(previous) = previous else { return };
+    match previous.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // A fault cannot be ignored: the kernel kills either way. Nothing can be done in a
+            // signal handler if this fails; the signal comes again then.
+            let mut default = *previous;
+            default.sa_sigaction = libc::SIG_DFL;
+            let _ = action(signal, Some(&default));
+        }
+        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: a non-default action with SA_SIGINFO holds a function of this type,
+            // sigaction(2); its arguments are those that the kernel gave.
+            let handler: Handler = unsafe { mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: a non-default action without SA_SIGINFO holds a function of this type.
+            let handler: extern "C" fn(i32) = unsafe { mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}
+
+/// Bytes of an alternate stack. The kernel alone may write `AT_MINSIGSTKSZ` there (11,952 with
+/// AVX-512, more than `SIGSTKSZ`), and the handlers that we pass signals on to need room as well.
+const ALTERNATE_STACK_BYTES: usize = 64 << 10;
+
+/// Gives this thread an alternate stack of at least [`ALTERNATE_STACK_BYTES`] if it has none, so
+/// that the handler can run when the guest's stack is used up.
+///
+/// # Errors
+///
+/// What mmap(2) or sigaltstack(2) gives.
+pub(crate) fn ensure_alternate_stack() -> io::Result<()> {
+    thread_local! {
+        static READY: Cell<bool> = const { Cell::new(false) };
+        static OWNED: Cell<Option<AlternateStack>> = const { Cell::new(None) };
+    }
+    if READY.get() {
+        return Ok(());
+    }
+    let current = alternate_stack(None)?;
+    if current.ss_flags & libc::SS_DISABLE != 0 || current.ss_size < ALTERNATE_STACK_BYTES {
+        let stack = AlternateStack::new(current)?;
+        OWNED.with(|owned| owned.set(Some(stack)));
+    }
+    READY.set(true);
+    Ok(())
+}
+
+/// Reads and, if asked, replaces this thread's alternate stack.
+fn alternate_stack(new: Option<&libc::stack_t>) -> io::Result<libc::stack_t> {
+    // SAFETY: all-zero is a valid stack_t.
+    let mut old: libc::stack_t = unsafe { mem::zeroed() };
+    let new = new.map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: `new` is null or valid, `old` is valid.
+    match unsafe { libc::sigaltstack(new, &raw mut old) } {
+        0 => Ok(old),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// An alternate stack that this library gave a thread, with a guard page below it.
+struct AlternateStack {
+    mapping: *mut libc::c_void,
+    bytes: usize,
+    previous: libc::stack_t,
+}
+
+impl AlternateStack {
+    fn new(previous: libc::stack_t) -> io::Result<Self> {
+        let guard = super::page_bytes();
+        let bytes = guard + ALTERNATE_STACK_BYTES;
+        let (access, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+        let mapping = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
+        if mapping == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // Owned from here on: a failure below unmaps it.
+        let stack = Self {
+            mapping,
+            bytes,
+            previous,
+        };
+        // SAFETY: the first page of the mapping just made.
+        if unsafe { libc::mprotect(mapping, guard, libc::PROT_NONE) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        alternate_stack(Some(&libc::stack_t {
+            ss_sp: mapping.wrapping_byte_add(guard),
+            ss_flags: 0,
+            ss_size: ALTERNATE_STACK_BYTES,
+        }))?;
+        Ok(stack)
+    }
+}
+
+impl Drop for AlternateStack {
+    fn drop(&mut self) {
+        let ours = |stack: libc::stack_t| {
+            let start = self.mapping as usize;
+            (start..start + self.bytes).contains(&(stack.ss_sp as usize))
+        };
+        // Someone may have replaced it since; then theirs stays.
+        match alternate_stack(None) {
+            Ok(current) if ours(current) && alternate_stack(Some(&self.previous)).is_err() => {
+                return;
+            }
+            Ok(_) => {}
+            Err(_) => return,
+        }
+        // SAFETY: the mapping made in `new`; the kernel no longer knows it as a stack. Unmapping what
+        // we mapped cannot fail in a way that we could mend.
+        unsafe { libc::munmap(self.mapping, self.bytes) };
+    }
+}

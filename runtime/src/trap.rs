@@ -1,0 +1,153 @@
+//! [`Trap`]: a guest's fault, with where in the WebAssembly it happened.
+
+pub(crate) mod backtrace;
+pub(crate) mod handler;
+
+use crate::module::Module;
+use core::fmt;
+pub use pirn_format::exit::TrapCode;
+
+/// A fault of a guest (spec 4.4, "traps"). It ends the call, never the process; the instance can be
+/// called again, and what the guest changed before it stays.
+#[derive(Debug, Clone)]
+pub struct Trap {
+    code: TrapCode,
+    backtrace: Vec<Frame>,
+    more: bool,
+}
+
+impl Trap {
+    /// A trap that a host function answers with: the guest's call of it traps with this code.
+    #[must_use]
+    pub fn new(code: TrapCode) -> Self {
+        Self {
+            code,
+            backtrace: vec![],
+            more: false,
+        }
+    }
+
+    pub(crate) fn with_backtrace(code: TrapCode, (backtrace, more): (Vec<Frame>, bool)) -> Self {
+        Self {
+            code,
+            backtrace,
+            more,
+        }
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn code(&self) -> TrapCode {
+        self.code
+    }
+
+    /// The frames of WebAssembly functions on the stack, innermost first, at most 64; empty for a
+    /// trap that a host function made and that has not reached a caller yet.
+    #[must_use]
+    pub fn backtrace(&self) -> &[Frame] {
+        &self.backtrace
+    }
+
+    /// Offset of the faulting instruction in the `.wasm` file, in bytes, if it is known.
+    #[must_use]
+    pub fn wasm_offset(&self) -> Option<u32> {
+        self.backtrace.first()?.wasm_offset()
+    }
+
+    /// The trap and its backtrace, a line each, without a line break at the end.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut report = format!("trap: {}", self.code);
+        for (depth, frame) in self.backtrace.iter().enumerate() {
+            report.push_str(&format!("\n  {depth:>2}: {frame}"));
+        }
+        if self.more {
+            report.push_str("\n      ... and more");
+        }
+        report
+    }
+}
+
+/// The trap and the innermost frame, in one line.
+impl fmt::Display for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "trap: {}", self.code)?;
+        match self.backtrace.first() {
+            Some(frame) => write!(f, " in {frame}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Trap {}
+
+impl From<TrapCode> for Trap {
+    fn from(code: TrapCode) -> Self {
+        Self::new(code)
+    }
+}
+
+/// One WebAssembly function on a guest's stack.
+#[derive(Clone)]
+pub struct Frame {
+    module: Module,
+    func: u32,
+    wasm_offset: Option<u32>,
+}
+
+impl Frame {
+    pub(crate) fn new(module: Module, func: u32, wasm_offset: Option<u32>) -> Self {
+        Self {
+            module,
+            func,
+            wasm_offset,
+        }
+    }
+
+    /// Index of the function in its module, imported functions counted.
+    #[must_use]
+    pub fn func_index(&self) -> u32 {
+        self.func
+    }
+
+    /// Name of the function: from the name section, else of its first export.
+    #[must_use]
+    pub fn func_name(&self) -> Option<&str> {
+        self.module.metadata().func_name(self.func)
+    }
+
+    /// Name of the module, from its name section.
+    #[must_use]
+    pub fn module_name(&self) -> Option<&str> {
+        self.module.name()
+    }
+
+    /// Offset in the `.wasm` file, in bytes: of the faulting instruction in the innermost frame, of
+    /// the call in the others; if it is known.
+    #[must_use]
+    pub fn wasm_offset(&self) -> Option<u32> {
+        self.wasm_offset
+    }
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(module) = self.module_name() {
+            write!(f, "{module}!")?;
+        }
+        match self.func_name() {
+            Some(name) => write!(f, "{name}")?,
+            None => write!(f, "wasm[{}]", self.func)?,
+        }
+        match self.wasm_offset {
+            Some(offset) => write!(f, " at {offset:#x}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Frame({self})")
+    }
+}

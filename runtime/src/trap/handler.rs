@@ -1,0 +1,122 @@
+//! The signal handler: tells a guest's fault from everybody else's, and makes the guest leave.
+//!
+//! It touches exactly this: the thread's [`CURRENT`] activation, the context that holds it, and the
+//! module's sorted, read-only trap table. It takes no lock and allocates nothing.
+//!
+//! A fault is the guest's only if all of this holds: this thread runs a guest, the program counter is
+//! in the text of a module that the running call can reach, and either the address is in the guard of
+//! the running stack, or the instruction stands in the module's trap table *and* the address is in
+//! the slot of a reachable instance. Everything else belongs to whoever handled the signal before.
+//!
+//! # Safety
+//!
+//! Owns the fact that `CURRENT` is null or points to the activation of a call that is running on this
+//! thread: [`Running`] sets it, and its drop puts back what was there before.
+#![allow(unsafe_code)]
+
+use crate::switch::activation::within;
+use crate::switch::{Activation, Guest, Record, arch};
+use crate::sys;
+use core::cell::Cell;
+use core::{ptr, slice};
+use pirn_format::exit::{self, Kind, TrapCode};
+use pirn_format::traps::TrapTable;
+use std::io;
+
+thread_local! {
+    /// The activation of the call that runs on this thread, or null.
+    static CURRENT: Cell<*mut Activation> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// Installs the handler for the process, once.
+///
+/// # Errors
+///
+/// What sigaction(2) gives.
+pub(crate) fn install() -> io::Result<()> {
+    sys::signal::install(on_signal)
+}
+
+/// While it lives, faults in guest code on this thread belong to one activation.
+#[derive(Debug)]
+pub(crate) struct Running {
+    previous: *mut Activation,
+}
+
+impl Running {
+    /// Announces an activation on this thread. Calls nest: a host function may run another instance.
+    ///
+    /// # Safety
+    ///
+    /// The activation must be that of a [`Record`] which stays in place until the value is dropped.
+    pub(crate) unsafe fn enter(activation: *mut Activation) -> Self {
+        Self {
+            previous: CURRENT.replace(activation),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        CURRENT.set(self.previous);
+    }
+}
+
+extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes valid pointers to a handler installed with SA_SIGINFO, and the
+    // context is a ucontext_t (sigaction(2)). The references end before the handler does.
+    unsafe {
+        let (fault, interrupted) = (&*info, &mut *context.cast::<libc::ucontext_t>());
+        let activation = CURRENT.get();
+        match diagnose(signal, fault, interrupted, activation) {
+            Some(code) => {
+                let (pc, _, fp) = arch::interrupted(interrupted);
+                let activation_mut = &mut *activation;
+                activation_mut.reason = exit::reason(Kind::Trap, code as u32);
+                activation_mut.fault_pc = pc as u64;
+                activation_mut.fault_fp = fp as u64;
+                arch::redirect(interrupted, activation);
+            }
+            None => sys::signal::pass_on(signal, info, context),
+        }
+    }
+}
+
+/// Which trap of the running guest a signal tells of, if any.
+///
+/// # Safety
+///
+/// `activation` must be null or that of the call which runs on this thread.
+unsafe fn diagnose(
+    signal: i32,
+    info: &libc::siginfo_t,
+    context: &libc::ucontext_t,
+    activation: *mut Activation,
+) -> Option<TrapCode> {
+    // A signal that a process sent by kill(2) is no fault, whatever was interrupted.
+    if activation.is_null() || info.si_code <= 0 {
+        return None;
+    }
+    // SAFETY: an activation is the first field of its record, and it is of a running call.
+    let first = unsafe { &raw const (*activation.cast::<Record>()).guest };
+    let (pc, _, _) = arch::interrupted(context);
+    // SAFETY: the links are set before a call starts and stay until it ends.
+    let (mut chain, root) = unsafe { (Guest::chain(first), &*first) };
+    let guest = chain.find(|guest| within(guest.text, pc))?;
+    let by_address = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
+    // SAFETY: si_addr is set for these signals (sigaction(2)).
+    let address = unsafe { info.si_addr() } as usize;
+    if by_address && within(root.stack_guard, address) {
+        return Some(TrapCode::StackOverflow);
+    }
+    let offset = u32::try_from(pc - guest.text[0]).ok()?;
+    // SAFETY: the trap table of a loaded module, mapped for as long as an instance of it exists.
+    let traps = unsafe { slice::from_raw_parts(guest.traps[0] as *const u8, guest.traps[1]) };
+    let code = TrapTable::view(traps).code(offset)?;
+    // SAFETY: as above.
+    let mut reachable = unsafe { Guest::chain(first) };
+    if by_address && !reachable.any(|guest| within(guest.reservation, address)) {
+        return None;
+    }
+    TrapCode::from_number(code)
+}

@@ -1,0 +1,200 @@
+//! [`Value`]: a WebAssembly value outside the guest, and the cells in which values cross.
+
+pub(crate) mod typed;
+
+use core::fmt;
+use core::num::NonZeroU64;
+pub use pirn_format::types::{FuncType, GlobalType, MemoryType, TableType, ValType};
+
+/// A WebAssembly value. Floats are kept as bits, so that NaN payloads survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// An `i32`.
+    I32(i32),
+    /// An `i64`.
+    I64(i64),
+    /// The bits of an `f32`.
+    F32(u32),
+    /// The bits of an `f64`.
+    F64(u64),
+    /// A `v128`, lane 0 in the lowest bits.
+    V128(u128),
+    /// A reference to a function, or null.
+    FuncRef(Option<FuncRef>),
+    /// A reference of the host, or null.
+    ExternRef(Option<ExternRef>),
+}
+
+impl Value {
+    /// Its type.
+    #[must_use]
+    pub fn ty(&self) -> ValType {
+        match self {
+            Self::I32(_) => ValType::I32,
+            Self::I64(_) => ValType::I64,
+            Self::F32(_) => ValType::F32,
+            Self::F64(_) => ValType::F64,
+            Self::V128(_) => ValType::V128,
+            Self::FuncRef(_) => ValType::FuncRef,
+            Self::ExternRef(_) => ValType::ExternRef,
+        }
+    }
+
+    /// Zero or null of a type: what a local of that type starts with (spec 4.2.1).
+    #[must_use]
+    pub fn default_of(ty: ValType) -> Self {
+        Cell::default().value(ty, Stamp(0))
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::I32(value) => write!(f, "{value}"),
+            Self::I64(value) => write!(f, "{value}"),
+            Self::F32(bits) => write!(f, "{}", f32::from_bits(*bits)),
+            Self::F64(bits) => write!(f, "{}", f64::from_bits(*bits)),
+            Self::V128(bits) => write!(f, "{bits:#034x}"),
+            Self::FuncRef(None) | Self::ExternRef(None) => f.write_str("null"),
+            Self::FuncRef(Some(_)) => f.write_str("funcref"),
+            Self::ExternRef(Some(reference)) => write!(f, "externref {}", reference.get()),
+        }
+    }
+}
+
+/// A guest's reference to a function, as the host holds it. It can be passed back to the instance,
+/// or to the group, that it came from, and to no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FuncRef {
+    address: NonZeroU64,
+    stamp: Stamp,
+}
+
+/// A reference of the host's own making: any number but 0. The guest can hold it, pass it and compare
+/// it with null, and do nothing else with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ExternRef(NonZeroU64);
+
+impl ExternRef {
+    /// A reference that is this number to the host.
+    #[must_use]
+    pub fn new(number: NonZeroU64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> NonZeroU64 {
+        self.0
+    }
+}
+
+/// Names the instance or group that a function reference belongs to; 0 belongs to none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stamp(pub(crate) u64);
+
+impl Stamp {
+    /// A stamp that no other instance of this process bears.
+    pub(crate) fn fresh() -> Self {
+        use core::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: only uniqueness matters, and 2^64 instances are never made.
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// One parameter or result where it crosses between guest and host: see
+/// [`CELL_BYTES`](pirn_format::exit::CELL_BYTES).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Cell(pub(crate) [u8; 16]);
+
+const _: () = assert!(size_of::<Cell>() == pirn_format::exit::CELL_BYTES as usize);
+
+impl Cell {
+    pub(crate) fn from_u32(value: u32) -> Self {
+        Self::from_u128(u128::from(value))
+    }
+
+    pub(crate) fn from_u64(value: u64) -> Self {
+        Self::from_u128(u128::from(value))
+    }
+
+    pub(crate) fn from_u128(value: u128) -> Self {
+        Self(value.to_le_bytes())
+    }
+
+    /// The low 32 bits; what is above them is unspecified.
+    pub(crate) fn u32(self) -> u32 {
+        self.u128() as u32
+    }
+
+    /// The low 64 bits.
+    pub(crate) fn u64(self) -> u64 {
+        self.u128() as u64
+    }
+
+    pub(crate) fn u128(self) -> u128 {
+        u128::from_le_bytes(self.0)
+    }
+
+    /// Reads a value of a type that the instance with this stamp gave.
+    pub(crate) fn value(self, ty: ValType, stamp: Stamp) -> Value {
+        match ty {
+            ValType::I32 => Value::I32(self.u32() as i32),
+            ValType::I64 => Value::I64(self.u64() as i64),
+            ValType::F32 => Value::F32(self.u32()),
+            ValType::F64 => Value::F64(self.u64()),
+            ValType::V128 => Value::V128(self.u128()),
+            ValType::FuncRef => Value::FuncRef(self.func_ref(stamp)),
+            ValType::ExternRef => Value::ExternRef(self.extern_ref()),
+        }
+    }
+
+    pub(crate) fn func_ref(self, stamp: Stamp) -> Option<FuncRef> {
+        NonZeroU64::new(self.u64()).map(|address| FuncRef { address, stamp })
+    }
+
+    pub(crate) fn extern_ref(self) -> Option<ExternRef> {
+        NonZeroU64::new(self.u64()).map(ExternRef)
+    }
+
+    /// The cell of a value for the instance with this stamp.
+    ///
+    /// # Errors
+    ///
+    /// [`ForeignRef`] for a function reference of another instance.
+    pub(crate) fn from_value(value: Value, stamp: Stamp) -> Result<Self, ForeignRef> {
+        Ok(match value {
+            Value::I32(value) => Self::from_u32(value as u32),
+            Value::I64(value) => Self::from_u64(value as u64),
+            Value::F32(bits) => Self::from_u32(bits),
+            Value::F64(bits) => Self::from_u64(bits),
+            Value::V128(bits) => Self::from_u128(bits),
+            Value::FuncRef(reference) => Self::from_func_ref(reference, stamp)?,
+            Value::ExternRef(reference) => Self::from_extern_ref(reference),
+        })
+    }
+
+    pub(crate) fn from_func_ref(
+        reference: Option<FuncRef>,
+        stamp: Stamp,
+    ) -> Result<Self, ForeignRef> {
+        match reference {
+            None => Ok(Self::default()),
+            Some(reference) if reference.stamp == stamp && stamp != Stamp(0) => {
+                Ok(Self::from_u64(reference.address.get()))
+            }
+            Some(_) => Err(ForeignRef),
+        }
+    }
+
+    pub(crate) fn from_extern_ref(reference: Option<ExternRef>) -> Self {
+        Self::from_u64(reference.map_or(0, |reference| reference.0.get()))
+    }
+}
+
+/// A function reference was given to an instance that it does not belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("function reference of another instance; pass only what this instance gave")]
+pub struct ForeignRef;

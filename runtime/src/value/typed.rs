@@ -1,0 +1,154 @@
+//! Rust types as WebAssembly types: [`WasmTy`], [`Params`] and [`Results`].
+
+use super::{Cell, ExternRef, ForeignRef, FuncRef, Stamp, ValType};
+
+/// A Rust type that is one WebAssembly value: `i32` and `u32` for `i32`, `i64` and `u64` for `i64`,
+/// `f32`, `f64`, `u128` for `v128` (lane 0 in the lowest bits), `Option<FuncRef>` and
+/// `Option<ExternRef>` for references.
+pub trait WasmTy: sealed::Ty {}
+
+/// The parameters of a function: `()`, one [`WasmTy`], or a tuple of up to 16.
+pub trait Params: sealed::List {}
+
+/// The results of a function: `()`, one [`WasmTy`], or a tuple of up to 16.
+pub trait Results: sealed::List {}
+
+pub(crate) mod sealed {
+    use super::{Cell, ForeignRef, Stamp, ValType};
+
+    /// How one value crosses.
+    pub trait Ty: Sized + 'static {
+        /// Its WebAssembly type.
+        const TYPE: ValType;
+        /// Whether it can only cross with the instance's stamp.
+        const NEEDS_STAMP: bool = false;
+        /// Into a cell.
+        fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef>;
+        /// Out of a cell.
+        fn load(cell: &Cell, stamp: Stamp) -> Self;
+    }
+
+    /// How several values cross.
+    pub trait List: Sized + 'static {
+        /// Their WebAssembly types.
+        const TYPES: &'static [ValType];
+        /// Whether one of them can only cross with the instance's stamp.
+        const NEEDS_STAMP: bool;
+        /// Into cells, of which there are as many as types.
+        fn store(self, cells: &mut [Cell], stamp: Stamp) -> Result<(), ForeignRef>;
+        /// Out of cells, of which there are as many as types.
+        fn load(cells: &[Cell], stamp: Stamp) -> Self;
+    }
+}
+
+macro_rules! number {
+    ($($rust:ty, $wasm:ident, $from:ident($into:expr), $load:expr;)*) => {$(
+        impl WasmTy for $rust {}
+        impl sealed::Ty for $rust {
+            const TYPE: ValType = ValType::$wasm;
+            fn store(self, cell: &mut Cell, _: Stamp) -> Result<(), ForeignRef> {
+                let into: fn(Self) -> _ = $into;
+                *cell = Cell::$from(into(self));
+                Ok(())
+            }
+            fn load(cell: &Cell, _: Stamp) -> Self {
+                let load: fn(&Cell) -> Self = $load;
+                load(cell)
+            }
+        }
+    )*};
+}
+
+number! {
+    i32, I32, from_u32(|v| v as u32), |cell| cell.u32() as i32;
+    u32, I32, from_u32(|v| v), |cell| cell.u32();
+    i64, I64, from_u64(|v| v as u64), |cell| cell.u64() as i64;
+    u64, I64, from_u64(|v| v), |cell| cell.u64();
+    f32, F32, from_u32(f32::to_bits), |cell| f32::from_bits(cell.u32());
+    f64, F64, from_u64(f64::to_bits), |cell| f64::from_bits(cell.u64());
+    u128, V128, from_u128(|v| v), |cell| cell.u128();
+}
+
+impl WasmTy for Option<FuncRef> {}
+impl sealed::Ty for Option<FuncRef> {
+    const TYPE: ValType = ValType::FuncRef;
+    const NEEDS_STAMP: bool = true;
+    fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef> {
+        *cell = Cell::from_func_ref(self, stamp)?;
+        Ok(())
+    }
+    fn load(cell: &Cell, stamp: Stamp) -> Self {
+        cell.func_ref(stamp)
+    }
+}
+
+impl WasmTy for Option<ExternRef> {}
+impl sealed::Ty for Option<ExternRef> {
+    const TYPE: ValType = ValType::ExternRef;
+    fn store(self, cell: &mut Cell, _: Stamp) -> Result<(), ForeignRef> {
+        *cell = Cell::from_extern_ref(self);
+        Ok(())
+    }
+    fn load(cell: &Cell, _: Stamp) -> Self {
+        cell.extern_ref()
+    }
+}
+
+impl<A: WasmTy> Params for A {}
+impl<A: WasmTy> Results for A {}
+impl<A: WasmTy> sealed::List for A {
+    const TYPES: &'static [ValType] = &[A::TYPE];
+    const NEEDS_STAMP: bool = A::NEEDS_STAMP;
+    fn store(self, cells: &mut [Cell], stamp: Stamp) -> Result<(), ForeignRef> {
+        sealed::Ty::store(self, &mut cells[0], stamp)
+    }
+    fn load(cells: &[Cell], stamp: Stamp) -> Self {
+        sealed::Ty::load(&cells[0], stamp)
+    }
+}
+
+macro_rules! tuple {
+    ($($name:ident $at:tt),*) => {
+        impl<$($name: WasmTy),*> Params for ($($name,)*) {}
+        impl<$($name: WasmTy),*> Results for ($($name,)*) {}
+        impl<$($name: WasmTy),*> sealed::List for ($($name,)*) {
+            const TYPES: &'static [ValType] = &[$($name::TYPE),*];
+            const NEEDS_STAMP: bool = false $(|| $name::NEEDS_STAMP)*;
+            #[allow(unused_variables, reason = "the empty tuple has no cell")]
+            fn store(self, cells: &mut [Cell], stamp: Stamp) -> Result<(), ForeignRef> {
+                $(sealed::Ty::store(self.$at, &mut cells[$at], stamp)?;)*
+                Ok(())
+            }
+            #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple has no cell")]
+            fn load(cells: &[Cell], stamp: Stamp) -> Self {
+                ($(<$name as sealed::Ty>::load(&cells[$at], stamp),)*)
+            }
+        }
+    };
+}
+
+/// Calls a macro once for each length from 0 to 16, with that many names and their positions.
+macro_rules! for_each_length {
+    ($macro:ident) => {
+        $macro!();
+        $macro!(A 0);
+        $macro!(A 0, B 1);
+        $macro!(A 0, B 1, C 2);
+        $macro!(A 0, B 1, C 2, D 3);
+        $macro!(A 0, B 1, C 2, D 3, E 4);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14);
+        $macro!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15);
+    };
+}
+pub(crate) use for_each_length;
+
+for_each_length!(tuple);
