@@ -1,0 +1,29 @@
+//! What the runtime's tests share: from text to an open module.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use pirn_compiler::Options;
+use pirn_runtime::Module;
+use std::io::Write;
+use tempfile::TempPath;
+
+/// Compiles a binary module for this machine's baseline and opens it.
+pub(crate) fn open(wasm: &[u8]) -> Result<Module, String> {
+    let so = pirn_compiler::compile(wasm, &Options::default()).map_err(|e| e.to_string())?;
+    Module::open(file(&so)).map_err(|e| e.to_string())
+}
+
+/// Compiles text and opens it; the text is the test's own.
+pub(crate) fn wat(text: &str) -> Module {
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
+    open(&wasm).expect("the module is valid")
+}
+
+/// A file with these bytes, deleted when the path is dropped.
+pub(crate) fn file(bytes: &[u8]) -> TempPath {
+    let mut file = tempfile::Builder::new()
+        .suffix(".so")
+        .tempfile()
+        .expect("a temporary file");
+    file.write_all(bytes).expect("room for a temporary file");
+    file.into_temp_path()
+}

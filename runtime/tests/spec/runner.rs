@@ -1,0 +1,272 @@
+//! Runs one file of the test suite, directive by directive.
+
+use crate::{common, spectest, values};
+use pirn_compiler::Options;
+use pirn_format::cpu::Arch;
+use pirn_runtime::{
+    CallError, Group, GroupError, InstantiateError, Linker, MemberId, Module, Region, Value,
+};
+use std::collections::HashMap;
+use wast::lexer::Lexer;
+use wast::parser::{self, ParseBuffer};
+use wast::token::Id;
+use wast::{QuoteWat, Wast, WastDirective, WastExecute, WastInvoke, Wat};
+
+/// What became of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Modules compiled and instantiated.
+    pub(crate) modules: usize,
+    /// Directives that came out as the file says.
+    pub(crate) passed: usize,
+    /// Those that did not, one line each.
+    pub(crate) failures: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.modules += other.modules;
+        self.passed += other.passed;
+        self.failures.extend(other.failures.iter().cloned());
+    }
+
+    pub(crate) fn counts(&self) -> String {
+        format!(
+            "{:>8} {:>8} {:>8}",
+            self.modules,
+            self.passed,
+            self.failures.len()
+        )
+    }
+}
+
+/// Runs one file.
+pub(crate) fn file(text: &str) -> Report {
+    let mut report = Report::default();
+    if let Err(error) = directives(text, &mut report) {
+        report.failures.push(format!("not a script: {error}"));
+    }
+    report
+}
+
+fn directives(text: &str, report: &mut Report) -> Result<(), wast::Error> {
+    let mut lexer = Lexer::new(text);
+    lexer.allow_confusing_unicode(true);
+    let buffer = ParseBuffer::new_with_lexer(lexer)?;
+    let script = parser::parse::<Wast<'_>>(&buffer)?;
+    let region = Region::builder()
+        .slots(1024)
+        .memory_max(4 << 30)
+        .table_elements(1 << 20)
+        .build()
+        .expect("address space for a region");
+    let (group, linker) = spectest::group(&region);
+    let mut runner = Runner {
+        group,
+        linker,
+        current: None,
+        instances: HashMap::new(),
+        definitions: HashMap::new(),
+        modules: 0,
+    };
+    for directive in script.directives {
+        let line = directive.span().linecol_in(text).0 + 1;
+        match runner.directive(directive) {
+            Ok(()) => report.passed += 1,
+            Err(why) => report.failures.push(format!("line {line}: {why}")),
+        }
+    }
+    report.modules = runner.modules;
+    Ok(())
+}
+
+struct Runner<'a> {
+    group: Group<()>,
+    linker: Linker<()>,
+    current: Option<MemberId>,
+    instances: HashMap<&'a str, MemberId>,
+    definitions: HashMap<Option<&'a str>, Module>,
+    modules: usize,
+}
+
+/// What a directive can come to beside being right.
+type Outcome = Result<(), String>;
+
+impl<'a> Runner<'a> {
+    fn directive(&mut self, directive: WastDirective<'a>) -> Outcome {
+        match directive {
+            WastDirective::Module(mut quoted) => {
+                let name = quoted.name();
+                let module = self.compile(&mut quoted)?;
+                self.instantiate(&module, name)
+            }
+            WastDirective::ModuleDefinition(mut quoted) => {
+                let name = quoted.name().map(|id| id.name());
+                let module = self.compile(&mut quoted)?;
+                self.definitions.insert(None, module.clone());
+                self.definitions.insert(name, module);
+                Ok(())
+            }
+            WastDirective::ModuleInstance {
+                instance, module, ..
+            } => {
+                let name = module.map(|id| id.name());
+                let module = self
+                    .definitions
+                    .get(&name)
+                    .ok_or("no such definition")?
+                    .clone();
+                self.instantiate(&module, instance)
+            }
+            WastDirective::Register { name, module, .. } => {
+                let member = self.instance(module)?;
+                self.group.name(name, member);
+                Ok(())
+            }
+            WastDirective::Invoke(invoke) => self.invoke(&invoke)?.map(drop).map_err(told),
+            WastDirective::AssertReturn { exec, results, .. } => {
+                let found = self.execute(exec)?.map_err(told)?;
+                let equal = found.len() == results.len()
+                    && found
+                        .iter()
+                        .zip(&results)
+                        .all(|(f, w)| values::matches(f, w));
+                same(equal, &format!("{results:?}"), &format!("{found:?}"))
+            }
+            WastDirective::AssertTrap { exec, message, .. } => traps(self.execute(exec)?, message),
+            WastDirective::AssertExhaustion { call, message, .. } => {
+                traps(self.invoke(&call)?, message)
+            }
+            WastDirective::AssertMalformed {
+                mut module,
+                message,
+                ..
+            }
+            | WastDirective::AssertInvalid {
+                mut module,
+                message,
+                ..
+            } => refused(&mut module, message),
+            WastDirective::AssertUnlinkable {
+                module, message, ..
+            } => {
+                let module = self.compile(&mut QuoteWat::Wat(module))?;
+                match self.group.instantiate(&module, &self.linker) {
+                    Err(GroupError::Link(_)) => Ok(()),
+                    Err(error) => same(false, message, &error.to_string()),
+                    Ok(_) => same(false, message, "an instance"),
+                }
+            }
+            other => Err(format!(
+                "directive {other:?} is not part of WebAssembly 2.0"
+            )),
+        }
+    }
+
+    /// Compiles a module for both targets, and opens it on this one.
+    fn compile(&mut self, module: &mut QuoteWat<'_>) -> Result<Module, String> {
+        let wasm = module.encode().map_err(|error| error.message())?;
+        self.modules += 1;
+        for arch in Arch::ALL {
+            if arch.name() != std::env::consts::ARCH {
+                let so = pirn_compiler::compile(&wasm, &Options::new(arch));
+                so.map_err(|error| format!("for {arch}: {error}"))?;
+            }
+        }
+        common::open(&wasm)
+    }
+
+    fn instantiate(&mut self, module: &Module, name: Option<Id<'a>>) -> Outcome {
+        self.current = None;
+        let instance = self.group.instantiate(module, &self.linker);
+        let instance = instance.map_err(|error| error.to_string())?;
+        self.current = Some(instance);
+        if let Some(name) = name {
+            self.instances.insert(name.name(), instance);
+        }
+        Ok(())
+    }
+
+    fn instance(&self, name: Option<Id<'a>>) -> Result<MemberId, String> {
+        match name {
+            None => self.current.ok_or_else(|| "no instance yet".to_owned()),
+            Some(name) => {
+                let known = self.instances.get(name.name()).copied();
+                known.ok_or_else(|| format!("no instance {}", name.name()))
+            }
+        }
+    }
+
+    /// Executes an action; the outer error is that it cannot even be tried.
+    fn execute(&mut self, exec: WastExecute<'a>) -> Result<Result<Vec<Value>, CallError>, String> {
+        match exec {
+            WastExecute::Invoke(invoke) => self.invoke(&invoke),
+            WastExecute::Get { module, global, .. } => {
+                let member = self.instance(module)?;
+                let value = self.group.global(member, global);
+                Ok(Ok(vec![
+                    value.ok_or_else(|| format!("no global {global}"))?,
+                ]))
+            }
+            WastExecute::Wat(wat) => self.start(wat),
+        }
+    }
+
+    /// Instantiates a module for what its start does.
+    fn start(&mut self, wat: Wat<'a>) -> Result<Result<Vec<Value>, CallError>, String> {
+        let module = self.compile(&mut QuoteWat::Wat(wat))?;
+        match self.group.instantiate(&module, &self.linker) {
+            Ok(_) => Ok(Ok(vec![])),
+            Err(GroupError::Instantiate(InstantiateError::Start(error))) => Ok(Err(error)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn invoke(&mut self, invoke: &WastInvoke<'a>) -> Result<Result<Vec<Value>, CallError>, String> {
+        let member = self.instance(invoke.module)?;
+        let args = invoke
+            .args
+            .iter()
+            .map(values::argument)
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(self.group.call(member, invoke.name, &args))
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+fn told(error: CallError) -> String {
+    error.to_string()
+}
+
+fn same(equal: bool, wanted: &str, found: &str) -> Outcome {
+    if equal {
+        Ok(())
+    } else {
+        Err(format!("expected {wanted}, found {found}"))
+    }
+}
+
+/// A trap with the suite's message. The suite shortens some messages and lengthens others.
+fn traps(outcome: Result<Vec<Value>, CallError>, message: &str) -> Outcome {
+    match outcome {
+        Err(CallError::Trap(trap)) => {
+            let found = trap.code().message();
+            let equal = message.starts_with(found) || found.starts_with(message);
+            same(equal, message, found)
+        }
+        Err(error) => same(false, message, &error.to_string()),
+        Ok(values) => same(false, message, &format!("{values:?}")),
+    }
+}
+
+/// A module that neither parser nor validator lets pass.
+fn refused(module: &mut QuoteWat<'_>, message: &str) -> Outcome {
+    let Ok(wasm) = module.encode() else {
+        return Ok(());
+    };
+    match pirn_compiler::compile(&wasm, &Options::default()) {
+        Err(pirn_compiler::CompileError::Invalid { .. }) => Ok(()),
+        Err(error) => same(false, message, &error.to_string()),
+        Ok(_) => same(false, message, "a module"),
+    }
+}

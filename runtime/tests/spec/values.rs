@@ -1,0 +1,96 @@
+//! Arguments and expected results of the test suite as our values.
+
+use pirn_runtime::{ExternRef, Value};
+use std::num::NonZeroU64;
+use wast::core::{AbstractHeapType, HeapType, NanPattern, V128Pattern, WastArgCore, WastRetCore};
+use wast::token::{F32, F64};
+use wast::{WastArg, WastRet};
+
+/// The argument as a value, or what it is if we have no such value.
+pub(crate) fn argument(arg: &WastArg<'_>) -> Result<Value, String> {
+    let WastArg::Core(arg) = arg else {
+        return Err(format!("argument {arg:?}"));
+    };
+    Ok(match arg {
+        WastArgCore::I32(value) => Value::I32(*value),
+        WastArgCore::I64(value) => Value::I64(*value),
+        WastArgCore::F32(value) => Value::F32(value.bits),
+        WastArgCore::F64(value) => Value::F64(value.bits),
+        WastArgCore::V128(value) => Value::V128(u128::from_le_bytes(value.to_le_bytes())),
+        WastArgCore::RefNull(ty) if is(ty, AbstractHeapType::Extern) => Value::ExternRef(None),
+        WastArgCore::RefNull(ty) if is(ty, AbstractHeapType::Func) => Value::FuncRef(None),
+        WastArgCore::RefExtern(number) => Value::ExternRef(Some(external(*number))),
+        other => return Err(format!("argument {other:?}")),
+    })
+}
+
+fn is(ty: &HeapType<'_>, wanted: AbstractHeapType) -> bool {
+    matches!(ty, HeapType::Abstract { shared: false, ty } if *ty == wanted)
+}
+
+/// The suite numbers host references from 0, we have any number but 0.
+fn external(number: u32) -> ExternRef {
+    ExternRef::new(NonZeroU64::MIN.saturating_add(u64::from(number)))
+}
+
+/// Whether a value is what is expected.
+pub(crate) fn matches(value: &Value, expected: &WastRet<'_>) -> bool {
+    matches!(expected, WastRet::Core(expected) if core(value, expected))
+}
+
+fn core(value: &Value, expected: &WastRetCore<'_>) -> bool {
+    match (value, expected) {
+        (Value::I32(found), WastRetCore::I32(wanted)) => found == wanted,
+        (Value::I64(found), WastRetCore::I64(wanted)) => found == wanted,
+        (Value::F32(found), WastRetCore::F32(wanted)) => f32(*found, wanted),
+        (Value::F64(found), WastRetCore::F64(wanted)) => f64(*found, wanted),
+        (Value::V128(found), WastRetCore::V128(wanted)) => v128(*found, wanted),
+        (Value::FuncRef(None), WastRetCore::RefNull(ty)) => {
+            ty.as_ref().is_none_or(|ty| is(ty, AbstractHeapType::Func))
+        }
+        (Value::ExternRef(None), WastRetCore::RefNull(ty)) => ty
+            .as_ref()
+            .is_none_or(|ty| is(ty, AbstractHeapType::Extern)),
+        (Value::FuncRef(Some(_)), WastRetCore::RefFunc(None)) => true,
+        (Value::ExternRef(Some(found)), WastRetCore::RefExtern(number)) => {
+            number.is_none_or(|number| *found == external(number))
+        }
+        (value, WastRetCore::Either(any)) => any.iter().any(|expected| core(value, expected)),
+        _ => false,
+    }
+}
+
+fn f32(bits: u32, pattern: &NanPattern<F32>) -> bool {
+    match pattern {
+        NanPattern::CanonicalNan => bits & 0x7fff_ffff == 0x7fc0_0000,
+        NanPattern::ArithmeticNan => bits & 0x7fc0_0000 == 0x7fc0_0000,
+        NanPattern::Value(value) => bits == value.bits,
+    }
+}
+
+fn f64(bits: u64, pattern: &NanPattern<F64>) -> bool {
+    match pattern {
+        NanPattern::CanonicalNan => bits & (u64::MAX >> 1) == 0x7ff8_0000_0000_0000,
+        NanPattern::ArithmeticNan => bits & 0x7ff8_0000_0000_0000 == 0x7ff8_0000_0000_0000,
+        NanPattern::Value(value) => bits == value.bits,
+    }
+}
+
+fn v128(bits: u128, pattern: &V128Pattern) -> bool {
+    let lane = |i: usize, width: usize| (bits >> (i * width)) as u64;
+    match pattern {
+        V128Pattern::I8x16(lanes) => all(lanes, |i, wanted| lane(i, 8) as i8 == *wanted),
+        V128Pattern::I16x8(lanes) => all(lanes, |i, wanted| lane(i, 16) as i16 == *wanted),
+        V128Pattern::I32x4(lanes) => all(lanes, |i, wanted| lane(i, 32) as i32 == *wanted),
+        V128Pattern::I64x2(lanes) => all(lanes, |i, wanted| lane(i, 64) as i64 == *wanted),
+        V128Pattern::F32x4(lanes) => all(lanes, |i, wanted| f32(lane(i, 32) as u32, wanted)),
+        V128Pattern::F64x2(lanes) => all(lanes, |i, wanted| f64(lane(i, 64), wanted)),
+    }
+}
+
+fn all<T>(lanes: &[T], mut matches: impl FnMut(usize, &T) -> bool) -> bool {
+    lanes
+        .iter()
+        .enumerate()
+        .all(|(i, wanted)| matches(i, wanted))
+}
