@@ -1,0 +1,142 @@
+//! The command line.
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
+use std::path::{Path, PathBuf};
+
+/// Runs a module that aotc compiled, or compiles a .wasm or .wat first.
+///
+/// The exit code is the guest's; 134 after a trap; 1 for everything that kept it from running.
+#[derive(Debug, Parser)]
+#[command(name = "aotrun", version)]
+pub(crate) struct Args {
+    /// The module: .so, .wasm or .wat
+    pub(crate) program: PathBuf,
+    /// The guest's arguments, or with --invoke the function's; behind `--` also those with dashes
+    pub(crate) args: Vec<String>,
+    /// Lets the guest use a directory, by its own name or as GUEST
+    #[arg(long, value_name = "HOST[::GUEST]")]
+    dir: Vec<String>,
+    /// Sets a variable of the guest's environment, or passes the host's on
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// Calls this exported function instead of `_start`, and prints its results
+    #[arg(long, value_name = "NAME")]
+    pub(crate) invoke: Option<String>,
+    /// Most memory that the guest may have, as in 64MiB
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes)]
+    pub(crate) memory_max: usize,
+    /// Stack of the guest
+    #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = bytes)]
+    pub(crate) stack: usize,
+    /// Says how many microseconds each phase took
+    #[arg(long)]
+    pub(crate) timings: bool,
+}
+
+/// A number of bytes: plain, or in KiB, MiB or GiB.
+fn bytes(text: &str) -> Result<usize> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let unit = units
+        .iter()
+        .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+    let (number, shift) = unit.unwrap_or((text, 0));
+    let number: usize = match number.trim().parse() {
+        Ok(number) => number,
+        Err(_) => {
+            bail!("{text:?} is no number of bytes; write it as in 65536, 512KiB, 64MiB or 4GiB")
+        }
+    };
+    match number.checked_mul(1 << shift) {
+        Some(bytes) => Ok(bytes),
+        None => bail!("{text:?} is more bytes than there are addresses"),
+    }
+}
+
+impl Args {
+    /// The guest's view of the host.
+    pub(crate) fn wasi(&self) -> Result<WasiCtx> {
+        let mut wasi = WasiCtxBuilder::new();
+        wasi.inherit_stdio();
+        let name = self
+            .program
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        let arguments = if self.invoke.is_some() {
+            &[][..]
+        } else {
+            &self.args
+        };
+        for arg in name.iter().chain(arguments) {
+            wasi.arg(arg)
+                .with_context(|| format!("argument {arg:?} cannot be passed on"))?;
+        }
+        for variable in &self.env {
+            let (name, value) = variable_of(variable)?;
+            wasi.env(&name, &value)
+                .with_context(|| format!("variable {name:?} cannot be passed on"))?;
+        }
+        for dir in &self.dir {
+            let (host, guest) = dir.split_once("::").unwrap_or((dir, dir));
+            let open = Dir::open_ambient_dir(Path::new(host), ambient_authority());
+            let open = open.with_context(|| format!("--dir {host}: cannot open the directory"))?;
+            wasi.preopened_dir(open, guest)
+                .with_context(|| format!("--dir {dir}: cannot be given to the guest"))?;
+        }
+        Ok(wasi.build())
+    }
+}
+
+/// Name and value of an `--env`.
+fn variable_of(text: &str) -> Result<(String, String)> {
+    match text.split_once('=') {
+        Some(("", _)) | None if text.is_empty() || text.starts_with('=') => {
+            bail!("--env {text:?} names no variable; write --env NAME=VALUE")
+        }
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => match std::env::var(text) {
+            Ok(value) => Ok((text.to_owned(), value)),
+            Err(error) => bail!("--env {text}: {error}; give it a value with --env {text}=VALUE"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_parsed_and_mistakes_named() {
+        let parsed = |text| bytes(text).ok();
+        assert_eq!(parsed("65536"), Some(65536));
+        assert_eq!(parsed("64KiB"), Some(64 << 10));
+        assert_eq!(parsed("64MiB"), Some(64 << 20));
+        assert_eq!(parsed("4GiB"), Some(4 << 30));
+        for text in ["", "MiB", "64MB", "-1", "1.5GiB", "99999999999GiB"] {
+            let error = bytes(text).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("{text:?}")) && !error.contains('\n'),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn variables_have_names() {
+        assert_eq!(
+            variable_of("A=b=c").unwrap(),
+            ("A".to_owned(), "b=c".to_owned())
+        );
+        assert_eq!(variable_of("A=").unwrap(), ("A".to_owned(), String::new()));
+        for text in ["", "=", "=b", "PIRN_NO_SUCH_VARIABLE"] {
+            assert!(variable_of(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,59 @@
+//! From the program's file to an open module.
+
+use crate::timings::Timings;
+use anyhow::{Context, Result};
+use pirn_runtime::Module;
+use std::path::Path;
+
+/// The first bytes of a compiled module: an ELF file.
+const ELF: &[u8] = b"\x7fELF";
+
+/// Opens a compiled module, or compiles one first.
+pub(crate) fn open(program: &Path, timings: &mut Timings) -> Result<Module> {
+    if is_compiled(program)? {
+        return Ok(timings.measure("load", || Module::open(program))?);
+    }
+    let so = timings.measure("compile", || compile(program))?;
+    // Nobody needs the file once it is mapped.
+    let mut file = tempfile::Builder::new()
+        .prefix("aotrun-")
+        .suffix(".so")
+        .tempfile()
+        .context("cannot make a temporary file for the compiled module")?;
+    std::io::Write::write_all(&mut file, &so)
+        .context("cannot write the compiled module to a temporary file")?;
+    Ok(timings.measure("load", || Module::open(file.path()))?)
+}
+
+/// Whether a file is to be opened as it is: a `.so`, or whatever starts as one.
+fn is_compiled(program: &Path) -> Result<bool> {
+    use std::io::Read;
+    let unreadable = || format!("cannot read {}", program.display());
+    let mut file = std::fs::File::open(program).with_context(unreadable)?;
+    let mut start = vec![];
+    (&mut file)
+        .take(ELF.len() as u64)
+        .read_to_end(&mut start)
+        .with_context(unreadable)?;
+    Ok(start == ELF
+        || program
+            .extension()
+            .is_some_and(|extension| extension == "so"))
+}
+
+#[cfg(feature = "compiler")]
+fn compile(program: &Path) -> Result<Vec<u8>> {
+    use pirn_compiler::{Options, parse_text};
+    let bytes = std::fs::read(program)?;
+    parse_text(&bytes)
+        .and_then(|wasm| pirn_compiler::compile(&wasm, &Options::default()))
+        .with_context(|| program.display().to_string())
+}
+
+#[cfg(not(feature = "compiler"))]
+fn compile(program: &Path) -> Result<Vec<u8>> {
+    let program = program.display();
+    anyhow::bail!(
+        "{program} is not compiled, and this aotrun has no compiler; run `aotc {program}` first"
+    )
+}

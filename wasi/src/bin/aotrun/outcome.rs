@@ -1,0 +1,64 @@
+//! [`Outcome`]: what became of a run, and what is said about it.
+
+use pirn_runtime::{CallError, InstantiateError, Trap};
+use pirn_wasi::Exit;
+use std::process::ExitCode;
+
+/// What became of a run.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The guest came to its end, with this exit code.
+    Exited(u32),
+    /// The guest trapped.
+    Trapped(Trap),
+    /// It did not run, or a host function failed.
+    Failed(anyhow::Error),
+}
+
+/// The exit code after a trap: that of a process which was aborted, as a shell shows it.
+const TRAPPED: u8 = 134;
+
+impl Outcome {
+    /// Says on stderr what there is to say, and gives the exit code.
+    pub(crate) fn tell(self) -> ExitCode {
+        match self {
+            // A process has eight bits.
+            Self::Exited(code) => ExitCode::from(code as u8),
+            Self::Trapped(trap) => {
+                eprintln!("aotrun: {}", trap.report());
+                ExitCode::from(TRAPPED)
+            }
+            Self::Failed(error) => {
+                eprintln!("aotrun: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl From<anyhow::Error> for Outcome {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<CallError> for Outcome {
+    fn from(error: CallError) -> Self {
+        if let Some(exit) = Exit::of(&error) {
+            return Self::Exited(exit.code);
+        }
+        match error {
+            CallError::Trap(trap) => Self::Trapped(trap),
+            error => Self::Failed(error.into()),
+        }
+    }
+}
+
+impl From<InstantiateError> for Outcome {
+    fn from(error: InstantiateError) -> Self {
+        match error {
+            InstantiateError::Start(error) => error.into(),
+            error => Self::Failed(error.into()),
+        }
+    }
+}

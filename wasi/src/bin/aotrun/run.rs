@@ -1,0 +1,144 @@
+//! The run itself: load, instantiate, run, tear down.
+
+use crate::args::Args;
+use crate::load;
+use crate::outcome::Outcome;
+use crate::timings::Timings;
+use anyhow::{Context, Result, anyhow, bail};
+use pirn_runtime::{
+    ExternType, FuncType, Instance, Linker, Module, Prepared, Region, ValType, Value,
+};
+use pirn_wasi::WasiCtx;
+
+/// Runs the program, and prints the timings if they were asked for.
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut timings = Timings::default();
+    let outcome = match phases(args, &mut timings) {
+        Ok(()) => Outcome::Exited(0),
+        Err(outcome) => outcome,
+    };
+    if args.timings {
+        timings.print();
+    }
+    outcome
+}
+
+fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
+    let wasi = args.wasi()?;
+    let module = load::open(&args.program, timings)?;
+    let call = Call::new(args, &module)?;
+    let prepared = prepare(args, &module)?;
+    let mut instance = timings.measure("instantiate", || prepared.instantiate(wasi))?;
+    let result = timings.measure("run", || call.run(&mut instance));
+    timings.measure("teardown", || drop(instance));
+    for value in result? {
+        print(&value)?;
+    }
+    Ok(())
+}
+
+fn prepare(args: &Args, module: &Module) -> Result<Prepared<WasiCtx>> {
+    let region = Region::builder()
+        .slots(1)
+        .memory_max(args.memory_max)
+        .stack(args.stack)
+        .tables(64)
+        .table_elements(1 << 20)
+        .instance_bytes(64 << 20)
+        .build()?;
+    let mut linker = Linker::new();
+    pirn_wasi::link(&mut linker, |wasi| wasi)?;
+    let prepared = region.prepare(module, &linker);
+    prepared.with_context(|| args.program.display().to_string())
+}
+
+/// What to call, checked before anything runs.
+struct Call {
+    /// `_initialize` of a reactor, called first.
+    initialize: bool,
+    name: String,
+    values: Vec<Value>,
+}
+
+impl Call {
+    fn new(args: &Args, module: &Module) -> Result<Self> {
+        let program = args.program.display();
+        let func = |wanted: &str| {
+            module.exports().find_map(|(name, ty)| match ty {
+                ExternType::Func(ty) if name == wanted => Some(ty),
+                _ => None,
+            })
+        };
+        let (name, arguments) = match &args.invoke {
+            Some(name) => (name.as_str(), &args.args[..]),
+            None => ("_start", &[][..]),
+        };
+        let Some(ty) = func(name) else {
+            let all = module
+                .exports()
+                .filter(|(_, ty)| matches!(ty, ExternType::Func(_)));
+            let names: Vec<_> = all
+                .map(|(name, _)| name.escape_debug().to_string())
+                .collect();
+            let names = if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            };
+            bail!("{program} exports no function {name:?}; name one with --invoke, it has {names}");
+        };
+        Ok(Self {
+            initialize: func("_initialize").is_some() && name != "_initialize",
+            name: name.to_owned(),
+            values: values(name, &ty, arguments)?,
+        })
+    }
+
+    fn run(&self, instance: &mut Instance<WasiCtx>) -> Result<Vec<Value>, pirn_runtime::CallError> {
+        if self.initialize {
+            instance.call_values("_initialize", &[])?;
+        }
+        instance.call_values(&self.name, &self.values)
+    }
+}
+
+/// The arguments as values of the function's parameter types.
+fn values(name: &str, ty: &FuncType, arguments: &[String]) -> Result<Vec<Value>> {
+    if arguments.len() != ty.params.len() {
+        let (found, wanted) = (arguments.len(), ty.params.len());
+        bail!("function {name:?} of type {ty} takes {wanted} arguments, {found} were given");
+    }
+    let pairs = arguments.iter().zip(&ty.params);
+    pairs.map(|(argument, ty)| value(argument, *ty)).collect()
+}
+
+fn value(text: &str, ty: ValType) -> Result<Value> {
+    let wrong = || anyhow!("argument {text:?} is no {ty}");
+    Ok(match ty {
+        ValType::I32 => Value::I32(
+            text.parse::<i32>()
+                .or_else(|_| text.parse::<u32>().map(u32::cast_signed))
+                .map_err(|_| wrong())?,
+        ),
+        ValType::I64 => Value::I64(
+            text.parse::<i64>()
+                .or_else(|_| text.parse::<u64>().map(u64::cast_signed))
+                .map_err(|_| wrong())?,
+        ),
+        ValType::F32 => Value::F32(text.parse::<f32>().map_err(|_| wrong())?.to_bits()),
+        ValType::F64 => Value::F64(text.parse::<f64>().map_err(|_| wrong())?.to_bits()),
+        ValType::V128 | ValType::FuncRef | ValType::ExternRef => {
+            bail!("a parameter of type {ty} cannot be given on a command line")
+        }
+    })
+}
+
+/// Prints a result on a line of its own.
+fn print(value: &Value) -> Result<()> {
+    use std::io::{ErrorKind, Write};
+    match writeln!(std::io::stdout(), "{value}") {
+        // The reader has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
+    }
+}

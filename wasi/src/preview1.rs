@@ -1,0 +1,143 @@
+//! The functions of WASI preview 1, each a call of wasi-common's with the guest's memory.
+
+use crate::exit::Exit;
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use pirn_runtime::{Caller, HostError, LinkError, Linker};
+use wasi_common::WasiCtx;
+use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
+use wiggle::GuestMemory;
+
+/// The module name that guests import preview 1 from.
+pub const MODULE: &str = "wasi_snapshot_preview1";
+
+/// Offers preview 1 to guests. `ctx` finds the context in the host's data of an instance.
+///
+/// A pointer outside the guest's memory is answered as the guest's error `EFAULT`. Host calls block:
+/// `poll_oneoff` sleeps, and reading waits for input.
+///
+/// # Errors
+///
+/// [`LinkError::Duplicate`] if the linker has one of the names already.
+pub fn link<T: 'static>(
+    linker: &mut Linker<T>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+) -> Result<(), LinkError> {
+    link_functions(linker, ctx)?;
+    // Not wasi-common's: it knows no codes from 126 on.
+    linker.func(MODULE, "proc_exit", |code: u32| -> Result<(), Exit> {
+        Err(Exit { code })
+    })?;
+    Ok(())
+}
+
+/// Names and types as preview 1 lowers them: pointers, sizes, descriptors and flags are i32, offsets,
+/// rights, cookies and times i64, and every function answers an errno.
+macro_rules! functions {
+    ($($name:ident($($arg:ident: $ty:ty),*);)*) => {
+        fn link_functions<T: 'static>(
+            linker: &mut Linker<T>,
+            ctx: fn(&mut T) -> &mut WasiCtx,
+        ) -> Result<(), LinkError> {
+            $(linker.func(
+                MODULE,
+                stringify!($name),
+                move |mut caller: Caller<'_, T>, $($arg: $ty),*| -> Result<i32, HostError> {
+                    let (mut memory, data) = caller.split();
+                    let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
+                    let answer = ready(wasi::$name(ctx(data), &mut memory, $($arg),*))?;
+                    answer.map_err(|error| HostError::message(format!("{}: {error:#}", stringify!($name))))
+                },
+            )?;)*
+            Ok(())
+        }
+
+        #[cfg(test)]
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+functions! {
+    args_get(argv: i32, argv_buf: i32);
+    args_sizes_get(count: i32, bytes: i32);
+    environ_get(environ: i32, environ_buf: i32);
+    environ_sizes_get(count: i32, bytes: i32);
+    clock_res_get(id: i32, resolution: i32);
+    clock_time_get(id: i32, precision: i64, time: i32);
+    fd_advise(fd: i32, offset: i64, len: i64, advice: i32);
+    fd_allocate(fd: i32, offset: i64, len: i64);
+    fd_close(fd: i32);
+    fd_datasync(fd: i32);
+    fd_fdstat_get(fd: i32, stat: i32);
+    fd_fdstat_set_flags(fd: i32, flags: i32);
+    fd_fdstat_set_rights(fd: i32, base: i64, inheriting: i64);
+    fd_filestat_get(fd: i32, stat: i32);
+    fd_filestat_set_size(fd: i32, size: i64);
+    fd_filestat_set_times(fd: i32, accessed: i64, modified: i64, flags: i32);
+    fd_pread(fd: i32, iovs: i32, iovs_len: i32, offset: i64, read: i32);
+    fd_prestat_get(fd: i32, stat: i32);
+    fd_prestat_dir_name(fd: i32, path: i32, path_len: i32);
+    fd_pwrite(fd: i32, iovs: i32, iovs_len: i32, offset: i64, written: i32);
+    fd_read(fd: i32, iovs: i32, iovs_len: i32, read: i32);
+    fd_readdir(fd: i32, buf: i32, buf_len: i32, cookie: i64, used: i32);
+    fd_renumber(fd: i32, to: i32);
+    fd_seek(fd: i32, offset: i64, whence: i32, position: i32);
+    fd_sync(fd: i32);
+    fd_tell(fd: i32, position: i32);
+    fd_write(fd: i32, iovs: i32, iovs_len: i32, written: i32);
+    path_create_directory(fd: i32, path: i32, path_len: i32);
+    path_filestat_get(fd: i32, flags: i32, path: i32, path_len: i32, stat: i32);
+    path_filestat_set_times(fd: i32, flags: i32, path: i32, path_len: i32, accessed: i64,
+                            modified: i64, times: i32);
+    path_link(old_fd: i32, flags: i32, old: i32, old_len: i32, new_fd: i32, new: i32, new_len: i32);
+    path_open(fd: i32, flags: i32, path: i32, path_len: i32, how: i32, base: i64, inheriting: i64,
+              fd_flags: i32, opened: i32);
+    path_readlink(fd: i32, path: i32, path_len: i32, buf: i32, buf_len: i32, used: i32);
+    path_remove_directory(fd: i32, path: i32, path_len: i32);
+    path_rename(fd: i32, old: i32, old_len: i32, new_fd: i32, new: i32, new_len: i32);
+    path_symlink(old: i32, old_len: i32, fd: i32, new: i32, new_len: i32);
+    path_unlink_file(fd: i32, path: i32, path_len: i32);
+    poll_oneoff(subscriptions: i32, events: i32, count: i32, stored: i32);
+    proc_raise(signal: i32);
+    sched_yield();
+    random_get(buf: i32, buf_len: i32);
+    sock_accept(fd: i32, flags: i32, accepted: i32);
+    sock_recv(fd: i32, iovs: i32, iovs_len: i32, flags: i32, received: i32, out_flags: i32);
+    sock_send(fd: i32, iovs: i32, iovs_len: i32, flags: i32, sent: i32);
+    sock_shutdown(fd: i32, how: i32);
+}
+
+/// The value of a future that is ready at once, as all of a synchronous context's are.
+fn ready<F: Future>(future: F) -> Result<F::Output, HostError> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Ok(value),
+        Poll::Pending => Err(HostError::message(
+            "the WASI context is asynchronous; make it with WasiCtxBuilder",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_future_that_waits_is_refused() {
+        let error = ready(core::future::pending::<()>()).unwrap_err();
+        assert!(error.to_string().contains("asynchronous"));
+    }
+
+    #[test]
+    fn all_of_preview_1_is_there() {
+        // 45 functions of the interface, and proc_exit.
+        assert_eq!(NAMES.len(), 45);
+        let mut linker = Linker::<WasiCtx>::new();
+        link(&mut linker, |wasi| wasi).unwrap();
+        let twice = link(&mut linker, |wasi| wasi).unwrap_err().to_string();
+        assert!(
+            twice.contains("wasi_snapshot_preview1.args_get is defined twice"),
+            "{twice}"
+        );
+    }
+}

@@ -1,0 +1,343 @@
+//! The command line of `aotrun`: what it runs, what it refuses, and how it says so.
+
+mod common;
+
+use common::{aotrun, guest, run, stderr, stdout};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A folder with a text module in it.
+fn module(text: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("guest.wat");
+    fs::write(&path, text).expect("room for a module");
+    (folder, path)
+}
+
+/// Refused with one line that starts with our name, holds all parts, and exit code 1.
+fn refused(command: &mut Command, parts: &[&str]) {
+    let output = run(command, "");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.starts_with("aotrun: ") && said.ends_with('\n'),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+    assert_eq!(stdout(&output), "");
+}
+
+/// Compiles a program to a shared object, as `aotc` does.
+fn compiled(program: &Path) -> Vec<u8> {
+    let bytes = fs::read(program).expect("the guest is there");
+    let wasm = pirn_compiler::parse_text(&bytes).expect("the guest is well-formed");
+    pirn_compiler::compile(&wasm, &pirn_compiler::Options::default()).expect("the guest is valid")
+}
+
+fn invoke(program: &Path, function: &str, arguments: &[&str]) -> Output {
+    run(
+        aotrun()
+            .arg("--invoke")
+            .arg(function)
+            .arg(program)
+            .arg("--")
+            .args(arguments),
+        "",
+    )
+}
+
+#[test]
+fn a_shared_object_runs_as_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let so = folder.path().join("hello.so");
+    fs::write(&so, compiled(&guest("hello.wasm"))).expect("room for a module");
+    let output = run(aotrun().arg(&so), "");
+    assert_eq!(stdout(&output), "hello from a slot\n");
+}
+
+#[test]
+fn functions_are_invoked_with_arguments_of_their_types() {
+    let sum = invoke(&guest("add.wat"), "add", &["2147483647", "1"]);
+    assert_eq!(stdout(&sum), "-2147483648\n");
+    let sum = invoke(&guest("add.wat"), "add", &["4294967295", "-1"]);
+    assert_eq!(stdout(&sum), "-2\n");
+    assert_eq!(
+        stdout(&invoke(&guest("fib.wasm"), "fib", &["20"])),
+        "6765\n"
+    );
+    let (_folder, program) = module(
+        "(module (func (export \"f\") (param i64 f32 f64) (result f64 f32 i64)
+           local.get 2 local.get 1 local.get 0))",
+    );
+    assert_eq!(
+        stdout(&invoke(&program, "f", &["-9", "0.5", "1e300"])),
+        format!("{}\n0.5\n-9\n", 1e300)
+    );
+}
+
+#[test]
+fn calls_that_cannot_be_made_are_refused() {
+    let call = |function: &str, arguments: &[&str]| {
+        let mut command = aotrun();
+        command
+            .arg("--invoke")
+            .arg(function)
+            .arg(guest("add.wat"))
+            .arg("--")
+            .args(arguments);
+        command
+    };
+    refused(
+        &mut call("sub", &["1", "2"]),
+        &["exports no function \"sub\"", "it has add"],
+    );
+    refused(
+        &mut call("add", &["1"]),
+        &["takes 2 arguments, 1 were given"],
+    );
+    refused(
+        &mut call("add", &["1", "two"]),
+        &["argument \"two\" is no i32"],
+    );
+    refused(
+        &mut call("add", &["1", "4294967296"]),
+        &["argument \"4294967296\" is no i32"],
+    );
+    refused(
+        aotrun().arg(guest("add.wat")),
+        &["exports no function \"_start\"", "--invoke"],
+    );
+}
+
+#[test]
+fn the_guests_exit_code_is_ours() {
+    for (code, expected) in [(0, 0), (7, 7), (125, 125), (134, 134), (255, 255), (256, 0)] {
+        let (_folder, program) = module(&format!(
+            "(module (import \"wasi_snapshot_preview1\" \"proc_exit\" (func $exit (param i32)))
+               (func (export \"_start\") (call $exit (i32.const {code})) unreachable))"
+        ));
+        let output = run(aotrun().arg(program), "");
+        assert_eq!(output.status.code(), Some(expected), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn a_trap_is_told_with_its_backtrace() {
+    let output = invoke(&guest("traps.wat"), "nested", &[]);
+    assert_eq!(output.status.code(), Some(134));
+    let said = stderr(&output);
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines[0], "aotrun: trap: unreachable");
+    for (line, name) in lines[1..].iter().zip(["inner", "middle", "outer"]) {
+        assert!(line.contains(&format!(": {name} at 0x")), "{said}");
+    }
+    assert_eq!(lines.len(), 4);
+}
+
+#[test]
+fn endless_recursion_is_a_trap_whatever_the_stack() {
+    for stack in ["16KiB", "1MiB", "8MiB"] {
+        let mut command = aotrun();
+        command
+            .args(["--stack", stack, "--invoke", "stack_overflow"])
+            .arg(guest("traps.wat"));
+        let output = run(&mut command, "");
+        assert_eq!(
+            output.status.code(),
+            Some(134),
+            "{stack}: {}",
+            stderr(&output)
+        );
+        assert!(stderr(&output).starts_with("aotrun: trap: call stack exhausted\n"));
+    }
+}
+
+#[test]
+fn every_phase_is_timed() {
+    let output = run(aotrun().arg("--timings").arg(guest("hello.wasm")), "");
+    let said = stderr(&output);
+    let phases: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(
+        phases,
+        ["compile", "load", "instantiate", "run", "teardown"]
+    );
+    for line in said.lines() {
+        let parts: Vec<_> = line.split_whitespace().collect();
+        assert!(
+            parts[1].parse::<f64>().is_ok_and(|us| us > 0.0) && parts[2] == "us",
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn files_that_are_no_programs_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).expect("room for a file");
+        path
+    };
+    refused(
+        aotrun().arg(folder.path().join("none.wasm")),
+        &["none.wasm", "cannot read"],
+    );
+    refused(aotrun().arg(folder.path()), &["cannot read"]);
+    refused(aotrun().arg(file("empty.wasm", b"")), &["empty"]);
+    refused(
+        aotrun().arg(file("empty.so", b"")),
+        &["it is empty", "aotc"],
+    );
+    refused(
+        aotrun().arg(file("garbage.wasm", b"\xff\x00garbage")),
+        &["garbage.wasm"],
+    );
+    refused(
+        aotrun().arg(file("garbage.so", b"garbage")),
+        &["no ELF file", "aotc"],
+    );
+    refused(
+        aotrun().arg(file("wasm.so", b"\0asm\x01\0\0\0")),
+        &["it is a WebAssembly module"],
+    );
+    refused(
+        aotrun().arg(file("wrong.wat", b"(module (func i32.cons))")),
+        &["wrong.wat", "1:"],
+    );
+    refused(
+        aotrun().arg(file("invalid.wat", b"(module (func i32.add))")),
+        &["invalid", "offset"],
+    );
+    let so = compiled(&guest("add.wat"));
+    refused(
+        aotrun().arg(file("cut.so", &so[..so.len() - 1])),
+        &["damaged", "bytes"],
+    );
+    let mut changed = so.clone();
+    *changed.last_mut().expect("it is not empty") ^= 1;
+    refused(
+        aotrun().arg(file("changed.so", &changed)),
+        &["damaged", "content hash"],
+    );
+    let ls = fs::read("/proc/self/exe").expect("this very program");
+    refused(
+        aotrun().arg(file("program.so", &ls)),
+        &["not a compiled module"],
+    );
+}
+
+#[test]
+fn what_the_guest_needs_and_is_not_there_is_named() {
+    let (_folder, program) =
+        module("(module (import \"env\" \"f\" (func (param i32))) (func (export \"_start\")))");
+    refused(
+        aotrun().arg(program),
+        &["import env.f (a function (i32) -> ()) is not defined"],
+    );
+    let (_folder, program) = module(
+        "(module (import \"wasi_snapshot_preview1\" \"fd_close\" (func (param i64) (result i32)))
+           (func (export \"_start\")))",
+    );
+    refused(
+        aotrun().arg(program),
+        &[
+            "wasi_snapshot_preview1.fd_close is a function (i32) -> i32",
+            "(i64) -> i32",
+        ],
+    );
+    let (_folder, program) = module("(module (memory 3) (func (export \"_start\")))");
+    refused(
+        aotrun().args(["--memory-max", "128KiB"]).arg(program),
+        &["needs 3 pages of memory, slots hold 2", "memory_max"],
+    );
+}
+
+#[test]
+fn options_that_cannot_be_kept_are_refused() {
+    let with = |option: &str, value: &str| {
+        let mut command = aotrun();
+        command.args([option, value]).arg(guest("hello.wasm"));
+        command
+    };
+    refused(
+        &mut with("--dir", "/no/such/dir::/data"),
+        &["--dir /no/such/dir", "cannot open"],
+    );
+    refused(
+        &mut with("--env", "=x"),
+        &["names no variable", "NAME=VALUE"],
+    );
+    refused(
+        &mut with("--env", "PIRN_NOT_SET"),
+        &["PIRN_NOT_SET", "give it a value"],
+    );
+    refused(
+        &mut with("--stack", "1KiB"),
+        &["`stack` is 1024, it can be 16384 to"],
+    );
+    refused(
+        &mut with("--memory-max", "5GiB"),
+        &["`memory_max` is 5368709120"],
+    );
+    for (option, value) in [("--memory-max", "lots"), ("--no-such-option", "1")] {
+        let output = run(&mut with(option, value), "");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(option), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn segments_that_do_not_fit_are_traps() {
+    for (text, code) in [
+        (
+            "(memory 1) (data (i32.const 65536) \"x\")",
+            "out of bounds memory access",
+        ),
+        (
+            "(table 1 funcref) (elem (i32.const 1) $f) (func $f)",
+            "out of bounds table access",
+        ),
+    ] {
+        let (_folder, program) = module(&format!("(module {text} (func (export \"_start\")))"));
+        let output = run(aotrun().arg(program), "");
+        assert_eq!(output.status.code(), Some(134), "{}", stderr(&output));
+        assert_eq!(stderr(&output), format!("aotrun: trap: {code}\n"));
+    }
+}
+
+#[test]
+fn a_reactor_is_initialised_before_it_is_invoked() {
+    let (_folder, program) = module(
+        "(module (global $ready (mut i32) (i32.const 0))
+           (func (export \"_initialize\") (global.set $ready (i32.const 5)))
+           (func (export \"ready\") (result i32) (global.get $ready)))",
+    );
+    assert_eq!(stdout(&invoke(&program, "ready", &[])), "5\n");
+}
+
+#[test]
+fn a_closed_pipe_is_no_reason_to_panic() {
+    let mut child = aotrun()
+        .args(["--invoke", "add"])
+        .arg(guest("add.wat"))
+        .args(["--", "1", "2"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("the program ends");
+    assert_eq!(
+        (stderr(&output).as_str(), output.status.code()),
+        ("", Some(0))
+    );
+}

@@ -1,0 +1,97 @@
+//! Real programs, from real toolchains, print through `aotrun` what the same sources print natively.
+
+mod common;
+
+use common::{aotrun, built, fixture, guest, guests, run, stderr, stdout};
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn hello_prints() {
+    let output = run(aotrun().arg(guest("hello.wasm")), "");
+    assert_eq!(stdout(&output), fixture("hello.expected.txt"));
+    assert_eq!(
+        (stderr(&output).as_str(), output.status.code()),
+        ("", Some(0))
+    );
+    let output = run(aotrun().arg(guest("hello.wasm")).args(["--", "--you"]), "");
+    assert_eq!(stdout(&output), "hello from --you\n");
+}
+
+#[test]
+fn vectors_compute_what_plain_c_does() {
+    let output = run(aotrun().arg(guest("simd.wasm")), "");
+    assert_eq!(stdout(&output), fixture("simd.expected.txt"));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+/// Arguments, environment, files, directories, standard streams, clock and exit code.
+fn tour(program: &Path, language: &str, report: &str) {
+    let data = tempfile::tempdir().expect("a temporary directory");
+    copy(&guests().join("fixtures/data"), data.path());
+    let mut command = aotrun();
+    command
+        .arg("--dir")
+        .arg(format!("{}::/data", data.path().display()));
+    for variable in fixture("tour.env.txt").lines() {
+        command.args(["--env", variable]);
+    }
+    command.arg(program).arg("--");
+    command.args(fixture("tour.args.txt").split_terminator('\n'));
+    let output = run(&mut command, &fixture("tour.stdin.txt"));
+    let expected = fixture("tour.expected.txt").replace("{language}", language);
+    assert_eq!(stdout(&output), expected, "{}", stderr(&output));
+    assert_eq!(stderr(&output), fixture("tour.stderr.expected.txt"));
+    assert_eq!(output.status.code(), Some(7));
+    let written = fs::read_to_string(data.path().join(report)).expect("the guest wrote its report");
+    assert_eq!(written, fixture("tour.written.expected.txt"));
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("fixtures are there") {
+        let entry = entry.expect("fixtures are readable");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            fs::create_dir(&target).expect("room for fixtures");
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("room for fixtures");
+        }
+    }
+}
+
+#[test]
+fn a_c_program_tours_the_host() {
+    tour(&guest("tour-c.wasm"), "C", "out-c.txt");
+}
+
+#[test]
+fn a_rust_program_tours_the_host() {
+    tour(&guest("tour-rust.wasm"), "Rust", "out-rust.txt");
+}
+
+#[test]
+fn a_go_program_tours_the_host() {
+    if let Some(program) = built("tour-go.wasm") {
+        tour(&program, "Go", "out-go.txt");
+    }
+}
+
+#[test]
+fn a_json_handler_in_go_answers() {
+    let Some(program) = built("json.wasm") else {
+        return;
+    };
+    for (name, code) in [("order", 0), ("broken", 2), ("type", 2), ("refused", 2)] {
+        let output = run(
+            aotrun().arg(&program),
+            &fixture(&format!("json.{name}.json")),
+        );
+        assert_eq!(
+            stdout(&output),
+            fixture(&format!("json.{name}.expected.json")),
+            "{name}"
+        );
+        assert_eq!(output.status.code(), Some(code), "{name}");
+    }
+}
