@@ -63,6 +63,11 @@ fn action(signal: i32, new: Option<&libc::sigaction>) -> io::Result<libc::sigact
     }
 }
 
+/// Whether a process sent the signal, by kill(2) and its like, and no fault did.
+pub(crate) fn was_sent(info: &libc::siginfo_t) -> bool {
+    info.si_code <= 0
+}
+
 /// Hands a signal that is not ours to whoever handled it before us.
 ///
 /// Where that was nobody, the default action is put back and the handler returns: the faulting
@@ -77,12 +82,20 @@ pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *
     let previous = position.and_then(|at| PREVIOUS[at].get());
     let Some(previous) = previous else { return };
     match previous.sa_sigaction {
+        // SAFETY: `info` is the handler's own.
+        libc::SIG_IGN if was_sent(unsafe { &*info }) => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             // A fault cannot be ignored: the kernel kills either way. Nothing can be done in a
             // signal handler if this fails; the signal comes again then.
             let mut default = *previous;
             default.sa_sigaction = libc::SIG_DFL;
             let _ = action(signal, Some(&default));
+            // SAFETY: as above.
+            if was_sent(unsafe { &*info }) {
+                // No instruction will run again that sends it once more.
+                // SAFETY: raise(3) is async-signal-safe.
+                unsafe { libc::raise(signal) };
+            }
         }
         handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: a non-default action with SA_SIGINFO holds a function of this type,

@@ -93,8 +93,8 @@ unsafe fn diagnose(
     context: &libc::ucontext_t,
     activation: *mut Activation,
 ) -> Option<TrapCode> {
-    // A signal that a process sent by kill(2) is no fault, whatever was interrupted.
-    if activation.is_null() || info.si_code <= 0 {
+    // A signal that was sent is no fault, whatever was interrupted.
+    if activation.is_null() || sys::signal::was_sent(info) {
         return None;
     }
     // SAFETY: an activation is the first field of its record, and it is of a running call.
