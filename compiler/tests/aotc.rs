@@ -1,0 +1,192 @@
+//! The command line of `aotc`.
+
+use pirn_compiler::{Options, compile, parse_text};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+fn guests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests")
+}
+
+/// A folder with a guest in it.
+fn folder(guest: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join(guest);
+    fs::copy(guests().join(guest), &path).expect("the guest is there");
+    (folder, path)
+}
+
+fn aotc<I: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = I>) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_aotc"))
+        .args(args)
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn works(output: &Output) -> String {
+    assert_eq!(
+        (text(&output.stderr).as_str(), output.status.code()),
+        ("", Some(0))
+    );
+    text(&output.stdout)
+}
+
+/// Refused with one line that starts with our name, holds all parts, and exit code 1.
+fn refused(output: &Output, parts: &[&str]) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.starts_with("aotc: ") && said.lines().count() == 1,
+        "{said}"
+    );
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+}
+
+#[test]
+fn a_module_becomes_a_shared_object_beside_it() {
+    let (_folder, wasm) = folder("hello.wasm");
+    assert_eq!(works(&aotc([&wasm])), "");
+    let so = fs::read(wasm.with_extension("so")).expect("it is written");
+    let bytes = fs::read(&wasm).expect("the guest");
+    assert!(so == compile(&bytes, &Options::default()).expect("it is valid"));
+    let mode = fs::metadata(wasm.with_extension("so"))
+        .expect("it is there")
+        .permissions()
+        .mode();
+    assert_eq!(
+        mode & 0o444,
+        0o444,
+        "readable by all, as far as the mask allows"
+    );
+}
+
+#[test]
+fn output_goes_where_it_is_asked_to_go() {
+    let (folder, wat) = folder("add.wat");
+    let expected = compile(
+        &parse_text(&fs::read(&wat).expect("the guest")).expect("text"),
+        &Options::default(),
+    );
+    let expected = expected.expect("it is valid");
+    let other = folder.path().join("other.so");
+    let path = |path: &Path| path.as_os_str().to_owned();
+    // Over what is there already, too.
+    for _ in 0..2 {
+        works(&aotc([path(&wat), "-o".into(), path(&other)]));
+        assert!(fs::read(&other).expect("it is written") == expected);
+    }
+    let output = aotc([path(&wat), "-o".into(), "-".into()]);
+    assert!(output.stdout == expected);
+    assert_eq!(
+        fs::read_dir(folder.path()).expect("the folder").count(),
+        2,
+        "nothing else is left"
+    );
+}
+
+#[test]
+fn everything_is_emitted_for_both_targets() {
+    let (_folder, wat) = folder("add.wat");
+    for target in ["x86_64", "aarch64"] {
+        for (emit, extension, start) in [
+            ("clif", "clif", &b";; 0 (add)"[..]),
+            ("asm", "s", b";; 0 (add)"),
+            ("obj", "o", b"\x7fELF"),
+            ("so", "so", b"\x7fELF"),
+        ] {
+            let args = ["--target", target, "--emit", emit].map(Into::into);
+            works(&aotc(args.into_iter().chain([wat.as_os_str().to_owned()])));
+            let written = fs::read(wat.with_extension(extension)).expect("it is written");
+            assert!(written.starts_with(start), "{emit} for {target}");
+        }
+    }
+}
+
+#[test]
+fn inspect_tells_what_a_module_holds() {
+    let (_folder, wasm) = folder("hello.wasm");
+    works(&aotc([
+        wasm.as_os_str(),
+        "--target".as_ref(),
+        "aarch64".as_ref(),
+    ]));
+    let said = works(&aotc([
+        "inspect".as_ref(),
+        wasm.with_extension("so").as_os_str(),
+    ]));
+    for part in [
+        "target     aarch64\n",
+        "functions  54 defined, 7 imported\n",
+        "memory     128 KiB, no maximum\n",
+        "imports    7\n",
+        "  wasi_snapshot_preview1.fd_write: func (i32, i32, i32, i32) -> i32\n",
+        "exports    2\n",
+        "  _start: func () -> ()\n",
+        "  .text",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+    refused(
+        &aotc(["inspect".as_ref(), wasm.as_os_str()]),
+        &["hello.wasm", "it is a WebAssembly module"],
+    );
+    refused(
+        &aotc(["inspect", "/no/such.so"]),
+        &["cannot read /no/such.so"],
+    );
+}
+
+#[test]
+fn mistakes_are_told_in_one_line() {
+    let (folder, wat) = folder("add.wat");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("room for a file");
+        path
+    };
+    refused(&aotc::<&str>([]), &["no module given", "aotc module.wasm"]);
+    refused(&aotc(["/no/such.wasm"]), &["cannot read /no/such.wasm"]);
+    refused(&aotc([folder.path()]), &["cannot read"]);
+    refused(
+        &aotc([file("empty.wasm", "")]),
+        &["empty.wasm", "it is empty"],
+    );
+    refused(
+        &aotc([file("text.wat", "(module\n  (func\n    i32.cons))")]),
+        &["text.wat", "at 3:"],
+    );
+    refused(
+        &aotc([file("bad.wat", "(module (func (result i32)))")]),
+        &["bad.wat", "invalid module", "offset 0x"],
+    );
+    let with = |option: &str, value: &str| aotc([wat.as_os_str(), option.as_ref(), value.as_ref()]);
+    refused(
+        &with("--target", "riscv64"),
+        &["target riscv64 is not supported", "x86_64 and aarch64"],
+    );
+    refused(
+        &with("--cpu", "pentium"),
+        &["\"pentium\" is unknown", "x86-64-v3"],
+    );
+    refused(&with("--cpu", "baseline,+neon"), &["\"+neon\" is unknown"]);
+    refused(
+        &with("-o", "/no/such/folder/x.so"),
+        &["cannot write /no/such/folder/x.so"],
+    );
+    for (option, value) in [("--emit", "wasm"), ("--opt-level", "9"), ("--nothing", "x")] {
+        let output = with(option, value);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains(option));
+    }
+    assert!(!wat.with_extension("so").exists(), "nothing was written");
+    assert!(works(&aotc(["--help"])).contains("inspect"));
+}

@@ -1,0 +1,177 @@
+//! Bytes that are no module, or no valid one: an error in one line, whatever they are; never a panic.
+
+use pirn_compiler::{CompileError, Options, compile, parse_text};
+use pirn_format::read::Checked;
+use proptest::prelude::*;
+
+/// A little of everything that a module can hold.
+const EVERYTHING: &str = r#"(module $m
+  (import "a" "f" (func $f (param i32) (result i64)))
+  (import "a" "g" (global $g i32))
+  (type $t (func (param i32) (result i32)))
+  (memory (export "m") 1 3) (table $tab 4 9 funcref)
+  (global $h (mut i64) (i64.const 7))
+  (global $v v128 (v128.const i32x4 1 2 3 4))
+  (data (i32.const 8) "data") (data $p "passive")
+  (elem (i32.const 1) func $f $k) (elem $e funcref (ref.null func) (ref.func $k))
+  (start $s)
+  (func $s)
+  (func $k (export "k") (type $t)
+    (local f32 f64)
+    (block (result i32)
+      (loop (result i32)
+        (drop (br_if 1 (i32.const 0) (local.get 0)))
+        (br_table 1 1 (i32.const 3) (i32.const 2))))
+    (if (result i32) (then (i32.load offset=4 (local.get 0))) (else (memory.size)))
+    (drop (call_indirect $tab (type $t) (i32.const 1) (local.get 0)))
+    (memory.init $p (i32.const 0) (i32.const 0) (i32.const 1))
+    (table.init $tab $e (i32.const 0) (i32.const 0) (i32.const 1))
+    (drop (i8x16.swizzle (global.get $v) (v128.load (local.get 0))))
+    (drop (f64.promote_f32 (f32.sqrt (local.get 1))))))"#;
+
+fn everything() -> Vec<u8> {
+    parse_text(EVERYTHING.as_bytes())
+        .expect("the text is well-formed")
+        .into_owned()
+}
+
+/// Compiles whatever it is. What compiles must be a module that passes the check.
+fn survives(wasm: &[u8]) -> Result<(), CompileError> {
+    match compile(wasm, &Options::default()) {
+        Ok(so) => {
+            Checked::new(&so).expect("what is compiled is sound");
+            Ok(())
+        }
+        Err(error) => {
+            let line = error.to_string();
+            assert!(!line.contains('\n'), "{line}");
+            assert!(
+                !matches!(
+                    error,
+                    CompileError::Codegen { .. } | CompileError::Object(_)
+                ),
+                "{line}"
+            );
+            Err(error)
+        }
+    }
+}
+
+#[test]
+fn the_module_itself_compiles() {
+    survives(&everything()).expect("it is valid");
+}
+
+#[test]
+fn every_byte_of_a_module_may_be_any_other() {
+    let good = everything();
+    let (mut compiled, mut refused) = (0, 0);
+    for at in 0..good.len() {
+        // Every bit, and the values that mean something: zero, all ones, one more, one less.
+        let old = good[at];
+        let bits = (0..8).map(|bit| old ^ 1 << bit);
+        let values = [
+            0,
+            0x7f,
+            0x80,
+            0xff,
+            old.wrapping_add(1),
+            old.wrapping_sub(1),
+        ];
+        for new in bits.chain(values).filter(|new| *new != old) {
+            let mut bad = good.clone();
+            bad[at] = new;
+            match survives(&bad) {
+                Ok(()) => compiled += 1,
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(
+        compiled > 100 && refused > 1000,
+        "{compiled} compiled, {refused} refused"
+    );
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let good = everything();
+    // At the end of a section that needs no later one it is a module: an empty one, one of types, one
+    // of types and imports, and all but the names.
+    let whole = (0..good.len()).filter(|len| survives(&good[..*len]).is_ok());
+    assert_eq!(whole.count(), 4);
+    survives(b"").expect_err("it is empty");
+}
+
+#[test]
+fn garbage_is_refused() {
+    for bytes in [
+        &b"garbage"[..],
+        b"\0asm",
+        b"\0asm\x02\0\0\0",
+        b"\0asm\x0d\0\x01\0",
+        &[0xff; 4096],
+    ] {
+        survives(bytes).expect_err("it is garbage");
+    }
+}
+
+#[test]
+fn features_beyond_2_0_are_refused_by_name() {
+    for (text, name) in [
+        ("(module (memory 1) (memory 1))", "multiple memories"),
+        ("(module (memory i64 1))", "memory64"),
+        ("(module (memory 1 1 shared))", "threads"),
+        ("(module (func $f (return_call $f)))", "tail calls"),
+        ("(module (tag))", "exceptions"),
+        ("(module (type (struct)))", "gc"),
+        (
+            "(module (func (result i32) (ref.i31 (i32.const 0)) (i31.get_s)))",
+            "gc",
+        ),
+        (
+            "(module (type $t (func)) (func (param (ref $t))))",
+            "function references",
+        ),
+        (
+            "(module (func (param v128 v128 v128) (result v128)
+           (f32x4.relaxed_madd (local.get 0) (local.get 1) (local.get 2))))",
+            "relaxed SIMD",
+        ),
+        (
+            "(module (func (result i64 i64)
+           (i64.add128 (i64.const 0) (i64.const 0) (i64.const 0) (i64.const 0))))",
+            "wide arithmetic",
+        ),
+    ] {
+        let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+        let error = survives(&wasm).expect_err(text).to_string();
+        let found = error.to_lowercase().replace(['-', '_'], " ");
+        let named = name
+            .to_lowercase()
+            .split(' ')
+            .all(|word| found.contains(word));
+        assert!(named, "{name}: {error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn bytes_behind_a_magic_number_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = survives(&[b"\0asm\x01\0\0\0", &bytes[..]].concat());
+    }
+
+    #[test]
+    fn shuffled_pieces_of_a_module_are_survived(cuts in proptest::collection::vec((0..400_usize, 0..40_usize), 1..6)) {
+        let mut bytes = everything();
+        for (at, len) in cuts {
+            let start = (8 + at).min(bytes.len());
+            let end = (start + len).min(bytes.len());
+            let piece: Vec<u8> = bytes.drain(start..end).collect();
+            bytes.extend(piece);
+        }
+        let _ = survives(&bytes);
+    }
+}

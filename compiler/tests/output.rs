@@ -1,0 +1,275 @@
+//! What comes out: the same bytes for the same input, in the shape that the format promises.
+
+use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
+use object::{LittleEndian as LE, Object as _, ObjectSection as _, ObjectSymbol as _, elf};
+use pirn_compiler::{Emit, OptLevel, Options, compile, emit, parse_text};
+use pirn_format::cpu::{Arch, CpuFeatures};
+use pirn_format::read::Checked;
+use pirn_format::sections::Section;
+use std::path::Path;
+
+fn guest(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../examples/guests")
+        .join(name);
+    let bytes = std::fs::read(path).expect("the guest is there");
+    parse_text(&bytes)
+        .expect("the guest is well-formed")
+        .into_owned()
+}
+
+const GUESTS: [&str; 6] = [
+    "null.wat",
+    "add.wat",
+    "traps.wat",
+    "fib.wasm",
+    "hello.wasm",
+    "tour-rust.wasm",
+];
+
+fn threads(count: usize) -> rayon::ThreadPool {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(count)
+        .build()
+        .expect("threads")
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    for name in GUESTS {
+        let wasm = guest(name);
+        for arch in Arch::ALL {
+            let options = Options::new(arch);
+            let first = compile(&wasm, &options).expect("the guest is valid");
+            for count in [1, 2, 7] {
+                let again = threads(count).install(|| compile(&wasm, &options));
+                assert!(
+                    again.expect("the guest is valid") == first,
+                    "{name} for {arch}, {count} threads"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_error_is_that_of_the_first_function() {
+    let mut text = String::from("(module ");
+    for i in 0..200 {
+        // From function 100 on, every one is wrong, each at another place.
+        text.push_str(if i < 100 {
+            "(func nop)"
+        } else {
+            "(func i32.add)"
+        });
+    }
+    text.push(')');
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    let refuse = |count| {
+        let result = threads(count).install(|| compile(&wasm, &Options::default()));
+        result.expect_err("it is invalid").to_string()
+    };
+    let first = refuse(1);
+    for _ in 0..20 {
+        assert_eq!(refuse(4), first);
+    }
+}
+
+#[test]
+fn the_file_is_what_the_format_promises() {
+    for name in GUESTS {
+        for arch in Arch::ALL {
+            let so = compile(&guest(name), &Options::new(arch)).expect("the guest is valid");
+            let checked = Checked::new(&so).expect("it passes its own check");
+            assert_eq!(checked.header.cpu, Options::new(arch).cpu);
+            shape(&so, &checked, arch);
+        }
+    }
+}
+
+/// What an independent reader sees.
+fn shape(so: &[u8], checked: &Checked, arch: Arch) {
+    let file = ElfFile64::<LE>::parse(so).expect("another reader reads it");
+    let page = if arch == Arch::X86_64 {
+        0x1000
+    } else {
+        0x10000
+    };
+    let segments = file
+        .elf_header()
+        .program_headers(LE, so)
+        .expect("program headers");
+    let loads: Vec<_> = segments
+        .iter()
+        .filter(|s| s.p_type(LE) == elf::PT_LOAD)
+        .collect();
+    assert!(!loads.is_empty());
+    for pair in loads.windows(2) {
+        // No page has bytes of two segments.
+        let end = (pair[0].p_vaddr(LE) + pair[0].p_memsz(LE)).next_multiple_of(page);
+        assert!(end <= pair[1].p_vaddr(LE), "segments share a page");
+    }
+    for load in loads {
+        let flags = load.p_flags(LE);
+        assert!(
+            flags & elf::PF_W == 0 || flags & elf::PF_X == 0,
+            "writable and executable"
+        );
+        assert_eq!(load.p_vaddr(LE) % page, 0);
+        assert_eq!(load.p_align(LE), page);
+    }
+    let dynamic: Vec<_> = file
+        .dynamic_symbols()
+        .filter_map(|s| s.name().ok())
+        .collect();
+    assert_eq!(dynamic, ["pirn_module"]);
+    assert!(
+        file.dynamic_relocations()
+            .is_none_or(|mut all| all.next().is_none())
+    );
+    assert!(
+        file.symbols()
+            .all(|symbol| !symbol.is_undefined() || symbol.name() == Ok(""))
+    );
+    for section in Section::ALL {
+        let range = checked.header.section(section);
+        let found = file
+            .section_by_name(section.name())
+            .expect("it has a header");
+        assert_eq!(
+            (found.address(), found.size()),
+            (range.vaddr, range.len),
+            "{}",
+            section.name()
+        );
+    }
+    // The loader writes its own addresses there, and then protects it.
+    for section in file
+        .sections()
+        .filter(|section| section.name() != Ok(".dynamic"))
+    {
+        let flags = section.elf_section_header().sh_flags(LE);
+        assert_eq!(flags & u64::from(elf::SHF_WRITE), 0, "{:?}", section.name());
+    }
+}
+
+#[test]
+fn symbols_are_the_guests_function_names() {
+    let so = compile(&guest("traps.wat"), &Options::default()).expect("the guest is valid");
+    let file = ElfFile64::<LE>::parse(&so[..]).expect("another reader reads it");
+    let names: Vec<_> = file
+        .symbols()
+        .filter_map(|symbol| symbol.name().ok())
+        .collect();
+    for name in [
+        "inner",
+        "middle",
+        "outer",
+        "trap unreachable",
+        "entry of type 0",
+    ] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    let strange = "(module (func (export \"a\\00b\\n\\u{1f980}\")))";
+    let wasm = parse_text(strange.as_bytes()).expect("the text is well-formed");
+    let so = compile(&wasm, &Options::default()).expect("it is valid");
+    let file = ElfFile64::<LE>::parse(&so[..]).expect("another reader reads it");
+    assert!(
+        file.symbols()
+            .any(|symbol| symbol.name() == Ok("a_b_\u{1f980}"))
+    );
+}
+
+#[test]
+fn unwind_tables_cover_every_piece_of_code() {
+    use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian, UnwindSection};
+    for arch in Arch::ALL {
+        let so = compile(&guest("hello.wasm"), &Options::new(arch)).expect("the guest is valid");
+        let file = ElfFile64::<LE>::parse(&so[..]).expect("another reader reads it");
+        let section = |name| file.section_by_name(name).expect("it is there");
+        let (hdr, frames) = (section(".eh_frame_hdr"), section(".eh_frame"));
+        let bases = BaseAddresses::default()
+            .set_eh_frame_hdr(hdr.address())
+            .set_eh_frame(frames.address())
+            .set_text(section(".text").address());
+        let address_size = 8;
+        let hdr = EhFrameHdr::new(hdr.data().expect("its bytes"), LittleEndian)
+            .parse(&bases, address_size)
+            .expect("a header");
+        let frames = EhFrame::new(frames.data().expect("its bytes"), LittleEndian);
+        let table = hdr.table().expect("a table");
+        for symbol in file.symbols().filter(|symbol| symbol.size() > 0) {
+            // In the middle of the function: the table is searched by address.
+            let pc = symbol.address() + symbol.size() / 2;
+            let fde = table.fde_for_address(&frames, &bases, pc, EhFrame::cie_from_offset);
+            let fde = fde.unwrap_or_else(|error| panic!("{arch} {:?}: {error}", symbol.name()));
+            assert_eq!(
+                (fde.initial_address(), fde.len()),
+                (symbol.address(), symbol.size())
+            );
+        }
+    }
+}
+
+#[test]
+fn other_outputs_are_what_they_are_called() {
+    let wasm = guest("add.wat");
+    for arch in Arch::ALL {
+        let make = |what| emit(&wasm, &Options::new(arch), what, &|_, _| ()).expect("it is valid");
+        let clif = String::from_utf8(make(Emit::Clif)).expect("text");
+        assert!(
+            clif.contains(";; 0 (add)") && clif.contains("iadd"),
+            "{clif}"
+        );
+        let asm = String::from_utf8(make(Emit::Asm)).expect("text");
+        assert!(
+            asm.contains(";; 0 (add)")
+                && asm.contains(match arch {
+                    Arch::X86_64 => "%rbp",
+                    Arch::Aarch64 => "add w",
+                }),
+            "{asm}"
+        );
+        let obj = make(Emit::Obj);
+        let file = ElfFile64::<LE>::parse(&obj[..]).expect("an object");
+        assert!(file.symbols().any(|symbol| symbol.name() == Ok("add")));
+        assert_eq!(
+            make(Emit::So),
+            compile(&wasm, &Options::new(arch)).expect("it is valid")
+        );
+    }
+}
+
+#[test]
+fn every_option_compiles_every_guest() {
+    for name in GUESTS {
+        let wasm = guest(name);
+        for arch in Arch::ALL {
+            for level in arch.levels() {
+                for opt_level in [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize] {
+                    let mut options = Options::new(arch);
+                    options.cpu = CpuFeatures::level(arch, level.name).expect("it exists");
+                    options.opt_level = opt_level;
+                    options.spectre = opt_level != OptLevel::None;
+                    let so = compile(&wasm, &options).expect("the guest is valid");
+                    assert_eq!(
+                        Checked::new(&so).expect("it is sound").header.cpu,
+                        options.cpu
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn progress_counts_every_function_once() {
+    let told = std::sync::Mutex::new(vec![]);
+    let note = |done, total| told.lock().expect("no panic").push((done, total));
+    emit(&guest("hello.wasm"), &Options::default(), Emit::So, &note).expect("the guest is valid");
+    let mut told = told.into_inner().expect("no panic");
+    told.sort_unstable();
+    let total = told.len() - 1;
+    let all: Vec<_> = (0..=total).map(|done| (done, total)).collect();
+    assert_eq!(told, all);
+}

@@ -1,0 +1,99 @@
+//! A million instances leave the process as they found it.
+
+mod common;
+
+use pirn_runtime::{Linker, Region, Reset};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const TOUCH: &str = include_str!("../../examples/guests/touch.wat");
+const CYCLES: usize = 1_000_000;
+
+/// The tests of this file measure the process: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes of memory that the process holds, from `/proc/self/statm` (proc(5)).
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    let pages = statm
+        .split_whitespace()
+        .nth(1)
+        .and_then(|pages| pages.parse::<usize>().ok());
+    pages.expect("it is a number of pages") * 4096
+}
+
+/// Mappings of the process, from `/proc/self/maps`.
+fn mappings() -> usize {
+    std::fs::read_to_string("/proc/self/maps")
+        .expect("Linux has it")
+        .lines()
+        .count()
+}
+
+#[test]
+fn a_million_cycles_leave_memory_and_slots_where_they_were() {
+    let _alone = alone();
+    let module = common::wat(include_str!("../../examples/guests/null.wat"));
+    let region = Region::builder().slots(4).build().expect("a region");
+    let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+    let run = prepared.func::<(), ()>("run").expect("it is exported");
+    let cycle = || {
+        let mut instance = prepared.try_instantiate(()).expect("a slot is free");
+        instance.call(&run, ()).expect("it returns");
+    };
+    (0..1000).for_each(|_| cycle());
+    let before = (resident(), mappings(), region.slots_free());
+    (0..CYCLES).for_each(|_| cycle());
+    let after = (resident(), mappings(), region.slots_free());
+    assert!(
+        after.0 < before.0 + (1 << 20),
+        "resident: {before:?} {after:?}"
+    );
+    assert_eq!((after.1, after.2), (before.1, before.2));
+}
+
+#[test]
+fn guests_that_write_and_grow_leave_memory_where_it_was() {
+    let _alone = alone();
+    let module = common::wat(TOUCH);
+    let grower = common::wat(
+        "(module (memory 1 100) (func (export \"go\")
+           (drop (memory.grow (i32.const 99)))
+           (memory.fill (i32.const 0) (i32.const 7) (i32.const 6553600))))",
+    );
+    for reset in [Reset::Rewritten, Reset::Decommitted] {
+        let region = Region::builder()
+            .slots(2)
+            .reset(reset)
+            .build()
+            .expect("a region");
+        let touching = region.prepare(&module, &Linker::new()).expect("it fits");
+        let growing = region.prepare(&grower, &Linker::new()).expect("it fits");
+        let cycle = |pages: u32| {
+            let mut touch = touching.try_instantiate(()).expect("a slot is free");
+            let func = touching.func::<u32, u32>("touch").expect("it is exported");
+            assert_eq!(touch.call(&func, pages).expect("it returns"), pages);
+            let sum = touching.func::<u32, u32>("sum").expect("it is exported");
+            assert_eq!(touch.call(&sum, 1104).expect("it returns"), 6 + pages);
+            if pages.is_multiple_of(16) {
+                let mut grow = growing.try_instantiate(()).expect("a slot is free");
+                grow.call_values("go", &[]).expect("it returns");
+            }
+        };
+        (0..64).for_each(cycle);
+        let before = (resident(), mappings());
+        (0..512).for_each(cycle);
+        let after = (resident(), mappings());
+        assert!(
+            after.0 < before.0 + (2 << 20),
+            "{reset}: resident: {before:?} {after:?}"
+        );
+        assert!(
+            after.1 <= before.1 + 2,
+            "{reset}: mappings: {before:?} {after:?}"
+        );
+        assert_eq!(region.slots_free(), 2);
+    }
+}

@@ -1,0 +1,557 @@
+//! Instances as an embedder uses them: typed calls, host functions, limits, waiting, and every mistake
+//! that can be made with them.
+
+mod common;
+
+use pirn_runtime::{
+    CallError, Caller, ExternRef, ExternType, FuncRef, FuncType, HostError, InstantiateError,
+    LinkError, Linker, Module, Prepared, Region, Trap, TrapCode, ValType, Value,
+};
+use std::num::NonZeroU64;
+use std::sync::mpsc;
+use std::time::Duration;
+
+fn region(slots: u32) -> Region {
+    Region::builder().slots(slots).build().expect("a region")
+}
+
+fn prepare(module: &Module) -> Prepared<()> {
+    region(1).prepare(module, &Linker::new()).expect("it fits")
+}
+
+#[test]
+fn values_of_every_type_cross_and_come_back() {
+    let module = common::wat(
+        r#"(module
+          (func (export "i32") (param i32) (result i32) (local.get 0))
+          (func (export "i64") (param i64) (result i64) (local.get 0))
+          (func (export "f32") (param f32) (result f32) (local.get 0))
+          (func (export "f64") (param f64) (result f64) (local.get 0))
+          (func (export "v128") (param v128) (result v128) (local.get 0))
+          (func (export "func") (param funcref) (result funcref) (local.get 0))
+          (func $own (export "own") (result funcref) (ref.func $own))
+          (func (export "extern") (param externref) (result externref) (local.get 0)))"#,
+    );
+    let prepared = prepare(&module);
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    macro_rules! same {
+        ($name:literal, $ty:ty, $($value:expr),+) => {{
+            let func = prepared.func::<$ty, $ty>($name).expect("it is exported");
+            $(assert_eq!(instance.call(&func, $value).expect("it returns"), $value);)+
+        }};
+    }
+    same!("i32", i32, 0, -1, i32::MIN, i32::MAX);
+    same!("i32", u32, 0, u32::MAX);
+    same!("i64", i64, 0, -1, i64::MIN, i64::MAX);
+    same!("i64", u64, u64::MAX);
+    same!("f32", f32, 0.5, f32::INFINITY, f32::MIN_POSITIVE);
+    same!("f64", f64, -0.5, f64::NEG_INFINITY);
+    same!(
+        "v128",
+        u128,
+        0,
+        1,
+        u128::MAX,
+        0x0123_4567_89ab_cdef_0011_2233_4455_6677
+    );
+    let external = ExternRef::new(NonZeroU64::new(u64::MAX).expect("it is not 0"));
+    same!("extern", Option<ExternRef>, None, Some(external));
+    let own = prepared
+        .func::<(), Option<FuncRef>>("own")
+        .expect("it is exported");
+    let reference = instance.call(&own, ()).expect("it returns");
+    assert!(reference.is_some());
+    same!("func", Option<FuncRef>, None, reference);
+    // A NaN's payload survives where no arithmetic touches it.
+    let nan = Value::F64(0x7ff4_0000_dead_beef);
+    assert_eq!(
+        instance.call_values("f64", &[nan]).expect("it returns"),
+        [nan]
+    );
+}
+
+#[test]
+fn many_parameters_and_results_keep_their_order() {
+    let params = "(param i32 i64 f32 f64 i32 i64 f32 f64 i32 i64 f32 f64 i32 i64 f32 f64)";
+    let results = params.replace("param", "result");
+    let gets: String = (0..16).map(|i| format!("(local.get {i})")).collect();
+    let module = common::wat(&format!(
+        "(module (func (export \"f\") {params} {results} {gets}))"
+    ));
+    let prepared = prepare(&module);
+    type Four<A, B, C, D> = (A, B, C, D, A, B, C, D, A, B, C, D, A, B, C, D);
+    type Sixteen = Four<i32, i64, f32, f64>;
+    let func = prepared
+        .func::<Sixteen, Sixteen>("f")
+        .expect("it is exported");
+    let values: Sixteen = (
+        1, 2, 3., 4., 5, 6, 7., 8., 9, 10, 11., 12., 13, 14, 15., 16.,
+    );
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    let answer = instance.call(&func, values).expect("it returns");
+    let halves = |v: Sixteen| {
+        (
+            (v.0, v.1, v.2, v.3, v.4, v.5, v.6, v.7),
+            (v.8, v.9, v.10, v.11, v.12, v.13, v.14, v.15),
+        )
+    };
+    assert_eq!(halves(answer), halves(values));
+}
+
+#[test]
+fn host_functions_reach_memory_and_data() {
+    let module = common::wat(
+        r#"(module
+          (import "host" "read" (func $read (param i32 i32) (result i32)))
+          (import "host" "note" (func $note (param i32 i32)))
+          (memory (export "memory") 1)
+          (func (export "copy") (param i32) (result i32)
+            (local $len i32)
+            (local.set $len (call $read (i32.const 1000) (local.get 0)))
+            (call $note (i32.const 1000) (local.get $len))
+            (local.get $len)))"#,
+    );
+    struct Request {
+        body: &'static [u8],
+        notes: Vec<u8>,
+    }
+    let mut linker = Linker::<Request>::new();
+    linker
+        .func(
+            "host",
+            "read",
+            |mut caller: Caller<'_, Request>, ptr: u32, cap: u32| {
+                let (mut memory, request) = caller.split();
+                memory.write_prefix(ptr, cap, request.body)
+            },
+        )
+        .expect("the name is free")
+        .func(
+            "host",
+            "note",
+            |mut caller: Caller<'_, Request>, ptr: u32, len: u32| -> Result<(), Trap> {
+                let (memory, request) = caller.split();
+                request.notes.extend_from_slice(memory.slice(ptr, len)?);
+                Ok(())
+            },
+        )
+        .expect("the name is free");
+    let prepared = region(1).prepare(&module, &linker).expect("it links");
+    let copy = prepared.func::<u32, u32>("copy").expect("it is exported");
+    let request = || Request {
+        body: b"a body",
+        notes: vec![],
+    };
+    let mut instance = prepared.instantiate(request()).expect("a slot");
+    assert_eq!(instance.call(&copy, 100).expect("it returns"), 6);
+    assert_eq!(instance.call(&copy, 3).expect("it returns"), 3);
+    assert_eq!(instance.into_data().notes, b"a bodya b");
+    // The guest says that its buffer is larger than its memory: its fault, not ours.
+    let mut instance = prepared.instantiate(request()).expect("the slot came back");
+    match instance.call(&copy, 65_536) {
+        Err(CallError::Trap(trap)) => assert_eq!(trap.code(), TrapCode::MemoryOutOfBounds),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn errors_of_host_functions_come_back_as_they_were() {
+    let module = common::wat(
+        "(module (import \"host\" \"fail\" (func $fail (param i32) (result i32)))
+           (func (export \"f\") (param i32) (result i32)
+             (i32.add (call $fail (local.get 0)) (i32.const 1))))",
+    );
+    let mut linker = Linker::<()>::new();
+    let fail = |how: i32| -> Result<i32, HostError> {
+        match how {
+            0 => Ok(41),
+            1 => Err(std::io::Error::other("no such thing"))?,
+            _ => Err(HostError::message("only words")),
+        }
+    };
+    linker.func("host", "fail", fail).expect("the name is free");
+    let prepared = region(1).prepare(&module, &linker).expect("it links");
+    let f = prepared.func::<i32, i32>("f").expect("it is exported");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    for _ in 0..2 {
+        match instance.call(&f, 1) {
+            Err(CallError::Host(error)) => {
+                assert!(error.downcast_ref::<std::io::Error>().is_some());
+                assert_eq!(error.to_string(), "no such thing");
+            }
+            other => panic!("{other:?}"),
+        }
+        match instance.call(&f, 2) {
+            Err(error @ CallError::Host(_)) => assert_eq!(error.to_string(), "only words"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(instance.call(&f, 0).expect("it returns"), 42);
+    }
+}
+
+#[test]
+fn a_panic_in_a_host_function_passes_and_loses_no_slot() {
+    let module = common::wat(
+        "(module (import \"h\" \"p\" (func $p (param i32))) (func (export \"f\") (param i32) (call $p (local.get 0))))",
+    );
+    let mut linker = Linker::<()>::new();
+    linker
+        .func("h", "p", |panic: i32| assert!(panic == 0, "as asked for"))
+        .expect("free");
+    let region = region(1);
+    let prepared = region.prepare(&module, &linker).expect("it links");
+    let f = prepared.func::<i32, ()>("f").expect("it is exported");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    for _ in 0..3 {
+        let call = std::panic::AssertUnwindSafe(|| instance.call(&f, 1));
+        std::panic::catch_unwind(call).expect_err("the panic comes through");
+        instance.call(&f, 0).expect("it returns");
+    }
+    drop(instance);
+    assert_eq!(region.slots_free(), 1);
+}
+
+#[test]
+fn untyped_host_functions_are_held_to_their_type() {
+    let module = common::wat(
+        "(module (import \"h\" \"f\" (func $f (param i32) (result i64 f32)))
+           (func (export \"f\") (param i32) (result i64 f32) (call $f (local.get 0))))",
+    );
+    let mut linker = Linker::<()>::new();
+    let ty = FuncType {
+        params: vec![ValType::I32],
+        results: vec![ValType::I64, ValType::F32],
+    };
+    linker
+        .func_values("h", "f", ty, |_, params, results| {
+            assert_eq!(results, [Value::I64(0), Value::F32(0)]);
+            results[0] = if params[0] == Value::I32(0) {
+                Value::I64(9)
+            } else {
+                Value::I32(9)
+            };
+            Ok(())
+        })
+        .expect("the name is free");
+    let prepared = region(1).prepare(&module, &linker).expect("it links");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    let answer = instance
+        .call_values("f", &[Value::I32(0)])
+        .expect("it returns");
+    assert_eq!(answer, [Value::I64(9), Value::F32(0)]);
+    let error = instance
+        .call_values("f", &[Value::I32(1)])
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "host function gave a result of type i32, its type says i64"
+    );
+}
+
+#[test]
+fn calls_that_cannot_be_made_are_refused() {
+    let module = common::wat(
+        "(module (func (export \"f\") (param i32) (result i32) (local.get 0))
+           (func $own (export \"own\") (result funcref) (ref.func $own))
+           (func (export \"take\") (param funcref)) (global (export \"g\") i32 (i32.const 3)))",
+    );
+    let region = region(2);
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it links");
+    let wrong = prepared.func::<i64, i32>("f").unwrap_err().to_string();
+    assert_eq!(
+        wrong,
+        "function \"f\" has type (i32) -> i32, the caller wants (i64) -> i32"
+    );
+    for name in ["none", "g"] {
+        let missing = prepared.func::<(), ()>(name).unwrap_err().to_string();
+        assert_eq!(
+            missing,
+            format!("module has no exported function {name:?}; it exports f, own, take, g")
+        );
+    }
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    let mut refused =
+        |name: &str, params: &[Value], message: &str| match instance.call_values(name, params) {
+            Err(CallError::Invalid(found)) => assert!(found.contains(message), "{found}"),
+            other => panic!("{other:?}"),
+        };
+    refused("none", &[], "no exported function \"none\"");
+    refused("f", &[], "takes 1 values, 0 were given");
+    refused("f", &[Value::I64(1)], "takes i32 as value 0, i64 was given");
+    let again = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it links");
+    let other = again.func::<i32, i32>("f").expect("it is exported");
+    match instance.call(&other, 1) {
+        Err(CallError::Invalid(message)) => {
+            assert!(message.contains("another preparation"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // A reference of one instance is none of another's.
+    let mut stranger = prepared.instantiate(()).expect("a slot");
+    let own = prepared
+        .func::<(), Option<FuncRef>>("own")
+        .expect("it is exported");
+    let take = prepared
+        .func::<Option<FuncRef>, ()>("take")
+        .expect("it is exported");
+    let reference = stranger.call(&own, ()).expect("it returns");
+    stranger.call(&take, reference).expect("it is its own");
+    match instance.call(&take, reference) {
+        Err(CallError::Invalid(message)) => assert!(message.contains("another"), "{message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn imports_are_checked_before_the_first_request() {
+    let module = common::wat(
+        "(module (import \"env\" \"f\" (func (param i32) (result i64)))
+           (import \"env\" \"g\" (global f64)))",
+    );
+    let linker = |wrong: bool| {
+        let mut linker = Linker::<()>::new();
+        if wrong {
+            linker
+                .func("env", "f", |_: i64| 0_i64)
+                .expect("the name is free");
+        } else {
+            linker
+                .func("env", "f", |_: i32| 0_i64)
+                .expect("the name is free");
+        }
+        linker
+    };
+    let region = region(1);
+    let refused = |linker: &Linker<()>| region.prepare(&module, linker).unwrap_err().to_string();
+    assert_eq!(
+        refused(&Linker::new()),
+        "import env.f (a function (i32) -> i64) is not defined; define it in the linker"
+    );
+    assert_eq!(
+        refused(&linker(true)),
+        "import env.f is a function (i64) -> i64, the module wants a function (i32) -> i64; define \
+         the function with that type"
+    );
+    assert!(refused(&linker(false)).contains("import env.g (a global f64) is not defined"));
+    let mut all = linker(false);
+    all.global("env", "g", Value::F32(0))
+        .expect("the name is free");
+    assert!(refused(&all).contains("import env.g is a global f32, the module wants a global f64"));
+    match all.global("env", "g", Value::F64(0)) {
+        Err(LinkError::Duplicate { import }) => assert_eq!(import, "env.g"),
+        other => panic!("{:?}", other.err()),
+    }
+    let imports: Vec<_> = module
+        .imports()
+        .map(|(m, n, ty)| format!("{m}.{n}: {ty}"))
+        .collect();
+    assert_eq!(imports, ["env.f: func (i32) -> i64", "env.g: global f64"]);
+}
+
+#[test]
+fn imported_globals_have_their_values() {
+    let module = common::wat(
+        "(module (import \"env\" \"base\" (global $base i32))
+           (global (export \"next\") i32 (i32.add (global.get $base) (i32.const 1)))
+           (memory (export \"memory\") 1) (data (global.get $base) \"here\"))",
+    );
+    let mut linker = Linker::<()>::new();
+    linker
+        .global("env", "base", Value::I32(500))
+        .expect("the name is free");
+    let prepared = region(1).prepare(&module, &linker).expect("it links");
+    for _ in 0..2 {
+        let mut instance = prepared.instantiate(()).expect("a slot");
+        assert_eq!(instance.global("next"), Some(Value::I32(501)));
+        assert_eq!(
+            instance.memory().slice(500, 4).expect("it is there"),
+            b"here"
+        );
+        instance.memory_mut().as_mut_slice().fill(1);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_at_the_limit_and_not_before() {
+    let refused = |builder: pirn_runtime::RegionBuilder, text: &str| -> Option<String> {
+        let region = builder.slots(1).build().expect("a region");
+        region
+            .prepare(&common::wat(text), &Linker::<()>::new())
+            .err()
+            .map(|e| e.to_string())
+    };
+    let b = Region::builder;
+    assert_eq!(
+        refused(b().memory_max(1 << 17), "(module (memory 2))"),
+        None
+    );
+    assert_eq!(
+        refused(b().memory_max(1 << 17), "(module (memory 3))").expect("it is refused"),
+        "module needs 3 pages of memory, slots hold 2; raise `memory_max`"
+    );
+    assert_eq!(
+        refused(b().table_elements(8), "(module (table 8 funcref))"),
+        None
+    );
+    assert_eq!(
+        refused(b().table_elements(8), "(module (table 9 funcref))").expect("it is refused"),
+        "module needs 9 elements of a table, slots hold 8; raise `table_elements`"
+    );
+    let two = "(module (table 1 funcref) (table 1 externref))";
+    assert_eq!(refused(b().tables(2), two), None);
+    assert!(
+        refused(b().tables(1), two)
+            .expect("it is refused")
+            .contains("raise `tables`")
+    );
+    let globals = |n: usize| format!("(module {})", "(global i32 (i32.const 0))".repeat(n));
+    // 64 KiB hold 4096 cells, of which the context takes 32.
+    assert_eq!(refused(b().instance_bytes(65536), &globals(4064)), None);
+    assert_eq!(
+        refused(b().instance_bytes(65536), &globals(4065)).expect("it is refused"),
+        "module needs 65 KiB of globals and imports, slots hold 64; raise `instance_bytes`"
+    );
+}
+
+#[test]
+fn growing_stops_at_the_regions_limit_and_at_the_modules() {
+    let module = common::wat(
+        "(module (memory (export \"memory\") 1) (table $t 1 externref)
+           (func (export \"memory.grow\") (param i32) (result i32) (memory.grow (local.get 0)))
+           (func (export \"table.grow\") (param i32) (result i32)
+             (table.grow $t (ref.null extern) (local.get 0))))",
+    );
+    let region = Region::builder()
+        .memory_max(4 << 16)
+        .table_elements(10)
+        .build()
+        .expect("a region");
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it fits");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    for (name, most) in [("memory.grow", 4), ("table.grow", 10)] {
+        let grow = prepared.func::<u32, i32>(name).expect("it is exported");
+        assert_eq!(
+            instance.call(&grow, most).expect("no trap"),
+            -1,
+            "one too many"
+        );
+        assert_eq!(instance.call(&grow, u32::MAX).expect("no trap"), -1);
+        assert_eq!(instance.call(&grow, most - 1).expect("no trap"), 1);
+        assert_eq!(instance.call(&grow, 1).expect("no trap"), -1);
+        assert_eq!(instance.call(&grow, 0).expect("no trap"), most as i32);
+    }
+    assert_eq!(instance.memory().len(), 4 << 16);
+}
+
+#[test]
+fn a_full_region_says_so_or_waits_its_turn() {
+    let module = common::wat("(module (func (export \"f\")))");
+    let region = region(1);
+    let prepared = region
+        .prepare(&module, &Linker::<u32>::new())
+        .expect("it fits");
+    let first = prepared.try_instantiate(0).expect("the slot is free");
+    match prepared.try_instantiate(0) {
+        Err(error @ InstantiateError::Full { slots: 1 }) => {
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("all 1 slots of the region are taken")
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    match prepared.instantiate_timeout(0, Duration::from_millis(1)) {
+        Err(InstantiateError::Timeout { slots: 1, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let instance = prepared.instantiate(7).expect("its turn comes");
+            tell.send(()).expect("the test waits");
+            assert_eq!(instance.into_data(), 7);
+        });
+        assert!(told.try_recv().is_err(), "the slot is taken");
+        drop(first);
+        told.recv().expect("its turn came");
+    });
+    assert_eq!(region.slots_free(), 1);
+}
+
+#[test]
+fn an_instance_is_used_and_dropped_on_other_threads() {
+    let module = common::wat(include_str!("../../examples/guests/add.wat"));
+    let region = region(2);
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it fits");
+    let add = prepared
+        .func::<(i32, i32), i32>("add")
+        .expect("it is exported");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    let instance = std::thread::spawn(move || {
+        assert_eq!(instance.call(&add, (20, 22)).expect("it returns"), 42);
+        instance
+    });
+    let instance = instance.join().expect("no panic");
+    std::thread::spawn(move || drop(instance))
+        .join()
+        .expect("no panic");
+    assert_eq!(region.slots_free(), 2);
+}
+
+#[test]
+fn a_start_that_fails_gives_its_slot_back() {
+    let region = region(1);
+    for text in [
+        "(module (func $s unreachable) (start $s))",
+        "(module (memory 1) (data (i32.const 65535) \"xx\"))",
+        "(module (table 1 funcref) (func $f) (elem (i32.const 1) $f))",
+    ] {
+        let prepared = region
+            .prepare(&common::wat(text), &Linker::<()>::new())
+            .expect("it fits");
+        for _ in 0..3 {
+            match prepared.try_instantiate(()) {
+                Err(InstantiateError::Start(CallError::Trap(_))) => {}
+                other => panic!("{text}: {other:?}"),
+            }
+            assert_eq!(region.slots_free(), 1, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_module_says_what_it_imports_and_exports() {
+    let module = common::wat(
+        "(module $named (memory (export \"m\") 1 2) (table (export \"t\") 3 funcref)
+           (global (export \"g\") (mut i32) (i32.const 0)) (func (export \"f\") (param i32)))",
+    );
+    assert_eq!(module.name(), Some("named"));
+    let exports: Vec<_> = module
+        .exports()
+        .map(|(name, ty)| format!("{name}: {ty}"))
+        .collect();
+    assert_eq!(
+        exports,
+        [
+            "m: memory 1..2 pages",
+            "t: table 3.. funcref",
+            "g: global (mut i32)",
+            "f: func (i32) -> ()"
+        ]
+    );
+    assert!(
+        module
+            .exports()
+            .any(|(_, ty)| matches!(ty, ExternType::Memory(_)))
+    );
+}

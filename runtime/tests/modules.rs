@@ -1,0 +1,192 @@
+//! Files that are opened: whatever is wrong with one is said in one line, and nothing of it is run.
+
+mod common;
+
+use pirn_compiler::{Options, compile, parse_text};
+use pirn_format::cpu::{self, Arch, CpuFeatures};
+use pirn_runtime::{Linker, Module, OpenError, Region};
+use std::fs;
+use std::path::Path;
+
+const SMALL: &str = r#"(module (memory 1) (data (i32.const 8) "data") (data "more")
+  (func (export "f") (param i32) (result i32) (i32.load (local.get 0))))"#;
+
+fn so(text: &str, options: &Options) -> Vec<u8> {
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    compile(&wasm, options).expect("the module is valid")
+}
+
+/// The one line that says why bytes are refused.
+fn refusal(path: &Path) -> String {
+    let error = Module::open(path).expect_err("it is refused").to_string();
+    assert!(!error.contains('\n'), "{error}");
+    assert!(error.contains(&path.display().to_string()), "{error}");
+    error
+}
+
+#[test]
+fn every_change_of_a_byte_is_noticed() {
+    let good = so(SMALL, &Options::default());
+    let file = common::file(&good);
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        fs::write(&file, &bad).expect("room for a module");
+        refusal(&file);
+    }
+    fs::write(&file, &good).expect("room for a module");
+    Module::open(&file).expect("it is whole again");
+}
+
+#[test]
+fn every_truncation_is_noticed() {
+    let good = so(SMALL, &Options::default());
+    let file = common::file(&[]);
+    // All short ones, then a sample: one in seven.
+    let lengths = (0..1024)
+        .chain((1024..good.len()).step_by(7))
+        .chain([good.len() - 1]);
+    for len in lengths {
+        fs::write(&file, &good[..len]).expect("room for a module");
+        refusal(&file);
+    }
+    fs::write(&file, [&good[..], b"x"].concat()).expect("room for a module");
+    assert!(refusal(&file).contains("bytes, its header says"));
+}
+
+#[test]
+fn what_is_no_module_is_told_what_it_is() {
+    let refused = |bytes: &[u8], part: &str| {
+        let file = common::file(bytes);
+        let error = refusal(&file);
+        assert!(error.contains(part), "{part}: {error}");
+    };
+    refused(b"", "it is empty");
+    refused(
+        b"\0asm\x01\0\0\0",
+        "it is a WebAssembly module; make one with `aotc module.wasm`",
+    );
+    refused(b"#!/bin/sh\n", "it is no ELF file");
+    refused(b"\x7fELF", "damaged or cut short");
+    let program = fs::read(std::env::current_exe().expect("this program")).expect("readable");
+    refused(&program, "without our note");
+    let missing = Path::new("/no/such/module.so");
+    assert!(matches!(Module::open(missing), Err(OpenError::Read { .. })));
+    assert!(refusal(missing).contains("cannot read"));
+    assert!(refusal(Path::new("/")).contains("cannot read"));
+}
+
+#[test]
+fn modules_for_other_machines_are_refused() {
+    let here = Arch::from_name(std::env::consts::ARCH).expect("a target of ours");
+    for arch in Arch::ALL.into_iter().filter(|arch| *arch != here) {
+        let file = common::file(&so(SMALL, &Options::new(arch)));
+        let error = refusal(&file);
+        let says = format!(
+            "module is for {arch}, this machine is {here}; compile it with --target {here}"
+        );
+        assert!(error.ends_with(&says), "{error}");
+    }
+    // A feature that this machine lacks, if there is one.
+    let all = here
+        .features()
+        .iter()
+        .try_fold(CpuFeatures::none(here), |set, f| set.with(f.name));
+    let missing = all.expect("they exist").missing_from(cpu::detect());
+    if missing.is_empty() {
+        return;
+    }
+    let mut options = Options::new(here);
+    for feature in missing.iter() {
+        options.cpu = options.cpu.with(feature.name).expect("it exists");
+    }
+    let error = refusal(&common::file(&so(SMALL, &options)));
+    assert!(
+        error.contains(&format!("needs cpu features {missing}, this machine lacks")),
+        "{error}"
+    );
+}
+
+#[test]
+fn another_format_version_is_refused() {
+    let mut other = so(SMALL, &Options::default());
+    let note = other
+        .windows(4)
+        .position(|bytes| bytes == b"pirn")
+        .expect("the note's name");
+    other[note + 8] ^= 0x40;
+    let error = refusal(&common::file(&other));
+    assert!(
+        error.contains("format version 65, this runtime reads 1; compile it again"),
+        "{error}"
+    );
+}
+
+#[test]
+fn one_content_is_one_module() {
+    let bytes = so(SMALL, &Options::default());
+    let (a, b) = (common::file(&bytes), common::file(&bytes));
+    let (a, b) = (
+        Module::open(&a).expect("it opens"),
+        Module::open(&b).expect("it opens"),
+    );
+    let region = Region::builder().slots(1).build().expect("a region");
+    // The slot is warm for both: they are the same.
+    for module in [&a, &b, &a] {
+        let prepared = region
+            .prepare(module, &Linker::<()>::new())
+            .expect("it fits");
+        prepared.try_instantiate(()).expect("the slot is free");
+    }
+    assert_eq!(format!("{a:?}"), format!("{b:?}"));
+}
+
+#[test]
+fn a_new_version_under_the_same_name_is_the_new_version() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("module.so");
+    let version = |n: i32| {
+        let text = format!("(module (func (export \"v\") (result i32) (i32.const {n})))");
+        let next = folder.path().join("next");
+        fs::write(&next, so(&text, &Options::default())).expect("room for a module");
+        fs::rename(next, &path).expect("renamed over the old version");
+        Module::open(&path).expect("it opens")
+    };
+    let region = Region::builder().slots(1).build().expect("a region");
+    let ask = |module: &Module| {
+        let prepared = region.prepare(module, &Linker::new()).expect("it fits");
+        let v = prepared.func::<(), i32>("v").expect("it is exported");
+        prepared
+            .try_instantiate(())
+            .expect("a slot")
+            .call(&v, ())
+            .expect("it returns")
+    };
+    // Old versions stay as they are while somebody holds them.
+    let held: Vec<_> = (0..5).map(version).collect();
+    for (n, module) in (0..).zip(&held) {
+        assert_eq!(ask(module), n);
+    }
+    drop(held);
+    for n in 10..13 {
+        assert_eq!(ask(&version(n)), n);
+    }
+}
+
+#[test]
+fn a_file_changed_in_place_under_a_module_in_use_is_refused() {
+    let file = common::file(&so(SMALL, &Options::default()));
+    let held = Module::open(&file).expect("it opens");
+    let other = so(
+        "(module (memory 2) (func (export \"g\")))",
+        &Options::default(),
+    );
+    fs::write(&file, &other).expect("room for a module");
+    let error = Module::open(&file).expect_err("it is refused").to_string();
+    assert!(
+        error.contains("changed in place while it was in use"),
+        "{error}"
+    );
+    drop(held);
+    Module::open(&file).expect("nobody has the old one");
+}

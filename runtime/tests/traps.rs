@@ -1,0 +1,203 @@
+//! Every trap is told rightly: its code, its function, its place, from one thread and from two at
+//! once, and the instance and its slot serve on.
+
+mod common;
+
+use pirn_runtime::{CallError, HostError, Instance, Linker, Module, Region, Reset, Trap, TrapCode};
+use std::sync::Barrier;
+
+const TRAPS: &str = include_str!("../../examples/guests/traps.wat");
+
+/// Exports and the message that each is expected to trap with.
+fn expectations() -> Vec<(&'static str, &'static str)> {
+    let expect = |line: &'static str| {
+        let (name, what) = line.strip_prefix(";; expect: ")?.split_once(" -> trap: ")?;
+        Some((name, what.split(", in ").next().unwrap_or(what)))
+    };
+    let all: Vec<_> = TRAPS.lines().filter_map(expect).collect();
+    assert!(all.len() > 20, "the guest says what it does: {all:?}");
+    all
+}
+
+fn instance(region: &Region, module: &Module) -> Instance<()> {
+    let prepared = region
+        .prepare(module, &Linker::new())
+        .expect("it imports nothing");
+    prepared.instantiate(()).expect("there is a slot")
+}
+
+fn trap(instance: &mut Instance<()>, name: &str) -> Trap {
+    match instance.call_values(name, &[]) {
+        Err(CallError::Trap(trap)) => trap,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_trap_is_told_and_the_instance_serves_on() {
+    let module = common::wat(TRAPS);
+    for reset in [Reset::Rewritten, Reset::Decommitted] {
+        let region = Region::builder()
+            .slots(1)
+            .reset(reset)
+            .build()
+            .expect("a region");
+        for (name, message) in expectations() {
+            let mut instance = instance(&region, &module);
+            for _ in 0..3 {
+                let trap = trap(&mut instance, name);
+                assert_eq!(trap.code().message(), message, "{name}");
+                assert!(!trap.backtrace().is_empty(), "{name}");
+                let fine = instance.call_values("fine", &[]);
+                assert_eq!(fine.expect("it returns after any trap"), []);
+            }
+        }
+        assert_eq!(region.slots_free(), 1);
+    }
+}
+
+#[test]
+fn the_backtrace_names_functions_and_offsets() {
+    let wasm = pirn_compiler::parse_text(TRAPS.as_bytes()).expect("the text is well-formed");
+    let module = common::wat(TRAPS);
+    let region = Region::builder().slots(1).build().expect("a region");
+    let trap = trap(&mut instance(&region, &module), "nested");
+    let names: Vec<_> = trap
+        .backtrace()
+        .iter()
+        .map(|frame| frame.func_name())
+        .collect();
+    assert_eq!(names, [Some("inner"), Some("middle"), Some("outer")]);
+    let byte = |frame: usize| {
+        let offset = trap.backtrace()[frame].wasm_offset().expect("it is known");
+        wasm[offset as usize]
+    };
+    // The instructions themselves: `unreachable`, `call`, `call` (spec 5.4.1).
+    assert_eq!([byte(0), byte(1), byte(2)], [0x00, 0x10, 0x10]);
+    assert_eq!(trap.wasm_offset(), trap.backtrace()[0].wasm_offset());
+    assert_eq!(trap.to_string().lines().count(), 1);
+    assert!(
+        trap.to_string()
+            .starts_with("trap: unreachable in inner at 0x"),
+        "{trap}"
+    );
+}
+
+#[test]
+fn a_deep_backtrace_is_cut_and_says_so() {
+    let region = Region::builder().slots(1).build().expect("a region");
+    let trap = trap(
+        &mut instance(&region, &common::wat(TRAPS)),
+        "stack_overflow",
+    );
+    assert_eq!(trap.backtrace().len(), 64);
+    assert!(trap.report().ends_with("... and more"), "{}", trap.report());
+}
+
+#[test]
+fn two_threads_trap_at_once_and_each_is_told_its_own() {
+    let module = common::wat(TRAPS);
+    let region = Region::builder().slots(2).build().expect("a region");
+    let all = expectations();
+    let start = Barrier::new(2);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (module, region, all, start) = (&module, &region, &all, &start);
+            scope.spawn(move || {
+                for round in 0..50 {
+                    // Each thread goes through another order, so that all pairs come to meet.
+                    for at in 0..all.len() {
+                        let (name, message) = all[(at * (thread + 1) + round) % all.len()];
+                        let mut instance = instance(region, module);
+                        start.wait();
+                        let trap = trap(&mut instance, name);
+                        assert_eq!(trap.code().message(), message, "{name}");
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(region.slots_free(), 2);
+}
+
+#[test]
+fn a_frame_larger_than_the_stack_is_the_guests_trap() {
+    // Four thousand live values: a frame of pages, on the smallest stack there is.
+    let mut text = String::from("(module (func $f (export \"f\") (param i64) (result i64) ");
+    for _ in 0..4000 {
+        text.push_str("(i64.mul (local.get 0) (local.get 0)) ");
+        text.push_str("(local.set 0 (i64.add (local.get 0) (i64.const 1))) ");
+    }
+    text.push_str("(call $f (local.get 0)) ");
+    text.push_str(&"i64.add ".repeat(4000));
+    text.push_str("))");
+    let module = common::wat(&text);
+    let region = Region::builder()
+        .slots(2)
+        .stack(16 << 10)
+        .build()
+        .expect("a region");
+    let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+    // The slot below is another's: nothing of it may change.
+    let mut below = prepared.instantiate(()).expect("a slot");
+    let f = prepared.func::<i64, i64>("f").expect("it is exported");
+    for _ in 0..3 {
+        let mut above = prepared.instantiate(()).expect("a slot");
+        for instance in [&mut above, &mut below] {
+            match instance.call(&f, 1) {
+                Err(CallError::Trap(trap)) => assert_eq!(trap.code(), TrapCode::StackOverflow),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_trap_in_a_guest_that_a_host_function_runs_is_its_own() {
+    let inner = common::wat(TRAPS);
+    let region = Region::builder().slots(2).build().expect("a region");
+    let outer = common::wat(
+        "(module (import \"host\" \"run\" (func $run (param i32) (result i32)))
+           (func (export \"go\") (param i32) (result i32)
+             (i32.add (call $run (local.get 0)) (i32.load (i32.const -4))))
+           (memory 1))",
+    );
+    let mut linker = Linker::<()>::new();
+    let inner_region = region.clone();
+    linker
+        .func("host", "run", move |which: i32| -> Result<i32, HostError> {
+            let (name, message) = expectations()[which as usize];
+            let found = trap(&mut instance(&inner_region, &inner), name);
+            assert_eq!(found.code().message(), message);
+            Ok(which)
+        })
+        .expect("the name is free");
+    let prepared = region.prepare(&outer, &linker).expect("it links");
+    let go = prepared.func::<i32, i32>("go").expect("it is exported");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    for which in 0..expectations().len() as i32 {
+        match instance.call(&go, which) {
+            Err(CallError::Trap(trap)) => assert_eq!(trap.code(), TrapCode::MemoryOutOfBounds),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_trap_that_a_host_function_answers_is_the_guests() {
+    let module = common::wat(
+        "(module (import \"host\" \"no\" (func $no)) (func $f (export \"f\") (call $no)))",
+    );
+    let mut linker = Linker::<()>::new();
+    linker
+        .func("host", "no", || -> Result<(), Trap> {
+            Err(Trap::new(TrapCode::NullReference))
+        })
+        .expect("the name is free");
+    let region = Region::builder().slots(1).build().expect("a region");
+    let prepared = region.prepare(&module, &linker).expect("it links");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    let trap = trap(&mut instance, "f");
+    assert_eq!(trap.code(), TrapCode::NullReference);
+    assert_eq!(trap.backtrace()[0].func_name(), Some("f"));
+}
