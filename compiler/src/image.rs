@@ -22,8 +22,9 @@ pub(crate) struct Image {
 
 impl Image {
     /// Puts all active segments of the module's own memory 0 into an image if each has a constant
-    /// place that it fits into. Otherwise none: then they are written in order at each start, because
-    /// one that does not fit ends it, with those before it written (spec 4.5.4, step 16).
+    /// place that it fits into, and each active element segment has so too. Otherwise none: then they
+    /// are written in order at each start, elements first, because one that does not fit ends it, with
+    /// those before it written (spec 4.5.4, steps 15 and 16).
     ///
     /// `metadata.data` is changed to say what became of each segment.
     pub(crate) fn build(metadata: &mut Metadata, data: &[&[u8]]) -> Self {
@@ -36,7 +37,7 @@ impl Image {
             memory_bytes,
             ..Self::default()
         };
-        let pages = if own {
+        let pages = if own && elements_fit(metadata) {
             pages(&metadata.data, data, memory_bytes)
         } else {
             None
@@ -82,6 +83,19 @@ impl Image {
             self.runs.extend(done.encode());
         }
     }
+}
+
+/// Whether every active element segment goes to a table of the module's own, to a constant place that
+/// it fits into.
+fn elements_fit(metadata: &Metadata) -> bool {
+    metadata.elements.iter().all(|segment| {
+        let SegmentMode::Active { index, offset } = &segment.mode else {
+            return true;
+        };
+        let (own, start) = (*index >= metadata.imported_tables(), constant(offset));
+        let min = metadata.tables[*index as usize].min;
+        own && start.is_some_and(|start| u64::from(start) + segment.items.len() as u64 <= min)
+    })
 }
 
 /// The pages with a byte other than zero; `None` if a segment's place is not constant or too far.

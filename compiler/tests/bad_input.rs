@@ -117,6 +117,33 @@ fn garbage_is_refused() {
 }
 
 #[test]
+fn what_todays_toolchains_emit_beyond_2_0_compiles() {
+    let extended = "(module (import \"a\" \"g\" (global $g i32)) (memory 1)
+      (global i64 (i64.mul (i64.const 2) (i64.sub (i64.const 5) (i64.const 1))))
+      (data (i32.add (global.get $g) (i32.const 4)) \"x\"))";
+    survives(&parse_text(extended.as_bytes()).expect("the text is well-formed"))
+        .expect("extended-const");
+    // call_indirect of type 0 through table 0, whose index is written in two bytes.
+    let text =
+        "(module (type (func)) (table 1 funcref) (func (call_indirect (type 0) (i32.const 0))))";
+    let short = parse_text(text.as_bytes())
+        .expect("the text is well-formed")
+        .into_owned();
+    let at = short
+        .windows(3)
+        .position(|bytes| bytes == [0x11, 0, 0])
+        .expect("call_indirect");
+    let mut long = short.clone();
+    long.splice(at + 2..at + 3, [0x80, 0]);
+    // The lengths of body and section grow with it.
+    let body = at - 4;
+    long[body] += 1;
+    long[body - 2] += 1;
+    survives(&short).expect("it is valid");
+    survives(&long).expect("call-indirect-overlong");
+}
+
+#[test]
 fn features_beyond_2_0_are_refused_by_name() {
     for (text, name) in [
         ("(module (memory 1) (memory 1))", "multiple memories"),

@@ -4,6 +4,7 @@ mod common;
 
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_format::cpu::{self, Arch, CpuFeatures};
+use pirn_format::read::Checked;
 use pirn_runtime::{Linker, Module, OpenError, Region};
 use std::fs;
 use std::path::Path;
@@ -87,24 +88,17 @@ fn modules_for_other_machines_are_refused() {
         );
         assert!(error.ends_with(&says), "{error}");
     }
-    // A feature that this machine lacks, if there is one.
-    let all = here
-        .features()
-        .iter()
-        .try_fold(CpuFeatures::none(here), |set, f| set.with(f.name));
-    let missing = all.expect("they exist").missing_from(cpu::detect());
-    if missing.is_empty() {
-        return;
-    }
-    let mut options = Options::new(here);
-    for feature in missing.iter() {
-        options.cpu = options.cpu.with(feature.name).expect("it exists");
-    }
-    let error = refusal(&common::file(&so(SMALL, &options)));
-    assert!(
-        error.contains(&format!("needs cpu features {missing}, this machine lacks")),
-        "{error}"
+    // A machine that lacks what the baseline has: not this one.
+    let checked = Checked::new(&so(SMALL, &Options::new(here))).expect("it is sound");
+    let (none, needs) = (CpuFeatures::none(here), Options::new(here).cpu);
+    let refusal = checked.runs_on(none).err().map(|error| error.to_string());
+    let says = format!(
+        "module needs cpu features {needs}, this machine lacks them; compile with --cpu baseline"
     );
+    assert_eq!(refusal, (!needs.is_empty()).then_some(says));
+    checked
+        .runs_on(cpu::detect())
+        .expect("this machine has its baseline");
 }
 
 #[test]

@@ -73,44 +73,38 @@ impl File {
     /// Maps it. `others` are all that are mapped, none of them of the same content.
     pub(super) fn load<'a>(
         &self,
-        others: impl Iterator<Item = &'a Loaded>,
+        mut others: impl Iterator<Item = &'a Loaded>,
     ) -> Result<Loaded, OpenError> {
-        let changed = || OpenError::Changed {
-            path: self.path.clone(),
-        };
-        let refused = |message: String| OpenError::Load {
-            path: self.path.clone(),
-            message,
-        };
-        let (mut name, mut held) = (self.path.clone(), None);
-        for other in others {
-            if other.inode == self.inode {
-                return Err(changed());
-            }
-            if other.path == self.path && held.is_none() {
-                let file = self
-                    .file
-                    .try_clone()
-                    .map_err(|error| refused(error.to_string()))?;
-                name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-                held = Some(file);
-            }
+        if others.any(|other| other.inode == self.inode) {
+            return Err(self.changed());
         }
+        // By its path, so that debuggers find it. The loader answers with whatever has that name
+        // already: then by a name that nothing else has.
+        if let Some(loaded) = self.load_as(&self.path, None)? {
+            return Ok(loaded);
+        }
+        let file = self.file.try_clone();
+        let file = file.map_err(|error| self.refused(&error))?;
+        let name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        self.load_as(&name, Some(file))?
+            .ok_or_else(|| self.changed())
+    }
+
+    /// Maps what the loader knows by a name; `None` if that is not what was checked.
+    fn load_as(&self, name: &Path, held: Option<fs::File>) -> Result<Option<Loaded>, OpenError> {
         // SAFETY: the file was checked to have no code that runs on loading.
-        let library = unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_LOCAL) }
-            .map_err(|error| refused(error.to_string().replace('\n', " ")))?;
+        let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }
+            .map_err(|error| self.refused(&error))?;
         // SAFETY: the symbol is the header's, whatever type stands for its bytes.
         let symbol = unsafe { library.get::<*const u8>(HEADER_SYMBOL) }
-            .map_err(|error| refused(error.to_string().replace('\n', " ")))?;
+            .map_err(|error| self.refused(&error))?;
         let header = symbol.as_raw_ptr().cast::<u8>().cast_const();
         if header.is_null() {
-            return Err(refused(format!(
-                "its symbol {HEADER_SYMBOL} has no address"
-            )));
+            return Err(self.refused(&"its header has no address"));
         }
         // SAFETY: the symbol table gives the header that many bytes, in a mapped segment.
         if unsafe { slice::from_raw_parts(header, HEADER_BYTES) } != self.header {
-            return Err(changed());
+            return Ok(None);
         }
         let base = header.wrapping_sub(self.checked.header_at as usize);
         let sections = Section::ALL.map(|section| {
@@ -120,7 +114,7 @@ impl File {
                 range.len as usize,
             )
         });
-        Ok(Loaded {
+        Ok(Some(Loaded {
             sections,
             memory_bytes: self.checked.header.memory_bytes,
             hash: self.checked.header.hash,
@@ -128,7 +122,21 @@ impl File {
             inode: self.inode,
             _library: library,
             _held: held,
-        })
+        }))
+    }
+
+    fn changed(&self) -> OpenError {
+        OpenError::Changed {
+            path: self.path.clone(),
+        }
+    }
+
+    fn refused(&self, error: &dyn std::fmt::Display) -> OpenError {
+        let message = error.to_string().replace('\n', " ");
+        OpenError::Load {
+            path: self.path.clone(),
+            message,
+        }
     }
 }
 
