@@ -3,7 +3,10 @@
 
 mod common;
 
-use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region, Reset, Value};
+use pirn_runtime::{
+    CallError, ExternRef, Instance, Linker, Module, Prepared, Region, Reset, Value,
+};
+use std::num::NonZeroU64;
 
 /// Writes everything that it can reach: memory up to a size that it grows to, a global, table
 /// elements, dropped segments. `dirty(pages, trap)`.
@@ -235,5 +238,46 @@ fn what_the_host_writes_is_gone_as_well() {
                 .try_instantiate(())
                 .expect("the slot is free"),
         );
+    }
+}
+
+#[test]
+fn one_module_linked_in_two_ways_shares_no_table() {
+    // The same slot, the same module: its table holds what the host of each tenant gave.
+    let module = common::wat(
+        "(module (import \"host\" \"reference\" (global $r externref))
+           (import \"host\" \"place\" (global $place i32))
+           (table $t 4 externref) (elem (table $t) (global.get $place) externref (global.get $r))
+           (func (export \"get\") (param i32) (result externref) (table.get $t (local.get 0))))",
+    );
+    let region = Region::builder().slots(1).build().expect("a region");
+    let reference = |number| NonZeroU64::new(number).map(ExternRef::new);
+    let prepared = |number: u64, place: i32| -> Prepared<()> {
+        let mut linker = Linker::new();
+        let value = Value::ExternRef(reference(number));
+        linker
+            .global("host", "reference", value)
+            .expect("the name is free");
+        linker
+            .global("host", "place", Value::I32(place))
+            .expect("the name is free");
+        region.prepare(&module, &linker).expect("it links")
+    };
+    let tenants = [(prepared(1, 0), 1, 0), (prepared(2, 3), 2, 3)];
+    for _ in 0..3 {
+        for (prepared, number, place) in &tenants {
+            let get = prepared
+                .func::<i32, Option<ExternRef>>("get")
+                .expect("it is exported");
+            let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+            for at in 0..4 {
+                let expected = if at == *place {
+                    reference(*number)
+                } else {
+                    None
+                };
+                assert_eq!(instance.call(&get, at).expect("it returns"), expected);
+            }
+        }
     }
 }

@@ -20,8 +20,8 @@ pub(crate) struct Plan {
     /// Element segments from this one on are written instance by instance, because one of them does
     /// not fit or goes to an imported table.
     pub(crate) first_dynamic_element: usize,
-    /// Whether all tables start alike and stay so: then a slot that held this module needs none
-    /// written.
+    /// Whether the tables start alike in every instance of the module, whatever it is linked to, and
+    /// stay so: then a slot that held this module needs none written.
     pub(crate) tables_constant: bool,
 }
 
@@ -36,6 +36,7 @@ impl Plan {
         let (tables, first_dynamic_element) = tables(metadata, layout, &globals);
         Self {
             tables_constant: !metadata.tables_change
+                && metadata.imported_globals() == 0
                 && first_dynamic_element == metadata.elements.len(),
             state: plan.bytes.into_boxed_slice(),
             relative: plan.relative.into_boxed_slice(),
