@@ -36,3 +36,8 @@ pub use region::{Description, Region, RegionBuilder, RegionError, Reset};
 pub use trap::{Frame, Trap, TrapCode};
 pub use value::typed::{Params, Results, WasmTy};
 pub use value::{ExternRef, FuncRef, FuncType, GlobalType, MemoryType, TableType, ValType, Value};
+
+/// The program of the README compiles.
+#[doc = include_str!("../../README.md")]
+#[cfg(doctest)]
+pub struct Readme;

@@ -133,10 +133,10 @@ impl Frame {
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(module) = self.module_name() {
-            write!(f, "{module}!")?;
+            write!(f, "{}!", Printable(module))?;
         }
         match self.func_name() {
-            Some(name) => write!(f, "{name}")?,
+            Some(name) => write!(f, "{}", Printable(name))?,
             None => write!(f, "wasm[{}]", self.func)?,
         }
         match self.wasm_offset {
@@ -149,5 +149,21 @@ impl fmt::Display for Frame {
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Frame({self})")
+    }
+}
+
+/// A guest's name without control characters: it must not move the cursor of who reads a log.
+struct Printable<'a>(&'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for char in self.0.chars() {
+            if char.is_control() {
+                write!(f, "{}", char.escape_default())?;
+            } else {
+                write!(f, "{char}")?;
+            }
+        }
+        Ok(())
     }
 }

@@ -95,6 +95,49 @@ fn a_deep_backtrace_is_cut_and_says_so() {
 }
 
 #[test]
+fn no_frame_is_missing_when_the_stack_ends_in_a_prologue() {
+    let module = common::wat(
+        "(module $m (func $even (export \"f\") (call $odd) (call $nothing))
+           (func $odd (call $even) (call $nothing)) (func $nothing))",
+    );
+    // Stacks of many sizes, so that the last push is of each kind.
+    for extra in 0..32 {
+        let region = Region::builder()
+            .slots(1 + extra)
+            .build()
+            .expect("a region");
+        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+        let mut instances: Vec<_> = (0..=extra)
+            .map(|_| prepared.instantiate(()).expect("a slot"))
+            .collect();
+        let trap = trap(instances.last_mut().expect("one at least"), "f");
+        let names: Vec<_> = trap
+            .backtrace()
+            .iter()
+            .map(|frame| frame.func_name())
+            .collect();
+        assert!(
+            names.windows(2).all(|pair| pair[0] != pair[1]),
+            "{}",
+            trap.report()
+        );
+    }
+}
+
+#[test]
+fn names_cannot_move_the_cursor() {
+    let module = common::wat("(module (func (export \"\\1b[2Jgone\\0a\") unreachable))");
+    let region = Region::builder().slots(1).build().expect("a region");
+    let trap = trap(&mut instance(&region, &module), "\u{1b}[2Jgone\n");
+    let line = trap.to_string();
+    assert!(
+        !line.contains(char::is_control) && line.contains("gone"),
+        "{line:?}"
+    );
+    assert_eq!(trap.report().lines().count(), 2);
+}
+
+#[test]
 fn two_threads_trap_at_once_and_each_is_told_its_own() {
     let module = common::wat(TRAPS);
     let region = Region::builder().slots(2).build().expect("a region");

@@ -250,7 +250,7 @@ impl Slot {
 }
 
 /// What is looked at to see whether the stack went deeper than what stays resident.
-const PROBED_BYTES: usize = 4096;
+const PROBED_BYTES: usize = 512;
 
 impl Drop for Slot {
     fn drop(&mut self) {

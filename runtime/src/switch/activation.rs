@@ -27,6 +27,8 @@ pub(crate) struct Activation {
     pub(crate) fault_pc: u64,
     /// Frame pointer at `fault_pc`.
     pub(crate) fault_fp: u64,
+    /// Stack pointer at `fault_pc`.
+    pub(crate) fault_sp: u64,
 }
 
 /// Offset of [`Activation::host_sp`].
@@ -97,6 +99,7 @@ impl Record {
                 vmctx: 0,
                 fault_pc: 0,
                 fault_fp: 0,
+                fault_sp: 0,
             },
             guest,
             memory,

@@ -53,7 +53,15 @@ pub(crate) unsafe fn walk<'m>(
         true
     };
     let mut fp = if activation.fault_pc != 0 {
-        visit(activation.fault_pc as usize, true);
+        let pc = activation.fault_pc as usize;
+        visit(pc, true);
+        if module_of(pc).is_some_and(|module| is_start(module, pc)) {
+            // The first instruction of a function pushes the caller's frame pointer, and could not: the
+            // return address is on top of the stack, and the frame is the caller's.
+            if let Some(pc) = word(activation.fault_sp as usize) {
+                visit(pc, false);
+            }
+        }
         activation.fault_fp as usize
     } else {
         if let Some(pc) = word(activation.guest_sp as usize) {
@@ -71,6 +79,12 @@ pub(crate) unsafe fn walk<'m>(
         fp = next;
     }
     (frames, false)
+}
+
+/// Whether a function or trampoline starts at an address of a module's text.
+fn is_start(module: &Module, pc: usize) -> bool {
+    let offset = pc.checked_sub(module.text().start).map(u32::try_from);
+    matches!(offset, Some(Ok(offset)) if module.code_table().at(offset).is_some())
 }
 
 /// The WebAssembly function at an address of a module's text; `None` for trampolines and stubs.

@@ -70,11 +70,12 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
         let activation = CURRENT.get();
         match diagnose(signal, fault, interrupted, activation) {
             Some(code) => {
-                let (pc, _, fp) = arch::interrupted(interrupted);
+                let (pc, sp, fp) = arch::interrupted(interrupted);
                 let activation_mut = &mut *activation;
                 activation_mut.reason = exit::reason(Kind::Trap, code as u32);
                 activation_mut.fault_pc = pc as u64;
                 activation_mut.fault_fp = fp as u64;
+                activation_mut.fault_sp = sp as u64;
                 arch::redirect(interrupted, activation);
             }
             None => sys::signal::pass_on(signal, info, context),
