@@ -30,4 +30,5 @@ mod preview1;
 pub use exit::Exit;
 pub use preview1::{MODULE, link};
 pub use wasi_common::WasiCtx;
+pub use wasi_common::pipe;
 pub use wasi_common::sync::{Dir, WasiCtxBuilder, ambient_authority};

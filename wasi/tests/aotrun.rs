@@ -272,6 +272,11 @@ fn options_that_cannot_be_kept_are_refused() {
         &mut with("--dir", "/no/such/dir::/data"),
         &["--dir /no/such/dir", "cannot open"],
     );
+    let file = format!("{}::/data", guest("add.wat").display());
+    refused(
+        &mut with("--dir", &file),
+        &["add.wat", "cannot open the directory"],
+    );
     refused(
         &mut with("--env", "=x"),
         &["names no variable", "NAME=VALUE"],

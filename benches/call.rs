@@ -1,0 +1,38 @@
+//! Calls of one instance from the host: in and out, and what is in between.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use pirn_benches::{guest, instance, prepared};
+use pirn_runtime::Reset;
+use std::hint::black_box;
+
+fn call(c: &mut Criterion) {
+    let mut group = c.benchmark_group("call");
+    let null = prepared(&guest("null.wat"), Reset::Auto);
+    let run = null.func::<(), ()>("run").expect("it is exported");
+    let mut guest_null = instance(&null);
+    group.bench_function("null", |b| {
+        b.iter(|| guest_null.call(&run, ()).expect("it returns"));
+    });
+
+    let add = prepared(&guest("add.wat"), Reset::Auto);
+    let func = add.func::<(i32, i32), i32>("add").expect("it is exported");
+    let mut guest_add = instance(&add);
+    group.bench_function("add", |b| {
+        b.iter(|| {
+            guest_add
+                .call(&func, black_box((2, 3)))
+                .expect("it returns")
+        });
+    });
+
+    let fib = prepared(&guest("fib.wasm"), Reset::Auto);
+    let func = fib.func::<i32, i32>("fib").expect("it is exported");
+    let mut guest_fib = instance(&fib);
+    group.bench_function("fib of 20", |b| {
+        b.iter(|| guest_fib.call(&func, black_box(20)).expect("it returns"));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, call);
+criterion_main!(benches);

@@ -1,0 +1,38 @@
+//! The whole life: instantiate, one call, teardown, always in the slot that was last used.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use pirn_benches::{RESETS, guest, hello, instance, phase, prepared, sink};
+
+fn cycle(c: &mut Criterion) {
+    let mut group = c.benchmark_group("cycle");
+    let (null_module, touch_module) = (guest("null.wat"), guest("touch.wat"));
+    for reset in RESETS {
+        let null = prepared(&null_module, reset);
+        let run = null.func::<(), ()>("run").expect("it is exported");
+        group.bench_function(format!("null, {reset}"), |b| {
+            b.iter(|| instance(&null).call(&run, ()).expect("it returns"));
+        });
+        let touch = prepared(&touch_module, reset);
+        let func = touch.func::<u32, u32>("touch").expect("it is exported");
+        for pages in [8, 64, 1024] {
+            group.bench_function(format!("{pages} pages written, {reset}"), |b| {
+                b.iter(|| instance(&touch).call(&func, pages).expect("it returns"));
+            });
+        }
+        let hello = hello(reset);
+        let start = hello.func::<(), ()>("_start").expect("it is exported");
+        group.bench_function(format!("hello, {reset}"), |b| {
+            b.iter_custom(|count| {
+                phase(count, sink, |wasi| {
+                    let mut instance = hello.try_instantiate(wasi).expect("a slot is free");
+                    instance.call(&start, ()).expect("it returns");
+                    instance.into_data()
+                })
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, cycle);
+criterion_main!(benches);

@@ -1,0 +1,22 @@
+//! Instantiation: from a prepared module to an instance that can be called, in a slot warm for it.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use pirn_benches::{RESETS, guest, hello, phase, prepared, sink};
+
+fn instantiate(c: &mut Criterion) {
+    let mut group = c.benchmark_group("instantiate");
+    for reset in RESETS {
+        let null = prepared(&guest("null.wat"), reset);
+        group.bench_function(format!("null, {reset}"), |b| {
+            b.iter_custom(|count| phase(count, || (), |()| null.try_instantiate(())));
+        });
+        let hello = hello(reset);
+        group.bench_function(format!("hello, {reset}"), |b| {
+            b.iter_custom(|count| phase(count, sink, |wasi| hello.try_instantiate(wasi)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, instantiate);
+criterion_main!(benches);

@@ -1,0 +1,116 @@
+//! What the benches share: guests, and loops that time one phase of many instances at once.
+//!
+//! A phase of tens of nanoseconds cannot be timed by itself: reading a clock takes as long. So
+//! [`phase`] prepares [`BATCH`] of them, times them all, and cleans up outside the timer.
+
+#![forbid(unsafe_code)]
+
+use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset};
+use pirn_wasi::pipe::WritePipe;
+use pirn_wasi::{WasiCtx, WasiCtxBuilder};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempPath;
+
+/// Instances that are timed at once.
+pub const BATCH: u64 = 32;
+
+/// The ways to reset a slot that are measured.
+pub const RESETS: [Reset; 2] = [Reset::Rewritten, Reset::Decommitted];
+
+/// The bytes of a guest's shared object.
+#[must_use]
+pub fn compiled(guest: &str) -> Vec<u8> {
+    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
+    let bytes = std::fs::read(folder.join(guest)).expect("the guest is there");
+    let wasm = pirn_compiler::parse_text(&bytes).expect("the guest is well-formed");
+    pirn_compiler::compile(&wasm, &pirn_compiler::Options::default()).expect("the guest is valid")
+}
+
+/// A file with these bytes.
+#[must_use]
+pub fn file(bytes: &[u8]) -> TempPath {
+    let mut file = tempfile::Builder::new()
+        .suffix(".so")
+        .tempfile()
+        .expect("a temporary file");
+    file.write_all(bytes).expect("room for a module");
+    file.into_temp_path()
+}
+
+/// A guest, opened.
+#[must_use]
+pub fn guest(name: &str) -> Module {
+    Module::open(file(&compiled(name))).expect("it opens")
+}
+
+/// A text module, compiled and opened.
+#[must_use]
+pub fn text(text: &str) -> Module {
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
+    let so =
+        pirn_compiler::compile(&wasm, &pirn_compiler::Options::default()).expect("it is valid");
+    Module::open(file(&so)).expect("it opens")
+}
+
+/// A region with a slot for each instance of a batch.
+#[must_use]
+pub fn region(reset: Reset) -> Region {
+    Region::builder()
+        .slots(BATCH as u32)
+        .reset(reset)
+        .build()
+        .expect("address space")
+}
+
+/// A guest without imports, ready.
+#[must_use]
+pub fn prepared(module: &Module, reset: Reset) -> Prepared<()> {
+    region(reset)
+        .prepare(module, &Linker::new())
+        .expect("it fits")
+}
+
+/// The C program that prints one line, ready.
+#[must_use]
+pub fn hello(reset: Reset) -> Prepared<WasiCtx> {
+    let mut linker = Linker::new();
+    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+    region(reset)
+        .prepare(&guest("hello.wasm"), &linker)
+        .expect("it links")
+}
+
+/// A WASI context that throws away what is printed.
+#[must_use]
+pub fn sink() -> WasiCtx {
+    WasiCtxBuilder::new()
+        .stdout(Box::new(WritePipe::new(std::io::sink())))
+        .build()
+}
+
+/// Time that `run` takes on `count` values made by `make`, both making and dropping outside of it.
+pub fn phase<T, R>(
+    count: u64,
+    mut make: impl FnMut() -> T,
+    mut run: impl FnMut(T) -> R,
+) -> Duration {
+    let (mut time, mut left) = (Duration::ZERO, count);
+    while left > 0 {
+        let batch = left.min(BATCH);
+        let values: Vec<T> = (0..batch).map(|_| make()).collect();
+        let mut results = Vec::with_capacity(batch as usize);
+        let start = Instant::now();
+        results.extend(values.into_iter().map(&mut run));
+        time += start.elapsed();
+        left -= batch;
+    }
+    time
+}
+
+/// A new instance of a guest without imports.
+#[must_use]
+pub fn instance(prepared: &Prepared<()>) -> Instance<()> {
+    prepared.try_instantiate(()).expect("a slot is free")
+}

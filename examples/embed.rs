@@ -1,0 +1,109 @@
+//! A host that gives each request a sandbox of its own: the guest reads the request, turns it into
+//! capitals, and replies.
+//!
+//! A server would open a module that `aotc` has compiled, and would have no compiler; this example
+//! compiles its guest first, so that it runs by itself.
+
+use pirn_runtime::{CallError, Caller, Func, Linker, Module, Prepared, Region, Trap};
+use std::error::Error;
+use std::io::Write;
+
+const GUEST: &str = r#"(module
+  (import "http" "read" (func $read (param i32 i32) (result i32)))
+  (import "http" "reply" (func $reply (param i32 i32)))
+  (memory (export "memory") 1)
+  (func (export "handle") (result i32)
+    (local $len i32) (local $at i32)
+    (local.set $len (call $read (i32.const 0) (i32.const 65536)))
+    (if (i32.eqz (local.get $len)) (then (return (i32.const 400))))
+    (loop $next
+      (if (i32.lt_u (i32.sub (i32.load8_u (local.get $at)) (i32.const 97)) (i32.const 26))
+        (then (i32.store8 (local.get $at)
+          (i32.sub (i32.load8_u (local.get $at)) (i32.const 32)))))
+      (br_if $next (i32.lt_u
+        (local.tee $at (i32.add (local.get $at) (i32.const 1))) (local.get $len))))
+    (call $reply (i32.const 0) (local.get $len))
+    (i32.const 200)))"#;
+
+/// What the host keeps for one request.
+struct Request {
+    body: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+/// The guest, ready for requests.
+struct Filter {
+    prepared: Prepared<Request>,
+    handle: Func<(), u32>,
+}
+
+impl Filter {
+    fn new(module: &Module, region: &Region) -> Result<Self, Box<dyn Error>> {
+        let mut linker = Linker::<Request>::new();
+        linker.func(
+            "http",
+            "read",
+            |mut caller: Caller<'_, Request>, ptr: u32, cap: u32| {
+                let (mut memory, request) = caller.split();
+                memory.write_prefix(ptr, cap, &request.body)
+            },
+        )?;
+        let reply = |mut caller: Caller<'_, Request>, ptr: u32, len: u32| -> Result<(), Trap> {
+            let (memory, request) = caller.split();
+            request.reply.extend_from_slice(memory.slice(ptr, len)?);
+            Ok(())
+        };
+        linker.func("http", "reply", reply)?;
+        let prepared = region.prepare(module, &linker)?;
+        let handle = prepared.func("handle")?;
+        Ok(Self { prepared, handle })
+    }
+
+    /// Status and reply of one request, in a sandbox that is gone afterwards.
+    fn answer(&self, body: &[u8]) -> Result<(u32, Vec<u8>), Box<dyn Error>> {
+        let request = Request {
+            body: body.to_vec(),
+            reply: vec![],
+        };
+        let mut instance = self.prepared.instantiate(request)?;
+        match instance.call(&self.handle, ()) {
+            Ok(status) => Ok((status, instance.into_data().reply)),
+            // The guest's fault, not the server's.
+            Err(CallError::Trap(trap)) => Ok((500, trap.to_string().into_bytes())),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn compile() -> Result<Module, Box<dyn Error>> {
+    let wasm = pirn_compiler::parse_text(GUEST.as_bytes())?;
+    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default())?;
+    let mut file = tempfile::Builder::new().suffix(".so").tempfile()?;
+    file.write_all(&so)?;
+    Ok(Module::open(file.path())?)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let region = Region::builder().slots(100).memory_max(1 << 20).build()?;
+    println!("{}", region.describe());
+    let filter = Filter::new(&compile()?, &region)?;
+    for body in ["a first request", "another one", ""] {
+        let (status, reply) = filter.answer(body.as_bytes())?;
+        println!("{status} {}", String::from_utf8_lossy(&reply));
+    }
+    Ok(())
+}
+
+#[test]
+fn each_request_has_a_sandbox_of_its_own() -> Result<(), Box<dyn Error>> {
+    let region = Region::builder().slots(1).build()?;
+    let filter = Filter::new(&compile()?, &region)?;
+    assert_eq!(
+        filter.answer(b"a longer request")?,
+        (200, b"A LONGER REQUEST".to_vec())
+    );
+    assert_eq!(filter.answer(b"short")?, (200, b"SHORT".to_vec()));
+    assert_eq!(filter.answer(b"")?, (400, vec![]));
+    assert_eq!(region.slots_free(), 1);
+    Ok(())
+}

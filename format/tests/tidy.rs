@@ -1,0 +1,250 @@
+//! Style and structure as a test: what the house asks of every file, see docs/ARCHITECTURE.md.
+//!
+//! It lies here because no crate owns the workspace, and this one is under all the others.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of a file that holds no table and no tests.
+const LINES_MAX: usize = 800;
+/// Width of a line that rustfmt cannot break.
+const COLUMNS_MAX: usize = 140;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()
+        .expect("the workspace")
+}
+
+/// Every file of the repository's own with one of these endings, and its text.
+fn files(endings: &[&str]) -> Vec<(String, String)> {
+    let (root, mut found) = (root(), vec![]);
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry").path();
+            let name = path
+                .strip_prefix(&root)
+                .expect("below the root")
+                .display()
+                .to_string();
+            let skip = [
+                "target",
+                ".git",
+                "examples/guests/built",
+                "examples/guests/fixtures",
+            ];
+            if skip.contains(&name.as_str()) || name.ends_with("/target") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if endings.iter().any(|ending| name.ends_with(ending)) {
+                found.push((name, fs::read_to_string(&path).expect("text")));
+            }
+        }
+    }
+    assert!(
+        found.len() > 5,
+        "the repository has files ending in {endings:?}"
+    );
+    found.sort();
+    found
+}
+
+/// Reports all that is found at once.
+fn none(what: &str, found: &[String]) {
+    assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn files_are_short_and_say_what_they_own() {
+    let (mut long, mut wide, mut silent) = (vec![], vec![], vec![]);
+    for (name, text) in files(&[".rs"]) {
+        let lines = text.lines().count();
+        if lines > LINES_MAX {
+            long.push(format!("{name}: {lines} lines"));
+        }
+        if !text.starts_with("//! ") {
+            silent.push(name.clone());
+        }
+        for (number, line) in text.lines().enumerate() {
+            if line.chars().count() > COLUMNS_MAX {
+                wide.push(format!("{name}:{}", number + 1));
+            }
+        }
+    }
+    none("files over the limit of lines", &long);
+    none("lines over the limit of columns", &wide);
+    none("files whose first line does not say what they own", &silent);
+}
+
+#[test]
+fn text_is_clean() {
+    let mut found = vec![];
+    for (name, text) in files(&[".rs", ".md", ".toml", ".sh", ".wat", ".c", ".go", ".ci/run"]) {
+        if !text.ends_with('\n') || text.ends_with("\n\n") {
+            found.push(format!("{name}: does not end with one line break"));
+        }
+        for (number, line) in text.lines().enumerate() {
+            if line.ends_with(' ') || (line.contains('\t') && !name.ends_with(".go")) {
+                found.push(format!("{name}:{}: space at the end, or a tab", number + 1));
+            }
+            // Spelt apart, so that this file does not find itself.
+            for mark in [
+                concat!("TO", "DO"),
+                concat!("FIX", "ME"),
+                concat!("XX", "X"),
+            ] {
+                if line.contains(mark) {
+                    found.push(format!("{name}:{}: {mark}", number + 1));
+                }
+            }
+        }
+    }
+    none("untidy text", &found);
+}
+
+/// The files that opt in to unsafe code.
+fn unsafe_files() -> BTreeSet<String> {
+    let is_source = |name: &str| name.contains("/src/");
+    let opts_in = |text: &str| text.contains(concat!("allow(unsafe", "_code"));
+    let all = files(&[".rs"]).into_iter();
+    all.filter(|(name, text)| is_source(name) && opts_in(text))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+#[test]
+fn unsafe_code_has_an_address() {
+    let listed: BTreeSet<String> = fs::read_to_string(root().join("docs/SAFETY.md"))
+        .expect("docs/SAFETY.md")
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned()))
+        .collect();
+    assert_eq!(listed, unsafe_files(), "docs/SAFETY.md and the code agree");
+    for (name, text) in files(&[".rs"]) {
+        if listed.contains(&name) {
+            assert!(
+                text.contains("# Safety"),
+                "{name} says which invariants it owns"
+            );
+        }
+    }
+    for krate in ["format", "compiler", "wasi", "benches"] {
+        let lib = if krate == "benches" {
+            "benches/lib.rs".into()
+        } else {
+            format!("{krate}/src/lib.rs")
+        };
+        let text = fs::read_to_string(root().join(&lib)).expect("a library");
+        assert!(text.contains("#![forbid(unsafe_code)]"), "{lib}");
+    }
+}
+
+#[test]
+fn conditional_compilation_stays_in_its_drawers() {
+    let drawers = [
+        "runtime/src/switch/arch",
+        "runtime/src/sys/",
+        "runtime/src/lib.rs",
+        "format/src/cpu/detect.rs",
+        "format/tests/tidy.rs",
+    ];
+    let mut found = vec![];
+    for (name, text) in files(&[".rs"]) {
+        if drawers.iter().any(|drawer| name.starts_with(drawer)) {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            if line.contains("target_arch") || line.contains("target_os") {
+                found.push(format!("{name}:{}", number + 1));
+            }
+        }
+    }
+    none("target_arch or target_os outside its drawers", &found);
+}
+
+#[test]
+fn offsets_have_one_home() {
+    // Numbers of the layout are written in format/src/layout.rs alone.
+    let mut found = vec![];
+    for (name, text) in files(&[".rs"]) {
+        let defines = |line: &str| {
+            let name = line.split_once("const ").map_or("", |(_, rest)| rest);
+            let (name, typed) = name.split_once(':').unwrap_or_default();
+            !typed.is_empty() && (name.starts_with("CONTEXT_") || name == "GUARD_BYTES")
+        };
+        if name != "format/src/layout.rs"
+            && name != "format/tests/tidy.rs"
+            && text.lines().any(defines)
+        {
+            found.push(name);
+        }
+    }
+    none("offsets outside format/src/layout.rs", &found);
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    let root = root();
+    let mut found = vec![];
+    for (name, text) in files(&[".md"]) {
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let path = quoted
+                .split('{')
+                .next()
+                .unwrap_or(quoted)
+                .trim_end_matches('/');
+            let looks = [
+                "format/",
+                "compiler/",
+                "runtime/",
+                "wasi/",
+                "docs/",
+                "examples/guests/",
+            ];
+            let is_path =
+                looks.iter().any(|start| path.starts_with(start)) && !path.contains([' ', '*']);
+            if is_path && !root.join(path).exists() {
+                found.push(format!("{name}: {quoted}"));
+            }
+        }
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let folder = root.join(&name).parent().expect("a folder").to_owned();
+            if !link.contains("://") && !link.starts_with('#') && !folder.join(link).exists() {
+                found.push(format!("{name}: link to {link}"));
+            }
+        }
+    }
+    none("documents that name what is not there", &found);
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let manifest = |krate: &str| {
+        let text = fs::read_to_string(root().join(krate).join("Cargo.toml")).expect("a manifest");
+        let (_, rest) = text.split_once("\n[dependencies]\n").expect("dependencies");
+        rest.split("\n[").next().unwrap_or_default().to_owned()
+    };
+    let forbidden = [
+        ("format", &["pirn-"][..]),
+        ("compiler", &["pirn-runtime", "pirn-wasi"]),
+        (
+            "runtime",
+            &["pirn-compiler", "pirn-wasi", "cranelift", "wasmparser"],
+        ),
+    ];
+    for (krate, names) in forbidden {
+        for name in names {
+            assert!(!manifest(krate).contains(name), "{krate} depends on {name}");
+        }
+    }
+    assert!(manifest("wasi").contains("pirn-compiler = { workspace = true, optional = true }"));
+}
