@@ -1,4 +1,4 @@
-//! [`compile`] and [`emit`]: the whole way from a module's bytes to a file.
+//! [`compile()`] and [`emit()`]: the whole way from a module's bytes to a file.
 
 use crate::compile::{self, Listing, Piece, describe};
 use crate::error::CompileError;
@@ -40,7 +40,7 @@ pub fn compile(wasm: &[u8], options: &Options) -> Result<Vec<u8>, CompileError> 
 ///
 /// # Errors
 ///
-/// As [`compile`].
+/// As [`compile()`].
 pub fn emit(
     wasm: &[u8],
     options: &Options,
