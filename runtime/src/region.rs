@@ -151,7 +151,7 @@ impl Region {
     /// Takes a slot whose memory is exactly the initial memory of the module.
     pub(crate) fn take(&self, module: &Module, wait: Wait) -> Result<Slot, TakeError> {
         let kept = self.0.free.take(module.id(), wait).ok_or(TakeError::Full)?;
-        Slot::prepare(Arc::clone(&self.0), kept, module).map_err(TakeError::System)
+        Slot::prepare(&self.0, kept, module).map_err(TakeError::System)
     }
 }
 

@@ -4,16 +4,16 @@
 //!   host stack                 Activation (in the context)          guest stack
 //!   ┌──────────────┐           ┌────────────────────────┐           ┌──────────────┐ high
 //!   │ call loop    │           │ host_sp ───────────────┼──┐        │ cells        │
-//!   │ return addr  │           │ guest_sp ──────────────┼──┼──┐     │ entry        │
-//!   │ saved regs   │◀──────────┼────────────────────────┘  │  │     │ guest frames │
+//!   │ saved regs   │           │ guest_sp ──────────────┼──┼──┐     │ entry        │
+//!   │ where to go  │◀──────────┼────────────────────────┘  │  │     │ guest frames │
 //!   └──────────────┘           │ guest_regs, reason ... │◀──┘  └───▶│ return addr  │
 //!                              └────────────────────────┘           └──────────────┘ low
 //! ```
 //!
-//! [`start`] and [`resume`] push the host's callee-saved registers on the host's stack and leave its
-//! stack pointer in the [`Activation`]. Whatever brings control back (a return, a call of the host, a
-//! builtin, a trap) goes through one path that takes that stack pointer up again, so to the host each
-//! is an ordinary return of `start` or `resume`. No Rust frame is ever on a guest's stack.
+//! [`start`] and [`resume`] leave the host's stack pointer in the [`Activation`], with the place where
+//! to go on on top of that stack. Whatever brings control back (a return, a call of the host, a
+//! builtin, a trap) takes that stack pointer up again, so to the host each is an ordinary end of
+//! `start` or `resume`. No Rust frame is ever on a guest's stack.
 //!
 //! # Safety
 //!

@@ -138,7 +138,12 @@ fn grow_memory<T>(members: &mut [Member<T>], at: usize, delta: u64) -> u64 {
         return NOT_GROWN;
     }
     if delta != 0 {
-        if owner.slot.grow_memory(pages * WASM_PAGE_BYTES).is_err() {
+        let region = &owner.inner.region;
+        if owner
+            .slot
+            .grow_memory(region, pages * WASM_PAGE_BYTES)
+            .is_err()
+        {
             return NOT_GROWN;
         }
         // SAFETY: the owner's descriptor; the bytes are accessible now.
@@ -224,8 +229,7 @@ fn grow_table<T>(
     if elements > most {
         return NOT_GROWN;
     }
-    let own = position - metadata.imported_tables();
-    owner.slot.note_table(own, elements);
+    owner.slot.note_table(elements);
     // SAFETY: the slot's table has room for `table_elements`, of which these are the new ones.
     unsafe {
         (*desc).elements = elements;

@@ -73,9 +73,14 @@ impl<T> Inner<T> {
 /// One instance in its slot.
 #[derive(Debug)]
 pub(crate) struct Member<T> {
-    // Dropped first: the slot is reset while the module is still mapped.
     pub(crate) slot: Slot,
     pub(crate) inner: Arc<Inner<T>>,
+}
+
+impl<T> Drop for Member<T> {
+    fn drop(&mut self) {
+        self.slot.give_back(&self.inner.region, &self.inner.module);
+    }
 }
 
 /// What to call: a function's code, the entry trampoline of its type, and its context.
@@ -171,13 +176,14 @@ impl<T> Member<T> {
     /// What the signal handler must know.
     fn guest(&self) -> Guest {
         let (text, traps) = (self.inner.module.text(), self.inner.module.trap_bytes());
+        let slot = self.slot.ranges(&self.inner.region);
         let range = |range: core::ops::Range<usize>| [range.start, range.end];
         Guest {
             text: range(text),
             traps: [traps.as_ptr() as usize, traps.len()],
-            reservation: range(self.slot.reservation()),
-            stack_guard: range(self.slot.stack_guard()),
-            stack: range(self.slot.stack()),
+            memory: range(slot.memory),
+            stack_guard: range(slot.stack_guard),
+            stack: range(slot.stack),
             next: LAST,
         }
     }
@@ -198,7 +204,7 @@ impl<T> Member<T> {
         let imported = metadata.imported_tables();
         for (n, ty) in metadata.tables[imported as usize..].iter().enumerate() {
             let desc = TableDesc {
-                base: slot.table(n as u32) as u64,
+                base: slot.table(&self.inner.region, n as u32) as u64,
                 elements: ty.min,
             };
             // SAFETY: as above.
@@ -228,8 +234,10 @@ impl<T> Member<T> {
             .zip(&self.inner.plan.tables);
         for (n, (ty, elements)) in own.enumerate() {
             // SAFETY: the slot's tables hold `min` elements each, see `check_limits`, and are ours.
-            let table =
-                unsafe { slice::from_raw_parts_mut(self.slot.table(n as u32), ty.min as usize) };
+            let table = unsafe {
+                let first = self.slot.table(&self.inner.region, n as u32);
+                slice::from_raw_parts_mut(first, ty.min as usize)
+            };
             let (first, rest) = table.split_at_mut(elements.len());
             for (to, element) in first.iter_mut().zip(elements) {
                 *to = element.at(self.vmctx()).u64();
@@ -250,8 +258,7 @@ impl<T> Member<T> {
 
     /// Where those cells lie: also the end of the stack that is left for the guest.
     pub(crate) fn cells_address(&self, count: usize) -> usize {
-        let end = self.slot.stack().end;
-        (end - count * size_of::<Cell>()) & !15
+        (self.slot.stack_end() - count * size_of::<Cell>()) & !15
     }
 
     /// What calling function `index` of this instance takes, if it can be called from outside.
@@ -302,7 +309,9 @@ pub(crate) fn start<T>(
     at: usize,
     data: &mut T,
 ) -> Result<(), CallError> {
-    write_segments(members, at).map_err(Trap::new)?;
+    if members[at].inner.plan.has_dynamic_segments {
+        write_segments(members, at).map_err(Trap::new)?;
+    }
     let Some(start) = members[at].inner.module.metadata().start else {
         return Ok(());
     };

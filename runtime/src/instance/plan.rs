@@ -5,7 +5,7 @@ use super::imports::{GlobalImport, Imports};
 use crate::module::Module;
 use crate::value::Cell;
 use pirn_format::layout::{CONTEXT_BYTES, InstanceLayout};
-use pirn_format::metadata::{ConstExpr, ElementItems, Metadata, SegmentMode};
+use pirn_format::metadata::{ConstExpr, DataSegment, ElementItems, Metadata, SegmentMode};
 
 /// The initial state of every instance of a module: what to write where, and which segments can only
 /// be decided instance by instance.
@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     /// Element segments from this one on are written instance by instance, because one of them does
     /// not fit or goes to an imported table.
     pub(crate) first_dynamic_element: usize,
+    /// Whether there are segments that are written instance by instance.
+    pub(crate) has_dynamic_segments: bool,
     /// Whether the tables start alike in every instance of the module, whatever it is linked to, and
     /// stay so: then a slot that held this module needs none written.
     pub(crate) tables_constant: bool,
@@ -35,6 +37,8 @@ impl Plan {
         plan.dropped(metadata, layout);
         let (tables, first_dynamic_element) = tables(metadata, layout, &globals);
         Self {
+            has_dynamic_segments: first_dynamic_element < metadata.elements.len()
+                || metadata.data.iter().any(is_active),
             tables_constant: !metadata.tables_change
                 && metadata.imported_globals() == 0
                 && first_dynamic_element == metadata.elements.len(),
@@ -44,6 +48,10 @@ impl Plan {
             first_dynamic_element,
         }
     }
+}
+
+fn is_active(segment: &DataSegment) -> bool {
+    matches!(segment.mode, SegmentMode::Active { .. })
 }
 
 /// The state while it is worked out.

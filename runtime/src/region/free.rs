@@ -4,12 +4,37 @@
 //! are warm. Who waits is served in turn: a slot that comes back goes to the one who waits longest and
 //! not through the list, so that nobody can overtake.
 
+use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Names a module: no other of the process has it.
 pub(crate) type ModuleId = u64;
+
+/// Hashes module numbers: they ascend from 0 and are nobody's choice, so one multiplication spreads
+/// them well enough over a table.
+#[derive(Debug, Default)]
+struct NumberHasher(u64);
+
+type Numbered = BuildHasherDefault<NumberHasher>;
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0 ^ u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // 2^64 over the golden ratio: Knuth, The Art of Computer Programming, 6.4.
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// How long to wait for a slot.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +58,7 @@ struct State<S> {
     /// Slots that hold no module.
     cold: Vec<S>,
     /// Slots that are clean for a module.
-    warm: HashMap<ModuleId, Vec<S>>,
+    warm: HashMap<ModuleId, Vec<S>, Numbered>,
     /// Number of all of them.
     count: usize,
     /// Who waits, longest first. Empty unless there is no free slot.
@@ -56,7 +81,7 @@ impl<S> FreeList<S> {
         let count = cold.len();
         let state = Mutex::new(State {
             cold,
-            warm: HashMap::new(),
+            warm: HashMap::default(),
             count,
             waiting: VecDeque::new(),
         });

@@ -1,30 +1,32 @@
 //! [`Slot`]: one instance's part of a region, taken.
 //!
 //! ```text
-//!            take                    drop
+//!            prepare               give_back
 //!  Fresh ──────────▶ taken, holding ───────▶ Of(module): memory is exactly its initial memory
 //!  Unknown ─(paved)─▶    a module   ───────▶ Unknown: the kernel failed us; paved over before use
 //! ```
 //!
 //! # Safety
 //!
-//! Owns the whole address range of a slot from [`Slot::prepare`] to the drop: index and state are
+//! Owns the whole address range of a slot from [`Slot::prepare`] to [`Slot::give_back`]: index and state are
 //! moved out of the free list, so there is one `Slot` for each. A slot is on the list as `Of(module)`
 //! only when its accessible memory equals that module's initial memory, byte for byte and in size.
 #![allow(unsafe_code)]
 
 use super::free::ModuleId;
 use super::layout::Layout;
-use super::{Shared, reset};
+use super::{Region, Shared, reset};
 use crate::module::Module;
 use crate::sys::memory::{Access, Reservation};
 use core::ops::Range;
 use core::slice;
 use pirn_format::layout::ELEMENT_BYTES;
 use std::io;
-use std::sync::Arc;
 
 /// All that is known of a slot. It is in the free list, or in a [`Slot`].
+///
+/// The memory of a slot on the list that is `Of` a module has no byte accessible beyond the module's
+/// initial memory.
 #[derive(Debug)]
 pub(crate) struct Kept {
     index: u32,
@@ -67,7 +69,16 @@ pub(super) struct Parts<'a> {
     layout: &'a Layout,
 }
 
-impl Parts<'_> {
+impl<'a> Parts<'a> {
+    fn of(shared: &'a Shared, index: u32) -> Self {
+        let (reservation, start) = shared.place(index);
+        Self {
+            reservation,
+            start,
+            layout: &shared.layout,
+        }
+    }
+
     /// Base of memory 0.
     pub(super) fn vmctx(&self) -> usize {
         self.start + self.layout.vmctx()
@@ -78,13 +89,15 @@ impl Parts<'_> {
     }
 }
 
-/// One instance's part of a region. Its drop makes it clean and gives it back.
+/// One instance's part of a region. Who has it gives it back by [`give_back`](Self::give_back).
+///
+/// It holds the addresses that every call needs, and neither region nor module: its instance does, and
+/// passes them where they are needed.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    shared: Arc<Shared>,
-    /// Moved out in the drop.
     kept: Kept,
-    module: Module,
+    vmctx: usize,
+    stack_end: usize,
 }
 
 /// Bytes of stack that stay resident, and of tables.
@@ -96,78 +109,63 @@ impl Slot {
     /// # Errors
     ///
     /// What the kernel gives. The slot is free again, as unknown.
-    pub(super) fn prepare(shared: Arc<Shared>, kept: Kept, module: &Module) -> io::Result<Self> {
-        let mut slot = Self {
-            shared,
+    pub(super) fn prepare(shared: &Shared, mut kept: Kept, module: &Module) -> io::Result<Self> {
+        if kept.contents != Contents::Of(module.id()) {
+            if let Err(error) = kept.pave(shared, module) {
+                shared.free.put(kept, None);
+                return Err(error);
+            }
+        }
+        let parts = Parts::of(shared, kept.index);
+        Ok(Self {
+            vmctx: parts.vmctx(),
+            stack_end: parts.absolute(shared.layout.stack(kept.index)).end,
             kept,
-            module: module.clone(),
-        };
-        if slot.kept.contents != Contents::Of(module.id()) {
-            // A failure drops the slot half-way; its contents say that nothing of it can be relied on.
-            slot.pave()?;
-        }
-        Ok(slot)
+        })
     }
 
-    /// Makes it the module's from whatever it was.
-    fn pave(&mut self) -> io::Result<()> {
-        let parts = parts(&self.shared, self.kept.index);
-        let contents = core::mem::replace(&mut self.kept.contents, Contents::Unknown);
-        self.kept.warm = false;
-        let fixed = parts.absolute(self.shared.layout.fixed());
-        let memory = parts.vmctx();
-        // SAFETY: the slot is ours and no instance is in it, so nothing refers into it.
-        unsafe {
-            if !matches!(contents, Contents::Of(_)) {
-                parts
-                    .reservation
-                    .protect(fixed.clone(), Access::ReadWrite)?;
-            }
-            if contents != Contents::Fresh {
-                // From the stack to the end of what is accessible it is one piece.
-                parts
-                    .reservation
-                    .decommit(fixed.start..memory + self.kept.accessible)?;
-            }
+    /// Makes the slot clean for the next instance of its module, and free.
+    ///
+    /// `self` is of no use afterwards.
+    pub(crate) fn give_back(&mut self, region: &Region, module: &Module) {
+        let shared = &*region.0;
+        let index = self.kept.index;
+        let mut kept = core::mem::replace(&mut self.kept, Kept::fresh(index));
+        // Half-cleaned is unknown.
+        kept.contents = Contents::Unknown;
+        if kept.clean(shared, module).is_ok() {
+            kept.contents = Contents::Of(module.id());
+            shared.free.put(kept, Some(module.id()));
+        } else {
+            shared.free.put(kept, None);
         }
-        self.kept.table_bytes = 0;
-        let bytes = self.module.memory_bytes() as usize;
-        set_accessible(&parts, &mut self.kept.accessible, bytes)?;
-        // SAFETY: the memory is accessible, zero, and as large as the module's initial memory.
-        unsafe { reset::copy_image(memory as *mut u8, 0, &self.module) };
-        self.kept.contents = Contents::Of(self.module.id());
-        Ok(())
-    }
-
-    fn parts(&self) -> Parts<'_> {
-        parts(&self.shared, self.kept.index)
     }
 
     /// The context pointer: base of memory 0 and end of the instance area.
     pub(crate) fn vmctx(&self) -> *mut u8 {
-        self.parts().vmctx() as *mut u8
+        self.vmctx as *mut u8
     }
 
-    /// The stack that its guest uses, as addresses.
-    pub(crate) fn stack(&self) -> Range<usize> {
-        let layout = &self.shared.layout;
-        self.parts().absolute(layout.stack(self.kept.index))
+    /// End of the stack that its guest uses.
+    pub(crate) fn stack_end(&self) -> usize {
+        self.stack_end
     }
 
-    /// The guard below the stack, as addresses.
-    pub(crate) fn stack_guard(&self) -> Range<usize> {
-        self.parts().absolute(self.shared.layout.stack_guard())
-    }
-
-    /// All that a guest's memory accesses can reach: its memory and the guard behind it.
-    pub(crate) fn reservation(&self) -> Range<usize> {
-        let layout = &self.shared.layout;
-        self.parts().absolute(layout.vmctx()..layout.bytes())
+    /// The ranges of addresses that the signal handler knows a slot by.
+    pub(crate) fn ranges(&self, region: &Region) -> Ranges {
+        let layout = &region.0.layout;
+        let parts = Parts::of(&region.0, self.kept.index);
+        Ranges {
+            stack: parts.absolute(layout.stack(self.kept.index)),
+            stack_guard: parts.absolute(layout.stack_guard()),
+            memory: parts.absolute(layout.vmctx()..layout.bytes()),
+        }
     }
 
     /// Start of the elements of the module's own table `index`.
-    pub(crate) fn table(&self, index: u32) -> *mut u64 {
-        (self.parts().start + self.shared.layout.table(index)) as *mut u64
+    pub(crate) fn table(&self, region: &Region, index: u32) -> *mut u64 {
+        let layout = &region.0.layout;
+        (self.vmctx - layout.vmctx() + layout.table(index)) as *mut u64
     }
 
     /// Whether the part of the instance area that instances do not change is the module's.
@@ -190,95 +188,105 @@ impl Slot {
     /// # Errors
     ///
     /// What mprotect(2) gives; then the memory is as large as before.
-    pub(crate) fn grow_memory(&mut self, bytes: u64) -> io::Result<()> {
+    pub(crate) fn grow_memory(&mut self, region: &Region, bytes: u64) -> io::Result<()> {
         let bytes = bytes as usize;
-        debug_assert!(
-            self.kept.accessible <= bytes && bytes <= self.shared.limits.memory_bytes_max
-        );
-        let parts = parts(&self.shared, self.kept.index);
+        debug_assert!(self.kept.accessible <= bytes && bytes <= region.0.limits.memory_bytes_max);
+        let parts = Parts::of(&region.0, self.kept.index);
         set_accessible(&parts, &mut self.kept.accessible, bytes)
     }
 
-    /// Says that the module's own table `index` has this many elements now.
-    pub(crate) fn note_table(&mut self, index: u32, elements: u64) {
-        debug_assert!(index < self.shared.limits.tables);
+    /// Says that one of the module's own tables has this many elements now.
+    pub(crate) fn note_table(&mut self, elements: u64) {
         let bytes = elements as usize * ELEMENT_BYTES as usize;
         self.kept.table_bytes = self.kept.table_bytes.max(bytes);
     }
+}
 
-    /// Makes the slot clean for the next instance of its module.
-    fn clean(&mut self) -> io::Result<()> {
-        let parts = parts(&self.shared, self.kept.index);
-        let used = self.kept.accessible;
-        let bytes = self.module.memory_bytes() as usize;
-        // SAFETY: the instance is gone: nobody uses the slot. Memory only grows.
-        unsafe { reset::restore(self.shared.reset, &parts, used, &self.module)? };
-        set_accessible(&parts, &mut self.kept.accessible, bytes)?;
-        if self.kept.table_bytes > RESIDENT_BYTES {
-            // SAFETY: as above. Every table is written whole before it is used again: it is not warm.
-            unsafe {
+/// Ranges of addresses of a slot.
+#[derive(Debug)]
+pub(crate) struct Ranges {
+    /// The stack that its guest uses.
+    pub(crate) stack: Range<usize>,
+    /// The guard below the stack.
+    pub(crate) stack_guard: Range<usize>,
+    /// All that a guest's memory accesses can reach: its memory and the guard behind it.
+    pub(crate) memory: Range<usize>,
+}
+
+impl Kept {
+    /// Makes it the module's from whatever it was.
+    fn pave(&mut self, shared: &Shared, module: &Module) -> io::Result<()> {
+        let parts = Parts::of(shared, self.index);
+        let contents = core::mem::replace(&mut self.contents, Contents::Unknown);
+        self.warm = false;
+        let fixed = parts.absolute(shared.layout.fixed());
+        let memory = parts.vmctx();
+        // SAFETY: the slot is ours and no instance is in it, so nothing refers into it.
+        unsafe {
+            if !matches!(contents, Contents::Of(_)) {
                 parts
                     .reservation
-                    .decommit(parts.absolute(self.shared.layout.tables()))?;
-            };
-            self.kept.table_bytes = 0;
-            self.kept.warm = false;
+                    .protect(fixed.clone(), Access::ReadWrite)?;
+            }
+            if contents != Contents::Fresh {
+                // From the stack to the end of what is accessible it is one piece.
+                parts
+                    .reservation
+                    .decommit(fixed.start..memory + self.accessible)?;
+            }
         }
-        self.trim_stack(&parts)
+        self.table_bytes = 0;
+        let bytes = module.memory_bytes() as usize;
+        set_accessible(&parts, &mut self.accessible, bytes)?;
+        // SAFETY: the memory is accessible, zero, and as large as the module's initial memory.
+        unsafe { reset::copy_image(memory as *mut u8, 0, module) };
+        self.contents = Contents::Of(module.id());
+        Ok(())
     }
 
-    /// Gives back what a deep recursion left of the stack.
-    ///
-    /// This is for the memory that a process holds, not for secrecy: a guest cannot read the stack of
-    /// another, because generated code writes every stack slot before it reads it.
-    fn trim_stack(&self, parts: &Parts<'_>) -> io::Result<()> {
-        let stack = parts.absolute(self.shared.layout.whole_stack());
-        if stack.len() <= RESIDENT_BYTES + PROBED_BYTES {
-            return Ok(());
+    /// Makes it clean for the next instance of its module.
+    fn clean(&mut self, shared: &Shared, module: &Module) -> io::Result<()> {
+        let parts = Parts::of(shared, self.index);
+        let bytes = module.memory_bytes() as usize;
+        if self.accessible > 0 {
+            // SAFETY: the instance is gone: nobody uses the slot. Memory only grows.
+            unsafe { reset::restore(shared.reset, &parts, self.accessible, module)? };
+            set_accessible(&parts, &mut self.accessible, bytes)?;
         }
-        let kept = stack.end - RESIDENT_BYTES;
-        // SAFETY: the stack is accessible, and no guest runs on it.
-        let probed =
-            unsafe { slice::from_raw_parts((kept - PROBED_BYTES) as *const u64, PROBED_BYTES / 8) };
-        // A guest that went deeper left a return address here, unless one frame spans the page.
-        if probed.iter().all(|word| *word == 0) {
-            return Ok(());
+        if self.table_bytes > RESIDENT_BYTES {
+            let tables = parts.absolute(shared.layout.tables());
+            // SAFETY: as above. Every table is written whole before it is used again: it is not warm.
+            unsafe { parts.reservation.decommit(tables)? };
+            self.table_bytes = 0;
+            self.warm = false;
         }
-        // SAFETY: as above.
-        unsafe { parts.reservation.decommit(stack.start..kept) }
+        trim_stack(&parts)
     }
+}
+
+/// Gives back what a deep recursion left of the stack.
+///
+/// This is for the memory that a process holds, not for secrecy: a guest cannot read the stack of
+/// another, because generated code writes every stack slot before it reads it.
+fn trim_stack(parts: &Parts<'_>) -> io::Result<()> {
+    let stack = parts.absolute(parts.layout.whole_stack());
+    if stack.len() <= RESIDENT_BYTES + PROBED_BYTES {
+        return Ok(());
+    }
+    let kept = stack.end - RESIDENT_BYTES;
+    // SAFETY: the stack is accessible, and no guest runs on it.
+    let probed =
+        unsafe { slice::from_raw_parts((kept - PROBED_BYTES) as *const u64, PROBED_BYTES / 8) };
+    // A guest that went deeper left a return address here, unless one frame spans all of it.
+    if probed.iter().all(|word| *word == 0) {
+        return Ok(());
+    }
+    // SAFETY: as above.
+    unsafe { parts.reservation.decommit(stack.start..kept) }
 }
 
 /// What is looked at to see whether the stack went deeper than what stays resident.
 const PROBED_BYTES: usize = 512;
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        if self.kept.contents == Contents::Of(self.module.id()) {
-            // Half-cleaned is unknown.
-            self.kept.contents = Contents::Unknown;
-            if self.clean().is_ok() {
-                self.kept.contents = Contents::Of(self.module.id());
-            }
-        }
-        let index = self.kept.index;
-        let kept = core::mem::replace(&mut self.kept, Kept::fresh(index));
-        let module = match kept.contents {
-            Contents::Of(module) => Some(module),
-            Contents::Fresh | Contents::Unknown => None,
-        };
-        self.shared.free.put(kept, module);
-    }
-}
-
-fn parts(shared: &Shared, index: u32) -> Parts<'_> {
-    let (reservation, start) = shared.place(index);
-    Parts {
-        reservation,
-        start,
-        layout: &shared.layout,
-    }
-}
 
 /// Makes exactly the first `bytes` bytes of memory 0 accessible. What becomes accessible is zero,
 /// because what becomes inaccessible is: the callers have given it back or rewritten it.

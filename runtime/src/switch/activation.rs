@@ -52,8 +52,8 @@ pub(crate) struct Guest {
     pub(crate) text: [usize; 2],
     /// Address and bytes of the module's trap table.
     pub(crate) traps: [usize; 2],
-    /// Addresses of the slot's reservation: start and end.
-    pub(crate) reservation: [usize; 2],
+    /// Addresses that accesses of the slot's memory can reach: start and end.
+    pub(crate) memory: [usize; 2],
     /// Addresses of the guard below the slot's stack: start and end.
     pub(crate) stack_guard: [usize; 2],
     /// Addresses of the slot's stack: start and end.

@@ -121,14 +121,23 @@ const ALTERNATE_STACK_BYTES: usize = 64 << 10;
 /// # Errors
 ///
 /// What mmap(2) or sigaltstack(2) gives.
+#[inline]
 pub(crate) fn ensure_alternate_stack() -> io::Result<()> {
-    thread_local! {
-        static READY: Cell<bool> = const { Cell::new(false) };
-        static OWNED: Cell<Option<AlternateStack>> = const { Cell::new(None) };
-    }
     if READY.get() {
         return Ok(());
     }
+    provide_alternate_stack()
+}
+
+thread_local! {
+    /// Whether this thread was seen to have an alternate stack that is large enough.
+    static READY: Cell<bool> = const { Cell::new(false) };
+    /// The one that it was given, if it had none.
+    static OWNED: Cell<Option<AlternateStack>> = const { Cell::new(None) };
+}
+
+#[cold]
+fn provide_alternate_stack() -> io::Result<()> {
     let current = alternate_stack(None)?;
     if current.ss_flags & libc::SS_DISABLE != 0 || current.ss_size < ALTERNATE_STACK_BYTES {
         let stack = AlternateStack::new(current)?;

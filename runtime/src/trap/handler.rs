@@ -49,6 +49,7 @@ impl Running {
     /// # Safety
     ///
     /// The activation must be that of a [`Record`] which stays in place until the value is dropped.
+    #[inline]
     pub(crate) unsafe fn enter(activation: *mut Activation) -> Self {
         Self {
             previous: CURRENT.replace(activation),
@@ -57,6 +58,7 @@ impl Running {
 }
 
 impl Drop for Running {
+    #[inline]
     fn drop(&mut self) {
         CURRENT.set(self.previous);
     }
@@ -116,7 +118,7 @@ unsafe fn diagnose(
     let code = TrapTable::view(traps).code(offset)?;
     // SAFETY: as above.
     let mut reachable = unsafe { Guest::chain(first) };
-    if by_address && !reachable.any(|guest| within(guest.reservation, address)) {
+    if by_address && !reachable.any(|guest| within(guest.memory, address)) {
         return None;
     }
     TrapCode::from_number(code)

@@ -6,27 +6,31 @@
 //! changes MXCSR or the x87 control word, so they are not touched.
 //!
 //! ```text
-//!            host stack, in start/resume and after           guest stack, after exit was called
+//!            host stack, while the guest runs                guest stack, after exit was called
 //!   high   ┌──────────────────────┐                         ┌──────────────────────┐
-//!          │ return address       │ to the call loop        │ frames of the guest  │
-//!          │ rbp                  │                         │ frame of the         │
+//!          │ frame of the call    │                         │ frames of the guest  │
+//!          │   loop               │                         │ frame of the         │
 //!          │ rbx                  │                         │   trampoline         │
-//!          │ r12 r13 r14 r15      │                         │ return address       │◀ guest_sp
-//!   low    └──────────────────────┘◀ host_sp                └──────────────────────┘
+//!          │ rbp                  │                         │ return address       │◀ guest_sp
+//!          │ where to go on       │                         └──────────────────────┘
+//!   low    └──────────────────────┘◀ host_sp
 //! ```
 //!
-//! Leaving is `pop rcx; jmp rcx`, not `ret`: the return address was pushed by a call on the other
-//! stack, so the processor's return predictor would be wrong each time.
+//! The processor predicts returns by pairing them with calls, so every call here has its return and
+//! every return its call, on whichever stack. The host's side is therefore no function but code within
+//! the call loop: it goes in by jumping, or by the guest's own return, and comes back by a jump. With
+//! functions in their place each host call costs a return that is predicted wrong (bench `hostcall`:
+//! 18 ns with functions, see docs/RATIONALE.md).
 //!
 //! # Safety
 //!
-//! The functions are naked: each keeps the stack as drawn above at every instruction that can leave.
+//! Each piece keeps the stacks as drawn above at every instruction that can leave.
 #![allow(unsafe_code)]
 
 use crate::switch::activation::{
     Activation, GUEST_REGISTERS, GUEST_SP, HOST_SP, PAYLOAD, REASON, VMCTX,
 };
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use pirn_format::layout::CONTEXT_ACTIVATION;
 
 /// Number of registers that the C convention preserves: rbx, rbp, r12, r13, r14, r15.
@@ -35,49 +39,61 @@ pub(crate) const SAVED_REGISTERS: usize = 6;
 pub(crate) const FRAME_POINTER: usize = 1;
 
 /// Enters a guest at `entry(vmctx, code, cells)` on the stack that ends at `activation.guest_sp`.
-/// Returns when the guest leaves for any reason, which then stands in the activation.
+/// Comes back when the guest leaves for any reason, which then stands in the activation.
 ///
 /// # Safety
 ///
 /// `activation.guest_sp` must be the 16-byte aligned end of a stack that nobody else uses, `entry` an
 /// entry trampoline of a loaded module, `code` a function of its type, `vmctx` an initialised context
 /// whose activation this is, `cells` the array that the trampoline expects.
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn start(
+#[inline(always)]
+pub(crate) unsafe fn start(
     activation: *mut Activation,
     vmctx: *mut u8,
     entry: usize,
     code: usize,
     cells: *mut u8,
 ) {
-    naked_asm!(
-        // What the caller of this function relies on, in the order of the drawing.
-        "push rbp",
-        "push rbx",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "mov [rdi + {host_sp}], rsp",
-        "mov rsp, [rdi + {guest_sp}]",
-        // rbx survives the call: it is how the activation is found again.
-        "mov rbx, rdi",
-        // Frame pointer 0: the guest's chain of frames ends here.
-        "xor ebp, ebp",
-        "mov rdi, rsi",
-        "mov rsi, rcx",
-        "mov rax, rdx",
-        "mov rdx, r8",
-        "call rax",
-        // The guest has returned. Kind::Return is 0.
-        "mov rax, rbx",
-        "mov qword ptr [rax + {reason}], 0",
-        "jmp {leave}",
-        host_sp = const HOST_SP,
-        guest_sp = const GUEST_SP,
-        reason = const REASON,
-        leave = sym leave,
-    )
+    // SAFETY: the caller's promises; every register that the guest may change is said to be changed,
+    // and rbx and rbp, which cannot be said so, are kept on the stack.
+    unsafe {
+        asm!(
+            "push rbx",
+            "push rbp",
+            "lea r8, [rip + 2f]",
+            "push r8",
+            "mov [rcx + {host_sp}], rsp",
+            "mov rsp, [rcx + {guest_sp}]",
+            // rbx survives the call: it is how the activation is found again.
+            "mov rbx, rcx",
+            // Frame pointer 0: the guest's chain of frames ends here.
+            "xor ebp, ebp",
+            "call rax",
+            // The guest has returned. Kind::Return is 0.
+            "mov qword ptr [rbx + {reason}], 0",
+            // As in `leave`. It need not be this `start` that comes next: if the guest was resumed, it is
+            // that `resume`, whose registers are on the stack.
+            "mov rsp, [rbx + {host_sp}]",
+            "pop rcx",
+            "jmp rcx",
+            "2:",
+            "pop rbp",
+            "pop rbx",
+            host_sp = const HOST_SP,
+            guest_sp = const GUEST_SP,
+            reason = const REASON,
+            in("rcx") activation,
+            in("rdi") vmctx,
+            in("rsi") code,
+            in("rdx") cells,
+            in("rax") entry,
+            out("r12") _,
+            out("r13") _,
+            out("r14") _,
+            out("r15") _,
+            clobber_abi("sysv64"),
+        );
+    }
 }
 
 /// Continues a guest behind the call of [`exit_routine`] by which it left.
@@ -86,29 +102,39 @@ pub(crate) unsafe extern "C" fn start(
 ///
 /// The guest of this activation must have left by a host call or a builtin, its results must be in
 /// their cells, and it must not have been resumed since.
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn resume(activation: *mut Activation) {
-    naked_asm!(
-        "push rbp",
-        "push rbx",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "mov [rdi + {host_sp}], rsp",
-        "mov rsp, [rdi + {guest_sp}]",
-        "mov rbx, [rdi + {saved}]",
-        "mov rbp, [rdi + {saved} + 8]",
-        "mov r12, [rdi + {saved} + 16]",
-        "mov r13, [rdi + {saved} + 24]",
-        "mov r14, [rdi + {saved} + 32]",
-        "mov r15, [rdi + {saved} + 40]",
-        "pop rcx",
-        "jmp rcx",
-        host_sp = const HOST_SP,
-        guest_sp = const GUEST_SP,
-        saved = const GUEST_REGISTERS,
-    )
+#[inline(always)]
+pub(crate) unsafe fn resume(activation: *mut Activation) {
+    // SAFETY: as in `start`.
+    unsafe {
+        asm!(
+            "push rbx",
+            "push rbp",
+            "lea r8, [rip + 2f]",
+            "push r8",
+            "mov [rcx + {host_sp}], rsp",
+            "mov rsp, [rcx + {guest_sp}]",
+            "mov rbx, [rcx + {saved}]",
+            "mov rbp, [rcx + {saved} + 8]",
+            "mov r12, [rcx + {saved} + 16]",
+            "mov r13, [rcx + {saved} + 24]",
+            "mov r14, [rcx + {saved} + 32]",
+            "mov r15, [rcx + {saved} + 40]",
+            // The return of the call of `exit`.
+            "ret",
+            "2:",
+            "pop rbp",
+            "pop rbx",
+            host_sp = const HOST_SP,
+            guest_sp = const GUEST_SP,
+            saved = const GUEST_REGISTERS,
+            in("rcx") activation,
+            out("r12") _,
+            out("r13") _,
+            out("r14") _,
+            out("r15") _,
+            clobber_abi("sysv64"),
+        );
+    }
 }
 
 /// Called by generated code as `exit(vmctx, reason, payload)`: notes why, and leaves.
@@ -126,29 +152,26 @@ unsafe extern "C" fn exit(vmctx: *mut u8, reason: u64, payload: u64) {
         "mov [rax + {reason}], rsi",
         "mov [rax + {payload}], rdx",
         "mov [rax + {vmctx}], rdi",
-        "jmp {leave}",
+        // As in `leave`, which traps by signal come to.
+        "mov rsp, [rax + {host_sp}]",
+        "pop rcx",
+        "jmp rcx",
         activation = const CONTEXT_ACTIVATION,
         saved = const GUEST_REGISTERS,
         guest_sp = const GUEST_SP,
         reason = const REASON,
         payload = const PAYLOAD,
         vmctx = const VMCTX,
-        leave = sym leave,
+        host_sp = const HOST_SP,
     )
 }
 
-/// The one way out: returns from the latest `start` or `resume` of the activation in rax, whatever
+/// The one way out: goes on behind the latest `start` or `resume` of the activation in rax, whatever
 /// the other registers hold and wherever the stack pointer is.
 #[unsafe(naked)]
 unsafe extern "C" fn leave() {
     naked_asm!(
         "mov rsp, [rax + {host_sp}]",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
         "pop rcx",
         "jmp rcx",
         host_sp = const HOST_SP,
