@@ -3,6 +3,7 @@
 mod load;
 mod types;
 
+use crate::sys;
 use crate::value::{FuncType, GlobalType, MemoryType, TableType};
 use core::fmt;
 use core::ops::Range;
@@ -14,9 +15,10 @@ use pirn_format::metadata::{ExportItem, Metadata};
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeTable, SiteTable};
 use pirn_format::types::ExternType as FormatType;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use thiserror::Error;
 
 /// A compiled module, checked and mapped. A clone is the same module.
@@ -30,6 +32,10 @@ struct Inner {
     metadata: Metadata,
     layout: InstanceLayout,
     runs: Vec<ImageRun>,
+    /// Where the bytes of each run start in the image.
+    run_starts: Vec<usize>,
+    /// The image as a file of its own, made when a region first maps it.
+    image_file: OnceLock<File>,
     /// Process-wide ids of its function types.
     type_ids: Vec<u32>,
 }
@@ -130,6 +136,8 @@ impl Module {
             loaded,
             metadata: checked.metadata,
             layout: checked.layout,
+            run_starts: starts(&checked.runs),
+            image_file: OnceLock::new(),
             runs: checked.runs,
         });
         open.push(Arc::downgrade(&inner));
@@ -232,14 +240,64 @@ impl Module {
 
     /// The pieces of the initial memory that are not zero: where in memory 0, and their bytes.
     pub(crate) fn image_pieces(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        let mut rest = self.0.loaded.section(Section::Image);
-        self.0.runs.iter().map(move |run| {
-            // In range: `open` has checked that the runs are as long together as the image.
-            let (piece, behind) = rest.split_at(run.pages as usize * IMAGE_PAGE_BYTES as usize);
-            rest = behind;
-            (run.start() as usize, piece)
-        })
+        (0..self.0.runs.len()).map(|at| self.piece(at))
     }
+
+    /// The bytes of a page of [`IMAGE_PAGE_BYTES`] that lies at an offset in memory 0, unless they are
+    /// all zero.
+    pub(crate) fn image_page(&self, offset: usize) -> Option<&[u8]> {
+        let behind = self
+            .0
+            .runs
+            .partition_point(|run| run.start() <= offset as u64);
+        let (start, bytes) = self.piece(behind.checked_sub(1)?);
+        bytes
+            .get(offset - start..)?
+            .get(..IMAGE_PAGE_BYTES as usize)
+    }
+
+    /// End of the last piece in memory 0.
+    pub(crate) fn image_end(&self) -> usize {
+        self.0
+            .runs
+            .last()
+            .map_or(0, |run| (run.start() + run.len()) as usize)
+    }
+
+    /// The initial memory up to [`image_end`](Self::image_end) and the end of its page, as a file that
+    /// nobody can change.
+    ///
+    /// # Errors
+    ///
+    /// What the system gives.
+    pub(crate) fn image_file(&self) -> io::Result<&File> {
+        if let Some(file) = self.0.image_file.get() {
+            return Ok(file);
+        }
+        // Two threads may both make one; the second is dropped.
+        let file = sys::memory::image_file(self.image_pieces())?;
+        Ok(self.0.image_file.get_or_init(|| file))
+    }
+
+    fn piece(&self, at: usize) -> (usize, &[u8]) {
+        let (run, start) = (self.0.runs[at], self.0.run_starts[at]);
+        let image = self.0.loaded.section(Section::Image);
+        // In range: `open` has checked that the runs are as long together as the image.
+        (
+            run.start() as usize,
+            &image[start..start + run.len() as usize],
+        )
+    }
+}
+
+/// Where the bytes of each run start, all lying behind each other.
+fn starts(runs: &[ImageRun]) -> Vec<usize> {
+    let sum = |sum: &mut usize, run: &ImageRun| {
+        let start = *sum;
+        *sum += run.len() as usize;
+        Some(start)
+    };
+    runs.iter().scan(0, sum).collect()
 }
 
 impl fmt::Debug for Module {

@@ -8,6 +8,7 @@ mod slot;
 pub(crate) use free::Wait;
 pub(crate) use layout::Limits;
 pub use reset::Reset;
+use reset::Strategy;
 pub(crate) use slot::Slot;
 
 use crate::module::Module;
@@ -15,6 +16,7 @@ use crate::sys::memory::Reservation;
 use crate::sys::page_bytes;
 use crate::trap::handler;
 use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
 use free::FreeList;
 use layout::{Layout, OutOfRange, PART_ALIGN};
 use slot::Kept;
@@ -34,8 +36,10 @@ pub struct Region(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) layout: Layout,
-    pub(crate) reset: Reset,
+    reset: Strategy,
     pub(crate) free: FreeList<Kept>,
+    /// Slots that are never used again.
+    lost: AtomicU32,
     /// Each holds [`CHUNK_SLOTS`] slots; the last may hold fewer.
     chunks: Vec<Reservation>,
 }
@@ -79,6 +83,14 @@ pub enum RegionError {
         found: usize,
         /// Bytes that slots are aligned to.
         expected: usize,
+    },
+    /// The reset that was asked for does not work here.
+    #[error("reset {reset} does not work on this machine: {error}; use `Reset::Auto`")]
+    Reset {
+        /// Which.
+        reset: Reset,
+        /// Why not.
+        error: io::Error,
     },
     /// The signal handler was refused.
     #[error("the system refuses a signal handler: {0}")]
@@ -143,7 +155,8 @@ impl Region {
         Description {
             limits: self.0.limits,
             slots_free: self.slots_free(),
-            reset: self.0.reset,
+            slots_lost: self.0.lost.load(Ordering::Relaxed),
+            reset: self.0.reset.name(),
             slot_bytes: self.0.layout.bytes(),
         }
     }
@@ -250,8 +263,9 @@ impl RegionBuilder {
         Ok(Region(Arc::new(Shared {
             limits,
             layout,
-            reset: reset.chosen(),
+            reset: Strategy::choose(reset).map_err(|error| RegionError::Reset { reset, error })?,
             free: FreeList::new(slots),
+            lost: AtomicU32::new(0),
             chunks,
         })))
     }
@@ -262,6 +276,7 @@ impl RegionBuilder {
 pub struct Description {
     limits: Limits,
     slots_free: usize,
+    slots_lost: u32,
     reset: Reset,
     slot_bytes: usize,
 }
@@ -277,6 +292,12 @@ impl Description {
     #[must_use]
     pub fn slots(&self) -> u32 {
         self.limits.slots
+    }
+
+    /// Slots that are never used again, because the kernel failed in the middle of a mapping.
+    #[must_use]
+    pub fn slots_lost(&self) -> u32 {
+        self.slots_lost
     }
 }
 
@@ -301,7 +322,11 @@ impl fmt::Display for Description {
             kib(stack_bytes),
             kib(instance_bytes),
             self.reset,
-        )
+        )?;
+        match self.slots_lost {
+            0 => Ok(()),
+            lost => write!(f, "; {lost} slots lost"),
+        }
     }
 }
 

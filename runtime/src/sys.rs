@@ -1,6 +1,7 @@
 //! Everything that asks the kernel for something.
 
 pub(crate) mod memory;
+pub(crate) mod pagemap;
 pub(crate) mod signal;
 
 pub(crate) use memory::page_bytes;

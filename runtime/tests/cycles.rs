@@ -2,7 +2,7 @@
 
 mod common;
 
-use pirn_runtime::{Linker, Region, Reset};
+use pirn_runtime::{Linker, Region};
 
 const TOUCH: &str = include_str!("../../examples/guests/touch.wat");
 const CYCLES: usize = 1_000_000;
@@ -61,7 +61,7 @@ fn guests_that_write_and_grow_leave_memory_where_it_was() {
            (drop (memory.grow (i32.const 99)))
            (memory.fill (i32.const 0) (i32.const 7) (i32.const 6553600))))",
     );
-    for reset in [Reset::Rewritten, Reset::Decommitted] {
+    for reset in common::resets() {
         let region = Region::builder()
             .slots(2)
             .reset(reset)

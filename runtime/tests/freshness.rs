@@ -143,7 +143,7 @@ fn check_other(mut instance: Instance<()>) {
 
 #[test]
 fn the_next_tenant_finds_its_own_initial_state() {
-    for reset in [Reset::Rewritten, Reset::Decommitted] {
+    for reset in common::resets() {
         let tenants = Tenants::new(reset);
         for (pages, trap) in [(0, false), (0, true), (1, false), (62, true), (7, false)] {
             tenants.dirty(pages, trap);
@@ -172,7 +172,7 @@ fn memory_past_the_size_of_the_next_tenant_is_not_readable() {
         "(module (memory 1) (func (export \"read\") (param i32) (result i32)
            (i32.load8_u (local.get 0))))",
     );
-    for reset in [Reset::Rewritten, Reset::Decommitted] {
+    for reset in common::resets() {
         let tenants = Tenants::new(reset);
         let reader = tenants
             .region
@@ -194,7 +194,7 @@ fn memory_past_the_size_of_the_next_tenant_is_not_readable() {
 
 #[test]
 fn what_grows_again_is_zero_again() {
-    for reset in [Reset::Rewritten, Reset::Decommitted] {
+    for reset in common::resets() {
         let tenants = Tenants::new(reset);
         let grower = common::wat(
             "(module (memory (export \"memory\") 0 40)
@@ -224,7 +224,7 @@ fn what_grows_again_is_zero_again() {
 
 #[test]
 fn what_the_host_writes_is_gone_as_well() {
-    for reset in [Reset::Rewritten, Reset::Decommitted] {
+    for reset in common::resets() {
         let tenants = Tenants::new(reset);
         let mut instance = tenants
             .hostile

@@ -3,7 +3,7 @@
 
 mod common;
 
-use pirn_runtime::{CallError, HostError, Instance, Linker, Module, Region, Reset, Trap, TrapCode};
+use pirn_runtime::{CallError, HostError, Instance, Linker, Module, Region, Trap, TrapCode};
 use std::sync::Barrier;
 
 const TRAPS: &str = include_str!("../../examples/guests/traps.wat");
@@ -36,7 +36,7 @@ fn trap(instance: &mut Instance<()>, name: &str) -> Trap {
 #[test]
 fn every_trap_is_told_and_the_instance_serves_on() {
     let module = common::wat(TRAPS);
-    for reset in [Reset::Rewritten, Reset::Decommitted] {
+    for reset in common::resets() {
         let region = Region::builder()
             .slots(1)
             .reset(reset)

@@ -1,16 +1,21 @@
 //! [`Reset`]: how a slot is made clean for the next instance.
 //!
-//! One interface: [`restore`] makes memory that the last instance of a module may have changed exactly
-//! the module's initial memory again, or says that it could not. A slot whose restoration failed holds
-//! nothing that may be relied upon, and is paved over before anybody gets it.
+//! One interface: [`Strategy::restore`] makes memory that the last instance of a module may have changed
+//! exactly the module's initial memory again, or says that it could not. A slot whose restoration failed
+//! holds nothing that may be relied upon, and is paved over before anybody gets it.
 //!
 //! # Safety
 //!
 //! Owns the fact that nobody uses a slot between its instance's end and its return to the free list.
 #![allow(unsafe_code)]
 
+mod probe;
+mod rewritten;
+mod scanned;
+
 use super::slot::Parts;
 use crate::module::Module;
+use crate::sys::pagemap::Pagemap;
 use core::{fmt, ptr};
 use pirn_format::layout::WASM_PAGE_BYTES;
 use std::io;
@@ -19,9 +24,12 @@ use std::io;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Reset {
-    /// The fastest that this machine has.
+    /// The fastest that works on this machine, found by trying.
     #[default]
     Auto,
+    /// The image is mapped copy-on-write, the kernel is asked which pages were written
+    /// (`PAGEMAP_SCAN`, Linux 6.7), and those are put back.
+    Scanned,
     /// The first 64 KiB of memory are rewritten, so that their pages stay resident; the rest is given
     /// back to the kernel, and what of the image lies there is copied again.
     Rewritten,
@@ -30,78 +38,103 @@ pub enum Reset {
 }
 
 impl Reset {
-    /// The strategy that [`Auto`](Self::Auto) means here.
-    pub(super) fn chosen(self) -> Self {
-        match self {
-            Self::Auto => Self::Rewritten,
-            chosen => chosen,
-        }
-    }
+    /// All that can be asked for by name.
+    pub const ALL: [Self; 3] = [Self::Scanned, Self::Rewritten, Self::Decommitted];
 }
 
 impl fmt::Display for Reset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Auto => "auto",
+            Self::Scanned => "scanned",
             Self::Rewritten => "rewritten",
             Self::Decommitted => "decommitted",
         })
     }
 }
 
+/// A way of resetting that works here.
+#[derive(Debug)]
+pub(super) enum Strategy {
+    /// See [`Reset::Scanned`].
+    Scanned(Pagemap),
+    /// See [`Reset::Rewritten`].
+    Rewritten,
+    /// See [`Reset::Decommitted`].
+    Decommitted,
+}
+
 /// Bytes of memory that stay resident when rewritten.
 const REWRITTEN_BYTES: usize = WASM_PAGE_BYTES as usize;
 
-/// Makes the first `used` bytes of memory 0, all that are accessible, the initial memory of the module.
-///
-/// # Errors
-///
-/// What madvise(2) gives: then the contents are unknown.
-///
-/// # Safety
-///
-/// Nobody may use the slot meanwhile. The initial memory must be at most `used` bytes.
-pub(super) unsafe fn restore(
-    reset: Reset,
-    parts: &Parts<'_>,
-    used: usize,
-    module: &Module,
-) -> io::Result<()> {
-    let kept = match reset {
-        Reset::Decommitted => 0,
-        Reset::Auto | Reset::Rewritten => REWRITTEN_BYTES.min(used),
-    };
-    let memory = parts.vmctx();
-    // SAFETY: memory that is accessible and that nobody uses, as the caller says.
-    unsafe {
-        parts.reservation.decommit(memory + kept..memory + used)?;
-        rewrite(memory as *mut u8, kept, module);
-        copy_image(memory as *mut u8, kept, module);
+impl Strategy {
+    /// The strategy that is asked for, after trying that it works.
+    ///
+    /// # Errors
+    ///
+    /// Why what was asked for by name does not work here.
+    pub(super) fn choose(reset: Reset) -> io::Result<Self> {
+        match reset {
+            Reset::Auto => Ok(probe::scanned().map_or(Self::Rewritten, Self::Scanned)),
+            Reset::Scanned => probe::scanned().map(Self::Scanned),
+            Reset::Rewritten => Ok(Self::Rewritten),
+            Reset::Decommitted => Ok(Self::Decommitted),
+        }
     }
-    Ok(())
-}
 
-/// Rewrites the first `len` bytes of memory: with the image where it has pages, else with zero.
-///
-/// # Safety
-///
-/// `memory` must be writable for `len` bytes, which must be whole pages of the image's.
-unsafe fn rewrite(memory: *mut u8, len: usize, module: &Module) {
-    let mut at = 0;
-    for (start, bytes) in module.image_pieces() {
-        if start >= len {
-            break;
+    /// Its name.
+    pub(super) fn name(&self) -> Reset {
+        match self {
+            Self::Scanned(_) => Reset::Scanned,
+            Self::Rewritten => Reset::Rewritten,
+            Self::Decommitted => Reset::Decommitted,
         }
-        let bytes = &bytes[..bytes.len().min(len - start)];
-        // SAFETY: pieces ascend and lie apart; these parts of them lie below `len`.
-        unsafe {
-            ptr::write_bytes(memory.add(at), 0, start - at);
-            ptr::copy_nonoverlapping(bytes.as_ptr(), memory.add(start), bytes.len());
-        }
-        at = start + bytes.len();
     }
-    // SAFETY: as above.
-    unsafe { ptr::write_bytes(memory.add(at), 0, len - at) };
+
+    /// Bytes at the start of memory over which the image of a module is to be mapped.
+    pub(super) fn mapped_bytes(&self, module: &Module) -> usize {
+        match self {
+            Self::Scanned(_) => module
+                .image_end()
+                .next_multiple_of(crate::sys::page_bytes()),
+            Self::Rewritten | Self::Decommitted => 0,
+        }
+    }
+
+    /// Makes the first `used` bytes of memory 0, all that are accessible, the initial memory of the
+    /// module.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel gives: then the contents are unknown.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may use the slot meanwhile. The initial memory must be at most `used` bytes, and its
+    /// image be mapped over the first `mapped` of them, or copied if that is 0.
+    pub(super) unsafe fn restore(
+        &self,
+        parts: &Parts<'_>,
+        used: usize,
+        mapped: usize,
+        idle: &mut u8,
+        module: &Module,
+    ) -> io::Result<()> {
+        let memory = parts.vmctx();
+        // SAFETY: (all arms) passed on.
+        unsafe {
+            match self {
+                Self::Scanned(pagemap) if pagemap.is_ours() => {
+                    scanned::restore(pagemap, parts, used, mapped, idle, module)
+                }
+                // In a fork the pagemap is that of the parent: everything is given back, and is as it
+                // was mapped.
+                Self::Scanned(_) => parts.reservation.decommit(memory..memory + used),
+                Self::Rewritten => rewritten::restore(parts, used, REWRITTEN_BYTES, module),
+                Self::Decommitted => rewritten::restore(parts, used, 0, module),
+            }
+        }
+    }
 }
 
 /// Copies what of the image lies at or behind `from` into memory that is zero there.

@@ -4,6 +4,7 @@
 //!            prepare               give_back
 //!  Fresh ──────────▶ taken, holding ───────▶ Of(module): memory is exactly its initial memory
 //!  Unknown ─(paved)─▶    a module   ───────▶ Unknown: the kernel failed us; paved over before use
+//!     └─────────────▶ Lost: the kernel failed us in the middle of a mapping; never used again
 //! ```
 //!
 //! # Safety
@@ -20,8 +21,10 @@ use crate::module::Module;
 use crate::sys::memory::{Access, Reservation};
 use core::ops::Range;
 use core::slice;
+use core::sync::atomic::Ordering;
 use pirn_format::layout::ELEMENT_BYTES;
 use std::io;
+use std::os::fd::AsFd;
 
 /// All that is known of a slot. It is in the free list, or in a [`Slot`].
 ///
@@ -33,6 +36,10 @@ pub(crate) struct Kept {
     contents: Contents,
     /// Bytes of memory 0 that are accessible.
     accessible: usize,
+    /// Bytes of memory 0, from its start, over which the image of a module is mapped.
+    mapped: usize,
+    /// Resets in a row that found more resident pages than are of use.
+    idle: u8,
     /// Whether the instance area is that of the module, up to what instances change.
     warm: bool,
     /// Most bytes of a table that were used since the tables were last given back.
@@ -48,6 +55,8 @@ enum Contents {
     Of(ModuleId),
     /// Whatever the last instance left, of whatever module.
     Unknown,
+    /// Perhaps nothing of ours: it is never used again.
+    Lost,
 }
 
 impl Kept {
@@ -56,6 +65,8 @@ impl Kept {
             index,
             contents: Contents::Fresh,
             accessible: 0,
+            mapped: 0,
+            idle: 0,
             warm: false,
             table_bytes: 0,
         }
@@ -110,11 +121,15 @@ impl Slot {
     ///
     /// What the kernel gives. The slot is free again, as unknown.
     pub(super) fn prepare(shared: &Shared, mut kept: Kept, module: &Module) -> io::Result<Self> {
-        if kept.contents != Contents::Of(module.id()) {
-            if let Err(error) = kept.pave(shared, module) {
+        if kept.contents != Contents::Of(module.id())
+            && let Err(error) = kept.pave(shared, module)
+        {
+            if kept.contents == Contents::Lost {
+                shared.lost.fetch_add(1, Ordering::Relaxed);
+            } else {
                 shared.free.put(kept, None);
-                return Err(error);
             }
+            return Err(error);
         }
         let parts = Parts::of(shared, kept.index);
         Ok(Self {
@@ -219,6 +234,7 @@ impl Kept {
         let parts = Parts::of(shared, self.index);
         let contents = core::mem::replace(&mut self.contents, Contents::Unknown);
         self.warm = false;
+        self.idle = 0;
         let fixed = parts.absolute(shared.layout.fixed());
         let memory = parts.vmctx();
         // SAFETY: the slot is ours and no instance is in it, so nothing refers into it.
@@ -237,10 +253,45 @@ impl Kept {
         }
         self.table_bytes = 0;
         let bytes = module.memory_bytes() as usize;
+        let mapped = shared.reset.mapped_bytes(module);
+        if self.mapped != 0 || mapped != 0 {
+            self.remap(&parts, mapped, module)?;
+        }
         set_accessible(&parts, &mut self.accessible, bytes)?;
-        // SAFETY: the memory is accessible, zero, and as large as the module's initial memory.
-        unsafe { reset::copy_image(memory as *mut u8, 0, module) };
+        if mapped == 0 {
+            // SAFETY: the memory is accessible, zero, and as large as the module's initial memory.
+            unsafe { reset::copy_image(memory as *mut u8, 0, module) };
+        }
         self.contents = Contents::Of(module.id());
+        Ok(())
+    }
+
+    /// Maps the image of a module over the first `mapped` bytes of memory, and fresh memory over what
+    /// another's is mapped beyond. Of the memory, exactly the image is accessible then.
+    fn remap(&mut self, parts: &Parts<'_>, mapped: usize, module: &Module) -> io::Result<()> {
+        let memory = parts.vmctx();
+        let image = if mapped > 0 {
+            Some(module.image_file()?)
+        } else {
+            None
+        };
+        set_accessible(parts, &mut self.accessible, 0)?;
+        // A mapping that fails may leave a hole, where anybody's memory can come to lie.
+        self.contents = Contents::Lost;
+        // SAFETY: as in `pave`; the file is as long as the module's image, and sealed.
+        unsafe {
+            parts
+                .reservation
+                .map_fresh(memory + mapped.min(self.mapped)..memory + self.mapped)?;
+            if let Some(image) = image {
+                parts
+                    .reservation
+                    .map_file(memory..memory + mapped, image.as_fd())?;
+            }
+        }
+        self.contents = Contents::Unknown;
+        self.mapped = mapped;
+        self.accessible = mapped;
         Ok(())
     }
 
@@ -250,7 +301,12 @@ impl Kept {
         let bytes = module.memory_bytes() as usize;
         if self.accessible > 0 {
             // SAFETY: the instance is gone: nobody uses the slot. Memory only grows.
-            unsafe { reset::restore(shared.reset, &parts, self.accessible, module)? };
+            unsafe {
+                let (used, idle) = (self.accessible, &mut self.idle);
+                shared
+                    .reset
+                    .restore(&parts, used, self.mapped, idle, module)?;
+            }
             set_accessible(&parts, &mut self.accessible, bytes)?;
         }
         if self.table_bytes > RESIDENT_BYTES {

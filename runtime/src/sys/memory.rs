@@ -1,6 +1,7 @@
 //! Address space: reserved, made accessible, decommitted.
 //!
-//! System calls: mmap(2), munmap(2), mprotect(2), madvise(2).
+//! System calls: mmap(2), munmap(2), mprotect(2), madvise(2); memfd_create(2) and fcntl(2) once a module
+//! whose image is mapped.
 //!
 //! # Safety
 //!
@@ -11,7 +12,10 @@
 
 use core::ops::Range;
 use core::ptr;
+use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 /// Bytes of a page of this kernel.
@@ -112,6 +116,76 @@ impl Reservation {
         cvt(unsafe { libc::madvise(start, bytes, libc::MADV_DONTNEED) })
     }
 
+    /// Makes the kernel replace it by zeros in every child of this process.
+    ///
+    /// # Errors
+    ///
+    /// What madvise(2) gives.
+    pub(crate) fn wipe_on_fork(&self) -> io::Result<()> {
+        let start = self.start as *mut libc::c_void;
+        // SAFETY: advice about our own private anonymous mapping.
+        cvt(unsafe { libc::madvise(start, self.bytes, libc::MADV_WIPEONFORK) })
+    }
+
+    /// Maps a file from its start over a page-aligned range of it, to be read and written; what is
+    /// written is not the file's. What was there is gone.
+    ///
+    /// # Errors
+    ///
+    /// What mmap(2) gives. Then nothing may be mapped there, and anybody's memory may come to be: the
+    /// range must never be used again.
+    ///
+    /// # Safety
+    ///
+    /// As for [`decommit`](Self::decommit). The file must be as long as the range and never become
+    /// shorter.
+    pub(crate) unsafe fn map_file(
+        &self,
+        range: Range<usize>,
+        file: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: passed on.
+        unsafe { self.map(range, access, 0, file.as_raw_fd()) }
+    }
+
+    /// Maps fresh memory, inaccessible, over a page-aligned range of it. What was there is gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`map_file`](Self::map_file).
+    ///
+    /// # Safety
+    ///
+    /// As for [`decommit`](Self::decommit).
+    pub(crate) unsafe fn map_fresh(&self, range: Range<usize>) -> io::Result<()> {
+        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
+        // SAFETY: passed on; then advice about our own mapping, as in `new`.
+        unsafe {
+            self.map(range, libc::PROT_NONE, libc::MAP_ANONYMOUS, -1)?;
+            libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    ///
+    /// As for its callers.
+    unsafe fn map(&self, range: Range<usize>, access: i32, kind: i32, file: i32) -> io::Result<()> {
+        self.check(&range);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let kind = kind | libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
+        // SAFETY: a range of our own mapping, which the caller owns.
+        let mapped = unsafe { libc::mmap(start, bytes, access, kind, file, 0) };
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
     fn check(&self, range: &Range<usize>) {
         let page = page_bytes();
         let own = self.range();
@@ -133,6 +207,35 @@ impl Drop for Reservation {
         // a whole mapping cannot fail in a way that could be mended.
         unsafe { libc::munmap(self.start as *mut _, self.bytes) };
     }
+}
+
+/// A file in memory that holds these bytes at these offsets and zeros elsewhere, up to a whole page
+/// behind the last. Nobody can change it any more.
+///
+/// # Errors
+///
+/// What memfd_create(2), write(2) and fcntl(2) give.
+pub(crate) fn image_file<'a>(
+    pieces: impl Iterator<Item = (usize, &'a [u8])>,
+) -> io::Result<fs::File> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: a name of ours that ends in a zero.
+    let fd = unsafe { libc::memfd_create(c"pirn-image".as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that was just made, and that nobody else has.
+    let file = fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    let mut end = 0;
+    for (at, bytes) in pieces {
+        file.write_all_at(bytes, at as u64)?;
+        end = at + bytes.len();
+    }
+    file.set_len(end.next_multiple_of(page_bytes()) as u64)?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
+    // SAFETY: fcntl(2) on a descriptor of ours.
+    cvt(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) })?;
+    Ok(file)
 }
 
 fn cvt(result: i32) -> io::Result<()> {

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use pirn_compiler::Options;
-use pirn_runtime::Module;
+use pirn_runtime::{Module, Region, Reset};
 use std::io::Write;
 use tempfile::TempPath;
 
@@ -26,4 +26,18 @@ pub(crate) fn file(bytes: &[u8]) -> TempPath {
         .expect("a temporary file");
     file.write_all(bytes).expect("room for a temporary file");
     file.into_temp_path()
+}
+
+/// The ways of resetting that this machine has; of the others it is said that they were not tested.
+pub(crate) fn resets() -> Vec<Reset> {
+    let works = |reset: &Reset| {
+        let tried = Region::builder().slots(1).reset(*reset).build();
+        if let Err(error) = &tried {
+            // Past the test harness, which hides what a test that passes prints.
+            let said = writeln!(std::io::stderr(), "NOT RUN: {error}");
+            said.expect("stderr is open");
+        }
+        tried.is_ok()
+    };
+    Reset::ALL.into_iter().filter(works).collect()
 }

@@ -1,0 +1,240 @@
+//! [`Pagemap`]: which pages of a range a process has to itself.
+//!
+//! `PAGEMAP_SCAN` (Linux 6.7, Documentation/admin-guide/mm/pagemap.rst) walks the page tables of a range
+//! and lists runs of pages by category. A page of private memory that was written is present or swapped
+//! out, and is not a page of the file that is mapped there. The category "written" is of no use here:
+//! without a userfaultfd it holds for untouched pages too.
+//!
+//! System calls: open(2) once, ioctl(2) once a scan of up to [`RUNS`] runs.
+//!
+//! # Safety
+//!
+//! Owns the layout of the ioctl's argument, which the kernel reads and writes.
+#![allow(unsafe_code)]
+
+use super::memory::Reservation;
+use core::ops::Range;
+use core::ptr;
+use core::sync::atomic::{AtomicU8, Ordering};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// The argument of `PAGEMAP_SCAN`: `struct pm_scan_arg` of `linux/fs.h`.
+#[repr(C)]
+struct ScanArg {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// One run of pages: `struct page_region` of `linux/fs.h`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`
+const PAGEMAP_SCAN: u64 = 3 << 30 | (size_of::<ScanArg>() as u64) << 16 | (b'f' as u64) << 8 | 16;
+const PAGE_IS_FILE: u64 = 1 << 2;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_SWAPPED: u64 = 1 << 4;
+const PAGE_IS_PFNZERO: u64 = 1 << 5;
+
+/// Runs that one system call lists.
+const RUNS: usize = 64;
+
+/// What lies in a range that is scanned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// Nothing: pages start as zero. A page that was only read is the zero page, which is as it was.
+    Zero,
+    /// A private mapping of a file. The zero page is a change here: the kernel may put it in the place
+    /// of a page that was written with zeros.
+    File,
+}
+
+/// The page tables of this process, to be scanned.
+#[derive(Debug)]
+pub(crate) struct Pagemap {
+    file: File,
+    /// A page that the kernel wipes in a child: the file stays that of the parent there.
+    marker: Reservation,
+}
+
+impl Pagemap {
+    /// Opens it.
+    ///
+    /// # Errors
+    ///
+    /// What open(2), mmap(2) and madvise(2) give.
+    pub(crate) fn open() -> io::Result<Self> {
+        let marker = Reservation::new(super::page_bytes())?;
+        // SAFETY: a reservation of our own, which nobody else knows.
+        unsafe {
+            marker.protect(marker.range(), super::memory::Access::ReadWrite)?;
+            marker.wipe_on_fork()?;
+        }
+        let pagemap = Self {
+            file: File::open("/proc/self/pagemap")?,
+            marker,
+        };
+        pagemap.mark().store(1, Ordering::Relaxed);
+        Ok(pagemap)
+    }
+
+    fn mark(&self) -> &AtomicU8 {
+        // SAFETY: the marker's page is readable and writable while `self` lives.
+        unsafe { &*(self.marker.range().start as *const AtomicU8) }
+    }
+
+    /// Whether it is still of this process, and not of one that this is a fork of.
+    pub(crate) fn is_ours(&self) -> bool {
+        // Relaxed: the kernel wipes it before the child runs at all.
+        self.mark().load(Ordering::Relaxed) == 1
+    }
+
+    /// Tells `found` every run of pages, ascending, that was written in a page-aligned range of private
+    /// memory since it was mapped or given back, until `found` answers `false`.
+    ///
+    /// # Errors
+    ///
+    /// What ioctl(2) gives; then not all pages were told.
+    pub(crate) fn written(
+        &self,
+        range: Range<usize>,
+        backing: Backing,
+        mut found: impl FnMut(Range<usize>) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        let unchanged = match backing {
+            Backing::Zero => PAGE_IS_FILE | PAGE_IS_PFNZERO,
+            Backing::File => PAGE_IS_FILE,
+        };
+        let mut runs = [PageRegion::default(); RUNS];
+        let mut start = range.start as u64;
+        while start < range.end as u64 {
+            let mut arg = ScanArg {
+                size: size_of::<ScanArg>() as u64,
+                flags: 0,
+                start,
+                end: range.end as u64,
+                walk_end: 0,
+                vec: (&raw mut runs) as u64,
+                vec_len: RUNS as u64,
+                max_pages: 0,
+                category_inverted: unchanged,
+                category_mask: unchanged,
+                category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+                return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            };
+            // SAFETY: the argument and the array that it names are valid and as long as it says.
+            let count = unsafe {
+                libc::ioctl(
+                    self.file.as_raw_fd(),
+                    PAGEMAP_SCAN as _,
+                    ptr::from_mut(&mut arg),
+                )
+            };
+            if count < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            for run in &runs[..(count as usize).min(RUNS)] {
+                if !found(run.start as usize..run.end as usize)? {
+                    return Ok(());
+                }
+            }
+            if arg.walk_end <= start {
+                return Err(io::Error::other("PAGEMAP_SCAN makes no progress"));
+            }
+            start = arg.walk_end;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::memory::{Access, image_file};
+    use crate::sys::page_bytes;
+    use std::os::fd::AsFd;
+
+    /// A kernel without PAGEMAP_SCAN cannot be asked about it.
+    fn pagemap() -> Option<Pagemap> {
+        let pagemap = Pagemap::open().ok()?;
+        let nothing = Reservation::new(page_bytes()).ok()?;
+        let probe = pagemap.written(nothing.range(), Backing::Zero, |_| Ok(true));
+        probe.is_ok().then_some(pagemap)
+    }
+
+    fn list(pagemap: &Pagemap, range: Range<usize>, backing: Backing) -> Vec<usize> {
+        let (start, mut pages) = (range.start, vec![]);
+        let told = pagemap.written(range, backing, |run| {
+            pages.extend(
+                run.step_by(page_bytes())
+                    .map(|at| (at - start) / page_bytes()),
+            );
+            Ok(true)
+        });
+        told.unwrap();
+        pages
+    }
+
+    #[test]
+    fn what_was_written_is_told_and_nothing_else() {
+        let Some(pagemap) = pagemap() else { return };
+        let (page, count) = (page_bytes(), 1000);
+        let memory = Reservation::new(count * page).unwrap();
+        let at = |n: usize| (memory.range().start + n * page) as *mut u8;
+        // More runs than one call lists.
+        let written: Vec<usize> = (0..count).filter(|n| n % 3 == 0).collect();
+        // SAFETY: a reservation that only this test uses.
+        unsafe {
+            memory.protect(memory.range(), Access::ReadWrite).unwrap();
+            for n in 0..count {
+                match n % 3 {
+                    // A zero that is written is written.
+                    0 => at(n).write_volatile((n % 2) as u8),
+                    1 => drop(at(n).read_volatile()),
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!(list(&pagemap, memory.range(), Backing::Zero), written);
+        // SAFETY: as above.
+        unsafe { memory.decommit(memory.range()).unwrap() };
+        assert_eq!(list(&pagemap, memory.range(), Backing::Zero), [0; 0]);
+    }
+
+    #[test]
+    fn pages_of_a_file_are_told_once_they_are_our_own() {
+        let Some(pagemap) = pagemap() else { return };
+        let page = page_bytes();
+        let file = image_file([(0, &[7; 100][..]), (3 * page, &[8; 100])].into_iter()).unwrap();
+        let memory = Reservation::new(4 * page).unwrap();
+        let at = |n: usize| (memory.range().start + n * page) as *mut u8;
+        // SAFETY: a reservation that only this test uses.
+        unsafe {
+            memory.map_file(memory.range(), file.as_fd()).unwrap();
+            assert_eq!([at(0).read(), at(1).read(), at(3).read()], [7, 0, 8]);
+            assert_eq!(list(&pagemap, memory.range(), Backing::File), [0; 0]);
+            at(1).write_volatile(0);
+            at(3).write_volatile(9);
+            assert_eq!(list(&pagemap, memory.range(), Backing::File), [1, 3]);
+            memory.decommit(memory.range()).unwrap();
+            assert_eq!(at(3).read(), 8, "the file's again");
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Freshness, proven: random sequences of hostile tenants, of modules of all shapes, in one slot and in
+//! a few, from one thread and from two. Each tenant must find exactly its own initial state.
+//!
+//! The check itself is checked: with one byte left behind it must fail.
+#![allow(
+    unsafe_code,
+    reason = "a test that leaves bytes behind on purpose, and moves pages about"
+)]
+
+mod common;
+
+use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region, Reset, Value};
+use proptest::prelude::*;
+use std::process::Command;
+use std::sync::OnceLock;
+
+const PAGE: usize = 64 << 10;
+
+/// A module as the test knows it: its initial memory, byte for byte.
+struct Shape {
+    module: Module,
+    memory: Vec<u8>,
+    max: usize,
+}
+
+/// What every module exports, whatever its memory.
+fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
+    let segment = |(at, len): &(usize, usize)| {
+        let bytes: String = (0..*len)
+            .map(|i| format!("\\{:02x}", byte(at + i)))
+            .collect();
+        format!("(data (i32.const {at}) \"{bytes}\")")
+    };
+    let data: String = data.iter().map(segment).collect();
+    format!(
+        r#"(module
+          (memory (export "memory") {pages} {max}) {data}
+          (global $g (export "g") (mut i64) (i64.const {pages}))
+          (table $t 5 500 funcref) (elem (i32.const 1) func $f) (data $p "passive") (elem $e func $f)
+          (func $f (result i32) (i32.const 1))
+          (func (export "fill") (param i32 i32 i32)
+            (memory.fill (local.get 0) (local.get 1) (local.get 2)))
+          (func (export "read") (param i32 i32)
+            (loop $next
+              (drop (i32.load8_u (local.get 0)))
+              (local.set 0 (i32.add (local.get 0) (i32.const 4096)))
+              (br_if $next (i32.lt_u (local.get 0) (local.get 1)))))
+          (func (export "grow") (param i32) (drop (memory.grow (local.get 0))))
+          (func (export "state") (param i64)
+            (global.set $g (local.get 0)) (data.drop $p) (elem.drop $e)
+            (drop (table.grow $t (ref.func $f) (i32.const 40)))
+            (table.fill $t (i32.const 0) (ref.func $f) (table.size $t)))
+          (func (export "trap") unreachable)
+          (func $deep (export "deep") (param i32)
+            (if (local.get 0) (then (call $deep (i32.sub (local.get 0) (i32.const 1))))))
+          (func (export "nulls") (result i32)
+            (table.init $t $e (i32.const 3) (i32.const 0) (i32.const 1))
+            (i32.add (i32.mul (table.size $t) (i32.const 100))
+              (i32.add (ref.is_null (table.get $t (i32.const 0)))
+                (ref.is_null (table.get $t (i32.const 1))))))
+          (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0))))"#
+    )
+}
+
+/// A byte of an image: of every value, and never zero.
+fn byte(at: usize) -> u8 {
+    (at % 251) as u8 + 1
+}
+
+/// All shapes: empty, without an image, sparse, dense, with an image at the end.
+fn shapes() -> &'static [Shape] {
+    static SHAPES: OnceLock<Vec<Shape>> = OnceLock::new();
+    SHAPES.get_or_init(|| {
+        let shape = |pages: usize, max: usize, data: &[(usize, usize)]| {
+            let mut memory = vec![0; pages * PAGE];
+            for (at, len) in data {
+                (*at..at + len).for_each(|i| memory[i] = byte(i));
+            }
+            Shape {
+                module: common::wat(&text(pages, max, data)),
+                memory,
+                max: max * PAGE,
+            }
+        };
+        let sparse: Vec<_> = (0..30).map(|i| (i * 9000 + 17, 40)).collect();
+        vec![
+            shape(0, 3, &[]),
+            shape(1, 1, &[]),
+            shape(1, 9, &[(0, 10)]),
+            shape(5, 20, &sparse),
+            shape(18, 40, &[(0, 1 << 20)]),
+            shape(6, 6, &[(5 * PAGE + 100, 30), (6 * PAGE - 1, 1)]),
+        ]
+    })
+}
+
+/// What a tenant does. Numbers are made to fit the module.
+#[derive(Debug, Clone)]
+enum Act {
+    Fill(u32, u8, u32),
+    Read(u32, u32),
+    Grow(u32),
+    State(i64),
+    Deep(u32),
+    Trap,
+    HostWrite(u32, u8),
+    MoveOut,
+    MakeHuge,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        3 => (any::<u32>(), any::<u8>(), 0..70_000_u32).prop_map(|(a, b, c)| Act::Fill(a, b, c)),
+        1 => (any::<u32>(), any::<u8>(), 0..3_000_000_u32).prop_map(|(a, b, c)| Act::Fill(a, b, c)),
+        2 => (any::<u32>(), any::<u32>()).prop_map(|(a, b)| Act::Read(a, b)),
+        2 => (0..30_u32).prop_map(Act::Grow),
+        2 => any::<i64>().prop_map(Act::State),
+        1 => (0..30_000_u32).prop_map(Act::Deep),
+        1 => Just(Act::Trap),
+        2 => (any::<u32>(), any::<u8>()).prop_map(|(a, b)| Act::HostWrite(a, b)),
+        1 => Just(Act::MoveOut),
+        1 => Just(Act::MakeHuge),
+    ]
+}
+
+/// Some tenants: which module, and what it does.
+fn tenants() -> impl Strategy<Value = Vec<(usize, Vec<Act>)>> {
+    let tenant = (0..6_usize, proptest::collection::vec(act(), 0..6));
+    proptest::collection::vec(tenant, 1..12)
+}
+
+struct House {
+    prepared: Vec<Prepared<()>>,
+    region: Region,
+}
+
+impl House {
+    fn new(reset: Reset, slots: u32) -> Self {
+        let builder = Region::builder()
+            .slots(slots)
+            .memory_max(40 * PAGE)
+            .table_elements(600);
+        let region = builder.reset(reset).build().expect("a region");
+        let prepare = |shape: &Shape| {
+            region
+                .prepare(&shape.module, &Linker::new())
+                .expect("it fits")
+        };
+        Self {
+            prepared: shapes().iter().map(prepare).collect(),
+            region,
+        }
+    }
+
+    fn instance(&self, which: usize) -> Instance<()> {
+        self.prepared[which].instantiate(()).expect("a slot")
+    }
+
+    /// A tenant moves in, finds everything as it should be, does what it does, and is gone.
+    fn host(&self, which: usize, acts: &[Act]) -> Result<(), String> {
+        let mut instance = self.instance(which);
+        check(&mut instance, &shapes()[which])?;
+        // The check itself leaves traces; a tenant of its own makes none but these.
+        for act in acts {
+            perform(&mut instance, act);
+        }
+        Ok(())
+    }
+}
+
+/// Whether an instance is exactly as its module says it starts.
+fn check(instance: &mut Instance<()>, shape: &Shape) -> Result<(), String> {
+    let memory = instance.memory();
+    let (found, expected) = (memory.as_slice(), &shape.memory);
+    if found.len() != expected.len() {
+        return Err(format!(
+            "memory has {} bytes, not {}",
+            found.len(),
+            expected.len()
+        ));
+    }
+    if let Some(at) = (0..found.len()).find(|at| found[*at] != expected[*at]) {
+        return Err(format!(
+            "byte {at:#x} is {}, not {}",
+            found[at], expected[at]
+        ));
+    }
+    let pages = (expected.len() / PAGE) as i64;
+    if instance.global("g") != Some(Value::I64(pages)) {
+        return Err("the global is another".to_owned());
+    }
+    let nulls = instance
+        .call_values("nulls", &[])
+        .map_err(|error| error.to_string())?;
+    if nulls != [Value::I32(501)] {
+        return Err(format!("the table is another: {nulls:?}"));
+    }
+    for at in [
+        expected.len(),
+        expected.len() + 5000,
+        shape.max - 1,
+        shape.max,
+        u32::MAX as usize,
+    ] {
+        let beyond = instance.call_values("load", &[Value::I32((at as u32).cast_signed())]);
+        if at >= expected.len() && beyond.is_ok() {
+            return Err(format!("byte {at:#x} is beyond the memory, and readable"));
+        }
+    }
+    Ok(())
+}
+
+fn perform(instance: &mut Instance<()>, act: &Act) {
+    let len = instance.memory().len() as u32;
+    let number = |n: u32| Value::I32(n.cast_signed());
+    let within = |n: u32| if len == 0 { 0 } else { n % len };
+    let call = |instance: &mut Instance<()>, name: &str, params: &[Value]| match instance
+        .call_values(name, params)
+    {
+        Ok(_) | Err(CallError::Trap(_)) => {}
+        Err(error) => panic!("{name}: {error}"),
+    };
+    match *act {
+        Act::Fill(at, value, count) => {
+            let at = within(at);
+            let count = count.min(len - at);
+            call(
+                instance,
+                "fill",
+                &[number(at), number(value.into()), number(count)],
+            );
+        }
+        Act::Read(from, to) => call(
+            instance,
+            "read",
+            &[number(within(from)), number(within(to))],
+        ),
+        Act::Grow(pages) => call(instance, "grow", &[number(pages)]),
+        Act::State(value) => call(instance, "state", &[Value::I64(value)]),
+        Act::Deep(depth) => call(instance, "deep", &[number(depth)]),
+        Act::Trap => call(instance, "trap", &[]),
+        Act::HostWrite(at, value) => {
+            if let Some(byte) = instance
+                .memory_mut()
+                .as_mut_slice()
+                .get_mut(within(at) as usize)
+            {
+                *byte = value;
+            }
+        }
+        Act::MoveOut => advise(instance, libc::MADV_PAGEOUT),
+        Act::MakeHuge => advise(instance, libc::MADV_COLLAPSE),
+    }
+}
+
+/// Has the kernel move the guest's pages, as it would under pressure. It may refuse.
+fn advise(instance: &mut Instance<()>, advice: i32) {
+    let mut memory = instance.memory_mut();
+    let bytes = memory.as_mut_slice();
+    // SAFETY: neither advice changes what is read from the pages.
+    unsafe { libc::madvise(bytes.as_mut_ptr().cast(), bytes.len(), advice) };
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_tenant_finds_its_own_initial_state(tenants in tenants(), slots in 1..3_u32) {
+        for reset in common::resets() {
+            let house = House::new(reset, slots);
+            for (turn, (which, acts)) in tenants.iter().enumerate() {
+                let found = house.host(*which, acts);
+                prop_assert!(found.is_ok(), "{}, tenant {}: {:?}", reset, turn, found);
+            }
+            prop_assert_eq!(house.region.slots_free(), slots as usize);
+        }
+    }
+
+    #[test]
+    fn tenants_of_two_threads_find_their_own(a in tenants(), b in tenants()) {
+        for reset in common::resets() {
+            let house = House::new(reset, 2);
+            let run = |tenants: &[(usize, Vec<Act>)]| -> Result<(), String> {
+                tenants.iter().try_for_each(|(which, acts)| house.host(*which, acts))
+            };
+            let results = std::thread::scope(|scope| {
+                let (first, second) = (scope.spawn(|| run(&a)), scope.spawn(|| run(&b)));
+                [first, second].map(|thread| thread.join().expect("no panic"))
+            });
+            prop_assert!(results.iter().all(Result::is_ok), "{}: {:?}", reset, results);
+        }
+    }
+}
+
+#[test]
+fn a_byte_that_is_left_behind_is_found() {
+    for reset in common::resets() {
+        for which in 1..shapes().len() {
+            let house = House::new(reset, 1);
+            let last = shapes()[which].memory.len() - 1;
+            for at in [0, 4096, 5000, last] {
+                let mut instance = house.instance(which);
+                check(&mut instance, &shapes()[which]).expect("it is fresh");
+                let byte = instance.memory_mut().as_mut_slice()[at..].as_mut_ptr();
+                drop(instance);
+                // SAFETY: none by right: what a reset would do that forgets a page. The slot's memory
+                // is mapped and writable as far as its module's initial memory.
+                unsafe { *byte ^= 0x80 };
+                let mut next = house.instance(which);
+                let found = check(&mut next, &shapes()[which]).expect_err("the check sees it");
+                assert!(found.contains(&format!("byte {at:#x}")), "{found}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_large_tenant_leaves_no_pages_for_the_small_ones_to_pay_for() {
+    let resident = |instance: &Instance<()>| {
+        let (memory, mut pages) = (instance.memory(), vec![0_u8; 18 * 16]);
+        let start = memory.as_slice().as_ptr().cast_mut().cast();
+        // SAFETY: the vector holds a byte for each page of the range, which is mapped.
+        let told = unsafe { libc::mincore(start, memory.len(), pages.as_mut_ptr()) };
+        assert_eq!(told, 0);
+        pages.iter().filter(|page| **page & 1 == 1).count()
+    };
+    let house = House::new(Reset::Auto, 1);
+    let large = [Act::Fill(0, 7, 18 << 16)];
+    let zeros = &shapes()[4];
+    assert_eq!(zeros.memory.len(), 18 << 16);
+    house.host(4, &large).expect("it is fresh");
+    // Small ones of the same module touch one page each; the check would touch all.
+    for _ in 0..8 {
+        let mut instance = house.instance(4);
+        perform(&mut instance, &Act::HostWrite(5, 1));
+    }
+    let instance = house.instance(4);
+    // What the image's file holds in memory counts as resident; zeros behind it do not.
+    let image = (1 << 20) / 4096;
+    assert!(
+        resident(&instance) <= image + 8,
+        "{} pages",
+        resident(&instance)
+    );
+}
+
+const CASE: &str = "PIRN_TEST_CASE";
+
+#[test]
+fn a_fork_finds_its_own_initial_state_too() {
+    for reset in common::resets() {
+        let program = std::env::current_exe().expect("this program");
+        let mut command = Command::new(program);
+        command
+            .args(["--exact", "fork", "--ignored", "--nocapture"])
+            .env(CASE, reset.to_string());
+        let output = command.output().expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{reset}: {said}");
+    }
+}
+
+/// Not a test: what the processes do.
+#[test]
+#[ignore = "run by another test, in a process of its own"]
+fn fork() {
+    let name = std::env::var(CASE).expect("the other test says which");
+    let reset = Reset::ALL
+        .into_iter()
+        .find(|reset| reset.to_string() == name)
+        .expect("it exists");
+    let house = House::new(reset, 2);
+    let dirty = [Act::Fill(0, 9, 3 << 20), Act::Grow(9), Act::State(-1)];
+    let all = || -> Result<(), String> {
+        for which in [4, 4, 3, 4, 2, 5, 5] {
+            house.host(which, &dirty)?;
+        }
+        Ok(())
+    };
+    all().expect("before the fork");
+    let mut held = house.instance(4);
+    perform(&mut held, &dirty[0]);
+    // SAFETY: the child only runs guests and ends by _exit(2).
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork(2) works");
+    drop(held);
+    let result = all();
+    if child == 0 {
+        // SAFETY: ends the child without the parent's handlers.
+        unsafe { libc::_exit(i32::from(result.is_err())) };
+    }
+    result.expect("in the parent");
+    let mut status = 0;
+    // SAFETY: waits for the child that was just made.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "in the child");
+}
