@@ -47,6 +47,7 @@ pub const fn reason(kind: Kind, number: u32) -> u64 {
 
 /// Splits an exit reason into kind and number; `None` for a kind that does not exist.
 #[must_use]
+#[inline]
 pub const fn split(reason: u64) -> Option<(Kind, u32)> {
     let kind = match reason as u8 {
         0 => Kind::Return,

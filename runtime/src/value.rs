@@ -112,33 +112,40 @@ pub struct Cell(pub(crate) [u8; 16]);
 const _: () = assert!(size_of::<Cell>() == pirn_format::exit::CELL_BYTES as usize);
 
 impl Cell {
+    #[inline]
     pub(crate) fn from_u32(value: u32) -> Self {
         Self::from_u128(u128::from(value))
     }
 
+    #[inline]
     pub(crate) fn from_u64(value: u64) -> Self {
         Self::from_u128(u128::from(value))
     }
 
+    #[inline]
     pub(crate) fn from_u128(value: u128) -> Self {
         Self(value.to_le_bytes())
     }
 
     /// The low 32 bits; what is above them is unspecified.
+    #[inline]
     pub(crate) fn u32(self) -> u32 {
         self.u128() as u32
     }
 
     /// The low 64 bits.
+    #[inline]
     pub(crate) fn u64(self) -> u64 {
         self.u128() as u64
     }
 
+    #[inline]
     pub(crate) fn u128(self) -> u128 {
         u128::from_le_bytes(self.0)
     }
 
     /// Reads a value of a type that the instance with this stamp gave.
+    #[inline]
     pub(crate) fn value(self, ty: ValType, stamp: Stamp) -> Value {
         match ty {
             ValType::I32 => Value::I32(self.u32() as i32),
@@ -151,10 +158,12 @@ impl Cell {
         }
     }
 
+    #[inline]
     pub(crate) fn func_ref(self, stamp: Stamp) -> Option<FuncRef> {
         NonZeroU64::new(self.u64()).map(|address| FuncRef { address, stamp })
     }
 
+    #[inline]
     pub(crate) fn extern_ref(self) -> Option<ExternRef> {
         NonZeroU64::new(self.u64()).map(ExternRef)
     }
@@ -164,6 +173,7 @@ impl Cell {
     /// # Errors
     ///
     /// [`ForeignRef`] for a function reference of another instance.
+    #[inline]
     pub(crate) fn from_value(value: Value, stamp: Stamp) -> Result<Self, ForeignRef> {
         Ok(match value {
             Value::I32(value) => Self::from_u32(value as u32),
@@ -176,6 +186,7 @@ impl Cell {
         })
     }
 
+    #[inline]
     pub(crate) fn from_func_ref(
         reference: Option<FuncRef>,
         stamp: Stamp,
@@ -189,6 +200,7 @@ impl Cell {
         }
     }
 
+    #[inline]
     pub(crate) fn from_extern_ref(reference: Option<ExternRef>) -> Self {
         Self::from_u64(reference.map_or(0, |reference| reference.0.get()))
     }

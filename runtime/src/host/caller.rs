@@ -31,29 +31,34 @@ impl<'a, T> Caller<'a, T> {
 
     /// The host's data of the instance.
     #[must_use]
+    #[inline]
     pub fn data(&self) -> &T {
         self.data
     }
 
     /// The host's data of the instance.
+    #[inline]
     pub fn data_mut(&mut self) -> &mut T {
         self.data
     }
 
     /// Memory 0 of the instance that calls; of no byte if it has none.
     #[must_use]
+    #[inline]
     pub fn memory(&self) -> Memory<'_> {
         // SAFETY: by `new`, for as long as `self` is borrowed.
         unsafe { view(self.vmctx) }
     }
 
     /// Memory 0 of the instance that calls, to be changed; of no byte if it has none.
+    #[inline]
     pub fn memory_mut(&mut self) -> MemoryMut<'_> {
         // SAFETY: by `new`; `self` is borrowed mutably, so there is one view at a time.
         unsafe { view_mut(self.vmctx) }
     }
 
     /// Memory and data at once.
+    #[inline]
     pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {
         // SAFETY: as in `memory_mut`; the data is the host's and no part of the memory.
         (unsafe { view_mut(self.vmctx) }, self.data)

@@ -5,21 +5,47 @@ use crate::instance::memory::stamp;
 use crate::value::typed::{Results, WasmTy, for_each_length, sealed};
 use crate::value::{Cell, FuncType, Value};
 use core::fmt;
+use std::sync::Arc;
 
 /// A host function, ready to be called from an exit.
 pub struct HostFunc<T> {
     /// Its type.
     pub(crate) ty: FuncType,
+    /// What a call needs of it.
+    pub(crate) entry: HostEntry<T>,
+}
+
+/// What a call of a host function needs, without a further look at the function.
+pub(crate) struct HostEntry<T> {
     /// The cells that it is given: as many as parameters or results, whichever are more.
-    pub(crate) call: Box<Call<T>>,
+    pub(crate) cells: usize,
+    pub(crate) call: Arc<Call<T>>,
+}
+
+impl<T> Clone for HostEntry<T> {
+    fn clone(&self) -> Self {
+        Self {
+            cells: self.cells,
+            call: Arc::clone(&self.call),
+        }
+    }
+}
+
+impl<T> fmt::Debug for HostEntry<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostEntry({} cells)", self.cells)
+    }
 }
 
 type Call<T> = dyn Fn(Caller<'_, T>, &mut [Cell]) -> Result<(), HostError> + Send + Sync;
 
 impl<T> HostFunc<T> {
-    /// Number of its cells.
-    pub(crate) fn cells(&self) -> usize {
-        self.ty.params.len().max(self.ty.results.len())
+    fn new(ty: FuncType, call: Arc<Call<T>>) -> Self {
+        let cells = ty.params.len().max(ty.results.len());
+        Self {
+            ty,
+            entry: HostEntry { cells, call },
+        }
     }
 
     /// A function over values of any types.
@@ -46,10 +72,7 @@ impl<T> HostFunc<T> {
             }
             Ok(())
         };
-        Self {
-            ty,
-            call: Box::new(call),
-        }
+        Self::new(ty, Arc::new(call))
     }
 }
 
@@ -110,13 +133,11 @@ where
         sealed::List::store(answer, cells, stamp)?;
         Ok(())
     };
-    HostFunc {
-        ty: FuncType {
-            params,
-            results: results.to_vec(),
-        },
-        call: Box::new(call),
-    }
+    let ty = FuncType {
+        params,
+        results: results.to_vec(),
+    };
+    HostFunc::new(ty, Arc::new(call))
 }
 
 macro_rules! into_func {

@@ -101,7 +101,7 @@ fn host_call<T>(
     };
     // SAFETY: the import's trampoline passes the address of as many cells as its type needs, on the
     // guest's stack; the guest does not run.
-    let cells = unsafe { slice::from_raw_parts_mut(left.payload as *mut Cell, func.cells()) };
+    let cells = unsafe { slice::from_raw_parts_mut(left.payload as *mut Cell, func.cells) };
     // SAFETY: the instance that calls is borrowed by `members`, its guest has left, and the exit loop
     // holds no view of its memory.
     let caller = unsafe { Caller::new(vmctx, data) };

@@ -1,14 +1,13 @@
 //! [`Imports`]: what a module's imports were resolved to.
 
 use crate::error::LinkError;
-use crate::host::func::HostFunc;
+use crate::host::func::HostEntry;
 use crate::host::linker::{Item, Linker};
 use crate::value::{Cell, ForeignRef, Stamp};
 use core::fmt::Display;
 use pirn_format::layout::FuncImport;
 use pirn_format::metadata::{Import, Metadata};
 use pirn_format::types::{ExternType, GlobalType};
-use std::sync::Arc;
 
 /// What a module's imports were resolved to, kind by kind, in order.
 #[derive(Debug)]
@@ -34,7 +33,7 @@ pub(crate) enum GlobalImport {
 
 /// The host functions of a module by function import index; `None` where another instance's function
 /// was imported.
-pub(crate) type Hosts<T> = Box<[Option<Arc<HostFunc<T>>>]>;
+pub(crate) type Hosts<T> = Box<[Option<HostEntry<T>>]>;
 
 impl Imports {
     /// Imports of nothing yet.
@@ -76,12 +75,12 @@ impl Imports {
         metadata: &Metadata,
         import: &Import,
         item: &Item<T>,
-        hosts: &mut Vec<Option<Arc<HostFunc<T>>>>,
+        hosts: &mut Vec<Option<HostEntry<T>>>,
     ) -> Result<(), LinkError> {
         match (&import.ty, item) {
             (ExternType::Func(ty), Item::Func(func)) if metadata.types[*ty as usize] == func.ty => {
                 self.funcs.push(None);
-                hosts.push(Some(Arc::clone(func)));
+                hosts.push(Some(func.entry.clone()));
             }
             (
                 ExternType::Global(GlobalType {

@@ -191,8 +191,7 @@ impl<T> Member<T> {
     /// The part that guests change: globals, descriptors, segments.
     fn write_state(&self) {
         let (plan, vmctx) = (&self.inner.plan, self.vmctx());
-        let (module, slot) = (&self.inner.module, &self.slot);
-        let (metadata, layout) = (module.metadata(), module.layout());
+        let (layout, slot) = (self.inner.module.layout(), &self.slot);
         let state = self.cell::<u8>(layout.state());
         // SAFETY: (all writes here) as in `write_constants`.
         unsafe { ptr::copy_nonoverlapping(plan.state.as_ptr(), state, plan.state.len()) };
@@ -201,22 +200,21 @@ impl<T> Member<T> {
             // SAFETY: `at` is an offset in the state, of a whole cell.
             unsafe { state.add(*at).cast::<Cell>().write(cell) };
         }
-        let imported = metadata.imported_tables();
-        for (n, ty) in metadata.tables[imported as usize..].iter().enumerate() {
+        for (n, (cell, elements)) in (0..).zip(&plan.table_cells) {
             let desc = TableDesc {
-                base: slot.table(&self.inner.region, n as u32) as u64,
-                elements: ty.min,
+                base: slot.table(&self.inner.region, n) as u64,
+                elements: *elements,
             };
             // SAFETY: as above.
-            unsafe {
-                self.cell::<TableDesc>(layout.table(imported + n as u32))
-                    .write(desc);
-            };
+            unsafe { self.cell::<TableDesc>(*cell).write(desc) };
         }
-        let own_memory = metadata.memories.len() > metadata.imported_memories() as usize;
-        let memory = MemoryDesc {
-            base: if own_memory { vmctx as u64 } else { 0 },
-            bytes: if own_memory { slot.memory_bytes() } else { 0 },
+        let memory = if plan.own_memory {
+            MemoryDesc {
+                base: vmctx as u64,
+                bytes: slot.memory_bytes(),
+            }
+        } else {
+            MemoryDesc { base: 0, bytes: 0 }
         };
         // SAFETY: as above; the record was written when the slot got the module.
         unsafe {
@@ -227,16 +225,12 @@ impl<T> Member<T> {
 
     /// All elements of the tables that the module defines.
     fn write_tables(&self) {
-        let metadata = self.inner.module.metadata();
-        let imported = metadata.imported_tables() as usize;
-        let own = metadata.tables[imported..]
-            .iter()
-            .zip(&self.inner.plan.tables);
-        for (n, (ty, elements)) in own.enumerate() {
+        let plan = &self.inner.plan;
+        for (n, ((_, min), elements)) in (0..).zip(plan.table_cells.iter().zip(&plan.tables)) {
             // SAFETY: the slot's tables hold `min` elements each, see `check_limits`, and are ours.
             let table = unsafe {
-                let first = self.slot.table(&self.inner.region, n as u32);
-                slice::from_raw_parts_mut(first, ty.min as usize)
+                let first = self.slot.table(&self.inner.region, n);
+                slice::from_raw_parts_mut(first, *min as usize)
             };
             let (first, rest) = table.split_at_mut(elements.len());
             for (to, element) in first.iter_mut().zip(elements) {

@@ -26,6 +26,7 @@ pub struct MemoryMut<'a>(&'a mut [u8]);
 ///
 /// `vmctx` must be the context of an instance that stays in place and does not run for `'a`, and
 /// nobody may change its memory meanwhile.
+#[inline]
 pub(crate) unsafe fn view<'a>(vmctx: *mut u8) -> Memory<'a> {
     // SAFETY: passed on.
     let (base, bytes) = unsafe { bounds(vmctx) };
@@ -36,6 +37,7 @@ pub(crate) unsafe fn view<'a>(vmctx: *mut u8) -> Memory<'a> {
 /// # Safety
 ///
 /// As for [`view`], and nobody else may read its memory meanwhile.
+#[inline]
 pub(crate) unsafe fn view_mut<'a>(vmctx: *mut u8) -> MemoryMut<'a> {
     // SAFETY: passed on.
     let (base, bytes) = unsafe { bounds(vmctx) };
@@ -44,6 +46,7 @@ pub(crate) unsafe fn view_mut<'a>(vmctx: *mut u8) -> MemoryMut<'a> {
 }
 
 /// Base and size of memory 0; a size of 0 at some address if there is none.
+#[inline]
 unsafe fn bounds(vmctx: *mut u8) -> (*mut u8, usize) {
     // SAFETY: the caller's context is initialised, so its record is, and `memory` points to a
     // descriptor: in this context, or in that of the instance that the memory was imported from,
@@ -56,6 +59,7 @@ unsafe fn bounds(vmctx: *mut u8) -> (*mut u8, usize) {
 }
 
 /// The stamp of the instance that calls, made now if it is `needed` and there is none.
+#[inline]
 pub(crate) fn stamp<T>(caller: &Caller<'_, T>, needed: bool) -> Stamp {
     if !needed {
         return Stamp(0);
@@ -79,6 +83,7 @@ pub(crate) unsafe fn stamp_of(vmctx: *mut u8) -> Stamp {
 }
 
 /// The range of `len` bytes at `address` in a memory of `bytes`.
+#[inline]
 fn range(bytes: usize, address: u32, len: usize) -> Result<core::ops::Range<usize>, Trap> {
     let start = address as usize;
     match start.checked_add(len) {

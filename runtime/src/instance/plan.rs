@@ -15,6 +15,10 @@ pub(crate) struct Plan {
     pub(crate) state: Box<[u8]>,
     /// Words in `state`, by offset, that hold the context's address plus this.
     pub(crate) relative: Box<[(usize, i64)]>,
+    /// Offset of the cell of every table that the module defines, and its initial size.
+    pub(crate) table_cells: Box<[(i32, u64)]>,
+    /// Whether the module defines memory 0.
+    pub(crate) own_memory: bool,
     /// Initial elements of every table that the module defines; null from the end of the list on.
     pub(crate) tables: Box<[Box<[Constant]>]>,
     /// Element segments from this one on are written instance by instance, because one of them does
@@ -42,12 +46,22 @@ impl Plan {
             tables_constant: !metadata.tables_change
                 && metadata.imported_globals() == 0
                 && first_dynamic_element == metadata.elements.len(),
+            table_cells: table_cells(metadata, layout),
+            own_memory: metadata.memories.len() > metadata.imported_memories() as usize,
             state: plan.bytes.into_boxed_slice(),
             relative: plan.relative.into_boxed_slice(),
             tables,
             first_dynamic_element,
         }
     }
+}
+
+fn table_cells(metadata: &Metadata, layout: &InstanceLayout) -> Box<[(i32, u64)]> {
+    let own = (0..)
+        .zip(&metadata.tables)
+        .skip(metadata.imported_tables() as usize);
+    own.map(|(index, ty)| (layout.table(index), ty.min))
+        .collect()
 }
 
 fn is_active(segment: &DataSegment) -> bool {

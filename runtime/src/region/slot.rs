@@ -157,11 +157,13 @@ impl Slot {
     }
 
     /// The context pointer: base of memory 0 and end of the instance area.
+    #[inline]
     pub(crate) fn vmctx(&self) -> *mut u8 {
         self.vmctx as *mut u8
     }
 
     /// End of the stack that its guest uses.
+    #[inline]
     pub(crate) fn stack_end(&self) -> usize {
         self.stack_end
     }
@@ -178,22 +180,26 @@ impl Slot {
     }
 
     /// Start of the elements of the module's own table `index`.
+    #[inline]
     pub(crate) fn table(&self, region: &Region, index: u32) -> *mut u64 {
         let layout = &region.0.layout;
         (self.vmctx - layout.vmctx() + layout.table(index)) as *mut u64
     }
 
     /// Whether the part of the instance area that instances do not change is the module's.
+    #[inline]
     pub(crate) fn is_warm(&self) -> bool {
         self.kept.warm
     }
 
     /// Says whether it is.
+    #[inline]
     pub(crate) fn set_warm(&mut self, warm: bool) {
         self.kept.warm = warm;
     }
 
     /// Current size of memory 0.
+    #[inline]
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.kept.accessible as u64
     }

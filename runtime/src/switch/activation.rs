@@ -83,6 +83,7 @@ const _: () = assert!(offset_of!(Context, runtime) == 0 && offset_of!(Record, ac
 
 impl Record {
     /// The record of the instance whose context this is.
+    #[inline]
     pub(crate) fn of(vmctx: *mut u8) -> *mut Self {
         vmctx.wrapping_offset(CONTEXT_RUNTIME as isize).cast()
     }

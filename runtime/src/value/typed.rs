@@ -46,11 +46,13 @@ macro_rules! number {
         impl WasmTy for $rust {}
         impl sealed::Ty for $rust {
             const TYPE: ValType = ValType::$wasm;
+            #[inline]
             fn store(self, cell: &mut Cell, _: Stamp) -> Result<(), ForeignRef> {
                 let into: fn(Self) -> _ = $into;
                 *cell = Cell::$from(into(self));
                 Ok(())
             }
+            #[inline]
             fn load(cell: &Cell, _: Stamp) -> Self {
                 let load: fn(&Cell) -> Self = $load;
                 load(cell)
@@ -73,10 +75,12 @@ impl WasmTy for Option<FuncRef> {}
 impl sealed::Ty for Option<FuncRef> {
     const TYPE: ValType = ValType::FuncRef;
     const NEEDS_STAMP: bool = true;
+    #[inline]
     fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef> {
         *cell = Cell::from_func_ref(self, stamp)?;
         Ok(())
     }
+    #[inline]
     fn load(cell: &Cell, stamp: Stamp) -> Self {
         cell.func_ref(stamp)
     }
@@ -85,10 +89,12 @@ impl sealed::Ty for Option<FuncRef> {
 impl WasmTy for Option<ExternRef> {}
 impl sealed::Ty for Option<ExternRef> {
     const TYPE: ValType = ValType::ExternRef;
+    #[inline]
     fn store(self, cell: &mut Cell, _: Stamp) -> Result<(), ForeignRef> {
         *cell = Cell::from_extern_ref(self);
         Ok(())
     }
+    #[inline]
     fn load(cell: &Cell, _: Stamp) -> Self {
         cell.extern_ref()
     }
@@ -99,9 +105,11 @@ impl<A: WasmTy> Results for A {}
 impl<A: WasmTy> sealed::List for A {
     const TYPES: &'static [ValType] = &[A::TYPE];
     const NEEDS_STAMP: bool = A::NEEDS_STAMP;
+    #[inline]
     fn store(self, cells: &mut [Cell], stamp: Stamp) -> Result<(), ForeignRef> {
         sealed::Ty::store(self, &mut cells[0], stamp)
     }
+    #[inline]
     fn load(cells: &[Cell], stamp: Stamp) -> Self {
         sealed::Ty::load(&cells[0], stamp)
     }
@@ -115,11 +123,13 @@ macro_rules! tuple {
             const TYPES: &'static [ValType] = &[$($name::TYPE),*];
             const NEEDS_STAMP: bool = false $(|| $name::NEEDS_STAMP)*;
             #[allow(unused_variables, reason = "the empty tuple has no cell")]
+            #[inline]
             fn store(self, cells: &mut [Cell], stamp: Stamp) -> Result<(), ForeignRef> {
                 $(sealed::Ty::store(self.$at, &mut cells[$at], stamp)?;)*
                 Ok(())
             }
             #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple has no cell")]
+            #[inline]
             fn load(cells: &[Cell], stamp: Stamp) -> Self {
                 ($(<$name as sealed::Ty>::load(&cells[$at], stamp),)*)
             }

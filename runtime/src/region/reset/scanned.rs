@@ -25,8 +25,8 @@ use core::{ptr, slice};
 use pirn_format::layout::IMAGE_PAGE_BYTES;
 use std::io;
 
-/// Most pages that a reset puts back; what was found beyond is given back to the kernel.
-const PAGES_MAX: usize = 256;
+/// Most pages that a reset puts back: 4 MiB. What was found beyond is given back to the kernel.
+const PAGES_MAX: usize = 1024;
 /// Resets in a row that found many more pages than had changed, before those are given back.
 const IDLE_MAX: u8 = 3;
 /// Pages that may stay resident unchanged.
