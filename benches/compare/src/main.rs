@@ -1,0 +1,188 @@
+//! Runs pirn and Wasmtime side by side on the same guests, in one process and in turn, and prints a
+//! table with ratios.
+//!
+//! Each row is measured in rounds; in each round every engine has its turn, so that whatever else the
+//! machine does strikes all of them. What is printed is the median of the rounds.
+//!
+//! `cargo run --release --manifest-path benches/compare/Cargo.toml [rounds]`
+
+#![forbid(unsafe_code)]
+
+mod ours;
+mod peer;
+
+use std::time::{Duration, Instant};
+
+/// What one engine does for one row: as many operations as it is told.
+type Run<'a> = Box<dyn FnMut(u64) + 'a>;
+
+/// One row: what is measured, and each engine's way of doing it.
+struct Row<'a> {
+    name: String,
+    ours: Run<'a>,
+    best: Run<'a>,
+    pool: Run<'a>,
+}
+
+/// Time that an engine gets in one round.
+const TURN: Duration = Duration::from_millis(20);
+
+fn main() {
+    let rounds = std::env::args()
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(21);
+    let ours = ours::Engine::new();
+    let best = peer::Engine::new(peer::Settings::Best);
+    let pool = peer::Engine::new(peer::Settings::DefaultPool);
+    let mut rows = vec![];
+    for phase in Phase::all() {
+        rows.push(Row {
+            name: phase.name(),
+            ours: ours.run(phase),
+            best: best.run(phase),
+            pool: pool.run(phase),
+        });
+    }
+    println!("medians of {rounds} rounds, one thread, nanoseconds");
+    println!(
+        "{:<34} {:>12} {:>16} {:>16} {:>7}",
+        "", "pirn", "wasmtime best", "wasmtime pool", "ratio"
+    );
+    for row in &mut rows {
+        let [ours, best, pool] = measure([&mut row.ours, &mut row.best, &mut row.pool], rounds);
+        println!(
+            "{:<34} {ours:>12.1} {best:>16.1} {pool:>16.1} {:>7.2}",
+            row.name,
+            best / ours
+        );
+    }
+}
+
+/// Medians of nanoseconds an operation.
+fn measure(mut engines: [&mut Run<'_>; 3], rounds: usize) -> [f64; 3] {
+    let counts = engines.each_mut().map(|run| calibrate(run));
+    let mut samples = [const { Vec::new() }; 3];
+    for _ in 0..rounds {
+        for (at, run) in engines.iter_mut().enumerate() {
+            let start = Instant::now();
+            run(counts[at]);
+            samples[at].push(start.elapsed().as_secs_f64() * 1e9 / counts[at] as f64);
+        }
+    }
+    samples.map(|mut all| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    })
+}
+
+/// How many operations fill a turn.
+fn calibrate(run: &mut Run<'_>) -> u64 {
+    let mut count = 1;
+    loop {
+        let start = Instant::now();
+        run(count);
+        let time = start.elapsed();
+        if time > TURN / 4 {
+            return ((count as f64 * TURN.as_secs_f64() / time.as_secs_f64()) as u64).max(1);
+        }
+        count *= 2;
+    }
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+pub enum Phase {
+    /// Instantiate, call a function that does nothing, tear down.
+    CycleNull,
+    /// The same with a guest that writes so many pages of 4 KiB.
+    CyclePages(u32),
+    /// A guest with a dense image of 1 MiB, of which it writes four pages.
+    CycleDense,
+    /// A call of an instance that is there.
+    Call,
+    /// A call of the host by the guest and back.
+    HostCall,
+    /// A trap that a call comes to.
+    Trap(&'static str),
+}
+
+impl Phase {
+    fn all() -> Vec<Self> {
+        let mut all = vec![Self::CycleNull];
+        all.extend([1, 8, 64, 1024].map(Self::CyclePages));
+        all.extend([Self::CycleDense, Self::Call, Self::HostCall]);
+        all.extend(
+            [
+                "load_out_of_bounds",
+                "unreachable",
+                "divide_by_zero",
+                "stack_overflow",
+            ]
+            .map(Self::Trap),
+        );
+        all
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::CycleNull => "cycle: null".to_owned(),
+            Self::CyclePages(pages) => format!("cycle: writes {pages} pages"),
+            Self::CycleDense => "cycle: 1 MiB image, writes 4 pages".to_owned(),
+            Self::Call => "call and return, (i32, i32) -> i32".to_owned(),
+            Self::HostCall => "guest to host and back".to_owned(),
+            Self::Trap(name) => format!("trap: {}", name.replace('_', " ")),
+        }
+    }
+
+    /// The guest, as text, and the function that is called.
+    fn guest(self) -> (String, &'static str) {
+        let text = |text: &str| text.to_owned();
+        match self {
+            Self::CycleNull => (
+                text(include_str!("../../../examples/guests/null.wat")),
+                "run",
+            ),
+            Self::CyclePages(_) => (
+                text(include_str!("../../../examples/guests/touch.wat")),
+                "touch",
+            ),
+            Self::CycleDense => (dense(), "touch"),
+            Self::Call => (
+                text(include_str!("../../../examples/guests/add.wat")),
+                "add",
+            ),
+            Self::HostCall => (text(HOST_CALLS), "calls"),
+            Self::Trap(name) => (
+                text(include_str!("../../../examples/guests/traps.wat")),
+                name,
+            ),
+        }
+    }
+}
+
+/// Calls `host.f` as often as it is told.
+const HOST_CALLS: &str = r#"(module
+  (import "host" "f" (func $f (param i32) (result i32)))
+  (func (export "calls") (param $n i32) (result i32)
+    (local $sum i32)
+    (loop $again
+      (local.set $sum (i32.add (local.get $sum) (call $f (local.get $n))))
+      (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+    (local.get $sum)))"#;
+
+/// `touch(pages)` over an image of 1 MiB that has no page of zeros.
+fn dense() -> String {
+    let data = "\\41".repeat(1 << 20);
+    format!(
+        r#"(module (memory 17) (data (i32.const 0) "{data}")
+          (func (export "touch") (param $pages i32) (result i32)
+            (local $page i32)
+            (loop $again
+              (i32.store8 (i32.mul (local.get $page) (i32.const 69632)) (local.get $page))
+              (br_if $again (i32.lt_u
+                (local.tee $page (i32.add (local.get $page) (i32.const 1)))
+                (local.get $pages))))
+            (local.get $page)))"#
+    )
+}

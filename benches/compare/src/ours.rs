@@ -1,0 +1,96 @@
+//! Pirn's side.
+
+use crate::{Phase, Run};
+use pirn_runtime::{Linker, Module, Prepared, Region};
+use std::io::Write;
+
+pub struct Engine {
+    region: Region,
+}
+
+impl Engine {
+    pub fn new() -> Self {
+        let region = Region::builder()
+            .slots(8)
+            .memory_max(80 << 20)
+            .stack(512 << 10)
+            .build()
+            .expect("a region");
+        println!("pirn: {}", region.describe());
+        Self { region }
+    }
+
+    fn prepare(&self, text: &str) -> Prepared<()> {
+        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
+        let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
+        let mut file = tempfile::Builder::new()
+            .suffix(".so")
+            .tempfile()
+            .expect("a file");
+        file.write_all(&so.expect("it is valid"))
+            .expect("room for a module");
+        let module = Module::open(file.path()).expect("it opens");
+        let mut linker = Linker::new();
+        linker
+            .func("host", "f", |n: i32| n)
+            .expect("the name is free");
+        self.region.prepare(&module, &linker).expect("it fits")
+    }
+
+    pub fn run<'a>(&self, phase: Phase) -> Run<'a> {
+        let (text, name) = phase.guest();
+        let prepared = self.prepare(&text);
+        match phase {
+            Phase::CycleNull => {
+                let func = prepared.func::<(), ()>(name).expect("it is exported");
+                Box::new(move |count| {
+                    for _ in 0..count {
+                        let mut instance = prepared.instantiate(()).expect("a slot");
+                        instance.call(&func, ()).expect("it returns");
+                    }
+                })
+            }
+            Phase::CyclePages(_) | Phase::CycleDense => {
+                let pages = if let Phase::CyclePages(pages) = phase {
+                    pages
+                } else {
+                    4
+                };
+                let func = prepared.func::<u32, u32>(name).expect("it is exported");
+                Box::new(move |count| {
+                    for _ in 0..count {
+                        let mut instance = prepared.instantiate(()).expect("a slot");
+                        instance.call(&func, pages).expect("it returns");
+                    }
+                })
+            }
+            Phase::Call => {
+                let func = prepared
+                    .func::<(i32, i32), i32>(name)
+                    .expect("it is exported");
+                let mut instance = prepared.instantiate(()).expect("a slot");
+                Box::new(move |count| {
+                    for n in 0..count {
+                        instance.call(&func, (n as i32, 1)).expect("it returns");
+                    }
+                })
+            }
+            Phase::HostCall => {
+                let func = prepared.func::<u32, i32>(name).expect("it is exported");
+                let mut instance = prepared.instantiate(()).expect("a slot");
+                Box::new(move |count| {
+                    instance.call(&func, count as u32).expect("it returns");
+                })
+            }
+            Phase::Trap(_) => {
+                let func = prepared.func::<(), ()>(name).expect("it is exported");
+                let mut instance = prepared.instantiate(()).expect("a slot");
+                Box::new(move |count| {
+                    for _ in 0..count {
+                        instance.call(&func, ()).expect_err("it traps");
+                    }
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Wasmtime's side, at two settings.
+
+use crate::{Phase, Run};
+use wasmtime::{
+    Config, Enabled, Extern, InstanceAllocationStrategy, InstancePre, Linker, Module,
+    PoolingAllocationConfig, Store,
+};
+
+/// How Wasmtime is set.
+#[derive(Debug, Clone, Copy)]
+pub enum Settings {
+    /// Everything that makes a cycle faster.
+    Best,
+    /// A pool, and nothing else changed.
+    DefaultPool,
+}
+
+pub struct Engine {
+    engine: wasmtime::Engine,
+}
+
+impl Engine {
+    pub fn new(settings: Settings) -> Self {
+        let mut pool = PoolingAllocationConfig::new();
+        pool.total_core_instances(8)
+            .total_memories(8)
+            .total_tables(8)
+            .max_memory_size(80 << 20);
+        let mut config = Config::new();
+        if let Settings::Best = settings {
+            // Reset by PAGEMAP_SCAN where the kernel has it, and pages that stay resident.
+            pool.linear_memory_keep_resident(4 << 20)
+                .table_keep_resident(4 << 20);
+            pool.pagemap_scan(Enabled::Auto);
+            config.memory_init_cow(true).wasm_backtrace_max_frames(None);
+        }
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+        let engine = wasmtime::Engine::new(&config).expect("an engine");
+        Self { engine }
+    }
+
+    fn prepare(&self, text: &str) -> InstancePre<()> {
+        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
+        let module = Module::new(&self.engine, &wasm).expect("it is valid");
+        let mut linker = Linker::new(&self.engine);
+        linker
+            .func_wrap("host", "f", |n: i32| n)
+            .expect("the name is free");
+        linker.instantiate_pre(&module).expect("it links")
+    }
+
+    pub fn run<'a>(&self, phase: Phase) -> Run<'a> {
+        let (text, name) = phase.guest();
+        let pre = self.prepare(&text);
+        let engine = self.engine.clone();
+        // Looked up once, as ours is.
+        let export = pre.module().get_export_index(name).expect("it is exported");
+        match phase {
+            Phase::CycleNull => Box::new(move |count| {
+                for _ in 0..count {
+                    let mut store = Store::new(&engine, ());
+                    let instance = pre.instantiate(&mut store).expect("a slot");
+                    let func = instance.get_module_export(&mut store, &export);
+                    let func = func.and_then(Extern::into_func).expect("it is exported");
+                    let func = func.typed::<(), ()>(&store).expect("it is of that type");
+                    func.call(&mut store, ()).expect("it returns");
+                }
+            }),
+            Phase::CyclePages(_) | Phase::CycleDense => {
+                let pages = if let Phase::CyclePages(pages) = phase {
+                    pages
+                } else {
+                    4
+                };
+                Box::new(move |count| {
+                    for _ in 0..count {
+                        let mut store = Store::new(&engine, ());
+                        let instance = pre.instantiate(&mut store).expect("a slot");
+                        let func = instance.get_module_export(&mut store, &export);
+                        let func = func.and_then(Extern::into_func).expect("it is exported");
+                        let func = func.typed::<u32, u32>(&store).expect("it is of that type");
+                        func.call(&mut store, pages).expect("it returns");
+                    }
+                })
+            }
+            Phase::Call => {
+                let mut store = Store::new(&engine, ());
+                let instance = pre.instantiate(&mut store).expect("a slot");
+                let func = instance.get_typed_func::<(i32, i32), i32>(&mut store, name);
+                let func = func.expect("it is exported");
+                Box::new(move |count| {
+                    for n in 0..count {
+                        func.call(&mut store, (n as i32, 1)).expect("it returns");
+                    }
+                })
+            }
+            Phase::HostCall => {
+                let mut store = Store::new(&engine, ());
+                let instance = pre.instantiate(&mut store).expect("a slot");
+                let func = instance.get_typed_func::<u32, i32>(&mut store, name);
+                let func = func.expect("it is exported");
+                Box::new(move |count| {
+                    func.call(&mut store, count as u32).expect("it returns");
+                })
+            }
+            Phase::Trap(_) => {
+                let mut store = Store::new(&engine, ());
+                let instance = pre.instantiate(&mut store).expect("a slot");
+                let func = instance.get_typed_func::<(), ()>(&mut store, name);
+                let func = func.expect("it is exported");
+                Box::new(move |count| {
+                    for _ in 0..count {
+                        func.call(&mut store, ()).expect_err("it traps");
+                    }
+                })
+            }
+        }
+    }
+}
