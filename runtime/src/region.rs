@@ -258,8 +258,7 @@ impl RegionBuilder {
             })?;
             chunks.push(chunk);
         }
-        // Taken from the end: the first slot is the first to be used.
-        let slots = (0..limits.slots).rev().map(Kept::fresh).collect();
+        let slots = (0..limits.slots).map(Kept::fresh).collect();
         Ok(Region(Arc::new(Shared {
             limits,
             layout,
