@@ -1,0 +1,241 @@
+//! What a cycle costs beside instructions: the list of system calls and of allocations of instantiate,
+//! call, host call and teardown. It fails when the list changes, in either direction.
+//!
+//! System calls are counted by a tracer, which this program runs itself under (ptrace(2)).
+#![allow(unsafe_code, reason = "an allocator that counts, and ptrace(2)")]
+
+mod common;
+
+use pirn_runtime::{Caller, Instance, Linker, Prepared, Region, Reset};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// Counts the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// What is done in one cycle.
+#[derive(Debug, Clone, Copy)]
+enum Case {
+    /// A guest without memory, called.
+    Null,
+    /// A guest with one page of memory that calls the host, which reads its memory.
+    HostCall,
+    /// A guest of 69 pages with an image, which writes eight of 4 KiB.
+    Writes,
+    /// A guest that grows by a page and writes there.
+    Grows,
+}
+
+const CASES: [Case; 4] = [Case::Null, Case::HostCall, Case::Writes, Case::Grows];
+
+/// The system calls of one cycle, in the order of the cases.
+fn expected(reset: Reset) -> [&'static [i64]; 4] {
+    use libc::{SYS_ioctl as IOCTL, SYS_madvise as MADVISE, SYS_mprotect as MPROTECT};
+    match reset {
+        // The scan.
+        Reset::Scanned => [
+            &[],
+            &[IOCTL],
+            &[IOCTL],
+            // Grown; what was grown given back, the rest scanned, and closed.
+            &[MPROTECT, MADVISE, IOCTL, MPROTECT],
+        ],
+        // What lies past 64 KiB given back.
+        Reset::Rewritten => [&[], &[], &[MADVISE], &[MPROTECT, MADVISE, MPROTECT]],
+        Reset::Decommitted => [&[], &[MADVISE], &[MADVISE], &[MPROTECT, MADVISE, MPROTECT]],
+        other => panic!("{other} is not in the list"),
+    }
+}
+
+const GUESTS: [&str; 4] = [
+    "(module (func (export \"run\")))",
+    r#"(module (import "host" "f" (func $f (param i32) (result i32))) (memory 1)
+      (func (export "run") (i32.store (i32.const 8) (call $f (i32.const 4)))))"#,
+    r#"(module (memory 69) (data (i32.const 0) "a") (data (i32.const 9000) "b")
+      (func (export "run") (local $at i32)
+        (loop $next
+          (i32.store (local.get $at) (i32.const 7))
+          (br_if $next (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 4096)))
+            (i32.const 32768))))))"#,
+    r#"(module (memory 1 9) (func (export "run")
+      (drop (memory.grow (i32.const 1))) (i32.store (i32.const 65536) (i32.const 1))))"#,
+];
+
+fn prepare(case: Case, reset: Reset) -> Prepared<u32> {
+    let mut linker = Linker::new();
+    let read = |mut caller: Caller<'_, u32>, at: u32| {
+        *caller.data_mut() += 1;
+        caller.memory().read_u32(at)
+    };
+    linker.func("host", "f", read).expect("the name is free");
+    let region = Region::builder()
+        .slots(2)
+        .reset(reset)
+        .build()
+        .expect("a region");
+    region
+        .prepare(&common::wat(GUESTS[case as usize]), &linker)
+        .expect("it fits")
+}
+
+/// A cycle that can be repeated.
+fn cycle(case: Case, reset: Reset) -> impl FnMut() {
+    let prepared = prepare(case, reset);
+    let run = prepared.func::<(), ()>("run").expect("it is exported");
+    move || {
+        let mut instance: Instance<u32> = prepared.try_instantiate(0).expect("a slot is free");
+        instance.call(&run, ()).expect("it returns");
+        drop(instance);
+    }
+}
+
+fn main() -> ExitCode {
+    match std::env::var(TRACED) {
+        Ok(_) => traced(),
+        Err(_) => {
+            no_allocations();
+            the_listed_system_calls();
+        }
+    }
+    println!("hot path: no allocation, and the listed system calls");
+    ExitCode::SUCCESS
+}
+
+fn no_allocations() {
+    for reset in common::resets() {
+        for case in CASES {
+            let mut cycle = cycle(case, reset);
+            (0..10).for_each(|_| cycle());
+            let before = ALLOCATIONS.get();
+            (0..100).for_each(|_| cycle());
+            assert_eq!(ALLOCATIONS.get() - before, 0, "{case:?}, {reset}");
+        }
+    }
+    // The count itself counts.
+    let before = ALLOCATIONS.get();
+    drop(std::hint::black_box(Box::new(1)));
+    assert_eq!(ALLOCATIONS.get() - before, 1);
+}
+
+const TRACED: &str = "PIRN_TEST_TRACED";
+/// Says to the tracer that a cycle starts or ends: a system call that nobody makes otherwise.
+const MARK: u64 = 0x7069_726e;
+
+fn mark() {
+    // SAFETY: asks for the process group of a process that does not exist.
+    unsafe { libc::syscall(libc::SYS_getpgid, MARK) };
+}
+
+/// In the traced process: warms up, and makes one cycle of each case between two marks.
+fn traced() {
+    for reset in common::resets() {
+        for case in CASES {
+            let mut cycle = cycle(case, reset);
+            (0..10).for_each(|_| cycle());
+            mark();
+            cycle();
+            mark();
+        }
+    }
+}
+
+fn the_listed_system_calls() {
+    let Some(found) = trace() else {
+        eprintln!("NOT RUN: ptrace(2) is refused here, so system calls are not counted");
+        return;
+    };
+    let resets = common::resets();
+    assert_eq!(found.len(), resets.len() * CASES.len(), "{found:?}");
+    for (reset, found) in resets.iter().zip(found.chunks(CASES.len())) {
+        for ((case, found), expected) in CASES.iter().zip(found).zip(expected(*reset)) {
+            assert_eq!(found, expected, "{case:?}, {reset}");
+        }
+    }
+}
+
+/// Runs this program traced: the system calls between each pair of marks. `None` if it may not be.
+fn trace() -> Option<Vec<Vec<i64>>> {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.env(TRACED, "1").stdout(std::process::Stdio::null());
+    // SAFETY: ptrace(2) is a plain system call.
+    unsafe {
+        command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    let child = command.spawn().ok()?;
+    let pid = child.id().cast_signed();
+    let mut status = wait(pid);
+    assert!(libc::WIFSTOPPED(status), "it stops at its start");
+    // SAFETY: (all calls) of a child that is stopped.
+    unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, libc::PTRACE_O_TRACESYSGOOD) };
+    let (mut found, mut between, mut entering) = (vec![], None::<Vec<i64>>, true);
+    let mut deliver = 0;
+    loop {
+        // SAFETY: as above.
+        unsafe { libc::ptrace(libc::PTRACE_SYSCALL, pid, 0, deliver) };
+        deliver = 0;
+        status = wait(pid);
+        if libc::WIFEXITED(status) {
+            assert_eq!(libc::WEXITSTATUS(status), 0, "it ends well");
+            return Some(found);
+        }
+        assert!(libc::WIFSTOPPED(status), "it does not die: {status:#x}");
+        if libc::WSTOPSIG(status) != libc::SIGTRAP | 0x80 {
+            deliver = libc::WSTOPSIG(status);
+            continue;
+        }
+        if entering {
+            let (number, first) = system_call(pid);
+            match (&mut between, number == libc::SYS_getpgid && first == MARK) {
+                (None, true) => between = Some(vec![]),
+                (Some(_), true) => found.extend(between.take()),
+                (Some(calls), false) => calls.push(number),
+                (None, false) => {}
+            }
+        }
+        entering = !entering;
+    }
+}
+
+fn wait(pid: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: waits for a child of ours.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    status
+}
+
+/// Number and first argument of the system call that a stopped child is about to make.
+fn system_call(pid: i32) -> (i64, u64) {
+    // SAFETY: all-zero is a valid value, and the kernel writes at most as much as it is told.
+    unsafe {
+        let mut info: libc::ptrace_syscall_info = std::mem::zeroed();
+        let bytes = size_of::<libc::ptrace_syscall_info>();
+        libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, pid, bytes, &raw mut info);
+        (info.u.entry.nr.cast_signed(), info.u.entry.args[0])
+    }
+}
