@@ -13,12 +13,11 @@ impl<const RECORD: usize> Records<'_, RECORD> {
         self.0.len() / RECORD
     }
 
-    /// 32-bit field `field` of record `at`, which is in range.
+    /// 32-bit field `field` of record `at`; 0 of a record that is not there.
     fn field(self, at: usize, field: usize) -> u32 {
-        let start = at * RECORD + field * 4;
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(&self.0[start..start + 4]);
-        u32::from_le_bytes(bytes)
+        let rest = self.0.get(at * RECORD + field * 4..);
+        let bytes = rest.and_then(<[u8]>::first_chunk);
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
 
     /// Number of records whose key is at most `key`.

@@ -64,9 +64,7 @@ pub(crate) unsafe fn walk<'m>(
         }
         activation.fault_fp as usize
     } else {
-        if let Some(pc) = word(activation.guest_sp as usize) {
-            visit(pc, false);
-        }
+        // What called the exit routine is a stub or a trampoline: the frames start with its caller.
         activation.guest_registers[arch::FRAME_POINTER] as usize
     };
     while let (Some(next), Some(pc)) = (word(fp), word(fp.wrapping_add(8))) {
