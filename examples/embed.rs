@@ -6,7 +6,6 @@
 
 use pirn_runtime::{CallError, Caller, Func, Linker, Module, Prepared, Region, Trap};
 use std::error::Error;
-use std::io::Write;
 
 const GUEST: &str = r#"(module
   (import "http" "read" (func $read (param i32 i32) (result i32)))
@@ -78,9 +77,7 @@ impl Filter {
 fn compile() -> Result<Module, Box<dyn Error>> {
     let wasm = pirn_compiler::parse_text(GUEST.as_bytes())?;
     let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default())?;
-    let mut file = tempfile::Builder::new().suffix(".so").tempfile()?;
-    file.write_all(&so)?;
-    Ok(Module::open(file.path())?)
+    Ok(Module::from_bytes(&so)?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -116,8 +116,23 @@ impl Module {
     ///
     /// [`OpenError`], naming the file and what is wrong with it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        let path = path.as_ref();
-        let file = load::File::read(path)?;
+        Self::from_file(load::File::read(path.as_ref())?)
+    }
+
+    /// Checks a module that `aotc` or the compiler's library made, and maps a copy of it.
+    ///
+    /// Profilers and debuggers know the functions of a module by name only if it was opened from a
+    /// file. One file descriptor stays open as long as the module does.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`OpenError::Read`] if the system gives no file in memory that may be
+    /// executed.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, OpenError> {
+        Self::from_file(load::File::copy(bytes)?)
+    }
+
+    fn from_file(file: load::File) -> Result<Self, OpenError> {
         // Held until the module is in the list, so that one content is never mapped twice.
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|module| module.strong_count() > 0);

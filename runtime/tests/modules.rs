@@ -136,6 +136,39 @@ fn one_content_is_one_module() {
 }
 
 #[test]
+fn modules_in_memory_are_checked_like_files() {
+    let bytes = so(
+        "(module (func (export \"in memory\") (result i32) (i32.const 3)))",
+        &Options::default(),
+    );
+    let file = common::file(&bytes);
+    let module = Module::from_bytes(&bytes).expect("it opens");
+    let region = Region::builder().slots(1).build().expect("a region");
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it fits");
+    let func = prepared
+        .func::<(), i32>("in memory")
+        .expect("it is exported");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    assert_eq!(instance.call(&func, ()).expect("it returns"), 3);
+    // The same content from a file is the same module.
+    assert_eq!(
+        format!("{:?}", Module::open(&file).expect("it opens")),
+        format!("{module:?}")
+    );
+    for bad in [&b""[..], b"\0asm", &bytes[1..], &bytes[..bytes.len() - 1]] {
+        let error = Module::from_bytes(bad)
+            .expect_err("it is refused")
+            .to_string();
+        assert!(
+            error.starts_with("a module in memory: ") && !error.contains('\n'),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_new_version_under_the_same_name_is_the_new_version() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("module.so");

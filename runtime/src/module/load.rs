@@ -15,6 +15,7 @@
 #![allow(unsafe_code)]
 
 use super::OpenError;
+use crate::sys;
 use core::slice;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use pirn_format::cpu;
@@ -31,8 +32,10 @@ use std::path::{Path, PathBuf};
 pub(super) struct File {
     pub(super) checked: Checked,
     header: [u8; HEADER_BYTES],
-    /// Absolute.
+    /// Absolute; of a file in memory, what to call it.
     path: PathBuf,
+    /// Whether it has a path.
+    named: bool,
     file: fs::File,
     inode: (u64, u64),
 }
@@ -51,22 +54,51 @@ impl File {
         }
         let mut bytes = vec![];
         file.read_to_end(&mut bytes).map_err(unreadable)?;
+        let absolute = path.canonicalize().map_err(unreadable)?;
+        Self::check(&bytes, path, absolute, file).map(|file| Self {
+            named: true,
+            ..file
+        })
+    }
+
+    /// Checks bytes, and makes a file in memory of them.
+    pub(super) fn copy(bytes: &[u8]) -> Result<Self, OpenError> {
+        let path = PathBuf::from("a module in memory");
+        let file = sys::memory::code_file(bytes);
+        let file = file.map_err(|error| OpenError::Read {
+            path: path.clone(),
+            error,
+        })?;
+        Self::check(bytes, &path, path.clone(), file)
+    }
+
+    fn check(
+        bytes: &[u8],
+        path: &Path,
+        absolute: PathBuf,
+        file: fs::File,
+    ) -> Result<Self, OpenError> {
         let format = |error| OpenError::Format {
             path: path.to_owned(),
             error,
         };
-        let checked = Checked::new(&bytes).map_err(format)?;
+        let checked = Checked::new(bytes).map_err(format)?;
         checked.runs_on(cpu::detect()).map_err(format)?;
         let at = checked.header_at as usize;
         let mut header = [0; HEADER_BYTES];
         // In range: the check found the header there.
         header.copy_from_slice(&bytes[at..at + HEADER_BYTES]);
+        let about = file.metadata().map_err(|error| OpenError::Read {
+            path: path.to_owned(),
+            error,
+        })?;
         Ok(Self {
             checked,
             header,
-            path: path.canonicalize().map_err(unreadable)?,
-            file,
+            path: absolute,
+            named: false,
             inode: (about.dev(), about.ino()),
+            file,
         })
     }
 
@@ -80,7 +112,9 @@ impl File {
         }
         // By its path, so that debuggers find it. The loader answers with whatever has that name
         // already: then by a name that nothing else has.
-        if let Some(loaded) = self.load_as(&self.path, None)? {
+        if self.named
+            && let Some(loaded) = self.load_as(&self.path, None)?
+        {
             return Ok(loaded);
         }
         let file = self.file.try_clone();

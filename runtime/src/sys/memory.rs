@@ -1,7 +1,7 @@
 //! Address space: reserved, made accessible, decommitted.
 //!
 //! System calls: mmap(2), munmap(2), mprotect(2), madvise(2); memfd_create(2) and fcntl(2) once a module
-//! whose image is mapped.
+//! whose image is mapped, or that is opened from memory.
 //!
 //! # Safety
 //!
@@ -10,6 +10,7 @@
 //! lies in the range.
 #![allow(unsafe_code)]
 
+use core::ffi::CStr;
 use core::ops::Range;
 use core::ptr;
 use std::fs;
@@ -218,14 +219,40 @@ impl Drop for Reservation {
 pub(crate) fn image_file<'a>(
     pieces: impl Iterator<Item = (usize, &'a [u8])>,
 ) -> io::Result<fs::File> {
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: a name of ours that ends in a zero.
-    let fd = unsafe { libc::memfd_create(c"pirn-image".as_ptr(), flags) };
+    sealed(memory_file(c"pirn-image", 0)?, pieces)
+}
+
+/// A file in memory that holds these bytes and can be mapped to be executed. Nobody can change it any
+/// more.
+///
+/// # Errors
+///
+/// As [`image_file`]; memfd_create(2) refuses where `vm.memfd_noexec` forbids it.
+pub(crate) fn code_file(bytes: &[u8]) -> io::Result<fs::File> {
+    // Linux 6.3 asks for the flag, and earlier ones do not know it.
+    let file = match memory_file(c"pirn-module", libc::MFD_EXEC) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => memory_file(c"pirn-module", 0),
+        made => made,
+    };
+    sealed(file?, [(0, bytes)].into_iter())
+}
+
+fn memory_file(name: &CStr, flags: u32) -> io::Result<fs::File> {
+    let flags = flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: a name that ends in a zero.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: a descriptor that was just made, and that nobody else has.
-    let file = fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
+}
+
+/// Writes the pieces, and makes that the last change.
+fn sealed<'a>(
+    file: fs::File,
+    pieces: impl Iterator<Item = (usize, &'a [u8])>,
+) -> io::Result<fs::File> {
     let mut end = 0;
     for (at, bytes) in pieces {
         file.write_all_at(bytes, at as u64)?;
@@ -234,7 +261,7 @@ pub(crate) fn image_file<'a>(
     file.set_len(end.next_multiple_of(page_bytes()) as u64)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
     // SAFETY: fcntl(2) on a descriptor of ours.
-    cvt(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) })?;
+    cvt(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
     Ok(file)
 }
 

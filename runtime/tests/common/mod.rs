@@ -9,7 +9,7 @@ use tempfile::TempPath;
 /// Compiles a binary module for this machine's baseline and opens it.
 pub(crate) fn open(wasm: &[u8]) -> Result<Module, String> {
     let so = pirn_compiler::compile(wasm, &Options::default()).map_err(|e| e.to_string())?;
-    Module::open(file(&so)).map_err(|e| e.to_string())
+    Module::from_bytes(&so).map_err(|e| e.to_string())
 }
 
 /// Compiles text and opens it; the text is the test's own.

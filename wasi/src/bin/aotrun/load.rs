@@ -14,15 +14,7 @@ pub(crate) fn open(program: &Path, timings: &mut Timings) -> Result<Module> {
         return Ok(timings.measure("load", || Module::open(program))?);
     }
     let so = timings.measure("compile", || compile(program))?;
-    // Nobody needs the file once it is mapped.
-    let mut file = tempfile::Builder::new()
-        .prefix("aotrun-")
-        .suffix(".so")
-        .tempfile()
-        .context("cannot make a temporary file for the compiled module")?;
-    std::io::Write::write_all(&mut file, &so)
-        .context("cannot write the compiled module to a temporary file")?;
-    Ok(timings.measure("load", || Module::open(file.path()))?)
+    Ok(timings.measure("load", || Module::from_bytes(&so))?)
 }
 
 /// Whether a file is to be opened as it is: a `.so`, or whatever starts as one.
