@@ -257,7 +257,7 @@ fn what_the_guest_needs_and_is_not_there_is_named() {
     let (_folder, program) = module("(module (memory 3) (func (export \"_start\")))");
     refused(
         aotrun().args(["--memory-max", "128KiB"]).arg(program),
-        &["needs 3 pages of memory, slots hold 2", "memory_max"],
+        &["it needs 192 KiB of memory, --memory-max is 128 KiB; raise it"],
     );
 }
 

@@ -6,7 +6,7 @@ use crate::outcome::Outcome;
 use crate::timings::Timings;
 use anyhow::{Context, Result, anyhow, bail};
 use pirn_runtime::{
-    ExternType, FuncType, Instance, Linker, Module, Prepared, Region, ValType, Value,
+    ExternType, FuncType, Instance, LinkError, Linker, Module, Prepared, Region, ValType, Value,
 };
 use pirn_wasi::WasiCtx;
 
@@ -48,9 +48,28 @@ fn prepare(args: &Args, module: &Module) -> Result<Prepared<WasiCtx>> {
         .build()?;
     let mut linker = Linker::new();
     pirn_wasi::link(&mut linker, |wasi| wasi)?;
-    let prepared = region.prepare(module, &linker);
-    prepared.with_context(|| args.program.display().to_string())
+    let program = args.program.display();
+    match region.prepare(module, &linker) {
+        Ok(prepared) => Ok(prepared),
+        // The remedy is an option here, not a setting.
+        Err(LinkError::Limit {
+            setting: "memory_max",
+            needed,
+            limit,
+            ..
+        }) => {
+            let kib = |pages: u64| pages * WASM_PAGE_KIB;
+            let (needed, limit) = (kib(needed), kib(limit));
+            bail!(
+                "{program}: it needs {needed} KiB of memory, --memory-max is {limit} KiB; raise it"
+            )
+        }
+        Err(error) => Err(error).with_context(|| program.to_string()),
+    }
 }
+
+/// KiB of one page of linear memory.
+const WASM_PAGE_KIB: u64 = 64;
 
 /// What to call, checked before anything runs.
 struct Call {
