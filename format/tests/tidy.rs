@@ -147,6 +147,7 @@ fn unsafe_code_has_an_address() {
 #[test]
 fn conditional_compilation_stays_in_its_drawers() {
     let drawers = [
+        "runtime/src/region/reset/lines",
         "runtime/src/switch/arch",
         "runtime/src/sys/",
         "runtime/src/lib.rs",

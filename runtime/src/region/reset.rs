@@ -9,6 +9,7 @@
 //! Owns the fact that nobody uses a slot between its instance's end and its return to the free list.
 #![allow(unsafe_code)]
 
+mod lines;
 mod probe;
 mod rewritten;
 mod scanned;
@@ -17,6 +18,7 @@ use super::slot::Parts;
 use crate::module::Module;
 use crate::sys::pagemap::Pagemap;
 use core::{fmt, ptr};
+use lines::Lines;
 use pirn_format::layout::WASM_PAGE_BYTES;
 use std::io;
 
@@ -57,7 +59,7 @@ impl fmt::Display for Reset {
 #[derive(Debug)]
 pub(super) enum Strategy {
     /// See [`Reset::Scanned`].
-    Scanned(Pagemap),
+    Scanned(Pagemap, Lines),
     /// See [`Reset::Rewritten`].
     Rewritten,
     /// See [`Reset::Decommitted`].
@@ -75,17 +77,21 @@ impl Strategy {
     /// Why what was asked for by name does not work here.
     pub(super) fn choose(reset: Reset) -> io::Result<Self> {
         match reset {
-            Reset::Auto => Ok(probe::scanned().map_or(Self::Rewritten, Self::Scanned)),
-            Reset::Scanned => probe::scanned().map(Self::Scanned),
+            Reset::Auto => Ok(Self::scanned().unwrap_or(Self::Rewritten)),
+            Reset::Scanned => Self::scanned(),
             Reset::Rewritten => Ok(Self::Rewritten),
             Reset::Decommitted => Ok(Self::Decommitted),
         }
     }
 
+    fn scanned() -> io::Result<Self> {
+        Ok(Self::Scanned(probe::scanned()?, Lines::detect()))
+    }
+
     /// Its name.
     pub(super) fn name(&self) -> Reset {
         match self {
-            Self::Scanned(_) => Reset::Scanned,
+            Self::Scanned(..) => Reset::Scanned,
             Self::Rewritten => Reset::Rewritten,
             Self::Decommitted => Reset::Decommitted,
         }
@@ -94,7 +100,7 @@ impl Strategy {
     /// Bytes at the start of memory over which the image of a module is to be mapped.
     pub(super) fn mapped_bytes(&self, module: &Module) -> usize {
         match self {
-            Self::Scanned(_) => module
+            Self::Scanned(..) => module
                 .image_end()
                 .next_multiple_of(crate::sys::page_bytes()),
             Self::Rewritten | Self::Decommitted => 0,
@@ -124,12 +130,12 @@ impl Strategy {
         // SAFETY: (all arms) passed on.
         unsafe {
             match self {
-                Self::Scanned(pagemap) if pagemap.is_ours() => {
-                    scanned::restore(pagemap, parts, used, mapped, idle, module)
+                Self::Scanned(pagemap, lines) if pagemap.is_ours() => {
+                    scanned::restore(pagemap, lines, parts, used, mapped, idle, module)
                 }
                 // In a fork the pagemap is that of the parent: everything is given back, and is as it
                 // was mapped.
-                Self::Scanned(_) => parts.reservation.decommit(memory..memory + used),
+                Self::Scanned(..) => parts.reservation.decommit(memory..memory + used),
                 Self::Rewritten => rewritten::restore(parts, used, REWRITTEN_BYTES, module),
                 Self::Decommitted => rewritten::restore(parts, used, 0, module),
             }

@@ -117,15 +117,16 @@ impl Reservation {
         cvt(unsafe { libc::madvise(start, bytes, libc::MADV_DONTNEED) })
     }
 
-    /// Makes the kernel replace it by zeros in every child of this process.
+    /// Makes the kernel replace a page-aligned range of it by zeros in every child of this process.
     ///
     /// # Errors
     ///
     /// What madvise(2) gives.
-    pub(crate) fn wipe_on_fork(&self) -> io::Result<()> {
-        let start = self.start as *mut libc::c_void;
-        // SAFETY: advice about our own private anonymous mapping.
-        cvt(unsafe { libc::madvise(start, self.bytes, libc::MADV_WIPEONFORK) })
+    pub(crate) fn wipe_on_fork(&self, range: Range<usize>) -> io::Result<()> {
+        self.check(&range);
+        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
+        // SAFETY: advice about our own mapping, which changes no contents here.
+        cvt(unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) })
     }
 
     /// Maps a file from its start over a page-aligned range of it, to be read and written; what is

@@ -12,10 +12,9 @@
 //! Owns the layout of the ioctl's argument, which the kernel reads and writes.
 #![allow(unsafe_code)]
 
-use super::memory::Reservation;
+use super::fork::ForkMark;
 use core::ops::Range;
 use core::ptr;
-use core::sync::atomic::{AtomicU8, Ordering};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -70,8 +69,8 @@ pub(crate) enum Backing {
 #[derive(Debug)]
 pub(crate) struct Pagemap {
     file: File,
-    /// A page that the kernel wipes in a child: the file stays that of the parent there.
-    marker: Reservation,
+    /// In a child the file stays that of the parent.
+    mark: ForkMark,
 }
 
 impl Pagemap {
@@ -81,29 +80,15 @@ impl Pagemap {
     ///
     /// What open(2), mmap(2) and madvise(2) give.
     pub(crate) fn open() -> io::Result<Self> {
-        let marker = Reservation::new(super::page_bytes())?;
-        // SAFETY: a reservation of our own, which nobody else knows.
-        unsafe {
-            marker.protect(marker.range(), super::memory::Access::ReadWrite)?;
-            marker.wipe_on_fork()?;
-        }
-        let pagemap = Self {
+        Ok(Self {
             file: File::open("/proc/self/pagemap")?,
-            marker,
-        };
-        pagemap.mark().store(1, Ordering::Relaxed);
-        Ok(pagemap)
-    }
-
-    fn mark(&self) -> &AtomicU8 {
-        // SAFETY: the marker's page is readable and writable while `self` lives.
-        unsafe { &*(self.marker.range().start as *const AtomicU8) }
+            mark: ForkMark::new()?,
+        })
     }
 
     /// Whether it is still of this process, and not of one that this is a fork of.
     pub(crate) fn is_ours(&self) -> bool {
-        // Relaxed: the kernel wipes it before the child runs at all.
-        self.mark().load(Ordering::Relaxed) == 1
+        self.mark.is_ours()
     }
 
     /// Tells `found` every run of pages, ascending, that was written in a page-aligned range of private
@@ -167,7 +152,7 @@ impl Pagemap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::memory::{Access, image_file};
+    use crate::sys::memory::{Access, Reservation, image_file};
     use crate::sys::page_bytes;
     use std::os::fd::AsFd;
 

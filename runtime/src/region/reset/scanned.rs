@@ -17,11 +17,11 @@
 //! written, or given back since.
 #![allow(unsafe_code)]
 
+use super::lines::Lines;
 use crate::module::Module;
 use crate::region::slot::Parts;
 use crate::sys::pagemap::{Backing, Pagemap};
 use core::ops::Range;
-use core::{ptr, slice};
 use pirn_format::layout::IMAGE_PAGE_BYTES;
 use std::io;
 
@@ -33,9 +33,6 @@ const IDLE_MAX: u8 = 3;
 const SPARE: usize = 8;
 
 const PAGE: usize = IMAGE_PAGE_BYTES as usize;
-
-/// A page of zeros to compare with.
-static ZEROS: [u8; PAGE] = [0; PAGE];
 
 /// Makes the first `used` bytes of memory 0, all that are accessible, the initial memory of the module,
 /// whose image is mapped over the first `mapped` of them.
@@ -51,6 +48,7 @@ static ZEROS: [u8; PAGE] = [0; PAGE];
 /// Nobody may use the slot meanwhile. The initial memory must be at most `used` bytes.
 pub(super) unsafe fn restore(
     pagemap: &Pagemap,
+    lines: &Lines,
     parts: &Parts<'_>,
     used: usize,
     mapped: usize,
@@ -66,6 +64,7 @@ pub(super) unsafe fn restore(
             .decommit(memory + initial..memory + used)?;
     };
     let mut pages = Pages {
+        lines,
         parts,
         module,
         found: 0,
@@ -98,6 +97,7 @@ pub(super) unsafe fn restore(
 
 /// The pages of one reset.
 struct Pages<'a> {
+    lines: &'a Lines,
     parts: &'a Parts<'a>,
     module: &'a Module,
     found: usize,
@@ -120,14 +120,11 @@ impl Pages<'_> {
                 unsafe { self.parts.reservation.decommit(whole(at)..end)? };
                 return Ok(false);
             }
-            let initial = self.module.image_page(at - memory).unwrap_or(&ZEROS);
+            let initial = self.module.image_page(at - memory);
             self.found += 1;
-            // SAFETY: a page of the run; nobody writes to it while it is compared.
-            let now = unsafe { slice::from_raw_parts(at as *const u8, PAGE) };
-            if now != initial {
+            // SAFETY: a page of the run, which is writable and nobody else uses.
+            if unsafe { self.lines.restore(at as *mut u8, initial) } {
                 self.changed += 1;
-                // SAFETY: as above, and writable.
-                unsafe { ptr::copy_nonoverlapping(initial.as_ptr(), at as *mut u8, PAGE) };
             }
         }
         Ok(true)
