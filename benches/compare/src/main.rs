@@ -4,7 +4,8 @@
 //! Each row is measured in rounds; in each round every engine has its turn, so that whatever else the
 //! machine does strikes all of them. What is printed is the median of the rounds.
 //!
-//! `cargo run --release --manifest-path benches/compare/Cargo.toml [rounds]`
+//! `cargo run --release --manifest-path benches/compare/Cargo.toml [rounds [rows]]`,
+//! where `rows` is a part of the names of the rows that are wanted.
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,9 @@ struct Row<'a> {
 /// Time that an engine gets in one round.
 const TURN: Duration = Duration::from_millis(20);
 
+/// Operations before anything is measured.
+const WARM_UP: u64 = 20;
+
 fn main() {
     let rounds = std::env::args()
         .nth(1)
@@ -36,7 +40,11 @@ fn main() {
     let best = peer::Engine::new(peer::Settings::Best);
     let pool = peer::Engine::new(peer::Settings::DefaultPool);
     let mut rows = vec![];
+    let only = std::env::args().nth(2).unwrap_or_default();
     for phase in Phase::all() {
+        if !phase.name().contains(&only) {
+            continue;
+        }
         rows.push(Row {
             name: phase.name(),
             ours: ours.run(phase),
@@ -78,6 +86,8 @@ fn measure(mut engines: [&mut Run<'_>; 3], rounds: usize) -> [f64; 3] {
 
 /// How many operations fill a turn.
 fn calibrate(run: &mut Run<'_>) -> u64 {
+    // What only the first operations do, such as touching pages for the first time, says nothing.
+    run(WARM_UP);
     let mut count = 1;
     loop {
         let start = Instant::now();
