@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod buffers;
 mod exit;
 mod preview1;
 

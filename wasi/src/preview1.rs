@@ -1,5 +1,6 @@
 //! The functions of WASI preview 1, each a call of wasi-common's with the guest's memory.
 
+use crate::buffers::{self, Places};
 use crate::exit::Exit;
 use core::future::Future;
 use core::pin::pin;
@@ -14,7 +15,7 @@ pub const MODULE: &str = "wasi_snapshot_preview1";
 
 /// Offers preview 1 to guests. `ctx` finds the context in the host's data of an instance.
 ///
-/// A pointer outside the guest's memory is answered as the guest's error `EFAULT`. Host calls block:
+/// A pointer outside the guest's memory ends the call, as it does in Wasmtime. Host calls block:
 /// `poll_oneoff` sleeps, and reading waits for input.
 ///
 /// # Errors
@@ -34,8 +35,15 @@ pub fn link<T: 'static>(
 
 /// Names and types as preview 1 lowers them: pointers, sizes, descriptors and flags are i32, offsets,
 /// rights, cookies and times i64, and every function answers an errno.
+///
+/// What the kernel gets to see of the guest's memory, or may write to, goes through [`buffers`]: `sends`
+/// are handed two arguments that name vectors after the first, and `fills` an address and a length.
 macro_rules! functions {
-    ($($name:ident($($arg:ident: $ty:ty),*);)*) => {
+    (
+        plain { $($name:ident($($arg:ident: $ty:ty),*);)* }
+        sends { $($send:ident($fd:ident: i32, $iovs:ident: i32, $len:ident: i32, $($rest:ident: $rest_ty:ty),*);)* }
+        fills { $($fill:ident($buf:ident: i32, $buf_len:ident: i32);)* }
+    ) => {
         fn link_functions<T: 'static>(
             linker: &mut Linker<T>,
             ctx: fn(&mut T) -> &mut WasiCtx,
@@ -46,19 +54,120 @@ macro_rules! functions {
                 move |mut caller: Caller<'_, T>, $($arg: $ty),*| -> Result<i32, HostError> {
                     let (mut memory, data) = caller.split();
                     let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
-                    let answer = ready(wasi::$name(ctx(data), &mut memory, $($arg),*))?;
-                    answer.map_err(|error| HostError::message(format!("{}: {error:#}", stringify!($name))))
+                    errno(stringify!($name), wasi::$name(ctx(data), &mut memory, $($arg),*))
                 },
             )?;)*
-            Ok(())
+            $(linker.func(
+                MODULE,
+                stringify!($send),
+                move |mut caller: Caller<'_, T>, $fd: i32, $iovs: i32, $len: i32, $($rest: $rest_ty),*|
+                    -> Result<i32, HostError> {
+                    let (mut memory, data) = caller.split();
+                    buffers::touch(&memory, $iovs, $len);
+                    let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
+                    let sent = wasi::$send(ctx(data), &mut memory, $fd, $iovs, $len, $($rest),*);
+                    errno(stringify!($send), sent)
+                },
+            )?;)*
+            $(linker.func(
+                MODULE,
+                stringify!($fill),
+                move |mut caller: Caller<'_, T>, $buf: i32, $buf_len: i32| -> Result<i32, HostError> {
+                    let (mut memory, data) = caller.split();
+                    // The error is wasi-common's to give.
+                    let _ = memory.slice_mut($buf.cast_unsigned(), $buf_len.cast_unsigned());
+                    let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
+                    errno(stringify!($fill), wasi::$fill(ctx(data), &mut memory, $buf, $buf_len))
+                },
+            )?;)*
+            link_receivers(linker, ctx)
         }
 
         #[cfg(test)]
-        const NAMES: &[&str] = &[$(stringify!($name)),*];
+        const NAMES: &[&str] = &[
+            $(stringify!($name),)* $(stringify!($send),)* $(stringify!($fill),)*
+            "fd_read", "fd_pread", "sock_recv",
+        ];
     };
 }
 
+/// The functions that receive into a buffer of the guest's, see [`buffers::receive`].
+fn link_receivers<T: 'static>(
+    linker: &mut Linker<T>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+) -> Result<(), LinkError> {
+    type Answer = Result<i32, HostError>;
+    let places = |vectors, count, received, flags| Places {
+        vectors,
+        count,
+        received,
+        flags,
+    };
+    linker.func(
+        MODULE,
+        "fd_read",
+        move |mut caller: Caller<'_, T>, fd: i32, iovs: i32, len: i32, read: i32| -> Answer {
+            let (mut memory, data) = caller.split();
+            let places = places(iovs, len, read, None);
+            buffers::receive(&mut memory, places, |memory, at| {
+                let read = wasi::fd_read(ctx(data), memory, fd, at.vectors, at.count, at.received);
+                errno("fd_read", read)
+            })
+        },
+    )?;
+    linker.func(
+        MODULE,
+        "fd_pread",
+        move |mut caller: Caller<'_, T>,
+              fd: i32,
+              iovs: i32,
+              len: i32,
+              offset: i64,
+              read: i32|
+              -> Answer {
+            let (mut memory, data) = caller.split();
+            let places = places(iovs, len, read, None);
+            buffers::receive(&mut memory, places, |memory, at| {
+                let (iovs, len, read) = (at.vectors, at.count, at.received);
+                let read = wasi::fd_pread(ctx(data), memory, fd, iovs, len, offset, read);
+                errno("fd_pread", read)
+            })
+        },
+    )?;
+    linker.func(
+        MODULE,
+        "sock_recv",
+        move |mut caller: Caller<'_, T>,
+              fd: i32,
+              iovs: i32,
+              len: i32,
+              how: i32,
+              received: i32,
+              flags: i32|
+              -> Answer {
+            let (mut memory, data) = caller.split();
+            let places = places(iovs, len, received, Some(flags));
+            buffers::receive(&mut memory, places, |memory, at| {
+                let (iovs, len, received) = (at.vectors, at.count, at.received);
+                let flags = at.flags.unwrap_or(flags);
+                let got = wasi::sock_recv(ctx(data), memory, fd, iovs, len, how, received, flags);
+                errno("sock_recv", got)
+            })
+        },
+    )?;
+    Ok(())
+}
+
+/// The errno that a function of wasi-common answers with.
+fn errno<E: core::fmt::Display>(
+    name: &str,
+    answer: impl Future<Output = Result<i32, E>>,
+) -> Result<i32, HostError> {
+    ready(answer)?.map_err(|error| HostError::message(format!("{name}: {error:#}")))
+}
+
 functions! {
+plain {
     args_get(argv: i32, argv_buf: i32);
     args_sizes_get(count: i32, bytes: i32);
     environ_get(environ: i32, environ_buf: i32);
@@ -75,17 +184,13 @@ functions! {
     fd_filestat_get(fd: i32, stat: i32);
     fd_filestat_set_size(fd: i32, size: i64);
     fd_filestat_set_times(fd: i32, accessed: i64, modified: i64, flags: i32);
-    fd_pread(fd: i32, iovs: i32, iovs_len: i32, offset: i64, read: i32);
     fd_prestat_get(fd: i32, stat: i32);
     fd_prestat_dir_name(fd: i32, path: i32, path_len: i32);
-    fd_pwrite(fd: i32, iovs: i32, iovs_len: i32, offset: i64, written: i32);
-    fd_read(fd: i32, iovs: i32, iovs_len: i32, read: i32);
     fd_readdir(fd: i32, buf: i32, buf_len: i32, cookie: i64, used: i32);
     fd_renumber(fd: i32, to: i32);
     fd_seek(fd: i32, offset: i64, whence: i32, position: i32);
     fd_sync(fd: i32);
     fd_tell(fd: i32, position: i32);
-    fd_write(fd: i32, iovs: i32, iovs_len: i32, written: i32);
     path_create_directory(fd: i32, path: i32, path_len: i32);
     path_filestat_get(fd: i32, flags: i32, path: i32, path_len: i32, stat: i32);
     path_filestat_set_times(fd: i32, flags: i32, path: i32, path_len: i32, accessed: i64,
@@ -101,11 +206,17 @@ functions! {
     poll_oneoff(subscriptions: i32, events: i32, count: i32, stored: i32);
     proc_raise(signal: i32);
     sched_yield();
-    random_get(buf: i32, buf_len: i32);
     sock_accept(fd: i32, flags: i32, accepted: i32);
-    sock_recv(fd: i32, iovs: i32, iovs_len: i32, flags: i32, received: i32, out_flags: i32);
-    sock_send(fd: i32, iovs: i32, iovs_len: i32, flags: i32, sent: i32);
     sock_shutdown(fd: i32, how: i32);
+}
+sends {
+    fd_write(fd: i32, iovs: i32, iovs_len: i32, written: i32);
+    fd_pwrite(fd: i32, iovs: i32, iovs_len: i32, offset: i64, written: i32);
+    sock_send(fd: i32, iovs: i32, iovs_len: i32, flags: i32, sent: i32);
+}
+fills {
+    random_get(buf: i32, buf_len: i32);
+}
 }
 
 /// The value of a future that is ready at once, as all of a synchronous context's are.

@@ -92,6 +92,17 @@ fn range(bytes: usize, address: u32, len: usize) -> Result<core::ops::Range<usiz
     }
 }
 
+/// Bytes of the smallest page of any kernel for our targets.
+const TOUCHED: usize = 4096;
+
+/// One position on each page that a slice of `len` bytes lies on, which starts so far into a page.
+#[inline]
+fn pages(start: usize, len: usize) -> impl Iterator<Item = usize> {
+    let next = TOUCHED - start % TOUCHED;
+    let first = (len > 0).then_some(0);
+    first.into_iter().chain((next..len).step_by(TOUCHED))
+}
+
 macro_rules! read_methods {
     () => {
         /// Its size in bytes.
@@ -112,13 +123,19 @@ macro_rules! read_methods {
             self.0
         }
 
-        /// `len` bytes at `address`.
+        /// `len` bytes at `address`. Their pages are there on return, so that a system call can read
+        /// from them; of [`as_slice`](Self::as_slice), which touches nothing, it may answer `EFAULT`.
         ///
         /// # Errors
         ///
         /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory.
         pub fn slice(&self, address: u32, len: u32) -> Result<&[u8], Trap> {
-            Ok(&self.0[range(self.0.len(), address, len as usize)?])
+            let bytes = &self.0[range(self.0.len(), address, len as usize)?];
+            let first = address as usize % TOUCHED;
+            for at in pages(first, bytes.len()) {
+                core::hint::black_box(bytes[at]);
+            }
+            Ok(bytes)
         }
 
         /// Copies out of the memory, from `address`, as many bytes as `into` holds.
@@ -168,14 +185,22 @@ impl MemoryMut<'_> {
         self.0
     }
 
-    /// `len` bytes at `address`, to be changed.
+    /// `len` bytes at `address`, to be changed. Their pages are there on return, so that a system call
+    /// can write to them; of [`as_mut_slice`](Self::as_mut_slice), which touches nothing, it may answer
+    /// `EFAULT`.
     ///
     /// # Errors
     ///
     /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory.
     pub fn slice_mut(&mut self, address: u32, len: u32) -> Result<&mut [u8], Trap> {
         let range = range(self.0.len(), address, len as usize)?;
-        Ok(&mut self.0[range])
+        let bytes = &mut self.0[range];
+        for at in pages(address as usize % TOUCHED, bytes.len()) {
+            let byte = &raw mut bytes[at];
+            // SAFETY: a byte of the slice, which is borrowed mutably, written as it is.
+            unsafe { byte.write_volatile(byte.read_volatile()) };
+        }
+        Ok(bytes)
     }
 
     /// Copies `bytes` into the memory at `address`.
@@ -196,7 +221,8 @@ impl MemoryMut<'_> {
     ///
     /// [`TrapCode::MemoryOutOfBounds`] if the guest's whole buffer does not lie in the memory.
     pub fn write_prefix(&mut self, address: u32, capacity: u32, bytes: &[u8]) -> Result<u32, Trap> {
-        let buffer = self.slice_mut(address, capacity)?;
+        let range = range(self.0.len(), address, capacity as usize)?;
+        let buffer = &mut self.0[range];
         let len = bytes.len().min(buffer.len());
         buffer[..len].copy_from_slice(&bytes[..len]);
         Ok(len as u32)

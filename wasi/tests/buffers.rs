@@ -1,0 +1,220 @@
+//! Buffers that nobody has touched are read from and written to by the kernel all the same, and what
+//! the guest is told is what it was told without a buffer of the host in between.
+
+use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset};
+use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
+use std::fs;
+use wasi_common::sync::file::File;
+
+/// Vectors lie at 16; `read(fd, address, length)` and its like answer the errno.
+const GUEST: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_pread" (func $pread (param i32 i32 i32 i64 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+  (memory (export "memory") 32)
+  (data (i32.const 1000000) "far away")
+  ;; An empty vector, and then that which counts.
+  (func $vectors (param i32 i32)
+    (i32.store (i32.const 16) (i32.const 7)) (i32.store (i32.const 20) (i32.const 0))
+    (i32.store (i32.const 24) (local.get 0)) (i32.store (i32.const 28) (local.get 1)))
+  (func (export "read") (param i32 i32 i32) (result i32)
+    (call $vectors (local.get 1) (local.get 2))
+    (call $read (local.get 0) (i32.const 16) (i32.const 2) (i32.const 8)))
+  (func (export "read_at") (param i32 i32 i32) (result i32)
+    (call $read (local.get 0) (local.get 1) (local.get 2) (i32.const 8)))
+  (func (export "read_to") (param i32 i32 i32) (result i32)
+    (call $vectors (i32.const 4096) (i32.const 10))
+    (call $read (local.get 0) (i32.const 16) (i32.const 2) (local.get 1)))
+  (func (export "pread") (param i32 i32 i32) (result i32)
+    (call $vectors (local.get 1) (local.get 2))
+    (call $pread (local.get 0) (i32.const 16) (i32.const 2) (i64.const 3) (i32.const 8)))
+  (func (export "write") (param i32 i32 i32) (result i32)
+    (call $vectors (local.get 1) (local.get 2))
+    (call $write (local.get 0) (i32.const 16) (i32.const 2) (i32.const 8)))
+  (func (export "random") (param i32 i32 i32) (result i32)
+    (call $random (local.get 1) (local.get 2))))"#;
+
+const SUCCESS: i32 = 0;
+const BADF: i32 = 8;
+
+struct House {
+    folder: tempfile::TempDir,
+    prepared: Prepared<WasiCtx>,
+    content: Vec<u8>,
+}
+
+impl House {
+    fn new(reset: Reset) -> Option<Self> {
+        let region = Region::builder().slots(1).reset(reset).build().ok()?;
+        let so = pirn_compiler::compile(
+            &pirn_compiler::parse_text(GUEST.as_bytes()).expect("it is well-formed"),
+            &pirn_compiler::Options::default(),
+        );
+        let module = Module::from_bytes(&so.expect("it is valid")).expect("it opens");
+        let mut linker = Linker::new();
+        pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let content: Vec<u8> = (0..100_000_u32).map(|i| (i % 253) as u8 + 1).collect();
+        fs::write(folder.path().join("in"), &content).expect("room for a file");
+        fs::write(folder.path().join("out"), "").expect("room for a file");
+        Some(Self {
+            prepared: region.prepare(&module, &linker).expect("it links"),
+            folder,
+            content,
+        })
+    }
+
+    /// An instance whose standard input and output are real files.
+    fn instance(&self) -> Instance<WasiCtx> {
+        let folder = Dir::open_ambient_dir(self.folder.path(), ambient_authority());
+        let folder = folder.expect("it is there");
+        let input = folder.open("in").expect("it is there");
+        let output = folder.create("out").expect("it can be written to");
+        let wasi = WasiCtxBuilder::new()
+            .stdin(Box::new(File::from_cap_std(input)))
+            .stdout(Box::new(File::from_cap_std(output)))
+            .build();
+        self.prepared
+            .try_instantiate(wasi)
+            .expect("the slot is free")
+    }
+
+    fn call(&self, instance: &mut Instance<WasiCtx>, name: &str, params: (i32, i32, i32)) -> i32 {
+        let func = self
+            .prepared
+            .func::<(i32, i32, i32), i32>(name)
+            .expect("it is exported");
+        instance.call(&func, params).expect("it returns")
+    }
+}
+
+/// Over all ways of resetting that this machine has.
+fn everywhere(test: impl Fn(Reset, House)) {
+    for reset in Reset::ALL {
+        if let Some(house) = House::new(reset) {
+            test(reset, house);
+        }
+    }
+}
+
+fn count(instance: &Instance<WasiCtx>) -> usize {
+    instance.memory().read_u32(8).expect("it is inside") as usize
+}
+
+#[test]
+fn what_is_read_arrives_wherever_it_is_to_go() {
+    everywhere(|reset, house| {
+        for (name, from) in [("read", 0), ("pread", 3)] {
+            for (at, len) in [
+                (4096, 1),
+                (8190, 10),
+                (20_000, 32 << 10),
+                (20_001, 40_000),
+                (9, 0),
+            ] {
+                let mut instance = house.instance();
+                let errno = house.call(&mut instance, name, (0, at, len));
+                assert_eq!(
+                    (errno, count(&instance)),
+                    (SUCCESS, len as usize),
+                    "{reset} {name} {len}"
+                );
+                let memory = instance.memory();
+                let got = memory.slice(at as u32, len as u32).expect("it is inside");
+                assert_eq!(
+                    got,
+                    &house.content[from..][..len as usize],
+                    "{reset} {name} {len}"
+                );
+                // Nothing behind it.
+                assert_eq!(
+                    memory
+                        .slice((at + len).max(100) as u32, 5)
+                        .expect("it is inside"),
+                    [0; 5]
+                );
+            }
+        }
+        // At the end of the file.
+        let mut instance = house.instance();
+        for expected in [60_000, 40_000, 0] {
+            let errno = house.call(&mut instance, "read", (0, 70_000, 60_000));
+            assert_eq!((errno, count(&instance)), (SUCCESS, expected), "{reset}");
+        }
+    });
+}
+
+#[test]
+fn what_nobody_touched_can_be_written() {
+    everywhere(|reset, house| {
+        for (at, len, expected) in [
+            (1_000_000, 8, b"far away".to_vec()),
+            (500_000, 9000, vec![0; 9000]),
+            (999_999, 1, vec![0]),
+        ] {
+            let mut instance = house.instance();
+            let errno = house.call(&mut instance, "write", (1, at, len));
+            assert_eq!(
+                (errno, count(&instance)),
+                (SUCCESS, len as usize),
+                "{reset} {at}"
+            );
+            drop(instance);
+            let written = fs::read(house.folder.path().join("out")).expect("it is there");
+            assert!(written == expected, "{reset} {at}");
+        }
+    });
+}
+
+#[test]
+fn random_bytes_arrive() {
+    everywhere(|reset, house| {
+        let mut instance = house.instance();
+        let errno = house.call(&mut instance, "random", (0, 40_000, 50_000));
+        assert_eq!(errno, SUCCESS, "{reset}");
+        let memory = instance.memory();
+        let bytes = memory.slice(40_000, 50_000).expect("it is inside");
+        let zeros = bytes.iter().filter(|byte| **byte == 0).count();
+        assert!(zeros < 1000, "{reset}: {zeros} of 50000 are zero");
+    });
+}
+
+#[test]
+fn what_lies_outside_is_refused_as_ever() {
+    const END: i32 = 32 << 16;
+    everywhere(|reset, house| {
+        let mut instance = house.instance();
+        let mut answer = |name, params| {
+            let func = house.prepared.func::<_, i32>(name).expect("it is exported");
+            instance.call::<(i32, i32, i32), i32>(&func, params).ok()
+        };
+        for name in ["read", "pread", "write"] {
+            let fd = i32::from(name == "write");
+            for (at, len) in [
+                (END, 1),
+                (END - 1, 2),
+                (END - 1, 100_000),
+                (4096, -1),
+                (-1, -1),
+            ] {
+                assert_eq!(
+                    answer(name, (fd, at, len)),
+                    None,
+                    "{reset} {name} {at} {len}"
+                );
+            }
+            assert_eq!(answer(name, (99, 4096, 5)), Some(BADF), "{reset} {name}");
+        }
+        assert_eq!(answer("random", (0, END - 1, 2)), None, "{reset}");
+        // Vectors, and the place of the answer.
+        for (at, count) in [(END - 8, 2), (END, 1), (-8, 1), (16, -1)] {
+            assert_eq!(answer("read_at", (0, at, count)), None, "{reset} {at}");
+        }
+        assert_eq!(answer("read_to", (0, END - 3, 0)), None, "{reset}");
+        let not_open_for_reading = answer("read_to", (1, 8, 0));
+        assert_eq!(not_open_for_reading, Some(BADF), "{reset}");
+        let no_vector = answer("read_at", (0, 16, 0));
+        assert_eq!(no_vector, Some(SUCCESS), "{reset}");
+    });
+}
