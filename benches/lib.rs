@@ -17,7 +17,7 @@ use tempfile::TempPath;
 pub const BATCH: u64 = 32;
 
 /// The ways to reset a slot that are measured.
-pub const RESETS: [Reset; 3] = Reset::ALL;
+pub const RESETS: [Reset; 4] = Reset::ALL;
 
 /// The bytes of a guest's shared object.
 #[must_use]

@@ -7,6 +7,7 @@ use crate::sys;
 use crate::value::{FuncType, GlobalType, MemoryType, TableType};
 use core::fmt;
 use core::ops::Range;
+use core::sync::atomic::{AtomicU32, Ordering};
 use load::Loaded;
 use pirn_format::FormatError;
 use pirn_format::image::ImageRun;
@@ -25,7 +26,8 @@ use thiserror::Error;
 #[derive(Clone)]
 pub struct Module(Arc<Inner>);
 
-struct Inner {
+/// What all handles of a module share.
+pub(crate) struct Inner {
     /// Names this module: no other of the process has it.
     id: u64,
     loaded: Loaded,
@@ -38,6 +40,8 @@ struct Inner {
     image_file: OnceLock<File>,
     /// Process-wide ids of its function types.
     type_ids: Vec<u32>,
+    /// Instances that used more memory than a slot keeps track of, as far as it is worth counting.
+    wide: AtomicU32,
 }
 
 /// Why a file is no module that can be run here.
@@ -153,6 +157,7 @@ impl Module {
             layout: checked.layout,
             run_starts: starts(&checked.runs),
             image_file: OnceLock::new(),
+            wide: AtomicU32::new(0),
             runs: checked.runs,
         });
         open.push(Arc::downgrade(&inner));
@@ -261,14 +266,38 @@ impl Module {
     /// The bytes of a page of [`IMAGE_PAGE_BYTES`] that lies at an offset in memory 0, unless they are
     /// all zero.
     pub(crate) fn image_page(&self, offset: usize) -> Option<&[u8]> {
-        let behind = self
-            .0
-            .runs
-            .partition_point(|run| run.start() <= offset as u64);
-        let (start, bytes) = self.piece(behind.checked_sub(1)?);
-        bytes
-            .get(offset - start..)?
-            .get(..IMAGE_PAGE_BYTES as usize)
+        match self.0.image_source(offset) {
+            0 => None,
+            source => Some(self.0.image_at(source)),
+        }
+    }
+
+    /// What all handles of it share.
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
+    /// Notes that an instance used more memory than a slot keeps track of.
+    pub(crate) fn note_wide(&self) {
+        // Relaxed: a hint, which nothing depends on.
+        let seen = self.0.wide.load(Ordering::Relaxed);
+        self.0.wide.store(seen.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether its instances use more memory, again and again, than a slot keeps track of.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.0.wide.load(Ordering::Relaxed) >= WIDE
+    }
+
+    /// Bytes of the image that are not zero.
+    pub(crate) fn image_bytes(&self) -> usize {
+        self.0.loaded.section(Section::Image).len()
+    }
+
+    /// Whether instances have a memory of their own, however small.
+    pub(crate) fn has_memory(&self) -> bool {
+        let metadata = self.metadata();
+        metadata.memories.len() > metadata.imported_memories() as usize
     }
 
     /// End of the last piece in memory 0.
@@ -302,6 +331,40 @@ impl Module {
             run.start() as usize,
             &image[start..start + run.len() as usize],
         )
+    }
+}
+
+/// Instances that must use more memory than a slot keeps track of before their module is known for it.
+const WIDE: u32 = 3;
+
+/// What the signal handler may ask: it takes no lock and allocates nothing.
+impl Inner {
+    /// Which page of the image, counted from 1, the page at an offset in memory 0 is; 0 if it is of
+    /// zeros.
+    pub(crate) fn image_source(&self, offset: usize) -> u32 {
+        let behind = self
+            .runs
+            .partition_point(|run| run.start() <= offset as u64);
+        let Some(at) = behind.checked_sub(1) else {
+            return 0;
+        };
+        let (run, start) = (self.runs[at], self.run_starts[at]);
+        let within = offset - run.start() as usize;
+        if within as u64 >= run.len() {
+            return 0;
+        }
+        ((start + within) / IMAGE_PAGE_BYTES as usize) as u32 + 1
+    }
+
+    /// That page of the image, counted from 1.
+    pub(crate) fn image_at(&self, source: u32) -> &[u8] {
+        let start = (source as usize - 1) * IMAGE_PAGE_BYTES as usize;
+        &self.loaded.section(Section::Image)[start..start + IMAGE_PAGE_BYTES as usize]
+    }
+
+    /// Initial size of memory 0.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.loaded.memory_bytes
     }
 }
 

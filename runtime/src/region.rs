@@ -2,7 +2,7 @@
 
 pub(crate) mod free;
 pub(crate) mod layout;
-mod reset;
+pub(crate) mod reset;
 mod slot;
 
 pub(crate) use free::Wait;
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) layout: Layout,
     reset: Strategy,
+    /// Better ways to reset that do not work here, with the reason.
+    refused: Vec<(Reset, String)>,
     pub(crate) free: FreeList<Kept>,
     /// Slots that are never used again.
     lost: AtomicU32,
@@ -157,6 +159,7 @@ impl Region {
             slots_free: self.slots_free(),
             slots_lost: self.0.lost.load(Ordering::Relaxed),
             reset: self.0.reset.name(),
+            refused: self.0.refused.clone(),
             slot_bytes: self.0.layout.bytes(),
         }
     }
@@ -259,10 +262,13 @@ impl RegionBuilder {
             chunks.push(chunk);
         }
         let slots = (0..limits.slots).map(Kept::fresh).collect();
+        let chosen = Strategy::choose(reset, &chunks, CHUNK_SLOTS, &layout, &limits)
+            .map_err(|error| RegionError::Reset { reset, error })?;
         Ok(Region(Arc::new(Shared {
             limits,
             layout,
-            reset: Strategy::choose(reset).map_err(|error| RegionError::Reset { reset, error })?,
+            reset: chosen.strategy,
+            refused: chosen.refused,
             free: FreeList::new(slots),
             lost: AtomicU32::new(0),
             chunks,
@@ -277,6 +283,7 @@ pub struct Description {
     slots_free: usize,
     slots_lost: u32,
     reset: Reset,
+    refused: Vec<(Reset, String)>,
     slot_bytes: usize,
 }
 
@@ -322,6 +329,9 @@ impl fmt::Display for Description {
             kib(instance_bytes),
             self.reset,
         )?;
+        for (reset, why) in &self.refused {
+            write!(f, "; {reset} does not work: {why}")?;
+        }
         match self.slots_lost {
             0 => Ok(()),
             lost => write!(f, "; {lost} slots lost"),

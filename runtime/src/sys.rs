@@ -4,5 +4,6 @@ pub(crate) mod fork;
 pub(crate) mod memory;
 pub(crate) mod pagemap;
 pub(crate) mod signal;
+pub(crate) mod userfault;
 
 pub(crate) use memory::page_bytes;

@@ -38,12 +38,24 @@ fn instances_that_find_no_mappings_give_their_slots_back() {
     }
 }
 
+#[test]
+fn where_the_kernel_refuses_a_reset_the_next_one_is_taken() {
+    if common::resets() != Reset::ALL {
+        eprintln!("NOT RUN: this machine has refused some resets already");
+        return;
+    }
+    in_a_process_of_its_own("refused");
+    in_a_process_of_its_own("only userfaultfd");
+}
+
 /// Not a test: what the processes do.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
     let case = std::env::var(CASE).expect("the other tests say which");
     match case.split_once(", ") {
+        None if case == "refused" => refused(),
+        None if case == "only userfaultfd" => only_userfaultfd(),
         None => addresses(),
         Some((_, name)) => {
             let reset = Reset::ALL
@@ -84,6 +96,123 @@ fn addresses() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// From now on the kernel refuses a system call in this thread, if `argument` is none or its second
+/// argument (seccomp(2)).
+fn refuse(number: i64, argument: Option<u32>) {
+    let statement = |code, k| libc::sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let unless = |k, skipped| libc::sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt: 0,
+        jf: skipped,
+        k,
+    };
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let give = (libc::BPF_RET | libc::BPF_K) as u16;
+    // Offsets in `struct seccomp_data`: the number at 0, the arguments from 16 on, 8 bytes each.
+    let mut program = vec![statement(load, 0)];
+    match argument {
+        None => program.push(unless(number as u32, 1)),
+        Some(value) => program.extend([
+            unless(number as u32, 3),
+            statement(load, 24),
+            unless(value, 1),
+        ]),
+    }
+    program.extend([
+        statement(give, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(give, libc::SECCOMP_RET_ALLOW),
+    ]);
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: a filter that is well-formed, which the kernel checks, for this thread.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter),
+            0
+        );
+    }
+}
+
+const PAGEMAP_SCAN: u32 = 0xc060_6610;
+
+/// Modules that tracking does not suit, where nothing else is to be had.
+fn only_userfaultfd() {
+    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN));
+    let dense = "a".repeat(5 << 20);
+    for data in ["image", &dense] {
+        let module = common::wat(&format!(
+            "(module (memory (export \"memory\") 100) (data (i32.const 5) \"{data}\"))"
+        ));
+        let region = Region::builder().slots(1).build().expect("a region");
+        assert_eq!(region.describe().reset(), Reset::Tracked);
+        let prepared = region
+            .prepare(&module, &Linker::<()>::new())
+            .expect("it fits");
+        for round in 0..6 {
+            let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+            let mut memory = instance.memory_mut();
+            let (image, rest) = memory.as_mut_slice()[5..].split_at_mut(data.len());
+            assert!(
+                image == data.as_bytes() && rest.iter().all(|byte| *byte == 0),
+                "{round}"
+            );
+            image.fill(1);
+            rest.fill(2);
+        }
+    }
+}
+
+fn refused() {
+    let module =
+        common::wat("(module (memory (export \"memory\") 1) (data (i32.const 5) \"image\"))");
+    let described = |wanted: Reset| {
+        let region = Region::builder().slots(1).build().expect("a region");
+        let prepared = region
+            .prepare(&module, &Linker::<()>::new())
+            .expect("it fits");
+        for _ in 0..3 {
+            let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+            let mut memory = instance.memory_mut();
+            assert_eq!(&memory.as_slice()[..12], b"\0\0\0\0\0image\0\0");
+            memory.as_mut_slice().fill(7);
+        }
+        let description = region.describe();
+        assert_eq!(description.reset(), wanted, "{description}");
+        description.to_string()
+    };
+    let line = |reset| {
+        let error = Region::builder().slots(1).reset(reset).build();
+        error.expect_err("it is refused").to_string()
+    };
+    let all = described(Reset::Tracked);
+    assert!(all.ends_with("reset tracked"), "{all}");
+    refuse(libc::SYS_userfaultfd, None);
+    let why = "tracked does not work: Operation not permitted (os error 1)";
+    assert!(described(Reset::Scanned).contains(why));
+    let error = line(Reset::Tracked);
+    assert!(
+        error.starts_with("reset tracked does not work on this machine: Operation not permitted")
+            && error.ends_with("use `Reset::Auto`"),
+        "{error}"
+    );
+    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN));
+    let description = described(Reset::Rewritten);
+    assert!(
+        description.contains("scanned does not work: Operation"),
+        "{description}"
+    );
+    assert!(line(Reset::Scanned).starts_with("reset scanned does not work on this machine"));
 }
 
 /// Uses up nearly all mappings of the process, as many slots do, and then all with instances.

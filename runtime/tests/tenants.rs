@@ -314,36 +314,6 @@ fn a_byte_that_is_left_behind_is_found() {
     }
 }
 
-#[test]
-fn one_large_tenant_leaves_no_pages_for_the_small_ones_to_pay_for() {
-    let resident = |instance: &Instance<()>| {
-        let (memory, mut pages) = (instance.memory(), vec![0_u8; 18 * 16]);
-        let start = memory.as_slice().as_ptr().cast_mut().cast();
-        // SAFETY: the vector holds a byte for each page of the range, which is mapped.
-        let told = unsafe { libc::mincore(start, memory.len(), pages.as_mut_ptr()) };
-        assert_eq!(told, 0);
-        pages.iter().filter(|page| **page & 1 == 1).count()
-    };
-    let house = House::new(Reset::Auto, 1);
-    let large = [Act::Fill(0, 7, 18 << 16)];
-    let zeros = &shapes()[4];
-    assert_eq!(zeros.memory.len(), 18 << 16);
-    house.host(4, &large).expect("it is fresh");
-    // Small ones of the same module touch one page each; the check would touch all.
-    for _ in 0..8 {
-        let mut instance = house.instance(4);
-        perform(&mut instance, &Act::HostWrite(5, 1));
-    }
-    let instance = house.instance(4);
-    // What the image's file holds in memory counts as resident; zeros behind it do not.
-    let image = (1 << 20) / 4096;
-    assert!(
-        resident(&instance) <= image + 8,
-        "{} pages",
-        resident(&instance)
-    );
-}
-
 const CASE: &str = "PIRN_TEST_CASE";
 
 #[test]

@@ -13,14 +13,20 @@ mod lines;
 mod probe;
 mod rewritten;
 mod scanned;
+mod tracked;
 
+pub(crate) use tracked::populate;
+
+use super::layout::{Layout, Limits};
 use super::slot::Parts;
 use crate::module::Module;
+use crate::sys::memory::Reservation;
 use crate::sys::pagemap::Pagemap;
 use core::{fmt, ptr};
 use lines::Lines;
 use pirn_format::layout::WASM_PAGE_BYTES;
 use std::io;
+use tracked::Tracker;
 
 /// How a slot is made clean for the next instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +35,14 @@ pub enum Reset {
     /// The fastest that works on this machine, found by trying.
     #[default]
     Auto,
+    /// Memory is filled page by page as it is touched, and the pages that are written to are listed and
+    /// put back (userfaultfd, Linux 6.1). No system call, but for the pages that an instance is the first
+    /// to touch in its slot.
+    ///
+    /// A system call that is handed a page of a guest's memory which nobody has touched fails with
+    /// `EFAULT`: hand it what [`MemoryMut::slice_mut`](crate::MemoryMut::slice_mut) and its like give,
+    /// which see to it, and no part of [`MemoryMut::as_mut_slice`](crate::MemoryMut::as_mut_slice).
+    Tracked,
     /// The image is mapped copy-on-write, the kernel is asked which pages were written
     /// (`PAGEMAP_SCAN`, Linux 6.7), and those are put back.
     Scanned,
@@ -41,13 +55,19 @@ pub enum Reset {
 
 impl Reset {
     /// All that can be asked for by name.
-    pub const ALL: [Self; 3] = [Self::Scanned, Self::Rewritten, Self::Decommitted];
+    pub const ALL: [Self; 4] = [
+        Self::Tracked,
+        Self::Scanned,
+        Self::Rewritten,
+        Self::Decommitted,
+    ];
 }
 
 impl fmt::Display for Reset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Auto => "auto",
+            Self::Tracked => "tracked",
             Self::Scanned => "scanned",
             Self::Rewritten => "rewritten",
             Self::Decommitted => "decommitted",
@@ -58,16 +78,47 @@ impl fmt::Display for Reset {
 /// A way of resetting that works here.
 #[derive(Debug)]
 pub(super) enum Strategy {
+    /// See [`Reset::Tracked`]; and what modules that it does not suit are kept by, if that works.
+    Tracked(Box<Tracker>, Option<Scanner>),
     /// See [`Reset::Scanned`].
-    Scanned(Pagemap, Lines),
+    Scanned(Scanner),
     /// See [`Reset::Rewritten`].
     Rewritten,
     /// See [`Reset::Decommitted`].
     Decommitted,
 }
 
+/// What was chosen, and what does not work here, with the reason.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) strategy: Strategy,
+    pub(super) refused: Vec<(Reset, String)>,
+}
+
+/// What scanning needs.
+#[derive(Debug)]
+pub(super) struct Scanner {
+    pagemap: Pagemap,
+    lines: Lines,
+}
+
+/// How the memory of one slot is kept while it holds a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeping {
+    /// Private memory, of which the current size is accessible.
+    Plain,
+    /// The same, with the image mapped over so many bytes at its start.
+    Mapped(usize),
+    /// Tracked.
+    Tracked,
+}
+
 /// Bytes of memory that stay resident when rewritten.
 const REWRITTEN_BYTES: usize = WASM_PAGE_BYTES as usize;
+
+/// Bytes of an image up to which it is tracked: each slot then has its own copy of the pages that are
+/// read, where those of a mapped image are the same for all.
+const TRACKED_IMAGE_BYTES: usize = 4 << 20;
 
 impl Strategy {
     /// The strategy that is asked for, after trying that it works.
@@ -75,40 +126,87 @@ impl Strategy {
     /// # Errors
     ///
     /// Why what was asked for by name does not work here.
-    pub(super) fn choose(reset: Reset) -> io::Result<Self> {
-        match reset {
-            Reset::Auto => Ok(Self::scanned().unwrap_or(Self::Rewritten)),
-            Reset::Scanned => Self::scanned(),
-            Reset::Rewritten => Ok(Self::Rewritten),
+    pub(super) fn choose(
+        reset: Reset,
+        chunks: &[Reservation],
+        chunk_slots: u32,
+        layout: &Layout,
+        limits: &Limits,
+    ) -> io::Result<Chosen> {
+        let named = |reset| match reset {
+            Reset::Auto | Reset::Rewritten => Ok(Self::Rewritten),
+            Reset::Tracked => {
+                probe::tracked()?;
+                let tracker = Tracker::new(chunks, chunk_slots, layout, limits)?;
+                Ok(Self::Tracked(tracker, Scanner::new().ok()))
+            }
+            Reset::Scanned => Scanner::new().map(Self::Scanned),
             Reset::Decommitted => Ok(Self::Decommitted),
+        };
+        let mut refused = vec![];
+        if reset != Reset::Auto {
+            let strategy = named(reset)?;
+            return Ok(Chosen { strategy, refused });
         }
-    }
-
-    fn scanned() -> io::Result<Self> {
-        Ok(Self::Scanned(probe::scanned()?, Lines::detect()))
+        for reset in [Reset::Tracked, Reset::Scanned] {
+            match named(reset) {
+                Ok(strategy) => return Ok(Chosen { strategy, refused }),
+                Err(error) => refused.push((reset, error.to_string())),
+            }
+        }
+        let strategy = Self::Rewritten;
+        Ok(Chosen { strategy, refused })
     }
 
     /// Its name.
     pub(super) fn name(&self) -> Reset {
         match self {
-            Self::Scanned(..) => Reset::Scanned,
+            Self::Tracked(..) => Reset::Tracked,
+            Self::Scanned(_) => Reset::Scanned,
             Self::Rewritten => Reset::Rewritten,
             Self::Decommitted => Reset::Decommitted,
         }
     }
 
-    /// Bytes at the start of memory over which the image of a module is to be mapped.
-    pub(super) fn mapped_bytes(&self, module: &Module) -> usize {
+    /// How the memory of a slot is best kept for a module.
+    pub(super) fn keeping(&self, module: &Module) -> Keeping {
         match self {
-            Self::Scanned(..) => module
-                .image_end()
-                .next_multiple_of(crate::sys::page_bytes()),
-            Self::Rewritten | Self::Decommitted => 0,
+            Self::Tracked(tracker, _)
+                if tracker.is_ours()
+                    && module.has_memory()
+                    && !module.is_wide()
+                    && module.image_bytes() <= TRACKED_IMAGE_BYTES =>
+            {
+                Keeping::Tracked
+            }
+            Self::Tracked(_, Some(_)) | Self::Scanned(_) if module.image_end() > 0 => {
+                let page = crate::sys::page_bytes();
+                Keeping::Mapped(module.image_end().next_multiple_of(page))
+            }
+            _ => Keeping::Plain,
+        }
+    }
+
+    /// Whether a slot that is clean for a module is to be kept another way before it is used: in a fork,
+    /// or because of what was learnt of the module.
+    #[inline]
+    pub(super) fn has_changed(&self, keeping: Keeping, module: &Module) -> bool {
+        match (keeping, self) {
+            (Keeping::Tracked, Self::Tracked(tracker, _)) => !tracker.is_ours() || module.is_wide(),
+            _ => false,
+        }
+    }
+
+    /// Who tracks the slots that are tracked.
+    pub(super) fn tracker(&self) -> Option<&Tracker> {
+        match self {
+            Self::Tracked(tracker, _) => Some(tracker),
+            _ => None,
         }
     }
 
     /// Makes the first `used` bytes of memory 0, all that are accessible, the initial memory of the
-    /// module.
+    /// module, and nothing beyond that accessible where it is tracked.
     ///
     /// # Errors
     ///
@@ -116,30 +214,52 @@ impl Strategy {
     ///
     /// # Safety
     ///
-    /// Nobody may use the slot meanwhile. The initial memory must be at most `used` bytes, and its
-    /// image be mapped over the first `mapped` of them, or copied if that is 0.
+    /// Nobody may use the slot meanwhile. The initial memory must be at most `used` bytes, and be kept
+    /// as said.
     pub(super) unsafe fn restore(
         &self,
+        index: u32,
         parts: &Parts<'_>,
         used: usize,
-        mapped: usize,
+        keeping: Keeping,
         idle: &mut u8,
         module: &Module,
     ) -> io::Result<()> {
         let memory = parts.vmctx();
+        let mapped = match keeping {
+            Keeping::Mapped(bytes) => bytes,
+            Keeping::Plain | Keeping::Tracked => 0,
+        };
         // SAFETY: (all arms) passed on.
         unsafe {
-            match self {
-                Self::Scanned(pagemap, lines) if pagemap.is_ours() => {
-                    scanned::restore(pagemap, lines, parts, used, mapped, idle, module)
+            match (self, keeping) {
+                (Self::Tracked(tracker, _), Keeping::Tracked) => {
+                    tracker.restore(index, parts, module)
                 }
-                // In a fork the pagemap is that of the parent: everything is given back, and is as it
-                // was mapped.
-                Self::Scanned(..) => parts.reservation.decommit(memory..memory + used),
-                Self::Rewritten => rewritten::restore(parts, used, REWRITTEN_BYTES, module),
-                Self::Decommitted => rewritten::restore(parts, used, 0, module),
+                (Self::Tracked(_, Some(scanner)) | Self::Scanned(scanner), _) => {
+                    if scanner.pagemap.is_ours() {
+                        scanned::restore(scanner, parts, used, mapped, idle, module)
+                    } else {
+                        // In a fork the pagemap is that of the parent: everything is given back, and is
+                        // as it was mapped.
+                        parts.reservation.decommit(memory..memory + used)
+                    }
+                }
+                (Self::Tracked(_, None) | Self::Rewritten, _) => {
+                    rewritten::restore(parts, used, REWRITTEN_BYTES, module)
+                }
+                (Self::Decommitted, _) => rewritten::restore(parts, used, 0, module),
             }
         }
+    }
+}
+
+impl Scanner {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            pagemap: probe::scanned()?,
+            lines: Lines::detect(),
+        })
     }
 }
 

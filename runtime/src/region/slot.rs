@@ -16,6 +16,7 @@
 
 use super::free::ModuleId;
 use super::layout::Layout;
+use super::reset::Keeping;
 use super::{Region, Shared, reset};
 use crate::module::Module;
 use crate::sys::memory::{Access, Reservation};
@@ -34,10 +35,10 @@ use std::os::fd::AsFd;
 pub(crate) struct Kept {
     index: u32,
     contents: Contents,
-    /// Bytes of memory 0 that are accessible.
+    /// Bytes of memory 0: no more are accessible.
     accessible: usize,
-    /// Bytes of memory 0, from its start, over which the image of a module is mapped.
-    mapped: usize,
+    /// How memory 0 is kept.
+    keeping: Keeping,
     /// Resets in a row that found more resident pages than are of use.
     idle: u8,
     /// Whether the instance area is that of the module, up to what instances change.
@@ -65,7 +66,7 @@ impl Kept {
             index,
             contents: Contents::Fresh,
             accessible: 0,
-            mapped: 0,
+            keeping: Keeping::Plain,
             idle: 0,
             warm: false,
             table_bytes: 0,
@@ -81,13 +82,17 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(shared: &'a Shared, index: u32) -> Self {
-        let (reservation, start) = shared.place(index);
+    pub(super) fn new(reservation: &'a Reservation, start: usize, layout: &'a Layout) -> Self {
         Self {
             reservation,
             start,
-            layout: &shared.layout,
+            layout,
         }
+    }
+
+    fn of(shared: &'a Shared, index: u32) -> Self {
+        let (reservation, start) = shared.place(index);
+        Self::new(reservation, start, &shared.layout)
     }
 
     /// Base of memory 0.
@@ -121,9 +126,9 @@ impl Slot {
     ///
     /// What the kernel gives. The slot is free again, as unknown.
     pub(super) fn prepare(shared: &Shared, mut kept: Kept, module: &Module) -> io::Result<Self> {
-        if kept.contents != Contents::Of(module.id())
-            && let Err(error) = kept.pave(shared, module)
-        {
+        let stale = kept.contents != Contents::Of(module.id())
+            || shared.reset.has_changed(kept.keeping, module);
+        if stale && let Err(error) = kept.pave(shared, module) {
             if kept.contents == Contents::Lost {
                 shared.lost.fetch_add(1, Ordering::Relaxed);
             } else {
@@ -212,8 +217,7 @@ impl Slot {
     pub(crate) fn grow_memory(&mut self, region: &Region, bytes: u64) -> io::Result<()> {
         let bytes = bytes as usize;
         debug_assert!(self.kept.accessible <= bytes && bytes <= region.0.limits.memory_bytes_max);
-        let parts = Parts::of(&region.0, self.kept.index);
-        set_accessible(&parts, &mut self.kept.accessible, bytes)
+        self.kept.resize(&region.0, bytes)
     }
 
     /// Says that one of the module's own tables has this many elements now.
@@ -258,46 +262,70 @@ impl Kept {
             }
         }
         self.table_bytes = 0;
-        let bytes = module.memory_bytes() as usize;
-        let mapped = shared.reset.mapped_bytes(module);
-        if self.mapped != 0 || mapped != 0 {
-            self.remap(&parts, mapped, module)?;
+        let keeping = shared.reset.keeping(module);
+        // The image that is mapped is another's.
+        if self.keeping != keeping || matches!(keeping, Keeping::Mapped(_)) {
+            self.remap(shared, keeping, module)?;
         }
-        set_accessible(&parts, &mut self.accessible, bytes)?;
-        if mapped == 0 {
-            // SAFETY: the memory is accessible, zero, and as large as the module's initial memory.
-            unsafe { reset::copy_image(memory as *mut u8, 0, module) };
+        match keeping {
+            Keeping::Tracked => {
+                if let Some(tracker) = shared.reset.tracker() {
+                    tracker.assign(self.index, module);
+                }
+                self.accessible = module.memory_bytes() as usize;
+            }
+            Keeping::Mapped(_) => self.resize(shared, module.memory_bytes() as usize)?,
+            Keeping::Plain => {
+                self.resize(shared, module.memory_bytes() as usize)?;
+                // SAFETY: the memory is accessible, zero, and as large as the module's initial memory.
+                unsafe { reset::copy_image(memory as *mut u8, 0, module) };
+            }
         }
         self.contents = Contents::Of(module.id());
         Ok(())
     }
 
-    /// Maps the image of a module over the first `mapped` bytes of memory, and fresh memory over what
-    /// another's is mapped beyond. Of the memory, exactly the image is accessible then.
-    fn remap(&mut self, parts: &Parts<'_>, mapped: usize, module: &Module) -> io::Result<()> {
-        let memory = parts.vmctx();
-        let image = if mapped > 0 {
-            Some(module.image_file()?)
-        } else {
-            None
+    /// Makes memory 0 be kept in a way, for a module, from whatever way it is kept: afterwards nothing of
+    /// it is accessible but what of an image is mapped, or what is tracked and missing.
+    fn remap(&mut self, shared: &Shared, keeping: Keeping, module: &Module) -> io::Result<()> {
+        let parts = Parts::of(shared, self.index);
+        let (memory, tracker) = (parts.vmctx(), shared.reset.tracker());
+        let image = match keeping {
+            Keeping::Mapped(_) => Some(module.image_file()?),
+            Keeping::Plain | Keeping::Tracked => None,
         };
-        set_accessible(parts, &mut self.accessible, 0)?;
+        self.resize(shared, 0)?;
+        let mapped = |keeping| match (keeping, tracker) {
+            (Keeping::Mapped(bytes), _) => bytes,
+            (Keeping::Tracked, Some(tracker)) => tracker.range(&parts).len(),
+            _ => 0,
+        };
+        let (now, then) = match keeping {
+            Keeping::Tracked => (mapped(self.keeping), 0),
+            _ => (mapped(self.keeping), mapped(keeping)),
+        };
         // A mapping that fails may leave a hole, where anybody's memory can come to lie.
         self.contents = Contents::Lost;
         // SAFETY: as in `pave`; the file is as long as the module's image, and sealed.
         unsafe {
-            parts
-                .reservation
-                .map_fresh(memory + mapped.min(self.mapped)..memory + self.mapped)?;
+            let fresh = memory + then.min(now)..memory + now;
+            parts.reservation.map_fresh(fresh)?;
             if let Some(image) = image {
-                parts
-                    .reservation
-                    .map_file(memory..memory + mapped, image.as_fd())?;
+                let range = memory..memory + then;
+                parts.reservation.map_file(range, image.as_fd())?;
+            }
+            if let (Keeping::Tracked, Some(tracker)) = (keeping, tracker)
+                && let Err(error) = tracker.open(&parts)
+            {
+                parts.reservation.map_fresh(tracker.range(&parts))?;
+                self.contents = Contents::Unknown;
+                self.keeping = Keeping::Plain;
+                return Err(error);
             }
         }
         self.contents = Contents::Unknown;
-        self.mapped = mapped;
-        self.accessible = mapped;
+        self.keeping = keeping;
+        self.accessible = then;
         Ok(())
     }
 
@@ -311,9 +339,9 @@ impl Kept {
                 let (used, idle) = (self.accessible, &mut self.idle);
                 shared
                     .reset
-                    .restore(&parts, used, self.mapped, idle, module)?;
+                    .restore(self.index, &parts, used, self.keeping, idle, module)?;
             }
-            set_accessible(&parts, &mut self.accessible, bytes)?;
+            self.resize(shared, bytes)?;
         }
         if self.table_bytes > RESIDENT_BYTES {
             let tables = parts.absolute(shared.layout.tables());
@@ -323,6 +351,30 @@ impl Kept {
             self.warm = false;
         }
         trim_stack(&parts)
+    }
+
+    /// Makes memory 0 have exactly this many bytes. What is new is zero, because what goes is: the
+    /// callers have given it back or rewritten it.
+    fn resize(&mut self, shared: &Shared, bytes: usize) -> io::Result<()> {
+        match (self.keeping, shared.reset.tracker()) {
+            (Keeping::Tracked, Some(tracker)) => tracker.resize(self.index, bytes),
+            _ => {
+                let parts = Parts::of(shared, self.index);
+                let memory = parts.vmctx();
+                let (now, then) = (memory + self.accessible, memory + bytes);
+                // SAFETY: the memory of a slot that is ours; the host's views of it borrow the instance,
+                // so none lives while its size changes.
+                unsafe {
+                    if then > now {
+                        parts.reservation.protect(now..then, Access::ReadWrite)?;
+                    } else if then < now {
+                        parts.reservation.protect(then..now, Access::None)?;
+                    }
+                }
+            }
+        }
+        self.accessible = bytes;
+        Ok(())
     }
 }
 
@@ -349,21 +401,3 @@ fn trim_stack(parts: &Parts<'_>) -> io::Result<()> {
 
 /// What is looked at to see whether the stack went deeper than what stays resident.
 const PROBED_BYTES: usize = 512;
-
-/// Makes exactly the first `bytes` bytes of memory 0 accessible. What becomes accessible is zero,
-/// because what becomes inaccessible is: the callers have given it back or rewritten it.
-fn set_accessible(parts: &Parts<'_>, accessible: &mut usize, bytes: usize) -> io::Result<()> {
-    let memory = parts.vmctx();
-    let (now, then) = (memory + *accessible, memory + bytes);
-    // SAFETY: the memory of a slot that its caller owns; the host's views of it borrow the instance,
-    // so none lives while its size changes.
-    unsafe {
-        if then > now {
-            parts.reservation.protect(now..then, Access::ReadWrite)?;
-        } else if then < now {
-            parts.reservation.protect(then..now, Access::None)?;
-        }
-    }
-    *accessible = bytes;
-    Ok(())
-}

@@ -129,6 +129,16 @@ impl Reservation {
         cvt(unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) })
     }
 
+    /// Forbids the kernel to merge pages of a page-aligned range with others of the same contents
+    /// (Documentation/admin-guide/mm/ksm.rst): a merged page loses its write-protection.
+    pub(crate) fn never_merge(&self, range: Range<usize>) {
+        self.check(&range);
+        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
+        // A kernel that does not merge refuses.
+        // SAFETY: advice about our own mapping, which changes no contents.
+        unsafe { libc::madvise(start, bytes, libc::MADV_UNMERGEABLE) };
+    }
+
     /// Maps a file from its start over a page-aligned range of it, to be read and written; what is
     /// written is not the file's. What was there is gone.
     ///

@@ -51,6 +51,23 @@ pub(crate) fn install(handler: Handler) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a signal is handled by this handler, and this thread does not block it.
+///
+/// # Errors
+///
+/// What sigaction(2) and pthread_sigmask(3) give.
+pub(crate) fn is_handled(signal: i32, handler: Handler) -> io::Result<bool> {
+    // SAFETY: an empty set is all-zero; the mask is only read.
+    let blocked = unsafe {
+        let mut mask: libc::sigset_t = mem::zeroed();
+        match libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut mask) {
+            0 => libc::sigismember(&raw const mask, signal) == 1,
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    };
+    Ok(!blocked && action(signal, None)?.sa_sigaction == handler as *const () as usize)
+}
+
 /// Reads and, if asked, replaces a signal's action.
 fn action(signal: i32, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     // SAFETY: all-zero is a valid sigaction.

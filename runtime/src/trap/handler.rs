@@ -14,6 +14,7 @@
 //! thread: [`Running`] sets it, and its drop puts back what was there before.
 #![allow(unsafe_code)]
 
+use crate::region::reset;
 use crate::switch::activation::within;
 use crate::switch::{Activation, Guest, Record, arch};
 use crate::sys;
@@ -35,6 +36,15 @@ thread_local! {
 /// What sigaction(2) gives.
 pub(crate) fn install() -> io::Result<()> {
     sys::signal::install(on_signal)
+}
+
+/// Whether a signal that a fault in this thread raises comes to this handler.
+///
+/// # Errors
+///
+/// What sigaction(2) gives.
+pub(crate) fn gets(signal: i32) -> io::Result<bool> {
+    sys::signal::is_handled(signal, on_signal)
 }
 
 /// While it lives, faults in guest code on this thread belong to one activation.
@@ -69,6 +79,13 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     // context is a ucontext_t (sigaction(2)). The references end before the handler does.
     unsafe {
         let (fault, interrupted) = (&*info, &mut *context.cast::<libc::ucontext_t>());
+        // Whoever touched it, the guest or the host: the instruction runs again.
+        if signal == libc::SIGBUS
+            && fault.si_code == libc::BUS_ADRERR
+            && reset::populate(fault.si_addr() as usize, arch::wrote(interrupted))
+        {
+            return;
+        }
         let activation = CURRENT.get();
         match diagnose(signal, fault, interrupted, activation) {
             Some(code) => {

@@ -5,6 +5,9 @@
 //! Owns the pages that it tries on.
 #![allow(unsafe_code)]
 
+use super::tracked::Tracker;
+use crate::region::layout::{Layout, Limits};
+use crate::region::slot::Parts;
 use crate::sys::memory::{Access, Reservation, image_file};
 use crate::sys::page_bytes;
 use crate::sys::pagemap::{Backing, Pagemap};
@@ -47,4 +50,52 @@ pub(super) fn scanned() -> io::Result<Pagemap> {
         }
     }
     Ok(pagemap)
+}
+
+/// Whether a tracker tells read from written pages, in this thread and with the handler that is
+/// installed.
+///
+/// # Errors
+///
+/// What the system gives, or that what was told is wrong.
+pub(super) fn tracked() -> io::Result<()> {
+    if !crate::trap::handler::gets(libc::SIGBUS)? {
+        return Err(io::Error::other(
+            "SIGBUS is blocked in this thread, or another handler has taken its place",
+        ));
+    }
+    let mut limits = Limits {
+        slots: 1,
+        memory_bytes_max: 1 << 16,
+        tables: 0,
+        table_elements: 0,
+        stack_bytes: 1 << 16,
+        instance_bytes: 1 << 16,
+    };
+    let layout = Layout::new(&mut limits).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let memory = [Reservation::new(layout.bytes())?];
+    let tracker = Tracker::new(&memory, 1, &layout, &limits)?;
+    let parts = Parts::new(&memory[0], memory[0].range().start, &layout);
+    let page = page_bytes();
+    let at = |n: usize| (parts.vmctx() + n * page) as *mut u8;
+    // SAFETY: a reservation that nobody else knows, and whose first three pages are within its size.
+    let read = unsafe {
+        tracker.open(&parts)?;
+        tracker.resize(0, 3 * page);
+        let read = [at(0).read_volatile(), at(2).read_volatile()];
+        at(1).write_volatile(1);
+        at(2).write_volatile(2);
+        [
+            read[0],
+            read[1],
+            at(0).read_volatile(),
+            at(1).read_volatile(),
+        ]
+    };
+    if read != [0, 0, 0, 1] || tracker.listed(0) != [1, 2] {
+        return Err(io::Error::other(
+            "userfaultfd does not tell what is read from what is written",
+        ));
+    }
+    Ok(())
 }

@@ -17,10 +17,11 @@
 //! written, or given back since.
 #![allow(unsafe_code)]
 
+use super::Scanner;
 use super::lines::Lines;
 use crate::module::Module;
 use crate::region::slot::Parts;
-use crate::sys::pagemap::{Backing, Pagemap};
+use crate::sys::pagemap::Backing;
 use core::ops::Range;
 use pirn_format::layout::IMAGE_PAGE_BYTES;
 use std::io;
@@ -47,8 +48,7 @@ const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 ///
 /// Nobody may use the slot meanwhile. The initial memory must be at most `used` bytes.
 pub(super) unsafe fn restore(
-    pagemap: &Pagemap,
-    lines: &Lines,
+    scanner: &Scanner,
     parts: &Parts<'_>,
     used: usize,
     mapped: usize,
@@ -64,7 +64,7 @@ pub(super) unsafe fn restore(
             .decommit(memory + initial..memory + used)?;
     };
     let mut pages = Pages {
-        lines,
+        lines: &scanner.lines,
         parts,
         module,
         found: 0,
@@ -77,10 +77,12 @@ pub(super) unsafe fn restore(
     } else {
         Backing::Zero
     };
-    // SAFETY: as above: what is found lies in the range.
-    pagemap.written(memory..memory + initial, backing, |run| unsafe {
-        pages.restore(run)
-    })?;
+    scanner
+        .pagemap
+        .written(memory..memory + initial, backing, |run| {
+            // SAFETY: as above: what is found lies in the range.
+            unsafe { pages.restore(run) }
+        })?;
     let Pages { found, changed, .. } = pages;
     *idle = if found > 2 * changed + SPARE {
         *idle + 1

@@ -193,6 +193,12 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> (usize, usize, usize) {
     )
 }
 
+/// Whether the fault that a signal tells of was a write: bit 1 of the page fault's error code (Intel
+/// SDM, volume 3, 5.7).
+pub(crate) fn wrote(context: &libc::ucontext_t) -> bool {
+    context.uc_mcontext.gregs[libc::REG_ERR as usize] & 2 != 0
+}
+
 /// Makes the code that a signal interrupted continue by leaving the guest of `activation`.
 pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activation) {
     let registers = &mut context.uc_mcontext.gregs;

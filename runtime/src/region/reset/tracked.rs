@@ -1,0 +1,389 @@
+//! Tracked: memory is filled page by page as it is touched, and pages that are written to are listed.
+//!
+//! ```text
+//!   memory 0:  │ pages, up to the current size      │ up to the region's maximum     │ guard
+//!   a page is    missing ──read──▶ filled, protected   missing: touching it is a trap    inaccessible
+//!                   └────write───▶ filled, listed ◀──write──┘
+//! ```
+//!
+//! The range up to the region's maximum is registered with a userfaultfd once, and is readable and
+//! writable from then on. A page that is missing raises SIGBUS when it is touched, in the guest or in
+//! the host's view of the memory. Below the memory's current size the handler fills it with the page
+//! of the image; beyond, the signal is the guest's trap. So growing is a store, and a reset puts back
+//! the pages on the list, without a system call: every other page is as it was filled, or missing.
+//!
+//! So that one large request does not tax the small ones after it, a listed page that resets keep
+//! finding unchanged leaves the list and is given back. That costs a fault if it was wrong: then the
+//! slot becomes slower to give back. What a slot cannot keep track of is given back at once, and a
+//! module whose instances do that again and again is kept another way, see [`Module::note_wide`].
+//!
+//! In a fork nothing of this works: the descriptor is that of the parent. So the memory is zeros
+//! there, and each slot is mapped anew, and kept another way, before a child's instance gets it.
+//!
+//! [`Module::note_wide`]: crate::module::Module::note_wide
+//!
+//! # Safety
+//!
+//! Owns the fact that a page of a tracked slot which can be written to is on the slot's list, or the
+//! list says that it is too long. [`populate`] runs in the signal handler: it takes no lock, allocates
+//! nothing, and reads what does not change while an instance has the slot.
+#![allow(unsafe_code)]
+
+mod pages;
+mod registry;
+
+use super::lines::Lines;
+use crate::module::{Inner, Module};
+use crate::region::layout::{Layout, Limits};
+use crate::region::slot::Parts;
+use crate::sys::fork::ForkMark;
+use crate::sys::memory::{Access, Reservation};
+use crate::sys::userfault::{Fill, Userfault, keeping_errno};
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+use pages::{Account, Ledger};
+use pirn_format::layout::IMAGE_PAGE_BYTES;
+use registry::Registry;
+use std::io;
+
+/// Pages that a slot lists: 4 MiB. An instance that writes to more has all its memory given back.
+const LISTED_MAX: u32 = 1024;
+/// Pages that a slot keeps, listed or only read: 16 MiB.
+const FILLED_MAX: u32 = 4096;
+/// Listed pages that may stay unchanged for as long as they like: putting them back costs less than a
+/// system call.
+const SPARE: u32 = 8;
+/// Resets in a row that find a page unchanged before it is given back: at first, and at most. To fill a
+/// page again costs as much as to compare it some fifty times (bench `cycle`).
+const PATIENCE: u32 = 4;
+const PATIENCE_MAX: u32 = 64;
+/// Resets within which it shows whether giving pages back was wrong.
+const REGRET: u32 = 64;
+
+const PAGE: usize = IMAGE_PAGE_BYTES as usize;
+
+/// What a page of zeros is filled from.
+#[repr(align(4096))]
+struct Zeros([u8; PAGE]);
+static ZEROS: Zeros = Zeros([0; PAGE]);
+
+/// Which memory belongs to which tracker, for the signal handler.
+static TRACKERS: Registry<Tracker> = Registry::new();
+
+/// Keeps track of the pages of all slots of a region.
+#[derive(Debug)]
+pub(in crate::region) struct Tracker {
+    userfault: Userfault,
+    mark: ForkMark,
+    lines: Lines,
+    ledger: Ledger,
+    /// Where the reservations of the region start, and how many slots each holds.
+    chunks: Vec<usize>,
+    chunk_slots: usize,
+    slot_bytes: usize,
+    /// From the start of a slot to its memory.
+    vmctx: usize,
+    memory_bytes_max: usize,
+}
+
+impl Tracker {
+    /// Keeps track of the slots of a region: of none yet.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel gives where it refuses.
+    pub(super) fn new(
+        chunks: &[Reservation],
+        chunk_slots: u32,
+        layout: &Layout,
+        limits: &Limits,
+    ) -> io::Result<Box<Self>> {
+        if crate::sys::page_bytes() != PAGE {
+            return Err(io::Error::other("the kernel's pages are not of 4 KiB"));
+        }
+        let tracker = Box::new(Self {
+            userfault: Userfault::new()?,
+            mark: ForkMark::new()?,
+            lines: Lines::detect(),
+            ledger: Ledger::new(limits.slots as usize, limits.memory_bytes_max)?,
+            chunks: chunks.iter().map(|chunk| chunk.range().start).collect(),
+            chunk_slots: chunk_slots as usize,
+            slot_bytes: layout.bytes(),
+            vmctx: layout.vmctx(),
+            memory_bytes_max: limits.memory_bytes_max,
+        });
+        TRACKERS.add(chunks.iter().map(Reservation::range), &raw const *tracker);
+        Ok(tracker)
+    }
+
+    /// Whether it works in this process: it does not in a fork.
+    #[inline]
+    pub(in crate::region) fn is_ours(&self) -> bool {
+        self.mark.is_ours()
+    }
+
+    /// The memory of a slot that is tracked, whatever the size of the memory.
+    pub(in crate::region) fn range(&self, parts: &Parts<'_>) -> Range<usize> {
+        parts.vmctx()..parts.vmctx() + self.memory_bytes_max
+    }
+
+    /// Starts tracking a slot whose memory is as it was reserved.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel gives; then the memory is still inaccessible, and to be mapped afresh before
+    /// anything else is done with it.
+    ///
+    /// # Safety
+    ///
+    /// The slot must belong to the caller.
+    pub(in crate::region) unsafe fn open(&self, parts: &Parts<'_>) -> io::Result<()> {
+        let range = self.range(parts);
+        if range.is_empty() {
+            return Ok(());
+        }
+        parts.reservation.never_merge(range.clone());
+        parts.reservation.wipe_on_fork(range.clone())?;
+        // Only once it is registered can the memory be touched.
+        self.userfault.register(&range)?;
+        // SAFETY: passed on.
+        unsafe { parts.reservation.protect(range, Access::ReadWrite) }
+    }
+
+    /// Makes a slot whose memory is all missing the module's.
+    pub(in crate::region) fn assign(&self, index: u32, module: &Module) {
+        let Some(account) = self.ledger.account(index as usize) else {
+            return;
+        };
+        account.clear_all();
+        let pages = account.pages;
+        pages.patience.store(PATIENCE, Relaxed);
+        pages.given_back.store(0, Relaxed);
+        pages
+            .module
+            .store(core::ptr::from_ref(module.inner()).cast_mut(), Relaxed);
+        pages.bytes.store(module.memory_bytes() as usize, Relaxed);
+    }
+
+    /// Makes the memory of a slot this large. Pages that were filled beyond stay as they are.
+    pub(in crate::region) fn resize(&self, index: u32, bytes: usize) {
+        if let Some(account) = self.ledger.account(index as usize) {
+            account.pages.bytes.store(bytes, Relaxed);
+        }
+    }
+
+    /// Fills or frees the page that an address lies in, if it is in the current memory of a slot.
+    ///
+    /// # Safety
+    ///
+    /// Must be called by the handler of the fault, in the thread that touched the address.
+    unsafe fn populate(&self, chunk: usize, address: usize, write: bool) -> bool {
+        let Some(chunk) = self.chunks.iter().position(|start| *start == chunk) else {
+            return false;
+        };
+        let within = address - self.chunks[chunk];
+        let slot = chunk * self.chunk_slots + within / self.slot_bytes;
+        let offset = (within % self.slot_bytes).checked_sub(self.vmctx);
+        let (Some(account), Some(offset)) = (self.ledger.account(slot), offset) else {
+            return false;
+        };
+        // In a fork the ioctls would change the parent.
+        if offset >= account.pages.bytes.load(Relaxed) || !self.is_ours() {
+            return false;
+        }
+        // SAFETY: null while the tracker is tried. Else somebody touches the memory below its size, so
+        // that an instance of the module has the slot.
+        let module = unsafe { account.pages.module.load(Relaxed).as_ref() };
+        let (number, page) = (offset / PAGE, address - address % PAGE);
+        let source = module.map_or(0, |module| module.image_source(number * PAGE));
+        let from = match (module, source) {
+            (Some(module), 1..) => module.image_at(source).as_ptr(),
+            _ => ZEROS.0.as_ptr(),
+        };
+        // SAFETY: a page of the slot's memory that is missing: whoever touches it expects its initial
+        // contents.
+        let filled = unsafe { self.userfault.fill(page, from, PAGE, !write) };
+        let done = match filled {
+            Ok(Fill::Filled) => {
+                let initial = module.map_or(0, Inner::memory_bytes);
+                if ((number * PAGE) as u64) < initial {
+                    account.pages.filled.fetch_add(1, Relaxed);
+                }
+                Ok(())
+            }
+            Ok(Fill::WasThere) if write => self.userfault.unprotect(page, PAGE),
+            Ok(Fill::WasThere) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(()) => {
+                if write {
+                    account.list(number as u32, source);
+                }
+                true
+            }
+            // The instruction runs again, and faults again.
+            Err(error) => error.raw_os_error() == Some(libc::EAGAIN),
+        }
+    }
+
+    /// Makes the memory of a slot the initial memory of its module again, in contents and in size.
+    ///
+    /// # Errors
+    ///
+    /// What madvise(2) gives, or that this is a fork: then the contents are unknown.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may use the slot meanwhile. It must be tracked, and be the module's.
+    pub(super) unsafe fn restore(
+        &self,
+        index: u32,
+        parts: &Parts<'_>,
+        module: &Module,
+    ) -> io::Result<()> {
+        let account = match self.ledger.account(index as usize) {
+            Some(account) if self.is_ours() => account,
+            _ => return Err(io::Error::other("a slot of another process")),
+        };
+        let (pages, memory) = (account.pages, parts.vmctx());
+        let initial = module.memory_bytes() as usize;
+        let (used, listed) = (pages.bytes.load(Relaxed), pages.listed.load(Relaxed));
+        if listed > LISTED_MAX || pages.filled.load(Relaxed) > FILLED_MAX {
+            module.note_wide();
+            pages.bytes.store(initial, Relaxed);
+            // SAFETY: nobody uses the slot.
+            unsafe { parts.reservation.decommit(memory..memory + used)? };
+            account.clear_all();
+            return Ok(());
+        }
+        if used > initial {
+            pages.bytes.store(initial, Relaxed);
+            // SAFETY: as above.
+            unsafe {
+                parts
+                    .reservation
+                    .decommit(memory + initial..memory + used)?;
+            };
+        }
+        if listed == 0 {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        unsafe { self.restore_listed(account, listed, parts, module) }
+    }
+
+    /// Puts back what is on the list, and takes off it what has been unchanged for long.
+    ///
+    /// # Safety
+    ///
+    /// As for [`restore`](Self::restore). What lies behind the initial memory must be missing.
+    unsafe fn restore_listed(
+        &self,
+        account: Account<'_>,
+        listed: u32,
+        parts: &Parts<'_>,
+        module: &Module,
+    ) -> io::Result<()> {
+        let (pages, memory) = (account.pages, parts.vmctx());
+        let initial_pages = (module.memory_bytes() as usize / PAGE) as u32;
+        let patience = regretted(account, listed);
+        let (mut kept, mut given_back, mut run) = (0, 0, memory..memory);
+        for entry in &account.list[..listed as usize] {
+            let (page, idle, source) = entry.get();
+            if page >= initial_pages {
+                account.clear(page);
+                continue;
+            }
+            let at = memory + page as usize * PAGE;
+            let initial = (source != 0).then(|| module.inner().image_at(source));
+            // SAFETY: a listed page is there and can be written to, and nobody uses it.
+            let changed = unsafe { self.lines.restore(at as *mut u8, initial) };
+            let idle = if changed { 0 } else { idle + 1 };
+            if idle < patience || listed - given_back <= SPARE {
+                account.list[kept as usize].set(page, idle.min(PATIENCE_MAX), source);
+                kept += 1;
+                continue;
+            }
+            given_back += 1;
+            account.clear(page);
+            if at != run.end {
+                // SAFETY: pages that are as they were filled; nobody uses them.
+                unsafe { parts.reservation.decommit(run)? };
+                run = at..at;
+            }
+            run.end = at + PAGE;
+        }
+        pages.listed.store(kept, Relaxed);
+        pages.kept.store(kept, Relaxed);
+        if given_back > 0 {
+            pages.filled.fetch_sub(given_back, Relaxed);
+            pages.given_back.store(given_back, Relaxed);
+            pages.since.store(0, Relaxed);
+        }
+        // SAFETY: as above.
+        unsafe { parts.reservation.decommit(run) }
+    }
+}
+
+/// How often in a row a page must be found unchanged before it is given back: more often where pages
+/// were given back that were soon wanted again.
+fn regretted(account: Account<'_>, listed: u32) -> u32 {
+    let pages = account.pages;
+    let (patience, given_back) = (pages.patience.load(Relaxed), pages.given_back.load(Relaxed));
+    if given_back == 0 {
+        return patience;
+    }
+    let since = pages.since.load(Relaxed) + 1;
+    pages.since.store(since, Relaxed);
+    let wanted_again = listed - pages.kept.load(Relaxed) >= given_back.div_ceil(2);
+    if wanted_again || since > REGRET {
+        pages.given_back.store(0, Relaxed);
+    }
+    if !wanted_again {
+        return patience;
+    }
+    let longer = (patience * 4).min(PATIENCE_MAX);
+    pages.patience.store(longer, Relaxed);
+    longer
+}
+
+/// What a try needs to see.
+impl Tracker {
+    /// The pages of a slot that can be written to, in the order in which they first were.
+    pub(super) fn listed(&self, index: usize) -> Vec<u32> {
+        let Some(account) = self.ledger.account(index) else {
+            return vec![];
+        };
+        let listed = account.pages.listed.load(Relaxed).min(LISTED_MAX);
+        let pages = account.list[..listed as usize].iter();
+        pages.map(|listed| listed.get().0).collect()
+    }
+}
+
+impl Drop for Tracker {
+    fn drop(&mut self) {
+        // No instance of the region lives, so nobody touches its memory.
+        TRACKERS.remove(&raw const *self);
+    }
+}
+
+/// Fills or frees the page that an address lies in, if it is tracked memory of an instance: then the
+/// instruction that touched it can run again.
+///
+/// Async-signal-safe.
+///
+/// # Safety
+///
+/// Must be called by the handler of a fault, in the thread that touched the address.
+pub(crate) unsafe fn populate(address: usize, write: bool) -> bool {
+    keeping_errno(|| {
+        // SAFETY: whoever touches a slot's memory keeps its region alive, and with it the tracker.
+        let tracked = unsafe {
+            TRACKERS.with(address, |tracker, chunk| {
+                tracker.populate(chunk.start, address, write)
+            })
+        };
+        tracked.unwrap_or(false)
+    })
+}

@@ -1,0 +1,339 @@
+//! Memory that nobody has touched: the guest, the host, several threads of the host and the kernel find
+//! its initial contents, and what they write there is gone with the instance.
+#![allow(
+    unsafe_code,
+    reason = "system calls on slices of a guest's memory, and errno"
+)]
+
+mod common;
+
+use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset, Value};
+use std::io;
+
+const PAGE: usize = 4096;
+const WASM_PAGE: usize = 64 << 10;
+
+/// 100 pages of 64 KiB, more than a slot keeps track of, with a byte in one 4 KiB page of three.
+fn sparse() -> (Module, Vec<u8>) {
+    let mut memory = vec![0; 100 * WASM_PAGE];
+    let mut data = String::new();
+    for page in (0..memory.len() / PAGE).step_by(3) {
+        memory[page * PAGE + 7] = (page % 255) as u8 + 1;
+        data += &format!(
+            "(data (i32.const {}) \"\\{:02x}\")",
+            page * PAGE + 7,
+            page % 255 + 1
+        );
+    }
+    let module = format!(
+        r#"(module (memory (export "memory") 100 200) {data}
+          (func (export "fill") (param i32 i32)
+            (memory.fill (local.get 0) (i32.const 0x5a) (local.get 1)))
+          (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
+          (func (export "across") (param i32) (result i64)
+            (i64.store (local.get 0) (i64.const -1)) (i64.load (local.get 0)))
+          (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0))))"#
+    );
+    (common::wat(&module), memory)
+}
+
+struct House {
+    prepared: Prepared<()>,
+    memory: Vec<u8>,
+}
+
+impl House {
+    fn new(reset: Reset) -> Self {
+        let (module, memory) = sparse();
+        let region = Region::builder().slots(1).reset(reset).build();
+        let region = region.expect("a region");
+        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+        Self { prepared, memory }
+    }
+
+    fn instance(&self) -> Instance<()> {
+        self.prepared.try_instantiate(()).expect("the slot is free")
+    }
+
+    /// The next tenant finds its initial memory.
+    fn check(&self, what: &str) {
+        let instance = self.instance();
+        let memory = instance.memory();
+        let (found, expected) = (memory.as_slice(), &self.memory);
+        assert_eq!(found.len(), expected.len(), "{what}");
+        if let Some(at) = (0..found.len()).find(|at| found[*at] != expected[*at]) {
+            panic!(
+                "{what}: byte {at:#x} is {}, not {}",
+                found[at], expected[at]
+            );
+        }
+    }
+}
+
+fn call(instance: &mut Instance<()>, name: &str, params: &[i32]) -> Option<Value> {
+    let params: Vec<_> = params.iter().map(|param| Value::I32(*param)).collect();
+    let results = instance.call_values(name, &params).ok()?;
+    Some(results.first().copied().unwrap_or(Value::I32(0)))
+}
+
+#[test]
+fn what_is_written_is_gone_however_much_it_is() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        // Around what a slot keeps track of, and all of it, often enough to be known for it.
+        for pages in [
+            1, 8, 9, 1023, 1024, 1025, 1600, 1600, 1600, 1600, 3, 1600, 1,
+        ] {
+            let mut instance = house.instance();
+            call(&mut instance, "fill", &[0, pages * PAGE as i32]).expect("it is in the memory");
+            drop(instance);
+            house.check(&format!("{reset}, {pages} pages"));
+        }
+    }
+}
+
+#[test]
+fn what_was_read_first_is_put_back_as_well() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        for round in 0..3 {
+            let mut instance = house.instance();
+            let sum: u64 = instance
+                .memory()
+                .as_slice()
+                .iter()
+                .map(|b| u64::from(*b))
+                .sum();
+            let expected: u64 = house.memory.iter().map(|b| u64::from(*b)).sum();
+            assert_eq!(sum, expected, "{reset}, round {round}");
+            call(&mut instance, "fill", &[5000, 500_000]).expect("it is in the memory");
+            drop(instance);
+            house.check(&format!("{reset}, round {round}"));
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_idle_and_wanted_again_are_right() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        // Idle for as long as it takes to be given back, and a little more; then wanted again.
+        for idle in [0, 1, 3, 5, 9, 17, 40, 70] {
+            let mut instance = house.instance();
+            call(&mut instance, "fill", &[0, 200 * PAGE as i32]).expect("it is in the memory");
+            drop(instance);
+            for _ in 0..idle {
+                let mut instance = house.instance();
+                call(&mut instance, "fill", &[0, 10]).expect("it is in the memory");
+            }
+            house.check(&format!("{reset}, idle for {idle}"));
+        }
+    }
+}
+
+#[test]
+fn an_access_across_the_border_of_pages_works() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        let mut instance = house.instance();
+        for page in [1, 3, 4, 1599] {
+            let at = page * PAGE as i32 - 3;
+            assert_eq!(call(&mut instance, "across", &[at]), Some(Value::I64(-1)));
+        }
+        let last = house.memory.len() as i32;
+        assert_eq!(
+            call(&mut instance, "across", &[last - 8]),
+            Some(Value::I64(-1))
+        );
+        assert_eq!(
+            call(&mut instance, "across", &[last - 7]),
+            None,
+            "one byte is outside"
+        );
+        drop(instance);
+        house.check(&format!("{reset}"));
+    }
+}
+
+#[test]
+fn what_grows_is_there_and_then_is_not() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        let end = house.memory.len() as i32;
+        for round in 0..3 {
+            let mut instance = house.instance();
+            assert_eq!(
+                call(&mut instance, "load", &[end]),
+                None,
+                "{reset}, {round}"
+            );
+            assert_eq!(call(&mut instance, "grow", &[1]), Some(Value::I32(100)));
+            assert_eq!(call(&mut instance, "load", &[end]), Some(Value::I32(0)));
+            call(&mut instance, "fill", &[end - 10, 500]).expect("it is in the memory");
+            let beyond = end + WASM_PAGE as i32;
+            assert_eq!(
+                call(&mut instance, "load", &[beyond]),
+                None,
+                "{reset}, {round}"
+            );
+            assert_eq!(call(&mut instance, "grow", &[99]), Some(Value::I32(101)));
+            assert_eq!(call(&mut instance, "load", &[beyond]), Some(Value::I32(0)));
+            drop(instance);
+            house.check(&format!("{reset}, round {round}"));
+        }
+    }
+}
+
+/// Writes bytes to a pipe, or reads them from it, as a host function would with a socket.
+fn system_call(write: bool, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut ends = [0; 2];
+    let all = vec![9_u8; bytes.len()];
+    // SAFETY: descriptors that were just made; buffers of the length that is said.
+    unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        let [from, to] = ends;
+        let moved = if write {
+            libc::write(to, bytes.as_ptr().cast(), bytes.len())
+        } else {
+            libc::write(to, all.as_ptr().cast(), all.len());
+            libc::read(from, bytes.as_mut_ptr().cast(), bytes.len())
+        };
+        let error = io::Error::last_os_error();
+        libc::close(from);
+        libc::close(to);
+        usize::try_from(moved).map_err(|_| error)
+    }
+}
+
+#[test]
+fn the_kernel_reads_and_writes_what_a_slice_names() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        for (at, len) in [(0, 1), (4096, 4096), (100_000, 20_000), (6_553_599, 1)] {
+            let mut instance = house.instance();
+            let mut memory = instance.memory_mut();
+            let copy = memory.slice(at, len).expect("it is inside").to_vec();
+            assert_eq!(copy, house.memory[at as usize..][..len as usize]);
+            drop(instance);
+            let mut instance = house.instance();
+            let sent = {
+                let memory = instance.memory();
+                let bytes = memory.slice(at, len).expect("it is inside");
+                // SAFETY: the bytes are only read.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut(), bytes.len())
+                };
+                system_call(true, bytes).expect("the kernel reads")
+            };
+            assert_eq!(sent, len as usize, "{reset}");
+            memory = instance.memory_mut();
+            let bytes = memory.slice_mut(at, len).expect("it is inside");
+            let got = system_call(false, bytes).expect("the kernel writes");
+            assert_eq!(got, len as usize, "{reset}");
+            assert!(bytes.iter().all(|byte| *byte == 9), "{reset}");
+            drop(instance);
+            house.check(&format!("{reset}, {len} bytes at {at}"));
+        }
+        let mut instance = house.instance();
+        let end = house.memory.len() as u32;
+        let mut memory = instance.memory_mut();
+        assert_eq!(
+            memory.slice_mut(end, 0).expect("nothing is inside").len(),
+            0
+        );
+        memory
+            .slice_mut(end - 1, 2)
+            .expect_err("one byte is outside");
+        memory.slice(u32::MAX, u32::MAX).expect_err("it is outside");
+    }
+}
+
+#[test]
+fn threads_of_the_host_touch_one_memory_at_once() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        for round in 0..5 {
+            let mut instance = house.instance();
+            // All read the same pages at once, then each writes to its part of each page.
+            std::thread::scope(|scope| {
+                let (memory, expected) = (instance.memory(), &house.memory);
+                for _ in 0..2 {
+                    scope.spawn(move || assert!(memory.as_slice() == expected));
+                }
+            });
+            let mut memory = instance.memory_mut();
+            let mut parts: Vec<_> = memory.as_mut_slice()[..1200 * PAGE]
+                .chunks_mut(PAGE / 2)
+                .collect();
+            let (mut even, mut odd): (Vec<_>, Vec<_>) = (vec![], vec![]);
+            while let (Some(one), Some(other)) = (parts.pop(), parts.pop()) {
+                even.push(one);
+                odd.push(other);
+            }
+            std::thread::scope(|scope| {
+                for parts in [even, odd] {
+                    scope.spawn(|| parts.into_iter().for_each(|part| part[round] = 0xee));
+                }
+            });
+            drop(instance);
+            house.check(&format!("{reset}, round {round}"));
+        }
+    }
+}
+
+#[test]
+fn an_instance_outlives_every_handle_of_its_region() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        let mut instance = house.instance();
+        let House { prepared, memory } = house;
+        drop(prepared);
+        // Pages that nobody has touched before.
+        call(&mut instance, "fill", &[0, 100]).expect("it is in the memory");
+        assert!(
+            instance.memory().as_slice()[100..] == memory[100..],
+            "{reset}"
+        );
+    }
+}
+
+#[test]
+fn touching_leaves_errno_alone() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        let instance = house.instance();
+        let memory = instance.memory();
+        let bytes = memory.as_slice();
+        for at in (0..bytes.len()).step_by(PAGE) {
+            // SAFETY: this thread's errno(3).
+            let errno = unsafe {
+                *libc::__errno_location() = 1234;
+                std::hint::black_box(bytes[at]);
+                *libc::__errno_location()
+            };
+            assert_eq!(errno, 1234, "{reset}");
+        }
+    }
+}
+
+#[test]
+fn regions_come_and_go_while_others_are_used() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        std::thread::scope(|scope| {
+            let comes = scope.spawn(|| {
+                for _ in 0..30 {
+                    let other = House::new(reset);
+                    let mut instance = other.instance();
+                    call(&mut instance, "fill", &[0, 30_000]).expect("it is in the memory");
+                }
+            });
+            while !comes.is_finished() {
+                let mut instance = house.instance();
+                call(&mut instance, "fill", &[0, 1600 * PAGE as i32]).expect("it is inside");
+                drop(instance);
+                house.check(&format!("{reset}"));
+            }
+        });
+    }
+}
