@@ -4,6 +4,7 @@ pub(crate) mod fork;
 pub(crate) mod memory;
 pub(crate) mod pagemap;
 pub(crate) mod signal;
+pub(crate) mod thread;
 pub(crate) mod userfault;
 
 pub(crate) use memory::page_bytes;

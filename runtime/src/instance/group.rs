@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use super::imports::{GlobalImport, Hosts, Imports, describe, mismatch, missing};
-use super::member::{self, Inner, Member};
+use super::member::{self, Inner, Member, Share};
 use super::memory::{Memory, MemoryMut};
 use super::{builtin, prepared, untyped};
 use crate::error::{CallError, GroupError, LinkError};
@@ -26,7 +26,6 @@ use pirn_format::layout::{CONTEXT_ACTIVATION, FuncImport, WASM_PAGE_BYTES};
 use pirn_format::metadata::{ExportItem, Import};
 use pirn_format::types::{ExternType, MemoryType, TableType};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Instances that import from each other, and share the host's data `T`. Each has a slot of its own;
 /// all are dropped with the group.
@@ -76,7 +75,7 @@ impl<T: 'static> Group<T> {
         let slot = prepared::take(&self.region, module, Wait::No)?;
         let mut member = Member {
             slot,
-            inner: Arc::new(inner),
+            inner: Share::alone(inner),
         };
         // Another's constants are no use: they name other imports.
         member.slot.set_warm(false);

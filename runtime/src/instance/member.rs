@@ -18,8 +18,10 @@ use crate::module::Module;
 use crate::region::{Region, Slot};
 use crate::switch::activation::LAST;
 use crate::switch::{Guest, Record, exit_routine};
+use crate::sys;
 use crate::trap::{Trap, TrapCode};
 use crate::value::{Cell, Stamp, Value};
+use core::ops::Deref;
 use core::{ptr, slice};
 use pirn_format::layout::{
     CONTEXT_ACTIVATION, CONTEXT_EXIT, CONTEXT_MEMORY, FuncImport, FuncRef, MemoryDesc, TableDesc,
@@ -70,16 +72,47 @@ impl<T> Inner<T> {
     }
 }
 
+/// A share in a preparation, of which each thread has its own as long as there are no more threads than
+/// processors: instances count themselves in and out there, and threads that make instances of one
+/// preparation do not write to the same cache line.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Share<T>(Arc<Inner<T>>);
+
+impl<T> Share<T> {
+    /// Some shares in a preparation, by the numbers of threads modulo their number.
+    pub(crate) fn split(inner: Inner<T>) -> Box<[Arc<Self>]> {
+        let inner = Arc::new(inner);
+        let share = |_| Arc::new(Self(Arc::clone(&inner)));
+        (0..sys::thread::parts()).map(share).collect()
+    }
+
+    /// The only share in a preparation.
+    pub(crate) fn alone(inner: Inner<T>) -> Arc<Self> {
+        Arc::new(Self(Arc::new(inner)))
+    }
+}
+
+impl<T> Deref for Share<T> {
+    type Target = Inner<T>;
+
+    #[inline]
+    fn deref(&self) -> &Inner<T> {
+        &self.0
+    }
+}
+
 /// One instance in its slot.
 #[derive(Debug)]
 pub(crate) struct Member<T> {
     pub(crate) slot: Slot,
-    pub(crate) inner: Arc<Inner<T>>,
+    pub(crate) inner: Arc<Share<T>>,
 }
 
 impl<T> Drop for Member<T> {
     fn drop(&mut self) {
-        self.slot.give_back(&self.inner.region, &self.inner.module);
+        // SAFETY: nothing uses a member's slot after its drop.
+        unsafe { self.slot.give_back(&self.inner.region, &self.inner.module) };
     }
 }
 

@@ -1,11 +1,12 @@
 //! [`Prepared`]: a module linked to the host and checked against a region, ready to be instantiated.
 
 use super::Instance;
-use super::member::{Inner, Member, Target};
+use super::member::{Inner, Member, Share, Target};
 use crate::error::{InstantiateError, LinkError};
 use crate::host::Linker;
 use crate::module::Module;
 use crate::region::{Region, TakeError, Wait};
+use crate::sys;
 use crate::value::typed::{Params, Results, sealed};
 use crate::value::{Cell, FuncType, Stamp};
 use core::marker::PhantomData;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 /// A module linked to the host and checked against a region. Everything that can go wrong before the
 /// first request has gone wrong before there is one of these.
 #[derive(Debug)]
-pub struct Prepared<T>(Arc<Inner<T>>);
+pub struct Prepared<T>(Arc<[Arc<Share<T>>]>);
 
 impl<T> Clone for Prepared<T> {
     fn clone(&self) -> Self {
@@ -37,7 +38,8 @@ impl Region {
         module: &Module,
         linker: &Linker<T>,
     ) -> Result<Prepared<T>, LinkError> {
-        Ok(Prepared(Arc::new(Inner::new(module, self, linker)?)))
+        let inner = Inner::new(module, self, linker)?;
+        Ok(Prepared(Share::split(inner).into()))
     }
 }
 
@@ -71,16 +73,23 @@ impl<P, R> Func<P, R> {
 }
 
 impl<T> Prepared<T> {
+    /// This thread's share.
+    #[inline]
+    fn share(&self) -> &Arc<Share<T>> {
+        // Their number is a power of two.
+        &self.0[sys::thread::number() & (self.0.len() - 1)]
+    }
+
     /// The module.
     #[must_use]
     pub fn module(&self) -> &Module {
-        &self.0.module
+        &self.share().module
     }
 
     /// The region.
     #[must_use]
     pub fn region(&self) -> &Region {
-        &self.0.region
+        &self.share().region
     }
 
     /// The exported function of a name.
@@ -90,7 +99,7 @@ impl<T> Prepared<T> {
     /// [`LinkError::NoExport`] if there is none, [`LinkError::FuncType`] if its type is not that of
     /// `P` and `R`.
     pub fn func<P: Params, R: Results>(&self, name: &str) -> Result<Func<P, R>, LinkError> {
-        let module = &self.0.module;
+        let module = &self.share().module;
         let metadata = module.metadata();
         let Some(ExportItem::Func(index)) = metadata.export(name) else {
             return Err(no_export(metadata, "function", name));
@@ -111,7 +120,7 @@ impl<T> Prepared<T> {
         let entry = metadata.entries[ty as usize]
             .ok_or_else(|| no_export(metadata, "function with an entry", name))?;
         Ok(Func {
-            prepared: self.0.id,
+            prepared: self.share().id,
             code: module.code(metadata.code[index as usize]),
             entry: module.code(entry),
             types: PhantomData,
@@ -161,10 +170,11 @@ impl<T> Prepared<T> {
     }
 
     fn make(&self, wait: Wait, data: T) -> Result<Instance<T>, InstantiateError> {
-        let slot = take(&self.0.region, &self.0.module, wait)?;
+        let share = self.share();
+        let slot = take(&share.region, &share.module, wait)?;
         let mut member = Member {
             slot,
-            inner: Arc::clone(&self.0),
+            inner: Arc::clone(share),
         };
         member.initialise(0);
         let mut instance = Instance::new(member, data);

@@ -1,29 +1,72 @@
 //! [`FreeList`]: the slots that nobody has, and those who wait for one.
 //!
 //! ```text
-//!             thread ─▶ its shard        other shards, when that runs dry
-//!   take:       warm for the module ─▶ cold ─▶ warm or cold elsewhere ─▶ another module's, anywhere
-//!   put:        its shard ─▶ if anybody waits: the longest waiting is given one
+//!             thread ─▶ its shard                     other shards, when that runs dry
+//!   take:       front, if warm for the module ─▶ warm ─▶ cold ─▶ warm or cold elsewhere ─▶ any
+//!   put:        front; what was there goes to the shard's stacks
+//!               if anybody waits: the longest waiting is given one
 //! ```
 //!
-//! Each thread has a shard of its own as long as there are no more threads than processors, so that a
-//! lock is taken again by the one who had it. Last in, first out for each module, so that a slot is
-//! taken again while its pages and cache lines are warm.
+//! Each thread has a shard of its own as long as there are no more threads than processors. The front of
+//! a shard holds the slot that was put there last, and is exchanged without a lock: a thread that makes
+//! one instance after another takes no lock at all. Behind it are stacks, one for each module, so that a
+//! slot is taken again while its pages and cache lines are warm.
 //!
 //! Who waits is served in turn, and nobody overtakes: as long as anybody waits, whoever comes joins
 //! the queue, or is told that there is nothing.
 //!
 //! No slot stays in a shard while somebody waits. A waiter first counts itself, then looks through all
-//! shards; a giver puts the slot and looks whether anybody waits under one lock, its shard's. If it had
-//! that lock first, the waiter finds the slot; if the waiter did, the giver sees the count, because
-//! what one holder of a lock did before is seen by the next. So the count itself needs no ordering.
+//! shards; a giver puts the slot and then looks whether anybody waits. So one of the two sees the other:
+//! at a stack, because both hold its lock when they put, look and find; at a front, because exchanges,
+//! the count and the look at it are in one total order.
+//!
+//! The package `runtime/loom` runs the tests at the end in all orders of threads that there are.
 
-use core::cell::Cell;
+// Named, so that it is found from there as well.
+#[path = "free/front.rs"]
+mod front;
+
+use crate::sys;
 use core::hash::{BuildHasherDefault, Hasher};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use front::Front;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
 use std::time::Instant;
+use sync::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, PoisonError};
+
+/// What is shared between threads: the standard library's, or what stands in for it under test.
+mod sync {
+    #[cfg(loom)]
+    pub(super) use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+    #[cfg(loom)]
+    pub(super) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+    #[cfg(not(loom))]
+    pub(super) use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+    #[cfg(not(loom))]
+    pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+    pub(super) use std::sync::PoisonError;
+
+    /// Where the one order of all sequentially consistent operations is relied upon: loom knows that of
+    /// fences alone.
+    #[inline]
+    pub(super) fn in_one_order() {
+        #[cfg(loom)]
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+
+    #[cfg(not(loom))]
+    pub(super) use crate::sys::thread::number;
+    #[cfg(loom)]
+    loom::thread_local! {
+        /// Set by the tests.
+        pub(super) static NUMBER: core::cell::Cell<usize> = core::cell::Cell::new(0);
+    }
+    #[cfg(loom)]
+    pub(super) fn number() -> usize {
+        NUMBER.with(core::cell::Cell::get)
+    }
+}
 
 /// Names a module: no other of the process has it.
 pub(crate) type ModuleId = u64;
@@ -76,49 +119,79 @@ pub(crate) struct FreeList<S> {
 /// A part of the list, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shard<S>(Mutex<Slots<S>>);
+struct Shard<S> {
+    front: Front<Entry<S>>,
+    stacks: Mutex<Stacks<S>>,
+}
+
+/// A slot, and the module that it is clean for.
+#[derive(Debug)]
+struct Entry<S> {
+    module: Option<ModuleId>,
+    slot: S,
+}
+
+/// A slot that was taken. Who has it puts it back.
+#[derive(Debug)]
+pub(crate) struct Taken<S>(Box<Entry<S>>);
+
+impl<S> Deref for Taken<S> {
+    type Target = S;
+
+    #[inline]
+    fn deref(&self) -> &S {
+        &self.0.slot
+    }
+}
+
+impl<S> DerefMut for Taken<S> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.0.slot
+    }
+}
 
 #[derive(Debug)]
-struct Slots<S> {
+struct Stacks<S> {
     /// Slots that hold no module.
-    cold: Vec<S>,
+    cold: Vec<Box<Entry<S>>>,
     /// Slots that are clean for a module.
-    warm: HashMap<ModuleId, Vec<S>, Numbered>,
+    warm: HashMap<ModuleId, Vec<Box<Entry<S>>>, Numbered>,
 }
 
 #[derive(Debug)]
 struct Waiter<S> {
     /// What was given to the waiter. Written under the queue's lock.
-    given: Mutex<Option<S>>,
+    given: Mutex<Option<Taken<S>>>,
     told: Condvar,
 }
 
 /// Modules whose lists may be empty in a shard before empty lists are looked for and removed.
 const LISTS_KEPT: usize = 64;
-/// Most shards: who finds all empty has looked into each.
-const SHARDS_MAX: usize = 64;
 
 impl<S> FreeList<S> {
     /// A list of slots that hold no module; the first is taken first, by a lone thread.
     pub(crate) fn new(cold: Vec<S>) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::with_shards(cold, processors.min(SHARDS_MAX).next_power_of_two())
+        Self::with_shards(cold, sys::thread::parts())
     }
 
     /// `count` must be a power of two.
     fn with_shards(cold: Vec<S>, count: usize) -> Self {
         debug_assert!(count.is_power_of_two());
-        let mut lists: Vec<Vec<S>> = (0..count).map(|_| vec![]).collect();
+        let mut lists: Vec<Vec<_>> = (0..count).map(|_| vec![]).collect();
         for (at, slot) in cold.into_iter().enumerate() {
-            lists[at % count].push(slot);
+            lists[at % count].push(Box::new(Entry { module: None, slot }));
         }
-        let shard = |mut cold: Vec<S>| {
+        let shard = |mut cold: Vec<_>| {
             // Taken from the end.
             cold.reverse();
-            Shard(Mutex::new(Slots {
-                cold,
-                warm: HashMap::default(),
-            }))
+            Shard {
+                front: Front::new(),
+                stacks: Mutex::new(Stacks {
+                    cold,
+                    warm: HashMap::default(),
+                }),
+            }
         };
         Self {
             shards: lists.into_iter().map(shard).collect(),
@@ -129,12 +202,17 @@ impl<S> FreeList<S> {
 
     /// Number of free slots.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| lock(&shard.0).len()).sum()
+        let held = |shard: &Shard<S>| {
+            let stacks = lock(&shard.stacks);
+            stacks.len() + usize::from(!shard.front.is_empty())
+        };
+        self.shards.iter().map(held).sum()
     }
 
     /// Takes a slot. `None` if there was none for as long as was to be waited, or somebody waits
     /// already and `wait` is not to.
-    pub(crate) fn take(&self, module: ModuleId, wait: Wait) -> Option<S> {
+    #[inline]
+    pub(crate) fn take(&self, module: ModuleId, wait: Wait) -> Option<Taken<S>> {
         // Nobody overtakes those who wait.
         if self.waiting.load(Ordering::Relaxed) == 0
             && let Some(slot) = self.find(module)
@@ -150,42 +228,75 @@ impl<S> FreeList<S> {
     }
 
     /// Puts a slot back, clean for a module or holding none.
-    pub(crate) fn put(&self, slot: S, module: Option<ModuleId>) {
-        let mut slots = lock(&self.shard(0).0);
-        slots.put(slot, module);
-        // Under the lock, see the module's documentation.
-        let waiting = self.waiting.load(Ordering::Relaxed);
-        drop(slots);
-        if waiting > 0 {
+    #[inline]
+    pub(crate) fn put(&self, slot: Taken<S>, module: Option<ModuleId>) {
+        let mut entry = slot.0;
+        entry.module = module;
+        let shard = self.shard(0);
+        if let Some(before) = shard.front.put(entry) {
+            lock(&shard.stacks).put(before);
+        }
+        // After both, see the module's documentation.
+        sync::in_one_order();
+        if self.waiting.load(Ordering::SeqCst) > 0 {
             self.serve();
         }
     }
 
     /// The shard `n` behind that of this thread.
+    #[inline]
     fn shard(&self, n: usize) -> &Shard<S> {
         // Their number is a power of two.
-        &self.shards[(thread_number() + n) & (self.shards.len() - 1)]
+        &self.shards[(sync::number() + n) & (self.shards.len() - 1)]
     }
 
     /// A slot from anywhere, best first.
-    fn find(&self, module: ModuleId) -> Option<S> {
-        if let Some(slot) = lock(&self.shard(0).0).good(module) {
-            return Some(slot);
+    #[inline]
+    fn find(&self, module: ModuleId) -> Option<Taken<S>> {
+        match self.shard(0).front.take() {
+            Some(entry) if entry.module == Some(module) => Some(Taken(entry)),
+            other => self.search(module, other),
+        }
+    }
+
+    /// A slot from anywhere but the front, best first. What was at the front goes to the stacks.
+    fn search(&self, module: ModuleId, front: Option<Box<Entry<S>>>) -> Option<Taken<S>> {
+        let put = front.is_some();
+        let mut stacks = lock(&self.shard(0).stacks);
+        if let Some(entry) = front {
+            stacks.put(entry);
+        }
+        let own = stacks.good(module);
+        drop(stacks);
+        if put && self.waiting.load(Ordering::SeqCst) > 0 {
+            // What is in the stacks now was in nobody's sight while it was here.
+            self.serve();
         }
         let mut others = (1..self.shards.len()).map(|n| self.shard(n));
-        let good = others.find_map(|shard| lock(&shard.0).good(module));
-        good.or_else(|| self.shards.iter().find_map(|shard| lock(&shard.0).any()))
+        own.or_else(|| others.find_map(|shard| lock(&shard.stacks).good(module)))
+            .map(Taken)
+            .or_else(|| self.any())
+    }
+
+    /// Any slot of any shard.
+    fn any(&self) -> Option<Taken<S>> {
+        let any = |shard: &Shard<S>| {
+            let stacked = lock(&shard.stacks).any();
+            stacked.or_else(|| shard.front.take())
+        };
+        self.shards.iter().find_map(any).map(Taken)
     }
 
     /// Waits in turn.
     #[cold]
-    fn queue_for(&self, deadline: Option<Instant>) -> Option<S> {
+    fn queue_for(&self, deadline: Option<Instant>) -> Option<Taken<S>> {
         let waiter = Arc::new(Waiter {
             given: Mutex::new(None),
             told: Condvar::new(),
         });
         // Before the shards are looked through once more, see the module's documentation.
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        sync::in_one_order();
         lock(&self.queue).push_back(Arc::clone(&waiter));
         self.serve();
         let slot = waiter.wait(deadline).or_else(|| {
@@ -203,7 +314,7 @@ impl<S> FreeList<S> {
         let mut queue = lock(&self.queue);
         while !queue.is_empty() {
             // Whatever it is clean for: the one who waits longest is next.
-            let Some(slot) = self.shards.iter().find_map(|shard| lock(&shard.0).any()) else {
+            let Some(slot) = self.any() else {
                 return;
             };
             let Some(waiter) = queue.pop_front() else {
@@ -215,63 +326,46 @@ impl<S> FreeList<S> {
     }
 }
 
-/// A number for this thread: threads are numbered as they come.
-#[inline]
-fn thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-    let number = NUMBER.get();
-    if number != usize::MAX {
-        return number;
-    }
-    // Relaxed: any number would do.
-    let number = NEXT.fetch_add(1, Ordering::Relaxed) % (usize::MAX / 2);
-    NUMBER.set(number);
-    number
-}
-
 /// Nothing that holds one of these locks panics half-way.
 #[inline]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<S> Slots<S> {
+impl<S> Stacks<S> {
     fn len(&self) -> usize {
         self.cold.len() + self.warm.values().map(Vec::len).sum::<usize>()
     }
 
     /// A slot that is warm for the module, else a cold one.
-    fn good(&mut self, module: ModuleId) -> Option<S> {
+    fn good(&mut self, module: ModuleId) -> Option<Box<Entry<S>>> {
         let own = self.warm.get_mut(&module).and_then(Vec::pop);
         own.or_else(|| self.cold.pop())
     }
 
     /// A cold slot, else the latest of the module that has most.
-    fn any(&mut self) -> Option<S> {
+    fn any(&mut self) -> Option<Box<Entry<S>>> {
         self.cold.pop().or_else(|| {
             let most = self.warm.values_mut().max_by_key(|slots| slots.len())?;
             most.pop()
         })
     }
 
-    fn put(&mut self, slot: S, module: Option<ModuleId>) {
-        let Some(module) = module else {
-            self.cold.push(slot);
+    fn put(&mut self, entry: Box<Entry<S>>) {
+        let Some(module) = entry.module else {
+            self.cold.push(entry);
             return;
         };
         if self.warm.len() >= LISTS_KEPT && !self.warm.contains_key(&module) {
             self.warm.retain(|_, slots| !slots.is_empty());
         }
-        self.warm.entry(module).or_default().push(slot);
+        self.warm.entry(module).or_default().push(entry);
     }
 }
 
 impl<S> Waiter<S> {
     /// Waits to be given a slot; `None` once the deadline has passed.
-    fn wait(&self, deadline: Option<Instant>) -> Option<S> {
+    fn wait(&self, deadline: Option<Instant>) -> Option<Taken<S>> {
         let mut given = lock(&self.given);
         while given.is_none() {
             let Some(deadline) = deadline else {
@@ -289,7 +383,7 @@ impl<S> Waiter<S> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::mpsc;
@@ -299,35 +393,46 @@ mod tests {
         lock(&list.queue).len()
     }
 
+    /// The number of a slot that was taken.
+    fn number(taken: Option<&Taken<u32>>) -> Option<u32> {
+        taken.map(|slot| **slot)
+    }
+
+    /// A slot that comes from outside.
+    fn slot(number: u32) -> Taken<u32> {
+        Taken(Box::new(Entry {
+            module: None,
+            slot: number,
+        }))
+    }
+
+    /// Takes a slot for a module if there is one, and forgets it: its number.
+    fn taken(list: &FreeList<u32>, module: ModuleId) -> Option<u32> {
+        number(list.take(module, Wait::No).as_ref())
+    }
+
     #[test]
     fn a_module_gets_its_own_slot_back_first() {
         for shards in [1, 2, 8] {
             let list = FreeList::with_shards(vec![1, 2, 3], shards);
             let mut all: Vec<_> = (0..3).filter_map(|_| list.take(7, Wait::No)).collect();
-            assert_eq!((list.take(7, Wait::No), list.len()), (None, 0));
-            let (a, b, c) = (all.remove(0), all.remove(0), all.remove(0));
-            list.put(a, Some(7));
-            list.put(b, Some(8));
-            list.put(c, None);
-            assert_eq!(list.take(7, Wait::No), Some(a));
-            assert_eq!(
-                list.take(9, Wait::No),
-                Some(c),
-                "a cold one before another module's"
-            );
-            assert_eq!(
-                list.take(9, Wait::No),
-                Some(b),
-                "another module's before none"
-            );
-            assert_eq!((list.take(9, Wait::No), list.len()), (None, 0));
+            assert_eq!((taken(&list, 7), list.len()), (None, 0));
+            let numbers: Vec<_> = all.iter().map(|slot| Some(**slot)).collect();
+            for module in [None, Some(8), Some(7)] {
+                list.put(all.pop().unwrap(), module);
+            }
+            let [a, b, c] = numbers[..] else { panic!() };
+            assert_eq!((taken(&list, 7), list.len()), (a, 2));
+            assert_eq!(taken(&list, 9), c, "a cold one before another module's");
+            assert_eq!(taken(&list, 9), b, "another module's before none");
+            assert_eq!((taken(&list, 9), list.len()), (None, 0));
         }
     }
 
     #[test]
     fn a_lone_thread_takes_slots_in_order() {
         let list = FreeList::with_shards((0..6).collect(), 1);
-        let taken: Vec<_> = (0..6).filter_map(|_| list.take(0, Wait::No)).collect();
+        let taken: Vec<_> = (0..6).filter_map(|_| taken(&list, 0)).collect();
         assert_eq!(taken, [0, 1, 2, 3, 4, 5]);
     }
 
@@ -338,7 +443,7 @@ mod tests {
             let slot = list.take(module, Wait::No).unwrap();
             list.put(slot, Some(module));
         }
-        assert!(lock(&list.shards[0].0).warm.len() <= LISTS_KEPT + 1);
+        assert!(lock(&list.shards[0].stacks).warm.len() <= LISTS_KEPT + 1);
         assert_eq!(list.len(), 1);
     }
 
@@ -349,11 +454,13 @@ mod tests {
         assert_eq!(taken.len(), 4);
         // Put back by other threads, each into a shard of its own.
         std::thread::scope(|scope| {
-            for slot in &taken {
-                scope.spawn(|| list.put(*slot, Some(3)));
+            for slot in taken {
+                scope.spawn(|| list.put(slot, Some(3)));
             }
         });
-        assert_eq!((0..4).filter_map(|_| list.take(9, Wait::No)).count(), 4);
+        assert_eq!(list.len(), 4);
+        let all: Vec<_> = (0..5).filter_map(|_| list.take(9, Wait::No)).collect();
+        assert_eq!((all.len(), list.len()), (4, 0));
     }
 
     #[test]
@@ -367,7 +474,7 @@ mod tests {
                 let list = Arc::clone(&list);
                 move || {
                     let slot = list.take(0, Wait::Forever);
-                    told.send((turn, slot)).unwrap();
+                    told.send((turn, number(slot.as_ref()))).unwrap();
                 }
             }));
             // The next may queue only behind this one.
@@ -375,10 +482,10 @@ mod tests {
                 std::thread::yield_now();
             }
         }
-        for slot in 10..13 {
-            assert_eq!(list.take(0, Wait::No), None, "somebody waits");
-            list.put(slot, None);
-            assert_eq!(served.recv(), Ok((slot as usize - 10, Some(slot))));
+        for turn in 10..13 {
+            assert_eq!(taken(&list, 0), None, "somebody waits");
+            list.put(slot(turn), None);
+            assert_eq!(served.recv(), Ok((turn as usize - 10, Some(turn))));
         }
         for thread in threads {
             thread.join().unwrap();
@@ -390,15 +497,15 @@ mod tests {
     fn who_gives_up_loses_no_slot() {
         let list = FreeList::<u32>::with_shards(vec![], 2);
         let soon = Wait::Until(Instant::now() + Duration::from_millis(5));
-        assert_eq!(list.take(0, soon), None);
+        assert!(list.take(0, soon).is_none());
         assert_eq!(
             (waiting(&list), list.waiting.load(Ordering::Relaxed)),
             (0, 0)
         );
-        list.put(1, None);
+        list.put(slot(1), None);
         assert_eq!(list.len(), 1);
         let past = Wait::Until(Instant::now());
-        assert_eq!(list.take(0, past), Some(1));
+        assert_eq!(number(list.take(0, past).as_ref()), Some(1));
     }
 
     #[test]
@@ -411,19 +518,19 @@ mod tests {
         });
         list.waiting.fetch_add(1, Ordering::Relaxed);
         lock(&list.queue).push_back(Arc::clone(&waiter));
-        assert_eq!(waiter.wait(Some(Instant::now())), None);
-        list.put(5, None);
+        assert!(waiter.wait(Some(Instant::now())).is_none());
+        list.put(slot(5), None);
         assert_eq!(list.len(), 0, "it went to the waiter");
-        assert_eq!(lock(&waiter.given).take(), Some(5));
+        assert_eq!(number(lock(&waiter.given).as_ref()), Some(5));
     }
 
     #[test]
     fn what_is_put_before_a_waiter_counts_itself_is_found_by_it() {
         // The other moment: the slot came after the waiter looked, and before anybody could see it.
         let list = FreeList::<u32>::with_shards(vec![], 2);
-        assert_eq!(list.find(0), None);
-        list.put(6, Some(3));
-        assert_eq!(list.queue_for(None), Some(6));
+        assert!(list.find(0).is_none());
+        list.put(slot(6), Some(3));
+        assert_eq!(number(list.queue_for(None).as_ref()), Some(6));
         assert_eq!(list.waiting.load(Ordering::Relaxed), 0);
     }
 
@@ -448,10 +555,96 @@ mod tests {
                     });
                 }
             });
-            let mut all = [list.take(0, Wait::No), list.take(0, Wait::No)];
+            let mut all = [taken(&list, 0), taken(&list, 0)];
             all.sort_unstable();
             assert_eq!(all, [Some(0), Some(1)]);
             assert_eq!(list.waiting.load(Ordering::Relaxed), 0);
         }
+    }
+}
+
+/// Every order that there is, of threads and of what they see of each other.
+#[cfg(all(test, loom))]
+mod orders {
+    use super::*;
+    use loom::thread;
+
+    /// Runs as thread `number`.
+    fn spawn(number: usize, run: impl FnOnce() + 'static) -> thread::JoinHandle<()> {
+        thread::spawn(move || {
+            sync::NUMBER.with(|own| own.set(number));
+            run();
+        })
+    }
+
+    fn list(slots: u32, shards: usize) -> Arc<FreeList<u32>> {
+        Arc::new(FreeList::with_shards((0..slots).collect(), shards))
+    }
+
+    /// Takes a slot for a module and puts it back.
+    fn cycle(list: &FreeList<u32>, module: ModuleId, wait: Wait) {
+        if let Some(slot) = list.take(module, wait) {
+            list.put(slot, Some(module));
+        }
+    }
+
+    fn model(run: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(run);
+    }
+
+    /// Who waits for ever in some order would be a deadlock, which is an error.
+    #[test]
+    fn who_waits_is_served() {
+        for (shards, modules) in [(1, [0, 0]), (2, [0, 0]), (2, [0, 1])] {
+            model(move || {
+                let list = list(1, shards);
+                let other = Arc::clone(&list);
+                let thread = spawn(1, move || cycle(&other, modules[1], Wait::Forever));
+                cycle(&list, modules[0], Wait::Forever);
+                thread.join().unwrap();
+                assert_eq!(list.len(), 1);
+                assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
+            });
+        }
+    }
+
+    /// A slot that a thread moves from the front to the stacks is in nobody's sight meanwhile.
+    #[test]
+    fn a_slot_on_its_way_is_not_missed() {
+        model(|| {
+            let list = list(2, 2);
+            let [one, two] = [0, 0].map(|_| list.take(7, Wait::No).unwrap());
+            list.put(one, Some(7));
+            let other = Arc::clone(&list);
+            let thread = spawn(1, move || cycle(&other, 9, Wait::Forever));
+            cycle(&list, 8, Wait::Forever);
+            list.put(two, Some(7));
+            thread.join().unwrap();
+            assert_eq!(list.len(), 2);
+        });
+    }
+
+    /// Nobody gets a slot that another has.
+    #[test]
+    fn a_slot_is_given_to_one() {
+        model(|| {
+            let list = list(1, 2);
+            let has = Arc::new(AtomicUsize::new(0));
+            let run = |list: Arc<FreeList<u32>>, has: Arc<AtomicUsize>| {
+                move || {
+                    if let Some(slot) = list.take(3, Wait::No) {
+                        assert_eq!(has.fetch_add(1, Ordering::SeqCst), 0);
+                        has.fetch_sub(1, Ordering::SeqCst);
+                        list.put(slot, Some(3));
+                    }
+                }
+            };
+            let thread = spawn(1, run(Arc::clone(&list), Arc::clone(&has)));
+            run(Arc::clone(&list), has)();
+            thread.join().unwrap();
+            assert_eq!(list.len(), 1);
+        });
     }
 }

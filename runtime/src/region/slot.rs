@@ -14,12 +14,13 @@
 //! only when its accessible memory equals that module's initial memory, byte for byte and in size.
 #![allow(unsafe_code)]
 
-use super::free::ModuleId;
+use super::free::{ModuleId, Taken};
 use super::layout::Layout;
 use super::reset::Keeping;
 use super::{Region, Shared, reset};
 use crate::module::Module;
 use crate::sys::memory::{Access, Reservation};
+use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::slice;
 use core::sync::atomic::Ordering;
@@ -111,7 +112,7 @@ impl<'a> Parts<'a> {
 /// passes them where they are needed.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    kept: Kept,
+    kept: ManuallyDrop<Taken<Kept>>,
     vmctx: usize,
     stack_end: usize,
 }
@@ -125,7 +126,11 @@ impl Slot {
     /// # Errors
     ///
     /// What the kernel gives. The slot is free again, as unknown.
-    pub(super) fn prepare(shared: &Shared, mut kept: Kept, module: &Module) -> io::Result<Self> {
+    pub(super) fn prepare(
+        shared: &Shared,
+        mut kept: Taken<Kept>,
+        module: &Module,
+    ) -> io::Result<Self> {
         let stale = kept.contents != Contents::Of(module.id())
             || shared.reset.has_changed(kept.keeping, module);
         if stale && let Err(error) = kept.pave(shared, module) {
@@ -140,17 +145,19 @@ impl Slot {
         Ok(Self {
             vmctx: parts.vmctx(),
             stack_end: parts.absolute(shared.layout.stack(kept.index)).end,
-            kept,
+            kept: ManuallyDrop::new(kept),
         })
     }
 
     /// Makes the slot clean for the next instance of its module, and free.
     ///
-    /// `self` is of no use afterwards.
-    pub(crate) fn give_back(&mut self, region: &Region, module: &Module) {
+    /// # Safety
+    ///
+    /// `self` must not be used afterwards.
+    pub(crate) unsafe fn give_back(&mut self, region: &Region, module: &Module) {
         let shared = &*region.0;
-        let index = self.kept.index;
-        let mut kept = core::mem::replace(&mut self.kept, Kept::fresh(index));
+        // SAFETY: nobody uses it afterwards, as the caller says.
+        let mut kept = unsafe { ManuallyDrop::take(&mut self.kept) };
         // Half-cleaned is unknown.
         kept.contents = Contents::Unknown;
         if kept.clean(shared, module).is_ok() {
