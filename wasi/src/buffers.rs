@@ -12,8 +12,9 @@ use wiggle::GuestMemory;
 /// Bytes up to which a guest receives by way of the host.
 const COPIED_MAX: u32 = 32 << 10;
 
-/// Vectors that are looked at, as many as the kernel takes (`IOV_MAX`, writev(2)).
-const VECTORS_MAX: u32 = 1024;
+/// What a system call takes: `IOV_MAX` vectors, and bytes that fit into 31 bits (writev(2)).
+const VECTORS_MAX: usize = 1024;
+const SENT_MAX: u32 = 1 << 31;
 
 thread_local! {
     /// The host's buffer, unless it is in use on this thread.
@@ -23,18 +24,22 @@ thread_local! {
 /// Address and length of each vector of an array, as far as it lies in the memory.
 fn vectors(memory: &MemoryMut<'_>, array: i32, count: i32) -> impl Iterator<Item = (u32, u32)> {
     let (array, count) = (array.cast_unsigned(), count.cast_unsigned());
-    (0..count.min(VECTORS_MAX)).map_while(move |i| {
-        let at = array.checked_add(i * 8)?;
+    (0..count).map_while(move |i| {
+        let at = array.checked_add(i.checked_mul(8)?)?;
         let len = memory.read_u32(at.checked_add(4)?).ok()?;
         Some((memory.read_u32(at).ok()?, len))
     })
 }
 
-/// Touches all that the vectors name. What does not lie in the memory is left to be refused.
+/// Touches what the vectors name, as much as a system call takes. What does not lie in the memory is left
+/// to be refused.
 pub(crate) fn touch(memory: &MemoryMut<'_>, array: i32, count: i32) {
-    for (start, len) in vectors(memory, array, count) {
+    let mut left = SENT_MAX;
+    for (start, len) in vectors(memory, array, count).take(VECTORS_MAX) {
+        let some = len.min(left);
+        left -= some;
         // The error is wasi-common's to give.
-        let _ = memory.slice(start, len);
+        let _ = memory.slice(start, some);
     }
 }
 
@@ -51,6 +56,8 @@ pub(crate) struct Places {
     pub(crate) flags: Option<i32>,
 }
 
+/// Alignment of the host's buffer.
+const ALIGN: usize = 8;
 /// Places in the host's buffer: one vector, two answers, and the bytes behind them.
 const VECTOR: usize = 0;
 const RECEIVED: usize = 8;
@@ -68,11 +75,18 @@ pub(crate) fn receive(
     call: impl FnOnce(&mut GuestMemory<'_>, Places) -> Result<i32, HostError>,
 ) -> Result<i32, HostError> {
     let first = vectors(memory, places.vectors, places.count).find(|(_, len)| *len > 0);
-    let array = (
-        places.vectors.cast_unsigned(),
-        places.count.cast_unsigned().saturating_mul(8),
-    );
-    let whole = |(start, len)| holds(memory, start, len) && holds(memory, array.0, array.1);
+    // wasi-common answers for what is wrong with an address.
+    let sound = |address: i32, bytes: u32, align: u32| {
+        address.cast_unsigned().is_multiple_of(align)
+            && holds(memory, address.cast_unsigned(), bytes)
+    };
+    let vectors_bytes = places.count.cast_unsigned().saturating_mul(8);
+    let whole = |(start, len)| {
+        holds(memory, start, len)
+            && sound(places.vectors, vectors_bytes, 4)
+            && sound(places.received, 4, 4)
+            && places.flags.is_none_or(|flags| sound(flags, 2, 2))
+    };
     let (start, len) = match first {
         Some(first) if first.1 <= COPIED_MAX && whole(first) => first,
         other => {
@@ -83,8 +97,11 @@ pub(crate) fn receive(
             return call(&mut GuestMemory::Unshared(memory.as_mut_slice()), places);
         }
     };
-    let mut scratch = SCRATCH.take();
-    scratch.resize(BYTES + COPIED_MAX as usize, 0);
+    let mut buffer = SCRATCH.take();
+    buffer.resize(ALIGN + BYTES + COPIED_MAX as usize, 0);
+    // wiggle looks at the alignment of the host's addresses.
+    let aligned = buffer.as_ptr().align_offset(ALIGN);
+    let scratch = &mut buffer[aligned..][..BYTES + COPIED_MAX as usize];
     scratch[VECTOR..][..4].copy_from_slice(&(BYTES as u32).to_le_bytes());
     scratch[VECTOR + 4..][..4].copy_from_slice(&len.to_le_bytes());
     let there = Places {
@@ -93,11 +110,11 @@ pub(crate) fn receive(
         received: RECEIVED as i32,
         flags: Some(FLAGS as i32),
     };
-    let errno = call(&mut GuestMemory::Unshared(&mut scratch), there)?;
+    let errno = call(&mut GuestMemory::Unshared(scratch), there)?;
     if errno == 0 {
-        hand_over(memory, places, (start, len), &scratch)?;
+        hand_over(memory, places, (start, len), scratch)?;
     }
-    SCRATCH.set(scratch);
+    SCRATCH.set(buffer);
     Ok(errno)
 }
 

@@ -23,6 +23,8 @@ const GUEST: &str = r#"(module
     (call $read (local.get 0) (i32.const 16) (i32.const 2) (i32.const 8)))
   (func (export "read_at") (param i32 i32 i32) (result i32)
     (call $read (local.get 0) (local.get 1) (local.get 2) (i32.const 8)))
+  (func (export "read_from") (param i32 i32 i32 i32) (result i32)
+    (call $read (local.get 0) (local.get 1) (local.get 2) (local.get 3)))
   (func (export "read_to") (param i32 i32 i32) (result i32)
     (call $vectors (i32.const 4096) (i32.const 10))
     (call $read (local.get 0) (i32.const 16) (i32.const 2) (local.get 1)))
@@ -216,5 +218,48 @@ fn what_lies_outside_is_refused_as_ever() {
         assert_eq!(not_open_for_reading, Some(BADF), "{reset}");
         let no_vector = answer("read_at", (0, 16, 0));
         assert_eq!(no_vector, Some(SUCCESS), "{reset}");
+    });
+}
+
+#[test]
+fn little_and_much_is_answered_alike() {
+    // The vectors' place, how many there are, which of them is not empty, and where the answer goes.
+    let sound = (16_384, 1, 0, 40_000);
+    let cases = [
+        (sound, Some(SUCCESS)),
+        ((16_385, 1, 0, 40_000), None),
+        ((16_384, 1, 0, 40_001), None),
+        ((16_384, 1, 0, i32::MAX - 255), None),
+        ((16_384, 1025, 1024, 40_000), Some(SUCCESS)),
+        ((16_384, 1 << 28, 0, 40_000), None),
+        ((i32::MAX - 255, 1, 0, 40_000), None),
+    ];
+    everywhere(|reset, house| {
+        let func = house
+            .prepared
+            .func::<_, i32>("read_from")
+            .expect("it is exported");
+        for ((vectors, count, which, received), expected) in cases {
+            for len in [50, 40_000] {
+                let mut instance = house.instance();
+                let mut memory = instance.memory_mut();
+                // Where the vectors are outside, there is nothing to write.
+                let at = (vectors + which * 8).cast_unsigned();
+                let _ = memory.write_u32(at, 50_000);
+                let _ = memory.write_u32(at + 4, len);
+                let params: (i32, i32, i32, i32) = (0, vectors, count, received);
+                let answer = instance.call(&func, params).ok();
+                assert_eq!(
+                    answer, expected,
+                    "{reset} {vectors} {count} {which} {received} {len}"
+                );
+                if expected.is_some() {
+                    let memory = instance.memory();
+                    assert_eq!(memory.read_u32(received.cast_unsigned()).unwrap(), len);
+                    let got = memory.slice(50_000, len).expect("it is inside");
+                    assert_eq!(got, &house.content[..len as usize], "{reset}");
+                }
+            }
+        }
     });
 }
