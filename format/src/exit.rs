@@ -173,11 +173,13 @@ pub enum TrapCode {
     Unreachable = 10,
     /// A null reference where none may be.
     NullReference = 11,
+    /// The system has no memory for a page that was touched for the first time.
+    MemoryExhausted = 12,
 }
 
 impl TrapCode {
     /// All trap codes, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::StackOverflow,
         Self::MemoryOutOfBounds,
         Self::TableOutOfBounds,
@@ -189,6 +191,7 @@ impl TrapCode {
         Self::InvalidConversionToInteger,
         Self::Unreachable,
         Self::NullReference,
+        Self::MemoryExhausted,
     ];
 
     /// The trap code of a number, if there is one.
@@ -212,6 +215,7 @@ impl TrapCode {
             Self::InvalidConversionToInteger => "invalid conversion to integer",
             Self::Unreachable => "unreachable",
             Self::NullReference => "null reference",
+            Self::MemoryExhausted => "the system has no memory for a page",
         }
     }
 }

@@ -37,7 +37,8 @@ pub(crate) fn run<T>(
     cells: usize,
     data: &mut T,
 ) -> Result<(), CallError> {
-    sys::signal::ensure_alternate_stack()?;
+    sys::signal::prepare_thread()?;
+    check_whole(members)?;
     let record = Record::of(members[root].vmctx());
     let activation = record.cast::<Activation>();
     let cells = members[root].cells_address(cells);
@@ -60,6 +61,8 @@ pub(crate) fn run<T>(
                 if let Err(error) = host_call(members, left, import, data) {
                     return Err(host_error(members, record, error));
                 }
+                // The host function may have forked.
+                check_whole(members)?;
             }
             Some((Kind::Builtin, number)) => {
                 if let Err(code) = run_builtin(members, left, number) {
@@ -82,6 +85,26 @@ pub(crate) fn run<T>(
         // SAFETY: the guest left by a host call or a builtin, and its results are in their cells.
         unsafe { switch::resume(activation) };
     }
+}
+
+/// Sees that no memory was left behind in the process that this one is a fork of.
+#[inline]
+fn check_whole<T>(members: &[Member<T>]) -> Result<(), CallError> {
+    // SAFETY: the records of initialised contexts, whose regions the members keep alive.
+    let whole = |member: &Member<T>| unsafe { (*Record::of(member.vmctx())).is_whole() };
+    if members.iter().all(whole) {
+        return Ok(());
+    }
+    Err(left_behind())
+}
+
+#[cold]
+fn left_behind() -> CallError {
+    CallError::Invalid(
+        "instance was made by the process that this one is a fork of, which kept its memory; make \
+         another"
+            .to_owned(),
+    )
 }
 
 /// Calls the host function that the guest asked for.

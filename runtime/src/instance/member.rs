@@ -196,7 +196,8 @@ impl<T> Member<T> {
         }
         let own = vmctx.wrapping_offset(CONTEXT_MEMORY as isize) as u64;
         let memory = self.inner.imports.memories.first().copied().unwrap_or(own);
-        let record = Record::new(self.guest(), memory, member as u64);
+        let mark = self.slot.mark(&self.inner.region);
+        let record = Record::new(self.guest(), memory, member as u64, mark);
         // SAFETY: the context lies in the instance area, and the record in the context.
         unsafe {
             Record::of(vmctx).write(record);

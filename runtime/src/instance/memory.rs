@@ -12,7 +12,7 @@ use crate::switch::Record;
 use crate::trap::{Trap, TrapCode};
 use crate::value::Stamp;
 use core::slice;
-use pirn_format::layout::MemoryDesc;
+use pirn_format::layout::{CONTEXT_MEMORY, MemoryDesc};
 
 /// A guest's linear memory, to be read. Every address is an offset in it, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -45,14 +45,19 @@ pub(crate) unsafe fn view_mut<'a>(vmctx: *mut u8) -> MemoryMut<'a> {
     MemoryMut(unsafe { slice::from_raw_parts_mut(base, bytes) })
 }
 
-/// Base and size of memory 0; a size of 0 at some address if there is none.
+/// Base and size of memory 0; a size of 0 at some address if there is none, or it was left behind in the
+/// process that this one is a fork of.
 #[inline]
 unsafe fn bounds(vmctx: *mut u8) -> (*mut u8, usize) {
     // SAFETY: the caller's context is initialised, so its record is, and `memory` points to a
     // descriptor: in this context, or in that of the instance that the memory was imported from,
-    // which lives as long.
-    let desc = unsafe { *((*Record::of(vmctx)).memory as *const MemoryDesc) };
-    if desc.bytes == 0 {
+    // which lives as long, and its region.
+    let (desc, whole) = unsafe {
+        let place = (*Record::of(vmctx)).memory as *mut u8;
+        let owner = place.wrapping_offset(-(CONTEXT_MEMORY as isize));
+        (*place.cast::<MemoryDesc>(), (*Record::of(owner)).is_whole())
+    };
+    if desc.bytes == 0 || !whole {
         return (vmctx, 0);
     }
     (desc.base as *mut u8, desc.bytes as usize)

@@ -170,6 +170,8 @@ impl<T> Prepared<T> {
     }
 
     fn make(&self, wait: Wait, data: T) -> Result<Instance<T>, InstantiateError> {
+        // Whoever makes an instance may look at its memory before any guest runs.
+        sys::signal::prepare_thread().map_err(InstantiateError::System)?;
         let share = self.share();
         let slot = take(&share.region, &share.module, wait)?;
         let mut member = Member {

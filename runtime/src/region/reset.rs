@@ -15,7 +15,7 @@ mod rewritten;
 mod scanned;
 mod tracked;
 
-pub(crate) use tracked::populate;
+pub(crate) use tracked::{Touched, populate};
 
 use super::layout::{Layout, Limits};
 use super::slot::Parts;
@@ -26,7 +26,7 @@ use core::{fmt, ptr};
 use lines::Lines;
 use pirn_format::layout::WASM_PAGE_BYTES;
 use std::io;
-use tracked::Tracker;
+pub(super) use tracked::Tracker;
 
 /// How a slot is made clean for the next instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -179,6 +179,13 @@ impl Strategy {
             {
                 Keeping::Tracked
             }
+            _ => self.keeping_untracked(module),
+        }
+    }
+
+    /// How it is best kept but for tracking.
+    pub(super) fn keeping_untracked(&self, module: &Module) -> Keeping {
+        match self {
             Self::Tracked(_, Some(_)) | Self::Scanned(_) if module.image_end() > 0 => {
                 let page = crate::sys::page_bytes();
                 Keeping::Mapped(module.image_end().next_multiple_of(page))

@@ -16,14 +16,14 @@
 
 use super::free::{ModuleId, Taken};
 use super::layout::Layout;
-use super::reset::Keeping;
+use super::reset::{Keeping, Tracker};
 use super::{Region, Shared, reset};
 use crate::module::Module;
 use crate::sys::memory::{Access, Reservation};
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::slice;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU8, Ordering};
 use pirn_format::layout::ELEMENT_BYTES;
 use std::io;
 use std::os::fd::AsFd;
@@ -40,6 +40,11 @@ pub(crate) struct Kept {
     accessible: usize,
     /// How memory 0 is kept.
     keeping: Keeping,
+    /// Bytes of memory 0 that may be touched where it is tracked: at least those that are accessible.
+    opened: usize,
+    /// Bytes of memory 0 whose mapping may not be as it was reserved, because they are tracked or nearly
+    /// were.
+    marked: usize,
     /// Resets in a row that found more resident pages than are of use.
     idle: u8,
     /// Whether the instance area is that of the module, up to what instances change.
@@ -68,6 +73,8 @@ impl Kept {
             contents: Contents::Fresh,
             accessible: 0,
             keeping: Keeping::Plain,
+            opened: 0,
+            marked: 0,
             idle: 0,
             warm: false,
             table_bytes: 0,
@@ -180,6 +187,17 @@ impl Slot {
         self.stack_end
     }
 
+    /// A byte that is 1 as long as the slot's memory is what its instance left in it: in a fork, tracked
+    /// memory is not.
+    pub(crate) fn mark(&self, region: &Region) -> *const AtomicU8 {
+        /// For memory that a fork inherits.
+        static ALWAYS: AtomicU8 = AtomicU8::new(1);
+        match (self.kept.keeping, region.0.reset.tracker()) {
+            (Keeping::Tracked, Some(tracker)) => tracker.mark(),
+            _ => &raw const ALWAYS,
+        }
+    }
+
     /// The ranges of addresses that the signal handler knows a slot by.
     pub(crate) fn ranges(&self, region: &Region) -> Ranges {
         let layout = &region.0.layout;
@@ -270,25 +288,34 @@ impl Kept {
         }
         self.table_bytes = 0;
         let keeping = shared.reset.keeping(module);
+        if let Err(error) = self.keep(shared, keeping, module) {
+            // A limit on what can be written to (RLIMIT_DATA) may count what is tracked otherwise.
+            if keeping != Keeping::Tracked || self.contents == Contents::Lost {
+                return Err(error);
+            }
+            self.keep(shared, shared.reset.keeping_untracked(module), module)?;
+        }
+        self.contents = Contents::Of(module.id());
+        Ok(())
+    }
+
+    /// Makes memory 0, of which nothing is accessible that is not zero or an image, the module's.
+    fn keep(&mut self, shared: &Shared, keeping: Keeping, module: &Module) -> io::Result<()> {
+        let bytes = module.memory_bytes() as usize;
         // The image that is mapped is another's.
         if self.keeping != keeping || matches!(keeping, Keeping::Mapped(_)) {
             self.remap(shared, keeping, module)?;
         }
-        match keeping {
-            Keeping::Tracked => {
-                if let Some(tracker) = shared.reset.tracker() {
-                    tracker.assign(self.index, module);
-                }
-                self.accessible = module.memory_bytes() as usize;
-            }
-            Keeping::Mapped(_) => self.resize(shared, module.memory_bytes() as usize)?,
-            Keeping::Plain => {
-                self.resize(shared, module.memory_bytes() as usize)?;
+        self.resize(shared, bytes)?;
+        match (keeping, shared.reset.tracker()) {
+            (Keeping::Tracked, Some(tracker)) => tracker.assign(self.index, module),
+            (Keeping::Plain, _) => {
+                let memory = Parts::of(shared, self.index).vmctx();
                 // SAFETY: the memory is accessible, zero, and as large as the module's initial memory.
                 unsafe { reset::copy_image(memory as *mut u8, 0, module) };
             }
+            _ => {}
         }
-        self.contents = Contents::Of(module.id());
         Ok(())
     }
 
@@ -296,21 +323,17 @@ impl Kept {
     /// it is accessible but what of an image is mapped, or what is tracked and missing.
     fn remap(&mut self, shared: &Shared, keeping: Keeping, module: &Module) -> io::Result<()> {
         let parts = Parts::of(shared, self.index);
-        let (memory, tracker) = (parts.vmctx(), shared.reset.tracker());
+        let memory = parts.vmctx();
         let image = match keeping {
             Keeping::Mapped(_) => Some(module.image_file()?),
             Keeping::Plain | Keeping::Tracked => None,
         };
         self.resize(shared, 0)?;
-        let mapped = |keeping| match (keeping, tracker) {
-            (Keeping::Mapped(bytes), _) => bytes,
-            (Keeping::Tracked, Some(tracker)) => tracker.range(&parts).len(),
-            _ => 0,
+        let mapped = |keeping| match keeping {
+            Keeping::Mapped(bytes) => bytes,
+            Keeping::Plain | Keeping::Tracked => 0,
         };
-        let (now, then) = match keeping {
-            Keeping::Tracked => (mapped(self.keeping), 0),
-            _ => (mapped(self.keeping), mapped(keeping)),
-        };
+        let (now, then) = (mapped(self.keeping).max(self.marked), mapped(keeping));
         // A mapping that fails may leave a hole, where anybody's memory can come to lie.
         self.contents = Contents::Lost;
         // SAFETY: as in `pave`; the file is as long as the module's image, and sealed.
@@ -321,16 +344,9 @@ impl Kept {
                 let range = memory..memory + then;
                 parts.reservation.map_file(range, image.as_fd())?;
             }
-            if let (Keeping::Tracked, Some(tracker)) = (keeping, tracker)
-                && let Err(error) = tracker.open(&parts)
-            {
-                parts.reservation.map_fresh(tracker.range(&parts))?;
-                self.contents = Contents::Unknown;
-                self.keeping = Keeping::Plain;
-                return Err(error);
-            }
         }
         self.contents = Contents::Unknown;
+        (self.opened, self.marked) = (0, 0);
         self.keeping = keeping;
         self.accessible = then;
         Ok(())
@@ -360,11 +376,25 @@ impl Kept {
         trim_stack(&parts)
     }
 
+    /// Makes the first `bytes` bytes of memory 0, more than have been, tracked.
+    fn open(&mut self, tracker: &Tracker, parts: &Parts<'_>, bytes: usize) -> io::Result<()> {
+        self.marked = self.marked.max(bytes);
+        // SAFETY: the slot is ours, and nobody has a view of what is not accessible yet.
+        unsafe { tracker.open(parts, self.opened..bytes)? };
+        self.opened = bytes;
+        Ok(())
+    }
+
     /// Makes memory 0 have exactly this many bytes. What is new is zero, because what goes is: the
     /// callers have given it back or rewritten it.
     fn resize(&mut self, shared: &Shared, bytes: usize) -> io::Result<()> {
         match (self.keeping, shared.reset.tracker()) {
-            (Keeping::Tracked, Some(tracker)) => tracker.resize(self.index, bytes),
+            (Keeping::Tracked, Some(tracker)) => {
+                if bytes > self.opened {
+                    self.open(tracker, &Parts::of(shared, self.index), bytes)?;
+                }
+                tracker.resize(self.index, bytes);
+            }
             _ => {
                 let parts = Parts::of(shared, self.index);
                 let memory = parts.vmctx();

@@ -3,6 +3,7 @@
 use super::arch::SAVED_REGISTERS;
 use core::mem::{offset_of, size_of};
 use core::ptr;
+use core::sync::atomic::{AtomicU8, Ordering};
 use pirn_format::layout::{CONTEXT_BYTES, CONTEXT_RUNTIME, Context};
 
 /// The registers and the reason of the latest exit of one running call.
@@ -74,6 +75,9 @@ pub(crate) struct Record {
     pub(crate) memory: u64,
     /// Position of the instance among those of its owner.
     pub(crate) member: u64,
+    /// A byte that is 1 as long as the instance's memory is what it left in it. It lives as long as the
+    /// region.
+    pub(crate) mark: *const AtomicU8,
     /// Stamp that the host's copies of this instance's function references bear; 0 if there are none.
     pub(crate) stamp: u64,
 }
@@ -89,7 +93,7 @@ impl Record {
     }
 
     /// A record for an instance that has not run.
-    pub(crate) fn new(guest: Guest, memory: u64, member: u64) -> Self {
+    pub(crate) fn new(guest: Guest, memory: u64, member: u64, mark: *const AtomicU8) -> Self {
         Self {
             activation: Activation {
                 host_sp: 0,
@@ -105,8 +109,23 @@ impl Record {
             guest,
             memory,
             member,
+            mark,
             stamp: 0,
         }
+    }
+}
+
+impl Record {
+    /// Whether the instance's memory is what it left in it.
+    ///
+    /// # Safety
+    ///
+    /// The region that the instance is in must live.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn is_whole(&self) -> bool {
+        // SAFETY: the caller's promise. Relaxed: the kernel wipes it before a child runs at all.
+        unsafe { (*self.mark).load(Ordering::Relaxed) == 1 }
     }
 }
 

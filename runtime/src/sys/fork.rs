@@ -35,7 +35,9 @@ impl ForkMark {
         Ok(mark)
     }
 
-    fn byte(&self) -> &AtomicU8 {
+    /// 1 in the process that made it, 0 in its forks.
+    #[inline]
+    pub(crate) fn byte(&self) -> &AtomicU8 {
         // SAFETY: the page is readable and writable while `self` lives.
         unsafe { &*(self.0.range().start as *const AtomicU8) }
     }

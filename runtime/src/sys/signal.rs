@@ -1,7 +1,7 @@
 //! Signals: the handler's installation, who handled them before, and the threads' alternate stacks.
 //!
-//! System calls: `sigaction` eight times a process, `sigaltstack` and `mmap` once a thread that runs
-//! guests and has no alternate stack large enough. Sources: sigaction(2), sigaltstack(2), signal(7).
+//! System calls: `sigaction` eight times a process, `rt_sigprocmask` once a thread that runs guests, and
+//! `sigaltstack` and `mmap` if it has no alternate stack large enough. Sources: sigaction(2), sigaltstack(2), signal(7).
 //!
 //! # Safety
 //!
@@ -51,21 +51,13 @@ pub(crate) fn install(handler: Handler) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a signal is handled by this handler, and this thread does not block it.
+/// Whether a signal is handled by this handler.
 ///
 /// # Errors
 ///
-/// What sigaction(2) and pthread_sigmask(3) give.
+/// What sigaction(2) gives.
 pub(crate) fn is_handled(signal: i32, handler: Handler) -> io::Result<bool> {
-    // SAFETY: an empty set is all-zero; the mask is only read.
-    let blocked = unsafe {
-        let mut mask: libc::sigset_t = mem::zeroed();
-        match libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut mask) {
-            0 => libc::sigismember(&raw const mask, signal) == 1,
-            error => return Err(io::Error::from_raw_os_error(error)),
-        }
-    };
-    Ok(!blocked && action(signal, None)?.sa_sigaction == handler as *const () as usize)
+    Ok(action(signal, None)?.sa_sigaction == handler as *const () as usize)
 }
 
 /// Reads and, if asked, replaces a signal's action.
@@ -133,21 +125,41 @@ pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *
 const ALTERNATE_STACK_BYTES: usize = 64 << 10;
 
 /// Gives this thread an alternate stack of at least [`ALTERNATE_STACK_BYTES`] if it has none, so
-/// that the handler can run when the guest's stack is used up.
+/// that the handler can run when the guest's stack is used up, and unblocks the signals of faults: of
+/// one that is blocked the process dies.
 ///
 /// # Errors
 ///
-/// What mmap(2) or sigaltstack(2) gives.
+/// What mmap(2), sigaltstack(2) or pthread_sigmask(3) gives.
 #[inline]
-pub(crate) fn ensure_alternate_stack() -> io::Result<()> {
+pub(crate) fn prepare_thread() -> io::Result<()> {
     if READY.get() {
         return Ok(());
     }
-    provide_alternate_stack()
+    provide_alternate_stack()?;
+    unblock()?;
+    READY.set(true);
+    Ok(())
+}
+
+fn unblock() -> io::Result<()> {
+    // SAFETY: a set that is emptied before it is used.
+    let unblocked = unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in SIGNALS {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut())
+    };
+    match unblocked {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
 }
 
 thread_local! {
-    /// Whether this thread was seen to have an alternate stack that is large enough.
+    /// Whether this thread was prepared.
     static READY: Cell<bool> = const { Cell::new(false) };
     /// The one that it was given, if it had none.
     static OWNED: Cell<Option<AlternateStack>> = const { Cell::new(None) };
@@ -160,7 +172,6 @@ fn provide_alternate_stack() -> io::Result<()> {
         let stack = AlternateStack::new(current)?;
         OWNED.with(|owned| owned.set(Some(stack)));
     }
-    READY.set(true);
     Ok(())
 }
 

@@ -14,7 +14,7 @@
 //! thread: [`Running`] sets it, and its drop puts back what was there before.
 #![allow(unsafe_code)]
 
-use crate::region::reset;
+use crate::region::reset::{self, Touched};
 use crate::switch::activation::within;
 use crate::switch::{Activation, Guest, Record, arch};
 use crate::sys;
@@ -38,7 +38,7 @@ pub(crate) fn install() -> io::Result<()> {
     sys::signal::install(on_signal)
 }
 
-/// Whether a signal that a fault in this thread raises comes to this handler.
+/// Whether a signal comes to this handler.
 ///
 /// # Errors
 ///
@@ -79,16 +79,22 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     // context is a ucontext_t (sigaction(2)). The references end before the handler does.
     unsafe {
         let (fault, interrupted) = (&*info, &mut *context.cast::<libc::ucontext_t>());
-        // Whoever touched it, the guest or the host: the instruction runs again.
-        if signal == libc::SIGBUS
-            && fault.si_code == libc::BUS_ADRERR
-            && reset::populate(fault.si_addr() as usize, arch::wrote(interrupted))
-        {
+        let touched = if signal == libc::SIGBUS && fault.si_code == libc::BUS_ADRERR {
+            reset::populate(fault.si_addr() as usize, arch::wrote(interrupted))
+        } else {
+            Touched::Elsewhere
+        };
+        if touched == Touched::There {
+            // Whoever touched it, the guest or the host: the instruction runs again.
             return;
         }
         let activation = CURRENT.get();
         match diagnose(signal, fault, interrupted, activation) {
             Some(code) => {
+                let code = match touched {
+                    Touched::Exhausted => TrapCode::MemoryExhausted,
+                    _ => code,
+                };
                 let (pc, sp, fp) = arch::interrupted(interrupted);
                 let activation_mut = &mut *activation;
                 activation_mut.reason = exit::reason(Kind::Trap, code as u32);

@@ -60,10 +60,9 @@ pub(super) fn scanned() -> io::Result<Pagemap> {
 /// What the system gives, or that what was told is wrong.
 pub(super) fn tracked() -> io::Result<()> {
     if !crate::trap::handler::gets(libc::SIGBUS)? {
-        return Err(io::Error::other(
-            "SIGBUS is blocked in this thread, or another handler has taken its place",
-        ));
+        return Err(io::Error::other("another handler has taken SIGBUS"));
     }
+    crate::sys::signal::prepare_thread()?;
     let mut limits = Limits {
         slots: 1,
         memory_bytes_max: 1 << 16,
@@ -80,7 +79,7 @@ pub(super) fn tracked() -> io::Result<()> {
     let at = |n: usize| (parts.vmctx() + n * page) as *mut u8;
     // SAFETY: a reservation that nobody else knows, and whose first three pages are within its size.
     let read = unsafe {
-        tracker.open(&parts)?;
+        tracker.open(&parts, 0..3 * page)?;
         tracker.resize(0, 3 * page);
         let read = [at(0).read_volatile(), at(2).read_volatile()];
         at(1).write_volatile(1);

@@ -1,16 +1,17 @@
 //! Tracked: memory is filled page by page as it is touched, and pages that are written to are listed.
 //!
 //! ```text
-//!   memory 0:  │ pages, up to the current size      │ up to the region's maximum     │ guard
+//!   memory 0:  │ pages, up to the current size      │ up to the largest so far       │ guard
 //!   a page is    missing ──read──▶ filled, protected   missing: touching it is a trap    inaccessible
 //!                   └────write───▶ filled, listed ◀──write──┘
 //! ```
 //!
-//! The range up to the region's maximum is registered with a userfaultfd once, and is readable and
-//! writable from then on. A page that is missing raises SIGBUS when it is touched, in the guest or in
-//! the host's view of the memory. Below the memory's current size the handler fills it with the page
-//! of the image; beyond, the signal is the guest's trap. So growing is a store, and a reset puts back
-//! the pages on the list, without a system call: every other page is as it was filled, or missing.
+//! The range up to the largest size that the memory has had is registered with a userfaultfd, and is
+//! readable and writable from then on. A page that is missing raises SIGBUS when it is touched, in the
+//! guest or in the host's view of the memory. Below the memory's current size the handler fills it with
+//! the page of the image; beyond, the signal is the guest's trap. So growing is a store, but for the
+//! first time, and a reset puts back the pages on the list, without a system call: every other page is
+//! as it was filled, or missing.
 //!
 //! So that one large request does not tax the small ones after it, a listed page that resets keep
 //! finding unchanged leaves the list and is given back. That costs a fault if it was wrong: then the
@@ -40,7 +41,7 @@ use crate::sys::fork::ForkMark;
 use crate::sys::memory::{Access, Reservation};
 use crate::sys::userfault::{Fill, Userfault, keeping_errno};
 use core::ops::Range;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use pages::{Account, Ledger};
 use pirn_format::layout::IMAGE_PAGE_BYTES;
 use registry::Registry;
@@ -57,6 +58,8 @@ const SPARE: u32 = 8;
 /// page again costs as much as to compare it some fifty times (bench `cycle`).
 const PATIENCE: u32 = 4;
 const PATIENCE_MAX: u32 = 64;
+/// Times in a row that a page which is touched for reading may turn out to be there.
+const REPEATS_MAX: u32 = 10_000;
 /// Resets within which it shows whether giving pages back was wrong.
 const REGRET: u32 = 64;
 
@@ -83,7 +86,17 @@ pub(in crate::region) struct Tracker {
     slot_bytes: usize,
     /// From the start of a slot to its memory.
     vmctx: usize,
-    memory_bytes_max: usize,
+}
+
+/// What a fault in a slot's memory came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Touched {
+    /// The page is there: the instruction can run again.
+    There,
+    /// The system has no memory for the page.
+    Exhausted,
+    /// The address is in no memory that is tracked, or past its size.
+    Elsewhere,
 }
 
 impl Tracker {
@@ -110,7 +123,6 @@ impl Tracker {
             chunk_slots: chunk_slots as usize,
             slot_bytes: layout.bytes(),
             vmctx: layout.vmctx(),
-            memory_bytes_max: limits.memory_bytes_max,
         });
         TRACKERS.add(chunks.iter().map(Reservation::range), &raw const *tracker);
         Ok(tracker)
@@ -122,23 +134,27 @@ impl Tracker {
         self.mark.is_ours()
     }
 
-    /// The memory of a slot that is tracked, whatever the size of the memory.
-    pub(in crate::region) fn range(&self, parts: &Parts<'_>) -> Range<usize> {
-        parts.vmctx()..parts.vmctx() + self.memory_bytes_max
+    /// The mark of the process that it works in.
+    pub(in crate::region) fn mark(&self) -> &AtomicU8 {
+        self.mark.byte()
     }
 
-    /// Starts tracking a slot whose memory is as it was reserved.
+    /// Starts tracking a part of a slot's memory that is as it was reserved: behind what is tracked.
     ///
     /// # Errors
     ///
-    /// What the kernel gives; then the memory is still inaccessible, and to be mapped afresh before
-    /// anything else is done with it.
+    /// What the kernel gives; then the part is still inaccessible, and to be mapped afresh before
+    /// anything is done with it but to try again.
     ///
     /// # Safety
     ///
     /// The slot must belong to the caller.
-    pub(in crate::region) unsafe fn open(&self, parts: &Parts<'_>) -> io::Result<()> {
-        let range = self.range(parts);
+    pub(in crate::region) unsafe fn open(
+        &self,
+        parts: &Parts<'_>,
+        part: Range<usize>,
+    ) -> io::Result<()> {
+        let range = parts.vmctx() + part.start..parts.vmctx() + part.end;
         if range.is_empty() {
             return Ok(());
         }
@@ -177,19 +193,19 @@ impl Tracker {
     /// # Safety
     ///
     /// Must be called by the handler of the fault, in the thread that touched the address.
-    unsafe fn populate(&self, chunk: usize, address: usize, write: bool) -> bool {
+    unsafe fn populate(&self, chunk: usize, address: usize, write: bool) -> Touched {
         let Some(chunk) = self.chunks.iter().position(|start| *start == chunk) else {
-            return false;
+            return Touched::Elsewhere;
         };
         let within = address - self.chunks[chunk];
         let slot = chunk * self.chunk_slots + within / self.slot_bytes;
         let offset = (within % self.slot_bytes).checked_sub(self.vmctx);
         let (Some(account), Some(offset)) = (self.ledger.account(slot), offset) else {
-            return false;
+            return Touched::Elsewhere;
         };
         // In a fork the ioctls would change the parent.
         if offset >= account.pages.bytes.load(Relaxed) || !self.is_ours() {
-            return false;
+            return Touched::Elsewhere;
         }
         // SAFETY: null while the tracker is tried. Else somebody touches the memory below its size, so
         // that an instance of the module has the slot.
@@ -212,18 +228,25 @@ impl Tracker {
                 Ok(())
             }
             Ok(Fill::WasThere) if write => self.userfault.unprotect(page, PAGE),
-            Ok(Fill::WasThere) => Ok(()),
+            // Another thread was first; or the page cannot be read back from where the kernel has moved
+            // it out to, and never will be.
+            Ok(Fill::WasThere) if account.pages.repeats.fetch_add(1, Relaxed) < REPEATS_MAX => {
+                return Touched::There;
+            }
+            Ok(Fill::WasThere) => return Touched::Exhausted,
             Err(error) => Err(error),
         };
         match done {
             Ok(()) => {
+                account.pages.repeats.store(0, Relaxed);
                 if write {
                     account.list(number as u32, source);
                 }
-                true
+                Touched::There
             }
             // The instruction runs again, and faults again.
-            Err(error) => error.raw_os_error() == Some(libc::EAGAIN),
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Touched::There,
+            Err(_) => Touched::Exhausted,
         }
     }
 
@@ -376,7 +399,7 @@ impl Drop for Tracker {
 /// # Safety
 ///
 /// Must be called by the handler of a fault, in the thread that touched the address.
-pub(crate) unsafe fn populate(address: usize, write: bool) -> bool {
+pub(crate) unsafe fn populate(address: usize, write: bool) -> Touched {
     keeping_errno(|| {
         // SAFETY: whoever touches a slot's memory keeps its region alive, and with it the tracker.
         let tracked = unsafe {
@@ -384,6 +407,6 @@ pub(crate) unsafe fn populate(address: usize, write: bool) -> bool {
                 tracker.populate(chunk.start, address, write)
             })
         };
-        tracked.unwrap_or(false)
+        tracked.unwrap_or(Touched::Elsewhere)
     })
 }

@@ -41,6 +41,10 @@ pub(super) struct Pages {
     /// Pages that were given back for being unchanged, and how many resets ago.
     pub(super) given_back: AtomicU32,
     pub(super) since: AtomicU32,
+    /// Times in a row that a page which was touched for reading was there.
+    pub(super) repeats: AtomicU32,
+    /// Words of 8 bytes lie behind.
+    _aligned: u32,
 }
 
 /// A page on the list.

@@ -1,0 +1,311 @@
+//! What a process may do besides: fork with an instance in its hands, block the signals of faults, limit
+//! what it may write to, let the kernel merge its pages. Each case in a process of its own.
+#![allow(unsafe_code, reason = "a test that plays with its own process")]
+
+mod common;
+
+use pirn_runtime::{Caller, Instance, Linker, Prepared, Region, Reset, Value};
+use std::process::Command;
+
+const CASE: &str = "PIRN_TEST_CASE";
+
+fn in_a_process_of_its_own(case: &str) {
+    for reset in common::resets() {
+        let program = std::env::current_exe().expect("this program");
+        let mut command = Command::new(program);
+        command
+            .args(["--exact", "case", "--ignored", "--nocapture"])
+            .env(CASE, format!("{case} {reset}"));
+        let output = command.output().expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let status = output.status;
+        assert!(status.success(), "{case}, {reset}: {status:?} {said}");
+    }
+}
+
+#[test]
+fn an_instance_that_is_held_over_a_fork_is_the_same_or_refused() {
+    in_a_process_of_its_own("held");
+}
+
+#[test]
+fn a_host_function_that_forks_comes_back_to_the_same_guest_or_to_none() {
+    in_a_process_of_its_own("forking");
+}
+
+#[test]
+fn a_thread_that_blocks_all_signals_runs_guests() {
+    in_a_process_of_its_own("blocked");
+}
+
+#[test]
+fn a_limit_on_data_leaves_a_reset_that_works() {
+    in_a_process_of_its_own("data");
+}
+
+#[test]
+fn tracked_pages_are_not_merged_where_all_others_are() {
+    in_a_process_of_its_own("merged");
+}
+
+const GUEST: &str = r#"(module
+  (import "host" "fork" (func $fork (result i32)))
+  (memory (export "memory") 1 4) (data (i32.const 8) "image")
+  (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0)))
+  (func (export "store") (param i32 i32) (i32.store8 (local.get 0) (local.get 1)))
+  (func (export "fork") (result i32)
+    (i32.store8 (i32.const 100) (i32.const 7))
+    (i32.add (call $fork) (i32.load8_u (i32.const 100)))))"#;
+
+struct House {
+    region: Region,
+    prepared: Prepared<()>,
+}
+
+impl House {
+    fn new(reset: Reset, memory_max: usize) -> Self {
+        let region = Region::builder()
+            .slots(3)
+            .memory_max(memory_max)
+            .reset(reset);
+        let region = region.build().expect("a region");
+        let mut linker = Linker::new();
+        // 0 in the child, 1 in the parent.
+        let fork = |_: Caller<'_, ()>| i32::from(fork() != 0);
+        linker.func("host", "fork", fork).expect("the name is free");
+        let prepared = region
+            .prepare(&common::wat(GUEST), &linker)
+            .expect("it links");
+        Self { region, prepared }
+    }
+
+    fn instance(&self) -> Instance<()> {
+        self.prepared.try_instantiate(()).expect("a slot is free")
+    }
+}
+
+fn load(instance: &mut Instance<()>, at: i32) -> Result<i32, String> {
+    let results = instance.call_values("load", &[Value::I32(at)]);
+    match results.map_err(|error| error.to_string())?[..] {
+        [Value::I32(byte)] => Ok(byte),
+        _ => Err("another type".to_owned()),
+    }
+}
+
+fn store(instance: &mut Instance<()>, at: i32, byte: i32) -> Result<(), String> {
+    let done = instance.call_values("store", &[Value::I32(at), Value::I32(byte)]);
+    done.map(drop).map_err(|error| error.to_string())
+}
+
+fn fork() -> i32 {
+    // SAFETY: the child runs guests and ends by _exit(2).
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork(2) works");
+    child
+}
+
+fn ended_well(child: i32) {
+    let mut status = 0;
+    // SAFETY: waits for a child.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "in the child");
+}
+
+/// In a child: ends it, well if nothing panics.
+fn child(run: impl FnOnce() + std::panic::UnwindSafe) -> ! {
+    let result = std::panic::catch_unwind(run);
+    // SAFETY: ends the child without the parent's handlers.
+    unsafe { libc::_exit(i32::from(result.is_err())) };
+}
+
+/// Not a test: what the processes do.
+#[test]
+#[ignore = "run by the other tests, in processes of their own"]
+fn case() {
+    let case = std::env::var(CASE).expect("the other tests say which");
+    let (case, name) = case.split_once(' ').expect("two words");
+    let reset = Reset::ALL
+        .into_iter()
+        .find(|reset| reset.to_string() == name);
+    let reset = reset.expect("the other tests know the names");
+    match case {
+        "held" => held(reset),
+        "forking" => forking(reset),
+        "blocked" => blocked(reset),
+        "data" => data(reset),
+        "merged" => merged(reset),
+        other => panic!("{other}"),
+    }
+}
+
+/// What a child must find in an instance of its parent: all as it was, or a refusal.
+fn same_or_refused(instance: &mut Instance<()>, reset: Reset) {
+    if reset == Reset::Tracked {
+        for error in [
+            load(instance, 8).unwrap_err(),
+            load(instance, 1 << 16).unwrap_err(),
+            store(instance, 8, 1).unwrap_err(),
+        ] {
+            let refused = "instance was made by the process that this one is a fork of";
+            assert!(
+                error.starts_with(refused) && !error.contains('\n'),
+                "{error}"
+            );
+        }
+        assert_eq!(instance.memory().len(), 0);
+        assert_eq!(instance.memory_mut().len(), 0);
+    } else {
+        assert_eq!(load(instance, 100), Ok(7));
+        assert_eq!(load(instance, 8), Ok(i32::from(b'i')));
+        assert_eq!(instance.memory().slice(100, 1).unwrap(), [7]);
+    }
+    load(instance, 1 << 16).unwrap_err();
+    store(instance, (4 << 16) - 1, 9).unwrap_err();
+}
+
+fn held(reset: Reset) {
+    let house = House::new(reset, 4 << 16);
+    let mut instance = house.instance();
+    store(&mut instance, 100, 7).unwrap();
+    let pid = fork();
+    if pid == 0 {
+        let instance = std::panic::AssertUnwindSafe((instance, house));
+        child(move || {
+            let std::panic::AssertUnwindSafe((mut instance, house)) = { instance };
+            same_or_refused(&mut instance, reset);
+            drop(instance);
+            // What a child makes is its own.
+            for _ in 0..6 {
+                let mut own = [house.instance(), house.instance(), house.instance()];
+                for instance in &mut own {
+                    assert_eq!(load(instance, 100), Ok(0));
+                    assert_eq!(load(instance, 8), Ok(i32::from(b'i')));
+                    store(instance, 100, 9).unwrap();
+                    load(instance, 1 << 16).unwrap_err();
+                }
+            }
+            assert_eq!(house.region.slots_free(), 3);
+        });
+    }
+    ended_well(pid);
+    assert_eq!(load(&mut instance, 100), Ok(7));
+    drop(instance);
+    assert_eq!(load(&mut house.instance(), 100), Ok(0));
+}
+
+fn forking(reset: Reset) {
+    let house = House::new(reset, 4 << 16);
+    let mut instance = house.instance();
+    let parent = std::process::id();
+    let answer = instance.call_values("fork", &[]);
+    if std::process::id() != parent {
+        let answer = answer.map_err(|error| error.to_string());
+        child(|| match answer {
+            Ok(answer) => {
+                assert_ne!(reset, Reset::Tracked);
+                assert_eq!(answer, [Value::I32(7)]);
+            }
+            Err(error) => {
+                assert_eq!(reset, Reset::Tracked);
+                assert!(
+                    error.starts_with("instance was made by the process"),
+                    "{error}"
+                );
+            }
+        });
+    }
+    assert_eq!(answer.unwrap(), [Value::I32(8)]);
+    let mut status = 0;
+    // SAFETY: waits for the only child.
+    assert!(unsafe { libc::wait(&raw mut status) } > 0);
+    assert_eq!(status, 0, "in the child");
+}
+
+fn blocked(reset: Reset) {
+    let house = House::new(reset, 4 << 16);
+    let thread = std::thread::spawn(move || {
+        // SAFETY: this thread's mask: what servers do whose signals one thread waits for.
+        unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+        }
+        let mut instance = house.instance();
+        assert_eq!(instance.memory().as_slice()[8], b'i');
+        assert_eq!(load(&mut instance, 9), Ok(i32::from(b'm')));
+        load(&mut instance, 1 << 16).expect_err("it is out of bounds");
+    });
+    thread.join().expect("no panic");
+}
+
+fn data(reset: Reset) {
+    let limit = libc::rlimit {
+        rlim_cur: 1 << 30,
+        rlim_max: 1 << 30,
+    };
+    // SAFETY: a limit for this process.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) };
+    assert_eq!(set, 0);
+    let house = House::new(reset, 4 << 30);
+    let large = common::wat(
+        "(module (memory (export \"memory\") 12000) (data (i32.const 8) \"image\")
+           (func (export \"grow\") (param i32) (result i32) (memory.grow (local.get 0))))",
+    );
+    let large = house
+        .region
+        .prepare(&large, &Linker::<()>::new())
+        .expect("it fits");
+    for _ in 0..3 {
+        assert_eq!(load(&mut house.instance(), 8), Ok(i32::from(b'i')));
+        // 750 MiB fit once, and not twice.
+        let mut instance = large.try_instantiate(()).expect("it fits");
+        assert_eq!(instance.memory().slice(8, 5).unwrap(), b"image");
+        let grow = instance.call_values("grow", &[Value::I32(10_000)]);
+        assert_eq!(grow.unwrap(), [Value::I32(-1)]);
+        let error = large.try_instantiate(()).expect_err("there is no room");
+        assert!(
+            error.to_string().starts_with("the system gives no memory"),
+            "{error}"
+        );
+        assert_eq!(instance.memory().slice(8, 5).unwrap(), b"image");
+        drop(instance);
+        assert_eq!(house.region.slots_free(), 3);
+    }
+}
+
+/// The flags of the mapping that an address lies in (proc_pid_smaps(5)).
+fn flags(address: usize) -> String {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux");
+    let mut within = false;
+    for line in maps.lines() {
+        let number = |text: &str| usize::from_str_radix(text, 16).ok();
+        let range = line
+            .split_once(' ')
+            .and_then(|(range, _)| range.split_once('-'));
+        if let Some((Some(start), Some(end))) =
+            range.map(|(start, end)| (number(start), number(end)))
+        {
+            within = (start..end).contains(&address);
+        } else if within && line.starts_with("VmFlags") {
+            return line.to_owned() + " ";
+        }
+    }
+    panic!("{address:#x} is not mapped");
+}
+
+fn merged(reset: Reset) {
+    const PR_SET_MEMORY_MERGE: i32 = 67;
+    // SAFETY: a setting of this process.
+    if unsafe { libc::prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0) } != 0 {
+        eprintln!("NOT RUN: this kernel merges no pages");
+        return;
+    }
+    let house = House::new(reset, 4 << 16);
+    let instance = house.instance();
+    let found = flags(instance.memory().as_slice().as_ptr() as usize);
+    assert_eq!(found.contains(" uw "), reset == Reset::Tracked, "{found}");
+    assert!(
+        reset != Reset::Tracked || !found.contains(" mg "),
+        "{found}"
+    );
+}
