@@ -30,6 +30,7 @@ use pirn_format::exit::{self, Builtin, Kind};
 /// # Errors
 ///
 /// What ended the call. The instance can be called again; what the guest changed stays.
+#[inline]
 pub(crate) fn run<T>(
     members: &mut [Member<T>],
     root: usize,
@@ -43,47 +44,77 @@ pub(crate) fn run<T>(
     let activation = record.cast::<Activation>();
     let cells = members[root].cells_address(cells);
     // SAFETY: the record of an initialised context, which the borrow of `members` keeps in place.
-    let _running = unsafe {
-        (*activation).guest_sp = cells as u64;
-        (*activation).fault_pc = 0;
-        Running::enter(activation)
-    };
+    let _running = unsafe { Running::enter(activation) };
     let Target { code, entry, vmctx } = target;
     // SAFETY: code, entry and context are a function of a loaded module and its own instance, see
     // `Member::target`; the stack below the cells is free, and 16-byte aligned as they are.
     unsafe { switch::start(activation, vmctx, entry, code, cells as *mut u8) };
+    // SAFETY: the guest has left, so nobody else uses the activation.
+    if unsafe { (*activation).reason } == exit::reason(Kind::Return, 0) {
+        return Ok(());
+    }
+    answer(members, record, data)
+}
+
+/// Does what the guest left for, and resumes it, until it returns.
+///
+/// # Errors
+///
+/// As [`run`].
+#[inline(never)]
+fn answer<T>(
+    members: &mut [Member<T>],
+    record: *mut Record,
+    data: &mut T,
+) -> Result<(), CallError> {
+    let activation = record.cast::<Activation>();
     loop {
         // SAFETY: the guest has left, so nobody else uses the activation.
         let left = unsafe { &*activation };
-        match exit::split(left.reason) {
-            Some((Kind::Return, _)) => return Ok(()),
-            Some((Kind::HostCall, import)) => {
-                if let Err(error) = host_call(members, left, import, data) {
-                    return Err(host_error(members, record, error));
-                }
-                // The host function may have forked.
-                check_whole(members)?;
+        // Host calls are what guests leave for most.
+        if let Some((Kind::HostCall, import)) = exit::split(left.reason) {
+            if let Err(error) = host_call(members, left, import, data) {
+                return Err(host_error(members, record, error));
             }
-            Some((Kind::Builtin, number)) => {
-                if let Err(code) = run_builtin(members, left, number) {
-                    return Err(trap(members, record, code));
-                }
-            }
-            Some((Kind::Trap, number)) => {
-                // A code that this runtime does not know would be a module of another version,
-                // which `open` refuses.
-                let code = TrapCode::from_number(number).unwrap_or(TrapCode::Unreachable);
-                return Err(trap(members, record, code));
-            }
-            None => {
-                let reason = left.reason;
-                return Err(CallError::Invalid(format!(
-                    "guest left with reason {reason:#x}"
-                )));
-            }
+            // The host function may have forked.
+            check_whole(members)?;
+        } else if answer_others(members, record, left)? {
+            return Ok(());
         }
         // SAFETY: the guest left by a host call or a builtin, and its results are in their cells.
         unsafe { switch::resume(activation) };
+    }
+}
+
+/// Does what the guest left for if that was no host call, and tells whether it has returned.
+///
+/// # Errors
+///
+/// As [`run`].
+#[inline(never)]
+fn answer_others<T>(
+    members: &mut [Member<T>],
+    record: *mut Record,
+    left: &Activation,
+) -> Result<bool, CallError> {
+    match exit::split(left.reason) {
+        Some((Kind::Return, _)) => Ok(true),
+        Some((Kind::Builtin, number)) => match run_builtin(members, left, number) {
+            Ok(()) => Ok(false),
+            Err(code) => Err(trap(members, record, code)),
+        },
+        Some((Kind::Trap, number)) => {
+            // A code that this runtime does not know would be a module of another version, which
+            // `open` refuses.
+            let code = TrapCode::from_number(number).unwrap_or(TrapCode::Unreachable);
+            Err(trap(members, record, code))
+        }
+        Some((Kind::HostCall, _)) | None => {
+            let reason = left.reason;
+            Err(CallError::Invalid(format!(
+                "guest left with reason {reason:#x}"
+            )))
+        }
     }
 }
 
@@ -92,10 +123,11 @@ pub(crate) fn run<T>(
 fn check_whole<T>(members: &[Member<T>]) -> Result<(), CallError> {
     // SAFETY: the records of initialised contexts, whose regions the members keep alive.
     let whole = |member: &Member<T>| unsafe { (*Record::of(member.vmctx())).is_whole() };
-    if members.iter().all(whole) {
-        return Ok(());
-    }
-    Err(left_behind())
+    let all = match members {
+        [only] => whole(only),
+        several => several.iter().all(whole),
+    };
+    if all { Ok(()) } else { Err(left_behind()) }
 }
 
 #[cold]
@@ -166,7 +198,10 @@ fn host_error<T>(members: &[Member<T>], record: *mut Record, error: HostError) -
 
 /// The error of a call that trapped, with the guest's backtrace.
 fn trap<T>(members: &[Member<T>], record: *mut Record, code: TrapCode) -> CallError {
-    CallError::Trap(Trap::with_backtrace(code, frames(members, record)))
+    let frames = frames(members, record);
+    // SAFETY: as in `frames`. The next trap may be none that a signal tells of.
+    unsafe { (*record).activation.fault_pc = 0 };
+    CallError::Trap(Trap::with_backtrace(code, frames))
 }
 
 fn frames<T>(members: &[Member<T>], record: *mut Record) -> (Vec<Frame>, bool) {

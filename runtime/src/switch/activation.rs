@@ -14,7 +14,7 @@ use pirn_format::layout::{CONTEXT_BYTES, CONTEXT_RUNTIME, Context};
 pub(crate) struct Activation {
     /// Stack pointer of the host while the guest runs.
     pub(crate) host_sp: u64,
-    /// Stack pointer of the guest while it does not run; before the start, the top of its stack.
+    /// Stack pointer of the guest while it does not run.
     pub(crate) guest_sp: u64,
     /// Callee-saved registers of the guest while it does not run.
     pub(crate) guest_registers: [u64; SAVED_REGISTERS],
@@ -24,7 +24,7 @@ pub(crate) struct Activation {
     pub(crate) payload: u64,
     /// Context that left: in a group it may be another than the one that was called.
     pub(crate) vmctx: u64,
-    /// Program counter of a trap that a signal told of; 0 for every other exit.
+    /// Program counter of a trap that a signal told of, until it is reported; 0 otherwise.
     pub(crate) fault_pc: u64,
     /// Frame pointer at `fault_pc`.
     pub(crate) fault_fp: u64,

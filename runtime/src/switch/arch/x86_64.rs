@@ -38,14 +38,14 @@ pub(crate) const SAVED_REGISTERS: usize = 6;
 /// Which of the saved registers is the frame pointer.
 pub(crate) const FRAME_POINTER: usize = 1;
 
-/// Enters a guest at `entry(vmctx, code, cells)` on the stack that ends at `activation.guest_sp`.
+/// Enters a guest at `entry(vmctx, code, cells)` on the stack that ends at `cells`.
 /// Comes back when the guest leaves for any reason, which then stands in the activation.
 ///
 /// # Safety
 ///
-/// `activation.guest_sp` must be the 16-byte aligned end of a stack that nobody else uses, `entry` an
-/// entry trampoline of a loaded module, `code` a function of its type, `vmctx` an initialised context
-/// whose activation this is, `cells` the array that the trampoline expects.
+/// `cells` must be the 16-byte aligned end of a stack that nobody else uses, and the array that the
+/// trampoline expects; `entry` an entry trampoline of a loaded module, `code` a function of its type,
+/// `vmctx` an initialised context whose activation this is.
 #[inline(always)]
 pub(crate) unsafe fn start(
     activation: *mut Activation,
@@ -63,7 +63,7 @@ pub(crate) unsafe fn start(
             "lea r8, [rip + 2f]",
             "push r8",
             "mov [rcx + {host_sp}], rsp",
-            "mov rsp, [rcx + {guest_sp}]",
+            "mov rsp, rdx",
             // rbx survives the call: it is how the activation is found again.
             "mov rbx, rcx",
             // Frame pointer 0: the guest's chain of frames ends here.
@@ -80,7 +80,6 @@ pub(crate) unsafe fn start(
             "pop rbp",
             "pop rbx",
             host_sp = const HOST_SP,
-            guest_sp = const GUEST_SP,
             reason = const REASON,
             in("rcx") activation,
             in("rdi") vmctx,
