@@ -337,3 +337,46 @@ fn regions_come_and_go_while_others_are_used() {
         });
     }
 }
+
+#[test]
+fn what_each_grows_by_is_zero_and_no_more_is_there() {
+    for reset in common::resets() {
+        let house = House::new(reset);
+        let end = house.memory.len();
+        // The last are more than a slot keeps track of.
+        for (round, pages) in [3, 1, 5, 0, 2, 8, 8, 1, 30, 1, 0, 0, 0, 0, 0, 4, 90, 5]
+            .into_iter()
+            .enumerate()
+        {
+            let mut instance = house.instance();
+            let first = [end as i32, (end + 8 * WASM_PAGE) as i32];
+            for at in first {
+                assert_eq!(
+                    call(&mut instance, "load", &[at]),
+                    None,
+                    "{reset}, round {round}"
+                );
+            }
+            assert_eq!(call(&mut instance, "grow", &[pages]), Some(Value::I32(100)));
+            let grown = pages as usize * WASM_PAGE;
+            let memory = instance.memory();
+            let new = &memory.as_slice()[end..];
+            assert_eq!(new.len(), grown);
+            // Some look first, some write at once.
+            if round % 2 == 0 {
+                assert!(new.iter().all(|byte| *byte == 0), "{reset}, round {round}");
+            }
+            let beyond = (end + grown) as i32;
+            assert_eq!(
+                call(&mut instance, "load", &[beyond]),
+                None,
+                "{reset}, round {round}"
+            );
+            // All but the last page, and the end of the initial memory.
+            let len = (grown + 10).saturating_sub(PAGE);
+            call(&mut instance, "fill", &[end as i32 - 10, len as i32]).expect("it is inside");
+            drop(instance);
+            house.check(&format!("{reset}, round {round}"));
+        }
+    }
+}

@@ -26,7 +26,8 @@ use core::{fmt, ptr};
 use lines::Lines;
 use pirn_format::layout::WASM_PAGE_BYTES;
 use std::io;
-pub(super) use tracked::Tracker;
+pub(super) use tracked::Reach;
+use tracked::Tracker;
 
 /// How a slot is made clean for the next instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,6 +112,21 @@ pub(super) enum Keeping {
     Mapped(usize),
     /// Tracked.
     Tracked,
+}
+
+/// The memory of a slot that is to be made clean.
+#[derive(Debug)]
+pub(super) struct Memory0<'a> {
+    /// Which slot.
+    pub(super) index: u32,
+    /// Bytes that are accessible.
+    pub(super) used: usize,
+    /// How they are kept.
+    pub(super) keeping: Keeping,
+    /// Resets in a row that found more resident pages than are of use, where that is counted.
+    pub(super) idle: &'a mut u8,
+    /// How far it is tracked.
+    pub(super) reach: &'a mut Reach,
 }
 
 /// Bytes of memory that stay resident when rewritten.
@@ -212,8 +228,8 @@ impl Strategy {
         }
     }
 
-    /// Makes the first `used` bytes of memory 0, all that are accessible, the initial memory of the
-    /// module, and nothing beyond that accessible where it is tracked.
+    /// Makes the accessible bytes of memory 0 the initial memory of the module, and nothing beyond that
+    /// accessible where it is tracked.
     ///
     /// # Errors
     ///
@@ -221,17 +237,21 @@ impl Strategy {
     ///
     /// # Safety
     ///
-    /// Nobody may use the slot meanwhile. The initial memory must be at most `used` bytes, and be kept
-    /// as said.
+    /// Nobody may use the slot meanwhile. The initial memory must be at most what is accessible, and be
+    /// kept as said.
     pub(super) unsafe fn restore(
         &self,
-        index: u32,
         parts: &Parts<'_>,
-        used: usize,
-        keeping: Keeping,
-        idle: &mut u8,
+        memory0: Memory0<'_>,
         module: &Module,
     ) -> io::Result<()> {
+        let Memory0 {
+            index,
+            used,
+            keeping,
+            idle,
+            reach,
+        } = memory0;
         let memory = parts.vmctx();
         let mapped = match keeping {
             Keeping::Mapped(bytes) => bytes,
@@ -241,7 +261,7 @@ impl Strategy {
         unsafe {
             match (self, keeping) {
                 (Self::Tracked(tracker, _), Keeping::Tracked) => {
-                    tracker.restore(index, parts, module)
+                    tracker.restore(index, parts, reach, module)
                 }
                 (Self::Tracked(_, Some(scanner)) | Self::Scanned(scanner), _) => {
                     if scanner.pagemap.is_ours() {

@@ -16,7 +16,7 @@
 
 use super::free::{ModuleId, Taken};
 use super::layout::Layout;
-use super::reset::{Keeping, Tracker};
+use super::reset::{Keeping, Memory0, Reach};
 use super::{Region, Shared, reset};
 use crate::module::Module;
 use crate::sys::memory::{Access, Reservation};
@@ -40,11 +40,8 @@ pub(crate) struct Kept {
     accessible: usize,
     /// How memory 0 is kept.
     keeping: Keeping,
-    /// Bytes of memory 0 that may be touched where it is tracked: at least those that are accessible.
-    opened: usize,
-    /// Bytes of memory 0 whose mapping may not be as it was reserved, because they are tracked or nearly
-    /// were.
-    marked: usize,
+    /// How far memory 0 is tracked.
+    reach: Reach,
     /// Resets in a row that found more resident pages than are of use.
     idle: u8,
     /// Whether the instance area is that of the module, up to what instances change.
@@ -73,8 +70,7 @@ impl Kept {
             contents: Contents::Fresh,
             accessible: 0,
             keeping: Keeping::Plain,
-            opened: 0,
-            marked: 0,
+            reach: Reach::default(),
             idle: 0,
             warm: false,
             table_bytes: 0,
@@ -283,7 +279,7 @@ impl Kept {
                 // From the stack to the end of what is accessible it is one piece.
                 parts
                     .reservation
-                    .decommit(fixed.start..memory + self.accessible)?;
+                    .decommit(fixed.start..memory + self.accessible.max(self.reach.marked))?;
             }
         }
         self.table_bytes = 0;
@@ -333,7 +329,7 @@ impl Kept {
             Keeping::Mapped(bytes) => bytes,
             Keeping::Plain | Keeping::Tracked => 0,
         };
-        let (now, then) = (mapped(self.keeping).max(self.marked), mapped(keeping));
+        let (now, then) = (mapped(self.keeping).max(self.reach.marked), mapped(keeping));
         // A mapping that fails may leave a hole, where anybody's memory can come to lie.
         self.contents = Contents::Lost;
         // SAFETY: as in `pave`; the file is as long as the module's image, and sealed.
@@ -346,7 +342,7 @@ impl Kept {
             }
         }
         self.contents = Contents::Unknown;
-        (self.opened, self.marked) = (0, 0);
+        self.reach = Reach::default();
         self.keeping = keeping;
         self.accessible = then;
         Ok(())
@@ -359,10 +355,14 @@ impl Kept {
         if self.accessible > 0 {
             // SAFETY: the instance is gone: nobody uses the slot. Memory only grows.
             unsafe {
-                let (used, idle) = (self.accessible, &mut self.idle);
-                shared
-                    .reset
-                    .restore(self.index, &parts, used, self.keeping, idle, module)?;
+                let memory = Memory0 {
+                    index: self.index,
+                    used: self.accessible,
+                    keeping: self.keeping,
+                    idle: &mut self.idle,
+                    reach: &mut self.reach,
+                };
+                shared.reset.restore(&parts, memory, module)?;
             }
             self.resize(shared, bytes)?;
         }
@@ -376,24 +376,14 @@ impl Kept {
         trim_stack(&parts)
     }
 
-    /// Makes the first `bytes` bytes of memory 0, more than have been, tracked.
-    fn open(&mut self, tracker: &Tracker, parts: &Parts<'_>, bytes: usize) -> io::Result<()> {
-        self.marked = self.marked.max(bytes);
-        // SAFETY: the slot is ours, and nobody has a view of what is not accessible yet.
-        unsafe { tracker.open(parts, self.opened..bytes)? };
-        self.opened = bytes;
-        Ok(())
-    }
-
     /// Makes memory 0 have exactly this many bytes. What is new is zero, because what goes is: the
     /// callers have given it back or rewritten it.
     fn resize(&mut self, shared: &Shared, bytes: usize) -> io::Result<()> {
         match (self.keeping, shared.reset.tracker()) {
             (Keeping::Tracked, Some(tracker)) => {
-                if bytes > self.opened {
-                    self.open(tracker, &Parts::of(shared, self.index), bytes)?;
-                }
-                tracker.resize(self.index, bytes);
+                let parts = Parts::of(shared, self.index);
+                // SAFETY: the slot is ours, and nobody has a view of what is not accessible yet.
+                unsafe { tracker.resize(self.index, &parts, &mut self.reach, bytes)? };
             }
             _ => {
                 let parts = Parts::of(shared, self.index);

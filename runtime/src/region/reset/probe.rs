@@ -5,7 +5,7 @@
 //! Owns the pages that it tries on.
 #![allow(unsafe_code)]
 
-use super::tracked::Tracker;
+use super::tracked::{Reach, Tracker};
 use crate::region::layout::{Layout, Limits};
 use crate::region::slot::Parts;
 use crate::sys::memory::{Access, Reservation, image_file};
@@ -79,8 +79,7 @@ pub(super) fn tracked() -> io::Result<()> {
     let at = |n: usize| (parts.vmctx() + n * page) as *mut u8;
     // SAFETY: a reservation that nobody else knows, and whose first three pages are within its size.
     let read = unsafe {
-        tracker.open(&parts, 0..3 * page)?;
-        tracker.resize(0, 3 * page);
+        tracker.resize(0, &parts, &mut Reach::default(), 3 * page)?;
         let read = [at(0).read_volatile(), at(2).read_volatile()];
         at(1).write_volatile(1);
         at(2).write_volatile(2);

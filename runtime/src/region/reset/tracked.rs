@@ -11,7 +11,8 @@
 //! guest or in the host's view of the memory. Below the memory's current size the handler fills it with
 //! the page of the image; beyond, the signal is the guest's trap. So growing is a store, but for the
 //! first time, and a reset puts back the pages on the list, without a system call: every other page is
-//! as it was filled, or missing.
+//! as it was filled, or missing. Only where an instance has grown and touched what it grew by, those pages
+//! are closed to every access afterwards, and opened again when an instance grows.
 //!
 //! So that one large request does not tax the small ones after it, a listed page that resets keep
 //! finding unchanged leaves the list and is given back. That costs a fault if it was wrong: then the
@@ -40,7 +41,6 @@ use crate::region::slot::Parts;
 use crate::sys::fork::ForkMark;
 use crate::sys::memory::{Access, Reservation};
 use crate::sys::userfault::{Fill, Userfault, keeping_errno};
-use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use pages::{Account, Ledger};
 use pirn_format::layout::IMAGE_PAGE_BYTES;
@@ -86,6 +86,17 @@ pub(in crate::region) struct Tracker {
     slot_bytes: usize,
     /// From the start of a slot to its memory.
     vmctx: usize,
+}
+
+/// How far the memory of a slot is tracked, in bytes from its start: each at most the next.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::region) struct Reach {
+    /// What may be touched.
+    open: usize,
+    /// What is registered.
+    tracked: usize,
+    /// What may not be mapped as it was reserved.
+    pub(in crate::region) marked: usize,
 }
 
 /// What a fault in a slot's memory came to.
@@ -139,31 +150,41 @@ impl Tracker {
         self.mark.byte()
     }
 
-    /// Starts tracking a part of a slot's memory that is as it was reserved: behind what is tracked.
+    /// Makes the memory of a slot this large, and tracks what has not been.
     ///
     /// # Errors
     ///
-    /// What the kernel gives; then the part is still inaccessible, and to be mapped afresh before
-    /// anything is done with it but to try again.
+    /// What the kernel gives; then the memory is as large as before.
     ///
     /// # Safety
     ///
-    /// The slot must belong to the caller.
-    pub(in crate::region) unsafe fn open(
+    /// The slot must belong to the caller, and nobody have a view of what becomes accessible.
+    pub(in crate::region) unsafe fn resize(
         &self,
+        index: u32,
         parts: &Parts<'_>,
-        part: Range<usize>,
+        reach: &mut Reach,
+        bytes: usize,
     ) -> io::Result<()> {
-        let range = parts.vmctx() + part.start..parts.vmctx() + part.end;
-        if range.is_empty() {
-            return Ok(());
+        let memory = parts.vmctx();
+        if bytes > reach.tracked {
+            let new = memory + reach.tracked..memory + bytes;
+            reach.marked = reach.marked.max(bytes);
+            parts.reservation.never_merge(new.clone());
+            parts.reservation.wipe_on_fork(new.clone())?;
+            self.userfault.register(&new)?;
+            reach.tracked = bytes;
         }
-        parts.reservation.never_merge(range.clone());
-        parts.reservation.wipe_on_fork(range.clone())?;
-        // Only once it is registered can the memory be touched.
-        self.userfault.register(&range)?;
-        // SAFETY: passed on.
-        unsafe { parts.reservation.protect(range, Access::ReadWrite) }
+        if bytes > reach.open {
+            let new = memory + reach.open..memory + bytes;
+            // SAFETY: passed on. All of it is tracked.
+            unsafe { parts.reservation.protect(new, Access::ReadWrite)? };
+            reach.open = bytes;
+        }
+        if let Some(account) = self.ledger.account(index as usize) {
+            account.pages.bytes.store(bytes, Relaxed);
+        }
+        Ok(())
     }
 
     /// Makes a slot whose memory is all missing the module's.
@@ -179,13 +200,6 @@ impl Tracker {
             .module
             .store(core::ptr::from_ref(module.inner()).cast_mut(), Relaxed);
         pages.bytes.store(module.memory_bytes() as usize, Relaxed);
-    }
-
-    /// Makes the memory of a slot this large. Pages that were filled beyond stay as they are.
-    pub(in crate::region) fn resize(&self, index: u32, bytes: usize) {
-        if let Some(account) = self.ledger.account(index as usize) {
-            account.pages.bytes.store(bytes, Relaxed);
-        }
     }
 
     /// Fills or frees the page that an address lies in, if it is in the current memory of a slot.
@@ -221,9 +235,9 @@ impl Tracker {
         let filled = unsafe { self.userfault.fill(page, from, PAGE, !write) };
         let done = match filled {
             Ok(Fill::Filled) => {
-                let initial = module.map_or(0, Inner::memory_bytes);
-                if ((number * PAGE) as u64) < initial {
-                    account.pages.filled.fetch_add(1, Relaxed);
+                account.pages.filled.fetch_add(1, Relaxed);
+                if (number * PAGE) as u64 >= module.map_or(0, Inner::memory_bytes) {
+                    account.pages.grown.store(1, Relaxed);
                 }
                 Ok(())
             }
@@ -252,9 +266,12 @@ impl Tracker {
 
     /// Makes the memory of a slot the initial memory of its module again, in contents and in size.
     ///
+    /// Pages that were filled behind it are put back to zeros and closed to every access, not given back:
+    /// the next instance may well grow as this one did.
+    ///
     /// # Errors
     ///
-    /// What madvise(2) gives, or that this is a fork: then the contents are unknown.
+    /// What madvise(2) and mprotect(2) give, or that this is a fork: then the contents are unknown.
     ///
     /// # Safety
     ///
@@ -263,6 +280,7 @@ impl Tracker {
         &self,
         index: u32,
         parts: &Parts<'_>,
+        reach: &mut Reach,
         module: &Module,
     ) -> io::Result<()> {
         let account = match self.ledger.account(index as usize) {
@@ -272,56 +290,58 @@ impl Tracker {
         let (pages, memory) = (account.pages, parts.vmctx());
         let initial = module.memory_bytes() as usize;
         let (used, listed) = (pages.bytes.load(Relaxed), pages.listed.load(Relaxed));
+        pages.bytes.store(initial, Relaxed);
         if listed > LISTED_MAX || pages.filled.load(Relaxed) > FILLED_MAX {
             module.note_wide();
-            pages.bytes.store(initial, Relaxed);
             // SAFETY: nobody uses the slot.
-            unsafe { parts.reservation.decommit(memory..memory + used)? };
+            unsafe { parts.reservation.decommit(memory..memory + reach.marked)? };
             account.clear_all();
             return Ok(());
         }
-        if used > initial {
-            pages.bytes.store(initial, Relaxed);
+        if listed > 0 {
+            // SAFETY: as above; what was filled behind `used` is closed.
+            unsafe { self.restore_listed(account, listed, parts, used)? };
+        }
+        if used > initial && pages.grown.load(Relaxed) != 0 {
             // SAFETY: as above.
             unsafe {
-                parts
-                    .reservation
-                    .decommit(memory + initial..memory + used)?;
-            };
+                let closed = memory + initial..memory + reach.open;
+                parts.reservation.protect(closed, Access::None)?;
+            }
+            reach.open = initial;
         }
-        if listed == 0 {
-            return Ok(());
-        }
-        // SAFETY: as above.
-        unsafe { self.restore_listed(account, listed, parts, module) }
+        Ok(())
     }
 
     /// Puts back what is on the list, and takes off it what has been unchanged for long.
     ///
     /// # Safety
     ///
-    /// As for [`restore`](Self::restore). What lies behind the initial memory must be missing.
+    /// As for [`restore`](Self::restore). The first `used` bytes must be open, and what was filled behind
+    /// them be zero.
     unsafe fn restore_listed(
         &self,
         account: Account<'_>,
         listed: u32,
         parts: &Parts<'_>,
-        module: &Module,
+        used: usize,
     ) -> io::Result<()> {
         let (pages, memory) = (account.pages, parts.vmctx());
-        let initial_pages = (module.memory_bytes() as usize / PAGE) as u32;
+        // SAFETY: the module that the slot is for, which the caller keeps alive.
+        let module = unsafe { pages.module.load(Relaxed).as_ref() };
+        let used_pages = (used / PAGE) as u32;
         let patience = regretted(account, listed);
         let (mut kept, mut given_back, mut run) = (0, 0, memory..memory);
         for entry in &account.list[..listed as usize] {
             let (page, idle, source) = entry.get();
-            if page >= initial_pages {
-                account.clear(page);
-                continue;
-            }
             let at = memory + page as usize * PAGE;
-            let initial = (source != 0).then(|| module.inner().image_at(source));
-            // SAFETY: a listed page is there and can be written to, and nobody uses it.
-            let changed = unsafe { self.lines.restore(at as *mut u8, initial) };
+            let initial = match (module, source) {
+                (Some(module), 1..) => Some(module.image_at(source)),
+                _ => None,
+            };
+            // SAFETY: a listed page below `used` is there and can be written to, and nobody uses it.
+            let changed =
+                page < used_pages && unsafe { self.lines.restore(at as *mut u8, initial) };
             let idle = if changed { 0 } else { idle + 1 };
             if idle < patience || listed - given_back <= SPARE {
                 account.list[kept as usize].set(page, idle.min(PATIENCE_MAX), source);

@@ -30,7 +30,7 @@ pub(super) struct Pages {
     pub(super) bytes: AtomicUsize,
     /// The module whose image pages are filled from. Valid while an instance of it has the slot.
     pub(super) module: AtomicPtr<Inner>,
-    /// Pages of the initial memory that were filled and not given back.
+    /// Pages that were filled and not given back.
     pub(super) filled: AtomicU32,
     /// Pages that can be written to. Those beyond [`LISTED_MAX`] are counted, and not on the list.
     pub(super) listed: AtomicU32,
@@ -43,8 +43,8 @@ pub(super) struct Pages {
     pub(super) since: AtomicU32,
     /// Times in a row that a page which was touched for reading was there.
     pub(super) repeats: AtomicU32,
-    /// Words of 8 bytes lie behind.
-    _aligned: u32,
+    /// Whether any of the filled pages lies, or lay, behind the initial memory.
+    pub(super) grown: AtomicU32,
 }
 
 /// A page on the list.
@@ -171,6 +171,7 @@ impl Account<'_> {
         }
         self.pages.kept.store(0, Ordering::Relaxed);
         self.pages.filled.store(0, Ordering::Relaxed);
+        self.pages.grown.store(0, Ordering::Relaxed);
     }
 }
 
