@@ -1,14 +1,17 @@
-//! Initial memories of 64 KiB to 16 MiB, dense, and sparse with one page of eight: instantiation in
-//! a slot warm for the module, and teardown after the guest has written a byte into every page of them,
-//! or into none.
+//! Initial memories of up to 16 MiB, dense, and sparse with one page of eight: instantiation in a slot
+//! warm for the module, and the drop of an instance that has written a byte into every page of them, or
+//! into none. The groups have the names of Lucet's graphs.
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use pirn_benches::{instance, phase, prepared, text};
-use pirn_runtime::{Module, Prepared, Reset};
+use pirn_runtime::{Instance, Module, Prepared, Reset};
 
 const PAGE: usize = 4096;
+const KIB: [usize; 6] = [0, 64, 256, 1024, 4096, 16_384];
+/// Bytes of memory behind the image that nobody touches.
+const REST: usize = 1 << 20;
 
-/// A module whose initial memory is so large, with every `apart`-th page in its image.
+/// A module with an image of so many bytes, in every `apart`-th page.
 fn module(bytes: usize, apart: usize) -> Module {
     let page = "A".repeat(PAGE);
     let segment = |at: usize| format!("(data (i32.const {at}) \"{page}\")");
@@ -20,32 +23,37 @@ fn module(bytes: usize, apart: usize) -> Module {
                (i32.store8 (local.get $at) (i32.const 1))
                (br_if $next (i32.lt_u
                  (local.tee $at (i32.add (local.get $at) (i32.const {}))) (i32.const {bytes}))))))",
-        bytes >> 16,
+        (bytes + REST) >> 16,
         PAGE * apart,
     ))
 }
 
 fn images(c: &mut Criterion) {
     for (name, apart) in [("dense", 1), ("sparse", 8)] {
-        let mut group = c.benchmark_group(format!("{name} image"));
+        let all = KIB.map(|kib| (kib, prepared(&module(kib << 10, apart), Reset::Auto)));
+        let mut group = c.benchmark_group(format!("instantiate_with_{name}_heap"));
         group.sample_size(20);
-        for kib in [64, 256, 1024, 4096, 16_384] {
-            let prepared = prepared(&module(kib << 10, apart), Reset::Auto);
-            group.bench_function(format!("instantiate, {kib} KiB"), |b| {
+        for (kib, prepared) in &all {
+            group.bench_function(BenchmarkId::new("KiB", kib), |b| {
                 b.iter_custom(|count| phase(count, || (), |()| prepared.try_instantiate(())));
             });
-            group.bench_function(format!("teardown, {kib} KiB, untouched"), |b| {
-                b.iter_custom(|count| phase(count, || instance(&prepared), drop));
+        }
+        group.finish();
+        let mut group = c.benchmark_group(format!("drop_instance_with_{name}_heap"));
+        group.sample_size(20);
+        for (kib, prepared) in &all {
+            group.bench_function(BenchmarkId::new("untouched, KiB", kib), |b| {
+                b.iter_custom(|count| phase(count, || instance(prepared), drop));
             });
-            group.bench_function(format!("teardown, {kib} KiB, written"), |b| {
-                b.iter_custom(|count| phase(count, || written(&prepared), drop));
+            group.bench_function(BenchmarkId::new("written, KiB", kib), |b| {
+                b.iter_custom(|count| phase(count, || written(prepared), drop));
             });
         }
         group.finish();
     }
 }
 
-fn written(prepared: &Prepared<()>) -> pirn_runtime::Instance<()> {
+fn written(prepared: &Prepared<()>) -> Instance<()> {
     let mut instance = instance(prepared);
     instance.call_values("write", &[]).expect("it returns");
     instance

@@ -1,19 +1,29 @@
 //! Teardown: the drop of an instance, after which its slot serves another.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use pirn_benches::{RESETS, guest, hello, instance, phase, prepared, sink};
+use pirn_benches::{RESETS, guest, hello, instance, phase, prepared, sink, text};
+
+/// `touch(pages)` writes a byte into so many pages of 4 KiB, of 4,112.
+const TOUCH: &str = r#"(module (memory 257)
+  (func (export "touch") (param $pages i32)
+    (block $done
+      (loop $next
+        (br_if $done (i32.eqz (local.get $pages)))
+        (local.set $pages (i32.sub (local.get $pages) (i32.const 1)))
+        (i32.store8 (i32.shl (local.get $pages) (i32.const 12)) (i32.const 1))
+        (br $next)))))"#;
 
 fn teardown(c: &mut Criterion) {
     let mut group = c.benchmark_group("teardown");
-    let (null_module, touch_module) = (guest("null.wat"), guest("touch.wat"));
+    let (null_module, touch_module) = (guest("null.wat"), text(TOUCH));
     for reset in RESETS {
         let null = prepared(&null_module, reset);
         group.bench_function(format!("null, {reset}"), |b| {
             b.iter_custom(|count| phase(count, || instance(&null), drop));
         });
         let touch = prepared(&touch_module, reset);
-        let func = touch.func::<u32, u32>("touch").expect("it is exported");
-        for pages in [0, 8, 64, 1024] {
+        let func = touch.func::<u32, ()>("touch").expect("it is exported");
+        for pages in [0, 1, 8, 64, 512, 1024, 4096] {
             let used = || {
                 let mut instance = instance(&touch);
                 instance.call(&func, pages).expect("it returns");

@@ -1,11 +1,13 @@
-//! Throughput: cycles by several threads over one region, and a loop that only computes, which says
-//! what the processors give. The time is that of one cycle of each thread.
+//! Throughput: cycles by several threads over one region, beside a loop that only computes, which says
+//! what the processors give to as many threads; and with such loops in the background. The time is that
+//! of one cycle of each thread. The groups `par_...` have the names of Lucet's graphs.
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, instance, prepared};
 use pirn_runtime::Reset;
 use std::hint::black_box;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time until each of so many threads has done its work, all starting at once.
@@ -24,43 +26,63 @@ fn together(threads: usize, work: impl Fn() + Sync) -> Duration {
     .elapsed()
 }
 
-fn throughput(c: &mut Criterion) {
-    let mut group = c.benchmark_group("throughput");
+/// Computes for about 35 ns.
+fn compute() {
+    black_box((0..100).fold(0_u64, |sum, n| black_box(sum ^ n)));
+}
+
+fn threads() -> Vec<usize> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let null = prepared(&guest("null.wat"), Reset::Auto);
-    let run = null.func::<(), ()>("run").expect("it is exported");
-    let touch = prepared(&guest("touch.wat"), Reset::Auto);
-    let func = touch.func::<u32, u32>("touch").expect("it is exported");
-    for threads in [1, processors] {
-        group.bench_function(format!("computing, {threads} threads"), |b| {
-            b.iter_custom(|count| {
-                together(threads, || {
-                    (0..count * 100).fold(0_u64, |sum, n| black_box(sum ^ n));
-                })
-            });
-        });
-        group.bench_function(format!("null, {threads} threads"), |b| {
-            b.iter_custom(|count| {
-                together(threads, || {
-                    for _ in 0..count {
-                        instance(&null).call(&run, ()).expect("it returns");
-                    }
-                })
-            });
-        });
-        for pages in [4, 64] {
-            group.bench_function(format!("{pages} pages written, {threads} threads"), |b| {
-                b.iter_custom(|count| {
-                    together(threads, || {
-                        for _ in 0..count {
-                            instance(&touch).call(&func, pages).expect("it returns");
-                        }
-                    })
-                });
+    let mut all = vec![1, 2, processors];
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn throughput(c: &mut Criterion) {
+    let mut bench = |name: &str, work: &(dyn Fn() + Sync)| {
+        let mut group = c.benchmark_group(name);
+        for threads in threads() {
+            group.bench_function(BenchmarkId::new("threads", threads), |b| {
+                b.iter_custom(|count| together(threads, || (0..count).for_each(|_| work())));
             });
         }
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in threads() {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        compute();
+                    }
+                });
+            }
+            group.bench_function("1 thread, all processors busy", |b| {
+                b.iter_custom(|count| together(1, || (0..count).for_each(|_| work())));
+            });
+            stop.store(true, Ordering::Relaxed);
+        });
+        group.finish();
+    };
+    bench("computing", &compute);
+
+    let null = prepared(&guest("null.wat"), Reset::Auto);
+    bench("par_instantiate", &|| drop(instance(&null)));
+    let run = null.func::<(), ()>("run").expect("it is exported");
+    bench("par_run_null", &|| {
+        instance(&null).call(&run, ()).expect("it returns");
+    });
+    let fib = prepared(&guest("fib.wasm"), Reset::Auto);
+    let func = fib.func::<i32, i32>("fib").expect("it is exported");
+    bench("par_run_fib", &|| {
+        instance(&fib).call(&func, 10).expect("it returns");
+    });
+    let touch = prepared(&guest("touch.wat"), Reset::Auto);
+    let func = touch.func::<u32, u32>("touch").expect("it is exported");
+    for pages in [4, 64] {
+        bench(&format!("par_write_{pages}_pages"), &|| {
+            instance(&touch).call(&func, pages).expect("it returns");
+        });
     }
-    group.finish();
 }
 
 criterion_group!(benches, throughput);

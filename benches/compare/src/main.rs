@@ -1,5 +1,5 @@
-//! Runs pirn and Wasmtime side by side on the same guests, in one process and in turn, and prints a
-//! table with ratios.
+//! Runs pirn, Wasmtime and Wasmer side by side on the same guests, in one process and in turn, and prints
+//! a table with ratios.
 //!
 //! Each row is measured in rounds; in each round every engine has its turn, so that whatever else the
 //! machine does strikes all of them. What is printed is the median of the rounds.
@@ -11,6 +11,7 @@
 
 mod ours;
 mod peer;
+mod wasmer;
 
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ struct Row<'a> {
     ours: Run<'a>,
     best: Run<'a>,
     pool: Run<'a>,
+    /// Where Wasmer has it.
+    wasmer: Option<Run<'a>>,
 }
 
 /// Time that an engine gets in one round.
@@ -39,6 +42,7 @@ fn main() {
     let ours = ours::Engine::new();
     let best = peer::Engine::new(peer::Settings::Best);
     let pool = peer::Engine::new(peer::Settings::DefaultPool);
+    let wasmer = wasmer::Engine::new();
     let mut rows = vec![];
     let only = std::env::args().nth(2).unwrap_or_default();
     for phase in Phase::all() {
@@ -50,27 +54,38 @@ fn main() {
             ours: ours.run(phase),
             best: best.run(phase),
             pool: pool.run(phase),
+            wasmer: wasmer.run(phase),
         });
     }
     println!("medians of {rounds} rounds, one thread, nanoseconds");
     println!(
-        "{:<34} {:>12} {:>16} {:>16} {:>7}",
-        "", "pirn", "wasmtime best", "wasmtime pool", "ratio"
+        "{:<34} {:>12} {:>16} {:>16} {:>16} {:>7}",
+        "", "pirn", "wasmtime best", "wasmtime pool", "wasmer", "ratio"
     );
     for row in &mut rows {
-        let [ours, best, pool] = measure([&mut row.ours, &mut row.best, &mut row.pool], rounds);
+        let mut engines = vec![&mut row.ours, &mut row.best, &mut row.pool];
+        engines.extend(&mut row.wasmer);
+        let medians = measure(&mut engines, rounds);
+        let column = |at: usize| match medians.get(at) {
+            Some(median) => format!("{median:.1}"),
+            None => "-".to_owned(),
+        };
         println!(
-            "{:<34} {ours:>12.1} {best:>16.1} {pool:>16.1} {:>7.2}",
+            "{:<34} {:>12} {:>16} {:>16} {:>16} {:>7.2}",
             row.name,
-            best / ours
+            column(0),
+            column(1),
+            column(2),
+            column(3),
+            medians[1] / medians[0]
         );
     }
 }
 
 /// Medians of nanoseconds an operation.
-fn measure(mut engines: [&mut Run<'_>; 3], rounds: usize) -> [f64; 3] {
-    let counts = engines.each_mut().map(|run| calibrate(run));
-    let mut samples = [const { Vec::new() }; 3];
+fn measure(engines: &mut [&mut Run<'_>], rounds: usize) -> Vec<f64> {
+    let counts: Vec<_> = engines.iter_mut().map(|run| calibrate(run)).collect();
+    let mut samples = vec![vec![]; engines.len()];
     for _ in 0..rounds {
         for (at, run) in engines.iter_mut().enumerate() {
             let start = Instant::now();
@@ -78,10 +93,11 @@ fn measure(mut engines: [&mut Run<'_>; 3], rounds: usize) -> [f64; 3] {
             samples[at].push(start.elapsed().as_secs_f64() * 1e9 / counts[at] as f64);
         }
     }
-    samples.map(|mut all| {
+    let median = |mut all: Vec<f64>| {
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
-    })
+    };
+    samples.into_iter().map(median).collect()
 }
 
 /// How many operations fill a turn.
@@ -109,6 +125,10 @@ pub enum Phase {
     CyclePages(u32),
     /// A guest with a dense image of 1 MiB, of which it writes four pages.
     CycleDense,
+    /// A guest that grows by 1 MiB and writes 16 pages of it, as one that allocates does.
+    CycleGrow,
+    /// A C program that prints one line over WASI, which is thrown away.
+    CycleHello,
     /// A call of an instance that is there.
     Call,
     /// A call of the host by the guest and back.
@@ -121,7 +141,13 @@ impl Phase {
     fn all() -> Vec<Self> {
         let mut all = vec![Self::CycleNull];
         all.extend([1, 8, 64, 1024].map(Self::CyclePages));
-        all.extend([Self::CycleDense, Self::Call, Self::HostCall]);
+        all.extend([
+            Self::CycleDense,
+            Self::CycleGrow,
+            Self::CycleHello,
+            Self::Call,
+            Self::HostCall,
+        ]);
         all.extend(
             [
                 "load_out_of_bounds",
@@ -138,6 +164,8 @@ impl Phase {
         match self {
             Self::CycleNull => "cycle: null".to_owned(),
             Self::CyclePages(pages) => format!("cycle: writes {pages} pages"),
+            Self::CycleGrow => "cycle: grows 1 MiB, writes 16 pages".to_owned(),
+            Self::CycleHello => "cycle: C hello over WASI".to_owned(),
             Self::CycleDense => "cycle: 1 MiB image, writes 4 pages".to_owned(),
             Self::Call => "call and return, (i32, i32) -> i32".to_owned(),
             Self::HostCall => "guest to host and back".to_owned(),
@@ -145,9 +173,18 @@ impl Phase {
         }
     }
 
-    /// The guest, as text, and the function that is called.
-    fn guest(self) -> (String, &'static str) {
-        let text = |text: &str| text.to_owned();
+    /// What the function is called with, where it is told how many pages to write.
+    fn pages(self) -> u32 {
+        match self {
+            Self::CyclePages(pages) => pages,
+            Self::CycleGrow => 16,
+            _ => 4,
+        }
+    }
+
+    /// The guest, as text or binary, and the function that is called.
+    fn guest(self) -> (Vec<u8>, &'static str) {
+        let text = |text: &str| text.as_bytes().to_vec();
         match self {
             Self::CycleNull => (
                 text(include_str!("../../../examples/guests/null.wat")),
@@ -157,7 +194,12 @@ impl Phase {
                 text(include_str!("../../../examples/guests/touch.wat")),
                 "touch",
             ),
-            Self::CycleDense => (dense(), "touch"),
+            Self::CycleDense => (dense().into_bytes(), "touch"),
+            Self::CycleGrow => (text(GROW), "touch"),
+            Self::CycleHello => (
+                include_bytes!("../../../examples/guests/hello.wasm").to_vec(),
+                "_start",
+            ),
             Self::Call => (
                 text(include_str!("../../../examples/guests/add.wat")),
                 "add",
@@ -170,6 +212,17 @@ impl Phase {
         }
     }
 }
+
+/// `touch(pages)` behind what it has grown by.
+const GROW: &str = r#"(module (memory 1)
+  (func (export "touch") (param $pages i32) (result i32)
+    (local $at i32)
+    (local.set $at (i32.shl (memory.grow (i32.const 16)) (i32.const 16)))
+    (loop $again
+      (i32.store8 (local.get $at) (i32.const 1))
+      (local.set $at (i32.add (local.get $at) (i32.const 4096)))
+      (br_if $again (local.tee $pages (i32.sub (local.get $pages) (i32.const 1)))))
+    (local.get $at)))"#;
 
 /// Calls `host.f` as often as it is told.
 const HOST_CALLS: &str = r#"(module

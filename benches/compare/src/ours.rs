@@ -2,6 +2,8 @@
 
 use crate::{Phase, Run};
 use pirn_runtime::{Linker, Module, Prepared, Region};
+use pirn_wasi::WasiCtxBuilder;
+use pirn_wasi::pipe::WritePipe;
 use std::io::Write;
 
 pub struct Engine {
@@ -20,8 +22,8 @@ impl Engine {
         Self { region }
     }
 
-    fn prepare(&self, text: &str) -> Prepared<()> {
-        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
+    fn open(guest: &[u8]) -> Module {
+        let wasm = pirn_compiler::parse_text(guest).expect("it is well-formed");
         let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
         let mut file = tempfile::Builder::new()
             .suffix(".so")
@@ -29,7 +31,11 @@ impl Engine {
             .expect("a file");
         file.write_all(&so.expect("it is valid"))
             .expect("room for a module");
-        let module = Module::open(file.path()).expect("it opens");
+        Module::open(file.path()).expect("it opens")
+    }
+
+    fn prepare(&self, guest: &[u8]) -> Prepared<()> {
+        let module = Self::open(guest);
         let mut linker = Linker::new();
         linker
             .func("host", "f", |n: i32| n)
@@ -37,9 +43,29 @@ impl Engine {
         self.region.prepare(&module, &linker).expect("it fits")
     }
 
+    /// Each cycle makes its own context, as a request would.
+    fn hello<'a>(&self, guest: &[u8], name: &str) -> Run<'a> {
+        let mut linker = Linker::new();
+        pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+        let module = Self::open(guest);
+        let hello = self.region.prepare(&module, &linker).expect("it links");
+        let start = hello.func::<(), ()>(name).expect("it is exported");
+        Box::new(move |count| {
+            for _ in 0..count {
+                let out = WritePipe::new(std::io::sink());
+                let wasi = WasiCtxBuilder::new().stdout(Box::new(out)).build();
+                let mut instance = hello.instantiate(wasi).expect("a slot");
+                instance.call(&start, ()).expect("it returns");
+            }
+        })
+    }
+
     pub fn run<'a>(&self, phase: Phase) -> Run<'a> {
-        let (text, name) = phase.guest();
-        let prepared = self.prepare(&text);
+        let (guest, name) = phase.guest();
+        if let Phase::CycleHello = phase {
+            return self.hello(&guest, name);
+        }
+        let prepared = self.prepare(&guest);
         match phase {
             Phase::CycleNull => {
                 let func = prepared.func::<(), ()>(name).expect("it is exported");
@@ -50,12 +76,8 @@ impl Engine {
                     }
                 })
             }
-            Phase::CyclePages(_) | Phase::CycleDense => {
-                let pages = if let Phase::CyclePages(pages) = phase {
-                    pages
-                } else {
-                    4
-                };
+            Phase::CyclePages(_) | Phase::CycleDense | Phase::CycleGrow | Phase::CycleHello => {
+                let pages = phase.pages();
                 let func = prepared.func::<u32, u32>(name).expect("it is exported");
                 Box::new(move |count| {
                     for _ in 0..count {

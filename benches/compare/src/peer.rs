@@ -5,6 +5,9 @@ use wasmtime::{
     Config, Enabled, Extern, InstanceAllocationStrategy, InstancePre, Linker, Module,
     PoolingAllocationConfig, Store,
 };
+use wasmtime_wasi::WasiCtxBuilder;
+use wasmtime_wasi::p1::{self, WasiP1Ctx};
+use wasmtime_wasi::p2::pipe::SinkOutputStream;
 
 /// How Wasmtime is set.
 #[derive(Debug, Clone, Copy)]
@@ -39,8 +42,8 @@ impl Engine {
         Self { engine }
     }
 
-    fn prepare(&self, text: &str) -> InstancePre<()> {
-        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
+    fn prepare(&self, guest: &[u8]) -> InstancePre<()> {
+        let wasm = pirn_compiler::parse_text(guest).expect("it is well-formed");
         let module = Module::new(&self.engine, &wasm).expect("it is valid");
         let mut linker = Linker::new(&self.engine);
         linker
@@ -49,9 +52,33 @@ impl Engine {
         linker.instantiate_pre(&module).expect("it links")
     }
 
+    /// Each cycle makes its own context, as a request would.
+    fn hello<'a>(&self, guest: &[u8], name: &str) -> Run<'a> {
+        let module = Module::new(&self.engine, guest).expect("it is valid");
+        let mut linker = Linker::<WasiP1Ctx>::new(&self.engine);
+        p1::add_to_linker_sync(&mut linker, |wasi| wasi).expect("the names are free");
+        let pre = linker.instantiate_pre(&module).expect("it links");
+        let export = module.get_export_index(name).expect("it is exported");
+        let engine = self.engine.clone();
+        Box::new(move |count| {
+            for _ in 0..count {
+                let wasi = WasiCtxBuilder::new().stdout(SinkOutputStream).build_p1();
+                let mut store = Store::new(&engine, wasi);
+                let instance = pre.instantiate(&mut store).expect("a slot");
+                let func = instance.get_module_export(&mut store, &export);
+                let func = func.and_then(Extern::into_func).expect("it is exported");
+                let func = func.typed::<(), ()>(&store).expect("it is of that type");
+                func.call(&mut store, ()).expect("it returns");
+            }
+        })
+    }
+
     pub fn run<'a>(&self, phase: Phase) -> Run<'a> {
-        let (text, name) = phase.guest();
-        let pre = self.prepare(&text);
+        let (guest, name) = phase.guest();
+        if let Phase::CycleHello = phase {
+            return self.hello(&guest, name);
+        }
+        let pre = self.prepare(&guest);
         let engine = self.engine.clone();
         // Looked up once, as ours is.
         let export = pre.module().get_export_index(name).expect("it is exported");
@@ -66,12 +93,8 @@ impl Engine {
                     func.call(&mut store, ()).expect("it returns");
                 }
             }),
-            Phase::CyclePages(_) | Phase::CycleDense => {
-                let pages = if let Phase::CyclePages(pages) = phase {
-                    pages
-                } else {
-                    4
-                };
+            Phase::CyclePages(_) | Phase::CycleDense | Phase::CycleGrow | Phase::CycleHello => {
+                let pages = phase.pages();
                 Box::new(move |count| {
                     for _ in 0..count {
                         let mut store = Store::new(&engine, ());
