@@ -9,29 +9,24 @@
 struct Records<'a, const RECORD: usize>(&'a [u8]);
 
 impl<const RECORD: usize> Records<'_, RECORD> {
+    fn all(&self) -> &[[u8; RECORD]] {
+        self.0.as_chunks().0
+    }
+
     fn len(self) -> usize {
-        self.0.len() / RECORD
+        self.all().len()
     }
 
     /// 32-bit field `field` of record `at`; 0 of a record that is not there.
+    #[inline]
     fn field(self, at: usize, field: usize) -> u32 {
-        let rest = self.0.get(at * RECORD + field * 4..);
-        let bytes = rest.and_then(<[u8]>::first_chunk);
-        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+        self.all().get(at).map_or(0, |record| word(record, field))
     }
 
     /// Number of records whose key is at most `key`.
+    #[inline]
     fn upper_bound(self, key: u32) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.field(middle, 0) <= key {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        self.all().partition_point(|record| word(record, 0) <= key)
     }
 
     /// The record with exactly this key.
@@ -48,6 +43,13 @@ impl<const RECORD: usize> Records<'_, RECORD> {
         };
         self.0.len().is_multiple_of(RECORD) && (1..self.len()).all(|i| ascends(i - 1))
     }
+}
+
+/// 32-bit field `field` of a record; 0 if it has no such field.
+#[inline]
+fn word<const RECORD: usize>(record: &[u8; RECORD], field: usize) -> u32 {
+    let bytes = record.as_chunks().0.get(field);
+    bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 /// What a piece of the text is.

@@ -68,6 +68,10 @@ pub(crate) unsafe fn walk<'m>(
         activation.guest_registers[arch::FRAME_POINTER] as usize
     };
     while let (Some(next), Some(pc)) = (word(fp), word(fp.wrapping_add(8))) {
+        // The frame of the entry trampoline is the last, and has none before it.
+        if word(next) == Some(0) {
+            break;
+        }
         if !visit(pc, false) {
             return (frames, true);
         }
