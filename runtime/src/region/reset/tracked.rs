@@ -58,7 +58,7 @@ const SPARE: u32 = 8;
 /// page again costs as much as to compare it some fifty times (bench `cycle`).
 const PATIENCE: u32 = 4;
 const PATIENCE_MAX: u32 = 64;
-/// Times in a row that a page which is touched for reading may turn out to be there.
+/// Times in a row that touching a page may find it as it ought to be.
 const REPEATS_MAX: u32 = 10_000;
 /// Resets within which it shows whether giving pages back was wrong.
 const REGRET: u32 = 64;
@@ -233,8 +233,10 @@ impl Tracker {
         // SAFETY: a page of the slot's memory that is missing: whoever touches it expects its initial
         // contents.
         let filled = unsafe { self.userfault.fill(page, from, PAGE, !write) };
+        let mut fresh = false;
         let done = match filled {
             Ok(Fill::Filled) => {
+                fresh = true;
                 account.pages.filled.fetch_add(1, Relaxed);
                 if (number * PAGE) as u64 >= module.map_or(0, Inner::memory_bytes) {
                     account.pages.grown.store(1, Relaxed);
@@ -242,19 +244,19 @@ impl Tracker {
                 Ok(())
             }
             Ok(Fill::WasThere) if write => self.userfault.unprotect(page, PAGE),
-            // Another thread was first; or the page cannot be read back from where the kernel has moved
-            // it out to, and never will be.
-            Ok(Fill::WasThere) if account.pages.repeats.fetch_add(1, Relaxed) < REPEATS_MAX => {
-                return Touched::There;
-            }
-            Ok(Fill::WasThere) => return Touched::Exhausted,
+            Ok(Fill::WasThere) => Ok(()),
             Err(error) => Err(error),
         };
         match done {
             Ok(()) => {
-                account.pages.repeats.store(0, Relaxed);
-                if write {
-                    account.list(number as u32, source);
+                // A page that was filled for writing is listed as well.
+                fresh |= write && account.list(number as u32, source);
+                if fresh {
+                    account.pages.repeats.store(0, Relaxed);
+                } else if account.pages.repeats.fetch_add(1, Relaxed) >= REPEATS_MAX {
+                    // Not that another thread was first: the page cannot be read back from where the
+                    // kernel has moved it out to, and never will be.
+                    return Touched::Exhausted;
                 }
                 Touched::There
             }

@@ -41,7 +41,7 @@ pub(super) struct Pages {
     /// Pages that were given back for being unchanged, and how many resets ago.
     pub(super) given_back: AtomicU32,
     pub(super) since: AtomicU32,
-    /// Times in a row that a page which was touched for reading was there.
+    /// Times in a row that a page which was touched was as it ought to be.
     pub(super) repeats: AtomicU32,
     /// Whether any of the filled pages lies, or lay, behind the initial memory.
     pub(super) grown: AtomicU32,
@@ -136,17 +136,18 @@ impl Ledger {
 }
 
 impl Account<'_> {
-    /// Lists a page that can be written to from now on, unless it is listed.
-    pub(super) fn list(&self, page: u32, source: u32) {
+    /// Lists a page that can be written to from now on, unless it is listed; tells whether it was not.
+    pub(super) fn list(&self, page: u32, source: u32) -> bool {
         let bit = 1 << (page % 64);
         let word = &self.written[page as usize / 64];
         if word.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
-            return;
+            return false;
         }
         let at = self.pages.listed.fetch_add(1, Ordering::Relaxed);
         if let Some(place) = self.list.get(at as usize) {
             place.set(page, 0, source);
         }
+        true
     }
 
     /// Says that a page is not on the list any more.
@@ -187,8 +188,8 @@ mod tests {
         let (one, other) = (ledger.account(0).unwrap(), ledger.account(1).unwrap());
         for round in 0..2 {
             for page in 0..pages {
-                one.list(page, page + 1);
-                one.list(page, 0);
+                assert!(one.list(page, page + 1));
+                assert!(!one.list(page, 0));
             }
             assert_eq!(one.pages.listed.load(Ordering::Relaxed), pages);
             assert_eq!(one.list[7].get(), (7, 0, 8), "round {round}");
