@@ -5,7 +5,7 @@
 
 mod common;
 
-use pirn_runtime::{InstantiateError, Linker, Region, RegionError, Reset};
+use pirn_runtime::{CallError, InstantiateError, Linker, Region, RegionError, Reset, TrapCode};
 use std::process::Command;
 
 const CASE: &str = "PIRN_TEST_CASE";
@@ -48,6 +48,15 @@ fn where_the_kernel_refuses_a_reset_the_next_one_is_taken() {
     in_a_process_of_its_own("only userfaultfd");
 }
 
+#[test]
+fn a_page_that_the_system_has_no_memory_for_is_a_trap_of_its_own() {
+    if Region::builder().reset(Reset::Tracked).build().is_err() {
+        eprintln!("NOT RUN: where the kernel fills pages, it kills who has no memory left");
+        return;
+    }
+    in_a_process_of_its_own("exhausted");
+}
+
 /// Not a test: what the processes do.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
@@ -55,6 +64,7 @@ fn case() {
     let case = std::env::var(CASE).expect("the other tests say which");
     match case.split_once(", ") {
         None if case == "refused" => refused(),
+        None if case == "exhausted" => exhausted(),
         None if case == "only userfaultfd" => only_userfaultfd(),
         None => addresses(),
         Some((_, name)) => {
@@ -98,9 +108,45 @@ fn addresses() {
     }
 }
 
+fn exhausted() {
+    const UFFDIO_COPY: u32 = 0xc028_aa03;
+    let module = common::wat(
+        "(module (memory (export \"memory\") 3) (data (i32.const 5) \"image\")
+           (func (export \"store\") (param i32) (i32.store8 (local.get 0) (i32.const 1))))",
+    );
+    let region = Region::builder().slots(1).reset(Reset::Tracked).build();
+    let region = region.expect("a region");
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it fits");
+    let store = prepared.func::<u32, ()>("store").expect("it is exported");
+    let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+    instance.call(&store, 0).expect("there is memory");
+    refuse(libc::SYS_ioctl, Some(UFFDIO_COPY), libc::ENOMEM);
+    for _ in 0..3 {
+        instance.call(&store, 1).expect("the page is there");
+        let error = instance.call(&store, 70_000).expect_err("there is none");
+        match &error {
+            CallError::Trap(trap) => assert_eq!(trap.code(), TrapCode::MemoryExhausted),
+            other => panic!("{other}"),
+        }
+        let line = error.to_string();
+        assert!(
+            line.contains("the system has no memory for a page"),
+            "{line}"
+        );
+        let error = instance.call(&store, 3 << 16).expect_err("it is outside");
+        assert!(error.to_string().contains("out of bounds"), "{error}");
+        drop(instance);
+        instance = prepared.try_instantiate(()).expect("the slot is free");
+        let memory = instance.memory();
+        assert_eq!(&memory.as_slice()[..12], b"\0\0\0\0\0image\0\0");
+    }
+}
+
 /// From now on the kernel refuses a system call in this thread, if `argument` is none or its second
 /// argument (seccomp(2)).
-fn refuse(number: i64, argument: Option<u32>) {
+fn refuse(number: i64, argument: Option<u32>, errno: i32) {
     let statement = |code, k| libc::sock_filter {
         code,
         jt: 0,
@@ -126,7 +172,7 @@ fn refuse(number: i64, argument: Option<u32>) {
         ]),
     }
     program.extend([
-        statement(give, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(give, libc::SECCOMP_RET_ERRNO | errno as u32),
         statement(give, libc::SECCOMP_RET_ALLOW),
     ]);
     let filter = libc::sock_fprog {
@@ -148,7 +194,7 @@ const PAGEMAP_SCAN: u32 = 0xc060_6610;
 
 /// Modules that tracking does not suit, where nothing else is to be had.
 fn only_userfaultfd() {
-    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN));
+    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
     let dense = "a".repeat(5 << 20);
     for data in ["image", &dense] {
         let module = common::wat(&format!(
@@ -197,7 +243,7 @@ fn refused() {
     };
     let all = described(Reset::Tracked);
     assert!(all.ends_with("reset tracked"), "{all}");
-    refuse(libc::SYS_userfaultfd, None);
+    refuse(libc::SYS_userfaultfd, None, libc::EPERM);
     let why = "tracked does not work: Operation not permitted (os error 1)";
     assert!(described(Reset::Scanned).contains(why));
     let error = line(Reset::Tracked);
@@ -206,7 +252,7 @@ fn refused() {
             && error.ends_with("use `Reset::Auto`"),
         "{error}"
     );
-    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN));
+    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
     let description = described(Reset::Rewritten);
     assert!(
         description.contains("scanned does not work: Operation"),
