@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) free: FreeList<Kept>,
     /// Slots that are never used again.
     lost: AtomicU32,
+    /// Resets that the kernel failed.
+    failed: AtomicU32,
     /// Each holds [`CHUNK_SLOTS`] slots; the last may hold fewer.
     chunks: Vec<Reservation>,
 }
@@ -158,6 +160,7 @@ impl Region {
             limits: self.0.limits,
             slots_free: self.slots_free(),
             slots_lost: self.0.lost.load(Ordering::Relaxed),
+            resets_failed: self.0.failed.load(Ordering::Relaxed),
             reset: self.0.reset.name(),
             refused: self.0.refused.clone(),
             slot_bytes: self.0.layout.bytes(),
@@ -271,6 +274,7 @@ impl RegionBuilder {
             refused: chosen.refused,
             free: FreeList::new(slots),
             lost: AtomicU32::new(0),
+            failed: AtomicU32::new(0),
             chunks,
         })))
     }
@@ -282,6 +286,7 @@ pub struct Description {
     limits: Limits,
     slots_free: usize,
     slots_lost: u32,
+    resets_failed: u32,
     reset: Reset,
     refused: Vec<(Reset, String)>,
     slot_bytes: usize,
@@ -304,6 +309,12 @@ impl Description {
     #[must_use]
     pub fn slots_lost(&self) -> u32 {
         self.slots_lost
+    }
+
+    /// Resets that the kernel failed. Such a slot is made clean from nothing before anybody gets it.
+    #[must_use]
+    pub fn resets_failed(&self) -> u32 {
+        self.resets_failed
     }
 }
 
@@ -332,10 +343,15 @@ impl fmt::Display for Description {
         for (reset, why) in &self.refused {
             write!(f, "; {reset} does not work: {why}")?;
         }
-        match self.slots_lost {
-            0 => Ok(()),
-            lost => write!(f, "; {lost} slots lost"),
+        for (count, what) in [
+            (self.resets_failed, "resets failed"),
+            (self.slots_lost, "slots lost"),
+        ] {
+            if count > 0 {
+                write!(f, "; {count} {what}")?;
+            }
         }
+        Ok(())
     }
 }
 

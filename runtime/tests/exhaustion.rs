@@ -57,6 +57,15 @@ fn a_page_that_the_system_has_no_memory_for_is_a_trap_of_its_own() {
     in_a_process_of_its_own("exhausted");
 }
 
+#[test]
+fn a_slot_whose_reset_fails_is_clean_or_not_given_out() {
+    for reset in common::resets() {
+        for call in ["madvise", "mprotect", "scan"] {
+            in_a_process_of_its_own(&format!("failing {call}, {reset}"));
+        }
+    }
+}
+
 /// Not a test: what the processes do.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
@@ -67,11 +76,15 @@ fn case() {
         None if case == "exhausted" => exhausted(),
         None if case == "only userfaultfd" => only_userfaultfd(),
         None => addresses(),
-        Some((_, name)) => {
+        Some((what, name)) => {
             let reset = Reset::ALL
                 .into_iter()
                 .find(|reset| reset.to_string() == name);
-            mappings(reset.expect("the other tests know the names"));
+            let reset = reset.expect("the other tests know the names");
+            match what.strip_prefix("failing ") {
+                Some(call) => failing(call, reset),
+                None => mappings(reset),
+            }
         }
     }
 }
@@ -141,6 +154,76 @@ fn exhausted() {
         instance = prepared.try_instantiate(()).expect("the slot is free");
         let memory = instance.memory();
         assert_eq!(&memory.as_slice()[..12], b"\0\0\0\0\0image\0\0");
+    }
+}
+
+/// A tenant writes and grows, and then the kernel refuses a system call that its reset may need.
+fn failing(call: &str, reset: Reset) {
+    let module = common::wat(
+        "(module (memory (export \"memory\") 3 9) (data (i32.const 70000) \"image\")
+           (func (export \"load\") (param i32) (result i32) (i32.load8_u (local.get 0)))
+           (func (export \"grow\") (result i32) (memory.grow (i32.const 2))))",
+    );
+    let mut expected = vec![0; 3 << 16];
+    expected[70_000..70_005].copy_from_slice(b"image");
+    let region = Region::builder().slots(1).memory_max(9 << 16).reset(reset);
+    let region = region.build().expect("a region");
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it fits");
+    let load = prepared.func::<u32, u32>("load").expect("it is exported");
+    let grow = prepared.func::<(), i32>("grow").expect("it is exported");
+    let tenant = |fresh: bool| -> Result<(), InstantiateError> {
+        let mut instance = prepared.try_instantiate(())?;
+        assert!(instance.memory().as_slice() == expected, "{call}, {reset}");
+        instance.call(&load, 3 << 16).expect_err("it is outside");
+        let grown = instance.call(&grow, ()).expect("no trap");
+        assert!(grown == 3 || (grown == -1 && !fresh), "{grown}");
+        let mut memory = instance.memory_mut();
+        let memory = memory.as_mut_slice();
+        assert!(
+            memory[3 << 16..].iter().all(|byte| *byte == 0),
+            "{call}, {reset}"
+        );
+        memory.fill(0x5a);
+        Ok(())
+    };
+    tenant(true).expect("all is well");
+    let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+    instance.call(&grow, ()).expect("no trap");
+    instance.memory_mut().as_mut_slice().fill(0xa5);
+    match call {
+        "madvise" => refuse(libc::SYS_madvise, None, libc::ENOMEM),
+        "mprotect" => refuse(libc::SYS_mprotect, None, libc::ENOMEM),
+        _ => refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::ENOMEM),
+    }
+    drop(instance);
+    let description = region.describe();
+    let needed = match reset {
+        Reset::Tracked => "mprotect",
+        Reset::Scanned => "scan",
+        _ => "madvise",
+    };
+    if call == needed {
+        assert_eq!(description.resets_failed(), 1, "{description}");
+        assert!(
+            description.to_string().ends_with("; 1 resets failed"),
+            "{description}"
+        );
+    }
+    for _ in 0..3 {
+        match tenant(false) {
+            Ok(()) => {}
+            Err(error) => {
+                let line = error.to_string();
+                assert!(
+                    line.starts_with("the system gives no memory for a slot"),
+                    "{line}"
+                );
+            }
+        }
+        let lost = region.describe().slots_lost() as usize;
+        assert_eq!(region.slots_free() + lost, 1, "{call}, {reset}");
     }
 }
 

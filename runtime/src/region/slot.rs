@@ -167,6 +167,7 @@ impl Slot {
             kept.contents = Contents::Of(module.id());
             shared.free.put(kept, Some(module.id()));
         } else {
+            shared.failed.fetch_add(1, Ordering::Relaxed);
             shared.free.put(kept, None);
         }
     }
