@@ -227,7 +227,7 @@ impl Module {
 
     /// Initial bytes of its own memory 0.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.0.loaded.memory_bytes
+        self.0.memory_bytes()
     }
 
     /// Addresses of its machine code.
@@ -266,10 +266,7 @@ impl Module {
     /// The bytes of a page of [`IMAGE_PAGE_BYTES`] that lies at an offset in memory 0, unless they are
     /// all zero.
     pub(crate) fn image_page(&self, offset: usize) -> Option<&[u8]> {
-        match self.0.image_source(offset) {
-            0 => None,
-            source => Some(self.0.image_at(source)),
-        }
+        self.0.image_at(self.0.image_source(offset))
     }
 
     /// What all handles of it share.
@@ -356,10 +353,10 @@ impl Inner {
         ((start + within) / IMAGE_PAGE_BYTES as usize) as u32 + 1
     }
 
-    /// That page of the image, counted from 1.
-    pub(crate) fn image_at(&self, source: u32) -> &[u8] {
-        let start = (source as usize - 1) * IMAGE_PAGE_BYTES as usize;
-        &self.loaded.section(Section::Image)[start..start + IMAGE_PAGE_BYTES as usize]
+    /// That page of the image, counted from 1; `None` for one of zeros.
+    pub(crate) fn image_at(&self, source: u32) -> Option<&[u8]> {
+        let start = source.checked_sub(1)? as usize * IMAGE_PAGE_BYTES as usize;
+        Some(&self.loaded.section(Section::Image)[start..start + IMAGE_PAGE_BYTES as usize])
     }
 
     /// Initial size of memory 0.

@@ -47,7 +47,7 @@ impl Plan {
                 && metadata.imported_globals() == 0
                 && first_dynamic_element == metadata.elements.len(),
             table_cells: table_cells(metadata, layout),
-            own_memory: metadata.memories.len() > metadata.imported_memories() as usize,
+            own_memory: module.has_memory(),
             state: plan.bytes.into_boxed_slice(),
             relative: plan.relative.into_boxed_slice(),
             tables,

@@ -228,8 +228,8 @@ impl Strategy {
         }
     }
 
-    /// Makes the accessible bytes of memory 0 the initial memory of the module, and nothing beyond that
-    /// accessible where it is tracked.
+    /// Makes the accessible bytes of memory 0 the initial memory of the module, and zeros behind it: its
+    /// size stays.
     ///
     /// # Errors
     ///

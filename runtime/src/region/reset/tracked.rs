@@ -187,7 +187,7 @@ impl Tracker {
         Ok(())
     }
 
-    /// Makes a slot whose memory is all missing the module's.
+    /// Makes a slot whose memory is all missing, and as large as the module's, the module's.
     pub(in crate::region) fn assign(&self, index: u32, module: &Module) {
         let Some(account) = self.ledger.account(index as usize) else {
             return;
@@ -199,7 +199,6 @@ impl Tracker {
         pages
             .module
             .store(core::ptr::from_ref(module.inner()).cast_mut(), Relaxed);
-        pages.bytes.store(module.memory_bytes() as usize, Relaxed);
     }
 
     /// Fills or frees the page that an address lies in, if it is in the current memory of a slot.
@@ -226,13 +225,12 @@ impl Tracker {
         let module = unsafe { account.pages.module.load(Relaxed).as_ref() };
         let (number, page) = (offset / PAGE, address - address % PAGE);
         let source = module.map_or(0, |module| module.image_source(number * PAGE));
-        let from = match (module, source) {
-            (Some(module), 1..) => module.image_at(source).as_ptr(),
-            _ => ZEROS.0.as_ptr(),
-        };
+        let from = module
+            .and_then(|module| module.image_at(source))
+            .unwrap_or(&ZEROS.0);
         // SAFETY: a page of the slot's memory that is missing: whoever touches it expects its initial
         // contents.
-        let filled = unsafe { self.userfault.fill(page, from, PAGE, !write) };
+        let filled = unsafe { self.userfault.fill(page, from.as_ptr(), PAGE, !write) };
         let mut fresh = false;
         let done = match filled {
             Ok(Fill::Filled) => {
@@ -266,7 +264,7 @@ impl Tracker {
         }
     }
 
-    /// Makes the memory of a slot the initial memory of its module again, in contents and in size.
+    /// Makes the memory of a slot the initial memory of its module again, but for its size.
     ///
     /// Pages that were filled behind it are put back to zeros and closed to every access, not given back:
     /// the next instance may well grow as this one did.
@@ -292,7 +290,6 @@ impl Tracker {
         let (pages, memory) = (account.pages, parts.vmctx());
         let initial = module.memory_bytes() as usize;
         let (used, listed) = (pages.bytes.load(Relaxed), pages.listed.load(Relaxed));
-        pages.bytes.store(initial, Relaxed);
         if listed > LISTED_MAX || pages.filled.load(Relaxed) > FILLED_MAX {
             module.note_wide();
             // SAFETY: nobody uses the slot.
@@ -302,7 +299,7 @@ impl Tracker {
         }
         if listed > 0 {
             // SAFETY: as above; what was filled behind `used` is closed.
-            unsafe { self.restore_listed(account, listed, parts, used)? };
+            unsafe { self.restore_listed(account, listed, parts, used, module)? };
         }
         if used > initial && pages.grown.load(Relaxed) != 0 {
             // SAFETY: as above.
@@ -327,20 +324,16 @@ impl Tracker {
         listed: u32,
         parts: &Parts<'_>,
         used: usize,
+        module: &Module,
     ) -> io::Result<()> {
         let (pages, memory) = (account.pages, parts.vmctx());
-        // SAFETY: the module that the slot is for, which the caller keeps alive.
-        let module = unsafe { pages.module.load(Relaxed).as_ref() };
         let used_pages = (used / PAGE) as u32;
         let patience = regretted(account, listed);
         let (mut kept, mut given_back, mut run) = (0, 0, memory..memory);
         for entry in &account.list[..listed as usize] {
             let (page, idle, source) = entry.get();
             let at = memory + page as usize * PAGE;
-            let initial = match (module, source) {
-                (Some(module), 1..) => Some(module.image_at(source)),
-                _ => None,
-            };
+            let initial = module.inner().image_at(source);
             // SAFETY: a listed page below `used` is there and can be written to, and nobody uses it.
             let changed =
                 page < used_pages && unsafe { self.lines.restore(at as *mut u8, initial) };
