@@ -24,17 +24,17 @@ const LINE: usize = 64;
 const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 
 /// Makes a page equal to another, and tells whether it was not. Both are of [`PAGE`] bytes and lie
-/// apart; the first is writable and aligned to [`LINE`].
-type Restore = unsafe fn(page: *mut u8, initial: *const u8) -> bool;
-/// The same with a page of zeros.
-type Clear = unsafe fn(page: *mut u8) -> bool;
+/// apart; the first is writable and aligned to [`LINE`]. The other is not looked at by a routine whose
+/// parameter says that it is of zeros.
+type PutBack = unsafe fn(page: *mut u8, initial: *const u8) -> bool;
 
 /// The routines for this processor.
 #[derive(Clone, Copy)]
 pub(in crate::region) struct Lines {
     name: &'static str,
-    restore: Restore,
-    clear: Clear,
+    restore: PutBack,
+    /// The same with a page of zeros.
+    clear: PutBack,
 }
 
 impl Lines {
@@ -70,7 +70,7 @@ impl Lines {
                 unsafe { (self.restore)(page, initial.as_ptr()) }
             }
             // SAFETY: the caller's promise.
-            None => unsafe { (self.clear)(page) },
+            None => unsafe { (self.clear)(page, ptr::null()) },
         }
     }
 }
@@ -83,8 +83,8 @@ impl fmt::Debug for Lines {
 
 const PORTABLE: Lines = Lines {
     name: "portable",
-    restore: portable_restore,
-    clear: portable_clear,
+    restore: put_back::<false>,
+    clear: put_back::<true>,
 };
 
 /// A line, as the processor reads it without instructions of its own for that.
@@ -92,34 +92,20 @@ type Words = [u64; LINE / 8];
 
 /// # Safety
 ///
-/// As for [`Restore`].
-unsafe fn portable_restore(page: *mut u8, initial: *const u8) -> bool {
+/// As for [`PutBack`].
+unsafe fn put_back<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let mut changed = false;
     for at in (0..PAGE).step_by(LINE) {
         // SAFETY: lines of both pages.
         unsafe {
-            let (line, wanted) = (page.add(at).cast::<Words>(), initial.add(at));
-            let wanted = ptr::read_unaligned(wanted.cast::<Words>());
+            let line = page.add(at).cast::<Words>();
+            let wanted = if ZEROS {
+                [0; LINE / 8]
+            } else {
+                ptr::read_unaligned(initial.add(at).cast::<Words>())
+            };
             if *line != wanted {
                 line.write(wanted);
-                changed = true;
-            }
-        }
-    }
-    changed
-}
-
-/// # Safety
-///
-/// As for [`Clear`].
-unsafe fn portable_clear(page: *mut u8) -> bool {
-    let mut changed = false;
-    for at in (0..PAGE).step_by(LINE) {
-        // SAFETY: a line of the page.
-        unsafe {
-            let line = page.add(at).cast::<Words>();
-            if *line != [0; LINE / 8] {
-                line.write([0; LINE / 8]);
                 changed = true;
             }
         }

@@ -14,8 +14,8 @@ use core::arch::aarch64::{
 pub(super) fn add(all: &mut Vec<Lines>) {
     all.push(Lines {
         name: "neon",
-        restore,
-        clear,
+        restore: put_back::<false>,
+        clear: put_back::<true>,
     });
 }
 
@@ -45,33 +45,20 @@ fn any([a, b, c, d]: [uint8x16_t; 4]) -> bool {
 
 /// # Safety
 ///
-/// As for [`super::Restore`].
-unsafe fn restore(page: *mut u8, initial: *const u8) -> bool {
+/// As for [`super::PutBack`].
+unsafe fn put_back<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let mut changed = false;
     for at in (0..PAGE).step_by(LINE) {
         // SAFETY: lines of both pages.
         unsafe {
-            let (now, wanted) = (load(page.add(at)), load(initial.add(at)));
-            let differ = [0, 1, 2, 3].map(|i: usize| veorq_u8(now[i], wanted[i]));
-            if any(differ) {
+            let wanted = if ZEROS {
+                [vdupq_n_u8(0); 4]
+            } else {
+                load(initial.add(at))
+            };
+            let now = load(page.add(at));
+            if any([0, 1, 2, 3].map(|i: usize| veorq_u8(now[i], wanted[i]))) {
                 store(page.add(at), wanted);
-                changed = true;
-            }
-        }
-    }
-    changed
-}
-
-/// # Safety
-///
-/// As for [`super::Clear`].
-unsafe fn clear(page: *mut u8) -> bool {
-    let mut changed = false;
-    for at in (0..PAGE).step_by(LINE) {
-        // SAFETY: a line of the page.
-        unsafe {
-            if any(load(page.add(at))) {
-                store(page.add(at), [vdupq_n_u8(0); 4]);
                 changed = true;
             }
         }

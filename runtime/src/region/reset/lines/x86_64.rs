@@ -21,32 +21,39 @@ pub(super) fn add(all: &mut Vec<Lines>) {
     if std::arch::is_x86_feature_detected!("avx512f") {
         all.push(Lines {
             name: "avx512",
-            restore: restore_512,
-            clear: clear_512,
+            restore: put_back_512::<false>,
+            clear: put_back_512::<true>,
         });
     }
     if std::arch::is_x86_feature_detected!("avx2") {
         all.push(Lines {
             name: "avx2",
-            restore: restore_256,
-            clear: clear_256,
+            restore: put_back_256::<false>,
+            clear: put_back_256::<true>,
         });
     }
 }
 
 /// # Safety
 ///
-/// As for [`super::Restore`].
+/// As for [`super::PutBack`].
 #[target_feature(enable = "avx512f")]
-unsafe fn restore_512(page: *mut u8, initial: *const u8) -> bool {
+unsafe fn put_back_512<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let (page, initial) = (page.cast::<__m512i>(), initial.cast::<__m512i>());
     let mut changed = false;
     for first in (0..PAGE / 64).step_by(GROUP) {
-        // SAFETY: (all) lines of both pages.
-        let wanted = [0, 1, 2, 3].map(|i| unsafe { _mm512_loadu_si512(initial.add(first + i)) });
+        let wanted = [0, 1, 2, 3].map(|i| {
+            if ZEROS {
+                _mm512_setzero_si512()
+            } else {
+                // SAFETY: a line of the page that is asked for.
+                unsafe { _mm512_loadu_si512(initial.add(first + i)) }
+            }
+        });
         let differ = |i: usize| {
-            // SAFETY: as above.
-            _mm512_xor_si512(unsafe { _mm512_load_si512(page.add(first + i)) }, wanted[i])
+            // SAFETY: a line of the page.
+            let now = unsafe { _mm512_load_si512(page.add(first + i)) };
+            _mm512_xor_si512(now, wanted[i])
         };
         let any = _mm512_or_si512(
             _mm512_or_si512(differ(0), differ(1)),
@@ -71,75 +78,31 @@ unsafe fn restore_512(page: *mut u8, initial: *const u8) -> bool {
 
 /// # Safety
 ///
-/// As for [`super::Clear`].
-#[target_feature(enable = "avx512f")]
-unsafe fn clear_512(page: *mut u8) -> bool {
-    let page = page.cast::<__m512i>();
-    let mut changed = false;
-    for first in (0..PAGE / 64).step_by(GROUP) {
-        // SAFETY: (all) lines of the page.
-        let lines = [0, 1, 2, 3].map(|i| unsafe { _mm512_load_si512(page.add(first + i)) });
-        let any = _mm512_or_si512(
-            _mm512_or_si512(lines[0], lines[1]),
-            _mm512_or_si512(lines[2], lines[3]),
-        );
-        if _mm512_test_epi64_mask(any, any) == 0 {
-            continue;
-        }
-        changed = true;
-        for (i, line) in lines.into_iter().enumerate() {
-            if _mm512_test_epi64_mask(line, line) != 0 {
-                // SAFETY: as above.
-                unsafe { _mm512_store_si512(page.add(first + i), _mm512_setzero_si512()) };
-            }
-        }
-    }
-    changed
-}
-
-/// # Safety
-///
-/// As for [`super::Restore`].
+/// As for [`super::PutBack`].
 #[target_feature(enable = "avx2")]
-unsafe fn restore_256(page: *mut u8, initial: *const u8) -> bool {
+unsafe fn put_back_256<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let (page, initial) = (page.cast::<__m256i>(), initial.cast::<__m256i>());
     let mut changed = false;
     for first in (0..PAGE / 32).step_by(2) {
-        // SAFETY: both halves of lines of both pages.
+        let wanted = [0, 1].map(|i| {
+            if ZEROS {
+                _mm256_setzero_si256()
+            } else {
+                // SAFETY: half a line of the page that is asked for.
+                unsafe { _mm256_loadu_si256(initial.add(first + i)) }
+            }
+        });
+        // SAFETY: both halves of a line of the page.
         unsafe {
             let (low, high) = (page.add(first), page.add(first + 1));
-            let wanted_low = _mm256_loadu_si256(initial.add(first));
-            let wanted_high = _mm256_loadu_si256(initial.add(first + 1));
             let differ = _mm256_or_si256(
-                _mm256_xor_si256(_mm256_load_si256(low), wanted_low),
-                _mm256_xor_si256(_mm256_load_si256(high), wanted_high),
+                _mm256_xor_si256(_mm256_load_si256(low), wanted[0]),
+                _mm256_xor_si256(_mm256_load_si256(high), wanted[1]),
             );
             if _mm256_testz_si256(differ, differ) == 0 {
                 changed = true;
-                _mm256_store_si256(low, wanted_low);
-                _mm256_store_si256(high, wanted_high);
-            }
-        }
-    }
-    changed
-}
-
-/// # Safety
-///
-/// As for [`super::Clear`].
-#[target_feature(enable = "avx2")]
-unsafe fn clear_256(page: *mut u8) -> bool {
-    let page = page.cast::<__m256i>();
-    let mut changed = false;
-    for first in (0..PAGE / 32).step_by(2) {
-        // SAFETY: both halves of lines of the page.
-        unsafe {
-            let (low, high) = (page.add(first), page.add(first + 1));
-            let any = _mm256_or_si256(_mm256_load_si256(low), _mm256_load_si256(high));
-            if _mm256_testz_si256(any, any) == 0 {
-                changed = true;
-                _mm256_store_si256(low, _mm256_setzero_si256());
-                _mm256_store_si256(high, _mm256_setzero_si256());
+                _mm256_store_si256(low, wanted[0]);
+                _mm256_store_si256(high, wanted[1]);
             }
         }
     }
