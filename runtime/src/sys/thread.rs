@@ -3,6 +3,7 @@
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 /// Most parts that anything is split into.
 const PARTS_MAX: usize = 64;
@@ -10,8 +11,12 @@ const PARTS_MAX: usize = 64;
 /// How many parts to split something into: a power of two, at least the number of processors or
 /// [`PARTS_MAX`].
 pub(crate) fn parts() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    processors.min(PARTS_MAX).next_power_of_two()
+    // Asked once: the answer costs a system call and the reading of several files.
+    static PARTS: OnceLock<usize> = OnceLock::new();
+    *PARTS.get_or_init(|| {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        processors.min(PARTS_MAX).next_power_of_two()
+    })
 }
 
 /// A number for this thread: threads are numbered as they come.
