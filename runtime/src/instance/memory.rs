@@ -100,10 +100,10 @@ fn range(bytes: usize, address: u32, len: usize) -> Result<core::ops::Range<usiz
 /// Bytes of the smallest page of any kernel for our targets.
 const TOUCHED: usize = 4096;
 
-/// One position on each page that a slice of `len` bytes lies on, which starts so far into a page.
+/// One position on each page that a slice of `len` bytes at `address` lies on.
 #[inline]
-fn pages(start: usize, len: usize) -> impl Iterator<Item = usize> {
-    let next = TOUCHED - start % TOUCHED;
+fn pages(address: u32, len: usize) -> impl Iterator<Item = usize> {
+    let next = TOUCHED - address as usize % TOUCHED;
     let first = (len > 0).then_some(0);
     first.into_iter().chain((next..len).step_by(TOUCHED))
 }
@@ -136,8 +136,7 @@ macro_rules! read_methods {
         /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory.
         pub fn slice(&self, address: u32, len: u32) -> Result<&[u8], Trap> {
             let bytes = &self.0[range(self.0.len(), address, len as usize)?];
-            let first = address as usize % TOUCHED;
-            for at in pages(first, bytes.len()) {
+            for at in pages(address, bytes.len()) {
                 core::hint::black_box(bytes[at]);
             }
             Ok(bytes)
@@ -200,7 +199,7 @@ impl MemoryMut<'_> {
     pub fn slice_mut(&mut self, address: u32, len: u32) -> Result<&mut [u8], Trap> {
         let range = range(self.0.len(), address, len as usize)?;
         let bytes = &mut self.0[range];
-        for at in pages(address as usize % TOUCHED, bytes.len()) {
+        for at in pages(address, bytes.len()) {
             let byte = &raw mut bytes[at];
             // SAFETY: a byte of the slice, which is borrowed mutably, written as it is.
             unsafe { byte.write_volatile(byte.read_volatile()) };

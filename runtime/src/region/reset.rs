@@ -24,7 +24,7 @@ use crate::sys::memory::Reservation;
 use crate::sys::pagemap::Pagemap;
 use core::{fmt, ptr};
 use lines::Lines;
-use pirn_format::layout::WASM_PAGE_BYTES;
+use pirn_format::layout::{IMAGE_PAGE_BYTES, WASM_PAGE_BYTES};
 use std::io;
 pub(super) use tracked::Reach;
 use tracked::Tracker;
@@ -129,6 +129,17 @@ pub(super) struct Memory0<'a> {
     pub(super) reach: &'a mut Reach,
 }
 
+/// Bytes of a page that is put back.
+const PAGE: usize = IMAGE_PAGE_BYTES as usize;
+
+/// Most pages of a slot that are put back at a reset: 4 MiB. Where there are more, they are given back to
+/// the kernel.
+const PUT_BACK_MAX: usize = 1024;
+
+/// Resident pages of a slot that may stay unchanged for as long as they like: putting them back costs less
+/// than a system call.
+const SPARE: usize = 8;
+
 /// Bytes of memory that stay resident when rewritten.
 const REWRITTEN_BYTES: usize = WASM_PAGE_BYTES as usize;
 
@@ -150,6 +161,7 @@ impl Strategy {
         limits: &Limits,
     ) -> io::Result<Chosen> {
         let named = |reset| match reset {
+            // Works everywhere.
             Reset::Auto | Reset::Rewritten => Ok(Self::Rewritten),
             Reset::Tracked => {
                 probe::tracked()?;
@@ -160,17 +172,15 @@ impl Strategy {
             Reset::Decommitted => Ok(Self::Decommitted),
         };
         let mut refused = vec![];
-        if reset != Reset::Auto {
-            let strategy = named(reset)?;
-            return Ok(Chosen { strategy, refused });
-        }
-        for reset in [Reset::Tracked, Reset::Scanned] {
-            match named(reset) {
-                Ok(strategy) => return Ok(Chosen { strategy, refused }),
-                Err(error) => refused.push((reset, error.to_string())),
+        if reset == Reset::Auto {
+            for better in [Reset::Tracked, Reset::Scanned] {
+                match named(better) {
+                    Ok(strategy) => return Ok(Chosen { strategy, refused }),
+                    Err(error) => refused.push((better, error.to_string())),
+                }
             }
         }
-        let strategy = Self::Rewritten;
+        let strategy = named(reset)?;
         Ok(Chosen { strategy, refused })
     }
 

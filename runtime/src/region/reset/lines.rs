@@ -14,14 +14,12 @@ mod aarch64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+use super::PAGE;
 use core::fmt;
 use core::ptr;
-use pirn_format::layout::IMAGE_PAGE_BYTES;
 
 /// Bytes that are compared at a time, and stored if they differ.
 const LINE: usize = 64;
-/// Bytes of a page.
-const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 
 /// Makes a page equal to another, and tells whether it was not. Both are of [`PAGE`] bytes and lie
 /// apart; the first is writable and aligned to [`LINE`]. The other is not looked at by a routine whose

@@ -17,23 +17,16 @@
 //! written, or given back since.
 #![allow(unsafe_code)]
 
-use super::Scanner;
 use super::lines::Lines;
+use super::{PAGE, PUT_BACK_MAX, SPARE, Scanner};
 use crate::module::Module;
 use crate::region::slot::Parts;
 use crate::sys::pagemap::Backing;
 use core::ops::Range;
-use pirn_format::layout::IMAGE_PAGE_BYTES;
 use std::io;
 
-/// Most pages that a reset puts back: 4 MiB. What was found beyond is given back to the kernel.
-const PAGES_MAX: usize = 1024;
 /// Resets in a row that found many more pages than had changed, before those are given back.
 const IDLE_MAX: u8 = 3;
-/// Pages that may stay resident unchanged.
-const SPARE: usize = 8;
-
-const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 
 /// Makes the first `used` bytes of memory 0, all that are accessible, the initial memory of the module,
 /// whose image is mapped over the first `mapped` of them.
@@ -115,7 +108,7 @@ impl Pages<'_> {
     unsafe fn restore(&mut self, run: Range<usize>) -> io::Result<bool> {
         let memory = self.parts.vmctx();
         for at in run.step_by(PAGE) {
-            if self.changed == PAGES_MAX {
+            if self.changed == PUT_BACK_MAX {
                 let end = memory + self.module.memory_bytes() as usize;
                 // SAFETY: the caller's promise, for all of the initial memory. The start may lie within
                 // a page of the kernel's: then all of that page is as it was.

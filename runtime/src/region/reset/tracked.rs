@@ -35,6 +35,7 @@ mod pages;
 mod registry;
 
 use super::lines::Lines;
+use super::{PAGE, PUT_BACK_MAX, SPARE};
 use crate::module::{Inner, Module};
 use crate::region::layout::{Layout, Limits};
 use crate::region::slot::Parts;
@@ -43,17 +44,13 @@ use crate::sys::memory::{Access, Reservation};
 use crate::sys::userfault::{Fill, Userfault, keeping_errno};
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use pages::{Account, Ledger};
-use pirn_format::layout::IMAGE_PAGE_BYTES;
 use registry::Registry;
 use std::io;
 
-/// Pages that a slot lists: 4 MiB. An instance that writes to more has all its memory given back.
-const LISTED_MAX: u32 = 1024;
+/// Pages that a slot lists. An instance that writes to more has all its memory given back.
+const LISTED_MAX: u32 = PUT_BACK_MAX as u32;
 /// Pages that a slot keeps, listed or only read: 16 MiB.
 const FILLED_MAX: u32 = 4096;
-/// Listed pages that may stay unchanged for as long as they like: putting them back costs less than a
-/// system call.
-const SPARE: u32 = 8;
 /// Resets in a row that find a page unchanged before it is given back: at first, and at most. To fill a
 /// page again costs as much as to compare it some fifty times (bench `cycle`).
 const PATIENCE: u32 = 4;
@@ -62,8 +59,6 @@ const PATIENCE_MAX: u32 = 64;
 const REPEATS_MAX: u32 = 10_000;
 /// Resets within which it shows whether giving pages back was wrong.
 const REGRET: u32 = 64;
-
-const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 
 /// What a page of zeros is filled from.
 #[repr(align(4096))]
@@ -338,7 +333,7 @@ impl Tracker {
             let changed =
                 page < used_pages && unsafe { self.lines.restore(at as *mut u8, initial) };
             let idle = if changed { 0 } else { idle + 1 };
-            if idle < patience || listed - given_back <= SPARE {
+            if idle < patience || listed - given_back <= SPARE as u32 {
                 account.list[kept as usize].set(page, idle.min(PATIENCE_MAX), source);
                 kept += 1;
                 continue;
