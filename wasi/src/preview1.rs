@@ -36,14 +36,10 @@ pub fn link<T: 'static>(
 /// Names and types as preview 1 lowers them: pointers, sizes, descriptors and flags are i32, offsets,
 /// rights, cookies and times i64, and every function answers an errno.
 ///
-/// What the kernel gets to see of the guest's memory, or may write to, goes through [`buffers`]: `sends`
-/// are handed two arguments that name vectors after the first, and `fills` an address and a length.
+/// What the kernel gets to see of the guest's memory, or may write to, is touched first: by what stands in
+/// brackets behind a function, for the memory that is named there. Errors of that are wasi-common's to give.
 macro_rules! functions {
-    (
-        plain { $($name:ident($($arg:ident: $ty:ty),*);)* }
-        sends { $($send:ident($fd:ident: i32, $iovs:ident: i32, $len:ident: i32, $($rest:ident: $rest_ty:ty),*);)* }
-        fills { $($fill:ident($buf:ident: i32, $buf_len:ident: i32);)* }
-    ) => {
+    ($($name:ident($($arg:ident: $ty:ty),*) $([$memory:ident: $touch:expr])?;)*) => {
         fn link_functions<T: 'static>(
             linker: &mut Linker<T>,
             ctx: fn(&mut T) -> &mut WasiCtx,
@@ -53,41 +49,19 @@ macro_rules! functions {
                 stringify!($name),
                 move |mut caller: Caller<'_, T>, $($arg: $ty),*| -> Result<i32, HostError> {
                     let (mut memory, data) = caller.split();
+                    $({
+                        let $memory = &mut memory;
+                        let _ = $touch;
+                    })?
                     let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
                     errno(stringify!($name), wasi::$name(ctx(data), &mut memory, $($arg),*))
-                },
-            )?;)*
-            $(linker.func(
-                MODULE,
-                stringify!($send),
-                move |mut caller: Caller<'_, T>, $fd: i32, $iovs: i32, $len: i32, $($rest: $rest_ty),*|
-                    -> Result<i32, HostError> {
-                    let (mut memory, data) = caller.split();
-                    buffers::touch(&memory, $iovs, $len);
-                    let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
-                    let sent = wasi::$send(ctx(data), &mut memory, $fd, $iovs, $len, $($rest),*);
-                    errno(stringify!($send), sent)
-                },
-            )?;)*
-            $(linker.func(
-                MODULE,
-                stringify!($fill),
-                move |mut caller: Caller<'_, T>, $buf: i32, $buf_len: i32| -> Result<i32, HostError> {
-                    let (mut memory, data) = caller.split();
-                    // The error is wasi-common's to give.
-                    let _ = memory.slice_mut($buf.cast_unsigned(), $buf_len.cast_unsigned());
-                    let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
-                    errno(stringify!($fill), wasi::$fill(ctx(data), &mut memory, $buf, $buf_len))
                 },
             )?;)*
             link_receivers(linker, ctx)
         }
 
         #[cfg(test)]
-        const NAMES: &[&str] = &[
-            $(stringify!($name),)* $(stringify!($send),)* $(stringify!($fill),)*
-            "fd_read", "fd_pread", "sock_recv",
-        ];
+        const NAMES: &[&str] = &[$(stringify!($name),)* "fd_read", "fd_pread", "sock_recv"];
     };
 }
 
@@ -167,7 +141,6 @@ fn errno<E: core::fmt::Display>(
 }
 
 functions! {
-plain {
     args_get(argv: i32, argv_buf: i32);
     args_sizes_get(count: i32, bytes: i32);
     environ_get(environ: i32, environ_buf: i32);
@@ -208,15 +181,14 @@ plain {
     sched_yield();
     sock_accept(fd: i32, flags: i32, accepted: i32);
     sock_shutdown(fd: i32, how: i32);
-}
-sends {
-    fd_write(fd: i32, iovs: i32, iovs_len: i32, written: i32);
-    fd_pwrite(fd: i32, iovs: i32, iovs_len: i32, offset: i64, written: i32);
-    sock_send(fd: i32, iovs: i32, iovs_len: i32, flags: i32, sent: i32);
-}
-fills {
-    random_get(buf: i32, buf_len: i32);
-}
+    fd_write(fd: i32, iovs: i32, iovs_len: i32, written: i32)
+        [memory: buffers::touch(memory, iovs, iovs_len)];
+    fd_pwrite(fd: i32, iovs: i32, iovs_len: i32, offset: i64, written: i32)
+        [memory: buffers::touch(memory, iovs, iovs_len)];
+    sock_send(fd: i32, iovs: i32, iovs_len: i32, flags: i32, sent: i32)
+        [memory: buffers::touch(memory, iovs, iovs_len)];
+    random_get(buf: i32, buf_len: i32)
+        [memory: memory.slice_mut(buf.cast_unsigned(), buf_len.cast_unsigned())];
 }
 
 /// The value of a future that is ready at once, as all of a synchronous context's are.
