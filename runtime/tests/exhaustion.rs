@@ -6,35 +6,16 @@
 mod common;
 
 use pirn_runtime::{CallError, InstantiateError, Linker, Region, RegionError, Reset, TrapCode};
-use std::process::Command;
-
-const CASE: &str = "PIRN_TEST_CASE";
-
-fn in_a_process_of_its_own(case: &str) {
-    let program = std::env::current_exe().expect("this program");
-    let mut command = Command::new(program);
-    command
-        .args(["--exact", "case", "--ignored", "--nocapture"])
-        .env(CASE, case);
-    let output = command.output().expect("the program starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{case}: {:?} {said}",
-        output.status
-    );
-}
 
 #[test]
 fn a_region_that_finds_no_addresses_says_how_many_it_wanted() {
-    in_a_process_of_its_own("addresses");
+    common::exited_with("addresses", 0);
 }
 
 #[test]
 fn instances_that_find_no_mappings_give_their_slots_back() {
     for reset in common::resets() {
-        in_a_process_of_its_own(&format!("mappings, {reset}"));
+        common::exited_with(&format!("mappings, {reset}"), 0);
     }
 }
 
@@ -44,8 +25,8 @@ fn where_the_kernel_refuses_a_reset_the_next_one_is_taken() {
         eprintln!("NOT RUN: this machine has refused some resets already");
         return;
     }
-    in_a_process_of_its_own("refused");
-    in_a_process_of_its_own("only userfaultfd");
+    common::exited_with("refused", 0);
+    common::exited_with("only userfaultfd", 0);
 }
 
 #[test]
@@ -54,14 +35,14 @@ fn a_page_that_the_system_has_no_memory_for_is_a_trap_of_its_own() {
         eprintln!("NOT RUN: where the kernel fills pages, it kills who has no memory left");
         return;
     }
-    in_a_process_of_its_own("exhausted");
+    common::exited_with("exhausted", 0);
 }
 
 #[test]
 fn a_slot_whose_reset_fails_is_clean_or_not_given_out() {
     for reset in common::resets() {
         for call in ["madvise", "mprotect", "scan"] {
-            in_a_process_of_its_own(&format!("failing {call}, {reset}"));
+            common::exited_with(&format!("failing {call}, {reset}"), 0);
         }
     }
 }
@@ -70,17 +51,14 @@ fn a_slot_whose_reset_fails_is_clean_or_not_given_out() {
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
-    let case = std::env::var(CASE).expect("the other tests say which");
+    let case = common::case();
     match case.split_once(", ") {
         None if case == "refused" => refused(),
         None if case == "exhausted" => exhausted(),
         None if case == "only userfaultfd" => only_userfaultfd(),
         None => addresses(),
         Some((what, name)) => {
-            let reset = Reset::ALL
-                .into_iter()
-                .find(|reset| reset.to_string() == name);
-            let reset = reset.expect("the other tests know the names");
+            let reset = common::reset_named(name);
             match what.strip_prefix("failing ") {
                 Some(call) => failing(call, reset),
                 None => mappings(reset),

@@ -5,47 +5,37 @@
 mod common;
 
 use pirn_runtime::{Caller, Instance, Linker, Prepared, Region, Reset, Value};
-use std::process::Command;
 
-const CASE: &str = "PIRN_TEST_CASE";
-
-fn in_a_process_of_its_own(case: &str) {
+/// Runs a case under every reset.
+fn everywhere(case: &str) {
     for reset in common::resets() {
-        let program = std::env::current_exe().expect("this program");
-        let mut command = Command::new(program);
-        command
-            .args(["--exact", "case", "--ignored", "--nocapture"])
-            .env(CASE, format!("{case} {reset}"));
-        let output = command.output().expect("the program starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        let status = output.status;
-        assert!(status.success(), "{case}, {reset}: {status:?} {said}");
+        common::exited_with(&format!("{case} {reset}"), 0);
     }
 }
 
 #[test]
 fn an_instance_that_is_held_over_a_fork_is_the_same_or_refused() {
-    in_a_process_of_its_own("held");
+    everywhere("held");
 }
 
 #[test]
 fn a_host_function_that_forks_comes_back_to_the_same_guest_or_to_none() {
-    in_a_process_of_its_own("forking");
+    everywhere("forking");
 }
 
 #[test]
 fn a_thread_that_blocks_all_signals_runs_guests() {
-    in_a_process_of_its_own("blocked");
+    everywhere("blocked");
 }
 
 #[test]
 fn a_limit_on_data_leaves_a_reset_that_works() {
-    in_a_process_of_its_own("data");
+    everywhere("data");
 }
 
 #[test]
 fn tracked_pages_are_not_merged_where_all_others_are() {
-    in_a_process_of_its_own("merged");
+    everywhere("merged");
 }
 
 const GUEST: &str = r#"(module
@@ -122,12 +112,9 @@ fn child(run: impl FnOnce() + std::panic::UnwindSafe) -> ! {
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
-    let case = std::env::var(CASE).expect("the other tests say which");
+    let case = common::case();
     let (case, name) = case.split_once(' ').expect("two words");
-    let reset = Reset::ALL
-        .into_iter()
-        .find(|reset| reset.to_string() == name);
-    let reset = reset.expect("the other tests know the names");
+    let reset = common::reset_named(name);
     match case {
         "held" => held(reset),
         "forking" => forking(reset),

@@ -11,37 +11,13 @@ mod common;
 
 use pirn_runtime::{HostError, Linker, Region};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output};
-
-const CASE: &str = "PIRN_TEST_CASE";
-
-/// Runs one case in a process of its own.
-fn child(case: &str) -> Output {
-    let program = std::env::current_exe().expect("this program");
-    let mut command = Command::new(program);
-    command
-        .args(["--exact", "case", "--ignored", "--nocapture"])
-        .env(CASE, case);
-    command.output().expect("the program starts")
-}
 
 fn died_of(case: &str, signal: i32) {
-    let output = child(case);
+    let output = common::child(case);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(
         output.status.signal(),
         Some(signal),
-        "{case}: {:?} {said}",
-        output.status
-    );
-}
-
-fn exited_with(case: &str, code: i32) {
-    let output = child(case);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        output.status.code(),
-        Some(code),
         "{case}: {:?} {said}",
         output.status
     );
@@ -55,26 +31,26 @@ fn a_fault_of_the_host_kills_the_process() {
 
 #[test]
 fn an_earlier_handler_gets_its_faults() {
-    exited_with("earlier handler, outside a guest", 42);
-    exited_with("earlier handler, in a host function", 42);
+    common::exited_with("earlier handler, outside a guest", 42);
+    common::exited_with("earlier handler, in a host function", 42);
 }
 
 #[test]
 fn a_signal_that_someone_sends_is_no_trap() {
     died_of("sent while a guest is on the stack", libc::SIGSEGV);
-    exited_with("sent and ignored", 0);
+    common::exited_with("sent and ignored", 0);
 }
 
 #[test]
 fn a_guest_traps_where_an_earlier_handler_is_installed() {
-    exited_with("trap with an earlier handler", 0);
+    common::exited_with("trap with an earlier handler", 0);
 }
 
 /// Not a test: what the processes do.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
-    let case = std::env::var(CASE).expect("the other tests say which");
+    let case = common::case();
     if case.contains("earlier handler") {
         // SAFETY: the handler only ends the process.
         unsafe {

@@ -11,7 +11,6 @@ mod common;
 
 use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region, Reset, Value};
 use proptest::prelude::*;
-use std::process::Command;
 use std::sync::OnceLock;
 
 const PAGE: usize = 64 << 10;
@@ -318,31 +317,18 @@ fn a_byte_that_is_left_behind_is_found() {
     }
 }
 
-const CASE: &str = "PIRN_TEST_CASE";
-
 #[test]
 fn a_fork_finds_its_own_initial_state_too() {
     for reset in common::resets() {
-        let program = std::env::current_exe().expect("this program");
-        let mut command = Command::new(program);
-        command
-            .args(["--exact", "fork", "--ignored", "--nocapture"])
-            .env(CASE, reset.to_string());
-        let output = command.output().expect("the program starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{reset}: {said}");
+        common::exited_with(&reset.to_string(), 0);
     }
 }
 
 /// Not a test: what the processes do.
 #[test]
 #[ignore = "run by another test, in a process of its own"]
-fn fork() {
-    let name = std::env::var(CASE).expect("the other test says which");
-    let reset = Reset::ALL
-        .into_iter()
-        .find(|reset| reset.to_string() == name)
-        .expect("it exists");
+fn case() {
+    let reset = common::reset_named(&common::case());
     let house = House::new(reset, 2);
     let dirty = [Act::Fill(0, 9, 3 << 20), Act::Grow(9), Act::State(-1)];
     let all = || -> Result<(), String> {

@@ -4,6 +4,7 @@
 use pirn_compiler::Options;
 use pirn_runtime::{Module, Region, Reset};
 use std::io::Write;
+use std::process::{Command, Output};
 use tempfile::TempPath;
 
 /// Compiles a binary module for this machine's baseline and opens it.
@@ -40,4 +41,46 @@ pub(crate) fn resets() -> Vec<Reset> {
         tried.is_ok()
     };
     Reset::ALL.into_iter().filter(works).collect()
+}
+
+/// Says to this program what to do in a process of its own.
+const CASE: &str = "PIRN_TEST_CASE";
+
+/// Runs the test `case` of this program, which is ignored otherwise, in a process of its own.
+pub(crate) fn child(case: &str) -> Output {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command
+        .args(["--exact", "case", "--ignored", "--nocapture"])
+        .env(CASE, case);
+    let output = command.output().expect("the program starts");
+    // Where no test has that name, none fails.
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("running 1 test"), "{case}: {told}");
+    output
+}
+
+/// In such a process: what it is to do.
+pub(crate) fn case() -> String {
+    std::env::var(CASE).expect("the other tests say which")
+}
+
+/// Sees that such a process ends with this code.
+pub(crate) fn exited_with(case: &str, code: i32) {
+    let output = child(case);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{case}: {:?} {said}",
+        output.status
+    );
+}
+
+/// The way of resetting of a name.
+pub(crate) fn reset_named(name: &str) -> Reset {
+    let reset = Reset::ALL
+        .into_iter()
+        .find(|reset| reset.to_string() == name);
+    reset.expect("the other tests know the names")
 }
