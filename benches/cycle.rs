@@ -1,12 +1,13 @@
 //! The whole life: instantiate, one call, teardown, always in the slot that was last used.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use pirn_benches::{RESETS, guest, hello, instance, phase, prepared, sink};
+use pirn_benches::{guest, hello, instance, phase, prepared, sink};
+use pirn_runtime::Reset;
 
 fn cycle(c: &mut Criterion) {
     let mut group = c.benchmark_group("cycle");
     let (null_module, touch_module) = (guest("null.wat"), guest("touch.wat"));
-    for reset in RESETS {
+    for reset in Reset::ALL {
         let null = prepared(&null_module, reset);
         let run = null.func::<(), ()>("run").expect("it is exported");
         group.bench_function(format!("null, {reset}"), |b| {

@@ -1,25 +1,15 @@
 //! Host calls: a guest calls a host function a thousand times; the time is that of all.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pirn_benches::{region, text};
+use pirn_benches::{guest, region};
 use pirn_runtime::{Caller, Linker, Reset};
-
-const GUEST: &str = r#"(module
-  (import "host" "f" (func $f (param i32) (result i32)))
-  (memory (export "memory") 1)
-  (func (export "calls") (param $n i32) (result i32)
-    (local $sum i32)
-    (loop $again
-      (local.set $sum (i32.add (local.get $sum) (call $f (local.get $n))))
-      (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
-    (local.get $sum)))"#;
 
 const CALLS: u32 = 1000;
 
 fn hostcall(c: &mut Criterion) {
     let mut group = c.benchmark_group("hostcall");
     group.throughput(Throughput::Elements(u64::from(CALLS)));
-    let module = text(GUEST);
+    let module = guest("hostcalls.wat");
     let mut bench = |name: &str, linker: &Linker<u32>| {
         let prepared = region(Reset::Auto)
             .prepare(&module, linker)

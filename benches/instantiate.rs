@@ -1,11 +1,12 @@
 //! Instantiation: from a prepared module to an instance that can be called, in a slot warm for it.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use pirn_benches::{RESETS, guest, hello, phase, prepared, sink};
+use pirn_benches::{guest, hello, phase, prepared, sink};
+use pirn_runtime::Reset;
 
 fn instantiate(c: &mut Criterion) {
     let mut group = c.benchmark_group("instantiate");
-    for reset in RESETS {
+    for reset in Reset::ALL {
         let null = prepared(&guest("null.wat"), reset);
         group.bench_function(format!("null, {reset}"), |b| {
             b.iter_custom(|count| phase(count, || (), |()| null.try_instantiate(())));

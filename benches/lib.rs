@@ -16,9 +16,6 @@ use tempfile::TempPath;
 /// Instances that are timed at once.
 pub const BATCH: u64 = 32;
 
-/// The ways to reset a slot that are measured.
-pub const RESETS: [Reset; 4] = Reset::ALL;
-
 /// The bytes of a guest's shared object.
 #[must_use]
 pub fn compiled(guest: &str) -> Vec<u8> {

@@ -1,7 +1,8 @@
 //! Teardown: the drop of an instance, after which its slot serves another.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use pirn_benches::{RESETS, guest, hello, instance, phase, prepared, sink, text};
+use pirn_benches::{guest, hello, instance, phase, prepared, sink, text};
+use pirn_runtime::Reset;
 
 /// `touch(pages)` writes a byte into so many pages of 4 KiB, of 4,112.
 const TOUCH: &str = r#"(module (memory 257)
@@ -16,7 +17,7 @@ const TOUCH: &str = r#"(module (memory 257)
 fn teardown(c: &mut Criterion) {
     let mut group = c.benchmark_group("teardown");
     let (null_module, touch_module) = (guest("null.wat"), text(TOUCH));
-    for reset in RESETS {
+    for reset in Reset::ALL {
         let null = prepared(&null_module, reset);
         group.bench_function(format!("null, {reset}"), |b| {
             b.iter_custom(|count| phase(count, || instance(&null), drop));

@@ -204,7 +204,10 @@ impl Phase {
                 text(include_str!("../../../examples/guests/add.wat")),
                 "add",
             ),
-            Self::HostCall => (text(HOST_CALLS), "calls"),
+            Self::HostCall => (
+                text(include_str!("../../../examples/guests/hostcalls.wat")),
+                "calls",
+            ),
             Self::Trap(name) => (
                 text(include_str!("../../../examples/guests/traps.wat")),
                 name,
@@ -223,16 +226,6 @@ const GROW: &str = r#"(module (memory 1)
       (local.set $at (i32.add (local.get $at) (i32.const 4096)))
       (br_if $again (local.tee $pages (i32.sub (local.get $pages) (i32.const 1)))))
     (local.get $at)))"#;
-
-/// Calls `host.f` as often as it is told.
-const HOST_CALLS: &str = r#"(module
-  (import "host" "f" (func $f (param i32) (result i32)))
-  (func (export "calls") (param $n i32) (result i32)
-    (local $sum i32)
-    (loop $again
-      (local.set $sum (i32.add (local.get $sum) (call $f (local.get $n))))
-      (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
-    (local.get $sum)))"#;
 
 /// `touch(pages)` over an image of 1 MiB that has no page of zeros.
 fn dense() -> String {
