@@ -27,6 +27,7 @@ fn where_the_kernel_refuses_a_reset_the_next_one_is_taken() {
     }
     common::exited_with("refused", 0);
     common::exited_with("only userfaultfd", 0);
+    common::exited_with("from rewritten to tracked", 0);
 }
 
 #[test]
@@ -56,6 +57,7 @@ fn case() {
         None if case == "refused" => refused(),
         None if case == "exhausted" => exhausted(),
         None if case == "only userfaultfd" => only_userfaultfd(),
+        None if case == "from rewritten to tracked" => from_rewritten_to_tracked(),
         None => addresses(),
         Some((what, name)) => {
             let reset = common::reset_named(name);
@@ -277,6 +279,37 @@ fn only_userfaultfd() {
             image.fill(1);
             rest.fill(2);
         }
+    }
+}
+
+/// What a module that is not tracked leaves resident is not taken for tracked memory of the next.
+fn from_rewritten_to_tracked() {
+    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
+    // Nothing at first, and later more than a slot keeps track of: that is not tracked for long.
+    let wide = common::wat(
+        "(module (memory (export \"memory\") 0)
+           (func (export \"grow\") (result i32) (memory.grow (i32.const 100))))",
+    );
+    let small =
+        common::wat("(module (memory (export \"memory\") 1) (data (i32.const 5) \"image\"))");
+    let region = Region::builder().slots(1).build().expect("a region");
+    assert_eq!(region.describe().reset(), Reset::Tracked);
+    let linker = Linker::<()>::new();
+    let wide = region.prepare(&wide, &linker).expect("it fits");
+    let grow = wide.func::<(), i32>("grow").expect("it is exported");
+    for _ in 0..6 {
+        let mut instance = wide.try_instantiate(()).expect("the slot is free");
+        assert_eq!(instance.call(&grow, ()).expect("it returns"), 0);
+        instance.memory_mut().as_mut_slice().fill(0x5a);
+    }
+    let small = region.prepare(&small, &linker).expect("it fits");
+    let mut initial = vec![0; 65536];
+    initial[5..10].copy_from_slice(b"image");
+    for tenant in 0..3 {
+        let mut instance = small.try_instantiate(()).expect("the slot is free");
+        let mut memory = instance.memory_mut();
+        assert!(memory.as_slice() == initial, "{tenant}");
+        memory.as_mut_slice().fill(0xa5);
     }
 }
 

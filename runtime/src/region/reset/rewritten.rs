@@ -13,7 +13,8 @@ use core::ptr;
 use std::io;
 
 /// Makes the first `used` bytes of memory 0, all that are accessible, the initial memory of the module,
-/// keeping `kept` of them resident.
+/// keeping at most `kept` of that resident, and nothing behind it: whoever keeps the slot in another way
+/// next relies on that.
 ///
 /// # Errors
 ///
@@ -28,7 +29,7 @@ pub(super) unsafe fn restore(
     kept: usize,
     module: &Module,
 ) -> io::Result<()> {
-    let kept = kept.min(used);
+    let kept = kept.min(module.memory_bytes() as usize);
     let memory = parts.vmctx();
     // SAFETY: memory that is accessible and that nobody uses, as the caller says.
     unsafe {
