@@ -11,7 +11,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use pirn_format::exit::{self, Builtin, CELL_BYTES, Kind, TrapCode};
-use pirn_format::layout::CONTEXT_EXIT;
+use pirn_format::layout::{CONTEXT_EXIT, CONTEXT_HOST_CALL};
 use pirn_format::metadata::Metadata;
 use pirn_format::types::{FuncType, ValType};
 
@@ -61,12 +61,16 @@ fn words(params: usize, results: usize) -> Signature {
     signature
 }
 
-/// `(word, word, word)` in the C convention: of entry trampolines and of the exit routine.
+/// `(word, word, word)` in the C convention: of entry trampolines and of the routines that leave.
 fn host_signature() -> Signature {
     let mut signature = Signature::new(HOST_CALL_CONV);
     signature.params = vec![AbiParam::new(POINTER); 3];
     signature
 }
+
+/// Bytes of the caller's frame pointer and the return address, to the first of which the frame pointer
+/// points, on both targets (psABI x86-64 3.2.2, AAPCS64 6.4.6).
+const FRAME_BYTES: i64 = 16;
 
 struct Trampoline<'a> {
     builder: FunctionBuilder<'a>,
@@ -95,6 +99,10 @@ impl<'a> Trampoline<'a> {
             .ins()
             .call_indirect(signature, code, &arguments);
         let results = self.builder.inst_results(call).to_vec();
+        // The stack ends at the cells: they lie behind the frame pointer and the return address, and
+        // `cells` itself need not be kept over the call.
+        let frame = self.builder.ins().get_frame_pointer(POINTER);
+        let cells = self.builder.ins().iadd_imm_u(frame, FRAME_BYTES);
         self.store(cells, &results);
         self.builder.ins().return_(&[]);
     }
@@ -104,7 +112,7 @@ impl<'a> Trampoline<'a> {
         let cells = self.cells(ty.params.len().max(ty.results.len()));
         let params = self.params[1..].to_vec();
         self.store(cells, &params);
-        self.exit(exit::reason(Kind::HostCall, index), cells);
+        self.leave(CONTEXT_HOST_CALL, u64::from(index), cells);
         let results = self.load(cells, &ty.results);
         self.builder.ins().return_(&results);
     }
@@ -133,15 +141,20 @@ impl<'a> Trampoline<'a> {
     }
 
     /// Calls the exit routine.
-    fn exit(&mut self, reason: u64, payload: Value) {
+    fn exit(&mut self, reason: u64, cells: Value) {
+        self.leave(CONTEXT_EXIT, reason, cells);
+    }
+
+    /// Calls the routine in a field of the context.
+    fn leave(&mut self, field: i32, what: u64, cells: Value) {
         let vmctx = self.params[0];
         let flags = MemFlagsData::trusted().with_readonly();
-        let routine = self.builder.ins().load(POINTER, flags, vmctx, CONTEXT_EXIT);
-        let reason = self.builder.ins().iconst(POINTER, reason.cast_signed());
+        let routine = self.builder.ins().load(POINTER, flags, vmctx, field);
+        let what = self.builder.ins().iconst(POINTER, what.cast_signed());
         let signature = self.builder.import_signature(host_signature());
         self.builder
             .ins()
-            .call_indirect(signature, routine, &[vmctx, reason, payload]);
+            .call_indirect(signature, routine, &[vmctx, what, cells]);
     }
 
     /// Address of an array of cells on the stack, at least one.

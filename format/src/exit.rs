@@ -1,16 +1,17 @@
 //! Exits: the numbers that generated code passes when control leaves the guest.
 //!
-//! Generated code leaves the guest in exactly one way: it calls the routine whose address is in the
-//! context's [`exit`](crate::layout::Context::exit) field, with the platform's C convention, as
+//! Generated code leaves the guest by calling one of two routines, whose addresses are in the context,
+//! with the platform's C convention:
 //!
 //! ```text
-//! exit(vmctx, reason: u64, payload: u64)
+//! host_call(vmctx, import: u64, cells)      field `host_call` of the context
+//! exit(vmctx, reason: u64, cells)           field `exit`
 //! ```
 //!
-//! The low byte of `reason` is a [`Kind`]; the bits above are its number: an import index, a
-//! [`Builtin`] or a [`TrapCode`]. For host calls and builtins `payload` is the address of an array of
-//! 16-byte cells, one a parameter, which on return holds one cell a result; the routine then returns
-//! to the guest. For traps it does not return.
+//! The first calls the host function that is the import of that index among the module's imported
+//! functions. The second is for everything else: the low byte of `reason` is a [`Kind`]; the bits above
+//! are its number, a [`Builtin`] or a [`TrapCode`]. `cells` is the address of an array of 16-byte cells,
+//! one a parameter, which on return holds one cell a result; a trap has none, and does not return.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -24,19 +25,14 @@ pub const CELL_BYTES: u32 = 16;
 /// Bits of the exit reason that hold the [`Kind`].
 pub const KIND_BITS: u32 = 8;
 
-/// Why control left the guest: the low byte of the exit reason.
+/// Why the guest calls the exit routine: the low byte of the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// The function that the host called has returned. Produced by the runtime's own entry code.
-    Return = 0,
-    /// The guest called an imported host function; the number is its index among the module's
-    /// imported functions.
-    HostCall = 1,
     /// The guest asked for something that only the runtime can do; the number is a [`Builtin`].
-    Builtin = 2,
+    Builtin = 1,
     /// The guest trapped; the number is a [`TrapCode`].
-    Trap = 3,
+    Trap = 2,
 }
 
 /// Packs a kind and its number into an exit reason.
@@ -50,10 +46,8 @@ pub const fn reason(kind: Kind, number: u32) -> u64 {
 #[inline]
 pub const fn split(reason: u64) -> Option<(Kind, u32)> {
     let kind = match reason as u8 {
-        0 => Kind::Return,
-        1 => Kind::HostCall,
-        2 => Kind::Builtin,
-        3 => Kind::Trap,
+        1 => Kind::Builtin,
+        2 => Kind::Trap,
         _ => return None,
     };
     Some((kind, (reason >> KIND_BITS) as u32))
@@ -246,12 +240,13 @@ mod tests {
 
     #[test]
     fn a_reason_splits_into_what_made_it() {
-        for kind in [Kind::Return, Kind::HostCall, Kind::Builtin, Kind::Trap] {
+        for kind in [Kind::Builtin, Kind::Trap] {
             for number in [0, 1, 255, 256, u32::MAX] {
                 assert_eq!(split(reason(kind, number)), Some((kind, number)));
             }
         }
-        assert_eq!(split(4), None);
-        assert_eq!(split(0xff), None);
+        for nothing in [0, 3, 0xff] {
+            assert_eq!(split(nothing), None);
+        }
     }
 }

@@ -97,13 +97,15 @@ pub struct Context {
     pub activation: u64,
     /// Address of the exit routine, see [`crate::exit`].
     pub exit: u64,
+    /// Address of the routine that calls a host function, see [`crate::exit`].
+    pub host_call: u64,
     /// Memory 0, if the module defines it; all zero otherwise.
     pub memory: MemoryDesc,
 }
 
 /// Bytes of [`Context`].
 pub const CONTEXT_BYTES: u32 = 512;
-const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 4;
+const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 5;
 const _: () = assert!(size_of::<Context>() == CONTEXT_BYTES as usize);
 
 /// Distance of a field of [`Context`] from `vmctx`, in bytes; always negative.
@@ -117,6 +119,8 @@ pub const CONTEXT_RUNTIME: i32 = context_field(offset_of!(Context, runtime));
 pub const CONTEXT_ACTIVATION: i32 = context_field(offset_of!(Context, activation));
 /// Offset of [`Context::exit`] from `vmctx`.
 pub const CONTEXT_EXIT: i32 = context_field(offset_of!(Context, exit));
+/// Offset of [`Context::host_call`] from `vmctx`.
+pub const CONTEXT_HOST_CALL: i32 = context_field(offset_of!(Context, host_call));
 /// Offset of [`Context::memory`] from `vmctx`.
 pub const CONTEXT_MEMORY: i32 = context_field(offset_of!(Context, memory));
 
@@ -369,8 +373,9 @@ mod tests {
     #[test]
     fn the_context_ends_at_memory() {
         assert_eq!(CONTEXT_MEMORY, -16);
-        assert_eq!(CONTEXT_EXIT, -24);
-        assert_eq!(CONTEXT_ACTIVATION, -32);
+        assert_eq!(CONTEXT_EXIT, -32);
+        assert_eq!(CONTEXT_HOST_CALL, -24);
+        assert_eq!(CONTEXT_ACTIVATION, -40);
         assert_eq!(CONTEXT_RUNTIME, -512);
     }
 }

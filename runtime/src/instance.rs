@@ -12,8 +12,8 @@ pub(crate) mod prepared;
 pub(crate) mod untyped;
 
 use crate::error::CallError;
-use crate::value::Value;
 use crate::value::typed::{Params, Results, sealed};
+use crate::value::{ForeignRef, Value};
 use member::Member;
 use memory::{Memory, MemoryMut};
 use pirn_format::metadata::ExportItem;
@@ -55,11 +55,7 @@ impl<T> Instance<T> {
         params: P,
     ) -> Result<R, CallError> {
         if func.prepared != self.member.inner.id {
-            return Err(CallError::Invalid(
-                "function was looked up in another preparation than the instance is of; look it up \
-                 where the instance came from"
-                    .to_owned(),
-            ));
+            return Err(looked_up_elsewhere());
         }
         let (parameters, results) = (
             <P as sealed::List>::TYPES.len(),
@@ -68,8 +64,7 @@ impl<T> Instance<T> {
         let count = parameters.max(results);
         let needs_stamp = <P as sealed::List>::NEEDS_STAMP || <R as sealed::List>::NEEDS_STAMP;
         let stamp = self.member.stamp(needs_stamp);
-        sealed::List::store(params, self.member.cells(count), stamp)
-            .map_err(|foreign| CallError::Invalid(foreign.to_string()))?;
+        sealed::List::store(params, self.member.cells(count), stamp).map_err(foreign)?;
         let target = func.target(self.member.vmctx());
         let members = core::slice::from_mut(&mut self.member);
         exit::run(members, 0, target, count, &mut self.data)?;
@@ -129,4 +124,19 @@ impl<T> Instance<T> {
             _ => None,
         }
     }
+}
+
+#[cold]
+fn looked_up_elsewhere() -> CallError {
+    CallError::Invalid(
+        "function was looked up in another preparation than the instance is of; look it up where the \
+         instance came from"
+            .to_owned(),
+    )
+}
+
+/// The error of a parameter that is a reference of another instance.
+#[cold]
+pub(crate) fn foreign(reference: ForeignRef) -> CallError {
+    CallError::Invalid(reference.to_string())
 }

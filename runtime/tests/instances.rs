@@ -4,8 +4,8 @@
 mod common;
 
 use pirn_runtime::{
-    CallError, Caller, ExternRef, ExternType, FuncRef, FuncType, HostError, InstantiateError,
-    LinkError, Linker, Module, Prepared, Region, Trap, TrapCode, ValType, Value,
+    CallError, Caller, ExternRef, ExternType, Func, FuncRef, FuncType, HostError, Instance,
+    InstantiateError, LinkError, Linker, Module, Prepared, Region, Trap, TrapCode, ValType, Value,
 };
 use std::num::NonZeroU64;
 use std::sync::mpsc;
@@ -209,6 +209,132 @@ fn a_panic_in_a_host_function_passes_and_loses_no_slot() {
     }
     drop(instance);
     assert_eq!(region.slots_free(), 1);
+}
+
+/// The frames of whoever called the guest are on the stack of a host function, and a walk finds them.
+#[test]
+fn a_host_functions_backtrace_goes_on_where_the_guest_was_called() {
+    #[inline(never)]
+    fn who_calls_the_guest(instance: &mut Instance<String>, f: &Func<(), ()>) {
+        instance.call(f, ()).expect("it returns");
+        // Not a tail call.
+        instance.data_mut().push('\n');
+    }
+    let wat = r#"(module (import "h" "f" (func $f)) (func (export "f") (call $f)))"#;
+    let mut linker = Linker::<String>::new();
+    let trace = |mut caller: Caller<'_, String>| {
+        *caller.data_mut() = std::backtrace::Backtrace::force_capture().to_string();
+    };
+    linker.func("h", "f", trace).expect("the name is free");
+    let prepared = region(1)
+        .prepare(&common::wat(wat), &linker)
+        .expect("it is linked");
+    let f = prepared.func("f").expect("it is exported");
+    let mut instance = prepared
+        .try_instantiate(String::new())
+        .expect("a slot is free");
+    who_calls_the_guest(&mut instance, &f);
+    let trace = instance.into_data();
+    assert!(trace.contains("who_calls_the_guest"), "{trace}");
+    assert!(
+        trace.contains("a_host_functions_backtrace_goes_on"),
+        "{trace}"
+    );
+}
+
+/// A slot that is warm for a module may have served another linker's functions.
+#[test]
+fn a_warm_slot_calls_the_host_functions_of_its_own_preparation() {
+    let wat = r#"(module
+        (import "h" "f" (func $f (param i32) (result i32)))
+        (func (export "f") (param i32) (result i32) (call $f (local.get 0))))"#;
+    let (module, region) = (common::wat(wat), region(1));
+    let prepared = |add: i32| {
+        let mut linker = Linker::<i32>::new();
+        let func = move |caller: Caller<'_, i32>, n: i32| n + add + *caller.data();
+        linker.func("h", "f", func).expect("the name is free");
+        region.prepare(&module, &linker).expect("it is linked")
+    };
+    let call = |prepared: &Prepared<i32>, data: i32| {
+        let f = prepared.func::<i32, i32>("f").expect("it is exported");
+        let mut instance = prepared.try_instantiate(data).expect("the slot is free");
+        instance.call(&f, 1000).expect("it returns")
+    };
+    let first = prepared(1);
+    assert_eq!(call(&first, 10), 1011);
+    let second = prepared(2);
+    for _ in 0..3 {
+        assert_eq!(call(&second, 20), 1022);
+        assert_eq!(call(&first, 30), 1031);
+    }
+    // Whose functions are gone with the preparation, and their memory is somebody else's.
+    drop(first);
+    let others: Vec<_> = (3..100).map(prepared).collect();
+    for (add, prepared) in (3..).zip(&others) {
+        assert_eq!(call(prepared, 0), 1000 + add);
+    }
+    assert_eq!(call(&second, 20), 1022);
+}
+
+/// What a guest keeps in registers is there after a call of the host, however it used them.
+#[test]
+fn what_a_guest_holds_survives_calls_of_the_host() {
+    let locals: Vec<String> = (0..12).map(|n| format!("(local $i{n} i64)")).collect();
+    let floats: Vec<String> = (0..12).map(|n| format!("(local $f{n} f64)")).collect();
+    let mut body = String::new();
+    for n in 0..12 {
+        body += &format!(
+            "(local.set $i{n} (i64.mul (local.get $n) (i64.const {})))",
+            n + 3
+        );
+        body += &format!(
+            "(local.set $f{n} (f64.mul (f64.convert_i64_s (local.get $n)) (f64.const {}.5)))",
+            n + 1
+        );
+    }
+    let mut sum = String::from("(i64.const 0)");
+    for n in 0..12 {
+        sum = format!(
+            "(i64.add {sum} (i64.add (local.get $i{n}) (i64.trunc_f64_s (local.get $f{n}))))"
+        );
+    }
+    let wat = format!(
+        r#"(module (import "h" "f" (func $f (param i64) (result i64)))
+        (func (export "f") (param $n i64) (result i64) (local $r i64) {} {} {body}
+          (local.set $r (call $f (local.get $n)))
+          (i64.add (local.get $r) {sum})))"#,
+        locals.join(" "),
+        floats.join(" ")
+    );
+    let mut linker = Linker::<()>::new();
+    // Enough to want every register.
+    let busy = |n: i64| {
+        let parts = std::hint::black_box([n; 16]);
+        let mut mixed = [1.5f64; 16];
+        for _ in 0..3 {
+            for (at, part) in parts.iter().enumerate() {
+                mixed[at] = mixed[(at + 5) % 16] + std::hint::black_box(*part as f64);
+            }
+        }
+        std::hint::black_box(mixed);
+        n
+    };
+    linker.func("h", "f", busy).expect("the name is free");
+    let prepared = region(1)
+        .prepare(&common::wat(&wat), &linker)
+        .expect("it is linked");
+    let f = prepared.func::<i64, i64>("f").expect("it is exported");
+    let mut instance = prepared.try_instantiate(()).expect("a slot is free");
+    for n in [2i64, 100, 4000] {
+        let whole: i64 = (0..12).map(|at| n * (at + 3)).sum();
+        let halves: i64 = (0..12)
+            .map(|at| (n as f64 * (f64::from(at) + 1.5)) as i64)
+            .sum();
+        assert_eq!(
+            instance.call(&f, n).expect("it returns"),
+            n + whole + halves
+        );
+    }
 }
 
 #[test]

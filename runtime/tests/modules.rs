@@ -111,7 +111,7 @@ fn another_format_version_is_refused() {
     other[note + 8] ^= 0x40;
     let error = refusal(&common::file(&other));
     assert!(
-        error.contains("format version 65, this runtime reads 1; compile it again"),
+        error.contains("format version 66, this runtime reads 2; compile it again"),
         "{error}"
     );
 }

@@ -1,51 +1,71 @@
 //! [`IntoFunc`]: Rust closures as functions that guests import.
+//!
+//! # Safety
+//!
+//! Owns the fact that the entry of a [`HostFunc<T>`] points to the function that it holds, and calls
+//! it as what it is.
+#![allow(unsafe_code)]
 
 use super::{Caller, HostError};
+use crate::instance::exit;
 use crate::instance::memory::stamp;
+use crate::switch::HostEntry;
 use crate::value::typed::{Results, WasmTy, for_each_length, sealed};
 use crate::value::{Cell, FuncType, Value};
 use core::fmt;
+use core::marker::PhantomData;
 use std::sync::Arc;
 
-/// A host function, ready to be called from an exit.
+/// A host function, ready to be called from a guest of an instance with data `T`.
 pub struct HostFunc<T> {
     /// Its type.
     pub(crate) ty: FuncType,
-    /// What a call needs of it.
-    pub(crate) entry: HostEntry<T>,
+    entry: HostEntry,
+    /// What the entry points to. No box: that would be the only way to it, and moves with this.
+    _func: Arc<dyn Shared>,
+    data: PhantomData<fn(&mut T)>,
 }
 
-/// What a call of a host function needs, without a further look at the function.
-pub(crate) struct HostEntry<T> {
+/// Anything that threads can share.
+trait Shared: Send + Sync {}
+impl<A: Send + Sync> Shared for A {}
+
+// SAFETY: the entry points to a `Shared` value and to code.
+unsafe impl<T> Send for HostFunc<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for HostFunc<T> {}
+
+/// What is called on behalf of a guest.
+pub(crate) trait HostCode<T>: Send + Sync + 'static {
     /// The cells that it is given: as many as parameters or results, whichever are more.
-    pub(crate) cells: usize,
-    pub(crate) call: Arc<Call<T>>,
-}
+    fn cells(&self) -> usize;
 
-impl<T> Clone for HostEntry<T> {
-    fn clone(&self) -> Self {
-        Self {
-            cells: self.cells,
-            call: Arc::clone(&self.call),
-        }
-    }
+    /// Takes the parameters from the cells, and puts the results there.
+    ///
+    /// # Errors
+    ///
+    /// Why the guest is to be left.
+    fn call(&self, caller: Caller<'_, T>, cells: &mut [Cell]) -> Result<(), HostError>;
 }
-
-impl<T> fmt::Debug for HostEntry<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HostEntry({} cells)", self.cells)
-    }
-}
-
-type Call<T> = dyn Fn(Caller<'_, T>, &mut [Cell]) -> Result<(), HostError> + Send + Sync;
 
 impl<T> HostFunc<T> {
-    fn new(ty: FuncType, call: Arc<Call<T>>) -> Self {
-        let cells = ty.params.len().max(ty.results.len());
+    fn new<C: HostCode<T>>(ty: FuncType, code: C) -> Self {
+        let code = Arc::new(code);
+        let entry = HostEntry {
+            answer: exit::answer_host::<T, C>,
+            func: Arc::as_ptr(&code).cast(),
+        };
         Self {
             ty,
-            entry: HostEntry { cells, call },
+            entry,
+            _func: code,
+            data: PhantomData,
         }
+    }
+
+    /// Where guests call it, for as long as it lives.
+    pub(crate) fn entry(&self) -> HostEntry {
+        self.entry
     }
 
     /// A function over values of any types.
@@ -54,25 +74,42 @@ impl<T> HostFunc<T> {
         F: Fn(Caller<'_, T>, &[Value], &mut [Value]) -> Result<(), HostError>,
         F: Send + Sync + 'static,
     {
-        let FuncType { params, results } = ty.clone();
-        let call = move |caller: Caller<'_, T>, cells: &mut [Cell]| {
-            let stamp = stamp(&caller, true);
-            let read = |(cell, ty): (&Cell, _)| cell.value(ty, stamp);
-            let arguments: Vec<_> = cells.iter().zip(params.iter().copied()).map(read).collect();
-            let mut answers: Vec<_> = results.iter().copied().map(Value::default_of).collect();
-            func(caller, &arguments, &mut answers)?;
-            for ((cell, answer), ty) in cells.iter_mut().zip(answers).zip(&results) {
-                if answer.ty() != *ty {
-                    let found = answer.ty();
-                    return Err(HostError::message(format!(
-                        "host function gave a result of type {found}, its type says {ty}"
-                    )));
-                }
-                *cell = Cell::from_value(answer, stamp)?;
+        Self::new(ty.clone(), Untyped { ty, func })
+    }
+}
+
+/// A function over values.
+struct Untyped<F> {
+    ty: FuncType,
+    func: F,
+}
+
+impl<T, F> HostCode<T> for Untyped<F>
+where
+    F: Fn(Caller<'_, T>, &[Value], &mut [Value]) -> Result<(), HostError>,
+    F: Send + Sync + 'static,
+{
+    fn cells(&self) -> usize {
+        self.ty.params.len().max(self.ty.results.len())
+    }
+
+    fn call(&self, caller: Caller<'_, T>, cells: &mut [Cell]) -> Result<(), HostError> {
+        let FuncType { params, results } = &self.ty;
+        let stamp = stamp(&caller, true);
+        let read = |(cell, ty): (&Cell, _)| cell.value(ty, stamp);
+        let arguments: Vec<_> = cells.iter().zip(params.iter().copied()).map(read).collect();
+        let mut answers: Vec<_> = results.iter().copied().map(Value::default_of).collect();
+        (self.func)(caller, &arguments, &mut answers)?;
+        for ((cell, answer), ty) in cells.iter_mut().zip(answers).zip(results) {
+            if answer.ty() != *ty {
+                let found = answer.ty();
+                return Err(HostError::message(format!(
+                    "host function gave a result of type {found}, its type says {ty}"
+                )));
             }
-            Ok(())
-        };
-        Self::new(ty, Arc::new(call))
+            *cell = Cell::from_value(answer, stamp)?;
+        }
+        Ok(())
     }
 }
 
@@ -116,28 +153,47 @@ pub trait IntoFunc<T, P, R>: Send + Sync + 'static {
     fn into_func(self) -> HostFunc<T>;
 }
 
-/// Reads parameters, calls, and writes results.
+/// A function whose types are Rust's.
+struct Typed<P, R, F> {
+    func: F,
+    types: PhantomData<fn(P) -> R>,
+}
+
+impl<T, P, R, F> HostCode<T> for Typed<P, R, F>
+where
+    P: sealed::List,
+    R: HostResult,
+    F: Fn(Caller<'_, T>, P) -> R + Send + Sync + 'static,
+{
+    #[inline]
+    fn cells(&self) -> usize {
+        let results = <R::Results as sealed::List>::TYPES;
+        P::TYPES.len().max(results.len())
+    }
+
+    #[inline]
+    fn call(&self, caller: Caller<'_, T>, cells: &mut [Cell]) -> Result<(), HostError> {
+        let needs_stamp = P::NEEDS_STAMP || <R::Results as sealed::List>::NEEDS_STAMP;
+        let stamp = stamp(&caller, needs_stamp);
+        let parameters = P::load(cells, stamp);
+        let answer = (self.func)(caller, parameters).into_result()?;
+        sealed::List::store(answer, cells, stamp)?;
+        Ok(())
+    }
+}
+
 fn typed<T, P, R, F>(func: F) -> HostFunc<T>
 where
     P: sealed::List,
     R: HostResult,
     F: Fn(Caller<'_, T>, P) -> R + Send + Sync + 'static,
 {
-    let params = P::TYPES.to_vec();
-    let results = <R::Results as sealed::List>::TYPES;
-    let needs_stamp = P::NEEDS_STAMP || <R::Results as sealed::List>::NEEDS_STAMP;
-    let call = move |caller: Caller<'_, T>, cells: &mut [Cell]| {
-        let stamp = stamp(&caller, needs_stamp);
-        let parameters = P::load(cells, stamp);
-        let answer = func(caller, parameters).into_result()?;
-        sealed::List::store(answer, cells, stamp)?;
-        Ok(())
-    };
     let ty = FuncType {
-        params,
-        results: results.to_vec(),
+        params: P::TYPES.to_vec(),
+        results: <R::Results as sealed::List>::TYPES.to_vec(),
     };
-    HostFunc::new(ty, Arc::new(call))
+    let types = PhantomData;
+    HostFunc::new(ty, Typed { func, types })
 }
 
 macro_rules! into_func {

@@ -1,28 +1,54 @@
-//! The exit loop: every way in which control comes back from a guest, and what is done then.
+//! Calls into guests: in, what they want of the host meanwhile, and every way out.
 //!
-//! The guest leaves by one path (see [`crate::switch`]), and to the host each exit is an ordinary
-//! return of `start` or `resume`. So host functions run here, on the host's stack, as ordinary calls:
-//! their panics unwind through Rust frames alone.
+//! The guest leaves by one path (see [`crate::switch`]), and what it wants is answered as by a call
+//! from here. So host functions run on the host's stack; a panic of theirs is caught before it would
+//! reach the guest, and goes on once the guest has been left.
 //!
 //! # Safety
 //!
 //! The only place that enters guests. Owns the fact that a guest is entered with the activation that
-//! its context names, on its own slot's stack, while the loop borrows every instance that it can
+//! its context names, on its own slot's stack, while the call borrows every instance that it can
 //! reach.
 #![allow(unsafe_code)]
 
 use super::builtin;
 use super::member::{Member, Target};
 use crate::error::CallError;
+use crate::host::func::HostCode;
 use crate::host::{Caller, HostError};
 use crate::module::Module;
-use crate::switch::{self, Activation, Guest, Record};
+use crate::switch::{self, Activation, Fault, Guest, HostEntry, Record};
 use crate::sys;
 use crate::trap::handler::Running;
 use crate::trap::{Frame, Trap, TrapCode, backtrace};
 use crate::value::Cell;
-use core::slice;
+use core::any::Any;
+use core::mem::ManuallyDrop;
+use core::panic::AssertUnwindSafe;
+use core::{ptr, slice};
 use pirn_format::exit::{self, Builtin, Kind};
+use std::panic;
+
+/// A call that runs: what answers need of it, and what they leave.
+struct Call<'a, T> {
+    members: &'a mut [Member<T>],
+    data: &'a mut T,
+    activation: *mut Activation,
+    /// Why an answer made the guest leave.
+    end: Option<End>,
+}
+
+/// Why a guest was left before it returned.
+enum End {
+    /// It trapped.
+    Trap(TrapCode),
+    /// A host function gave an error.
+    Host(HostError),
+    /// The call cannot go on.
+    Invalid(CallError),
+    /// A host function panicked.
+    Panic(Box<dyn Any + Send>),
+}
 
 /// Calls a function on the stack of member `root`, whose `cells` hold the parameters, until it
 /// returns: then they hold the results.
@@ -30,7 +56,7 @@ use pirn_format::exit::{self, Builtin, Kind};
 /// # Errors
 ///
 /// What ended the call. The instance can be called again; what the guest changed stays.
-#[inline]
+#[inline(always)]
 pub(crate) fn run<T>(
     members: &mut [Member<T>],
     root: usize,
@@ -39,95 +65,207 @@ pub(crate) fn run<T>(
     data: &mut T,
 ) -> Result<(), CallError> {
     sys::signal::prepare_thread()?;
-    check_whole(members)?;
-    let record = Record::of(members[root].vmctx());
-    let activation = record.cast::<Activation>();
+    if !is_whole(members) {
+        return Err(left_behind());
+    }
+    let activation = Record::of(members[root].vmctx()).cast::<Activation>();
     let cells = members[root].cells_address(cells);
+    let Target { code, entry, vmctx } = target;
+    // Dropped by `error`: there is nothing to drop after a return.
+    let mut call = ManuallyDrop::new(Call {
+        members,
+        data,
+        activation,
+        end: None,
+    });
     // SAFETY: the record of an initialised context, which the borrow of `members` keeps in place.
     let _running = unsafe { Running::enter(activation) };
-    let Target { code, entry, vmctx } = target;
     // SAFETY: code, entry and context are a function of a loaded module and its own instance, see
-    // `Member::target`; the stack below the cells is free, and 16-byte aligned as they are.
-    unsafe { switch::start(activation, vmctx, entry, code, cells as *mut u8) };
-    // SAFETY: the guest has left, so nobody else uses the activation.
-    if unsafe { (*activation).reason } == exit::reason(Kind::Return, 0) {
-        return Ok(());
-    }
-    answer(members, record, data)
+    // `Member::target`; the stack below the cells is free, and 16-byte aligned as they are. The answer
+    // is that of the call's type.
+    let returned = unsafe {
+        let call = (&raw mut *call).cast();
+        switch::start(
+            activation,
+            vmctx,
+            entry,
+            code,
+            cells as *mut u8,
+            answer::<T>,
+            call,
+        )
+    };
+    if returned { Ok(()) } else { Err(call.error()) }
 }
 
-/// Does what the guest left for, and resumes it, until it returns.
+/// Answers an exit, on the host's stack: an [`Answer`](switch::Answer).
 ///
-/// # Errors
+/// # Safety
 ///
-/// As [`run`].
-#[inline(never)]
-fn answer<T>(
-    members: &mut [Member<T>],
-    record: *mut Record,
-    data: &mut T,
-) -> Result<(), CallError> {
-    let activation = record.cast::<Activation>();
-    loop {
-        // SAFETY: the guest has left, so nobody else uses the activation.
-        let left = unsafe { &*activation };
-        // Host calls are what guests leave for most.
-        if let Some((Kind::HostCall, import)) = exit::split(left.reason) {
-            if let Err(error) = host_call(members, left, import, data) {
-                return Err(host_error(members, record, error));
+/// `call` must be the [`Call`] of a guest that runs, of the same `T`, and the exit that guest's.
+unsafe extern "C" fn answer<T>(
+    vmctx: *mut u8,
+    reason: u64,
+    cells: *mut Cell,
+    call: *mut (),
+) -> *mut Activation {
+    // SAFETY: by the caller; `run` is in `start`, and its guest waits.
+    let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
+    let wanted = exit::split(reason);
+    let answered = panic::catch_unwind(AssertUnwindSafe(|| call.answer(vmctx, wanted, cells)));
+    match answered {
+        Ok(Ok(())) => ptr::null_mut(),
+        Ok(Err(end)) => call.leave(end),
+        Err(panic) => call.leave(End::Panic(panic)),
+    }
+}
+
+/// Answers a call of a host function, on the host's stack: a [`HostAnswer`](switch::HostAnswer).
+///
+/// # Safety
+///
+/// `call` must be the [`Call`] of a guest that runs, of the same `T`, and the exit that guest's; the
+/// entry that of a `C`, and `cells` as many cells as it has.
+pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
+    vmctx: *mut u8,
+    entry: *const HostEntry,
+    cells: *mut Cell,
+    call: *mut (),
+) -> *mut Activation {
+    // SAFETY: by the caller; `run` is in `start`, and its guest waits.
+    let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
+    // SAFETY: by the caller.
+    let (code, cells) = unsafe {
+        let code = &*(*entry).func.cast::<C>();
+        (code, slice::from_raw_parts_mut(cells, code.cells()))
+    };
+    // SAFETY: the call borrows the instance, whose guest waits, and holds no view of its memory.
+    let caller = unsafe { Caller::new(vmctx, call.data) };
+    match panic::catch_unwind(AssertUnwindSafe(|| code.call(caller, cells))) {
+        // The host function may have forked.
+        Ok(Ok(())) if is_whole(call.members) => ptr::null_mut(),
+        Ok(Ok(())) => call.leave(End::Invalid(left_behind())),
+        Ok(Err(error)) => call.leave(End::Host(error)),
+        Err(panic) => call.leave(End::Panic(panic)),
+    }
+}
+
+/// The entry of an import that is no function of the host.
+pub(crate) fn not_of_the_host<T>() -> HostEntry {
+    /// # Safety
+    ///
+    /// As [`answer_host`].
+    unsafe extern "C" fn answer<T>(
+        _: *mut u8,
+        _: *const HostEntry,
+        _: *mut Cell,
+        call: *mut (),
+    ) -> *mut Activation {
+        // SAFETY: by the caller; `run` is in `start`, and its guest waits.
+        let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
+        let message = "guest called an import of another instance as the host's";
+        call.leave(End::Invalid(CallError::Invalid(message.to_owned())))
+    }
+    HostEntry {
+        answer: answer::<T>,
+        func: ptr::null(),
+    }
+}
+
+impl<T> Call<'_, T> {
+    /// Does what the guest wants.
+    ///
+    /// # Errors
+    ///
+    /// Why the guest is to be left.
+    fn answer(
+        &mut self,
+        vmctx: *mut u8,
+        wanted: Option<(Kind, u32)>,
+        cells: *mut Cell,
+    ) -> Result<(), End> {
+        match wanted {
+            Some((Kind::Builtin, number)) => {
+                run_builtin(self.members, vmctx, number, cells).map_err(End::Trap)
             }
-            // The host function may have forked.
-            check_whole(members)?;
-        } else if answer_others(members, record, left)? {
-            return Ok(());
-        }
-        // SAFETY: the guest left by a host call or a builtin, and its results are in their cells.
-        unsafe { switch::resume(activation) };
-    }
-}
-
-/// Does what the guest left for if that was no host call, and tells whether it has returned.
-///
-/// # Errors
-///
-/// As [`run`].
-#[inline(never)]
-fn answer_others<T>(
-    members: &mut [Member<T>],
-    record: *mut Record,
-    left: &Activation,
-) -> Result<bool, CallError> {
-    match exit::split(left.reason) {
-        Some((Kind::Return, _)) => Ok(true),
-        Some((Kind::Builtin, number)) => match run_builtin(members, left, number) {
-            Ok(()) => Ok(false),
-            Err(code) => Err(trap(members, record, code)),
-        },
-        Some((Kind::Trap, number)) => {
             // A code that this runtime does not know would be a module of another version, which
             // `open` refuses.
-            let code = TrapCode::from_number(number).unwrap_or(TrapCode::Unreachable);
-            Err(trap(members, record, code))
+            Some((Kind::Trap, number)) => Err(End::Trap(
+                TrapCode::from_number(number).unwrap_or(TrapCode::Unreachable),
+            )),
+            None => Err(End::Invalid(CallError::Invalid(
+                "guest left for what no guest leaves for".to_owned(),
+            ))),
         }
-        Some((Kind::HostCall, _)) | None => {
-            let reason = left.reason;
-            Err(CallError::Invalid(format!(
-                "guest left with reason {reason:#x}"
-            )))
+    }
+
+    /// Has the guest left.
+    #[cold]
+    fn leave(&mut self, end: End) -> *mut Activation {
+        self.end = Some(end);
+        self.activation
+    }
+
+    /// The error of a call whose guest was left, with the guest's backtrace if it trapped.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of a host function, if that was why.
+    #[cold]
+    fn error(&mut self) -> CallError {
+        // SAFETY: the guest has left, so nobody else uses the activation.
+        if let Some(Fault { code, .. }) = unsafe { (*self.activation).fault } {
+            let error = self.trap(code);
+            // SAFETY: as above. The next trap may be none that a signal tells of.
+            unsafe { (*self.activation).fault = None };
+            return error;
+        }
+        // Who has not trapped by a signal has left by an answer.
+        if let Some(End::Trap(code)) = self.end {
+            return self.trap(code);
+        }
+        match self.end.take() {
+            Some(End::Host(error)) => match error.downcast::<Trap>() {
+                Ok(made) => self.trap(made.code()),
+                Err(error) => CallError::Host(error),
+            },
+            Some(End::Invalid(error)) => error,
+            Some(End::Panic(panic)) => panic::resume_unwind(panic),
+            Some(End::Trap(_)) | None => {
+                CallError::Invalid("guest left without a reason".to_owned())
+            }
+        }
+    }
+
+    fn trap(&self, code: TrapCode) -> CallError {
+        CallError::Trap(Trap::with_backtrace(code, self.frames()))
+    }
+
+    /// The guest's frames where it left.
+    fn frames(&self) -> (Vec<Frame>, bool) {
+        let module_of = |pc: usize| -> Option<&Module> {
+            let modules = self.members.iter().map(|member| &member.inner.module);
+            modules
+                .into_iter()
+                .find(|module| module.text().contains(&pc))
+        };
+        // SAFETY: the record of the running call, whose guest has left.
+        unsafe {
+            let root: *const Guest = &raw const (*self.activation.cast::<Record>()).guest;
+            backtrace::walk(&*self.activation, root, module_of)
         }
     }
 }
 
-/// Sees that no memory was left behind in the process that this one is a fork of.
+/// Whether no memory was left behind in the process that this one is a fork of.
 #[inline]
-fn check_whole<T>(members: &[Member<T>]) -> Result<(), CallError> {
+fn is_whole<T>(members: &[Member<T>]) -> bool {
     // SAFETY: the records of initialised contexts, whose regions the members keep alive.
     let whole = |member: &Member<T>| unsafe { (*Record::of(member.vmctx())).is_whole() };
-    let all = match members {
+    match members {
         [only] => whole(only),
         several => several.iter().all(whole),
-    };
-    if all { Ok(()) } else { Err(left_behind()) }
+    }
 }
 
 #[cold]
@@ -139,44 +277,20 @@ fn left_behind() -> CallError {
     )
 }
 
-/// Calls the host function that the guest asked for.
-fn host_call<T>(
-    members: &[Member<T>],
-    left: &Activation,
-    import: u32,
-    data: &mut T,
-) -> Result<(), HostError> {
-    let vmctx = left.vmctx as *mut u8;
-    let host =
-        member_of(members, vmctx).and_then(|at| members[at].inner.hosts.get(import as usize));
-    let Some(Some(func)) = host else {
-        return Err(HostError::message(format!(
-            "guest called import {import}, which is not the host's"
-        )));
-    };
-    // SAFETY: the import's trampoline passes the address of as many cells as its type needs, on the
-    // guest's stack; the guest does not run.
-    let cells = unsafe { slice::from_raw_parts_mut(left.payload as *mut Cell, func.cells) };
-    // SAFETY: the instance that calls is borrowed by `members`, its guest has left, and the exit loop
-    // holds no view of its memory.
-    let caller = unsafe { Caller::new(vmctx, data) };
-    (func.call)(caller, cells)
-}
-
 /// Does what the guest asked of the runtime.
 fn run_builtin<T>(
     members: &mut [Member<T>],
-    left: &Activation,
+    vmctx: *mut u8,
     number: u32,
+    cells: *mut Cell,
 ) -> Result<(), TrapCode> {
-    let at = member_of(members, left.vmctx as *mut u8);
+    let at = member_of(members, vmctx);
     let (Some(at), Some(builtin)) = (at, Builtin::from_number(number)) else {
         return Err(TrapCode::Unreachable);
     };
     // SAFETY: the builtin's trampoline passes the address of at least as many cells as it has
     // parameters, and one for a result, on the guest's stack; the guest does not run.
-    let cells =
-        unsafe { slice::from_raw_parts_mut(left.payload as *mut Cell, builtin.params().max(1)) };
+    let cells = unsafe { slice::from_raw_parts_mut(cells, builtin.params().max(1)) };
     builtin::run(members, at, builtin, cells)
 }
 
@@ -186,34 +300,4 @@ fn member_of<T>(members: &[Member<T>], vmctx: *mut u8) -> Option<usize> {
         return (only.vmctx() == vmctx).then_some(0);
     }
     members.iter().position(|member| member.vmctx() == vmctx)
-}
-
-/// The error of a call that a host function ended.
-fn host_error<T>(members: &[Member<T>], record: *mut Record, error: HostError) -> CallError {
-    match error.downcast::<Trap>() {
-        Ok(made) => trap(members, record, made.code()),
-        Err(error) => CallError::Host(error),
-    }
-}
-
-/// The error of a call that trapped, with the guest's backtrace.
-fn trap<T>(members: &[Member<T>], record: *mut Record, code: TrapCode) -> CallError {
-    let frames = frames(members, record);
-    // SAFETY: as in `frames`. The next trap may be none that a signal tells of.
-    unsafe { (*record).activation.fault_pc = 0 };
-    CallError::Trap(Trap::with_backtrace(code, frames))
-}
-
-fn frames<T>(members: &[Member<T>], record: *mut Record) -> (Vec<Frame>, bool) {
-    let module_of = |pc: usize| -> Option<&Module> {
-        let modules = members.iter().map(|member| &member.inner.module);
-        modules
-            .into_iter()
-            .find(|module| module.text().contains(&pc))
-    };
-    // SAFETY: the record of the running call, whose guest has left.
-    unsafe {
-        let root: *const Guest = &raw const (*record).guest;
-        backtrace::walk(&(*record).activation, root, module_of)
-    }
 }

@@ -186,7 +186,7 @@ impl<T: 'static> Group<T> {
         linker: &Linker<T>,
     ) -> Result<(Imports, Hosts<T>), LinkError> {
         let metadata = module.metadata();
-        let (mut imports, mut hosts) = (Imports::new(), vec![]);
+        let (mut imports, mut hosts) = (Imports::new(), Hosts::new());
         for import in &metadata.imports {
             let owner = self.names.get(&import.module).map(|id| &self.members[id.0]);
             let item = owner.and_then(|owner| {
@@ -199,7 +199,7 @@ impl<T: 'static> Group<T> {
                     imports: &mut imports,
                 };
                 if linked.member(owner, item)? {
-                    hosts.push(None);
+                    hosts.skip();
                 }
             } else {
                 let item = linker
@@ -208,7 +208,7 @@ impl<T: 'static> Group<T> {
                 imports.host(metadata, import, item, &mut hosts)?;
             }
         }
-        Ok((imports, hosts.into_boxed_slice()))
+        Ok((imports, hosts))
     }
 }
 

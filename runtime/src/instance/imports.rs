@@ -1,13 +1,21 @@
 //! [`Imports`]: what a module's imports were resolved to.
+//!
+//! # Safety
+//!
+//! Owns the fact that [`Hosts`] has an entry for each imported function, which points to what it holds.
+#![allow(unsafe_code)]
 
+use super::exit;
 use crate::error::LinkError;
-use crate::host::func::HostEntry;
+use crate::host::func::HostFunc;
 use crate::host::linker::{Item, Linker};
+use crate::switch::HostEntry;
 use crate::value::{Cell, ForeignRef, Stamp};
 use core::fmt::Display;
 use pirn_format::layout::FuncImport;
 use pirn_format::metadata::{Import, Metadata};
 use pirn_format::types::{ExternType, GlobalType};
+use std::sync::Arc;
 
 /// What a module's imports were resolved to, kind by kind, in order.
 #[derive(Debug)]
@@ -31,9 +39,45 @@ pub(crate) enum GlobalImport {
     At(u64),
 }
 
-/// The host functions of a module by function import index; `None` where another instance's function
-/// was imported.
-pub(crate) type Hosts<T> = Box<[Option<HostEntry<T>>]>;
+/// The host functions that a module imports.
+#[derive(Debug)]
+pub(crate) struct Hosts<T> {
+    /// By function import index; what says so where another instance's function was imported.
+    entries: Vec<HostEntry>,
+    /// What the entries point to.
+    funcs: Vec<Arc<HostFunc<T>>>,
+}
+
+// SAFETY: the entries are those of `funcs`, or point to code alone.
+unsafe impl<T> Send for Hosts<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Hosts<T> {}
+
+impl<T> Hosts<T> {
+    /// Those of no import yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: vec![],
+            funcs: vec![],
+        }
+    }
+
+    /// The next import is this function of the host.
+    fn push(&mut self, func: &Arc<HostFunc<T>>) {
+        self.entries.push(func.entry());
+        self.funcs.push(Arc::clone(func));
+    }
+
+    /// The next import is a function of another instance.
+    pub(crate) fn skip(&mut self) {
+        self.entries.push(exit::not_of_the_host::<T>());
+    }
+
+    /// The entries, for as long as this lives.
+    pub(crate) fn entries(&self) -> *const HostEntry {
+        self.entries.as_ptr()
+    }
+}
 
 impl Imports {
     /// Imports of nothing yet.
@@ -55,14 +99,14 @@ impl Imports {
         metadata: &Metadata,
         linker: &Linker<T>,
     ) -> Result<(Self, Hosts<T>), LinkError> {
-        let (mut imports, mut hosts) = (Self::new(), vec![]);
+        let (mut imports, mut hosts) = (Self::new(), Hosts::new());
         for import in &metadata.imports {
             let item = linker
                 .get(&import.module, &import.name)
                 .ok_or_else(|| missing(metadata, import))?;
             imports.host(metadata, import, item, &mut hosts)?;
         }
-        Ok((imports, hosts.into_boxed_slice()))
+        Ok((imports, hosts))
     }
 
     /// Resolves one import to what a linker offers.
@@ -75,12 +119,12 @@ impl Imports {
         metadata: &Metadata,
         import: &Import,
         item: &Item<T>,
-        hosts: &mut Vec<Option<HostEntry<T>>>,
+        hosts: &mut Hosts<T>,
     ) -> Result<(), LinkError> {
         match (&import.ty, item) {
             (ExternType::Func(ty), Item::Func(func)) if metadata.types[*ty as usize] == func.ty => {
                 self.funcs.push(None);
-                hosts.push(Some(func.entry.clone()));
+                hosts.push(func);
             }
             (
                 ExternType::Global(GlobalType {

@@ -17,14 +17,15 @@ use crate::host::linker::Linker;
 use crate::module::Module;
 use crate::region::{Region, Slot};
 use crate::switch::activation::LAST;
-use crate::switch::{Guest, Record, exit_routine};
+use crate::switch::{Guest, Record, exit_routine, host_call_routine};
 use crate::sys;
 use crate::trap::{Trap, TrapCode};
 use crate::value::{Cell, Stamp, Value};
 use core::ops::Deref;
 use core::{ptr, slice};
 use pirn_format::layout::{
-    CONTEXT_ACTIVATION, CONTEXT_EXIT, CONTEXT_MEMORY, FuncImport, FuncRef, MemoryDesc, TableDesc,
+    CONTEXT_ACTIVATION, CONTEXT_EXIT, CONTEXT_HOST_CALL, CONTEXT_MEMORY, FuncImport, FuncRef,
+    MemoryDesc, TableDesc,
 };
 use pirn_format::metadata::{ExportItem, SegmentMode};
 use std::sync::Arc;
@@ -204,6 +205,8 @@ impl<T> Member<T> {
             self.cell::<u64>(CONTEXT_ACTIVATION)
                 .write(Record::of(vmctx) as u64);
             self.cell::<u64>(CONTEXT_EXIT).write(exit_routine());
+            self.cell::<u64>(CONTEXT_HOST_CALL)
+                .write(host_call_routine());
         }
     }
 
@@ -253,7 +256,10 @@ impl<T> Member<T> {
         // SAFETY: as above; the record was written when the slot got the module.
         unsafe {
             self.cell::<MemoryDesc>(CONTEXT_MEMORY).write(memory);
-            (*Record::of(vmctx)).stamp = 0;
+            let record = &mut *Record::of(vmctx);
+            record.stamp = 0;
+            // Slots are warm for a module, which may have been prepared with another linker.
+            record.hosts = self.inner.hosts.entries();
         }
     }
 

@@ -19,8 +19,7 @@ pub(crate) fn call<T>(
     let member = &mut members[at];
     let stamp = member.stamp(true);
     for (cell, value) in member.cells(count).iter_mut().zip(params) {
-        *cell = Cell::from_value(*value, stamp)
-            .map_err(|foreign| CallError::Invalid(foreign.to_string()))?;
+        *cell = Cell::from_value(*value, stamp).map_err(super::foreign)?;
     }
     exit::run(members, at, target, count, data)?;
     let cells = members[at].cells(count).iter().zip(&ty.results);

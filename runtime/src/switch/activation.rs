@@ -1,12 +1,14 @@
 //! [`Record`]: what the runtime keeps in a context, below the fields that generated code reads.
 
+use super::HostEntry;
 use super::arch::SAVED_REGISTERS;
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering};
+use pirn_format::exit::TrapCode;
 use pirn_format::layout::{CONTEXT_BYTES, CONTEXT_RUNTIME, Context};
 
-/// The registers and the reason of the latest exit of one running call.
+/// Where one running call left the host's stack, and where its guest left for good.
 ///
 /// The assembly of [`super::arch`] reads and writes it by the offsets below.
 #[derive(Debug)]
@@ -14,22 +16,25 @@ use pirn_format::layout::{CONTEXT_BYTES, CONTEXT_RUNTIME, Context};
 pub(crate) struct Activation {
     /// Stack pointer of the host while the guest runs.
     pub(crate) host_sp: u64,
-    /// Stack pointer of the guest while it does not run.
+    /// Stack pointer of the guest when an answer made it leave.
     pub(crate) guest_sp: u64,
-    /// Callee-saved registers of the guest while it does not run.
+    /// Callee-saved registers of the guest when an answer made it leave.
     pub(crate) guest_registers: [u64; SAVED_REGISTERS],
-    /// Why the guest left, see [`pirn_format::exit`].
-    pub(crate) reason: u64,
-    /// Second argument of the exit.
-    pub(crate) payload: u64,
-    /// Context that left: in a group it may be another than the one that was called.
-    pub(crate) vmctx: u64,
-    /// Program counter of a trap that a signal told of, until it is reported; 0 otherwise.
-    pub(crate) fault_pc: u64,
-    /// Frame pointer at `fault_pc`.
-    pub(crate) fault_fp: u64,
-    /// Stack pointer at `fault_pc`.
-    pub(crate) fault_sp: u64,
+    /// The trap that a signal told of, until it is reported.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// A trap that a signal told of, and the registers there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fault {
+    /// What went wrong.
+    pub(crate) code: TrapCode,
+    /// Program counter.
+    pub(crate) pc: usize,
+    /// Stack pointer.
+    pub(crate) sp: usize,
+    /// Frame pointer.
+    pub(crate) fp: usize,
 }
 
 /// Offset of [`Activation::host_sp`].
@@ -38,12 +43,9 @@ pub(crate) const HOST_SP: usize = offset_of!(Activation, host_sp);
 pub(crate) const GUEST_SP: usize = offset_of!(Activation, guest_sp);
 /// Offset of [`Activation::guest_registers`].
 pub(crate) const GUEST_REGISTERS: usize = offset_of!(Activation, guest_registers);
-/// Offset of [`Activation::reason`].
-pub(crate) const REASON: usize = offset_of!(Activation, reason);
-/// Offset of [`Activation::payload`].
-pub(crate) const PAYLOAD: usize = offset_of!(Activation, payload);
-/// Offset of [`Activation::vmctx`].
-pub(crate) const VMCTX: usize = offset_of!(Activation, vmctx);
+
+/// Offset of [`Record::hosts`] from `vmctx`.
+pub(crate) const RECORD_HOSTS: i32 = CONTEXT_RUNTIME + offset_of!(Record, hosts) as i32;
 
 /// What the signal handler must know of one instance. Constant while a call runs.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ pub(crate) struct Record {
     pub(crate) activation: Activation,
     /// For the signal handler.
     pub(crate) guest: Guest,
+    /// The instance's imports by index, for the routine that calls host functions.
+    pub(crate) hosts: *const HostEntry,
     /// Address of the descriptor of memory 0: the own one, or the owner's if it is imported.
     pub(crate) memory: u64,
     /// Position of the instance among those of its owner.
@@ -82,7 +86,8 @@ pub(crate) struct Record {
     pub(crate) stamp: u64,
 }
 
-const _: () = assert!(size_of::<Record>() <= size_of::<[u64; CONTEXT_BYTES as usize / 8 - 4]>());
+const _: () = assert!(size_of::<Record>() <= size_of::<[u64; CONTEXT_BYTES as usize / 8 - 5]>());
+const _: () = assert!(size_of::<HostEntry>() == 16);
 const _: () = assert!(offset_of!(Context, runtime) == 0 && offset_of!(Record, activation) == 0);
 
 impl Record {
@@ -99,14 +104,10 @@ impl Record {
                 host_sp: 0,
                 guest_sp: 0,
                 guest_registers: [0; SAVED_REGISTERS],
-                reason: 0,
-                payload: 0,
-                vmctx: 0,
-                fault_pc: 0,
-                fault_fp: 0,
-                fault_sp: 0,
+                fault: None,
             },
             guest,
+            hosts: ptr::null(),
             memory,
             member,
             mark,

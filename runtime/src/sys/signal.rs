@@ -134,8 +134,14 @@ const ALTERNATE_STACK_BYTES: usize = 64 << 10;
 #[inline]
 pub(crate) fn prepare_thread() -> io::Result<()> {
     if READY.get() {
-        return Ok(());
+        Ok(())
+    } else {
+        prepare_thread_first()
     }
+}
+
+#[cold]
+fn prepare_thread_first() -> io::Result<()> {
     provide_alternate_stack()?;
     unblock()?;
     READY.set(true);

@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use crate::switch::activation::within;
-use crate::switch::{Activation, Guest, arch};
+use crate::switch::{Activation, Fault, Guest, arch};
 use crate::trap::Frame;
 use pirn_format::traps::CodeKind;
 
@@ -25,7 +25,7 @@ pub(crate) const FRAMES_MAX: usize = 64;
 /// # Safety
 ///
 /// `root` must be the guest of the instance that was called, with all links valid, and `activation`
-/// that of the same call, which has left and was not resumed.
+/// that of the same call, whose guest has left.
 pub(crate) unsafe fn walk<'m>(
     activation: &Activation,
     root: *const Guest,
@@ -52,17 +52,16 @@ pub(crate) unsafe fn walk<'m>(
         }
         true
     };
-    let mut fp = if activation.fault_pc != 0 {
-        let pc = activation.fault_pc as usize;
+    let mut fp = if let Some(Fault { pc, sp, fp, .. }) = activation.fault {
         visit(pc, true);
         if module_of(pc).is_some_and(|module| is_start(module, pc)) {
             // The first instruction of a function pushes the caller's frame pointer, and could not: the
             // return address is on top of the stack, and the frame is the caller's.
-            if let Some(pc) = word(activation.fault_sp as usize) {
+            if let Some(pc) = word(sp) {
                 visit(pc, false);
             }
         }
-        activation.fault_fp as usize
+        fp
     } else {
         // What called the exit routine is a stub or a trampoline: the frames start with its caller.
         activation.guest_registers[arch::FRAME_POINTER] as usize

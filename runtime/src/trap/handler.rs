@@ -16,11 +16,11 @@
 
 use crate::region::reset::{self, Touched};
 use crate::switch::activation::within;
-use crate::switch::{Activation, Guest, Record, arch};
+use crate::switch::{Activation, Fault, Guest, Record, arch};
 use crate::sys;
 use core::cell::Cell;
 use core::{ptr, slice};
-use pirn_format::exit::{self, Kind, TrapCode};
+use pirn_format::exit::TrapCode;
 use pirn_format::traps::TrapTable;
 use std::io;
 
@@ -70,8 +70,20 @@ impl Running {
 impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
-        CURRENT.set(self.previous);
+        // Not `previous` itself where it is null: what is stored would wait for what was loaded when the
+        // call began, and each call for the one before it.
+        if self.previous.is_null() {
+            CURRENT.set(ptr::null_mut());
+        } else {
+            nested(self.previous);
+        }
     }
+}
+
+/// Ends a call that was made from another.
+#[cold]
+fn nested(previous: *mut Activation) {
+    CURRENT.set(previous);
 }
 
 extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -96,11 +108,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
                     _ => code,
                 };
                 let (pc, sp, fp) = arch::interrupted(interrupted);
-                let activation_mut = &mut *activation;
-                activation_mut.reason = exit::reason(Kind::Trap, code as u32);
-                activation_mut.fault_pc = pc as u64;
-                activation_mut.fault_fp = fp as u64;
-                activation_mut.fault_sp = sp as u64;
+                (*activation).fault = Some(Fault { code, pc, sp, fp });
                 arch::redirect(interrupted, activation);
             }
             None => sys::signal::pass_on(signal, info, context),

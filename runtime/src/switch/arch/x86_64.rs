@@ -1,35 +1,39 @@
-//! x86_64, System V psABI: start, resume, exit and the registers of a signal's context.
+//! x86_64, System V psABI: start, exit and the registers of a signal's context.
 //!
 //! The guest's side of every switch is a call in the C convention: `start` calls the entry
-//! trampoline, and the trampolines of the module call `exit`. So only what that convention preserves
-//! is saved: rbx, rbp and r12 to r15. The direction flag is clear on both sides, and neither side
-//! changes MXCSR or the x87 control word, so they are not touched.
+//! trampoline, and the trampolines of the module call `exit`. What that convention preserves is rbx,
+//! rbp and r12 to r15. `start` preserves them by saying so to the compiler; `exit` calls the host's
+//! answer, a function in the same convention, which preserves them by itself. So they are saved only
+//! when the guest leaves for good. The direction flag is clear on both sides, and neither side changes
+//! MXCSR or the x87 control word, so they are not touched.
 //!
 //! ```text
 //!            host stack, while the guest runs                guest stack, after exit was called
 //!   high   ┌──────────────────────┐                         ┌──────────────────────┐
-//!          │ frame of the call    │                         │ frames of the guest  │
-//!          │   loop               │                         │ frame of the         │
-//!          │ rbx                  │                         │   trampoline         │
-//!          │ rbp                  │                         │ return address       │◀ guest_sp
-//!          │ where to go on       │                         └──────────────────────┘
-//!   low    └──────────────────────┘◀ host_sp
+//!          │ frame of the caller  │                         │ frames of the guest  │
+//!          │   of `start`         │                         │ frame of the         │
+//!     +40  │ rbx                  │                         │   trampoline         │
+//!     +32  │ rbp                  │                         │ return address       │◀ guest_sp
+//!     +24  │ where to go on       │                         └──────────────────────┘
+//!     +16  │ call                 │
+//!      +8  │ answer               │
+//!   low    │ guest_sp             │◀ host_sp, 16-byte aligned
+//!          └──────────────────────┘
+//!            frames of the answer
 //! ```
 //!
 //! The processor predicts returns by pairing them with calls, so every call here has its return and
-//! every return its call, on whichever stack. The host's side is therefore no function but code within
-//! the call loop: it goes in by jumping, or by the guest's own return, and comes back by a jump. With
-//! functions in their place each host call costs a return that is predicted wrong (bench `hostcall`:
-//! 18 ns with functions, see docs/RATIONALE.md).
+//! every return its call, on whichever stack. `start` is therefore no function but code within its
+//! caller: it goes in by a call, and comes back by the guest's own return or by a jump. With a function
+//! in its place each call costs a return that is predicted wrong (see docs/RATIONALE.md).
 //!
 //! # Safety
 //!
 //! Each piece keeps the stacks as drawn above at every instruction that can leave.
 #![allow(unsafe_code)]
 
-use crate::switch::activation::{
-    Activation, GUEST_REGISTERS, GUEST_SP, HOST_SP, PAYLOAD, REASON, VMCTX,
-};
+use crate::switch::Answer;
+use crate::switch::activation::{Activation, GUEST_REGISTERS, GUEST_SP, HOST_SP, RECORD_HOSTS};
 use core::arch::{asm, naked_asm};
 use pirn_format::layout::CONTEXT_ACTIVATION;
 
@@ -39,13 +43,17 @@ pub(crate) const SAVED_REGISTERS: usize = 6;
 pub(crate) const FRAME_POINTER: usize = 1;
 
 /// Enters a guest at `entry(vmctx, code, cells)` on the stack that ends at `cells`.
-/// Comes back when the guest leaves for any reason, which then stands in the activation.
+/// Comes back when the guest returns, with true, or when it leaves for good, with false: because an
+/// `answer` said so, or because of a trap that a signal told of.
+///
+/// Whenever the guest calls the exit routine meanwhile, `answer` is called with `call` on the stack of
+/// the host, below the frame of who called `start`.
 ///
 /// # Safety
 ///
 /// `cells` must be the 16-byte aligned end of a stack that nobody else uses, and the array that the
 /// trampoline expects; `entry` an entry trampoline of a loaded module, `code` a function of its type,
-/// `vmctx` an initialised context whose activation this is.
+/// `vmctx` an initialised context whose activation this is. `call` must be what `answer` takes.
 #[inline(always)]
 pub(crate) unsafe fn start(
     activation: *mut Activation,
@@ -53,39 +61,44 @@ pub(crate) unsafe fn start(
     entry: usize,
     code: usize,
     cells: *mut u8,
-) {
+    answer: Answer,
+    call: *mut (),
+) -> bool {
+    let returned: u64;
     // SAFETY: the caller's promises; every register that the guest may change is said to be changed,
-    // and rbx and rbp, which cannot be said so, are kept on the stack.
+    // and rbx and rbp, which cannot be said so, are kept on the stack. That is 16-byte aligned here
+    // (Rust reference, inline assembly, `nostack`), and six words further down again.
     unsafe {
         asm!(
             "push rbx",
             "push rbp",
-            "lea r8, [rip + 2f]",
+            "lea r10, [rip + 2f]",
+            "push r10",
+            "push r9",
             "push r8",
+            "sub rsp, 8",
             "mov [rcx + {host_sp}], rsp",
+            // rbx survives the call: what comes next need not wait for the stack pointer in memory.
+            "mov rbx, rsp",
             "mov rsp, rdx",
-            // rbx survives the call: it is how the activation is found again.
-            "mov rbx, rcx",
             // Frame pointer 0: the guest's chain of frames ends here.
             "xor ebp, ebp",
             "call rax",
-            // The guest has returned. Kind::Return is 0.
-            "mov qword ptr [rbx + {reason}], 0",
-            // As in `leave`. It need not be this `start` that comes next: if the guest was resumed, it is
-            // that `resume`, whose registers are on the stack.
-            "mov rsp, [rbx + {host_sp}]",
-            "pop rcx",
-            "jmp rcx",
+            // The guest has returned.
+            "mov eax, 1",
+            "mov rsp, rbx",
             "2:",
+            "add rsp, 32",
             "pop rbp",
             "pop rbx",
             host_sp = const HOST_SP,
-            reason = const REASON,
             in("rcx") activation,
             in("rdi") vmctx,
             in("rsi") code,
             in("rdx") cells,
-            in("rax") entry,
+            inout("rax") entry => returned,
+            in("r8") answer,
+            in("r9") call,
             out("r12") _,
             out("r13") _,
             out("r14") _,
@@ -93,86 +106,90 @@ pub(crate) unsafe fn start(
             clobber_abi("sysv64"),
         );
     }
+    returned != 0
 }
 
-/// Continues a guest behind the call of [`exit_routine`] by which it left.
-///
-/// # Safety
-///
-/// The guest of this activation must have left by a host call or a builtin, its results must be in
-/// their cells, and it must not have been resumed since.
-#[inline(always)]
-pub(crate) unsafe fn resume(activation: *mut Activation) {
-    // SAFETY: as in `start`.
-    unsafe {
-        asm!(
-            "push rbx",
-            "push rbp",
-            "lea r8, [rip + 2f]",
-            "push r8",
-            "mov [rcx + {host_sp}], rsp",
-            "mov rsp, [rcx + {guest_sp}]",
-            "mov rbx, [rcx + {saved}]",
-            "mov rbp, [rcx + {saved} + 8]",
-            "mov r12, [rcx + {saved} + 16]",
-            "mov r13, [rcx + {saved} + 24]",
-            "mov r14, [rcx + {saved} + 32]",
-            "mov r15, [rcx + {saved} + 40]",
-            // The return of the call of `exit`.
-            "ret",
-            "2:",
-            "pop rbp",
-            "pop rbx",
-            host_sp = const HOST_SP,
-            guest_sp = const GUEST_SP,
-            saved = const GUEST_REGISTERS,
-            in("rcx") activation,
-            out("r12") _,
-            out("r13") _,
-            out("r14") _,
-            out("r15") _,
-            clobber_abi("sysv64"),
-        );
-    }
+/// From a routine that generated code called to the host's stack, and to what is called there.
+macro_rules! to_host {
+    ($call:literal) => {
+        concat!(
+            ".cfi_startproc\n",
+            "mov rax, [rdi + {activation}]\n",
+            "mov rax, [rax + {host_sp}]\n",
+            "mov [rax], rsp\n",
+            "mov rsp, rax\n",
+            // Who walks the stack from here finds the caller of `start`: a panic's backtrace, a
+            // profiler.
+            ".cfi_def_cfa rsp, 48\n",
+            ".cfi_offset rbx, -8\n",
+            ".cfi_offset rbp, -16\n",
+            ".cfi_offset rip, -24\n",
+            "mov rcx, [rsp + 16]\n",
+            $call,
+            "\ntest rax, rax\n",
+            "jnz {finish}\n",
+            "mov rsp, [rsp]\n",
+            // The return of the guest's call.
+            "ret\n",
+            ".cfi_endproc",
+        )
+    };
 }
 
-/// Called by generated code as `exit(vmctx, reason, payload)`: notes why, and leaves.
+/// Called by generated code as `exit(vmctx, reason, cells)`: calls `answer(vmctx, reason, cells, call)`
+/// on the host's stack, and goes on in the guest or leaves it, as that says.
 #[unsafe(naked)]
-unsafe extern "C" fn exit(vmctx: *mut u8, reason: u64, payload: u64) {
+unsafe extern "C" fn exit(vmctx: *mut u8, reason: u64, cells: u64) {
     naked_asm!(
-        "mov rax, [rdi + {activation}]",
+        to_host!("call [rsp + 8]"),
+        activation = const CONTEXT_ACTIVATION,
+        host_sp = const HOST_SP,
+        finish = sym finish,
+    )
+}
+
+/// Called by generated code as `host_call(vmctx, import, cells)`: as [`exit`], by the import's entry.
+#[unsafe(naked)]
+unsafe extern "C" fn host_call(vmctx: *mut u8, import: u64, cells: u64) {
+    naked_asm!(
+        "shl esi, 4",
+        "add rsi, [rdi + {hosts}]",
+        to_host!("call [rsi]"),
+        hosts = const RECORD_HOSTS,
+        activation = const CONTEXT_ACTIVATION,
+        host_sp = const HOST_SP,
+        finish = sym finish,
+    )
+}
+
+/// Leaves the guest of the activation in rax, from the host's stack: the other registers are the
+/// guest's.
+#[unsafe(naked)]
+unsafe extern "C" fn finish() {
+    naked_asm!(
         "mov [rax + {saved}], rbx",
         "mov [rax + {saved} + 8], rbp",
         "mov [rax + {saved} + 16], r12",
         "mov [rax + {saved} + 24], r13",
         "mov [rax + {saved} + 32], r14",
         "mov [rax + {saved} + 40], r15",
-        "mov [rax + {guest_sp}], rsp",
-        "mov [rax + {reason}], rsi",
-        "mov [rax + {payload}], rdx",
-        "mov [rax + {vmctx}], rdi",
-        // As in `leave`, which traps by signal come to.
-        "mov rsp, [rax + {host_sp}]",
-        "pop rcx",
-        "jmp rcx",
-        activation = const CONTEXT_ACTIVATION,
+        "mov rcx, [rsp]",
+        "mov [rax + {guest_sp}], rcx",
+        "jmp {leave}",
         saved = const GUEST_REGISTERS,
         guest_sp = const GUEST_SP,
-        reason = const REASON,
-        payload = const PAYLOAD,
-        vmctx = const VMCTX,
-        host_sp = const HOST_SP,
+        leave = sym leave,
     )
 }
 
-/// The one way out: goes on behind the latest `start` or `resume` of the activation in rax, whatever
-/// the other registers hold and wherever the stack pointer is.
+/// Goes on behind the `start` of the activation in rax, whatever the other registers hold and wherever
+/// the stack pointer is.
 #[unsafe(naked)]
 unsafe extern "C" fn leave() {
     naked_asm!(
         "mov rsp, [rax + {host_sp}]",
-        "pop rcx",
-        "jmp rcx",
+        "xor eax, eax",
+        "jmp [rsp + 24]",
         host_sp = const HOST_SP,
     )
 }
@@ -180,6 +197,11 @@ unsafe extern "C" fn leave() {
 /// Address of the exit routine, for [`pirn_format::layout::Context::exit`].
 pub(crate) fn exit_routine() -> u64 {
     exit as *const () as u64
+}
+
+/// Address of the routine for [`pirn_format::layout::Context::host_call`].
+pub(crate) fn host_call_routine() -> u64 {
+    host_call as *const () as u64
 }
 
 /// Program counter, stack pointer and frame pointer of the code that a signal interrupted.
