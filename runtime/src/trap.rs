@@ -4,6 +4,7 @@ pub(crate) mod backtrace;
 pub(crate) mod handler;
 
 use crate::module::Module;
+use backtrace::Trace;
 use core::fmt;
 pub use pirn_format::exit::TrapCode;
 
@@ -12,27 +13,19 @@ pub use pirn_format::exit::TrapCode;
 #[derive(Debug, Clone)]
 pub struct Trap {
     code: TrapCode,
-    backtrace: Vec<Frame>,
-    more: bool,
+    trace: Option<Box<Trace>>,
 }
 
 impl Trap {
     /// A trap that a host function answers with: the guest's call of it traps with this code.
     #[must_use]
     pub fn new(code: TrapCode) -> Self {
-        Self {
-            code,
-            backtrace: vec![],
-            more: false,
-        }
+        Self { code, trace: None }
     }
 
-    pub(crate) fn with_backtrace(code: TrapCode, (backtrace, more): (Vec<Frame>, bool)) -> Self {
-        Self {
-            code,
-            backtrace,
-            more,
-        }
+    pub(crate) fn with_trace(code: TrapCode, trace: Box<Trace>) -> Self {
+        let trace = Some(trace);
+        Self { code, trace }
     }
 
     /// What went wrong.
@@ -45,23 +38,26 @@ impl Trap {
     /// trap that a host function made and that has not reached a caller yet.
     #[must_use]
     pub fn backtrace(&self) -> &[Frame] {
-        &self.backtrace
+        match &self.trace {
+            Some(trace) => trace.frames(),
+            None => &[],
+        }
     }
 
     /// Offset of the faulting instruction in the `.wasm` file, in bytes, if it is known.
     #[must_use]
     pub fn wasm_offset(&self) -> Option<u32> {
-        self.backtrace.first()?.wasm_offset()
+        self.backtrace().first()?.wasm_offset()
     }
 
     /// The trap and its backtrace, a line each, without a line break at the end.
     #[must_use]
     pub fn report(&self) -> String {
         let mut report = format!("trap: {}", self.code);
-        for (depth, frame) in self.backtrace.iter().enumerate() {
+        for (depth, frame) in self.backtrace().iter().enumerate() {
             report.push_str(&format!("\n  {depth:>2}: {frame}"));
         }
-        if self.more {
+        if self.trace.as_ref().is_some_and(|trace| trace.more) {
             report.push_str("\n      ... and more");
         }
         report
@@ -72,7 +68,7 @@ impl Trap {
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "trap: {}", self.code)?;
-        match self.backtrace.first() {
+        match self.backtrace().first() {
             Some(frame) => write!(f, " in {frame}"),
             None => Ok(()),
         }

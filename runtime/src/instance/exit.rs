@@ -16,11 +16,11 @@ use super::member::{Member, Target};
 use crate::error::CallError;
 use crate::host::func::HostCode;
 use crate::host::{Caller, HostError};
-use crate::module::Module;
 use crate::switch::{self, Activation, Fault, Guest, HostEntry, Record};
 use crate::sys;
+use crate::trap::backtrace::Trace;
 use crate::trap::handler::Running;
-use crate::trap::{Frame, Trap, TrapCode, backtrace};
+use crate::trap::{Trap, TrapCode};
 use crate::value::Cell;
 use core::any::Any;
 use core::mem::ManuallyDrop;
@@ -238,22 +238,14 @@ impl<T> Call<'_, T> {
     }
 
     fn trap(&self, code: TrapCode) -> CallError {
-        CallError::Trap(Trap::with_backtrace(code, self.frames()))
-    }
-
-    /// The guest's frames where it left.
-    fn frames(&self) -> (Vec<Frame>, bool) {
-        let module_of = |pc: usize| -> Option<&Module> {
-            let modules = self.members.iter().map(|member| &member.inner.module);
-            modules
-                .into_iter()
-                .find(|module| module.text().contains(&pc))
-        };
+        let modules = self.members.iter();
+        let modules = modules.map(|member| member.inner.module.clone()).collect();
         // SAFETY: the record of the running call, whose guest has left.
-        unsafe {
+        let trace = unsafe {
             let root: *const Guest = &raw const (*self.activation.cast::<Record>()).guest;
-            backtrace::walk(&*self.activation, root, module_of)
-        }
+            Trace::of(&*self.activation, root, modules)
+        };
+        CallError::Trap(Trap::with_trace(code, trace))
     }
 }
 

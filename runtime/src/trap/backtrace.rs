@@ -9,77 +9,123 @@
 //! Reads only words of the running stack between its bounds.
 #![allow(unsafe_code)]
 
+use crate::module::Module;
 use crate::switch::activation::within;
 use crate::switch::{Activation, Fault, Guest, arch};
 use crate::trap::Frame;
 use pirn_format::traps::CodeKind;
-
-use crate::module::Module;
+use smallvec::SmallVec;
+use std::sync::OnceLock;
 
 /// Most frames that a backtrace holds; more are only said to exist.
 pub(crate) const FRAMES_MAX: usize = 64;
 
-/// The frames of WebAssembly functions from where `activation` left, innermost first, and whether
-/// there are more of them than are listed.
-///
-/// # Safety
-///
-/// `root` must be the guest of the instance that was called, with all links valid, and `activation`
-/// that of the same call, whose guest has left.
-pub(crate) unsafe fn walk<'m>(
-    activation: &Activation,
-    root: *const Guest,
-    module_of: impl Fn(usize) -> Option<&'m Module>,
-) -> (Vec<Frame>, bool) {
-    // SAFETY: the caller vouches for it.
-    let stack = unsafe { (*root).stack };
-    let word = |address: usize| {
-        let inside =
-            within(stack, address) && within(stack, address + 7) && address.is_multiple_of(8);
-        // SAFETY: eight aligned bytes inside the stack, which stays mapped while the slot is taken.
-        inside.then(|| unsafe { *(address as *const usize) })
-    };
-    let mut frames = vec![];
-    let mut visit = |pc: usize, exact: bool| {
-        let Some(module) = module_of(pc) else {
+/// The modules of a call: one, unless it is of a group.
+pub(crate) type Modules = SmallVec<[Module; 1]>;
+
+/// The program counters on a guest's stack; what they mean is found out when somebody asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    /// Those of the instances that the call could reach.
+    modules: Modules,
+    /// Innermost first.
+    pcs: SmallVec<[usize; 8]>,
+    /// Whether the first is of the faulting instruction; the others are where calls return to.
+    exact: bool,
+    /// Whether there are more than these.
+    pub(crate) more: bool,
+    frames: OnceLock<Vec<Frame>>,
+}
+
+impl Trace {
+    /// The program counters from where `activation` left.
+    ///
+    /// # Safety
+    ///
+    /// `root` must be the guest of the instance that was called, with all links valid, and `activation`
+    /// that of the same call, whose guest has left. All modules that it could reach are given.
+    pub(crate) unsafe fn of(
+        activation: &Activation,
+        root: *const Guest,
+        modules: Modules,
+    ) -> Box<Self> {
+        let mut trace = Box::new(Self {
+            modules,
+            pcs: SmallVec::new(),
+            exact: activation.fault.is_some(),
+            more: false,
+            frames: OnceLock::new(),
+        });
+        // SAFETY: the caller's promises.
+        unsafe { trace.walk(activation, root) };
+        trace
+    }
+
+    /// The WebAssembly functions, innermost first.
+    pub(crate) fn frames(&self) -> &[Frame] {
+        self.frames.get_or_init(|| {
+            let pcs = self.pcs.iter().enumerate();
+            let frame = |(depth, pc): (usize, &usize)| {
+                frame(self.module_of(*pc)?, *pc, depth == 0 && self.exact)
+            };
+            pcs.filter_map(frame).collect()
+        })
+    }
+
+    /// The module in whose text an address lies.
+    fn module_of(&self, pc: usize) -> Option<&Module> {
+        let mut modules = self.modules.iter();
+        modules.find(|module| module.text().contains(&pc))
+    }
+
+    /// Adds an address; tells whether there was room.
+    fn push(&mut self, pc: usize) -> bool {
+        if self.module_of(pc).is_none() {
             return true;
-        };
-        if let Some(frame) = frame(module, pc, exact) {
-            if frames.len() == FRAMES_MAX {
-                return false;
-            }
-            frames.push(frame);
         }
+        if self.pcs.len() == FRAMES_MAX {
+            self.more = true;
+            return false;
+        }
+        self.pcs.push(pc);
         true
-    };
-    let mut fp = if let Some(Fault { pc, sp, fp, .. }) = activation.fault {
-        visit(pc, true);
-        if module_of(pc).is_some_and(|module| is_start(module, pc)) {
+    }
+
+    /// # Safety
+    ///
+    /// As [`of`](Self::of).
+    unsafe fn walk(&mut self, activation: &Activation, root: *const Guest) {
+        // SAFETY: the caller vouches for it.
+        let stack = unsafe { (*root).stack };
+        let word = |address: usize| {
+            let inside =
+                within(stack, address) && within(stack, address + 7) && address.is_multiple_of(8);
+            // SAFETY: eight aligned bytes inside the stack, which stays mapped while the slot is taken.
+            inside.then(|| unsafe { *(address as *const usize) })
+        };
+        let mut fp = if let Some(Fault { pc, sp, fp, .. }) = activation.fault {
+            self.push(pc);
+            let at_start = self
+                .module_of(pc)
+                .is_some_and(|module| is_start(module, pc));
             // The first instruction of a function pushes the caller's frame pointer, and could not: the
             // return address is on top of the stack, and the frame is the caller's.
-            if let Some(pc) = word(sp) {
-                visit(pc, false);
+            if let (true, Some(pc)) = (at_start, word(sp)) {
+                self.push(pc);
             }
+            fp
+        } else {
+            // What called the exit routine is a stub or a trampoline: the frames start with its caller.
+            activation.guest_registers[arch::FRAME_POINTER] as usize
+        };
+        while let (Some(next), Some(pc)) = (word(fp), word(fp.wrapping_add(8))) {
+            // The frame of the entry trampoline is the last, and has none before it.
+            if word(next) == Some(0) || !self.push(pc) || next <= fp {
+                break;
+            }
+            fp = next;
         }
-        fp
-    } else {
-        // What called the exit routine is a stub or a trampoline: the frames start with its caller.
-        activation.guest_registers[arch::FRAME_POINTER] as usize
-    };
-    while let (Some(next), Some(pc)) = (word(fp), word(fp.wrapping_add(8))) {
-        // The frame of the entry trampoline is the last, and has none before it.
-        if word(next) == Some(0) {
-            break;
-        }
-        if !visit(pc, false) {
-            return (frames, true);
-        }
-        if next <= fp {
-            break;
-        }
-        fp = next;
     }
-    (frames, false)
 }
 
 /// Whether a function or trampoline starts at an address of a module's text.
