@@ -1,7 +1,7 @@
 //! The errors of linking, instantiating and calling. Every message is one line.
 
 use crate::host::HostError;
-use crate::trap::Trap;
+use crate::trap::{Stop, Trap};
 use std::io;
 use std::time::Duration;
 use thiserror::Error;
@@ -114,6 +114,16 @@ pub enum CallError {
     /// A host function ended the call.
     #[error("{0}")]
     Host(HostError),
+    /// A [`KillSwitch`](crate::KillSwitch) ended the guest. No call of the instance is made any more.
+    #[error("guest was killed{0}")]
+    Killed(Stop),
+    /// The call's deadline passed. The instance can be called again; what the guest changed stays, half
+    /// done as it may be.
+    #[error("guest ran past its deadline{0}")]
+    Deadline(Stop),
+    /// The call used up its processor time. The instance can be called again, as after a deadline.
+    #[error("guest used up its processor time{0}")]
+    CpuBudget(Stop),
     /// The call was not made.
     #[error("{0}")]
     Invalid(String),

@@ -5,6 +5,7 @@ pub(crate) mod constant;
 pub(crate) mod exit;
 pub(crate) mod group;
 pub(crate) mod imports;
+pub(crate) mod limited;
 pub(crate) mod member;
 pub(crate) mod memory;
 pub(crate) mod plan;
@@ -12,8 +13,11 @@ pub(crate) mod prepared;
 pub(crate) mod untyped;
 
 use crate::error::CallError;
+use crate::stop::kill::KillSwitch;
 use crate::value::typed::{Params, Results, sealed};
 use crate::value::{ForeignRef, Value};
+use core::time::Duration;
+use limited::Limited;
 use member::Member;
 use memory::{Memory, MemoryMut};
 use pirn_format::metadata::ExportItem;
@@ -80,6 +84,23 @@ impl<T> Instance<T> {
     pub fn call_values(&mut self, name: &str, params: &[Value]) -> Result<Vec<Value>, CallError> {
         let members = core::slice::from_mut(&mut self.member);
         untyped::call(members, 0, name, params, &mut self.data)
+    }
+
+    /// A switch that ends the guest from any thread, from now on until the instance is dropped.
+    pub fn kill_switch(&mut self) -> KillSwitch {
+        KillSwitch::new(self.member.watch().control())
+    }
+
+    /// The next call ends with [`CallError::Deadline`] if it has not returned after this wall time. Guest
+    /// code is interrupted wherever it is; a host function ends first, and what it gives is lost.
+    pub fn deadline(&mut self, limit: Duration) -> Limited<'_, T> {
+        Limited::new(self).deadline(limit)
+    }
+
+    /// The next call ends with [`CallError::CpuBudget`] once its thread has used this much processor time
+    /// for it, as with a [`deadline`](Self::deadline).
+    pub fn cpu_budget(&mut self, limit: Duration) -> Limited<'_, T> {
+        Limited::new(self).cpu_budget(limit)
     }
 
     /// Memory 0; of no byte if the module has none.

@@ -33,7 +33,7 @@ use crate::value::Cell;
 
 /// What is called on the host's stack when a guest calls the exit routine, as `answer(vmctx, reason,
 /// cells, call)`: the context that wants something, what it wants (see [`pirn_format::exit`]), and the
-/// `call` that was given to [`start`].
+/// `call` that was given to [`start`], which begins with the address of its activation.
 ///
 /// It gives null for the guest to go on, else the activation of the call, which the guest leaves. It
 /// does not unwind.

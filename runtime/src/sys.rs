@@ -1,5 +1,6 @@
 //! Everything that asks the kernel for something.
 
+pub(crate) mod clock;
 pub(crate) mod fork;
 pub(crate) mod memory;
 pub(crate) mod pagemap;

@@ -6,6 +6,7 @@ pub(crate) mod handler;
 use crate::module::Module;
 use backtrace::Trace;
 use core::fmt;
+use core::time::Duration;
 pub use pirn_format::exit::TrapCode;
 
 /// A fault of a guest (spec 4.4, "traps"). It ends the call, never the process; the instance can be
@@ -80,6 +81,46 @@ impl std::error::Error for Trap {}
 impl From<TrapCode> for Trap {
     fn from(code: TrapCode) -> Self {
         Self::new(code)
+    }
+}
+
+/// A guest that was stopped from outside, with where it was.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    limit: Option<Duration>,
+    trace: Option<Box<Trace>>,
+}
+
+impl Stop {
+    pub(crate) fn new(limit: Option<Duration>, trace: Option<Box<Trace>>) -> Self {
+        Self { limit, trace }
+    }
+
+    /// The time that the call had; `None` if it was killed.
+    #[must_use]
+    pub fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+
+    /// The frames of WebAssembly functions on the stack, innermost first, at most 64; empty if the guest
+    /// was stopped before it was entered. A caller may be missing where a function had just been
+    /// entered.
+    #[must_use]
+    pub fn backtrace(&self) -> &[Frame] {
+        self.trace.as_ref().map_or(&[], |trace| trace.frames())
+    }
+}
+
+/// The limit, and the innermost frame.
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(limit) = self.limit {
+            write!(f, " of {limit:?}")?;
+        }
+        match self.backtrace().first() {
+            Some(frame) => write!(f, " in {frame}"),
+            None => Ok(()),
+        }
     }
 }
 

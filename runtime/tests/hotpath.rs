@@ -11,6 +11,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 /// Counts the allocations of each thread.
 struct Counting;
@@ -47,16 +48,24 @@ enum Case {
     Writes,
     /// A guest that grows by a page and writes there.
     Grows,
+    /// A guest without memory, called with a deadline.
+    Limited,
 }
 
-const CASES: [Case; 4] = [Case::Null, Case::HostCall, Case::Writes, Case::Grows];
+const CASES: [Case; 5] = [
+    Case::Null,
+    Case::HostCall,
+    Case::Writes,
+    Case::Grows,
+    Case::Limited,
+];
 
 /// The system calls of one cycle, in the order of the cases.
-fn expected(reset: Reset) -> [&'static [i64]; 4] {
+fn expected(reset: Reset) -> [&'static [i64]; 5] {
     use libc::{SYS_ioctl as IOCTL, SYS_madvise as MADVISE, SYS_mprotect as MPROTECT};
     match reset {
         // What is grown is opened, and closed.
-        Reset::Tracked => [&[], &[], &[], &[MPROTECT, MPROTECT]],
+        Reset::Tracked => [&[], &[], &[], &[MPROTECT, MPROTECT], &[]],
         // The scan.
         Reset::Scanned => [
             &[],
@@ -64,15 +73,22 @@ fn expected(reset: Reset) -> [&'static [i64]; 4] {
             &[IOCTL],
             // Grown; what was grown given back, the rest scanned, and closed.
             &[MPROTECT, MADVISE, IOCTL, MPROTECT],
+            &[],
         ],
         // What lies past 64 KiB given back.
-        Reset::Rewritten => [&[], &[], &[MADVISE], &[MPROTECT, MADVISE, MPROTECT]],
-        Reset::Decommitted => [&[], &[MADVISE], &[MADVISE], &[MPROTECT, MADVISE, MPROTECT]],
+        Reset::Rewritten => [&[], &[], &[MADVISE], &[MPROTECT, MADVISE, MPROTECT], &[]],
+        Reset::Decommitted => [
+            &[],
+            &[MADVISE],
+            &[MADVISE],
+            &[MPROTECT, MADVISE, MPROTECT],
+            &[],
+        ],
         other => panic!("{other} is not in the list"),
     }
 }
 
-const GUESTS: [&str; 4] = [
+const GUESTS: [&str; 5] = [
     "(module (func (export \"run\")))",
     r#"(module (import "host" "f" (func $f (param i32) (result i32))) (memory 1)
       (func (export "run") (i32.store (i32.const 8) (call $f (i32.const 4)))))"#,
@@ -84,7 +100,11 @@ const GUESTS: [&str; 4] = [
             (i32.const 32768))))))"#,
     r#"(module (memory 1 9) (func (export "run")
       (drop (memory.grow (i32.const 1))) (i32.store (i32.const 65536) (i32.const 1))))"#,
+    "(module (func (export \"run\")))",
 ];
+
+/// Reached by none: the timer thread wakes once in such a time.
+const LIMIT: Duration = Duration::from_secs(3600);
 
 fn prepare(case: Case, reset: Reset) -> Prepared<u32> {
     let mut linker = Linker::new();
@@ -109,7 +129,11 @@ fn cycle(case: Case, reset: Reset) -> impl FnMut() {
     let run = prepared.func::<(), ()>("run").expect("it is exported");
     move || {
         let mut instance: Instance<u32> = prepared.try_instantiate(0).expect("a slot is free");
-        instance.call(&run, ()).expect("it returns");
+        match case {
+            Case::Limited => instance.deadline(LIMIT).call(&run, ()),
+            _ => instance.call(&run, ()),
+        }
+        .expect("it returns");
         drop(instance);
     }
 }

@@ -4,7 +4,9 @@
 
 mod common;
 
-use pirn_runtime::{Caller, Instance, Linker, Prepared, Region, Reset, Value};
+use pirn_runtime::{CallError, Caller, Instance, Linker, Module, Prepared, Region, Reset, Value};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Runs a case under every reset.
 fn everywhere(case: &str) {
@@ -38,11 +40,38 @@ fn tracked_pages_are_not_merged_where_all_others_are() {
     everywhere("merged");
 }
 
+#[test]
+fn a_fork_has_deadlines_of_its_own() {
+    everywhere("late");
+}
+
+#[test]
+fn a_fork_is_not_harmed_by_what_other_threads_were_doing() {
+    common::exited_with("meanwhile decommitted", 0);
+}
+
+#[test]
+fn a_guest_that_goes_on_in_a_fork_is_stopped_there() {
+    common::exited_with("going-on decommitted", 0);
+}
+
+#[test]
+fn a_guest_is_stopped_where_no_signal_can_be_queued() {
+    common::exited_with("queue tracked", 0);
+}
+
+#[test]
+fn the_signal_that_stops_guests_is_passed_on_if_others_sent_it() {
+    common::exited_with("passed-on tracked", 0);
+}
+
 const GUEST: &str = r#"(module
   (import "host" "fork" (func $fork (result i32)))
   (memory (export "memory") 1 4) (data (i32.const 8) "image")
   (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0)))
   (func (export "store") (param i32 i32) (i32.store8 (local.get 0) (local.get 1)))
+  (func (export "forever") (loop $l (br $l)))
+  (func (export "fork_and_loop") (drop (call $fork)) (loop $l (br $l)))
   (func (export "fork") (result i32)
     (i32.store8 (i32.const 100) (i32.const 7))
     (i32.add (call $fork) (i32.load8_u (i32.const 100)))))"#;
@@ -54,6 +83,11 @@ struct House {
 
 impl House {
     fn new(reset: Reset, memory_max: usize) -> Self {
+        Self::of(&common::wat(GUEST), reset, memory_max)
+    }
+
+    /// With a module that was compiled before: a child has no threads to compile with.
+    fn of(module: &Module, reset: Reset, memory_max: usize) -> Self {
         let region = Region::builder()
             .slots(3)
             .memory_max(memory_max)
@@ -63,9 +97,7 @@ impl House {
         // 0 in the child, 1 in the parent.
         let fork = |_: Caller<'_, ()>| i32::from(fork() != 0);
         linker.func("host", "fork", fork).expect("the name is free");
-        let prepared = region
-            .prepare(&common::wat(GUEST), &linker)
-            .expect("it links");
+        let prepared = region.prepare(module, &linker).expect("it links");
         Self { region, prepared }
     }
 
@@ -121,6 +153,11 @@ fn case() {
         "blocked" => blocked(reset),
         "data" => data(reset),
         "merged" => merged(reset),
+        "late" => late(reset),
+        "passed-on" => passed_on(),
+        "meanwhile" => meanwhile(reset),
+        "going-on" => going_on(reset),
+        "queue" => queue(reset),
         other => panic!("{other}"),
     }
 }
@@ -295,4 +332,179 @@ fn merged(reset: Reset) {
         reset != Reset::Tracked || !found.contains(" mg "),
         "{found}"
     );
+}
+
+/// A loop ends at its deadline.
+fn ends_late(house: &House) {
+    let mut instance = house.instance();
+    for _ in 0..3 {
+        let limited = instance.deadline(Duration::from_millis(2));
+        let ended = limited.call_values("forever", &[]);
+        assert!(matches!(ended, Err(CallError::Deadline(_))), "{ended:?}");
+        assert_eq!(load(&mut instance, 8).expect("it lives"), i32::from(b'i'));
+    }
+}
+
+fn late(reset: Reset) {
+    let house = House::new(reset, 1 << 20);
+    ends_late(&house);
+    // Other threads have deadlines that no child must wait for.
+    let other = std::thread::spawn({
+        let prepared = house.prepared.clone();
+        move || {
+            let mut instance = prepared.try_instantiate(()).expect("a slot is free");
+            let limited = instance.deadline(Duration::from_millis(200));
+            limited.call_values("forever", &[]).expect_err("it is late");
+        }
+    });
+    for _ in 0..2 {
+        let module = house.prepared.module().clone();
+        let pid = fork();
+        if pid == 0 {
+            let module = std::panic::AssertUnwindSafe(module);
+            child(move || {
+                let late = || ends_late(&House::of(&module, reset, 1 << 20));
+                late();
+                // Of a grandchild, too.
+                let pid = fork();
+                if pid == 0 {
+                    child(std::panic::AssertUnwindSafe(late));
+                }
+                ended_well(pid);
+            });
+        }
+        ended_well(pid);
+    }
+    ends_late(&house);
+    other.join().expect("no panic");
+}
+
+/// Ends this process, a child, if it takes too long: what waits for ever fails.
+fn impatient() {
+    // SAFETY: a plain system call.
+    unsafe { libc::alarm(20) };
+}
+
+/// Forks while other threads make limited calls, are late, and are killed.
+fn meanwhile(reset: Reset) {
+    let house = House::of(&common::wat(GUEST), reset, 1 << 20);
+    let module = house.prepared.module().clone();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for limit in [Duration::from_micros(1), Duration::from_secs(3600)] {
+            let (house, done) = (&house, &done);
+            scope.spawn(move || {
+                while !done.load(Ordering::SeqCst) {
+                    let mut instance = house.instance();
+                    let switch = instance.kill_switch();
+                    let params = [Value::I32(8)];
+                    let ended = instance.deadline(limit).call_values("load", &params);
+                    drop(ended);
+                    switch.kill().expect("it lives");
+                }
+            });
+        }
+        for _ in 0..60 {
+            let pid = fork();
+            if pid == 0 {
+                impatient();
+                let module = std::panic::AssertUnwindSafe(&module);
+                child(move || {
+                    let house = House::of(&module, reset, 1 << 20);
+                    ends_late(&house);
+                    // Other threads of the child's may have what those of the parent had.
+                    std::thread::scope(|scope| {
+                        scope.spawn(|| ends_late(&house));
+                    });
+                    let budget = house
+                        .instance()
+                        .cpu_budget(Duration::from_millis(2))
+                        .call_values("forever", &[]);
+                    assert!(matches!(budget, Err(CallError::CpuBudget(_))), "{budget:?}");
+                });
+            }
+            ended_well(pid);
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+}
+
+/// A host function forks, and the guest goes on in the child until its deadline.
+fn going_on(reset: Reset) {
+    let house = House::new(reset, 1 << 20);
+    let parent = std::process::id();
+    for cpu in [false, true] {
+        let mut instance = house.instance();
+        let limit = Duration::from_millis(100);
+        let limited = if cpu {
+            instance.cpu_budget(limit)
+        } else {
+            instance.deadline(limit)
+        };
+        let ended = limited.call_values("fork_and_loop", &[]);
+        let late = matches!(ended, Err(CallError::Deadline(_) | CallError::CpuBudget(_)));
+        if std::process::id() != parent {
+            // SAFETY: ends the child without the parent's handlers.
+            unsafe { libc::_exit(i32::from(!late)) };
+        }
+        assert!(late, "{ended:?}");
+        let mut status = 0;
+        // SAFETY: waits for the child.
+        assert!(unsafe { libc::waitpid(-1, &raw mut status, 0) } > 0);
+        assert_eq!(status, 0, "in the child");
+    }
+}
+
+fn queue(reset: Reset) {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: a plain system call.
+    let limited = unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &raw const none) };
+    assert_eq!(limited, 0);
+    impatient();
+    ends_late(&House::new(reset, 1 << 20));
+}
+
+/// How often [`count`] was called.
+static SIGNALS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count(signal: i32) {
+    assert_eq!(signal, libc::SIGURG);
+    SIGNALS.fetch_add(1, Ordering::SeqCst);
+}
+
+fn passed_on() {
+    // SAFETY: (all calls) signals of this process, which a function of the right type handles.
+    unsafe {
+        let handler: extern "C" fn(i32) = count;
+        libc::signal(libc::SIGURG, handler as *const () as usize);
+        let house = House::new(Reset::Auto, 1 << 20);
+        libc::raise(libc::SIGURG);
+        assert_eq!(SIGNALS.load(Ordering::SeqCst), 1);
+        let value = libc::sigval {
+            sival_ptr: std::ptr::without_provenance_mut(8),
+        };
+        libc::sigqueue(libc::getpid(), libc::SIGURG, value);
+        // Any thread may get it.
+        while SIGNALS.load(Ordering::SeqCst) < 2 {
+            std::thread::yield_now();
+        }
+        // Ours do not reach it.
+        ends_late(&house);
+        assert_eq!(SIGNALS.load(Ordering::SeqCst), 2);
+        // While a guest runs on this thread, others' signals pass through it.
+        let (mut instance, thread) = (house.instance(), libc::pthread_self() as usize);
+        let others = std::thread::spawn(move || {
+            for _ in 0..100 {
+                libc::pthread_kill(thread as libc::pthread_t, libc::SIGURG);
+                std::thread::yield_now();
+            }
+        });
+        let limited = instance.deadline(Duration::from_millis(50));
+        limited.call_values("forever", &[]).expect_err("it is late");
+        others.join().expect("no panic");
+        assert!(SIGNALS.load(Ordering::SeqCst) > 2);
+    }
 }

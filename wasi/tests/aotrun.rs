@@ -159,6 +159,36 @@ fn endless_recursion_is_a_trap_whatever_the_stack() {
 }
 
 #[test]
+fn a_deadline_ends_what_does_not_end() {
+    let forever = "(loop $l (br $l))";
+    let programs = [
+        format!("(module $m (func $f (export \"_start\") {forever}))"),
+        format!("(module $m (func (export \"_start\")) (func $f {forever}) (start $f))"),
+        format!(
+            "(module $m (func (export \"_start\")) (func $f (export \"_initialize\") {forever}))"
+        ),
+    ];
+    for text in programs {
+        let (_folder, program) = module(&text);
+        let output = run(aotrun().args(["--deadline", "20ms"]).arg(program), "");
+        assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+        let said = stderr(&output);
+        assert!(
+            said.contains("guest ran past its deadline of 20ms in m!f")
+                && said.ends_with("; raise --deadline\n"),
+            "{said}"
+        );
+    }
+    let output = run(
+        aotrun()
+            .args(["--deadline", "10m"])
+            .arg(guest("hello.wasm")),
+        "",
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
 fn every_phase_is_timed() {
     let output = run(aotrun().arg("--timings").arg(guest("hello.wasm")), "");
     let said = stderr(&output);
@@ -293,7 +323,12 @@ fn options_that_cannot_be_kept_are_refused() {
         &mut with("--memory-max", "5GiB"),
         &["`memory_max` is 5368709120"],
     );
-    for (option, value) in [("--memory-max", "lots"), ("--no-such-option", "1")] {
+    for (option, value) in [
+        ("--memory-max", "lots"),
+        ("--deadline", "soon"),
+        ("--deadline", "0s"),
+        ("--no-such-option", "1"),
+    ] {
         let output = run(&mut with(option, value), "");
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains(option), "{}", stderr(&output));

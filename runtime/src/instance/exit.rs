@@ -16,26 +16,41 @@ use super::member::{Member, Target};
 use crate::error::CallError;
 use crate::host::func::HostCode;
 use crate::host::{Caller, HostError};
+use crate::stop::{Bounds, Control, NotBegun, Watched, Why};
 use crate::switch::{self, Activation, Fault, Guest, HostEntry, Record};
 use crate::sys;
 use crate::trap::backtrace::Trace;
 use crate::trap::handler::Running;
-use crate::trap::{Trap, TrapCode};
+use crate::trap::{Stop, Trap, TrapCode};
 use crate::value::Cell;
 use core::any::Any;
 use core::mem::ManuallyDrop;
 use core::panic::AssertUnwindSafe;
+use core::time::Duration;
 use core::{ptr, slice};
 use pirn_format::exit::{self, Builtin, Kind};
 use std::panic;
 
 /// A call that runs: what answers need of it, and what they leave.
+///
+/// The routines of [`crate::switch`] find the activation at its start.
+#[repr(C)]
 struct Call<'a, T> {
+    activation: *mut Activation,
     members: &'a mut [Member<T>],
     data: &'a mut T,
-    activation: *mut Activation,
+    /// By which it may be stopped, if it may.
+    watched: Option<&'a Watched>,
     /// Why an answer made the guest leave.
     end: Option<End>,
+}
+
+/// How a call ended that did not return.
+enum Left {
+    /// By an error.
+    Error(CallError),
+    /// Its gate was closed.
+    Stopped(Box<Trace>),
 }
 
 /// Why a guest was left before it returned.
@@ -68,14 +83,111 @@ pub(crate) fn run<T>(
     if !is_whole(members) {
         return Err(left_behind());
     }
+    if members[root].watch.is_some() {
+        return run_watched(members, root, target, cells, data);
+    }
+    // SAFETY: the instance may not be stopped, so its activation has the gate that it was made with.
+    let left = unsafe { enter(members, root, target, cells, data, None) };
+    left.map_err(|left| match left {
+        Left::Error(error) => error,
+        // Nothing else closes that gate.
+        Left::Stopped(_) => left_behind(),
+    })
+}
+
+/// [`run`] of an instance that may be stopped.
+///
+/// # Errors
+///
+/// As [`run`].
+#[inline(never)]
+fn run_watched<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+) -> Result<(), CallError> {
+    let Some(watch) = &members[root].watch else {
+        return Err(CallError::Invalid("instance is not watched".to_owned()));
+    };
+    let bounds = watch.bounds;
+    let record = Record::of(members[root].vmctx());
+    let mut watched = Watched::begin(watch.control(), bounds).map_err(|error| match error {
+        NotBegun::Stopped(why) => stopped(why, bounds, None),
+        NotBegun::System(error) => CallError::System(error),
+    })?;
+    let _gate = Gate::of(record, watched.control());
+    // SAFETY: the gate is open or closed, and stays the activation's until the call has ended.
+    let left = unsafe { enter(members, root, target, cells, data, Some(&watched)) };
+    let why = watched.end();
+    left.map_err(|left| match (left, why) {
+        (Left::Error(error), _) => error,
+        (Left::Stopped(trace), Some(why)) => stopped(why, bounds, Some(trace)),
+        (Left::Stopped(_), None) => left_behind(),
+    })
+}
+
+/// While it lives, an activation has a control's gate.
+struct Gate(*mut Record);
+
+impl Gate {
+    fn of(record: *mut Record, control: &'static Control) -> Self {
+        // SAFETY: the record of an initialised context, whose guest does not run.
+        unsafe {
+            (*record).activation.gate = control.gate();
+            // Where the guest left is not known before it has.
+            (*record).activation.guest_registers = Default::default();
+        }
+        Self(record)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // SAFETY: as in `of`; the call has ended.
+        unsafe { (*self.0).activation.gate = (*self.0).mark };
+    }
+}
+
+/// The error of a call that was stopped.
+fn stopped(why: Why, bounds: Bounds, trace: Option<Box<Trace>>) -> CallError {
+    let time = |ns: Option<u64>| Duration::from_nanos(ns.unwrap_or_default());
+    match why {
+        Why::Killed => CallError::Killed(Stop::new(None, trace)),
+        Why::Deadline => CallError::Deadline(Stop::new(Some(time(bounds.wall_ns)), trace)),
+        Why::CpuBudget => CallError::CpuBudget(Stop::new(Some(time(bounds.cpu_ns)), trace)),
+    }
+}
+
+/// Enters the guest, and comes back when it returned or was left.
+///
+/// # Errors
+///
+/// What ended the call.
+///
+/// # Safety
+///
+/// The root's activation must have the gate of `watched`, or the one that it was made with if there is
+/// none.
+#[inline(always)]
+unsafe fn enter<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+    watched: Option<&Watched>,
+) -> Result<(), Left> {
     let activation = Record::of(members[root].vmctx()).cast::<Activation>();
     let cells = members[root].cells_address(cells);
     let Target { code, entry, vmctx } = target;
-    // Dropped by `error`: there is nothing to drop after a return.
+    // Dropped by `left`: there is nothing to drop after a return.
     let mut call = ManuallyDrop::new(Call {
+        activation,
         members,
         data,
-        activation,
+        watched,
         end: None,
     });
     // SAFETY: the record of an initialised context, which the borrow of `members` keeps in place.
@@ -95,7 +207,7 @@ pub(crate) fn run<T>(
             call,
         )
     };
-    if returned { Ok(()) } else { Err(call.error()) }
+    if returned { Ok(()) } else { Err(call.left()) }
 }
 
 /// Answers an exit, on the host's stack: an [`Answer`](switch::Answer).
@@ -135,16 +247,46 @@ pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
     // SAFETY: by the caller; `run` is in `start`, and its guest waits.
     let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
     // SAFETY: by the caller.
-    let (code, cells) = unsafe {
-        let code = &*(*entry).func.cast::<C>();
-        (code, slice::from_raw_parts_mut(cells, code.cells()))
-    };
-    // SAFETY: the call borrows the instance, whose guest waits, and holds no view of its memory.
-    let caller = unsafe { Caller::new(vmctx, call.data) };
-    match panic::catch_unwind(AssertUnwindSafe(|| code.call(caller, cells))) {
-        // The host function may have forked.
-        Ok(Ok(())) if is_whole(call.members) => ptr::null_mut(),
-        Ok(Ok(())) => call.leave(End::Invalid(left_behind())),
+    let code = unsafe { &*(*entry).func.cast::<C>() };
+    if call.watched.is_some() {
+        // SAFETY: passed on.
+        return unsafe { answer_watched(call, code, vmctx, cells) };
+    }
+    // SAFETY: passed on.
+    let answered = unsafe { call.host(code, vmctx, cells) };
+    match answered {
+        // The gate tells if the host function has forked, unless there are several memories.
+        Ok(Ok(())) if call.members.len() == 1 => ptr::null_mut(),
+        Ok(Ok(())) => call.go_on_whole(),
+        Ok(Err(error)) => call.leave(End::Host(error)),
+        Err(panic) => call.leave(End::Panic(panic)),
+    }
+}
+
+/// The same for a call that may be stopped: out of line, so that little has to be saved for the others.
+///
+/// # Safety
+///
+/// As [`answer_host`].
+#[inline(never)]
+unsafe fn answer_watched<T, C: HostCode<T>>(
+    call: &mut Call<'_, T>,
+    code: &C,
+    vmctx: *mut u8,
+    cells: *mut Cell,
+) -> *mut Activation {
+    if let Some(watched) = call.watched {
+        watched.control().enter_host();
+    }
+    // SAFETY: passed on.
+    let answered = unsafe { call.host(code, vmctx, cells) };
+    if let Some(watched) = call.watched
+        && watched.control().leave_host()
+    {
+        watched.adopt();
+    }
+    match answered {
+        Ok(Ok(())) => call.go_on_whole(),
         Ok(Err(error)) => call.leave(End::Host(error)),
         Err(panic) => call.leave(End::Panic(panic)),
     }
@@ -173,6 +315,40 @@ pub(crate) fn not_of_the_host<T>() -> HostEntry {
 }
 
 impl<T> Call<'_, T> {
+    /// Calls a host function.
+    ///
+    /// # Errors
+    ///
+    /// What it panicked with, or else gave as an error.
+    ///
+    /// # Safety
+    ///
+    /// `vmctx` must be the context of the instance that calls, one of the call's, and `cells` as many
+    /// cells as the function has.
+    #[inline(always)]
+    unsafe fn host<C: HostCode<T>>(
+        &mut self,
+        code: &C,
+        vmctx: *mut u8,
+        cells: *mut Cell,
+    ) -> std::thread::Result<Result<(), HostError>> {
+        // SAFETY: by the caller.
+        let cells = unsafe { slice::from_raw_parts_mut(cells, code.cells()) };
+        // SAFETY: the call borrows the instance, whose guest waits, and holds no view of its memory.
+        let caller = unsafe { Caller::new(vmctx, self.data) };
+        panic::catch_unwind(AssertUnwindSafe(|| code.call(caller, cells)))
+    }
+
+    /// Has the guest go on, unless the host function has forked and a memory was left behind.
+    #[inline(never)]
+    fn go_on_whole(&mut self) -> *mut Activation {
+        if is_whole(self.members) {
+            ptr::null_mut()
+        } else {
+            self.leave(End::Invalid(left_behind()))
+        }
+    }
+
     /// Does what the guest wants.
     ///
     /// # Errors
@@ -206,46 +382,51 @@ impl<T> Call<'_, T> {
         self.activation
     }
 
-    /// The error of a call whose guest was left, with the guest's backtrace if it trapped.
+    /// How the call ended, once its guest was left, with the guest's backtrace if it trapped.
     ///
     /// # Panics
     ///
     /// With the panic of a host function, if that was why.
     #[cold]
-    fn error(&mut self) -> CallError {
+    fn left(&mut self) -> Left {
         // SAFETY: the guest has left, so nobody else uses the activation.
         if let Some(Fault { code, .. }) = unsafe { (*self.activation).fault } {
-            let error = self.trap(code);
+            let trace = self.trace();
             // SAFETY: as above. The next trap may be none that a signal tells of.
             unsafe { (*self.activation).fault = None };
-            return error;
+            return match code {
+                Some(code) => Left::Error(CallError::Trap(Trap::with_trace(code, trace))),
+                None => Left::Stopped(trace),
+            };
         }
-        // Who has not trapped by a signal has left by an answer.
+        // Who has not left by a signal has left by an answer, or was not let in or on.
         if let Some(End::Trap(code)) = self.end {
-            return self.trap(code);
+            return Left::Error(self.trap(code));
         }
         match self.end.take() {
-            Some(End::Host(error)) => match error.downcast::<Trap>() {
+            Some(End::Host(error)) => Left::Error(match error.downcast::<Trap>() {
                 Ok(made) => self.trap(made.code()),
                 Err(error) => CallError::Host(error),
-            },
-            Some(End::Invalid(error)) => error,
+            }),
+            Some(End::Invalid(error)) => Left::Error(error),
             Some(End::Panic(panic)) => panic::resume_unwind(panic),
-            Some(End::Trap(_)) | None => {
-                CallError::Invalid("guest left without a reason".to_owned())
-            }
+            Some(End::Trap(_)) | None => Left::Stopped(self.trace()),
         }
     }
 
     fn trap(&self, code: TrapCode) -> CallError {
+        CallError::Trap(Trap::with_trace(code, self.trace()))
+    }
+
+    /// Where the guest was when it left.
+    fn trace(&self) -> Box<Trace> {
         let modules = self.members.iter();
         let modules = modules.map(|member| member.inner.module.clone()).collect();
         // SAFETY: the record of the running call, whose guest has left.
-        let trace = unsafe {
+        unsafe {
             let root: *const Guest = &raw const (*self.activation.cast::<Record>()).guest;
             Trace::of(&*self.activation, root, modules)
-        };
-        CallError::Trap(Trap::with_trace(code, trace))
+        }
     }
 }
 

@@ -19,6 +19,8 @@ use crate::error::{CallError, GroupError, LinkError};
 use crate::host::Linker;
 use crate::module::Module;
 use crate::region::{Region, Wait};
+use crate::stop::kill::KillSwitch;
+use crate::stop::{Owned, Watch};
 use crate::switch::Record;
 use crate::switch::activation::LAST;
 use crate::value::{Stamp, Value};
@@ -35,6 +37,9 @@ pub struct Group<T> {
     names: HashMap<String, MemberId>,
     region: Region,
     stamp: Stamp,
+    /// Whether a call of any member may be stopped; dropped before the control that it is by.
+    watch: Option<Watch>,
+    control: Option<Owned>,
     data: T,
 }
 
@@ -51,6 +56,8 @@ impl<T: 'static> Group<T> {
             names: HashMap::new(),
             region: region.clone(),
             stamp: Stamp::fresh(),
+            watch: None,
+            control: None,
             data,
         }
     }
@@ -76,6 +83,7 @@ impl<T: 'static> Group<T> {
         let mut member = Member {
             slot,
             inner: Share::alone(inner),
+            watch: None,
         };
         // Another's constants are no use: they name other imports.
         member.slot.set_warm(false);
@@ -86,8 +94,10 @@ impl<T: 'static> Group<T> {
         unsafe { (*Record::of(member.vmctx())).stamp = self.stamp.0 };
         self.members.push(member);
         self.link_calls(at);
-        member::start(&mut self.members, at, &mut self.data)
-            .map_err(|error| GroupError::Instantiate(error.into()))?;
+        self.watched(at, |group| {
+            member::start(&mut group.members, at, &mut group.data)
+                .map_err(|error| GroupError::Instantiate(error.into()))
+        })?;
         Ok(MemberId(at))
     }
 
@@ -115,7 +125,30 @@ impl<T: 'static> Group<T> {
     ) -> Result<Vec<Value>, CallError> {
         self.check(member)?;
         self.link_calls(member.0);
-        untyped::call(&mut self.members, member.0, name, params, &mut self.data)
+        self.watched(member.0, |group| {
+            untyped::call(&mut group.members, member.0, name, params, &mut group.data)
+        })
+    }
+
+    /// A switch that ends the call that runs, of whichever instance, and lets none be made any more.
+    pub fn kill_switch(&mut self) -> KillSwitch {
+        let control = self.control.get_or_insert_with(Owned::new);
+        let watch = self.watch.get_or_insert_with(|| Watch::new(control));
+        KillSwitch::new(watch.control())
+    }
+
+    /// Makes a call of a member, which may be stopped as the group may.
+    fn watched<R>(&mut self, at: usize, call: impl FnOnce(&mut Self) -> R) -> R {
+        /// Gives the group back what stops it: a host function may panic.
+        struct Lent<'a, T>(&'a mut Group<T>, usize);
+        impl<T> Drop for Lent<'_, T> {
+            fn drop(&mut self) {
+                self.0.watch = self.0.members[self.1].watch.take();
+            }
+        }
+        self.members[at].watch = self.watch.take();
+        let lent = Lent(self, at);
+        call(&mut *lent.0)
     }
 
     /// The value of the exported global of a name of an instance.

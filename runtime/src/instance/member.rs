@@ -16,6 +16,7 @@ use crate::error::{CallError, LinkError};
 use crate::host::linker::Linker;
 use crate::module::Module;
 use crate::region::{Region, Slot};
+use crate::stop::Watch;
 use crate::switch::activation::LAST;
 use crate::switch::{Guest, Record, exit_routine, host_call_routine};
 use crate::sys;
@@ -108,10 +109,14 @@ impl<T> Deref for Share<T> {
 pub(crate) struct Member<T> {
     pub(crate) slot: Slot,
     pub(crate) inner: Arc<Share<T>>,
+    /// Whether and by what it may be stopped.
+    pub(crate) watch: Option<Watch>,
 }
 
 impl<T> Drop for Member<T> {
     fn drop(&mut self) {
+        // Whoever has the slot next has its control.
+        self.watch = None;
         // SAFETY: nothing uses a member's slot after its drop.
         unsafe { self.slot.give_back(&self.inner.region, &self.inner.module) };
     }
@@ -126,6 +131,12 @@ pub(crate) struct Target {
 }
 
 impl<T> Member<T> {
+    /// By what it is stopped from now on.
+    pub(crate) fn watch(&mut self) -> &mut Watch {
+        let slot = &mut self.slot;
+        self.watch.get_or_insert_with(|| Watch::new(slot.control()))
+    }
+
     /// The context.
     pub(crate) fn vmctx(&self) -> *mut u8 {
         self.slot.vmctx()

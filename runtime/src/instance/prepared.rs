@@ -1,11 +1,13 @@
 //! [`Prepared`]: a module linked to the host and checked against a region, ready to be instantiated.
 
 use super::Instance;
+use super::limited::nanoseconds;
 use super::member::{Inner, Member, Share, Target};
 use crate::error::{InstantiateError, LinkError};
 use crate::host::Linker;
 use crate::module::Module;
 use crate::region::{Region, TakeError, Wait};
+use crate::stop::Bounds;
 use crate::sys;
 use crate::value::typed::{Params, Results, sealed};
 use crate::value::{Cell, FuncType, Stamp};
@@ -18,11 +20,18 @@ use std::time::{Duration, Instant};
 /// A module linked to the host and checked against a region. Everything that can go wrong before the
 /// first request has gone wrong before there is one of these.
 #[derive(Debug)]
-pub struct Prepared<T>(Arc<[Arc<Share<T>>]>);
+pub struct Prepared<T> {
+    shares: Arc<[Arc<Share<T>>]>,
+    /// What the start of an instance is limited to.
+    start: Bounds,
+}
 
 impl<T> Clone for Prepared<T> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self {
+            shares: Arc::clone(&self.shares),
+            start: self.start,
+        }
     }
 }
 
@@ -39,7 +48,10 @@ impl Region {
         linker: &Linker<T>,
     ) -> Result<Prepared<T>, LinkError> {
         let inner = Inner::new(module, self, linker)?;
-        Ok(Prepared(Share::split(inner).into()))
+        Ok(Prepared {
+            shares: Share::split(inner).into(),
+            start: Bounds::default(),
+        })
     }
 }
 
@@ -77,7 +89,7 @@ impl<T> Prepared<T> {
     #[inline]
     fn share(&self) -> &Arc<Share<T>> {
         // Their number is a power of two.
-        &self.0[sys::thread::number() & (self.0.len() - 1)]
+        &self.shares[sys::thread::number() & (self.shares.len() - 1)]
     }
 
     /// The module.
@@ -125,6 +137,15 @@ impl<T> Prepared<T> {
             entry: module.code(entry),
             types: PhantomData,
         })
+    }
+
+    /// The same preparation, whose instances have this wall time for the module's start function: it runs
+    /// before anybody could stop it. Without a limit, one that loops keeps its thread.
+    #[must_use]
+    pub fn start_deadline(&self, limit: Duration) -> Self {
+        let mut limited = self.clone();
+        limited.start.wall_ns = Some(nanoseconds(limit));
+        limited
     }
 
     /// Makes an instance: takes a slot, waiting in turn if all are taken, and runs the module's start.
@@ -177,10 +198,15 @@ impl<T> Prepared<T> {
         let mut member = Member {
             slot,
             inner: Arc::clone(share),
+            watch: None,
         };
         member.initialise(0);
         let mut instance = Instance::new(member, data);
-        instance.start()?;
+        if self.start.is_none() || share.module.metadata().start.is_none() {
+            instance.start()?;
+        } else {
+            instance.within(self.start, Instance::start)?;
+        }
         Ok(instance)
     }
 }

@@ -19,6 +19,7 @@ use super::layout::Layout;
 use super::reset::{Keeping, Memory0, Reach};
 use super::{Region, Shared, reset};
 use crate::module::Module;
+use crate::stop::Owned;
 use crate::sys::memory::{Access, Reservation};
 use core::mem::ManuallyDrop;
 use core::ops::Range;
@@ -48,6 +49,8 @@ pub(crate) struct Kept {
     warm: bool,
     /// Most bytes of a table that were used since the tables were last given back.
     table_bytes: usize,
+    /// By which its instances are stopped, once one was to be.
+    control: Option<Owned>,
 }
 
 /// What a slot holds.
@@ -74,6 +77,7 @@ impl Kept {
             idle: 0,
             warm: false,
             table_bytes: 0,
+            control: None,
         }
     }
 }
@@ -223,6 +227,11 @@ impl Slot {
     #[inline]
     pub(crate) fn set_warm(&mut self, warm: bool) {
         self.kept.warm = warm;
+    }
+
+    /// By what its instances are stopped.
+    pub(crate) fn control(&mut self) -> &Owned {
+        self.kept.control.get_or_insert_with(Owned::new)
     }
 
     /// Current size of memory 0.

@@ -20,15 +20,18 @@ pub(crate) struct Activation {
     pub(crate) guest_sp: u64,
     /// Callee-saved registers of the guest when an answer made it leave.
     pub(crate) guest_registers: [u64; SAVED_REGISTERS],
-    /// The trap that a signal told of, until it is reported.
+    /// Address of the gate: the guest is neither entered nor gone on with unless it is
+    /// [`GO`](crate::stop::GO).
+    pub(crate) gate: *const AtomicU8,
+    /// Where a signal made the guest leave, until it is reported.
     pub(crate) fault: Option<Fault>,
 }
 
-/// A trap that a signal told of, and the registers there.
+/// Where a signal made a guest leave.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fault {
-    /// What went wrong.
-    pub(crate) code: TrapCode,
+    /// The trap that the signal told of; `None` if it was sent to stop the guest.
+    pub(crate) code: Option<TrapCode>,
     /// Program counter.
     pub(crate) pc: usize,
     /// Stack pointer.
@@ -46,6 +49,9 @@ pub(crate) const GUEST_REGISTERS: usize = offset_of!(Activation, guest_registers
 
 /// Offset of [`Record::hosts`] from `vmctx`.
 pub(crate) const RECORD_HOSTS: i32 = CONTEXT_RUNTIME + offset_of!(Record, hosts) as i32;
+
+/// Offset of [`Activation::gate`].
+pub(crate) const GATE: usize = offset_of!(Activation, gate);
 
 /// What the signal handler must know of one instance. Constant while a call runs.
 #[derive(Debug)]
@@ -104,6 +110,7 @@ impl Record {
                 host_sp: 0,
                 guest_sp: 0,
                 guest_registers: [0; SAVED_REGISTERS],
+                gate: mark,
                 fault: None,
             },
             guest,

@@ -1,6 +1,6 @@
 //! Signals: the handler's installation, who handled them before, and the threads' alternate stacks.
 //!
-//! System calls: `sigaction` eight times a process, `rt_sigprocmask` once a thread that runs guests, and
+//! System calls: `sigaction` ten times a process, `rt_sigprocmask` once a thread that runs guests, and
 //! `sigaltstack` and `mmap` if it has no alternate stack large enough. Sources: sigaction(2), sigaltstack(2), signal(7).
 //!
 //! # Safety
@@ -15,14 +15,24 @@ use core::{mem, ptr};
 use std::io;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The signals by which the processor tells of a fault.
-const SIGNALS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+/// The signal that interrupts a thread which runs a guest that is to be stopped. Its default action is
+/// to be ignored, so none that comes late does harm.
+pub(crate) const POKE: i32 = libc::SIGURG;
+
+/// The signals by which the processor tells of a fault, and [`POKE`].
+const SIGNALS: [i32; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    POKE,
+];
 
 /// A handler in the form of `SA_SIGINFO`.
 pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
 /// Who handled each of [`SIGNALS`] before us. Written once, before our handler can run.
-static PREVIOUS: [OnceLock<libc::sigaction>; SIGNALS.len()] = [const { OnceLock::new() }; 4];
+static PREVIOUS: [OnceLock<libc::sigaction>; SIGNALS.len()] = [const { OnceLock::new() }; 5];
 
 /// Installs the process's handler for faults. Later calls do nothing.
 ///
@@ -42,9 +52,11 @@ pub(crate) fn install(handler: Handler) -> io::Result<()> {
         let mut ours: libc::sigaction = unsafe { mem::zeroed() };
         ours.sa_sigaction = handler as *const () as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-        // A handler that was told by the same signal while it runs would run on the same
-        // alternate stack: leave the mask of the previous owner and add nothing.
+        // The mask of the previous owner stays. A poke that met the handler of a fault would find no
+        // guest's code and be lost: it waits.
         ours.sa_mask = found.sa_mask;
+        // SAFETY: a set that the kernel gave.
+        unsafe { libc::sigaddset(&raw mut ours.sa_mask, POKE) };
         action(signal, Some(&ours))?;
     }
     *installed = true;
@@ -77,6 +89,55 @@ pub(crate) fn was_sent(info: &libc::siginfo_t) -> bool {
     info.si_code <= 0
 }
 
+/// Interrupts a thread of this process by [`POKE`]; tells whether there is that thread.
+pub(crate) fn poke(thread: i32) -> bool {
+    // SAFETY: all-zero is a valid siginfo_t.
+    let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+    info.si_signo = POKE;
+    info.si_code = libc::SI_QUEUE;
+    // SAFETY: `info` is valid, and has the layout of `Queued`. Where the queue of signals is full, the
+    // signal comes without it (kernel/signal.c, "silent loss of information").
+    unsafe {
+        let value = (&raw mut info).cast::<Queued>();
+        (*value).value = POKED.as_ptr() as usize;
+        let process = libc::getpid();
+        let call = libc::SYS_rt_tgsigqueueinfo;
+        libc::syscall(call, process, thread, POKE, &raw const info) == 0
+    }
+}
+
+/// Its address marks a signal as sent by [`poke`].
+static POKED: [u8; 1] = [0];
+
+/// The layout of a siginfo_t of a queued signal (sigaction(2), rt_sigqueueinfo(2)).
+#[repr(C)]
+struct Queued {
+    signo: i32,
+    errno: i32,
+    code: i32,
+    _pad: i32,
+    pid: i32,
+    uid: u32,
+    value: usize,
+}
+
+/// Whether a [`POKE`] was sent by [`poke`].
+pub(crate) fn is_poke(info: &libc::siginfo_t) -> bool {
+    // SAFETY: a queued signal has a value.
+    let value = |info: &libc::siginfo_t| unsafe { info.si_value() }.sival_ptr;
+    info.si_code == libc::SI_QUEUE && ptr::eq(value(info).cast(), POKED.as_ptr())
+}
+
+/// Blocks all signals on this thread.
+pub(crate) fn block_all() {
+    // SAFETY: a set that is filled before it is used. It cannot fail with these arguments.
+    unsafe {
+        let mut all: libc::sigset_t = mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, ptr::null_mut());
+    }
+}
+
 /// Hands a signal that is not ours to whoever handled it before us.
 ///
 /// Where that was nobody, the default action is put back and the handler returns: the faulting
@@ -91,6 +152,8 @@ pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *
     let previous = position.and_then(|at| PREVIOUS[at].get());
     let Some(previous) = previous else { return };
     match previous.sa_sigaction {
+        // Ignored either way (signal(7)).
+        libc::SIG_DFL | libc::SIG_IGN if signal == POKE => {}
         // SAFETY: `info` is the handler's own.
         libc::SIG_IGN if was_sent(unsafe { &*info }) => {}
         libc::SIG_DFL | libc::SIG_IGN => {

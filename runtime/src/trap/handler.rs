@@ -1,7 +1,7 @@
 //! The signal handler: tells a guest's fault from everybody else's, and makes the guest leave.
 //!
-//! It touches exactly this: the thread's [`CURRENT`] activation, the context that holds it, and the
-//! module's sorted, read-only trap table. It takes no lock and allocates nothing.
+//! It touches exactly this: the thread's [`CURRENT`] activation, the context that holds it, its gate, and
+//! the module's sorted, read-only trap table. It takes no lock and allocates nothing.
 //!
 //! A fault is the guest's only if all of this holds: this thread runs a guest, the program counter is
 //! in the text of a module that the running call can reach, and either the address is in the guard of
@@ -15,10 +15,12 @@
 #![allow(unsafe_code)]
 
 use crate::region::reset::{self, Touched};
+use crate::stop::GO;
 use crate::switch::activation::within;
 use crate::switch::{Activation, Fault, Guest, Record, arch};
 use crate::sys;
 use core::cell::Cell;
+use core::sync::atomic::Ordering;
 use core::{ptr, slice};
 use pirn_format::exit::TrapCode;
 use pirn_format::traps::TrapTable;
@@ -91,6 +93,14 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     // context is a ucontext_t (sigaction(2)). The references end before the handler does.
     unsafe {
         let (fault, interrupted) = (&*info, &mut *context.cast::<libc::ucontext_t>());
+        if signal == sys::signal::POKE {
+            // Whoever sent it: where the queue of signals is full, ours do not say so.
+            stop(interrupted, CURRENT.get());
+            if !sys::signal::is_poke(fault) {
+                sys::signal::pass_on(signal, info, context);
+            }
+            return;
+        }
         let touched = if signal == libc::SIGBUS && fault.si_code == libc::BUS_ADRERR {
             reset::populate(fault.si_addr() as usize, arch::wrote(interrupted))
         } else {
@@ -108,10 +118,48 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
                     _ => code,
                 };
                 let (pc, sp, fp) = arch::interrupted(interrupted);
-                (*activation).fault = Some(Fault { code, pc, sp, fp });
+                (*activation).fault = Some(Fault {
+                    code: Some(code),
+                    pc,
+                    sp,
+                    fp,
+                });
                 arch::redirect(interrupted, activation);
             }
             None => sys::signal::pass_on(signal, info, context),
+        }
+    }
+}
+
+/// Makes the guest that runs on this thread leave if its gate is closed and it was interrupted in guest
+/// code. Anywhere else the gate is looked at before the guest is gone on with.
+///
+/// # Safety
+///
+/// `activation` must be null or that of the call which runs on this thread.
+unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
+    if activation.is_null() {
+        return;
+    }
+    // SAFETY: an activation is the first field of its record, and it is of a running call, which keeps
+    // its gate.
+    unsafe {
+        let record = activation.cast::<Record>();
+        let gate = (*activation).gate;
+        if gate == (*record).mark || (*gate).load(Ordering::SeqCst) == GO {
+            return;
+        }
+        let Some((pc, sp, fp)) = arch::guest_position(context, activation) else {
+            return;
+        };
+        if Guest::chain(&raw const (*record).guest).any(|guest| within(guest.text, pc)) {
+            (*activation).fault = Some(Fault {
+                code: None,
+                pc,
+                sp,
+                fp,
+            });
+            arch::redirect(context, activation);
         }
     }
 }

@@ -32,9 +32,14 @@
 //! Each piece keeps the stacks as drawn above at every instruction that can leave.
 #![allow(unsafe_code)]
 
+use crate::stop::GO;
 use crate::switch::Answer;
-use crate::switch::activation::{Activation, GUEST_REGISTERS, GUEST_SP, HOST_SP, RECORD_HOSTS};
+use crate::switch::activation::{
+    Activation, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, RECORD_HOSTS,
+};
 use core::arch::{asm, naked_asm};
+use core::ops::Range;
+use core::slice;
 use pirn_format::layout::CONTEXT_ACTIVATION;
 
 /// Number of registers that the C convention preserves: rbx, rbp, r12, r13, r14, r15.
@@ -83,7 +88,7 @@ pub(crate) unsafe fn start(
             "mov rsp, rdx",
             // Frame pointer 0: the guest's chain of frames ends here.
             "xor ebp, ebp",
-            "call rax",
+            "call {enter}",
             // The guest has returned.
             "mov eax, 1",
             "mov rsp, rbx",
@@ -92,6 +97,7 @@ pub(crate) unsafe fn start(
             "pop rbp",
             "pop rbx",
             host_sp = const HOST_SP,
+            enter = sym enter,
             in("rcx") activation,
             in("rdi") vmctx,
             in("rsi") code,
@@ -126,12 +132,23 @@ macro_rules! to_host {
             ".cfi_offset rip, -24\n",
             "mov rcx, [rsp + 16]\n",
             $call,
-            "\ntest rax, rax\n",
+            // Where `tail` begins: a look at the gate and what comes between it and the guest's code.
+            "\nnop dword ptr [rax + 0x6e726970]\n",
+            "test rax, rax\n",
             "jnz {finish}\n",
+            "mov rcx, [rsp + 16]\n",
+            "mov rcx, [rcx]\n",
+            "mov rdx, [rcx + {gate}]\n",
+            "cmp byte ptr [rdx], {go}\n",
+            "jne 2f\n",
             "mov rsp, [rsp]\n",
             // The return of the guest's call.
             "ret\n",
-            ".cfi_endproc",
+            "2:\n",
+            "mov rax, rcx\n",
+            "jmp {finish}\n",
+            ".cfi_endproc\n",
+            "ud2; ud2; ud2; ud2",
         )
     };
 }
@@ -144,6 +161,8 @@ unsafe extern "C" fn exit(vmctx: *mut u8, reason: u64, cells: u64) {
         to_host!("call [rsp + 8]"),
         activation = const CONTEXT_ACTIVATION,
         host_sp = const HOST_SP,
+        gate = const GATE,
+        go = const GO,
         finish = sym finish,
     )
 }
@@ -158,7 +177,30 @@ unsafe extern "C" fn host_call(vmctx: *mut u8, import: u64, cells: u64) {
         hosts = const RECORD_HOSTS,
         activation = const CONTEXT_ACTIVATION,
         host_sp = const HOST_SP,
+        gate = const GATE,
+        go = const GO,
         finish = sym finish,
+    )
+}
+
+/// Enters the guest of the activation in rcx at rax, unless its gate is closed.
+///
+/// Nothing comes between the look at the gate and the guest's code but instructions of this routine: a
+/// signal handler that closes the gate while they run has the routine run again, see [`guest_position`].
+#[unsafe(naked)]
+unsafe extern "C" fn enter() {
+    naked_asm!(
+        "mov r10, [rcx + {gate}]",
+        "cmp byte ptr [r10], {go}",
+        "jne 2f",
+        "jmp rax",
+        "2:",
+        "mov rax, rcx",
+        "jmp {leave}",
+        "ud2; ud2; ud2; ud2",
+        gate = const GATE,
+        go = const GO,
+        leave = sym leave,
     )
 }
 
@@ -225,4 +267,78 @@ pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activati
     let registers = &mut context.uc_mcontext.gregs;
     registers[libc::REG_RIP as usize] = leave as *const () as i64;
     registers[libc::REG_RAX as usize] = activation as i64;
+}
+
+/// Where the part of a routine lies that begins with these bytes. It ends with four times `ud2`, longer
+/// than any constant in an instruction.
+fn part(routine: *const (), begins: &[u8]) -> Range<usize> {
+    const END: [u8; 8] = [0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b];
+    let find = |mut at: usize, wanted: &[u8]| {
+        // SAFETY: the instructions of the routine, up to those that end it.
+        while unsafe { slice::from_raw_parts(at as *const u8, wanted.len()) } != wanted {
+            at += 1;
+        }
+        at
+    };
+    let start = find(routine as usize, begins);
+    start..find(start, &END)
+}
+
+/// Where [`enter`] looks at the gate.
+fn entering() -> Range<usize> {
+    part(enter as *const (), &[])
+}
+
+/// Where the routines that go to the host look at the gate, when they come back.
+fn coming_back() -> [Range<usize>; 2] {
+    // The `nop` there (Intel SDM, volume 2, NOP), with "pirn" as its constant.
+    const TAIL: [u8; 7] = [0x0f, 0x1f, 0x80, b'p', b'i', b'r', b'n'];
+    [exit as *const (), host_call as *const ()].map(|routine| part(routine, &TAIL))
+}
+
+/// Where in its guest a thread was interrupted: program counter, stack pointer and frame pointer.
+///
+/// `None` if it looks at the gate before it is there: then whoever closed the gate is done.
+///
+/// # Safety
+///
+/// `activation` must be that of the call which runs on the interrupted thread.
+pub(crate) unsafe fn guest_position(
+    context: &mut libc::ucontext_t,
+    activation: *const Activation,
+) -> Option<(usize, usize, usize)> {
+    let (pc, sp, fp) = interrupted(context);
+    let again = |context: &mut libc::ucontext_t, start: usize| {
+        context.uc_mcontext.gregs[libc::REG_RIP as usize] = start as i64;
+        None
+    };
+    let entering = entering();
+    if entering.contains(&pc) {
+        return again(context, entering.start);
+    }
+    let Some(tail) = coming_back().into_iter().find(|tail| tail.contains(&pc)) else {
+        return Some((pc, sp, fp));
+    };
+    // SAFETY: the caller's promise.
+    if sp as u64 == unsafe { (*activation).host_sp } {
+        return again(context, tail.start);
+    }
+    // Before its last instruction, the return to the guest, by the address on top of the guest's stack.
+    // SAFETY: the routine took up the stack pointer that the guest left with.
+    let to = unsafe { *(sp as *const usize) };
+    Some((to, sp + 8, fp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_with_a_gate_are_where_they_seem_to_be() {
+        // As they are assembled: a few instructions each.
+        let [first, second] = coming_back();
+        for part in [entering(), first, second] {
+            assert!((16..64).contains(&part.len()), "{part:x?}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Runs a module that aotc compiled, or compiles a .wasm or .wat first.
 ///
@@ -30,6 +31,9 @@ pub(crate) struct Args {
     /// Stack of the guest
     #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = bytes)]
     pub(crate) stack: usize,
+    /// Ends the guest when it has run this long, as in 500ms, 2s or 5m
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) deadline: Option<Duration>,
     /// Says how many microseconds each phase took
     #[arg(long)]
     pub(crate) timings: bool,
@@ -52,6 +56,28 @@ fn bytes(text: &str) -> Result<usize> {
         Some(bytes) => Ok(bytes),
         None => bail!("{text:?} is more bytes than there are addresses"),
     }
+}
+
+/// A time that is not zero: in us, ms, s or m.
+fn time(text: &str) -> Result<Duration> {
+    let units = [
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000u64),
+    ];
+    let unit = units
+        .iter()
+        .find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns)));
+    let parsed = unit.and_then(|(number, ns)| Some((number.parse::<u64>().ok()?, ns)));
+    match parsed.map(|(number, ns)| number.checked_mul(ns)) {
+        Some(Some(1..)) => {}
+        Some(Some(0)) => bail!("{text:?} leaves the guest no time"),
+        Some(None) => bail!("{text:?} is longer than 584 years"),
+        None => bail!("{text:?} is no time; write it as in 500us, 20ms, 2s or 5m"),
+    }
+    let (number, ns) = parsed.unwrap_or_default();
+    Ok(Duration::from_nanos(number * ns))
 }
 
 impl Args {
@@ -115,6 +141,22 @@ mod tests {
         assert_eq!(parsed("4GiB"), Some(4 << 30));
         for text in ["", "MiB", "64MB", "-1", "1.5GiB", "99999999999GiB"] {
             let error = bytes(text).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("{text:?}")) && !error.contains('\n'),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn times_are_parsed_and_mistakes_named() {
+        let parsed = |text| time(text).ok();
+        assert_eq!(parsed("500us"), Some(Duration::from_micros(500)));
+        assert_eq!(parsed("20ms"), Some(Duration::from_millis(20)));
+        assert_eq!(parsed("2s"), Some(Duration::from_secs(2)));
+        assert_eq!(parsed("5m"), Some(Duration::from_secs(300)));
+        for text in ["", "s", "2", "2h", "-1s", "1.5s", "0ms", "99999999999999m"] {
+            let error = time(text).unwrap_err().to_string();
             assert!(
                 error.contains(&format!("{text:?}")) && !error.contains('\n'),
                 "{error}"

@@ -11,12 +11,17 @@ pub(crate) enum Outcome {
     Exited(u32),
     /// The guest trapped.
     Trapped(Trap),
+    /// The guest ran past its deadline.
+    Late(CallError),
     /// It did not run, or a host function failed.
     Failed(anyhow::Error),
 }
 
 /// The exit code after a trap: that of a process which was aborted, as a shell shows it.
 const TRAPPED: u8 = 134;
+
+/// The exit code after a deadline, as that of timeout(1).
+const LATE: u8 = 124;
 
 impl Outcome {
     /// Says on stderr what there is to say, and gives the exit code.
@@ -27,6 +32,10 @@ impl Outcome {
             Self::Trapped(trap) => {
                 eprintln!("aotrun: {}", trap.report());
                 ExitCode::from(TRAPPED)
+            }
+            Self::Late(error) => {
+                eprintln!("aotrun: {error}; raise --deadline");
+                ExitCode::from(LATE)
             }
             Self::Failed(error) => {
                 eprintln!("aotrun: {error:#}");
@@ -49,6 +58,7 @@ impl From<CallError> for Outcome {
         }
         match error {
             CallError::Trap(trap) => Self::Trapped(trap),
+            error @ CallError::Deadline(_) => Self::Late(error),
             error => Self::Failed(error.into()),
         }
     }

@@ -6,9 +6,11 @@ use crate::outcome::Outcome;
 use crate::timings::Timings;
 use anyhow::{Context, Result, anyhow, bail};
 use pirn_runtime::{
-    ExternType, FuncType, Instance, LinkError, Linker, Module, Prepared, Region, ValType, Value,
+    CallError, ExternType, FuncType, Instance, LinkError, Linker, Module, Prepared, Region,
+    ValType, Value,
 };
 use pirn_wasi::WasiCtx;
+use std::time::Duration;
 
 /// Runs the program, and prints the timings if they were asked for.
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -28,8 +30,12 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     let module = load::open(&args.program, timings)?;
     let call = Call::new(args, &module)?;
     let prepared = prepare(args, &module)?;
+    let prepared = match args.deadline {
+        Some(limit) => prepared.start_deadline(limit),
+        None => prepared,
+    };
     let mut instance = timings.measure("instantiate", || prepared.instantiate(wasi))?;
-    let result = timings.measure("run", || call.run(&mut instance));
+    let result = timings.measure("run", || call.run(&mut instance, args.deadline));
     timings.measure("teardown", || drop(instance));
     for value in result? {
         print(&value)?;
@@ -113,11 +119,19 @@ impl Call {
         })
     }
 
-    fn run(&self, instance: &mut Instance<WasiCtx>) -> Result<Vec<Value>, pirn_runtime::CallError> {
+    fn run(
+        &self,
+        instance: &mut Instance<WasiCtx>,
+        deadline: Option<Duration>,
+    ) -> Result<Vec<Value>, CallError> {
+        let mut call = |name: &str, values: &[Value]| match deadline {
+            Some(limit) => instance.deadline(limit).call_values(name, values),
+            None => instance.call_values(name, values),
+        };
         if self.initialize {
-            instance.call_values("_initialize", &[])?;
+            call("_initialize", &[])?;
         }
-        instance.call_values(&self.name, &self.values)
+        call(&self.name, &self.values)
     }
 }
 

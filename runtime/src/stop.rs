@@ -1,0 +1,336 @@
+//! Stopping guests from outside: [`kill::KillSwitch`], deadlines, budgets of processor time.
+//!
+//! A guest that may be stopped has a [`Control`]. Whoever stops it writes into the control's word,
+//! whose lowest byte is the *gate*: while it is not [`GO`], no guest code is entered or gone on with,
+//! because the routines of [`crate::switch`] look at it last. Guest code itself never looks: the thread
+//! that runs it is sent a signal, and the handler, which finds the gate closed and the program counter
+//! in guest code, makes it leave.
+//!
+//! ```text
+//!   killer, timer thread                     thread that runs the guest
+//!   word |= KILL  (one atomic step) ───┐     word |= RUNNING (one atomic step): refused if closed
+//!   running? ── signal ────────────┐   └───▶ gate looked at: on entry, after each host function
+//!                                  └───────▶ handler: gate closed and in guest code: leave
+//! ```
+//!
+//! A signal that comes too early or too late, or to a thread that runs something else by now, does
+//! nothing: it only says "look at your gate". One that is lost, because it met another signal's
+//! handler, is sent again by the timer thread as long as the call runs.
+//!
+//! # Safety
+//!
+//! Owns the fact that controls live as long as the process: whoever holds the address of one may look
+//! at it, and its word tells whether it still is what was meant.
+#![allow(unsafe_code)]
+
+pub(crate) mod kill;
+pub(crate) mod timer;
+
+use crate::sys;
+use core::cell::RefCell;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
+use std::io;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The gate's value while the guest may go on.
+pub(crate) const GO: u8 = 1;
+
+/// Bits of a word, above which is the number of the call: the control has had so many, of all tenants.
+const KILL: u64 = 1 << 1;
+const DEADLINE: u64 = 1 << 2;
+const CPU_BUDGET: u64 = 1 << 3;
+const RUNNING: u64 = 1 << 8;
+const STAMP_SHIFT: u32 = 9;
+
+/// Why a guest is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// By a [`kill::KillSwitch`].
+    Killed,
+    /// Its deadline passed.
+    Deadline,
+    /// It used up its processor time.
+    CpuBudget,
+}
+
+impl Why {
+    fn bit(self) -> u64 {
+        match self {
+            Self::Killed => KILL,
+            Self::Deadline => DEADLINE,
+            Self::CpuBudget => CPU_BUDGET,
+        }
+    }
+
+    fn of(word: u64) -> Option<Self> {
+        // A kill outlasts the others.
+        [Self::Killed, Self::Deadline, Self::CpuBudget]
+            .into_iter()
+            .find(|why| word & why.bit() != 0)
+    }
+}
+
+/// By which one guest is stopped. It serves one instance at a time, and is never freed.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Control {
+    word: AtomicU64,
+    /// Number of the tenant. Who reads it after the word knows whose that word is: this is written first.
+    tenant: AtomicU64,
+    /// The thread that runs the guest, or did last.
+    thread: AtomicI32,
+    /// Whether it is in a host function: so that one is not interrupted over and over.
+    in_host: AtomicBool,
+}
+
+/// Controls of no instance.
+static FREE: Mutex<Vec<&'static Control>> = Mutex::new(Vec::new());
+
+impl Control {
+    /// Ends a tenancy: nobody who meant the tenant can stop another.
+    fn next_tenant(&self) {
+        self.tenant.fetch_add(1, SeqCst);
+        let call = (self.word.load(SeqCst) >> STAMP_SHIFT) + 1;
+        self.word.store(call << STAMP_SHIFT | u64::from(GO), SeqCst);
+    }
+
+    /// The gate: the lowest byte of the word.
+    pub(crate) fn gate(&self) -> *const AtomicU8 {
+        // Little-endian, as `lib.rs` demands.
+        (&raw const self.word).cast()
+    }
+
+    /// Announces a call on this thread; gives its stamp.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not to be made.
+    fn begin(&self) -> Result<u64, Why> {
+        self.thread.store(sys::clock::thread_id(), SeqCst);
+        self.in_host.store(false, Relaxed);
+        let word = self.word.fetch_or(RUNNING, SeqCst);
+        match Why::of(word) {
+            None => Ok(word >> STAMP_SHIFT),
+            Some(why) => {
+                self.end();
+                Err(why)
+            }
+        }
+    }
+
+    /// Ends the call; gives why it was to be stopped, if it was.
+    fn end(&self) -> Option<Why> {
+        let ended = |word: u64| {
+            let call = (word >> STAMP_SHIFT) + 1;
+            Some(call << STAMP_SHIFT | word & KILL | u64::from(GO))
+        };
+        // Never fails: the closure always gives a word.
+        let word = self.word.fetch_update(SeqCst, SeqCst, ended);
+        Why::of(word.unwrap_or_else(|word| word))
+    }
+
+    /// Closes the gate of a call that runs; tells whether it still does.
+    fn stop(&self, stamp: u64, why: Why) -> bool {
+        let still = |word: u64| {
+            let runs = word >> STAMP_SHIFT == stamp && word & RUNNING != 0;
+            runs.then_some(word | why.bit())
+        };
+        self.word.fetch_update(SeqCst, SeqCst, still).is_ok()
+    }
+
+    /// Whether that call runs.
+    fn runs(&self, stamp: u64) -> bool {
+        let word = self.word.load(SeqCst);
+        word >> STAMP_SHIFT == stamp && word & RUNNING != 0
+    }
+
+    /// Interrupts the thread that runs the guest, for it to look at the gate, unless it is in a host
+    /// function: then it will look. Gives in how many nanoseconds to do so again, if there is a thread.
+    fn poke(&self) -> Option<u64> {
+        if self.in_host.load(Relaxed) {
+            return Some(timer::PATIENCE_NS);
+        }
+        sys::signal::poke(self.thread.load(SeqCst)).then_some(timer::AGAIN_NS)
+    }
+
+    /// Says that the guest is in a host function.
+    #[inline]
+    pub(crate) fn enter_host(&self) {
+        self.in_host.store(true, Relaxed);
+    }
+
+    /// Says that it is no longer; tells whether it is in a fork of the process that it was in.
+    #[inline]
+    pub(crate) fn leave_host(&self) -> bool {
+        self.in_host.store(false, Relaxed);
+        let thread = sys::clock::thread_id();
+        let forked = self.thread.load(Relaxed) != thread;
+        if forked {
+            self.thread.store(thread, SeqCst);
+        }
+        forked
+    }
+}
+
+/// Sees to it that no other thread holds the locks of this module while a thread forks: the child would
+/// wait for them for ever.
+fn hold_over_forks() {
+    static DONE: OnceLock<()> = OnceLock::new();
+    // Without memory for it, a child may be that unlucky.
+    DONE.get_or_init(|| drop(sys::fork::around_forks(before_fork, after_fork)));
+}
+
+/// The locks, in the order in which they are taken.
+type Held = (timer::Locks, MutexGuard<'static, Vec<&'static Control>>);
+
+thread_local! {
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+extern "C" fn before_fork() {
+    let locks = timer::lock();
+    let free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    // While the thread's own things are destroyed, it holds nothing.
+    let _ = HELD.try_with(|held| held.replace(Some((locks, free))));
+}
+
+extern "C" fn after_fork() {
+    let _ = HELD.try_with(|held| held.replace(None));
+}
+
+/// A control that nobody else has.
+#[derive(Debug)]
+pub(crate) struct Owned(&'static Control);
+
+impl Owned {
+    pub(crate) fn new() -> Self {
+        hold_over_forks();
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        Self(free.pop().unwrap_or_else(|| {
+            Box::leak(Box::new(Control {
+                word: AtomicU64::new(GO.into()),
+                tenant: AtomicU64::new(0),
+                thread: AtomicI32::new(0),
+                in_host: AtomicBool::new(false),
+            }))
+        }))
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        free.push(self.0);
+    }
+}
+
+/// What an instance that may be stopped holds: it is a control's tenant as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    control: &'static Control,
+    /// What its next call is limited to.
+    pub(crate) bounds: Bounds,
+}
+
+impl Watch {
+    /// The tenancy of a control that has no tenant, and is owned for longer than this lives.
+    pub(crate) fn new(owned: &Owned) -> Self {
+        Self {
+            control: owned.0,
+            bounds: Bounds::default(),
+        }
+    }
+
+    pub(crate) fn control(&self) -> &'static Control {
+        self.control
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.control.next_tenant();
+    }
+}
+
+/// What a call is limited to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Bounds {
+    /// Wall time from its start, in nanoseconds.
+    pub(crate) wall_ns: Option<u64>,
+    /// Processor time of its thread, in nanoseconds.
+    pub(crate) cpu_ns: Option<u64>,
+}
+
+impl Bounds {
+    /// Whether it is not limited.
+    pub(crate) fn is_none(&self) -> bool {
+        self.wall_ns.is_none() && self.cpu_ns.is_none()
+    }
+}
+
+/// A call that may be stopped, while it runs.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    control: &'static Control,
+    /// Dropped before the call ends: a limit that is reached is this call's.
+    timer: Option<timer::Entry>,
+    ended: bool,
+}
+
+impl Watched {
+    /// Announces a call on this thread.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not to be made, or what the system gives.
+    pub(crate) fn begin(control: &'static Control, bounds: Bounds) -> Result<Self, NotBegun> {
+        if !bounds.is_none() {
+            timer::start().map_err(NotBegun::System)?;
+        }
+        let stamp = control.begin().map_err(NotBegun::Stopped)?;
+        let timer = (!bounds.is_none()).then(|| timer::Entry::new(control, stamp, bounds));
+        Ok(Self {
+            control,
+            timer,
+            ended: false,
+        })
+    }
+
+    /// Its control.
+    pub(crate) fn control(&self) -> &'static Control {
+        self.control
+    }
+
+    /// The call goes on in a fork of the process that it began in.
+    #[cold]
+    pub(crate) fn adopt(&self) {
+        if let Some(timer) = &self.timer {
+            timer.adopt();
+        }
+    }
+
+    /// Ends the call; gives why it was to be stopped, if it was.
+    pub(crate) fn end(&mut self) -> Option<Why> {
+        self.timer = None;
+        self.ended = true;
+        self.control.end()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end();
+        }
+    }
+}
+
+/// Why a call did not begin.
+#[derive(Debug)]
+pub(crate) enum NotBegun {
+    /// It had been stopped before.
+    Stopped(Why),
+    /// The system gives no timer.
+    System(io::Error),
+}

@@ -1,0 +1,98 @@
+//! [`KillSwitch`]: ends a guest from any thread.
+
+use super::{Control, KILL, RUNNING, STAMP_SHIFT, timer};
+use core::fmt;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use thiserror::Error;
+
+/// Ends a guest from any thread, in whatever state it is.
+///
+/// A clone is the same switch. It may outlive its instance, which it then finds gone; it never meets
+/// another instance, not even one in the same slot.
+#[derive(Clone)]
+pub struct KillSwitch {
+    control: &'static Control,
+    tenant: u64,
+}
+
+/// What a [`KillSwitch`] met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Met {
+    /// An instance that was not running: every call of it fails from now on.
+    Idle,
+    /// Guest code: it is interrupted where it is.
+    Guest,
+    /// A host function, or one of the runtime's own: the guest ends when that returns.
+    Host,
+}
+
+/// A [`KillSwitch`] found no instance to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum KillError {
+    /// It was dropped before.
+    #[error("kill of an instance that was dropped")]
+    Gone,
+    /// It was killed before.
+    #[error("kill of an instance that was killed before")]
+    Killed,
+}
+
+impl KillSwitch {
+    pub(crate) fn new(control: &'static Control) -> Self {
+        let tenant = control.tenant.load(SeqCst);
+        Self { control, tenant }
+    }
+
+    /// Whether a call of the instance runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let word = self.control.word.load(SeqCst);
+        self.control.tenant.load(SeqCst) == self.tenant && word & RUNNING != 0
+    }
+
+    /// Ends the guest, and every later call of its instance, with
+    /// [`CallError::Killed`](crate::CallError::Killed). It does not wait for the guest to end.
+    ///
+    /// A guest that is met in the last instructions of a call may still return; then the next call
+    /// fails.
+    ///
+    /// # Errors
+    ///
+    /// [`KillError::Gone`] and [`KillError::Killed`] if there was nothing to end.
+    pub fn kill(&self) -> Result<Met, KillError> {
+        let mut error = KillError::Gone;
+        let killed = |word: u64| {
+            // Read after the word: if the tenant is another by then, the word is, too.
+            if self.control.tenant.load(SeqCst) != self.tenant {
+                error = KillError::Gone;
+                return None;
+            }
+            if word & KILL != 0 {
+                error = KillError::Killed;
+                return None;
+            }
+            Some(word | KILL)
+        };
+        let word = self.control.word.fetch_update(SeqCst, SeqCst, killed);
+        let Ok(word) = word else { return Err(error) };
+        if word & RUNNING == 0 {
+            return Ok(Met::Idle);
+        }
+        let in_host = self.control.in_host.load(Relaxed);
+        self.control.poke();
+        // The interrupt may be lost, or the guest be back from the host: it is looked after.
+        timer::look_after(self.control, word >> STAMP_SHIFT);
+        let met = if in_host { Met::Host } else { Met::Guest };
+        Ok(met)
+    }
+}
+
+impl fmt::Debug for KillSwitch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KillSwitch")
+            .field("is_running", &self.is_running())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,59 @@
+//! Clocks, and the kernel's number of a thread, which it can be interrupted by.
+//!
+//! # Safety
+//!
+//! Owns the arguments of gettid(2), clock_gettime(2) and pthread_getcpuclockid(3).
+#![allow(unsafe_code)]
+
+use super::fork::ForkMark;
+use core::cell::Cell;
+use std::sync::OnceLock;
+
+/// The kernel's number of this thread (gettid(2)).
+#[inline]
+pub(crate) fn thread_id() -> i32 {
+    thread_local! {
+        static ID: Cell<i32> = const { Cell::new(0) };
+    }
+    // A fork's only thread has another number than the one that it is a copy of.
+    static OURS: OnceLock<Option<ForkMark>> = OnceLock::new();
+    let mark = OURS.get_or_init(|| ForkMark::new().ok());
+    let known = ID.get();
+    if known != 0 && mark.as_ref().is_some_and(ForkMark::is_ours) {
+        return known;
+    }
+    // SAFETY: no arguments.
+    let id = unsafe { libc::gettid() };
+    ID.set(id);
+    id
+}
+
+/// The monotonic clock, in nanoseconds.
+#[inline]
+pub(crate) fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// This thread's clock of processor time, which any thread may read.
+pub(crate) fn cpu_clock() -> libc::clockid_t {
+    let mut clock = libc::CLOCK_THREAD_CPUTIME_ID;
+    // SAFETY: this thread lives, and the result is written to a clock id. It cannot fail then; if it
+    // did, the clock would be the reader's own, and a budget would not be kept.
+    unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
+    clock
+}
+
+/// What a thread's clock of processor time says, in nanoseconds; 0 if the thread is gone.
+pub(crate) fn cpu_time_ns(clock: libc::clockid_t) -> u64 {
+    clock_ns(clock)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a timespec of our own, which stays zero if the clock does not exist.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
