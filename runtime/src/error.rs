@@ -1,6 +1,6 @@
 //! The errors of linking, instantiating and calling. Every message is one line.
 
-use crate::host::HostError;
+use crate::host::{HostError, HostPanic};
 use crate::trap::{Stop, Trap};
 use std::io;
 use std::time::Duration;
@@ -114,6 +114,9 @@ pub enum CallError {
     /// A host function ended the call.
     #[error("{0}")]
     Host(HostError),
+    /// A host function panicked. The instance can be called again, if its data can bear it.
+    #[error("{0}")]
+    Panic(HostPanic),
     /// A [`KillSwitch`](crate::KillSwitch) ended the guest. No call of the instance is made any more.
     #[error("guest was killed{0}")]
     Killed(Stop),

@@ -6,6 +6,6 @@ pub(crate) mod func;
 pub(crate) mod linker;
 
 pub use caller::Caller;
-pub use error::HostError;
+pub use error::{HostError, HostPanic};
 pub use func::{HostResult, IntoFunc};
 pub use linker::Linker;

@@ -27,7 +27,7 @@ mod trap;
 mod value;
 
 pub use error::{CallError, GroupError, InstantiateError, LinkError};
-pub use host::{Caller, HostError, HostResult, IntoFunc, Linker};
+pub use host::{Caller, HostError, HostPanic, HostResult, IntoFunc, Linker};
 pub use instance::Instance;
 pub use instance::group::{Group, MemberId};
 pub use instance::limited::Limited;

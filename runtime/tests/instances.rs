@@ -190,24 +190,46 @@ fn errors_of_host_functions_come_back_as_they_were() {
 }
 
 #[test]
-fn a_panic_in_a_host_function_passes_and_loses_no_slot() {
+fn a_panic_in_a_host_function_is_an_error_and_loses_no_slot() {
     let module = common::wat(
-        "(module (import \"h\" \"p\" (func $p (param i32))) (func (export \"f\") (param i32) (call $p (local.get 0))))",
+        "(module (import \"h\" \"p\" (func $p (param i32)))
+           (func $f (export \"f\") (param i32) (call $p (local.get 0))))",
     );
-    let mut linker = Linker::<()>::new();
-    linker
-        .func("h", "p", |panic: i32| assert!(panic == 0, "as asked for"))
-        .expect("free");
+    let mut linker = Linker::<u32>::new();
+    let panics = |mut caller: Caller<'_, u32>, how: i32| {
+        *caller.data_mut() += 1;
+        match how {
+            0 => {}
+            1 => panic!("as asked for"),
+            2 => panic!("as asked for\nby {how}"),
+            _ => std::panic::panic_any(how),
+        }
+    };
+    linker.func("h", "p", panics).expect("the name is free");
     let region = region(1);
     let prepared = region.prepare(&module, &linker).expect("it links");
     let f = prepared.func::<i32, ()>("f").expect("it is exported");
-    let mut instance = prepared.instantiate(()).expect("a slot");
-    for _ in 0..3 {
-        let call = std::panic::AssertUnwindSafe(|| instance.call(&f, 1));
-        std::panic::catch_unwind(call).expect_err("the panic comes through");
+    let mut instance = prepared.instantiate(0).expect("a slot");
+    for (how, text) in [
+        (1, "host function panicked: as asked for"),
+        (2, "host function panicked: as asked for\\nby 2"),
+        (3, "host function panicked"),
+    ] {
+        let error = instance.call(&f, how).expect_err("it panics");
+        assert_eq!(error.to_string(), text);
+        let CallError::Panic(panic) = error else {
+            panic!("{error}")
+        };
+        let names: Vec<_> = panic.backtrace().iter().map(|f| f.func_name()).collect();
+        assert_eq!(names, [Some("f")]);
+        let payload = panic.into_payload();
+        assert_eq!(
+            payload.downcast_ref::<i32>().copied(),
+            (how == 3).then_some(3)
+        );
         instance.call(&f, 0).expect("it returns");
     }
-    drop(instance);
+    assert_eq!(instance.into_data(), 6);
     assert_eq!(region.slots_free(), 1);
 }
 

@@ -1,7 +1,11 @@
-//! [`HostError`]: why a host function ended the guest's call.
+//! [`HostError`] and [`HostPanic`]: how a host function ended the guest's call.
 
+use crate::trap::Frame;
+use crate::trap::backtrace::Trace;
+use core::any::Any;
 use core::fmt;
 use std::error::Error;
+use std::sync::{Mutex, PoisonError};
 
 /// Why a host function ended the guest's call: any error, kept as it is.
 ///
@@ -53,5 +57,60 @@ impl fmt::Display for HostError {
 impl fmt::Debug for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// A panic of a host function. It was told by the process's panic hook, as any, and went no further: the
+/// guest's call ended.
+///
+/// What the function was doing to the instance's data may be half done.
+pub struct HostPanic {
+    // A payload may be sent to other threads, and not be shared with them.
+    payload: Mutex<Box<dyn Any + Send>>,
+    trace: Box<Trace>,
+}
+
+impl HostPanic {
+    pub(crate) fn new(payload: Box<dyn Any + Send>, trace: Box<Trace>) -> Self {
+        let payload = Mutex::new(payload);
+        Self { payload, trace }
+    }
+
+    /// What [`resume_unwind`](std::panic::resume_unwind) takes, to panic on.
+    #[must_use]
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        let payload = self.payload.into_inner();
+        payload.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The message, if the panic had one.
+    #[must_use]
+    pub fn message(&self) -> Option<String> {
+        let payload = self.payload.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned());
+        text.or_else(|| payload.downcast_ref::<String>().cloned())
+    }
+
+    /// The frames of WebAssembly functions on the stack, innermost first, at most 64.
+    #[must_use]
+    pub fn backtrace(&self) -> &[Frame] {
+        self.trace.frames()
+    }
+}
+
+impl fmt::Display for HostPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.message() {
+            Some(message) => write!(f, "host function panicked: {}", message.escape_debug()),
+            None => f.write_str("host function panicked"),
+        }
+    }
+}
+
+impl fmt::Debug for HostPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostPanic({self})")
     }
 }

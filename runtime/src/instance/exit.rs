@@ -2,7 +2,7 @@
 //!
 //! The guest leaves by one path (see [`crate::switch`]), and what it wants is answered as by a call
 //! from here. So host functions run on the host's stack; a panic of theirs is caught before it would
-//! reach the guest, and goes on once the guest has been left.
+//! reach the guest, and is an error of the call.
 //!
 //! # Safety
 //!
@@ -15,7 +15,7 @@ use super::builtin;
 use super::member::{Member, Target};
 use crate::error::CallError;
 use crate::host::func::HostCode;
-use crate::host::{Caller, HostError};
+use crate::host::{Caller, HostError, HostPanic};
 use crate::stop::{Bounds, Control, NotBegun, Watched, Why};
 use crate::switch::{self, Activation, Fault, Guest, HostEntry, Record};
 use crate::sys;
@@ -383,10 +383,6 @@ impl<T> Call<'_, T> {
     }
 
     /// How the call ended, once its guest was left, with the guest's backtrace if it trapped.
-    ///
-    /// # Panics
-    ///
-    /// With the panic of a host function, if that was why.
     #[cold]
     fn left(&mut self) -> Left {
         // SAFETY: the guest has left, so nobody else uses the activation.
@@ -409,7 +405,9 @@ impl<T> Call<'_, T> {
                 Err(error) => CallError::Host(error),
             }),
             Some(End::Invalid(error)) => Left::Error(error),
-            Some(End::Panic(panic)) => panic::resume_unwind(panic),
+            Some(End::Panic(payload)) => {
+                Left::Error(CallError::Panic(HostPanic::new(payload, self.trace())))
+            }
             Some(End::Trap(_)) | None => Left::Stopped(self.trace()),
         }
     }
