@@ -5,7 +5,9 @@
 
 mod common;
 
-use pirn_runtime::{CallError, InstantiateError, Linker, Region, RegionError, Reset, TrapCode};
+use pirn_runtime::{
+    CallError, Instance, InstantiateError, Linker, Region, RegionError, Reset, TrapCode,
+};
 
 #[test]
 fn a_region_that_finds_no_addresses_says_how_many_it_wanted() {
@@ -48,6 +50,15 @@ fn a_slot_whose_reset_fails_is_clean_or_not_given_out() {
     }
 }
 
+#[test]
+fn a_slot_whose_mapping_fails_half_way_is_never_used_again() {
+    if !common::resets().contains(&Reset::Scanned) {
+        eprintln!("NOT RUN: only scanned slots are mapped anew, and that does not work here");
+        return;
+    }
+    common::exited_with("lost", 0);
+}
+
 /// Not a test: what the processes do.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
@@ -56,6 +67,7 @@ fn case() {
     match case.split_once(", ") {
         None if case == "refused" => refused(),
         None if case == "exhausted" => exhausted(),
+        None if case == "lost" => lost(),
         None if case == "only userfaultfd" => only_userfaultfd(),
         None if case == "from rewritten to tracked" => from_rewritten_to_tracked(),
         None => addresses(),
@@ -279,6 +291,45 @@ fn only_userfaultfd() {
             image.fill(1);
             rest.fill(2);
         }
+    }
+}
+
+/// The mapping of a module's image over that of another is refused, so that nobody knows what is there.
+fn lost() {
+    let region = Region::builder().slots(2).reset(Reset::Scanned);
+    let region = region.build().expect("a region");
+    let [first, second] = ["image", "other"].map(|data| {
+        let module = common::wat(&format!(
+            "(module (memory (export \"memory\") 1) (data (i32.const 5) \"{data}\"))"
+        ));
+        region
+            .prepare(&module, &Linker::<()>::new())
+            .expect("it fits")
+    });
+    let holds = |instance: &Instance<()>, data: &[u8]| instance.memory().as_slice()[5..10] == *data;
+    // Both slots hold the first module's image.
+    let both = [(); 2].map(|()| first.try_instantiate(()).expect("a slot is free"));
+    assert!(both.iter().all(|instance| holds(instance, b"image")));
+    drop(both);
+    refuse(libc::SYS_mmap, None, libc::ENOMEM);
+    for lost in 1..=2 {
+        let error = second.try_instantiate(()).expect_err("it cannot be mapped");
+        let line = error.to_string();
+        assert!(
+            line.starts_with("the system gives no memory for a slot"),
+            "{line}"
+        );
+        assert_eq!(region.describe().slots_lost(), lost);
+        assert_eq!(region.slots_free(), 2 - lost as usize);
+        // The other one is as it was.
+        if lost == 1 {
+            let instance = first.try_instantiate(()).expect("a slot is free");
+            assert!(holds(&instance, b"image"));
+        }
+    }
+    for prepared in [&first, &second] {
+        let error = prepared.try_instantiate(()).expect_err("no slot is left");
+        assert!(matches!(error, InstantiateError::Full { .. }), "{error}");
     }
 }
 
