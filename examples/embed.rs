@@ -6,6 +6,7 @@
 
 use pirn_runtime::{CallError, Caller, Func, Linker, Module, Prepared, Region, Trap};
 use std::error::Error;
+use std::time::Duration;
 
 const GUEST: &str = r#"(module
   (import "http" "read" (func $read (param i32 i32) (result i32)))
@@ -23,6 +24,9 @@ const GUEST: &str = r#"(module
         (local.tee $at (i32.add (local.get $at) (i32.const 1))) (local.get $len))))
     (call $reply (i32.const 0) (local.get $len))
     (i32.const 200)))"#;
+
+/// What a request may take.
+const LIMIT: Duration = Duration::from_millis(50);
 
 /// What the host keeps for one request.
 struct Request {
@@ -65,10 +69,11 @@ impl Filter {
             reply: vec![],
         };
         let mut instance = self.prepared.instantiate(request)?;
-        match instance.call(&self.handle, ()) {
+        match instance.deadline(LIMIT).call(&self.handle, ()) {
             Ok(status) => Ok((status, instance.into_data().reply)),
             // The guest's fault, not the server's.
             Err(CallError::Trap(trap)) => Ok((500, trap.to_string().into_bytes())),
+            Err(late @ CallError::Deadline(_)) => Ok((504, late.to_string().into_bytes())),
             Err(error) => Err(error.into()),
         }
     }

@@ -44,3 +44,8 @@ pub use value::{ExternRef, FuncRef, FuncType, GlobalType, MemoryType, TableType,
 #[doc = include_str!("../../README.md")]
 #[cfg(doctest)]
 pub struct Readme;
+
+/// The tour compiles, and its programs do what they say.
+#[doc = include_str!("../../docs/EMBEDDING.md")]
+#[cfg(doctest)]
+pub struct Embedding;
