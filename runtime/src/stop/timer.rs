@@ -383,6 +383,7 @@ fn start_first() -> io::Result<()> {
     let handle = timer.spawn(|| {
         // Signals of the process are for its other threads.
         sys::signal::block_all();
+        sys::clock::wake_in_time();
         run()
     })?;
     *thread = Some(handle.thread().clone());

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! Owns the arguments of gettid(2), clock_gettime(2) and pthread_getcpuclockid(3).
+//! Owns the arguments of gettid(2), clock_gettime(2), pthread_getcpuclockid(3) and prctl(2).
 #![allow(unsafe_code)]
 
 use super::fork::ForkMark;
@@ -56,4 +56,11 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     // SAFETY: a timespec of our own, which stays zero if the clock does not exist.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Has this thread woken when it asked to be, and not up to 50 us later, by which the kernel otherwise
+/// gathers wakeups (`PR_SET_TIMERSLACK`, prctl(2)).
+pub(crate) fn wake_in_time() {
+    // SAFETY: plain numbers. If it fails, the thread wakes later.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
 }
