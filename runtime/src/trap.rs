@@ -86,20 +86,18 @@ impl From<TrapCode> for Trap {
 
 /// A guest that was stopped from outside, with where it was.
 #[derive(Debug, Clone)]
-pub struct Stop {
-    limit: Option<Duration>,
-    trace: Option<Box<Trace>>,
-}
+pub struct Stop(Box<(Option<Duration>, Option<Box<Trace>>)>);
 
 impl Stop {
     pub(crate) fn new(limit: Option<Duration>, trace: Option<Box<Trace>>) -> Self {
-        Self { limit, trace }
+        // In a box, because every result of a call has room for it.
+        Self(Box::new((limit, trace)))
     }
 
     /// The time that the call had; `None` if it was killed.
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {
-        self.limit
+        self.0.0
     }
 
     /// The frames of WebAssembly functions on the stack, innermost first, at most 64; empty if the guest
@@ -107,14 +105,14 @@ impl Stop {
     /// entered.
     #[must_use]
     pub fn backtrace(&self) -> &[Frame] {
-        self.trace.as_ref().map_or(&[], |trace| trace.frames())
+        self.0.1.as_ref().map_or(&[], |trace| trace.frames())
     }
 }
 
 /// The limit, and the innermost frame.
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(limit) = self.limit {
+        if let Some(limit) = self.limit() {
             write!(f, " of {limit:?}")?;
         }
         match self.backtrace().first() {

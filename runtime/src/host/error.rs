@@ -64,7 +64,10 @@ impl fmt::Debug for HostError {
 /// guest's call ended.
 ///
 /// What the function was doing to the instance's data may be half done.
-pub struct HostPanic {
+pub struct HostPanic(Box<Panicked>);
+
+/// In a box, because every result of a call has room for it.
+struct Panicked {
     // A payload may be sent to other threads, and not be shared with them.
     payload: Mutex<Box<dyn Any + Send>>,
     trace: Box<Trace>,
@@ -73,20 +76,24 @@ pub struct HostPanic {
 impl HostPanic {
     pub(crate) fn new(payload: Box<dyn Any + Send>, trace: Box<Trace>) -> Self {
         let payload = Mutex::new(payload);
-        Self { payload, trace }
+        Self(Box::new(Panicked { payload, trace }))
     }
 
     /// What [`resume_unwind`](std::panic::resume_unwind) takes, to panic on.
     #[must_use]
     pub fn into_payload(self) -> Box<dyn Any + Send> {
-        let payload = self.payload.into_inner();
+        let payload = self.0.payload.into_inner();
         payload.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The message, if the panic had one.
     #[must_use]
     pub fn message(&self) -> Option<String> {
-        let payload = self.payload.lock().unwrap_or_else(PoisonError::into_inner);
+        let payload = self
+            .0
+            .payload
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let text = payload
             .downcast_ref::<&str>()
             .map(|text| (*text).to_owned());
@@ -96,7 +103,7 @@ impl HostPanic {
     /// The frames of WebAssembly functions on the stack, innermost first, at most 64.
     #[must_use]
     pub fn backtrace(&self) -> &[Frame] {
-        self.trace.frames()
+        self.0.trace.frames()
     }
 }
 
