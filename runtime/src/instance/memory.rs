@@ -112,21 +112,18 @@ macro_rules! read_methods {
     () => {
         /// Its size in bytes.
         #[must_use]
-        #[inline]
         pub fn len(&self) -> usize {
             self.0.len()
         }
 
         /// Whether it has no byte.
         #[must_use]
-        #[inline]
         pub fn is_empty(&self) -> bool {
             self.0.is_empty()
         }
 
         /// All of it.
         #[must_use]
-        #[inline]
         pub fn as_slice(&self) -> &[u8] {
             self.0
         }
@@ -151,7 +148,6 @@ macro_rules! read_methods {
         ///
         /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory; then nothing is
         /// copied.
-        #[inline]
         pub fn read(&self, address: u32, into: &mut [u8]) -> Result<(), Trap> {
             into.copy_from_slice(&self.0[range(self.0.len(), address, into.len())?]);
             Ok(())
@@ -162,7 +158,6 @@ macro_rules! read_methods {
         /// # Errors
         ///
         /// [`TrapCode::MemoryOutOfBounds`] if its 4 bytes do not lie in the memory.
-        #[inline]
         pub fn read_u32(&self, address: u32) -> Result<u32, Trap> {
             let mut bytes = [0; 4];
             self.read(address, &mut bytes)?;
@@ -174,7 +169,6 @@ macro_rules! read_methods {
         /// # Errors
         ///
         /// [`TrapCode::MemoryOutOfBounds`] if its 8 bytes do not lie in the memory.
-        #[inline]
         pub fn read_u64(&self, address: u32) -> Result<u64, Trap> {
             let mut bytes = [0; 8];
             self.read(address, &mut bytes)?;
@@ -191,7 +185,6 @@ impl MemoryMut<'_> {
     read_methods!();
 
     /// All of it, to be changed.
-    #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         self.0
     }
@@ -219,7 +212,6 @@ impl MemoryMut<'_> {
     /// # Errors
     ///
     /// [`TrapCode::MemoryOutOfBounds`] if they do not all fit; then nothing is copied.
-    #[inline]
     pub fn write(&mut self, address: u32, bytes: &[u8]) -> Result<(), Trap> {
         let range = range(self.0.len(), address, bytes.len())?;
         self.0[range].copy_from_slice(bytes);
@@ -245,7 +237,6 @@ impl MemoryMut<'_> {
     /// # Errors
     ///
     /// [`TrapCode::MemoryOutOfBounds`] if its 4 bytes do not lie in the memory.
-    #[inline]
     pub fn write_u32(&mut self, address: u32, value: u32) -> Result<(), Trap> {
         self.write(address, &value.to_le_bytes())
     }
@@ -255,7 +246,6 @@ impl MemoryMut<'_> {
     /// # Errors
     ///
     /// [`TrapCode::MemoryOutOfBounds`] if its 8 bytes do not lie in the memory.
-    #[inline]
     pub fn write_u64(&mut self, address: u32, value: u64) -> Result<(), Trap> {
         self.write(address, &value.to_le_bytes())
     }
