@@ -19,7 +19,7 @@ use pirn_format::types::ExternType as FormatType;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use thiserror::Error;
 
 /// A compiled module, checked and mapped. A clone is the same module.
@@ -138,7 +138,7 @@ impl Module {
 
     fn from_file(file: load::File) -> Result<Self, OpenError> {
         // Held until the module is in the list, so that one content is never mapped twice.
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = sys::lock(&OPEN);
         open.retain(|module| module.strong_count() > 0);
         let alive: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
         let same = alive

@@ -31,7 +31,7 @@ use core::cell::RefCell;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
 use std::io;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// The gate's value while the guest may go on.
 pub(crate) const GO: u8 = 1;
@@ -190,7 +190,7 @@ thread_local! {
 
 extern "C" fn before_fork() {
     let locks = timer::lock();
-    let free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let free = sys::lock(&FREE);
     // While the thread's own things are destroyed, it holds nothing.
     let _ = HELD.try_with(|held| held.replace(Some((locks, free))));
 }
@@ -206,7 +206,7 @@ pub(crate) struct Owned(&'static Control);
 impl Owned {
     pub(crate) fn new() -> Self {
         hold_over_forks();
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = sys::lock(&FREE);
         Self(free.pop().unwrap_or_else(|| {
             Box::leak(Box::new(Control {
                 word: AtomicU64::new(GO.into()),
@@ -220,7 +220,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = sys::lock(&FREE);
         free.push(self.0);
     }
 }

@@ -9,3 +9,10 @@ pub(crate) mod thread;
 pub(crate) mod userfault;
 
 pub(crate) use memory::page_bytes;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Takes a lock whose contents are whole at every step: who panicked with it in hand broke nothing.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

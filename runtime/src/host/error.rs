@@ -1,5 +1,6 @@
 //! [`HostError`] and [`HostPanic`]: how a host function ended the guest's call.
 
+use crate::sys;
 use crate::trap::Frame;
 use crate::trap::backtrace::Trace;
 use core::any::Any;
@@ -89,11 +90,7 @@ impl HostPanic {
     /// The message, if the panic had one.
     #[must_use]
     pub fn message(&self) -> Option<String> {
-        let payload = self
-            .0
-            .payload
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let payload = sys::lock(&self.0.payload);
         let text = payload
             .downcast_ref::<&str>()
             .map(|text| (*text).to_owned());

@@ -27,7 +27,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, fence};
 use std::io;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -318,8 +318,8 @@ pub(super) type Locks = (
 
 /// Takes the locks of this module, in the order in which [`start`] takes them.
 pub(super) fn lock() -> Locks {
-    let thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-    let killed = KILLED.lock().unwrap_or_else(PoisonError::into_inner);
+    let thread = sys::lock(&THREAD);
+    let killed = sys::lock(&KILLED);
     (thread, killed)
 }
 
@@ -327,9 +327,7 @@ pub(super) fn lock() -> Locks {
 pub(crate) fn look_after(control: &'static Control, stamp: u64) {
     // Without a timer thread there is no second interrupt.
     if start().is_ok() {
-        KILLED
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        sys::lock(&KILLED)
             .push((control, stamp));
         wake_at(sys::clock::now_ns().saturating_add(AGAIN_NS));
     }
@@ -355,7 +353,7 @@ pub(crate) fn start() -> io::Result<()> {
 
 #[cold]
 fn start_first() -> io::Result<()> {
-    let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut thread = sys::lock(&THREAD);
     if SAME.get().is_none() {
         let mark = ForkMark::new()?;
         SAME.get_or_init(|| mark);
@@ -369,7 +367,7 @@ fn start_first() -> io::Result<()> {
         nodes()
             .filter(|node| !mine.is_some_and(|mine| ptr::eq(*node, mine)))
             .for_each(Node::release);
-        let mut killed = KILLED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut killed = sys::lock(&KILLED);
         killed.clear();
         RUNS.store(false, Relaxed);
         same.renew();
@@ -402,7 +400,7 @@ fn wake_at(time: u64) {
 /// Has the timer thread find out when to wake.
 #[cold]
 fn wake() {
-    let thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    let thread = sys::lock(&THREAD);
     if let Some(thread) = &*thread {
         thread.unpark();
     }
@@ -436,7 +434,7 @@ fn nodes() -> impl Iterator<Item = &'static Node> {
 
 /// Stops the calls whose time is up; gives when to look again.
 fn look_at_all(now: u64) -> u64 {
-    let mut killed = KILLED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut killed = sys::lock(&KILLED);
     let mut again = NEVER;
     killed.retain(|(control, stamp)| {
         let next = control.runs(*stamp).then(|| control.poke()).flatten();

@@ -13,7 +13,7 @@
 use core::cell::Cell;
 use core::{mem, ptr};
 use std::io;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 /// The signal that interrupts a thread which runs a guest that is to be stopped. Its default action is
 /// to be ignored, so none that comes late does harm.
@@ -41,7 +41,7 @@ static PREVIOUS: [OnceLock<libc::sigaction>; SIGNALS.len()] = [const { OnceLock:
 /// What sigaction(2) gives.
 pub(crate) fn install(handler: Handler) -> io::Result<()> {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
-    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut installed = super::lock(&INSTALLED);
     if *installed {
         return Ok(());
     }

@@ -11,10 +11,11 @@
 //! in the entry's range keeps it alive.
 #![allow(unsafe_code)]
 
+use crate::sys;
 use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Ranges of addresses, each with a pointer to what it belongs to.
 #[derive(Debug)]
@@ -68,7 +69,7 @@ impl<T> Registry<T> {
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Entry<T>>)) {
-        let mut old = self.old.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut old = sys::lock(&self.old);
         let current = self.table.load(Ordering::SeqCst);
         // SAFETY: null, or the valid table: only the holder of the lock replaces it.
         let mut table = unsafe { current.as_ref() }.cloned().unwrap_or_default();
