@@ -119,15 +119,14 @@ impl Control {
         }
     }
 
-    /// Ends the call; gives why it was to be stopped, if it was.
-    fn end(&self) -> Option<Why> {
+    /// Ends the call.
+    fn end(&self) {
         let ended = |word: u64| {
             let call = (word >> STAMP_SHIFT) + 1;
             Some(call << STAMP_SHIFT | word & KILL | u64::from(GO))
         };
         // Never fails: the closure always gives a word.
-        let word = self.word.fetch_update(SeqCst, SeqCst, ended);
-        Why::of(word.unwrap_or_else(|word| word))
+        let _ = self.word.fetch_update(SeqCst, SeqCst, ended);
     }
 
     /// Closes the gate of a call that runs; tells whether it still does.
@@ -273,9 +272,7 @@ impl Bounds {
 #[derive(Debug)]
 pub(crate) struct Watched {
     control: &'static Control,
-    /// Dropped before the call ends: a limit that is reached is this call's.
     timer: Option<timer::Entry>,
-    ended: bool,
 }
 
 impl Watched {
@@ -290,11 +287,7 @@ impl Watched {
         }
         let stamp = control.begin().map_err(NotBegun::Stopped)?;
         let timer = (!bounds.is_none()).then(|| timer::Entry::new(control, stamp, bounds));
-        Ok(Self {
-            control,
-            timer,
-            ended: false,
-        })
+        Ok(Self { control, timer })
     }
 
     /// Its control.
@@ -310,19 +303,18 @@ impl Watched {
         }
     }
 
-    /// Ends the call; gives why it was to be stopped, if it was.
-    pub(crate) fn end(&mut self) -> Option<Why> {
-        self.timer = None;
-        self.ended = true;
-        self.control.end()
+    /// Why it is to be stopped, if it is.
+    pub(crate) fn why(&self) -> Option<Why> {
+        Why::of(self.control.word.load(SeqCst))
     }
 }
 
+/// Ends the call.
 impl Drop for Watched {
     fn drop(&mut self) {
-        if !self.ended {
-            self.end();
-        }
+        // First: a limit that is reached is this call's.
+        self.timer = None;
+        self.control.end();
     }
 }
 

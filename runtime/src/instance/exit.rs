@@ -83,8 +83,9 @@ pub(crate) fn run<T>(
     if !is_whole(members) {
         return Err(left_behind());
     }
-    if members[root].watch.is_some() {
-        return run_watched(members, root, target, cells, data);
+    if let Some(watch) = &members[root].watch {
+        let (control, bounds) = (watch.control(), watch.bounds);
+        return run_watched(members, root, target, cells, data, control, bounds);
     }
     // SAFETY: the instance may not be stopped, so its activation has the gate that it was made with.
     let left = unsafe { enter(members, root, target, cells, data, None) };
@@ -107,21 +108,17 @@ fn run_watched<T>(
     target: Target,
     cells: usize,
     data: &mut T,
+    control: &'static Control,
+    bounds: Bounds,
 ) -> Result<(), CallError> {
-    let Some(watch) = &members[root].watch else {
-        return Err(CallError::Invalid("instance is not watched".to_owned()));
-    };
-    let bounds = watch.bounds;
-    let record = Record::of(members[root].vmctx());
-    let mut watched = Watched::begin(watch.control(), bounds).map_err(|error| match error {
+    let watched = Watched::begin(control, bounds).map_err(|error| match error {
         NotBegun::Stopped(why) => stopped(why, bounds, None),
         NotBegun::System(error) => CallError::System(error),
     })?;
-    let _gate = Gate::of(record, watched.control());
+    let _gate = Gate::of(Record::of(members[root].vmctx()), control);
     // SAFETY: the gate is open or closed, and stays the activation's until the call has ended.
     let left = unsafe { enter(members, root, target, cells, data, Some(&watched)) };
-    let why = watched.end();
-    left.map_err(|left| match (left, why) {
+    left.map_err(|left| match (left, watched.why()) {
         (Left::Error(error), _) => error,
         (Left::Stopped(trace), Some(why)) => stopped(why, bounds, Some(trace)),
         (Left::Stopped(_), None) => left_behind(),

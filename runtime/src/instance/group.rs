@@ -139,16 +139,10 @@ impl<T: 'static> Group<T> {
 
     /// Makes a call of a member, which may be stopped as the group may.
     fn watched<R>(&mut self, at: usize, call: impl FnOnce(&mut Self) -> R) -> R {
-        /// Gives the group back what stops it: a host function may panic.
-        struct Lent<'a, T>(&'a mut Group<T>, usize);
-        impl<T> Drop for Lent<'_, T> {
-            fn drop(&mut self) {
-                self.0.watch = self.0.members[self.1].watch.take();
-            }
-        }
         self.members[at].watch = self.watch.take();
-        let lent = Lent(self, at);
-        call(&mut *lent.0)
+        let result = call(self);
+        self.watch = self.members[at].watch.take();
+        result
     }
 
     /// The value of the exported global of a name of an instance.

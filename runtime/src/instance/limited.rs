@@ -83,18 +83,10 @@ impl<T> Instance<T> {
         if bounds.cpu_ns == Some(0) {
             return Err(CallError::CpuBudget(Stop::new(none, None)));
         }
-        let limits = Limits(self);
-        limits.0.member.watch().bounds = bounds;
-        call(&mut *limits.0)
-    }
-}
-
-/// An instance whose next call has limits, while it lives: a host function may panic.
-struct Limits<'a, T>(&'a mut Instance<T>);
-
-impl<T> Drop for Limits<'_, T> {
-    fn drop(&mut self) {
-        self.0.member.watch().bounds = Bounds::default();
+        self.member.watch().bounds = bounds;
+        let result = call(self);
+        self.member.watch().bounds = Bounds::default();
+        result
     }
 }
 
