@@ -76,17 +76,8 @@ static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
 impl Node {
     /// One for this thread.
     fn take() -> &'static Self {
-        let mut at = NODES.load(Acquire);
-        // SAFETY: nodes are leaked, and the list only grows.
-        while let Some(node) = unsafe { at.as_ref() } {
-            let free = node
-                .taken
-                .compare_exchange(false, true, Acquire, Relaxed)
-                .is_ok();
-            if free {
-                return node;
-            }
-            at = node.next.load(Relaxed);
+        if let Some(node) = nodes().find(|node| !node.taken.swap(true, Acquire)) {
+            return node;
         }
         let node: &'static Self = Box::leak(Box::new(Self {
             version: AtomicU64::new(0),
@@ -138,13 +129,9 @@ impl Node {
         self.control.store(content.control, Relaxed);
         self.stamp.store(content.stamp, Relaxed);
         self.clock.store(content.clock, Relaxed);
-        if content.until == NEVER {
-            // The timer thread may look once in vain.
-            self.until.store(NEVER, Relaxed);
-            self.version.store(writing + 1, Release);
-        } else {
-            self.until.store(content.until, Relaxed);
-            self.version.store(writing + 1, Release);
+        self.until.store(content.until, Relaxed);
+        self.version.store(writing + 1, Release);
+        if content.until != NEVER {
             // As the timer thread does, between its write and what it reads.
             fence(SeqCst);
             wake_at(content.until);
@@ -191,7 +178,7 @@ impl Content {
         if self.cpu == NEVER {
             return self.wall;
         }
-        let used = sys::clock::cpu_time_ns(self.clock);
+        let used = sys::clock::time_ns(self.clock);
         if self.cpu <= used {
             return overdue(control, self.stamp, Why::CpuBudget, now);
         }
@@ -273,7 +260,7 @@ impl Entry {
         };
         if let Some(ns) = bounds.cpu_ns {
             content.clock = sys::clock::cpu_clock();
-            content.cpu = sys::clock::cpu_time_ns(content.clock).saturating_add(ns);
+            content.cpu = sys::clock::time_ns(content.clock).saturating_add(ns);
             content.until = wall.min(now.saturating_add(ns));
         }
         node.set(&content);
@@ -327,8 +314,7 @@ pub(super) fn lock() -> Locks {
 pub(crate) fn look_after(control: &'static Control, stamp: u64) {
     // Without a timer thread there is no second interrupt.
     if start().is_ok() {
-        sys::lock(&KILLED)
-            .push((control, stamp));
+        sys::lock(&KILLED).push((control, stamp));
         wake_at(sys::clock::now_ns().saturating_add(AGAIN_NS));
     }
 }
@@ -354,12 +340,12 @@ pub(crate) fn start() -> io::Result<()> {
 #[cold]
 fn start_first() -> io::Result<()> {
     let mut thread = sys::lock(&THREAD);
-    if SAME.get().is_none() {
-        let mark = ForkMark::new()?;
-        SAME.get_or_init(|| mark);
-    }
-    let Some(same) = SAME.get() else {
-        return Err(io::Error::other("no mark of the process"));
+    let same = match SAME.get() {
+        Some(same) => same,
+        None => {
+            let mark = ForkMark::new()?;
+            SAME.get_or_init(|| mark)
+        }
     };
     if !same.is_ours() {
         // Of the threads of the process that this is a fork of there is this one.

@@ -31,7 +31,7 @@ pub(crate) fn thread_id() -> i32 {
 /// The monotonic clock, in nanoseconds.
 #[inline]
 pub(crate) fn now_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
+    time_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// This thread's clock of processor time, which any thread may read.
@@ -43,12 +43,8 @@ pub(crate) fn cpu_clock() -> libc::clockid_t {
     clock
 }
 
-/// What a thread's clock of processor time says, in nanoseconds; 0 if the thread is gone.
-pub(crate) fn cpu_time_ns(clock: libc::clockid_t) -> u64 {
-    clock_ns(clock)
-}
-
-fn clock_ns(clock: libc::clockid_t) -> u64 {
+/// What a clock says, in nanoseconds; 0 if it is of a thread that is gone.
+pub(crate) fn time_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

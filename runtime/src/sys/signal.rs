@@ -123,9 +123,12 @@ struct Queued {
 
 /// Whether a [`POKE`] was sent by [`poke`].
 pub(crate) fn is_poke(info: &libc::siginfo_t) -> bool {
+    if info.si_code != libc::SI_QUEUE {
+        return false;
+    }
     // SAFETY: a queued signal has a value.
-    let value = |info: &libc::siginfo_t| unsafe { info.si_value() }.sival_ptr;
-    info.si_code == libc::SI_QUEUE && ptr::eq(value(info).cast(), POKED.as_ptr())
+    let value = unsafe { info.si_value() };
+    ptr::eq(value.sival_ptr.cast(), POKED.as_ptr())
 }
 
 /// Blocks all signals on this thread.
