@@ -12,6 +12,7 @@ use crate::instance::memory::stamp;
 use crate::switch::HostEntry;
 use crate::value::typed::{Results, WasmTy, for_each_length, sealed};
 use crate::value::{Cell, FuncType, Value};
+use core::any::Any;
 use core::fmt;
 use core::marker::PhantomData;
 use std::sync::Arc;
@@ -22,15 +23,11 @@ pub struct HostFunc<T> {
     pub(crate) ty: FuncType,
     entry: HostEntry,
     /// What the entry points to. No box: that would be the only way to it, and moves with this.
-    _func: Arc<dyn Shared>,
+    _func: Arc<dyn Any + Send + Sync>,
     data: PhantomData<fn(&mut T)>,
 }
 
-/// Anything that threads can share.
-trait Shared: Send + Sync {}
-impl<A: Send + Sync> Shared for A {}
-
-// SAFETY: the entry points to a `Shared` value and to code.
+// SAFETY: the entry points to what is held, which is both, and to code.
 unsafe impl<T> Send for HostFunc<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for HostFunc<T> {}

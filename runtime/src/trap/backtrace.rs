@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use std::sync::OnceLock;
 
 /// Most frames that a backtrace holds; more are only said to exist.
-pub(crate) const FRAMES_MAX: usize = 64;
+const FRAMES_MAX: usize = 64;
 
 /// The modules of a call: one, unless it is of a group.
 pub(crate) type Modules = SmallVec<[Module; 1]>;

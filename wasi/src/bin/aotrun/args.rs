@@ -66,18 +66,16 @@ fn time(text: &str) -> Result<Duration> {
         ("s", 1_000_000_000),
         ("m", 60_000_000_000u64),
     ];
-    let unit = units
-        .iter()
-        .find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, *ns)));
-    let parsed = unit.and_then(|(number, ns)| Some((number.parse::<u64>().ok()?, ns)));
-    match parsed.map(|(number, ns)| number.checked_mul(ns)) {
-        Some(Some(1..)) => {}
+    let parsed = units.iter().find_map(|(unit, ns)| {
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        Some(number.checked_mul(*ns))
+    });
+    match parsed {
         Some(Some(0)) => bail!("{text:?} leaves the guest no time"),
+        Some(Some(ns)) => Ok(Duration::from_nanos(ns)),
         Some(None) => bail!("{text:?} is longer than 584 years"),
         None => bail!("{text:?} is no time; write it as in 500us, 20ms, 2s or 5m"),
     }
-    let (number, ns) = parsed.unwrap_or_default();
-    Ok(Duration::from_nanos(number * ns))
 }
 
 impl Args {
