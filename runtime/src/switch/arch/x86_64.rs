@@ -115,71 +115,66 @@ pub(crate) unsafe fn start(
     returned != 0
 }
 
-/// From a routine that generated code called to the host's stack, and to what is called there.
+/// A whole routine that generated code calls: after what it does first, it goes to the host's stack,
+/// calls what is to be called there, and goes on in the guest or leaves it, as that says.
 macro_rules! to_host {
-    ($call:literal) => {
-        concat!(
-            ".cfi_startproc\n",
-            "mov rax, [rdi + {activation}]\n",
-            "mov rax, [rax + {host_sp}]\n",
-            "mov [rax], rsp\n",
-            "mov rsp, rax\n",
+    ([$($first:literal),*], $call:literal, $($operand:tt)*) => {
+        naked_asm!(
+            ".cfi_startproc",
+            $($first,)*
+            "mov rax, [rdi + {activation}]",
+            "mov rax, [rax + {host_sp}]",
+            "mov [rax], rsp",
+            "mov rsp, rax",
             // Who walks the stack from here finds the caller of `start`: a panic's backtrace, a
             // profiler.
-            ".cfi_def_cfa rsp, 48\n",
-            ".cfi_offset rbx, -8\n",
-            ".cfi_offset rbp, -16\n",
-            ".cfi_offset rip, -24\n",
-            "mov rcx, [rsp + 16]\n",
+            ".cfi_def_cfa rsp, 48",
+            ".cfi_offset rbx, -8",
+            ".cfi_offset rbp, -16",
+            ".cfi_offset rip, -24",
+            "mov rcx, [rsp + 16]",
             $call,
-            // Where `tail` begins: a look at the gate and what comes between it and the guest's code.
-            "\nnop dword ptr [rax + 0x6e726970]\n",
-            "test rax, rax\n",
-            "jnz {finish}\n",
-            "mov rcx, [rsp + 16]\n",
-            "mov rcx, [rcx]\n",
-            "mov rdx, [rcx + {gate}]\n",
-            "cmp byte ptr [rdx], {go}\n",
-            "jne 2f\n",
-            "mov rsp, [rsp]\n",
+            // Where `coming_back` begins: a look at the gate, and what comes between it and the guest's
+            // code.
+            "nop dword ptr [rax + 0x6e726970]",
+            "test rax, rax",
+            "jnz {finish}",
+            "mov rcx, [rsp + 16]",
+            "mov rcx, [rcx]",
+            "mov rdx, [rcx + {gate}]",
+            "cmp byte ptr [rdx], {go}",
+            "jne 2f",
+            "mov rsp, [rsp]",
             // The return of the guest's call.
-            "ret\n",
-            "2:\n",
-            "mov rax, rcx\n",
-            "jmp {finish}\n",
-            ".cfi_endproc\n",
+            "ret",
+            "2:",
+            "mov rax, rcx",
+            "jmp {finish}",
+            ".cfi_endproc",
             "ud2; ud2; ud2; ud2",
+            activation = const CONTEXT_ACTIVATION,
+            host_sp = const HOST_SP,
+            gate = const GATE,
+            go = const GO,
+            finish = sym finish,
+            $($operand)*
         )
     };
 }
 
-/// Called by generated code as `exit(vmctx, reason, cells)`: calls `answer(vmctx, reason, cells, call)`
-/// on the host's stack, and goes on in the guest or leaves it, as that says.
+/// Called by generated code as `exit(vmctx, reason, cells)`: calls `answer(vmctx, reason, cells, call)`.
 #[unsafe(naked)]
 unsafe extern "C" fn exit(vmctx: *mut u8, reason: u64, cells: u64) {
-    naked_asm!(
-        to_host!("call [rsp + 8]"),
-        activation = const CONTEXT_ACTIVATION,
-        host_sp = const HOST_SP,
-        gate = const GATE,
-        go = const GO,
-        finish = sym finish,
-    )
+    to_host!([], "call [rsp + 8]",)
 }
 
-/// Called by generated code as `host_call(vmctx, import, cells)`: as [`exit`], by the import's entry.
+/// Called by generated code as `host_call(vmctx, import, cells)`: calls the import's entry.
 #[unsafe(naked)]
 unsafe extern "C" fn host_call(vmctx: *mut u8, import: u64, cells: u64) {
-    naked_asm!(
-        "shl esi, 4",
-        "add rsi, [rdi + {hosts}]",
-        to_host!("call [rsi]"),
+    to_host!(
+        ["shl esi, 4", "add rsi, [rdi + {hosts}]"],
+        "call [rsi]",
         hosts = const RECORD_HOSTS,
-        activation = const CONTEXT_ACTIVATION,
-        host_sp = const HOST_SP,
-        gate = const GATE,
-        go = const GO,
-        finish = sym finish,
     )
 }
 
