@@ -117,14 +117,8 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
                     Touched::Exhausted => TrapCode::MemoryExhausted,
                     _ => code,
                 };
-                let (pc, sp, fp) = arch::interrupted(interrupted);
-                (*activation).fault = Some(Fault {
-                    code: Some(code),
-                    pc,
-                    sp,
-                    fp,
-                });
-                arch::redirect(interrupted, activation);
+                let position = arch::interrupted(interrupted);
+                leave(interrupted, activation, Some(code), position);
             }
             None => sys::signal::pass_on(signal, info, context),
         }
@@ -149,19 +143,31 @@ unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
         if gate == (*record).mark || (*gate).load(Ordering::SeqCst) == GO {
             return;
         }
-        let Some((pc, sp, fp)) = arch::guest_position(context, activation) else {
+        let Some(position) = arch::guest_position(context, activation) else {
             return;
         };
+        let (pc, _, _) = position;
         if Guest::chain(&raw const (*record).guest).any(|guest| within(guest.text, pc)) {
-            (*activation).fault = Some(Fault {
-                code: None,
-                pc,
-                sp,
-                fp,
-            });
-            arch::redirect(context, activation);
+            leave(context, activation, None, position);
         }
     }
+}
+
+/// Makes the guest leave from where it was interrupted: program counter, stack pointer, frame pointer.
+///
+/// # Safety
+///
+/// `activation` must be that of the call which runs on this thread, and the guest's code have been
+/// interrupted.
+unsafe fn leave(
+    context: &mut libc::ucontext_t,
+    activation: *mut Activation,
+    code: Option<TrapCode>,
+    (pc, sp, fp): (usize, usize, usize),
+) {
+    // SAFETY: the caller's promise.
+    unsafe { (*activation).fault = Some(Fault { code, pc, sp, fp }) };
+    arch::redirect(context, activation);
 }
 
 /// Which trap of the running guest a signal tells of, if any.
