@@ -36,6 +36,11 @@ fn a_limit_on_data_leaves_a_reset_that_works() {
 }
 
 #[test]
+fn a_limit_on_data_that_is_reached_half_way_costs_no_slot() {
+    everywhere("half-way");
+}
+
+#[test]
 fn tracked_pages_are_not_merged_where_all_others_are() {
     everywhere("merged");
 }
@@ -152,6 +157,7 @@ fn case() {
         "forking" => forking(reset),
         "blocked" => blocked(reset),
         "data" => data(reset),
+        "half-way" => half_way(reset),
         "merged" => merged(reset),
         "late" => late(reset),
         "passed-on" => passed_on(),
@@ -262,14 +268,26 @@ fn blocked(reset: Reset) {
     thread.join().expect("no panic");
 }
 
-fn data(reset: Reset) {
+/// Limits the bytes of private memory that this process may write to (getrlimit(2)).
+fn limit_data(bytes: u64) {
     let limit = libc::rlimit {
-        rlim_cur: 1 << 30,
-        rlim_max: 1 << 30,
+        rlim_cur: bytes,
+        rlim_max: libc::RLIM_INFINITY,
     };
     // SAFETY: a limit for this process.
     let set = unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) };
     assert_eq!(set, 0);
+}
+
+/// Bytes that such a limit counts (proc_pid_statm(5)).
+fn written_to() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages = statm.split(' ').nth(5).expect("the sixth number");
+    pages.parse::<u64>().expect("a number") * 4096
+}
+
+fn data(reset: Reset) {
+    limit_data(1 << 30);
     let house = House::new(reset, 4 << 30);
     let large = common::wat(
         "(module (memory (export \"memory\") 12000) (data (i32.const 8) \"image\")
@@ -294,6 +312,67 @@ fn data(reset: Reset) {
         assert_eq!(instance.memory().slice(8, 5).unwrap(), b"image");
         drop(instance);
         assert_eq!(house.region.slots_free(), 3);
+    }
+}
+
+/// Slots that find no room under the limit are slots again once there is some.
+fn half_way(reset: Reset) {
+    const SLOTS: usize = 8;
+    // All of the memory is image, so that what finds no room is its mapping, where it is mapped.
+    let modules = ["image", "other"].map(|image| {
+        let rest = "a".repeat((3 << 20) - 5);
+        common::wat(&format!(
+            "(module (memory (export \"memory\") 48) (data (i32.const 0) \"{image}{rest}\"))"
+        ))
+    });
+    // Hardly anything but memory, and that of some slots finds no room.
+    let builder = Region::builder().slots(SLOTS as u32).reset(reset);
+    let builder = builder.stack(1 << 16).tables(0).instance_bytes(1 << 16);
+    let region = builder.build().expect("a region");
+    let prepared = modules.map(|module| {
+        let prepared = region.prepare(&module, &Linker::<()>::new());
+        prepared.expect("it fits")
+    });
+    let kinds = [(&prepared[0], b"image"), (&prepared[1], b"other")];
+    let fill = |prepared: &Prepared<()>, image: &[u8; 5]| {
+        let mut instances = vec![];
+        loop {
+            match prepared.try_instantiate(()) {
+                Ok(mut instance) => {
+                    let mut memory = instance.memory_mut();
+                    let bytes = memory.slice_mut(0, 6).expect("it is there");
+                    assert!(bytes[..5] == *image && bytes[5] == b'a', "{bytes:?}");
+                    bytes.fill(1);
+                    instances.push(instance);
+                }
+                Err(error) => return (instances, error.to_string()),
+            }
+        }
+    };
+    // All have been used, for a guest that is small.
+    let house = region.prepare(&common::wat("(module (memory 1))"), &Linker::<()>::new());
+    let house = house.expect("it fits");
+    drop([(); SLOTS].map(|()| house.try_instantiate(()).expect("a slot is free")));
+    limit_data(written_to() + (11 << 20));
+    for round in 0..3 {
+        // The second finds none while free slots hold the first.
+        for ((prepared, image), least) in kinds.into_iter().zip([1, 0]) {
+            let (instances, error) = fill(prepared, image);
+            let (live, description) = (instances.len(), region.describe());
+            assert!((least..SLOTS).contains(&live), "{round}: {live}");
+            assert!(
+                error.starts_with("the system gives no memory for a slot"),
+                "{error}"
+            );
+            assert_eq!(region.slots_free(), SLOTS - live, "{round}: {description}");
+            assert_eq!(description.slots_lost(), 0, "{description}");
+        }
+    }
+    limit_data(libc::RLIM_INFINITY);
+    for (prepared, image) in kinds {
+        let (instances, error) = fill(prepared, image);
+        assert_eq!(instances.len(), SLOTS, "{error}");
+        assert!(error.starts_with("all 8 slots"), "{error}");
     }
 }
 

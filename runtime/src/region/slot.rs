@@ -295,7 +295,7 @@ impl Kept {
         self.table_bytes = 0;
         let keeping = shared.reset.keeping(module);
         if let Err(error) = self.keep(shared, keeping, module) {
-            // A limit on what can be written to (RLIMIT_DATA) may count what is tracked otherwise.
+            // Tracking may be refused where a plain or a copy-on-write mapping is not.
             if keeping != Keeping::Tracked || self.contents == Contents::Lost {
                 return Err(error);
             }
@@ -326,7 +326,7 @@ impl Kept {
     }
 
     /// Makes memory 0 be kept in a way, for a module, from whatever way it is kept: afterwards nothing of
-    /// it is accessible but what of an image is mapped, or what is tracked and missing.
+    /// it is accessible.
     fn remap(&mut self, shared: &Shared, keeping: Keeping, module: &Module) -> io::Result<()> {
         let parts = Parts::of(shared, self.index);
         let memory = parts.vmctx();
@@ -354,7 +354,7 @@ impl Kept {
         self.contents = Contents::Unknown;
         self.reach = Reach::default();
         self.keeping = keeping;
-        self.accessible = then;
+        self.accessible = 0;
         Ok(())
     }
 

@@ -139,8 +139,9 @@ impl Reservation {
         unsafe { libc::madvise(start, bytes, libc::MADV_UNMERGEABLE) };
     }
 
-    /// Maps a file from its start over a page-aligned range of it, to be read and written; what is
-    /// written is not the file's. What was there is gone.
+    /// Maps a file from its start over a page-aligned range of it, inaccessible, so that no limit on what
+    /// can be written to (RLIMIT_DATA) makes it fail. What is written there later is not the file's. What
+    /// was there is gone.
     ///
     /// # Errors
     ///
@@ -156,9 +157,8 @@ impl Reservation {
         range: Range<usize>,
         file: BorrowedFd<'_>,
     ) -> io::Result<()> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: passed on.
-        unsafe { self.map(range, access, 0, file.as_raw_fd()) }
+        unsafe { self.map(range, 0, file.as_raw_fd()) }
     }
 
     /// Maps fresh memory, inaccessible, over a page-aligned range of it. What was there is gone.
@@ -174,7 +174,7 @@ impl Reservation {
         let (start, bytes) = (range.start as *mut libc::c_void, range.len());
         // SAFETY: passed on; then advice about our own mapping, as in `new`.
         unsafe {
-            self.map(range, libc::PROT_NONE, libc::MAP_ANONYMOUS, -1)?;
+            self.map(range, libc::MAP_ANONYMOUS, -1)?;
             libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
         }
         Ok(())
@@ -183,7 +183,7 @@ impl Reservation {
     /// # Safety
     ///
     /// As for its callers.
-    unsafe fn map(&self, range: Range<usize>, access: i32, kind: i32, file: i32) -> io::Result<()> {
+    unsafe fn map(&self, range: Range<usize>, kind: i32, file: i32) -> io::Result<()> {
         self.check(&range);
         if range.is_empty() {
             return Ok(());
@@ -191,7 +191,7 @@ impl Reservation {
         let kind = kind | libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let (start, bytes) = (range.start as *mut libc::c_void, range.len());
         // SAFETY: a range of our own mapping, which the caller owns.
-        let mapped = unsafe { libc::mmap(start, bytes, access, kind, file, 0) };
+        let mapped = unsafe { libc::mmap(start, bytes, libc::PROT_NONE, kind, file, 0) };
         if mapped == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

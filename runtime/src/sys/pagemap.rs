@@ -213,6 +213,8 @@ mod tests {
         // SAFETY: a reservation that only this test uses.
         unsafe {
             memory.map_file(memory.range(), file.as_fd()).unwrap();
+            let access = Access::ReadWrite;
+            memory.protect(memory.range(), access).unwrap();
             assert_eq!([at(0).read(), at(1).read(), at(3).read()], [7, 0, 8]);
             assert_eq!(list(&pagemap, memory.range(), Backing::File), [0; 0]);
             at(1).write_volatile(0);

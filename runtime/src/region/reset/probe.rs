@@ -30,7 +30,7 @@ pub(super) fn scanned() -> io::Result<Pagemap> {
     // written, the third left alone.
     unsafe {
         memory.map_file(image.clone(), file.as_fd())?;
-        memory.protect(zeros.clone(), Access::ReadWrite)?;
+        memory.protect(memory.range(), Access::ReadWrite)?;
         for half in [&image, &zeros] {
             (half.start as *const u8).read_volatile();
             ((half.start + page) as *mut u8).write_volatile(1);
