@@ -272,6 +272,8 @@ impl Bounds {
 #[derive(Debug)]
 pub(crate) struct Watched {
     control: &'static Control,
+    /// What it is limited to.
+    pub(crate) bounds: Bounds,
     timer: Option<timer::Entry>,
 }
 
@@ -287,7 +289,11 @@ impl Watched {
         }
         let stamp = control.begin().map_err(NotBegun::Stopped)?;
         let timer = (!bounds.is_none()).then(|| timer::Entry::new(control, stamp, bounds));
-        Ok(Self { control, timer })
+        Ok(Self {
+            control,
+            bounds,
+            timer,
+        })
     }
 
     /// Its control.

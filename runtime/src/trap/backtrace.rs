@@ -20,14 +20,11 @@ use std::sync::OnceLock;
 /// Most frames that a backtrace holds; more are only said to exist.
 const FRAMES_MAX: usize = 64;
 
-/// The modules of a call: one, unless it is of a group.
-pub(crate) type Modules = SmallVec<[Module; 1]>;
-
 /// The program counters on a guest's stack; what they mean is found out when somebody asks.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
-    /// Those of the instances that the call could reach.
-    modules: Modules,
+    /// Those of the instances that the call could reach: one, unless it was of a group.
+    modules: SmallVec<[Module; 1]>,
     /// Innermost first.
     pcs: SmallVec<[usize; 8]>,
     /// Whether the first is of the faulting instruction; the others are where calls return to.
@@ -47,15 +44,20 @@ impl Trace {
     pub(crate) unsafe fn of(
         activation: &Activation,
         root: *const Guest,
-        modules: Modules,
+        modules: impl Iterator<Item = Module>,
     ) -> Box<Self> {
-        let mut trace = Box::new(Self {
-            modules,
-            pcs: SmallVec::new(),
-            exact: activation.fault.is_some(),
-            more: false,
-            frames: OnceLock::new(),
-        });
+        let mut trace = Box::write(
+            Box::new_uninit(),
+            Self {
+                modules: SmallVec::new(),
+                pcs: SmallVec::new(),
+                exact: activation.fault.is_some(),
+                more: false,
+                frames: OnceLock::new(),
+            },
+        );
+        // Where they stay: a list that is moved is loaded before what was stored of it has arrived.
+        modules.for_each(|module| trace.modules.push(module));
         // SAFETY: the caller's promises.
         unsafe { trace.walk(activation, root) };
         trace
