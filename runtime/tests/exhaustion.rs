@@ -28,6 +28,7 @@ fn where_the_kernel_refuses_a_reset_the_next_one_is_taken() {
         return;
     }
     common::exited_with("refused", 0);
+    common::exited_with("old or lying", 0);
     common::exited_with("only userfaultfd", 0);
     common::exited_with("from rewritten to tracked", 0);
 }
@@ -66,6 +67,7 @@ fn case() {
     let case = common::case();
     match case.split_once(", ") {
         None if case == "refused" => refused(),
+        None if case == "old or lying" => old_or_lying(),
         None if case == "exhausted" => exhausted(),
         None if case == "lost" => lost(),
         None if case == "only userfaultfd" => only_userfaultfd(),
@@ -82,6 +84,7 @@ fn case() {
 }
 
 fn addresses() {
+    larger_than_the_machine();
     let limit = libc::rlimit {
         rlim_cur: 64 << 30,
         rlim_max: 64 << 30,
@@ -110,6 +113,22 @@ fn addresses() {
             assert!(!line.contains('\n'));
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// Two regions, each of most of the addresses that there are.
+fn larger_than_the_machine() {
+    let build = || Region::builder().slots(30_000).build();
+    for _ in 0..2 {
+        let first = build().expect("128 TiB are there");
+        let line = build().expect_err("and no more").to_string();
+        assert!(
+            line.contains(
+                " GiB of address space for 30000 slots are refused: Cannot allocate memory"
+            ) && line.contains("lower `slots`"),
+            "{line}"
+        );
+        assert_eq!(first.slots_free(), 30_000);
     }
 }
 
@@ -404,6 +423,33 @@ fn refused() {
         "{description}"
     );
     assert!(line(Reset::Scanned).starts_with("reset scanned does not work on this machine"));
+}
+
+/// A kernel without userfaultfd, and one whose scan says that it worked and tells nothing.
+fn old_or_lying() {
+    let described = |wanted: Reset| {
+        let description = Region::builder().slots(1).build().expect("a region");
+        let description = description.describe();
+        assert_eq!(description.reset(), wanted, "{description}");
+        description.to_string()
+    };
+    refuse(libc::SYS_userfaultfd, None, libc::ENOSYS);
+    let why = "tracked does not work: Function not implemented (os error 38)";
+    assert!(described(Reset::Scanned).contains(why));
+    // The ioctl gives 0 and changes nothing.
+    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), 0);
+    let description = described(Reset::Rewritten);
+    let why = "scanned does not work: PAGEMAP_SCAN makes no progress";
+    assert!(description.contains(why), "{description}");
+    // What an older kernel says to an ioctl that it does not know; the first filter's answer counts less.
+    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::ENOTTY);
+    let error = Region::builder().slots(1).reset(Reset::Scanned).build();
+    let line = error.expect_err("it is refused").to_string();
+    assert_eq!(
+        line,
+        "reset scanned does not work on this machine: Inappropriate ioctl for device (os error 25); \
+         use `Reset::Auto`"
+    );
 }
 
 /// Uses up nearly all mappings of the process, as many slots do, and then all with instances.
