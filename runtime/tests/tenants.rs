@@ -12,6 +12,7 @@ mod common;
 use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region, Reset, Value};
 use proptest::prelude::*;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 const PAGE: usize = 64 << 10;
 
@@ -50,6 +51,19 @@ fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
             (drop (table.grow $t (ref.func $f) (i32.const 40)))
             (table.fill $t (i32.const 0) (ref.func $f) (table.size $t)))
           (func (export "trap") unreachable)
+          (func (export "forever") (param $at i32)
+            (loop $next
+              (local.set $at (i32.add (i32.mul (local.get $at) (i32.const 1664525))
+                (i32.const 1013904223)))
+              (i32.store8
+                (i32.rem_u (local.get $at) (i32.mul (memory.size) (i32.const 65536)))
+                (local.get $at))
+              (global.set $g (i64.extend_i32_u (local.get $at)))
+              (table.set $t (i32.const 4) (ref.func $f))
+              (call $deep (i32.const 20))
+              (if (i32.eqz (i32.and (local.get $at) (i32.const 0xff00)))
+                (then (drop (memory.grow (i32.const 1)))))
+              (br $next)))
           (func $deep (export "deep") (param i32)
             (if (local.get 0) (then (call $deep (i32.sub (local.get 0) (i32.const 1))))))
           (func (export "nulls") (result i32)
@@ -104,6 +118,8 @@ enum Act {
     State(i64),
     Deep(u32),
     Trap,
+    Late(u32, u64),
+    Killed(u32),
     HostWrite(u32, u8),
     MoveOut,
     MakeHuge,
@@ -118,6 +134,8 @@ fn act() -> impl Strategy<Value = Act> {
         2 => any::<i64>().prop_map(Act::State),
         1 => (0..30_000_u32).prop_map(Act::Deep),
         1 => Just(Act::Trap),
+        1 => (any::<u32>(), 1..400_u64).prop_map(|(a, b)| Act::Late(a, b)),
+        1 => any::<u32>().prop_map(Act::Killed),
         2 => (any::<u32>(), any::<u8>()).prop_map(|(a, b)| Act::HostWrite(a, b)),
         1 => Just(Act::MoveOut),
         1 => Just(Act::MakeHuge),
@@ -220,7 +238,7 @@ fn perform(instance: &mut Instance<()>, act: &Act) {
     let call = |instance: &mut Instance<()>, name: &str, params: &[Value]| match instance
         .call_values(name, params)
     {
-        Ok(_) | Err(CallError::Trap(_)) => {}
+        Ok(_) | Err(CallError::Trap(_) | CallError::Killed(_)) => {}
         Err(error) => panic!("{name}: {error}"),
     };
     match *act {
@@ -242,6 +260,22 @@ fn perform(instance: &mut Instance<()>, act: &Act) {
         Act::State(value) => call(instance, "state", &[Value::I64(value)]),
         Act::Deep(depth) => call(instance, "deep", &[number(depth)]),
         Act::Trap => call(instance, "trap", &[]),
+        Act::Late(at, us) => {
+            let limited = instance.deadline(Duration::from_micros(us));
+            let error = limited.call_values("forever", &[number(at)]);
+            let error = error.expect_err("it does not return");
+            let ended = matches!(error, CallError::Deadline(_) | CallError::Killed(_));
+            // A guest without memory divides by its size.
+            assert!(ended || len == 0, "{error}");
+        }
+        Act::Killed(at) => {
+            let switch = instance.kill_switch();
+            std::thread::scope(|scope| {
+                // Who was killed already is not killed again.
+                scope.spawn(move || switch.kill().ok());
+                call(instance, "forever", &[number(at)]);
+            });
+        }
         Act::HostWrite(at, value) => {
             if let Some(byte) = instance
                 .memory_mut()
