@@ -99,9 +99,20 @@ pub enum InstantiateError {
     /// A segment did not fit, or the start function did not return.
     #[error("the module's start failed: {0}")]
     Start(#[from] CallError),
-    /// The system refused memory.
-    #[error("the system gives no memory for a slot: {0}")]
-    System(#[from] io::Error),
+    /// The system refused memory, or a mapping.
+    #[error(
+        "the system gives no memory for a slot, of which {kib} KiB can be written to: {error}; raise \
+         `ulimit -d` or `vm.max_map_count`, or lower what the region's slots hold"
+    )]
+    System {
+        /// KiB of stack, tables, instance data, and the module's initial memory.
+        kib: u64,
+        /// What mprotect(2) or mmap(2) gave.
+        error: io::Error,
+    },
+    /// The system refused what the thread needs.
+    #[error("the system gives no alternate signal stack: {0}")]
+    Thread(io::Error),
 }
 
 /// Why a call has no results.
@@ -132,7 +143,7 @@ pub enum CallError {
     Invalid(String),
     /// The system refused what the call needs.
     #[error("the system gives no alternate signal stack: {0}")]
-    System(#[from] io::Error),
+    System(io::Error),
 }
 
 /// Why an instance was not added to a group.
@@ -145,4 +156,11 @@ pub enum GroupError {
     /// It could not be started.
     #[error(transparent)]
     Instantiate(#[from] InstantiateError),
+}
+
+// Not its source: the line says it, and who prints all sources would say it twice.
+impl From<io::Error> for CallError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
 }

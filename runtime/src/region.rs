@@ -167,6 +167,11 @@ impl Region {
         }
     }
 
+    /// Bytes that an instance of a module can write to when it starts.
+    pub(crate) fn writable_bytes(&self, module: &Module) -> u64 {
+        self.0.layout.fixed().len() as u64 + module.memory_bytes()
+    }
+
     /// Takes a slot whose memory is exactly the initial memory of the module.
     pub(crate) fn take(&self, module: &Module, wait: Wait) -> Result<Slot, TakeError> {
         let kept = self.0.free.take(module.id(), wait).ok_or(TakeError::Full)?;

@@ -153,7 +153,7 @@ impl<T> Prepared<T> {
     /// # Errors
     ///
     /// [`InstantiateError::Start`] if a segment does not fit or the start function does not return,
-    /// [`InstantiateError::System`] if the system refuses memory.
+    /// [`InstantiateError::System`] and [`InstantiateError::Thread`] if the system refuses memory.
     pub fn instantiate(&self, data: T) -> Result<Instance<T>, InstantiateError> {
         self.make(Wait::Forever, data)
     }
@@ -192,7 +192,7 @@ impl<T> Prepared<T> {
 
     fn make(&self, wait: Wait, data: T) -> Result<Instance<T>, InstantiateError> {
         // Whoever makes an instance may look at its memory before any guest runs.
-        sys::signal::prepare_thread().map_err(InstantiateError::System)?;
+        sys::signal::prepare_thread().map_err(InstantiateError::Thread)?;
         let share = self.share();
         let slot = take(&share.region, &share.module, wait)?;
         let mut member = Member {
@@ -221,7 +221,10 @@ pub(crate) fn take(
         TakeError::Full => InstantiateError::Full {
             slots: region.limits().slots,
         },
-        TakeError::System(error) => InstantiateError::System(error),
+        TakeError::System(error) => InstantiateError::System {
+            kib: region.writable_bytes(module) >> 10,
+            error,
+        },
     })
 }
 
