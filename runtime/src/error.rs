@@ -1,7 +1,9 @@
 //! The errors of linking, instantiating and calling. Every message is one line.
 
 use crate::host::{HostError, HostPanic};
+use crate::stop::Bounds;
 use crate::trap::{Stop, Trap};
+use core::fmt;
 use std::io;
 use std::time::Duration;
 use thiserror::Error;
@@ -138,12 +140,142 @@ pub enum CallError {
     /// The call used up its processor time. The instance can be called again, as after a deadline.
     #[error("guest used up its processor time{0}")]
     CpuBudget(Stop),
+    /// The instance, or the call, is not in the state for it.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// The call was not made.
     #[error("{0}")]
     Invalid(String),
     /// The system refused what the call needs.
-    #[error("the system gives no alternate signal stack: {0}")]
+    #[error("the system gives no alternate signal stack, or no timer: {0}")]
     System(io::Error),
+}
+
+impl CallError {
+    /// The same of a call that these limits were given to, of which little was left.
+    pub(crate) fn limited_to(mut self, limits: Bounds) -> Self {
+        match &mut self {
+            Self::Deadline(stop) => stop.set_limit(limits.wall_ns),
+            Self::CpuBudget(stop) => stop.set_limit(limits.cpu_ns),
+            _ => {}
+        }
+        self
+    }
+}
+
+/// An operation that the state of an instance, or of a call, does not allow. It changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{operation} of {state}; {}", self.remedy())]
+pub struct StateError {
+    operation: Operation,
+    state: State,
+}
+
+/// What was to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// A call, or the start of one.
+    Call,
+    /// [`Instance::resume`](crate::Instance::resume).
+    Resume,
+    /// [`Instance::resume_with`](crate::Instance::resume_with).
+    ResumeWith,
+    /// A poll of a [`CallAsync`](crate::CallAsync).
+    Poll,
+    /// A function of [`Linker::func_ask`](crate::Linker::func_ask), called by the guest.
+    Ask,
+    /// A function of [`Linker::func_async`](crate::Linker::func_async), called by the guest.
+    Await,
+    /// A call with a slice of time.
+    Slice,
+}
+
+/// What does not allow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// No call is suspended.
+    Idle,
+    /// The call was preempted.
+    Preempted,
+    /// The call waits for an answer.
+    Asked,
+    /// The call was suspended by another function than the one given.
+    Another,
+    /// The call has ended.
+    Ended,
+    /// The call is one that is made until it returns.
+    Called,
+    /// The call is made step by step.
+    Stepped,
+    /// The call is made by a future.
+    Awaited,
+    /// The call was made by a future that was forgotten.
+    Forgotten,
+}
+
+impl StateError {
+    pub(crate) fn new(operation: Operation, state: State) -> Self {
+        Self { operation, state }
+    }
+
+    /// What was to be done.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// What does not allow it.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    fn remedy(&self) -> &'static str {
+        match (self.operation, self.state) {
+            (Operation::Ask, _) => "make the call by `start`",
+            (Operation::Await, _) => "make the call by `call_async`",
+            (Operation::Slice, _) => "make the call by `start` or `call_async`",
+            (Operation::Poll, _) => "make another call",
+            (_, State::Idle | State::Ended) => "start a call first",
+            (_, State::Forgotten) => "cancel it",
+            (Operation::Call, _) => "resume it, or cancel it",
+            (_, State::Another) => "give the function that was started",
+            (_, State::Preempted) => "resume it without an answer",
+            _ => "resume it with an answer",
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Call => "call",
+            Self::Resume => "resume",
+            Self::ResumeWith => "answer",
+            Self::Poll => "poll",
+            Self::Ask => "question in the midst",
+            Self::Await => "async host function in the midst",
+            Self::Slice => "preemption",
+        })
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Idle => "an instance that is not suspended",
+            Self::Preempted => "an instance that was preempted",
+            Self::Asked => "an instance that waits for an answer",
+            Self::Another => "an instance that is suspended in another function",
+            Self::Ended => "a call that has ended",
+            Self::Called => "a call that is made until it returns",
+            Self::Stepped => "a call that is made step by step",
+            Self::Awaited => "a call that is made by a future",
+            Self::Forgotten => "an instance whose async call was forgotten",
+        })
+    }
 }
 
 /// Why an instance was not added to a group.

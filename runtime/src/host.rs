@@ -3,9 +3,13 @@
 pub(crate) mod caller;
 pub(crate) mod error;
 pub(crate) mod func;
+pub(crate) mod later;
 pub(crate) mod linker;
+pub(crate) mod store;
 
 pub use caller::Caller;
 pub use error::{HostError, HostPanic};
 pub use func::{HostResult, IntoFunc};
+pub use later::HostFuture;
 pub use linker::Linker;
+pub(crate) use store::Store;

@@ -3,6 +3,7 @@
 pub(crate) mod builtin;
 pub(crate) mod constant;
 pub(crate) mod exit;
+pub(crate) mod future;
 pub(crate) mod group;
 pub(crate) mod imports;
 pub(crate) mod limited;
@@ -10,37 +11,49 @@ pub(crate) mod member;
 pub(crate) mod memory;
 pub(crate) mod plan;
 pub(crate) mod prepared;
+pub(crate) mod step;
 pub(crate) mod untyped;
 
-use crate::error::CallError;
+use crate::error::{CallError, Operation};
+use crate::host::Store;
 use crate::stop::kill::KillSwitch;
 use crate::value::typed::{Params, Results, sealed};
 use crate::value::{ForeignRef, Value};
+use core::convert::Infallible;
 use core::time::Duration;
+use future::CallAsync;
 use limited::Limited;
 use member::Member;
 use memory::{Memory, MemoryMut};
 use pirn_format::metadata::ExportItem;
 use prepared::Func;
+use step::Suspended;
 
 /// A module in a slot of its own, with the host's data `T`.
 ///
 /// Dropping it resets the slot, which then serves another. It can be dropped on another thread than
 /// the one that made it.
 #[derive(Debug)]
-pub struct Instance<T> {
-    member: Member<T>,
-    data: T,
+pub struct Instance<T, Q = Infallible, A = Infallible> {
+    member: Member<Store<T, Q, A>>,
+    store: Store<T, Q, A>,
+    /// The call that can be gone on with, if there is one.
+    suspended: Option<Suspended>,
 }
 
-impl<T> Instance<T> {
-    pub(crate) fn new(member: Member<T>, data: T) -> Self {
-        Self { member, data }
+impl<T, Q, A> Instance<T, Q, A> {
+    pub(crate) fn new(member: Member<Store<T, Q, A>>, data: T) -> Self {
+        Self {
+            member,
+            store: Store::new(data),
+            suspended: None,
+        }
     }
 
     /// Runs what is left of the start.
-    pub(crate) fn start(&mut self) -> Result<(), CallError> {
-        member::start(core::slice::from_mut(&mut self.member), 0, &mut self.data)
+    pub(crate) fn run_start(&mut self) -> Result<(), CallError> {
+        let members = core::slice::from_mut(&mut self.member);
+        member::start(members, 0, &mut self.store)
     }
 
     /// Calls a function.
@@ -58,21 +71,29 @@ impl<T> Instance<T> {
         func: &Func<P, R>,
         params: P,
     ) -> Result<R, CallError> {
-        if func.prepared != self.member.inner.id {
-            return Err(looked_up_elsewhere());
-        }
-        let (parameters, results) = (
-            <P as sealed::List>::TYPES.len(),
-            <R as sealed::List>::TYPES.len(),
-        );
-        let count = parameters.max(results);
-        let needs_stamp = <P as sealed::List>::NEEDS_STAMP || <R as sealed::List>::NEEDS_STAMP;
-        let stamp = self.member.stamp(needs_stamp);
+        self.check(func, Operation::Call)?;
+        let (count, stamp) = (func.cells(), self.member.stamp(func.needs_stamp()));
         sealed::List::store(params, self.member.cells(count), stamp).map_err(foreign)?;
         let target = func.target(self.member.vmctx());
         let members = core::slice::from_mut(&mut self.member);
-        exit::run(members, 0, target, count, &mut self.data)?;
+        exit::run(members, 0, target, count, &mut self.store)?;
         Ok(<R as sealed::List>::load(self.member.cells(count), stamp))
+    }
+
+    /// Checks that a function is one of this instance, which has no call yet.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    #[inline]
+    fn check<P, R>(&self, func: &Func<P, R>, operation: Operation) -> Result<(), CallError> {
+        if func.prepared != self.member.inner.id {
+            return Err(looked_up_elsewhere());
+        }
+        match &self.suspended {
+            None => Ok(()),
+            Some(call) => Err(call.refuses(operation)),
+        }
     }
 
     /// Calls the exported function of a name with values of the types that it has.
@@ -82,25 +103,56 @@ impl<T> Instance<T> {
     /// As [`call`](Self::call); [`CallError::Invalid`] also if there is no such function, or the
     /// values are not of its types.
     pub fn call_values(&mut self, name: &str, params: &[Value]) -> Result<Vec<Value>, CallError> {
+        if let Some(call) = &self.suspended {
+            return Err(call.refuses(Operation::Call));
+        }
         let members = core::slice::from_mut(&mut self.member);
-        untyped::call(members, 0, name, params, &mut self.data)
+        untyped::call(members, 0, name, params, &mut self.store)
+    }
+
+    /// Calls a function as a future, on any executor: async host functions
+    /// ([`Linker::func_async`](crate::Linker::func_async)) suspend the guest, and the executor's thread does
+    /// something else meanwhile.
+    ///
+    /// Who kills a guest that waits calls the waker, and so does the timer thread, of which there is one, when
+    /// its deadline passes: a waker that does more than wake keeps others waiting.
+    ///
+    /// # Errors
+    ///
+    /// The future gives them: as [`call`](Self::call).
+    pub fn call_async<P: Params, R: Results>(
+        &mut self,
+        func: &Func<P, R>,
+        params: P,
+    ) -> CallAsync<'_, T, Q, A, P, R> {
+        Limited::new(self).call_async(func, params)
     }
 
     /// A switch that ends the guest from any thread, from now on until the instance is dropped.
     pub fn kill_switch(&mut self) -> KillSwitch {
-        KillSwitch::new(self.member.watch().control())
+        let control = self.member.watch().control();
+        if self.is_suspended() {
+            control.is_suspended();
+        }
+        KillSwitch::new(control)
     }
 
     /// The next call ends with [`CallError::Deadline`] if it has not returned after this wall time. Guest
     /// code is interrupted wherever it is; a host function ends first, and what it gives is lost.
-    pub fn deadline(&mut self, limit: Duration) -> Limited<'_, T> {
+    pub fn deadline(&mut self, limit: Duration) -> Limited<'_, T, Q, A> {
         Limited::new(self).deadline(limit)
     }
 
     /// The next call ends with [`CallError::CpuBudget`] once its thread has used this much processor time
     /// for it, as with a [`deadline`](Self::deadline).
-    pub fn cpu_budget(&mut self, limit: Duration) -> Limited<'_, T> {
+    pub fn cpu_budget(&mut self, limit: Duration) -> Limited<'_, T, Q, A> {
         Limited::new(self).cpu_budget(limit)
+    }
+
+    /// A call that is made by [`Limited::start`] or [`Limited::call_async`] is suspended each time that it
+    /// has run for this long, wherever it is.
+    pub fn timeslice(&mut self, slice: Duration) -> Limited<'_, T, Q, A> {
+        Limited::new(self).timeslice(slice)
     }
 
     /// Memory 0; of no byte if the module has none.
@@ -117,23 +169,23 @@ impl<T> Instance<T> {
     /// The host's data.
     #[must_use]
     pub fn data(&self) -> &T {
-        &self.data
+        &self.store.data
     }
 
     /// The host's data, to be changed.
     pub fn data_mut(&mut self) -> &mut T {
-        &mut self.data
+        &mut self.store.data
     }
 
     /// Memory and data at once.
     pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {
-        (self.member.memory_mut(), &mut self.data)
+        (self.member.memory_mut(), &mut self.store.data)
     }
 
     /// Ends the instance and gives back the host's data.
     #[must_use]
     pub fn into_data(self) -> T {
-        self.data
+        self.store.data
     }
 
     /// The value of the exported global of a name, if there is one.

@@ -26,13 +26,15 @@ mod sys;
 mod trap;
 mod value;
 
-pub use error::{CallError, GroupError, InstantiateError, LinkError};
-pub use host::{Caller, HostError, HostPanic, HostResult, IntoFunc, Linker};
+pub use error::{CallError, GroupError, InstantiateError, LinkError, Operation, State, StateError};
+pub use host::{Caller, HostError, HostFuture, HostPanic, HostResult, IntoFunc, Linker};
 pub use instance::Instance;
+pub use instance::future::CallAsync;
 pub use instance::group::{Group, MemberId};
 pub use instance::limited::Limited;
 pub use instance::memory::{Memory, MemoryMut};
 pub use instance::prepared::{Func, Prepared};
+pub use instance::step::Step;
 pub use module::{ExternType, Module, OpenError};
 pub use region::{Description, Region, RegionBuilder, RegionError, Reset};
 pub use stop::kill::{KillError, KillSwitch, Met};

@@ -16,8 +16,11 @@ use crate::sys::memory::Reservation;
 use crate::sys::page_bytes;
 use crate::trap::handler;
 use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
 use core::sync::atomic::{AtomicU32, Ordering};
-use free::FreeList;
+use core::task::{Context, Poll};
+use free::{FreeList, Place, Taken};
 use layout::{Layout, OutOfRange, PART_ALIGN};
 use slot::Kept;
 use std::io;
@@ -175,7 +178,65 @@ impl Region {
     /// Takes a slot whose memory is exactly the initial memory of the module.
     pub(crate) fn take(&self, module: &Module, wait: Wait) -> Result<Slot, TakeError> {
         let kept = self.0.free.take(module.id(), wait).ok_or(TakeError::Full)?;
+        self.taken(kept, module)
+    }
+
+    /// Makes a slot that was taken hold the module.
+    fn taken(&self, kept: Taken<Kept>, module: &Module) -> Result<Slot, TakeError> {
         Slot::prepare(&self.0, kept, module).map_err(TakeError::System)
+    }
+
+    /// As [`take`](Self::take), waiting in turn on no thread.
+    pub(crate) fn take_async<'a>(&'a self, module: &'a Module) -> TakeAsync<'a> {
+        let (region, place) = (self, None);
+        TakeAsync {
+            region,
+            module,
+            place,
+        }
+    }
+}
+
+/// Waits in turn for a slot.
+#[derive(Debug)]
+pub(crate) struct TakeAsync<'a> {
+    region: &'a Region,
+    module: &'a Module,
+    /// In the queue, once it waits.
+    place: Option<Place<Kept>>,
+}
+
+impl Future for TakeAsync<'_> {
+    type Output = Result<Slot, TakeError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let (region, module) = (self.region, self.module);
+        let free = &region.0.free;
+        if self.place.is_none()
+            && let Some(kept) = free.take(module.id(), Wait::No)
+        {
+            return Poll::Ready(region.taken(kept, module));
+        }
+        let place = self.place.get_or_insert_with(|| free.queue());
+        let Some(kept) = free.given(place, context.waker()) else {
+            return Poll::Pending;
+        };
+        self.leave();
+        Poll::Ready(region.taken(kept, module))
+    }
+}
+
+impl TakeAsync<'_> {
+    fn leave(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.region.0.free.leave(&place);
+        }
+    }
+}
+
+impl Drop for TakeAsync<'_> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -26,11 +26,17 @@
 pub(crate) mod kill;
 pub(crate) mod timer;
 
+use crate::switch::Registers;
 use crate::sys;
-use core::cell::RefCell;
+use atomic_waker::AtomicWaker;
+use core::cell::{Cell, RefCell};
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
+use core::task::Waker;
+use core::{mem, ptr};
 use std::io;
+use std::panic::catch_unwind;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// The gate's value while the guest may go on.
@@ -40,8 +46,21 @@ pub(crate) const GO: u8 = 1;
 const KILL: u64 = 1 << 1;
 const DEADLINE: u64 = 1 << 2;
 const CPU_BUDGET: u64 = 1 << 3;
+const SLICE: u64 = 1 << 4;
 const RUNNING: u64 = 1 << 8;
-const STAMP_SHIFT: u32 = 9;
+/// A call was left that can be gone on with.
+const SUSPENDED: u64 = 1 << 9;
+/// The call that runs has a slice of time.
+const SLICED: u64 = 1 << 10;
+const STAMP_SHIFT: u32 = 11;
+
+/// The gate's value when nothing is wrong but that the guest's slice of time is over.
+pub(crate) const SLICE_IS_OVER: u8 = GO | SLICE as u8;
+
+/// Whether a gate is closed for good.
+pub(crate) fn is_stopped(gate: &AtomicU8) -> bool {
+    gate.load(SeqCst) & !(SLICE as u8) != GO
+}
 
 /// Why a guest is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +101,8 @@ pub(crate) struct Control {
     thread: AtomicI32,
     /// Whether it is in a host function: so that one is not interrupted over and over.
     in_host: AtomicBool,
+    /// Who waits for the guest's host function, and wants to know that it was stopped.
+    waker: AtomicWaker,
 }
 
 /// Controls of no instance.
@@ -93,6 +114,10 @@ impl Control {
         self.tenant.fetch_add(1, SeqCst);
         let call = (self.word.load(SeqCst) >> STAMP_SHIFT) + 1;
         self.word.store(call << STAMP_SHIFT | u64::from(GO), SeqCst);
+        // Only a call that was forgotten has left one. Its drop is its maker's, and may panic.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.waits_no_more())) {
+            mem::forget(panic);
+        }
     }
 
     /// The gate: the lowest byte of the word.
@@ -101,39 +126,66 @@ impl Control {
         (&raw const self.word).cast()
     }
 
-    /// Announces a call on this thread; gives its stamp.
+    /// Announces a call on this thread, which may have slices of time; gives its stamp.
     ///
     /// # Errors
     ///
     /// Why it is not to be made.
-    fn begin(&self) -> Result<u64, Why> {
+    fn begin(&self, sliced: bool) -> Result<u64, Why> {
         self.thread.store(sys::clock::thread_id(), SeqCst);
         self.in_host.store(false, Relaxed);
-        let word = self.word.fetch_or(RUNNING, SeqCst);
+        let sliced = if sliced { SLICED } else { 0 };
+        let word = self.word.fetch_or(RUNNING | sliced, SeqCst);
         match Why::of(word) {
             None => Ok(word >> STAMP_SHIFT),
             Some(why) => {
-                self.end();
+                self.end(false);
                 Err(why)
             }
         }
     }
 
-    /// Ends the call.
-    fn end(&self) {
+    /// Ends the call, for now if it is suspended.
+    fn end(&self, suspended: bool) {
+        let suspended = if suspended { SUSPENDED } else { 0 };
         let ended = |word: u64| {
             let call = (word >> STAMP_SHIFT) + 1;
-            Some(call << STAMP_SHIFT | word & KILL | u64::from(GO))
+            Some(call << STAMP_SHIFT | word & KILL | suspended | u64::from(GO))
         };
         // Never fails: the closure always gives a word.
         let _ = self.word.fetch_update(SeqCst, SeqCst, ended);
     }
 
-    /// Closes the gate of a call that runs; tells whether it still does.
-    fn stop(&self, stamp: u64, why: Why) -> bool {
+    /// The suspended call is not gone on with.
+    pub(crate) fn cancel(&self) {
+        self.word.fetch_and(!SUSPENDED, SeqCst);
+    }
+
+    /// Whether a kill has been asked for.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.word.load(SeqCst) & KILL != 0
+    }
+
+    /// Whom to wake when the guest is stopped while it waits for a host function.
+    pub(crate) fn waits(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    /// Nobody is to be woken.
+    pub(crate) fn waits_no_more(&self) {
+        drop(self.waker.take());
+    }
+
+    /// A call of its tenant is suspended.
+    pub(crate) fn is_suspended(&self) {
+        self.word.fetch_or(SUSPENDED, SeqCst);
+    }
+
+    /// Closes the gate of a call that runs, for a reason; tells whether it still does.
+    fn stop(&self, stamp: u64, reason: u64) -> bool {
         let still = |word: u64| {
             let runs = word >> STAMP_SHIFT == stamp && word & RUNNING != 0;
-            runs.then_some(word | why.bit())
+            runs.then_some(word | reason)
         };
         self.word.fetch_update(SeqCst, SeqCst, still).is_ok()
     }
@@ -212,6 +264,7 @@ impl Owned {
                 tenant: AtomicU64::new(0),
                 thread: AtomicI32::new(0),
                 in_host: AtomicBool::new(false),
+                waker: AtomicWaker::new(),
             }))
         }))
     }
@@ -230,6 +283,8 @@ pub(crate) struct Watch {
     control: &'static Control,
     /// What its next call is limited to.
     pub(crate) bounds: Bounds,
+    /// Where its guest's registers are put when its slice of time is over, once it has had one.
+    registers: Option<Box<Registers>>,
 }
 
 impl Watch {
@@ -238,7 +293,23 @@ impl Watch {
         Self {
             control: owned.0,
             bounds: Bounds::default(),
+            registers: None,
         }
+    }
+
+    /// The place for its guest's registers, if its next call may need one.
+    pub(crate) fn registers(&mut self) -> *mut Registers {
+        if self.bounds.slice_ns.is_some() {
+            let new = || Box::new(Registers::none());
+            return &raw mut **self.registers.get_or_insert_with(new);
+        }
+        self.taken()
+    }
+
+    /// That place, if there is one.
+    pub(crate) fn taken(&mut self) -> *mut Registers {
+        let registers = self.registers.as_deref_mut();
+        registers.map_or(ptr::null_mut(), ptr::from_mut)
     }
 
     pub(crate) fn control(&self) -> &'static Control {
@@ -259,12 +330,14 @@ pub(crate) struct Bounds {
     pub(crate) wall_ns: Option<u64>,
     /// Processor time of its thread, in nanoseconds.
     pub(crate) cpu_ns: Option<u64>,
+    /// Wall time until it is suspended, in nanoseconds.
+    pub(crate) slice_ns: Option<u64>,
 }
 
 impl Bounds {
     /// Whether it is not limited.
     pub(crate) fn is_none(&self) -> bool {
-        self.wall_ns.is_none() && self.cpu_ns.is_none()
+        self.wall_ns.is_none() && self.cpu_ns.is_none() && self.slice_ns.is_none()
     }
 }
 
@@ -275,6 +348,8 @@ pub(crate) struct Watched {
     /// What it is limited to.
     pub(crate) bounds: Bounds,
     timer: Option<timer::Entry>,
+    /// Whether the call can be gone on with.
+    suspended: Cell<bool>,
 }
 
 impl Watched {
@@ -287,12 +362,15 @@ impl Watched {
         if !bounds.is_none() {
             timer::start().map_err(NotBegun::System)?;
         }
-        let stamp = control.begin().map_err(NotBegun::Stopped)?;
+        let sliced = bounds.slice_ns.is_some();
+        let stamp = control.begin(sliced).map_err(NotBegun::Stopped)?;
         let timer = (!bounds.is_none()).then(|| timer::Entry::new(control, stamp, bounds));
+        let suspended = Cell::new(false);
         Ok(Self {
             control,
             bounds,
             timer,
+            suspended,
         })
     }
 
@@ -313,6 +391,21 @@ impl Watched {
     pub(crate) fn why(&self) -> Option<Why> {
         Why::of(self.control.word.load(SeqCst))
     }
+
+    /// Whether nothing is wrong but that its slice of time is over.
+    pub(crate) fn slice_is_over(&self) -> bool {
+        self.control.word.load(SeqCst) as u8 == SLICE_IS_OVER
+    }
+
+    /// It can be gone on with when it has been left.
+    pub(crate) fn suspend(&self) {
+        self.suspended.set(true);
+    }
+
+    /// How many nanoseconds are left of its processor time, if that is limited.
+    pub(crate) fn cpu_left_ns(&self) -> Option<u64> {
+        self.timer.as_ref()?.cpu_left_ns()
+    }
 }
 
 /// Ends the call.
@@ -320,7 +413,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         // First: a limit that is reached is this call's.
         self.timer = None;
-        self.control.end();
+        self.control.end(self.suspended.get());
     }
 }
 

@@ -15,19 +15,19 @@
 //! [`start`] leaves the host's stack pointer in the [`Activation`], and on top of that stack what to
 //! call when the guest wants something of the host, and where to go on when it leaves. What a guest
 //! wants is answered on the host's stack, as a call from `start`; no Rust frame is ever on a guest's
-//! stack.
+//! stack. So a guest that has left can go on later, by [`resume`], wherever the host is then.
 //!
 //! # Safety
 //!
-//! Owns the invariant that an [`Activation`] whose `host_sp` is used belongs to a `start` that has not
-//! returned. Only `instance::exit` calls these functions.
+//! Owns the invariant that an [`Activation`] whose `host_sp` is used belongs to a `start` or `resume` that
+//! has not returned. Only `instance::exit` calls these functions.
 #![allow(unsafe_code)]
 
 pub(crate) mod activation;
 pub(crate) mod arch;
 
 pub(crate) use activation::{Activation, Fault, Guest, Record};
-pub(crate) use arch::{exit_routine, host_call_routine, start};
+pub(crate) use arch::{Registers, exit_routine, host_call_routine, resume, start};
 
 use crate::value::Cell;
 

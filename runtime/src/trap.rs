@@ -94,6 +94,10 @@ impl Stop {
         Self(Box::new((limit, trace)))
     }
 
+    pub(crate) fn set_limit(&mut self, ns: Option<u64>) {
+        self.0.0 = ns.map(Duration::from_nanos);
+    }
+
     /// The time that the call had; `None` if it was killed.
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {

@@ -6,7 +6,7 @@
 
 mod common;
 
-use pirn_runtime::{Caller, Instance, Linker, Prepared, Region, Reset};
+use pirn_runtime::{Caller, Instance, Linker, Prepared, Region, Reset, Step};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::os::unix::process::CommandExt;
@@ -50,22 +50,25 @@ enum Case {
     Grows,
     /// A guest without memory, called with a deadline.
     Limited,
+    /// A guest without memory that asks, and is answered.
+    Asks,
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 6] = [
     Case::Null,
     Case::HostCall,
     Case::Writes,
     Case::Grows,
     Case::Limited,
+    Case::Asks,
 ];
 
 /// The system calls of one cycle, in the order of the cases.
-fn expected(reset: Reset) -> [&'static [i64]; 5] {
+fn expected(reset: Reset) -> [&'static [i64]; 6] {
     use libc::{SYS_ioctl as IOCTL, SYS_madvise as MADVISE, SYS_mprotect as MPROTECT};
     match reset {
         // What is grown is opened, and closed.
-        Reset::Tracked => [&[], &[], &[], &[MPROTECT, MPROTECT], &[]],
+        Reset::Tracked => [&[], &[], &[], &[MPROTECT, MPROTECT], &[], &[]],
         // The scan.
         Reset::Scanned => [
             &[],
@@ -74,21 +77,30 @@ fn expected(reset: Reset) -> [&'static [i64]; 5] {
             // Grown; what was grown given back, the rest scanned, and closed.
             &[MPROTECT, MADVISE, IOCTL, MPROTECT],
             &[],
+            &[],
         ],
         // What lies past 64 KiB given back.
-        Reset::Rewritten => [&[], &[], &[MADVISE], &[MPROTECT, MADVISE, MPROTECT], &[]],
+        Reset::Rewritten => [
+            &[],
+            &[],
+            &[MADVISE],
+            &[MPROTECT, MADVISE, MPROTECT],
+            &[],
+            &[],
+        ],
         Reset::Decommitted => [
             &[],
             &[MADVISE],
             &[MADVISE],
             &[MPROTECT, MADVISE, MPROTECT],
             &[],
+            &[],
         ],
         other => panic!("{other} is not in the list"),
     }
 }
 
-const GUESTS: [&str; 5] = [
+const GUESTS: [&str; 6] = [
     "(module (func (export \"run\")))",
     r#"(module (import "host" "f" (func $f (param i32) (result i32))) (memory 1)
       (func (export "run") (i32.store (i32.const 8) (call $f (i32.const 4)))))"#,
@@ -101,18 +113,23 @@ const GUESTS: [&str; 5] = [
     r#"(module (memory 1 9) (func (export "run")
       (drop (memory.grow (i32.const 1))) (i32.store (i32.const 65536) (i32.const 1))))"#,
     "(module (func (export \"run\")))",
+    r#"(module (import "host" "ask" (func $ask (param i32) (result i32)))
+      (func (export "run") (drop (call $ask (i32.const 4)))))"#,
 ];
 
 /// Reached by none: the timer thread wakes once in such a time.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-fn prepare(case: Case, reset: Reset) -> Prepared<u32> {
-    let mut linker = Linker::new();
+fn prepare(case: Case, reset: Reset) -> Prepared<u32, u32, u32> {
+    let mut linker = Linker::<u32, u32, u32>::asking();
     let read = |mut caller: Caller<'_, u32>, at: u32| {
         *caller.data_mut() += 1;
         caller.memory().read_u32(at)
     };
-    linker.func("host", "f", read).expect("the name is free");
+    linker
+        .func("host", "f", read)
+        .and_then(|linker| linker.func_ask("host", "ask", |_, n: u32| Ok(n), |_, _: u32, n| n))
+        .expect("the names are free");
     let region = Region::builder()
         .slots(2)
         .reset(reset)
@@ -128,9 +145,16 @@ fn cycle(case: Case, reset: Reset) -> impl FnMut() {
     let prepared = prepare(case, reset);
     let run = prepared.func::<(), ()>("run").expect("it is exported");
     move || {
-        let mut instance: Instance<u32> = prepared.try_instantiate(0).expect("a slot is free");
+        let mut instance: Instance<u32, u32, u32> =
+            prepared.try_instantiate(0).expect("a slot is free");
         match case {
             Case::Limited => instance.deadline(LIMIT).call(&run, ()),
+            Case::Asks => match instance.start(&run, ()).expect("it asks") {
+                Step::Asked(n) => instance.resume_with(&run, n).map(|step| {
+                    assert_eq!(step, Step::Returned(()));
+                }),
+                other => panic!("{other:?}"),
+            },
             _ => instance.call(&run, ()),
         }
         .expect("it returns");

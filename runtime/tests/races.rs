@@ -1,8 +1,8 @@
-//! A kill at every single instruction of a call: on its way in, in guest code, to the host and back, and on
-//! its way out.
+//! A kill, or the end of a slice of time, at every single instruction of a call: on its way in, in guest
+//! code, to the host and back, and on its way out.
 //!
-//! The thread that calls is stepped by the processor's trap flag, and the handler of its signal kills at
-//! the instruction whose turn it is. The interrupt that follows meets exactly that one.
+//! The thread that calls is stepped by the processor's trap flag, and the handler of its signal kills or
+//! preempts at the instruction whose turn it is. The interrupt that follows meets exactly that one.
 #![allow(
     unsafe_code,
     reason = "a signal handler, and the trap flag of the processor"
@@ -11,9 +11,11 @@
 mod common;
 
 use core::arch::asm;
-use pirn_runtime::{CallError, Func, Instance, KillSwitch, Linker, Met, Prepared, Region};
+use pirn_runtime::{CallError, Func, Instance, KillSwitch, Linker, Met, Prepared, Region, Step};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
 
 /// Counts in its memory; one of them calls the host in between.
 const COUNTERS: &str = r#"(module
@@ -23,6 +25,26 @@ const COUNTERS: &str = r#"(module
   (func (export "counts") (loop $l (call $count) (br $l)))
   (func (export "counts_and_calls")
     (loop $l (call $count) (drop (call $quick (i32.const 1))) (br $l)))
+  ;; Numbers of all kinds, held in registers across calls of the host.
+  (func (export "mixes") (result i64)
+    (local $i i32) (local $v v128) (local $w v128) (local $x f64) (local $y f32) (local $a i64) (local $b i64)
+    (local.set $v (i32x4.splat (i32.const 3)))
+    (local.set $x (f64.const 1.5)) (local.set $y (f32.const 0.75)) (local.set $b (i64.const 0x9e3779b97f4a7c15))
+    (loop $l
+      (local.set $v (i32x4.add (i32x4.mul (local.get $v) (i32x4.splat (i32.const 5))) (i32x4.splat (local.get $i))))
+      (local.set $w (i64x2.add (v128.xor (local.get $w) (local.get $v)) (i64x2.splat (local.get $b))))
+      (local.set $x (f64.add (f64.mul (local.get $x) (f64.const 1.0625)) (f64.convert_i32_s (local.get $i))))
+      (local.set $y (f32.sub (f32.sqrt (f32.mul (local.get $y) (f32.const 3))) (f32.const 0.125)))
+      (local.set $a (i64.rotl (i64.xor (local.get $a) (local.get $b)) (i64.const 7)))
+      (local.set $b (i64.mul (local.get $b) (i64.or (local.get $a) (i64.const 1))))
+      (if (i32.eqz (i32.and (local.get $i) (i32.const 1)))
+        (then (local.set $a (i64.add (local.get $a) (i64.extend_i32_s (call $quick (local.get $i)))))
+              (call $count)))
+      (br_if $l (i32.lt_s (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 3))))
+    (i64.add
+      (i64.add (i64.add (local.get $a) (local.get $b)) (i64.add (i64.extend_i32_s (i32.load (i32.const 0)))
+        (i64.reinterpret_f64 (f64.add (local.get $x) (f64.promote_f32 (local.get $y))))))
+      (i64.add (i64x2.extract_lane 0 (local.get $w)) (i64x2.extract_lane 1 (local.get $w)))))
   (func (export "counts_twice") (result i32)
     (call $count) (drop (call $quick (i32.const 1))) (call $count)
     (i32.load (i32.const 0))))"#;
@@ -33,6 +55,8 @@ static STEPPING: Mutex<()> = Mutex::new(());
 static STEPS: AtomicU32 = AtomicU32::new(0);
 /// At which of them to kill.
 static AT: AtomicU32 = AtomicU32::new(0);
+/// Whether the guest is preempted then, and not killed.
+static PREEMPTS: AtomicBool = AtomicBool::new(false);
 /// What is killed.
 static SWITCH: Mutex<Option<KillSwitch>> = Mutex::new(None);
 /// What the kill met: 0 nothing, 1 idle, 2 the guest, 3 the host.
@@ -42,7 +66,12 @@ static COUNTER: AtomicPtr<i32> = AtomicPtr::new(std::ptr::null_mut());
 static COUNTED: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn step(_: i32) {
-    if STEPS.fetch_add(1, Ordering::SeqCst) != AT.load(Ordering::SeqCst) {
+    let at = AT.load(Ordering::SeqCst);
+    if STEPS.fetch_add(1, Ordering::SeqCst) != at {
+        return;
+    }
+    if PREEMPTS.load(Ordering::SeqCst) {
+        preempt();
         return;
     }
     let switch = SWITCH.try_lock().expect("nobody holds it while it steps");
@@ -57,6 +86,53 @@ extern "C" fn step(_: i32) {
     let counted = unsafe { COUNTER.load(Ordering::SeqCst).read_volatile() };
     COUNTED.store(counted, Ordering::SeqCst);
     MET.store(met, Ordering::SeqCst);
+}
+
+/// Has another thread end the slice of time: waits until that has sent the interrupt, or has not. It may
+/// still be at the last one, waiting for a lock that this one holds; then nothing is asked of it.
+fn preempt() {
+    let asked = PREEMPT.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst);
+    if asked.is_err() {
+        return;
+    }
+    let other = OTHER.try_lock().expect("nobody else looks");
+    other.as_ref().expect("it was started").unpark();
+    // It sends none if it meets a host function, and may wait for a lock then, too.
+    for _ in 0..5_000 {
+        if PREEMPT.load(Ordering::SeqCst) == 0 || interrupted() {
+            return;
+        }
+    }
+}
+
+/// What the other thread is to do: 0 nothing, 1 to end the slice, 2 to end itself.
+static PREEMPT: AtomicU32 = AtomicU32::new(0);
+
+/// Whether an interrupt waits for this thread.
+fn interrupted() -> bool {
+    // SAFETY: a set that is filled before it is looked at.
+    unsafe {
+        let mut pending: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&raw mut pending);
+        libc::sigismember(&raw const pending, libc::SIGURG) == 1
+    }
+}
+
+/// That other thread.
+static OTHER: Mutex<Option<Thread>> = Mutex::new(None);
+
+fn preempts() {
+    loop {
+        match PREEMPT.load(Ordering::SeqCst) {
+            0 => std::thread::park(),
+            1 => {
+                let switch = SWITCH.lock().expect("no panic");
+                switch.as_ref().expect("there is one").preempt();
+                PREEMPT.store(0, Ordering::SeqCst);
+            }
+            _ => return,
+        }
+    }
 }
 
 /// Runs something step by step.
@@ -106,6 +182,7 @@ fn killed_at<R: pirn_runtime::Results>(
     let counter = instance.memory().as_slice().as_ptr().cast_mut().cast();
     COUNTER.store(counter, Ordering::SeqCst);
     MET.store(0, Ordering::SeqCst);
+    PREEMPTS.store(false, Ordering::SeqCst);
     AT.store(at, Ordering::SeqCst);
     STEPS.store(0, Ordering::SeqCst);
     let ended = stepped(|| instance.call(func, ()));
@@ -183,4 +260,71 @@ fn a_call_that_ends_is_killed_or_returns() {
     }
     println!("{killed} killed, {returned} returned");
     assert!(killed > 50 && returned > 10);
+}
+
+#[test]
+fn a_guest_that_is_preempted_at_any_fifth_instruction_goes_on_there() {
+    preempted_at(5);
+}
+
+#[test]
+#[ignore = "takes a minute; the test above is a sample"]
+fn a_guest_that_is_preempted_at_any_instruction_goes_on_there() {
+    preempted_at(1);
+}
+
+/// Preempts a call at each instruction that is a multiple of `nth`.
+fn preempted_at(nth: u32) {
+    let _alone = STEPPING.lock().expect("no panic");
+    let prepared = prepare();
+    warm_up(&prepared);
+    let mixes = prepared.func::<(), i64>("mixes").expect("it is exported");
+    let whole = prepared
+        .try_instantiate(())
+        .and_then(|mut instance| Ok(instance.call(&mixes, ())?))
+        .expect("it returns");
+    PREEMPT.store(0, Ordering::SeqCst);
+    let other = std::thread::spawn(preempts);
+    *OTHER.lock().expect("no panic") = Some(other.thread().clone());
+    let (mut steps, mut at) = (0, 0);
+    loop {
+        // Before the call is announced there is nothing to preempt.
+        at += if steps == 0 { 7 } else { nth };
+        let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+        *SWITCH.lock().expect("no panic") = Some(instance.kill_switch());
+        instance.memory_mut().write_u32(0, 0).expect("a page");
+        PREEMPTS.store(true, Ordering::SeqCst);
+        AT.store(at, Ordering::SeqCst);
+        STEPS.store(0, Ordering::SeqCst);
+        MET.store(0, Ordering::SeqCst);
+        let slice = Duration::from_secs(3600);
+        let mut suspended = 0;
+        let mut step = stepped(|| instance.timeslice(slice).start(&mixes, ()));
+        let result = loop {
+            match step.expect("it goes on") {
+                Step::Returned(result) => break result,
+                Step::Preempted => suspended += 1,
+                Step::Asked(none) => match none {},
+            }
+            // Once more on the way in, or behind it; then it is left alone.
+            if suspended == 1 {
+                AT.store(
+                    STEPS.load(Ordering::SeqCst) + at * 7 % 900,
+                    Ordering::SeqCst,
+                );
+            }
+            step = stepped(|| instance.timeslice(slice).resume(&mixes));
+        };
+        assert_eq!(result, whole, "preempted {suspended} times, first at {at}");
+        steps += suspended;
+        assert!(suspended <= 3, "it never gets in");
+        if STEPS.load(Ordering::SeqCst) < at {
+            break;
+        }
+    }
+    PREEMPT.store(2, Ordering::SeqCst);
+    other.thread().unpark();
+    other.join().expect("no panic");
+    println!("preempted {steps} times");
+    assert!(steps > 500 / nth, "{steps}");
 }

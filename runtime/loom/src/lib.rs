@@ -4,7 +4,11 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path runtime/loom/Cargo.toml`
 
 #![cfg(loom)]
-#![allow(dead_code, reason = "what only the runtime uses")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "what only the runtime uses"
+)]
 
 #[path = "../../src/region/free.rs"]
 mod free;

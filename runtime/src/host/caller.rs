@@ -6,14 +6,23 @@
 //! `Caller` lives: [`Caller::new`] asks for it, and every view borrows the `Caller`.
 #![allow(unsafe_code)]
 
+use super::Store;
 use crate::instance::memory::{Memory, MemoryMut, view, view_mut};
+use crate::stop;
+use crate::switch::Activation;
 use core::fmt;
+use pirn_format::layout::CONTEXT_ACTIVATION;
 
 /// What a host function sees of the instance that calls it: its memory and the host's data.
 pub struct Caller<'a, T> {
     vmctx: *mut u8,
     data: &'a mut T,
 }
+
+// SAFETY: by `new`, whoever has it alone has the instance.
+unsafe impl<T: Send> Send for Caller<'_, T> {}
+// SAFETY: through a shared reference the memory is only read.
+unsafe impl<T: Sync> Sync for Caller<'_, T> {}
 
 impl<'a, T> Caller<'a, T> {
     /// # Safety
@@ -27,6 +36,18 @@ impl<'a, T> Caller<'a, T> {
     /// The context of the instance that calls.
     pub(crate) fn vmctx(&self) -> *mut u8 {
         self.vmctx
+    }
+
+    /// Whether the guest was stopped since it called, by a kill or a limit: it is not gone on with. A host
+    /// function that waits looks at this now and then.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        // SAFETY: an initialised context names the activation of the call that runs, and that its gate.
+        unsafe {
+            let place = self.vmctx.wrapping_offset(CONTEXT_ACTIVATION as isize);
+            let activation = *place.cast::<*const Activation>();
+            stop::is_stopped(&*(*activation).gate)
+        }
     }
 
     /// The host's data of the instance.
@@ -62,6 +83,22 @@ impl<'a, T> Caller<'a, T> {
     pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {
         // SAFETY: as in `memory_mut`; the data is the host's and no part of the memory.
         (unsafe { view_mut(self.vmctx) }, self.data)
+    }
+}
+
+impl<'a, T, Q, A> Caller<'a, Store<T, Q, A>> {
+    /// What a host function sees: the data that the embedder gave.
+    #[inline]
+    pub(crate) fn of_data(self) -> Caller<'a, T> {
+        Caller {
+            vmctx: self.vmctx,
+            data: &mut self.data.data,
+        }
+    }
+
+    /// What the instance holds beside that.
+    pub(crate) fn store(&mut self) -> &mut Store<T, Q, A> {
+        self.data
     }
 }
 

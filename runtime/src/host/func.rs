@@ -6,7 +6,7 @@
 //! it as what it is.
 #![allow(unsafe_code)]
 
-use super::{Caller, HostError};
+use super::{Caller, HostError, Store};
 use crate::instance::exit;
 use crate::instance::memory::stamp;
 use crate::switch::HostEntry;
@@ -42,11 +42,20 @@ pub(crate) trait HostCode<T>: Send + Sync + 'static {
     /// # Errors
     ///
     /// Why the guest is to be left.
-    fn call(&self, caller: Caller<'_, T>, cells: &mut [Cell]) -> Result<(), HostError>;
+    fn call(&self, caller: Caller<'_, T>, cells: &mut [Cell]) -> Result<Answered, HostError>;
+}
+
+/// How a host function has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// The results are in the cells.
+    Done,
+    /// They will be: the guest waits for them.
+    Later,
 }
 
 impl<T> HostFunc<T> {
-    fn new<C: HostCode<T>>(ty: FuncType, code: C) -> Self {
+    pub(super) fn new<C: HostCode<T>>(ty: FuncType, code: C) -> Self {
         let code = Arc::new(code);
         let entry = HostEntry {
             answer: exit::answer_host::<T, C>,
@@ -64,7 +73,9 @@ impl<T> HostFunc<T> {
     pub(crate) fn entry(&self) -> HostEntry {
         self.entry
     }
+}
 
+impl<T: 'static, Q: 'static, A: 'static> HostFunc<Store<T, Q, A>> {
     /// A function over values of any types.
     pub(crate) fn untyped<F>(ty: FuncType, func: F) -> Self
     where
@@ -81,7 +92,7 @@ struct Untyped<F> {
     func: F,
 }
 
-impl<T, F> HostCode<T> for Untyped<F>
+impl<T, Q, A, F> HostCode<Store<T, Q, A>> for Untyped<F>
 where
     F: Fn(Caller<'_, T>, &[Value], &mut [Value]) -> Result<(), HostError>,
     F: Send + Sync + 'static,
@@ -90,7 +101,12 @@ where
         self.ty.params.len().max(self.ty.results.len())
     }
 
-    fn call(&self, caller: Caller<'_, T>, cells: &mut [Cell]) -> Result<(), HostError> {
+    fn call(
+        &self,
+        caller: Caller<'_, Store<T, Q, A>>,
+        cells: &mut [Cell],
+    ) -> Result<Answered, HostError> {
+        let caller = caller.of_data();
         let FuncType { params, results } = &self.ty;
         let stamp = stamp(&caller, true);
         let read = |(cell, ty): (&Cell, _)| cell.value(ty, stamp);
@@ -106,7 +122,7 @@ where
             }
             *cell = Cell::from_value(answer, stamp)?;
         }
-        Ok(())
+        Ok(Answered::Done)
     }
 }
 
@@ -147,7 +163,7 @@ impl<R: Results, E: Into<HostError> + 'static> HostResult for Result<R, E> {
 pub trait IntoFunc<T, P, R>: Send + Sync + 'static {
     /// The function.
     #[doc(hidden)]
-    fn into_func(self) -> HostFunc<T>;
+    fn into_func<Q: 'static, A: 'static>(self) -> HostFunc<Store<T, Q, A>>;
 }
 
 /// A function whose types are Rust's.
@@ -156,7 +172,7 @@ struct Typed<P, R, F> {
     types: PhantomData<fn(P) -> R>,
 }
 
-impl<T, P, R, F> HostCode<T> for Typed<P, R, F>
+impl<T, Q, A, P, R, F> HostCode<Store<T, Q, A>> for Typed<P, R, F>
 where
     P: sealed::List,
     R: HostResult,
@@ -169,28 +185,40 @@ where
     }
 
     #[inline]
-    fn call(&self, caller: Caller<'_, T>, cells: &mut [Cell]) -> Result<(), HostError> {
+    fn call(
+        &self,
+        caller: Caller<'_, Store<T, Q, A>>,
+        cells: &mut [Cell],
+    ) -> Result<Answered, HostError> {
+        let caller = caller.of_data();
         let needs_stamp = P::NEEDS_STAMP || <R::Results as sealed::List>::NEEDS_STAMP;
         let stamp = stamp(&caller, needs_stamp);
         let parameters = P::load(cells, stamp);
         let answer = (self.func)(caller, parameters).into_result()?;
         sealed::List::store(answer, cells, stamp)?;
-        Ok(())
+        Ok(Answered::Done)
     }
 }
 
-fn typed<T, P, R, F>(func: F) -> HostFunc<T>
+/// The type of a function over these parameters and results.
+pub(super) fn func_type<P: sealed::List, R: sealed::List>() -> FuncType {
+    FuncType {
+        params: P::TYPES.to_vec(),
+        results: R::TYPES.to_vec(),
+    }
+}
+
+fn typed<T, Q, A, P, R, F>(func: F) -> HostFunc<Store<T, Q, A>>
 where
+    T: 'static,
+    Q: 'static,
+    A: 'static,
     P: sealed::List,
     R: HostResult,
     F: Fn(Caller<'_, T>, P) -> R + Send + Sync + 'static,
 {
-    let ty = FuncType {
-        params: P::TYPES.to_vec(),
-        results: <R::Results as sealed::List>::TYPES.to_vec(),
-    };
     let types = PhantomData;
-    HostFunc::new(ty, Typed { func, types })
+    HostFunc::new(func_type::<P, R::Results>(), Typed { func, types })
 }
 
 macro_rules! into_func {
@@ -203,7 +231,7 @@ macro_rules! into_func {
             $($name: WasmTy,)*
         {
             #[allow(non_snake_case, reason = "a parameter is named after its type")]
-            fn into_func(self) -> HostFunc<T> {
+            fn into_func<Q: 'static, W: 'static>(self) -> HostFunc<Store<T, Q, W>> {
                 typed(move |_: Caller<'_, T>, ($($name,)*): ($($name,)*)| self($($name),*))
             }
         }
@@ -216,7 +244,7 @@ macro_rules! into_func {
             $($name: WasmTy,)*
         {
             #[allow(non_snake_case, reason = "a parameter is named after its type")]
-            fn into_func(self) -> HostFunc<T> {
+            fn into_func<Q: 'static, W: 'static>(self) -> HostFunc<Store<T, Q, W>> {
                 typed(move |caller: Caller<'_, T>, ($($name,)*): ($($name,)*)| {
                     self(caller, $($name),*)
                 })

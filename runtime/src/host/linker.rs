@@ -1,19 +1,26 @@
 //! [`Linker`]: what the host offers to guests, by module and name.
 
 use super::func::{HostFunc, IntoFunc};
-use super::{Caller, HostError};
+use super::{Caller, HostError, HostFuture, HostResult, Store, later};
 use crate::error::LinkError;
+use crate::value::typed::Params;
 use crate::value::{FuncType, Value};
+use core::convert::Infallible;
 use core::fmt;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What the host offers to guests, by module and name: functions, and immutable globals.
 ///
-/// `T` is the host's data that every instance carries; host functions reach it through [`Caller`].
-pub struct Linker<T> {
-    items: HashMap<String, HashMap<String, Item<T>>>,
+/// `T` is the host's data that every instance carries; host functions reach it through [`Caller`]. Guests can
+/// ask whoever calls them, a `Q`, and are answered by an `A`, see [`func_ask`](Self::func_ask): both are
+/// types without values unless they are named, as in `Linker::<Request, Fetch, Body>::asking()`.
+pub struct Linker<T, Q = Infallible, A = Infallible> {
+    items: Items<Store<T, Q, A>>,
 }
+
+/// What is offered, by module and name.
+type Items<S> = HashMap<String, HashMap<String, Item<S>>>;
 
 /// One thing that a guest can import from the host.
 pub(crate) enum Item<T> {
@@ -41,7 +48,7 @@ impl<T> Clone for Item<T> {
     }
 }
 
-impl<T> Clone for Linker<T> {
+impl<T, Q, A> Clone for Linker<T, Q, A> {
     fn clone(&self) -> Self {
         Self {
             items: self.items.clone(),
@@ -50,9 +57,17 @@ impl<T> Clone for Linker<T> {
 }
 
 impl<T: 'static> Linker<T> {
-    /// A linker that offers nothing.
+    /// A linker that offers nothing, for guests that ask nothing.
     #[must_use]
     pub fn new() -> Self {
+        Self::asking()
+    }
+}
+
+impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
+    /// A linker that offers nothing, for guests that may ask.
+    #[must_use]
+    pub fn asking() -> Self {
         Self {
             items: HashMap::new(),
         }
@@ -92,6 +107,43 @@ impl<T: 'static> Linker<T> {
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
+    /// Offers a function that asks whoever calls the guest. `ask` is given the parameters, a tuple of them,
+    /// and what it gives comes out of [`Instance::start`](crate::Instance::start), or of the step that it
+    /// was, as [`Step::Asked`](crate::Step::Asked). The guest waits. When it is answered by
+    /// [`Instance::resume_with`](crate::Instance::resume_with), `reply` makes of the answer what the guest is
+    /// given.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Duplicate`] if the name is taken.
+    pub fn func_ask<P: Params, R: HostResult>(
+        &mut self,
+        module: &str,
+        name: &str,
+        ask: impl Fn(Caller<'_, T>, P) -> Result<Q, HostError> + Send + Sync + 'static,
+        reply: impl Fn(Caller<'_, T>, P, A) -> R + Send + Sync + 'static,
+    ) -> Result<&mut Self, LinkError> {
+        let func = later::asking(ask, reply);
+        self.define(module, name, Item::Func(Arc::new(func)))
+    }
+
+    /// Offers an async function, for guests that are called by
+    /// [`Instance::call_async`](crate::Instance::call_async). It is given the parameters as a tuple. As long
+    /// as its future is pending the guest waits, on no thread.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Duplicate`] if the name is taken.
+    pub fn func_async<P: Params, R: HostResult>(
+        &mut self,
+        module: &str,
+        name: &str,
+        func: impl for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
+    ) -> Result<&mut Self, LinkError> {
+        let func = later::future(func);
+        self.define(module, name, Item::Func(Arc::new(func)))
+    }
+
     /// Offers an immutable global.
     ///
     /// # Errors
@@ -112,7 +164,12 @@ impl<T: 'static> Linker<T> {
         self.define(module, name, Item::Global(value))
     }
 
-    fn define(&mut self, module: &str, name: &str, item: Item<T>) -> Result<&mut Self, LinkError> {
+    fn define(
+        &mut self,
+        module: &str,
+        name: &str,
+        item: Item<Store<T, Q, A>>,
+    ) -> Result<&mut Self, LinkError> {
         let names = self.items.entry(module.to_owned()).or_default();
         if names.contains_key(name) {
             return Err(LinkError::Duplicate {
@@ -124,20 +181,20 @@ impl<T: 'static> Linker<T> {
     }
 }
 
-impl<T> Linker<T> {
+impl<T, Q, A> Linker<T, Q, A> {
     /// What is offered under a name.
-    pub(crate) fn get(&self, module: &str, name: &str) -> Option<&Item<T>> {
+    pub(crate) fn get(&self, module: &str, name: &str) -> Option<&Item<Store<T, Q, A>>> {
         self.items.get(module)?.get(name)
     }
 }
 
-impl<T: 'static> Default for Linker<T> {
+impl<T: 'static, Q: 'static, A: 'static> Default for Linker<T, Q, A> {
     fn default() -> Self {
-        Self::new()
+        Self::asking()
     }
 }
 
-impl<T> fmt::Debug for Linker<T> {
+impl<T, Q, A> fmt::Debug for Linker<T, Q, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(&self.items).finish()
     }

@@ -11,13 +11,15 @@
 //! reach.
 #![allow(unsafe_code)]
 
+pub(crate) mod steps;
+
 use super::builtin;
 use super::member::{Member, Target};
-use crate::error::CallError;
-use crate::host::func::HostCode;
+use crate::error::{CallError, StateError};
+use crate::host::func::{Answered, HostCode};
 use crate::host::{Caller, HostError, HostPanic};
 use crate::stop::{Bounds, Control, NotBegun, Watched, Why};
-use crate::switch::{self, Activation, Fault, Guest, HostEntry, Record};
+use crate::switch::{self, Activation, Answer, Fault, Guest, HostEntry, Record, Registers};
 use crate::sys;
 use crate::trap::backtrace::Trace;
 use crate::trap::handler::Running;
@@ -30,6 +32,7 @@ use core::time::Duration;
 use core::{ptr, slice};
 use pirn_format::exit::{self, Builtin, Kind};
 use std::panic;
+use steps::Progress;
 
 /// A call that runs: what answers need of it, and what they leave.
 ///
@@ -47,6 +50,8 @@ struct Call<'a, T> {
 
 /// Why a guest was left before it returned.
 enum End {
+    /// It waits for a host function.
+    Waits,
     /// It trapped.
     Trap(TrapCode),
     /// A host function gave an error.
@@ -77,10 +82,34 @@ pub(crate) fn run<T>(
     }
     if let Some(watch) = &members[root].watch {
         let (control, bounds) = (watch.control(), watch.bounds);
+        begin_in_time(bounds)?;
         return run_watched(members, root, target, cells, data, control, bounds);
     }
     // SAFETY: the instance may not be stopped, so its activation has the gate that it was made with.
-    unsafe { enter(members, root, target, cells, data, None) }
+    unsafe { enter(members, root, target, cells, data, None, ended) }
+}
+
+/// Refuses a call without time.
+#[inline]
+fn begin_in_time(bounds: Bounds) -> Result<(), CallError> {
+    match (bounds.wall_ns, bounds.cpu_ns) {
+        (Some(0), _) => Err(stopped(Why::Deadline, bounds, None)),
+        (_, Some(0)) => Err(stopped(Why::CpuBudget, bounds, None)),
+        _ => Ok(()),
+    }
+}
+
+/// The error of a call that did not begin.
+fn not_begun(error: NotBegun, bounds: Bounds) -> CallError {
+    match error {
+        NotBegun::Stopped(why) => stopped(why, bounds, None),
+        NotBegun::System(error) => CallError::System(error),
+    }
+}
+
+#[cold]
+fn not_a_step() -> CallError {
+    CallError::Invalid("guest waits in a call that cannot be gone on with".to_owned())
 }
 
 /// [`run`] of an instance that may be stopped.
@@ -98,25 +127,25 @@ fn run_watched<T>(
     control: &'static Control,
     bounds: Bounds,
 ) -> Result<(), CallError> {
-    let watched = Watched::begin(control, bounds).map_err(|error| match error {
-        NotBegun::Stopped(why) => stopped(why, bounds, None),
-        NotBegun::System(error) => CallError::System(error),
-    })?;
-    let _gate = Gate::of(Record::of(members[root].vmctx()), control);
+    let watched = Watched::begin(control, bounds).map_err(|error| not_begun(error, bounds))?;
+    let record = Record::of(members[root].vmctx());
+    // SAFETY: the record of an initialised context, whose guest does not run. Where it left is not known
+    // before it has.
+    unsafe { (*record).activation.guest_registers = Default::default() };
+    let _gate = Gate::of(record, control, ptr::null_mut());
     // SAFETY: the gate is open or closed, and stays the activation's until the call has ended.
-    unsafe { enter(members, root, target, cells, data, Some(&watched)) }
+    unsafe { enter(members, root, target, cells, data, Some(&watched), ended) }
 }
 
-/// While it lives, an activation has a control's gate.
+/// While it lives, an activation has a control's gate, and a place for the guest's registers.
 struct Gate(*mut Record);
 
 impl Gate {
-    fn of(record: *mut Record, control: &'static Control) -> Self {
+    fn of(record: *mut Record, control: &'static Control, registers: *mut Registers) -> Self {
         // SAFETY: the record of an initialised context, whose guest does not run.
         unsafe {
             (*record).activation.gate = control.gate();
-            // Where the guest left is not known before it has.
-            (*record).activation.guest_registers = Default::default();
+            (*record).activation.registers = registers;
         }
         Self(record)
     }
@@ -125,7 +154,10 @@ impl Gate {
 impl Drop for Gate {
     fn drop(&mut self) {
         // SAFETY: as in `of`; the call has ended.
-        unsafe { (*self.0).activation.gate = (*self.0).mark };
+        unsafe {
+            (*self.0).activation.gate = (*self.0).mark;
+            (*self.0).activation.registers = ptr::null_mut();
+        }
     }
 }
 
@@ -139,28 +171,62 @@ fn stopped(why: Why, bounds: Bounds, trace: Option<Box<Trace>>) -> CallError {
     }
 }
 
-/// Enters the guest, and comes back when it returned or was left.
+/// What became of a call that did not return, and cannot be gone on with.
+fn ended<T>(call: &mut Call<'_, T>) -> Result<(), CallError> {
+    Err(call.left())
+}
+
+/// Enters the guest, and comes back when it returned or was left; `left` gives what became of it then.
 ///
 /// # Errors
 ///
-/// What ended the call.
+/// Those of `left`.
 ///
 /// # Safety
 ///
 /// The root's activation must have the gate of `watched`, or the one that it was made with if there is
 /// none.
 #[inline(always)]
-unsafe fn enter<T>(
+unsafe fn enter<T, R: Default>(
     members: &mut [Member<T>],
     root: usize,
     target: Target,
     cells: usize,
     data: &mut T,
     watched: Option<&Watched>,
-) -> Result<(), CallError> {
+    left: impl FnOnce(&mut Call<'_, T>) -> Result<R, CallError>,
+) -> Result<R, CallError> {
+    let Target { code, entry, vmctx } = target;
+    let start = |activation, cells, answer, call| {
+        // SAFETY: code, entry and context are a function of a loaded module and its own instance, see
+        // `Member::target`; the rest is as `enter_by` gives it.
+        unsafe { switch::start(activation, vmctx, entry, code, cells, answer, call) }
+    };
+    // SAFETY: passed on.
+    unsafe { enter_by(members, root, cells, data, watched, start, left) }
+}
+
+/// As [`enter`], by an entry of [`crate::switch`].
+///
+/// # Errors
+///
+/// Those of `left`.
+///
+/// # Safety
+///
+/// As [`enter`].
+#[inline(always)]
+unsafe fn enter_by<T, R: Default>(
+    members: &mut [Member<T>],
+    root: usize,
+    cells: usize,
+    data: &mut T,
+    watched: Option<&Watched>,
+    by: impl FnOnce(*mut Activation, *mut u8, Answer, *mut ()) -> bool,
+    left: impl FnOnce(&mut Call<'_, T>) -> Result<R, CallError>,
+) -> Result<R, CallError> {
     let activation = Record::of(members[root].vmctx()).cast::<Activation>();
     let cells = members[root].cells_address(cells);
-    let Target { code, entry, vmctx } = target;
     // Dropped by `left`: there is nothing to drop after a return.
     let mut call = ManuallyDrop::new(Call {
         activation,
@@ -171,25 +237,22 @@ unsafe fn enter<T>(
     });
     // SAFETY: the record of an initialised context, which the borrow of `members` keeps in place.
     let _running = unsafe { Running::enter(activation) };
-    // SAFETY: code, entry and context are a function of a loaded module and its own instance, see
-    // `Member::target`; the stack below the cells is free, and 16-byte aligned as they are. The answer
-    // is that of the call's type.
-    let returned = unsafe {
-        let call = (&raw mut *call).cast();
-        switch::start(
-            activation,
-            vmctx,
-            entry,
-            code,
-            cells as *mut u8,
-            answer::<T>,
-            call,
-        )
-    };
-    if returned { Ok(()) } else { Err(call.left()) }
+    // The stack below the cells is free, and 16-byte aligned as they are. The answer is that of the call's
+    // type.
+    let returned = by(
+        activation,
+        cells as *mut u8,
+        answer::<T>,
+        (&raw mut *call).cast(),
+    );
+    if returned {
+        Ok(R::default())
+    } else {
+        left(&mut call)
+    }
 }
 
-/// Answers an exit, on the host's stack: an [`Answer`](switch::Answer).
+/// Answers an exit, on the host's stack: an [`Answer`].
 ///
 /// # Safety
 ///
@@ -236,8 +299,9 @@ pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
     let answered = unsafe { call.host(code, vmctx, cells) };
     match answered {
         // The gate tells if the host function has forked, unless there are several memories.
-        Ok(Ok(())) if call.members.len() == 1 => ptr::null_mut(),
-        Ok(Ok(())) => call.go_on_whole(),
+        Ok(Ok(Answered::Done)) if call.members.len() == 1 => ptr::null_mut(),
+        Ok(Ok(Answered::Done)) => call.go_on_whole(),
+        Ok(Ok(Answered::Later)) => call.leave(End::Waits),
         Ok(Err(error)) => call.leave(End::Host(error)),
         Err(panic) => call.leave(End::Panic(panic)),
     }
@@ -266,7 +330,8 @@ unsafe fn answer_watched<T, C: HostCode<T>>(
         watched.adopt();
     }
     match answered {
-        Ok(Ok(())) => call.go_on_whole(),
+        Ok(Ok(Answered::Done)) => call.go_on_whole(),
+        Ok(Ok(Answered::Later)) => call.leave(End::Waits),
         Ok(Err(error)) => call.leave(End::Host(error)),
         Err(panic) => call.leave(End::Panic(panic)),
     }
@@ -311,7 +376,7 @@ impl<T> Call<'_, T> {
         code: &C,
         vmctx: *mut u8,
         cells: *mut Cell,
-    ) -> std::thread::Result<Result<(), HostError>> {
+    ) -> std::thread::Result<Result<Answered, HostError>> {
         // SAFETY: by the caller.
         let cells = unsafe { slice::from_raw_parts_mut(cells, code.cells()) };
         // SAFETY: the call borrows the instance, whose guest waits, and holds no view of its memory.
@@ -371,35 +436,79 @@ impl<T> Call<'_, T> {
     fn left(&mut self) -> CallError {
         // SAFETY: the guest has left, so nobody else uses the activation.
         if let Some(Fault { code, .. }) = unsafe { (*self.activation).fault } {
-            let trace = self.trace();
+            let Some(code) = code else {
+                return self.stopped();
+            };
+            let trap = self.trap(code);
             // SAFETY: as above. The next trap may be none that a signal tells of.
             unsafe { (*self.activation).fault = None };
-            return match code {
-                Some(code) => CallError::Trap(Trap::with_trace(code, trace)),
-                None => self.stopped(trace),
-            };
+            return trap;
         }
         // Who has not left by a signal has left by an answer, or was not let in or on.
         if let Some(End::Trap(code)) = self.end {
             return self.trap(code);
         }
         match self.end.take() {
-            Some(End::Host(error)) => match error.downcast::<Trap>() {
-                Ok(made) => self.trap(made.code()),
-                Err(error) => CallError::Host(error),
-            },
+            Some(End::Host(error)) => host_error(error, |code| self.trap(code)),
             Some(End::Invalid(error)) => error,
             Some(End::Panic(payload)) => CallError::Panic(HostPanic::new(payload, self.trace())),
-            Some(End::Trap(_)) | None => self.stopped(self.trace()),
+            Some(End::Waits) if self.watched.and_then(Watched::why).is_none() => not_a_step(),
+            Some(End::Trap(_) | End::Waits) | None => self.stopped(),
         }
     }
 
+    /// How far a step came, once its guest was left.
+    ///
+    /// # Errors
+    ///
+    /// As [`left`](Self::left), if it cannot be gone on with.
+    #[cold]
+    fn left_step(&mut self) -> Result<Progress, CallError> {
+        match (&self.end, self.watched) {
+            // What a host function gives after the call was stopped is lost.
+            (Some(End::Waits), watched) if watched.and_then(Watched::why).is_none() => {
+                Ok(Progress::Waits)
+            }
+            // A trap that a signal told of meanwhile counts: there is nothing to go on with.
+            (None, Some(watched)) if watched.slice_is_over() && !self.has_faulted() => {
+                Ok(Progress::Preempted)
+            }
+            _ => Err(self.left()),
+        }
+    }
+
+    /// Whether a signal made the guest leave for good.
+    fn has_faulted(&self) -> bool {
+        // SAFETY: the guest has left, so nobody else uses the activation.
+        unsafe { (*self.activation).fault.is_some() }
+    }
+
     /// The error of a call whose gate was closed.
-    fn stopped(&self, trace: Box<Trace>) -> CallError {
+    fn stopped(&mut self) -> CallError {
+        self.locate();
+        let trace = self.trace();
+        // SAFETY: the guest has left, so nobody else uses the activation.
+        unsafe { (*self.activation).fault = None };
         match self.watched.map(|watched| (watched.why(), watched.bounds)) {
             Some((Some(why), bounds)) => stopped(why, bounds, Some(trace)),
             // Nothing but a fork closes the gate of a call that may not be stopped.
             _ => left_behind(),
+        }
+    }
+
+    /// Notes where the guest was if it left by a signal that suspended it, and is not gone on with.
+    fn locate(&mut self) {
+        // SAFETY: the guest has left, so nobody else uses the activation and the place for its registers.
+        unsafe {
+            let activation = &mut *self.activation;
+            if let Some(registers) = activation.registers.as_ref()
+                && registers.taken
+                && activation.guest_sp == 0
+                && activation.fault.is_none()
+            {
+                let (code, (pc, sp, fp)) = (None, registers.position());
+                activation.fault = Some(Fault { code, pc, sp, fp });
+            }
         }
     }
 
@@ -416,6 +525,17 @@ impl<T> Call<'_, T> {
             let root: *const Guest = &raw const (*self.activation.cast::<Record>()).guest;
             Trace::of(&*self.activation, root, modules)
         }
+    }
+}
+
+/// The error of a call that a host function ended.
+fn host_error(error: HostError, trap: impl FnOnce(TrapCode) -> CallError) -> CallError {
+    match error.downcast::<Trap>() {
+        Ok(made) => trap(made.code()),
+        Err(error) => match error.downcast::<StateError>() {
+            Ok(error) => CallError::State(error),
+            Err(error) => CallError::Host(error),
+        },
     }
 }
 

@@ -11,12 +11,12 @@
 //! group: none is dropped before the group, and a member's slot does not move.
 #![allow(unsafe_code)]
 
-use super::imports::{GlobalImport, Hosts, Imports, describe, mismatch, missing};
+use super::imports::{GlobalImport, Hosts, Imports, Resolved, describe, mismatch, missing};
 use super::member::{self, Inner, Member, Share};
 use super::memory::{Memory, MemoryMut};
 use super::{builtin, prepared, untyped};
 use crate::error::{CallError, GroupError, LinkError};
-use crate::host::Linker;
+use crate::host::{Linker, Store};
 use crate::module::Module;
 use crate::region::{Region, Wait};
 use crate::stop::kill::KillSwitch;
@@ -24,6 +24,7 @@ use crate::stop::{Owned, Watch};
 use crate::switch::Record;
 use crate::switch::activation::LAST;
 use crate::value::{Stamp, Value};
+use core::convert::Infallible;
 use pirn_format::layout::{CONTEXT_ACTIVATION, FuncImport, WASM_PAGE_BYTES};
 use pirn_format::metadata::{ExportItem, Import};
 use pirn_format::types::{ExternType, MemoryType, TableType};
@@ -33,15 +34,18 @@ use std::collections::HashMap;
 /// all are dropped with the group.
 #[derive(Debug)]
 pub struct Group<T> {
-    members: Vec<Member<T>>,
+    members: Vec<Member<Alone<T>>>,
     names: HashMap<String, MemberId>,
     region: Region,
     stamp: Stamp,
     /// Whether a call of any member may be stopped; dropped before the control that it is by.
     watch: Option<Watch>,
     control: Option<Owned>,
-    data: T,
+    store: Alone<T>,
 }
+
+/// What the host keeps of instances that wait for nothing.
+type Alone<T> = Store<T, Infallible, Infallible>;
 
 /// Names an instance of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,7 +62,7 @@ impl<T: 'static> Group<T> {
             stamp: Stamp::fresh(),
             watch: None,
             control: None,
-            data,
+            store: Store::new(data),
         }
     }
 
@@ -95,7 +99,7 @@ impl<T: 'static> Group<T> {
         self.members.push(member);
         self.link_calls(at);
         self.watched(at, |group| {
-            member::start(&mut group.members, at, &mut group.data)
+            member::start(&mut group.members, at, &mut group.store)
                 .map_err(|error| GroupError::Instantiate(error.into()))
         })?;
         Ok(MemberId(at))
@@ -126,7 +130,7 @@ impl<T: 'static> Group<T> {
         self.check(member)?;
         self.link_calls(member.0);
         self.watched(member.0, |group| {
-            untyped::call(&mut group.members, member.0, name, params, &mut group.data)
+            untyped::call(&mut group.members, member.0, name, params, &mut group.store)
         })
     }
 
@@ -169,12 +173,12 @@ impl<T: 'static> Group<T> {
     /// The host's data.
     #[must_use]
     pub fn data(&self) -> &T {
-        &self.data
+        &self.store.data
     }
 
     /// The host's data, to be changed.
     pub fn data_mut(&mut self) -> &mut T {
-        &mut self.data
+        &mut self.store.data
     }
 
     fn check(&self, member: MemberId) -> Result<(), CallError> {
@@ -211,7 +215,7 @@ impl<T: 'static> Group<T> {
         &self,
         module: &Module,
         linker: &Linker<T>,
-    ) -> Result<(Imports, Hosts<T>), LinkError> {
+    ) -> Result<Resolved<Alone<T>>, LinkError> {
         let metadata = module.metadata();
         let (mut imports, mut hosts) = (Imports::new(), Hosts::new());
         for import in &metadata.imports {

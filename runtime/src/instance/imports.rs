@@ -7,6 +7,7 @@
 
 use super::exit;
 use crate::error::LinkError;
+use crate::host::Store;
 use crate::host::func::HostFunc;
 use crate::host::linker::{Item, Linker};
 use crate::switch::HostEntry;
@@ -79,6 +80,9 @@ impl<T> Hosts<T> {
     }
 }
 
+/// What imports were resolved to, with the host functions among them.
+pub(crate) type Resolved<S> = (Imports, Hosts<S>);
+
 impl Imports {
     /// Imports of nothing yet.
     pub(crate) fn new() -> Self {
@@ -95,10 +99,10 @@ impl Imports {
     /// # Errors
     ///
     /// [`LinkError::Missing`] and [`LinkError::Mismatch`].
-    pub(crate) fn resolve<T>(
+    pub(crate) fn resolve<T, Q, A>(
         metadata: &Metadata,
-        linker: &Linker<T>,
-    ) -> Result<(Self, Hosts<T>), LinkError> {
+        linker: &Linker<T, Q, A>,
+    ) -> Result<Resolved<Store<T, Q, A>>, LinkError> {
         let (mut imports, mut hosts) = (Self::new(), Hosts::new());
         for import in &metadata.imports {
             let item = linker

@@ -1,15 +1,18 @@
 //! [`Limited`]: one call of an instance, with limits.
 
 use super::Instance;
+use super::future::CallAsync;
 use super::prepared::Func;
-use crate::error::CallError;
+use super::step::Step;
+use crate::error::{CallError, Operation, State, StateError};
 use crate::stop::Bounds;
-use crate::trap::Stop;
 use crate::value::Value;
 use crate::value::typed::{Params, Results};
+use core::convert::Infallible;
 use core::time::Duration;
 
-/// One call of an instance, with limits. Made by [`Instance::deadline`] and [`Instance::cpu_budget`].
+/// One call of an instance, or one step of it, with limits. Made by [`Instance::deadline`],
+/// [`Instance::cpu_budget`] and [`Instance::timeslice`].
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -24,13 +27,13 @@ use core::time::Duration;
 /// ```
 #[derive(Debug)]
 #[must_use = "it limits the call that is made by it, and does nothing by itself"]
-pub struct Limited<'a, T> {
-    instance: &'a mut Instance<T>,
+pub struct Limited<'a, T, Q = Infallible, A = Infallible> {
+    instance: &'a mut Instance<T, Q, A>,
     bounds: Bounds,
 }
 
-impl<'a, T> Limited<'a, T> {
-    pub(super) fn new(instance: &'a mut Instance<T>) -> Self {
+impl<'a, T, Q, A> Limited<'a, T, Q, A> {
+    pub(super) fn new(instance: &'a mut Instance<T, Q, A>) -> Self {
         let bounds = Bounds::default();
         Self { instance, bounds }
     }
@@ -47,15 +50,20 @@ impl<'a, T> Limited<'a, T> {
         self
     }
 
+    /// As [`Instance::timeslice`].
+    pub fn timeslice(mut self, slice: Duration) -> Self {
+        self.bounds.slice_ns = Some(nanoseconds(slice));
+        self
+    }
+
     /// Calls a function within the limits.
     ///
     /// # Errors
     ///
     /// As [`Instance::call`]; [`CallError::Deadline`] and [`CallError::CpuBudget`] if a limit was
-    /// reached, at once if it is 0.
+    /// reached, at once if it is 0; [`CallError::State`] with a slice of time.
     pub fn call<P: Params, R: Results>(self, func: &Func<P, R>, params: P) -> Result<R, CallError> {
-        self.instance
-            .within(self.bounds, |instance| instance.call(func, params))
+        self.whole()?.step(|instance| instance.call(func, params))
     }
 
     /// Calls the exported function of a name within the limits.
@@ -64,29 +72,70 @@ impl<'a, T> Limited<'a, T> {
     ///
     /// As [`Instance::call_values`] and [`call`](Self::call).
     pub fn call_values(self, name: &str, params: &[Value]) -> Result<Vec<Value>, CallError> {
-        self.instance
-            .within(self.bounds, |instance| instance.call_values(name, params))
+        self.whole()?
+            .step(|instance| instance.call_values(name, params))
     }
-}
 
-impl<T> Instance<T> {
-    /// Does what calls a function, within limits.
-    pub(super) fn within<R>(
-        &mut self,
-        bounds: Bounds,
-        call: impl FnOnce(&mut Self) -> Result<R, CallError>,
+    /// [`Instance::start`] within the limits, which are those of this step.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::start`], and what a limit does, as with [`call`](Self::call).
+    pub fn start<P: Params, R: Results>(
+        self,
+        func: &Func<P, R>,
+        params: P,
+    ) -> Result<Step<R, Q>, CallError> {
+        self.step(|instance| instance.start(func, params))
+    }
+
+    /// [`Instance::resume`] within the limits, which are those of this step.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::resume`], and what a limit does, as with [`call`](Self::call).
+    pub fn resume<P: Params, R: Results>(self, func: &Func<P, R>) -> Result<Step<R, Q>, CallError> {
+        self.step(|instance| instance.resume(func))
+    }
+
+    /// [`Instance::resume_with`] within the limits, which are those of this step.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::resume_with`], and what a limit does, as with [`call`](Self::call).
+    pub fn resume_with<P: Params, R: Results>(
+        self,
+        func: &Func<P, R>,
+        answer: A,
+    ) -> Result<Step<R, Q>, CallError> {
+        self.step(|instance| instance.resume_with(func, answer))
+    }
+
+    /// [`Instance::call_async`] within the limits. A deadline is of the whole call: it begins when the future
+    /// is first polled, and ends what the guest waits for. So is a budget of processor time, which counts what
+    /// the guest and its host functions use, and not what their futures do. After each slice of time the
+    /// future lets others run.
+    pub fn call_async<P: Params, R: Results>(
+        self,
+        func: &Func<P, R>,
+        params: P,
+    ) -> CallAsync<'a, T, Q, A, P, R> {
+        CallAsync::new(self.instance, func, params, self.bounds)
+    }
+
+    fn step<R>(
+        self,
+        call: impl FnOnce(&mut Instance<T, Q, A>) -> Result<R, CallError>,
     ) -> Result<R, CallError> {
-        let none = Some(Duration::ZERO);
-        if bounds.wall_ns == Some(0) {
-            return Err(CallError::Deadline(Stop::new(none, None)));
+        self.instance.within(self.bounds, call)
+    }
+
+    /// For a call that is made until it returns.
+    fn whole(self) -> Result<Self, CallError> {
+        match self.bounds.slice_ns {
+            None => Ok(self),
+            Some(_) => Err(StateError::new(Operation::Slice, State::Called).into()),
         }
-        if bounds.cpu_ns == Some(0) {
-            return Err(CallError::CpuBudget(Stop::new(none, None)));
-        }
-        self.member.watch().bounds = bounds;
-        let result = call(self);
-        self.member.watch().bounds = Bounds::default();
-        result
     }
 }
 

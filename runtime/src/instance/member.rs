@@ -13,6 +13,7 @@ use super::memory::{self, Memory, MemoryMut};
 use super::plan::Plan;
 use super::{builtin, exit};
 use crate::error::{CallError, LinkError};
+use crate::host::Store;
 use crate::host::linker::Linker;
 use crate::module::Module;
 use crate::region::{Region, Slot};
@@ -43,17 +44,19 @@ pub(crate) struct Inner<T> {
     pub(crate) plan: Plan,
 }
 
-impl<T> Inner<T> {
+impl<T, Q, A> Inner<Store<T, Q, A>> {
     /// Prepares a module whose imports the linker has.
     pub(crate) fn new(
         module: &Module,
         region: &Region,
-        linker: &Linker<T>,
+        linker: &Linker<T, Q, A>,
     ) -> Result<Self, LinkError> {
         let (imports, hosts) = Imports::resolve(module.metadata(), linker)?;
         Self::linked(module, region, imports, hosts)
     }
+}
 
+impl<T> Inner<T> {
     /// Prepares a module whose imports are resolved.
     pub(crate) fn linked(
         module: &Module,

@@ -4,13 +4,14 @@ use super::Instance;
 use super::limited::nanoseconds;
 use super::member::{Inner, Member, Share, Target};
 use crate::error::{InstantiateError, LinkError};
-use crate::host::Linker;
+use crate::host::{Linker, Store};
 use crate::module::Module;
-use crate::region::{Region, TakeError, Wait};
+use crate::region::{Region, Slot, TakeError, Wait};
 use crate::stop::Bounds;
 use crate::sys;
 use crate::value::typed::{Params, Results, sealed};
 use crate::value::{Cell, FuncType, Stamp};
+use core::convert::Infallible;
 use core::marker::PhantomData;
 use pirn_format::layout::WASM_PAGE_BYTES;
 use pirn_format::metadata::{ExportItem, Metadata};
@@ -20,13 +21,16 @@ use std::time::{Duration, Instant};
 /// A module linked to the host and checked against a region. Everything that can go wrong before the
 /// first request has gone wrong before there is one of these.
 #[derive(Debug)]
-pub struct Prepared<T> {
-    shares: Arc<[Arc<Share<T>>]>,
+pub struct Prepared<T, Q = Infallible, A = Infallible> {
+    shares: Shares<Store<T, Q, A>>,
     /// What the start of an instance is limited to.
     start: Bounds,
 }
 
-impl<T> Clone for Prepared<T> {
+/// See [`Share`].
+type Shares<S> = Arc<[Arc<Share<S>>]>;
+
+impl<T, Q, A> Clone for Prepared<T, Q, A> {
     fn clone(&self) -> Self {
         Self {
             shares: Arc::clone(&self.shares),
@@ -42,11 +46,11 @@ impl Region {
     ///
     /// [`LinkError::Missing`] and [`LinkError::Mismatch`] for imports, [`LinkError::Limit`] for what
     /// does not fit.
-    pub fn prepare<T: 'static>(
+    pub fn prepare<T: 'static, Q: 'static, A: 'static>(
         &self,
         module: &Module,
-        linker: &Linker<T>,
-    ) -> Result<Prepared<T>, LinkError> {
+        linker: &Linker<T, Q, A>,
+    ) -> Result<Prepared<T, Q, A>, LinkError> {
         let inner = Inner::new(module, self, linker)?;
         Ok(Prepared {
             shares: Share::split(inner).into(),
@@ -73,7 +77,32 @@ impl<P, R> Clone for Func<P, R> {
 
 impl<P, R> Copy for Func<P, R> {}
 
+impl<P: Params, R: Results> Func<P, R> {
+    /// Cells of a call: as many as parameters or results, whichever are more.
+    #[inline]
+    pub(crate) fn cells(&self) -> usize {
+        let parameters = <P as sealed::List>::TYPES.len();
+        parameters.max(<R as sealed::List>::TYPES.len())
+    }
+
+    /// Whether one of its values needs the instance's stamp.
+    #[inline]
+    pub(crate) fn needs_stamp(&self) -> bool {
+        <P as sealed::List>::NEEDS_STAMP || <R as sealed::List>::NEEDS_STAMP
+    }
+}
+
 impl<P, R> Func<P, R> {
+    /// Address of its code.
+    pub(crate) fn code(&self) -> usize {
+        self.code
+    }
+
+    /// Whether it is the function that has this code.
+    pub(crate) fn is(&self, code: usize) -> bool {
+        self.code == code
+    }
+
     /// What to call in the instance whose context this is.
     pub(crate) fn target(&self, vmctx: *mut u8) -> Target {
         Target {
@@ -84,10 +113,10 @@ impl<P, R> Func<P, R> {
     }
 }
 
-impl<T> Prepared<T> {
+impl<T, Q, A> Prepared<T, Q, A> {
     /// This thread's share.
     #[inline]
-    fn share(&self) -> &Arc<Share<T>> {
+    fn share(&self) -> &Arc<Share<Store<T, Q, A>>> {
         // Their number is a power of two.
         &self.shares[sys::thread::number() & (self.shares.len() - 1)]
     }
@@ -154,7 +183,7 @@ impl<T> Prepared<T> {
     ///
     /// [`InstantiateError::Start`] if a segment does not fit or the start function does not return,
     /// [`InstantiateError::System`] and [`InstantiateError::Thread`] if the system refuses memory.
-    pub fn instantiate(&self, data: T) -> Result<Instance<T>, InstantiateError> {
+    pub fn instantiate(&self, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
         self.make(Wait::Forever, data)
     }
 
@@ -163,7 +192,7 @@ impl<T> Prepared<T> {
     /// # Errors
     ///
     /// As [`instantiate`](Self::instantiate), and [`InstantiateError::Full`].
-    pub fn try_instantiate(&self, data: T) -> Result<Instance<T>, InstantiateError> {
+    pub fn try_instantiate(&self, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
         self.make(Wait::No, data)
     }
 
@@ -176,7 +205,7 @@ impl<T> Prepared<T> {
         &self,
         data: T,
         timeout: Duration,
-    ) -> Result<Instance<T>, InstantiateError> {
+    ) -> Result<Instance<T, Q, A>, InstantiateError> {
         // A time that does not exist is never reached.
         let until = Instant::now()
             .checked_add(timeout)
@@ -190,34 +219,60 @@ impl<T> Prepared<T> {
         })
     }
 
-    fn make(&self, wait: Wait, data: T) -> Result<Instance<T>, InstantiateError> {
-        // Whoever makes an instance may look at its memory before any guest runs.
-        sys::signal::prepare_thread().map_err(InstantiateError::Thread)?;
+    /// Makes an instance, waiting in turn, and on no thread, if all slots are taken. The module's start runs
+    /// when the future is polled, as in [`instantiate`](Self::instantiate).
+    ///
+    /// # Errors
+    ///
+    /// As [`instantiate`](Self::instantiate).
+    pub async fn instantiate_async(&self, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
+        // Not this thread's: it may go on on another.
+        let share = Arc::clone(self.share());
+        let slot = share.region.take_async(&share.module).await;
+        let slot = slot.map_err(|error| take_error(&share.region, &share.module, error))?;
+        self.fill(&share, slot, data)
+    }
+
+    fn make(&self, wait: Wait, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
         let share = self.share();
         let slot = take(&share.region, &share.module, wait)?;
+        self.fill(share, slot, data)
+    }
+
+    /// Makes an instance in a slot.
+    #[inline(always)]
+    fn fill(
+        &self,
+        share: &Arc<Share<Store<T, Q, A>>>,
+        slot: Slot,
+        data: T,
+    ) -> Result<Instance<T, Q, A>, InstantiateError> {
         let mut member = Member {
             slot,
             inner: Arc::clone(share),
             watch: None,
         };
+        // Whoever makes an instance may look at its memory before any guest runs.
+        sys::signal::prepare_thread().map_err(InstantiateError::Thread)?;
         member.initialise(0);
         let mut instance = Instance::new(member, data);
         if self.start.is_none() || share.module.metadata().start.is_none() {
-            instance.start()?;
+            instance.run_start()?;
         } else {
-            instance.within(self.start, Instance::start)?;
+            instance.within(self.start, Instance::run_start)?;
         }
         Ok(instance)
     }
 }
 
 /// Takes a slot that holds the module's image.
-pub(crate) fn take(
-    region: &Region,
-    module: &Module,
-    wait: Wait,
-) -> Result<crate::region::Slot, InstantiateError> {
-    region.take(module, wait).map_err(|error| match error {
+pub(crate) fn take(region: &Region, module: &Module, wait: Wait) -> Result<Slot, InstantiateError> {
+    let taken = region.take(module, wait);
+    taken.map_err(|error| take_error(region, module, error))
+}
+
+fn take_error(region: &Region, module: &Module, error: TakeError) -> InstantiateError {
+    match error {
         TakeError::Full => InstantiateError::Full {
             slots: region.limits().slots,
         },
@@ -225,7 +280,7 @@ pub(crate) fn take(
             kib: region.writable_bytes(module) >> 10,
             error,
         },
-    })
+    }
 }
 
 /// The module has no such export.

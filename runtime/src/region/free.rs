@@ -25,12 +25,16 @@
 // Named, so that it is found from there as well.
 #[path = "free/front.rs"]
 mod front;
+#[path = "free/place.rs"]
+mod place;
 
 use crate::sys;
 use core::hash::{BuildHasherDefault, Hasher};
 use front::Front;
+pub(crate) use place::Place;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
+use std::task::Waker;
 use std::time::Instant;
 use sync::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, PoisonError};
 
@@ -161,9 +165,17 @@ struct Stacks<S> {
 
 #[derive(Debug)]
 struct Waiter<S> {
-    /// What was given to the waiter. Written under the queue's lock.
-    given: Mutex<Option<Taken<S>>>,
+    /// Written under the queue's lock.
+    given: Mutex<Given<S>>,
     told: Condvar,
+}
+
+/// What was given to a waiter.
+#[derive(Debug)]
+struct Given<S> {
+    slot: Option<Taken<S>>,
+    /// Whom to tell, if no thread waits.
+    waker: Option<Waker>,
 }
 
 /// Modules whose lists may be empty in a shard before empty lists are looked for and removed.
@@ -290,8 +302,18 @@ impl<S> FreeList<S> {
     /// Waits in turn.
     #[cold]
     fn queue_for(&self, deadline: Option<Instant>) -> Option<Taken<S>> {
+        let waiter = self.enter();
+        let slot = waiter.wait(deadline);
+        let late = self.retire(&waiter);
+        slot.or(late)
+    }
+
+    /// Queues.
+    #[cold]
+    fn enter(&self) -> Arc<Waiter<S>> {
+        let (slot, waker) = (None, None);
         let waiter = Arc::new(Waiter {
-            given: Mutex::new(None),
+            given: Mutex::new(Given { slot, waker }),
             told: Condvar::new(),
         });
         // Before the shards are looked through once more, see the module's documentation.
@@ -299,30 +321,30 @@ impl<S> FreeList<S> {
         sync::in_one_order();
         lock(&self.queue).push_back(Arc::clone(&waiter));
         self.serve();
-        let slot = waiter.wait(deadline).or_else(|| {
-            // Nobody gives to a waiter that is not in the queue: what was given in between is taken.
-            lock(&self.queue).retain(|other| !Arc::ptr_eq(other, &waiter));
-            lock(&waiter.given).take()
-        });
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        slot
+        waiter
     }
 
     /// Gives what there is to those who wait, longest first.
     #[cold]
     fn serve(&self) {
+        let mut wakers = vec![];
         let mut queue = lock(&self.queue);
         while !queue.is_empty() {
             // Whatever it is clean for: the one who waits longest is next.
             let Some(slot) = self.any() else {
-                return;
+                break;
             };
             let Some(waiter) = queue.pop_front() else {
-                return;
+                break;
             };
-            *lock(&waiter.given) = Some(slot);
+            let mut given = lock(&waiter.given);
+            given.slot = Some(slot);
+            wakers.extend(given.waker.take());
             waiter.told.notify_one();
         }
+        drop(queue);
+        // Who is woken may come here at once.
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -367,7 +389,7 @@ impl<S> Waiter<S> {
     /// Waits to be given a slot; `None` once the deadline has passed.
     fn wait(&self, deadline: Option<Instant>) -> Option<Taken<S>> {
         let mut given = lock(&self.given);
-        while given.is_none() {
+        while given.slot.is_none() {
             let Some(deadline) = deadline else {
                 given = self
                     .told
@@ -379,7 +401,7 @@ impl<S> Waiter<S> {
             let result = self.told.wait_timeout(given, left);
             given = result.unwrap_or_else(PoisonError::into_inner).0;
         }
-        given.take()
+        given.slot.take()
     }
 }
 
@@ -513,7 +535,10 @@ mod tests {
         // The moment itself: the waiter's time is over, and it is still in the queue.
         let list = FreeList::<u32>::with_shards(vec![], 1);
         let waiter = Arc::new(Waiter {
-            given: Mutex::new(None),
+            given: Mutex::new(Given {
+                slot: None,
+                waker: None,
+            }),
             told: Condvar::new(),
         });
         list.waiting.fetch_add(1, Ordering::Relaxed);
@@ -521,7 +546,7 @@ mod tests {
         assert!(waiter.wait(Some(Instant::now())).is_none());
         list.put(slot(5), None);
         assert_eq!(list.len(), 0, "it went to the waiter");
-        assert_eq!(number(lock(&waiter.given).as_ref()), Some(5));
+        assert_eq!(number(lock(&waiter.given).slot.as_ref()), Some(5));
     }
 
     #[test]
@@ -604,6 +629,48 @@ mod orders {
                 let thread = spawn(1, move || cycle(&other, modules[1], Wait::Forever));
                 cycle(&list, modules[0], Wait::Forever);
                 thread.join().unwrap();
+                assert_eq!(list.len(), 1);
+                assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
+            });
+        }
+    }
+
+    /// Says that it was woken.
+    struct Woken(std::sync::atomic::AtomicBool);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+
+    /// Who has a place is given a slot, or is woken when there is one; who gives it up loses none.
+    #[test]
+    fn a_place_is_served_or_left() {
+        for leaves in [false, true] {
+            model(move || {
+                let list = list(1, 2);
+                let slot = list.take(0, Wait::No).unwrap();
+                let other = Arc::clone(&list);
+                let thread = spawn(1, move || other.put(slot, Some(0)));
+                let woken = std::sync::Arc::new(Woken(false.into()));
+                let place = list.queue();
+                let mut given = list.given(&place, &Waker::from(woken.clone()));
+                if leaves {
+                    list.leave(&place);
+                }
+                thread.join().unwrap();
+                if !leaves {
+                    if given.is_none() {
+                        assert!(woken.0.load(std::sync::atomic::Ordering::SeqCst));
+                        given = list.given(&place, Waker::noop());
+                    }
+                    assert!(given.is_some());
+                    list.leave(&place);
+                }
+                if let Some(slot) = given {
+                    list.put(slot, None);
+                }
                 assert_eq!(list.len(), 1);
                 assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
             });

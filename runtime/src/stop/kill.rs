@@ -1,6 +1,6 @@
 //! [`KillSwitch`]: ends a guest from any thread.
 
-use super::{Control, KILL, RUNNING, STAMP_SHIFT, timer};
+use super::{Control, KILL, RUNNING, SLICE, SLICED, STAMP_SHIFT, SUSPENDED, timer};
 use core::fmt;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use thiserror::Error;
@@ -21,6 +21,8 @@ pub struct KillSwitch {
 pub enum Met {
     /// An instance that was not running: every call of it fails from now on.
     Idle,
+    /// A call that was suspended, or waited for an async host function: it cannot be gone on with.
+    Suspended,
     /// Guest code: it is interrupted where it is.
     Guest,
     /// A host function, or one of the runtime's own: the guest ends when that returns.
@@ -52,6 +54,29 @@ impl KillSwitch {
         self.control.tenant.load(SeqCst) == self.tenant && word & RUNNING != 0
     }
 
+    /// Ends the slice of time of the call that runs, if it has one ([`Instance::timeslice`]): it is suspended
+    /// wherever it is, for whoever schedules guests. Tells whether there was such a call. It does not wait for
+    /// it, which may also return before it is suspended.
+    ///
+    /// [`Instance::timeslice`]: crate::Instance::timeslice
+    pub fn preempt(&self) -> bool {
+        let over = |word: u64| {
+            // As in `kill`.
+            let ours = self.control.tenant.load(SeqCst) == self.tenant;
+            (ours && word & RUNNING != 0 && word & SLICED != 0).then_some(word | SLICE)
+        };
+        let Ok(word) = self.control.word.fetch_update(SeqCst, SeqCst, over) else {
+            return false;
+        };
+        if word & SLICE != 0 {
+            // It is looked after already.
+            return true;
+        }
+        self.control.poke();
+        timer::look_after(self.control, word >> STAMP_SHIFT);
+        true
+    }
+
     /// Ends the guest, and every later call of its instance, with
     /// [`CallError::Killed`](crate::CallError::Killed). It does not wait for the guest to end.
     ///
@@ -78,7 +103,9 @@ impl KillSwitch {
         let word = self.control.word.fetch_update(SeqCst, SeqCst, killed);
         let Ok(word) = word else { return Err(error) };
         if word & RUNNING == 0 {
-            return Ok(Met::Idle);
+            self.control.waker.wake();
+            let suspended = word & SUSPENDED != 0;
+            return Ok(if suspended { Met::Suspended } else { Met::Idle });
         }
         let in_host = self.control.in_host.load(Relaxed);
         self.control.poke();

@@ -20,13 +20,16 @@
 //! Owns the fact that nodes live as long as the process.
 #![allow(unsafe_code)]
 
-use super::{Bounds, Control, Why};
+use super::{Bounds, CPU_BUDGET, Control, DEADLINE, SLICE};
 use crate::sys;
 use crate::sys::fork::ForkMark;
+use core::panic::AssertUnwindSafe;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, fence};
+use std::collections::{BTreeMap, btree_map};
 use std::io;
+use std::panic::catch_unwind;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
@@ -55,6 +58,8 @@ struct Node {
     wall: AtomicU64,
     /// When its processor time ends, by the thread's clock of that.
     cpu: AtomicU64,
+    /// When its slice of time ends.
+    slice: AtomicU64,
     control: AtomicPtr<Control>,
     stamp: AtomicU64,
     /// The thread's clock of that.
@@ -84,6 +89,7 @@ impl Node {
             until: AtomicU64::new(NEVER),
             wall: AtomicU64::new(NEVER),
             cpu: AtomicU64::new(NEVER),
+            slice: AtomicU64::new(NEVER),
             control: AtomicPtr::new(ptr::null_mut()),
             stamp: AtomicU64::new(0),
             clock: AtomicI32::new(0),
@@ -111,6 +117,7 @@ impl Node {
             until: self.until.load(Relaxed),
             wall: self.wall.load(Relaxed),
             cpu: self.cpu.load(Relaxed),
+            slice: self.slice.load(Relaxed),
             control: self.control.load(Relaxed),
             stamp: self.stamp.load(Relaxed),
             clock: self.clock.load(Relaxed),
@@ -126,6 +133,7 @@ impl Node {
         fence(Release);
         self.wall.store(content.wall, Relaxed);
         self.cpu.store(content.cpu, Relaxed);
+        self.slice.store(content.slice, Relaxed);
         self.control.store(content.control, Relaxed);
         self.stamp.store(content.stamp, Relaxed);
         self.clock.store(content.clock, Relaxed);
@@ -173,24 +181,28 @@ impl Content {
             return NEVER;
         };
         if self.wall <= now {
-            return overdue(control, self.stamp, Why::Deadline, now);
+            return overdue(control, self.stamp, DEADLINE, now);
         }
-        if self.cpu == NEVER {
-            return self.wall;
+        let mut again = self.wall;
+        if self.cpu != NEVER {
+            let used = sys::clock::time_ns(self.clock);
+            if self.cpu <= used {
+                return overdue(control, self.stamp, CPU_BUDGET, now);
+            }
+            // Processor time goes by no faster than time, and perhaps not at all.
+            let left = (self.cpu - used).max(LOOK_NS);
+            again = again.min(now.saturating_add(left));
         }
-        let used = sys::clock::time_ns(self.clock);
-        if self.cpu <= used {
-            return overdue(control, self.stamp, Why::CpuBudget, now);
+        if self.slice <= now {
+            return again.min(overdue(control, self.stamp, SLICE, now));
         }
-        // Processor time goes by no faster than time, and perhaps not at all.
-        let left = (self.cpu - used).max(LOOK_NS);
-        now.saturating_add(left).min(self.wall)
+        again.min(self.slice)
     }
 }
 
-/// Closes the gate of a call, and interrupts it.
-fn overdue(control: &Control, stamp: u64, why: Why, now: u64) -> u64 {
-    if !control.stop(stamp, why) {
+/// Closes the gate of a call, and interrupts it; gives when to look again.
+fn overdue(control: &Control, stamp: u64, reason: u64, now: u64) -> u64 {
+    if !control.stop(stamp, reason) {
         return NEVER;
     }
     // Without a thread there is nobody to stop.
@@ -203,6 +215,7 @@ struct Content {
     until: u64,
     wall: u64,
     cpu: u64,
+    slice: u64,
     control: *mut Control,
     stamp: u64,
     clock: libc::clockid_t,
@@ -214,6 +227,7 @@ impl Content {
         until: NEVER,
         wall: NEVER,
         cpu: NEVER,
+        slice: NEVER,
         control: ptr::null_mut(),
         stamp: 0,
         clock: libc::CLOCK_MONOTONIC,
@@ -250,10 +264,12 @@ impl Entry {
         let node = mine.unwrap_or_else(Node::take);
         let outer = node.content();
         let now = sys::clock::now_ns();
-        let wall = bounds.wall_ns.map_or(NEVER, |ns| now.saturating_add(ns));
+        let after = |ns: Option<u64>| ns.map_or(NEVER, |ns| now.saturating_add(ns));
+        let (wall, slice) = (after(bounds.wall_ns), after(bounds.slice_ns));
         let mut content = Content {
-            until: wall,
+            until: wall.min(slice),
             wall,
+            slice,
             control: ptr::from_ref(control).cast_mut(),
             stamp,
             ..Content::NONE
@@ -261,7 +277,7 @@ impl Entry {
         if let Some(ns) = bounds.cpu_ns {
             content.clock = sys::clock::cpu_clock();
             content.cpu = sys::clock::time_ns(content.clock).saturating_add(ns);
-            content.until = wall.min(now.saturating_add(ns));
+            content.until = content.until.min(now.saturating_add(ns));
         }
         node.set(&content);
         Self {
@@ -269,6 +285,17 @@ impl Entry {
             alone: mine.is_none(),
             outer,
         }
+    }
+
+    /// How many nanoseconds are left of the call's processor time, if that is limited.
+    pub(crate) fn cpu_left_ns(&self) -> Option<u64> {
+        let content = self.node.content();
+        let left = || {
+            content
+                .cpu
+                .saturating_sub(sys::clock::time_ns(content.clock))
+        };
+        (content.cpu != NEVER).then(left)
     }
 
     /// The call goes on in a fork of the process that it began in, on another thread of the kernel's.
@@ -297,17 +324,82 @@ impl Drop for Entry {
 /// Calls that were killed while they ran.
 static KILLED: Mutex<Vec<(&'static Control, u64)>> = Mutex::new(Vec::new());
 
+/// Calls that wait for an async host function, by their deadlines, with the tenants of the controls. One
+/// stays until its time comes.
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting::new());
+
+type Waiting = BTreeMap<u64, Vec<(&'static Control, u64)>>;
+
 /// The locks of this module.
 pub(super) type Locks = (
     MutexGuard<'static, Option<Thread>>,
     MutexGuard<'static, Vec<(&'static Control, u64)>>,
+    MutexGuard<'static, Waiting>,
 );
 
 /// Takes the locks of this module, in the order in which [`start`] takes them.
 pub(super) fn lock() -> Locks {
     let thread = sys::lock(&THREAD);
     let killed = sys::lock(&KILLED);
-    (thread, killed)
+    let waiting = sys::lock(&WAITING);
+    (thread, killed, waiting)
+}
+
+/// Has whoever waits for this tenant of a control be woken at a time of [`sys::clock::now_ns`].
+///
+/// # Errors
+///
+/// As [`start`].
+pub(crate) fn wake_waiting(control: &'static Control, time: u64) -> io::Result<()> {
+    start()?;
+    let tenant = control.tenant.load(Relaxed);
+    let mut waiting = sys::lock(&WAITING);
+    waiting.entry(time).or_default().push((control, tenant));
+    drop(waiting);
+    wake_at(time);
+    Ok(())
+}
+
+/// Takes back one [`wake_waiting`] of this tenant.
+pub(crate) fn forget_waiting(control: &'static Control, time: u64) {
+    let tenant = control.tenant.load(Relaxed);
+    let mut waiting = sys::lock(&WAITING);
+    if let btree_map::Entry::Occupied(mut at) = waiting.entry(time) {
+        let waits = at.get_mut();
+        let this =
+            |(other, of): &(&'static Control, u64)| ptr::eq(*other, control) && *of == tenant;
+        if let Some(position) = waits.iter().position(this) {
+            waits.swap_remove(position);
+        }
+        if waits.is_empty() {
+            at.remove();
+        }
+    }
+}
+
+/// Wakes those who wait and whose time has come; gives when the next comes.
+fn wake_all_waiting(now: u64) -> u64 {
+    loop {
+        let mut waiting = sys::lock(&WAITING);
+        let Some(first) = waiting.first_entry() else {
+            return NEVER;
+        };
+        if *first.key() > now {
+            return *first.key();
+        }
+        let due = first.remove();
+        // Who is woken may make a call that waits.
+        drop(waiting);
+        for (control, tenant) in due {
+            if control.tenant.load(SeqCst) == tenant {
+                // What a waker does is its maker's; this thread is for all.
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| control.waker.wake())) {
+                    // Its drop might panic.
+                    core::mem::forget(panic);
+                }
+            }
+        }
+    }
 }
 
 /// Interrupts a call once more if it still runs some time from now.
@@ -353,8 +445,7 @@ fn start_first() -> io::Result<()> {
         nodes()
             .filter(|node| !mine.is_some_and(|mine| ptr::eq(*node, mine)))
             .for_each(Node::release);
-        let mut killed = sys::lock(&KILLED);
-        killed.clear();
+        sys::lock(&KILLED).clear();
         RUNS.store(false, Relaxed);
         same.renew();
     }
@@ -428,5 +519,6 @@ fn look_at_all(now: u64) -> u64 {
         next.is_some()
     });
     drop(killed);
+    again = again.min(wake_all_waiting(now));
     nodes().map(|node| node.look(now)).fold(again, u64::min)
 }

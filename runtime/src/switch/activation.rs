@@ -1,14 +1,14 @@
 //! [`Record`]: what the runtime keeps in a context, below the fields that generated code reads.
 
 use super::HostEntry;
-use super::arch::SAVED_REGISTERS;
+use super::arch::{Registers, SAVED_REGISTERS};
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering};
 use pirn_format::exit::TrapCode;
 use pirn_format::layout::{CONTEXT_BYTES, CONTEXT_RUNTIME, Context};
 
-/// Where one running call left the host's stack, and where its guest left for good.
+/// Where one running call left the host's stack, and where its guest left.
 ///
 /// The assembly of [`super::arch`] reads and writes it by the offsets below.
 #[derive(Debug)]
@@ -16,13 +16,15 @@ use pirn_format::layout::{CONTEXT_BYTES, CONTEXT_RUNTIME, Context};
 pub(crate) struct Activation {
     /// Stack pointer of the host while the guest runs.
     pub(crate) host_sp: u64,
-    /// Stack pointer of the guest when an answer made it leave.
+    /// Stack pointer of the guest when an answer made it leave; 0 if it left otherwise, and may go on.
     pub(crate) guest_sp: u64,
     /// Callee-saved registers of the guest when an answer made it leave.
     pub(crate) guest_registers: [u64; SAVED_REGISTERS],
     /// Address of the gate: the guest is neither entered nor gone on with unless it is
     /// [`GO`](crate::stop::GO).
     pub(crate) gate: *const AtomicU8,
+    /// Where to put the guest's registers when it is preempted; null if it cannot be.
+    pub(crate) registers: *mut Registers,
     /// Where a signal made the guest leave, until it is reported.
     pub(crate) fault: Option<Fault>,
 }
@@ -111,6 +113,7 @@ impl Record {
                 guest_sp: 0,
                 guest_registers: [0; SAVED_REGISTERS],
                 gate: mark,
+                registers: ptr::null_mut(),
                 fault: None,
             },
             guest,

@@ -1,7 +1,7 @@
 //! The signal handler: tells a guest's fault from everybody else's, and makes the guest leave.
 //!
-//! It touches exactly this: the thread's [`CURRENT`] activation, the context that holds it, its gate, and
-//! the module's sorted, read-only trap table. It takes no lock and allocates nothing.
+//! It touches exactly this: the thread's [`CURRENT`] activation, the context that holds it, its gate, the
+//! place for its registers, and the module's sorted, read-only trap table. It takes no lock and allocates nothing.
 //!
 //! A fault is the guest's only if all of this holds: this thread runs a guest, the program counter is
 //! in the text of a module that the running call can reach, and either the address is in the guard of
@@ -15,9 +15,10 @@
 #![allow(unsafe_code)]
 
 use crate::region::reset::{self, Touched};
-use crate::stop::GO;
+use crate::stop::{GO, SLICE_IS_OVER};
 use crate::switch::activation::within;
-use crate::switch::{Activation, Fault, Guest, Record, arch};
+use crate::switch::arch::{self, Interrupted};
+use crate::switch::{Activation, Fault, Guest, Record};
 use crate::sys;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -126,7 +127,8 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
 }
 
 /// Makes the guest that runs on this thread leave if its gate is closed and it was interrupted in guest
-/// code. Anywhere else the gate is looked at before the guest is gone on with.
+/// code: for good, or, if only its slice of time is over, with its registers taken. Anywhere else the gate
+/// is looked at before the guest is gone on with.
 ///
 /// # Safety
 ///
@@ -136,20 +138,34 @@ unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
         return;
     }
     // SAFETY: an activation is the first field of its record, and it is of a running call, which keeps
-    // its gate.
+    // its gate and, if there is, the place for its registers.
     unsafe {
         let record = activation.cast::<Record>();
         let gate = (*activation).gate;
-        if gate == (*record).mark || (*gate).load(Ordering::SeqCst) == GO {
+        if gate == (*record).mark {
             return;
         }
-        let Some(position) = arch::guest_position(context, activation) else {
+        let (why, registers) = ((*gate).load(Ordering::SeqCst), (*activation).registers);
+        if why == GO {
             return;
+        }
+        let (position, taken) = match arch::guest_position(context, activation) {
+            Interrupted::At(position) => (position, false),
+            Interrupted::Restoring => ((*registers).position(), true),
+            Interrupted::Entering => return,
         };
         let (pc, _, _) = position;
-        if Guest::chain(&raw const (*record).guest).any(|guest| within(guest.text, pc)) {
-            leave(context, activation, None, position);
+        if !Guest::chain(&raw const (*record).guest).any(|guest| within(guest.text, pc)) {
+            return;
         }
+        if why != SLICE_IS_OVER || registers.is_null() {
+            return leave(context, activation, None, position);
+        }
+        if !taken {
+            (*registers).take(context, position);
+        }
+        (*activation).guest_sp = 0;
+        arch::redirect(context, activation);
     }
 }
 
@@ -163,7 +179,7 @@ unsafe fn leave(
     context: &mut libc::ucontext_t,
     activation: *mut Activation,
     code: Option<TrapCode>,
-    (pc, sp, fp): (usize, usize, usize),
+    (pc, sp, fp): arch::Position,
 ) {
     // SAFETY: the caller's promise.
     unsafe { (*activation).fault = Some(Fault { code, pc, sp, fp }) };

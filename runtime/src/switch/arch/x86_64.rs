@@ -4,7 +4,7 @@
 //! trampoline, and the trampolines of the module call `exit`. What that convention preserves is rbx,
 //! rbp and r12 to r15. `start` preserves them by saying so to the compiler; `exit` calls the host's
 //! answer, a function in the same convention, which preserves them by itself. So they are saved only
-//! when the guest leaves for good. The direction flag is clear on both sides, and neither side changes
+//! when the guest leaves. The direction flag is clear on both sides, and neither side changes
 //! MXCSR or the x87 control word, so they are not touched.
 //!
 //! ```text
@@ -27,6 +27,11 @@
 //! caller: it goes in by a call, and comes back by the guest's own return or by a jump. With a function
 //! in its place each call costs a return that is predicted wrong (see docs/RATIONALE.md).
 //!
+//! A guest that left by an answer, or was interrupted, can be gone on with by `resume`, from another frame
+//! of the host's and on another thread. Its stack is as it left it; what `start` had pushed on the host's
+//! is gone, so the return address that its first call pushed is replaced by that of `returned`, which
+//! finds the host's stack by the activation.
+//!
 //! # Safety
 //!
 //! Each piece keeps the stacks as drawn above at every instruction that can leave.
@@ -38,6 +43,7 @@ use crate::switch::activation::{
     Activation, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, RECORD_HOSTS,
 };
 use core::arch::{asm, naked_asm};
+use core::mem::offset_of;
 use core::ops::Range;
 use core::slice;
 use pirn_format::layout::CONTEXT_ACTIVATION;
@@ -48,8 +54,8 @@ pub(crate) const SAVED_REGISTERS: usize = 6;
 pub(crate) const FRAME_POINTER: usize = 1;
 
 /// Enters a guest at `entry(vmctx, code, cells)` on the stack that ends at `cells`.
-/// Comes back when the guest returns, with true, or when it leaves for good, with false: because an
-/// `answer` said so, or because of a trap that a signal told of.
+/// Comes back when the guest returns, with true, or when it leaves, with false: because an `answer` said
+/// so, its gate was closed, or because of a trap that a signal told of.
 ///
 /// Whenever the guest calls the exit routine meanwhile, `answer` is called with `call` on the stack of
 /// the host, below the frame of who called `start`.
@@ -83,6 +89,8 @@ pub(crate) unsafe fn start(
             "push r8",
             "sub rsp, 8",
             "mov [rcx + {host_sp}], rsp",
+            // Who returns on another host's stack than it was entered from finds that by r12.
+            "mov r12, rcx",
             // rbx survives the call: what comes next need not wait for the stack pointer in memory.
             "mov rbx, rsp",
             "mov rsp, rdx",
@@ -103,6 +111,67 @@ pub(crate) unsafe fn start(
             in("rsi") code,
             in("rdx") cells,
             inout("rax") entry => returned,
+            in("r8") answer,
+            in("r9") call,
+            out("r12") _,
+            out("r13") _,
+            out("r14") _,
+            out("r15") _,
+            clobber_abi("sysv64"),
+        );
+    }
+    returned != 0
+}
+
+/// Goes on in a guest that left at an exit whose cells are answered, or, if `registers` are given, where
+/// those were taken. The rest is as with [`start`].
+///
+/// # Safety
+///
+/// The guest of the activation must have left there, its call be that of the `cells`, and its stack as it
+/// left it. The rest is as with [`start`].
+#[inline(always)]
+pub(crate) unsafe fn resume(
+    activation: *mut Activation,
+    registers: *const Registers,
+    cells: *mut u8,
+    answer: Answer,
+    call: *mut (),
+) -> bool {
+    // Its return goes to whoever entered it, who is gone: it is to go by the activation.
+    // SAFETY: the word below the cells is where `start` had the return address pushed.
+    unsafe {
+        cells
+            .cast::<usize>()
+            .sub(1)
+            .write(returned as *const () as usize);
+    };
+    let on = if registers.is_null() {
+        go_on as *const ()
+    } else {
+        restore as *const ()
+    };
+    let returned: u64;
+    // SAFETY: as in `start`.
+    unsafe {
+        asm!(
+            "push rbx",
+            "push rbp",
+            "lea r10, [rip + 2f]",
+            "push r10",
+            "push r9",
+            "push r8",
+            "sub rsp, 8",
+            "mov [rcx + {host_sp}], rsp",
+            "jmp rdx",
+            "2:",
+            "add rsp, 32",
+            "pop rbp",
+            "pop rbx",
+            host_sp = const HOST_SP,
+            in("rcx") activation,
+            in("rdx") on,
+            inout("rax") registers => returned,
             in("r8") answer,
             in("r9") call,
             out("r12") _,
@@ -199,6 +268,170 @@ unsafe extern "C" fn enter() {
     )
 }
 
+/// Goes on in the guest of the activation in rcx behind its call of an exit routine, unless its gate is
+/// closed: from the host's stack.
+#[unsafe(naked)]
+unsafe extern "C" fn go_on() {
+    naked_asm!(
+        "mov rdx, [rcx + {gate}]",
+        "cmp byte ptr [rdx], {go}",
+        "jne 2f",
+        "mov rbx, [rcx + {saved}]",
+        "mov rbp, [rcx + {saved} + 8]",
+        "mov r12, [rcx + {saved} + 16]",
+        "mov r13, [rcx + {saved} + 24]",
+        "mov r14, [rcx + {saved} + 32]",
+        "mov r15, [rcx + {saved} + 40]",
+        "mov rax, [rcx + {guest_sp}]",
+        "lea rsp, [rax + 8]",
+        // A return would be predicted to go to where the host's last call was made.
+        "jmp [rax]",
+        "2:",
+        "mov rax, rcx",
+        "jmp {leave}",
+        "ud2; ud2; ud2; ud2",
+        gate = const GATE,
+        go = const GO,
+        saved = const GUEST_REGISTERS,
+        guest_sp = const GUEST_SP,
+        leave = sym leave,
+    )
+}
+
+/// Goes on in the guest of the activation in rcx with the [`Registers`] at rax, unless its gate is closed:
+/// from the host's stack, which has room for what `iretq` takes (Intel SDM, volume 2, IRET). No other
+/// instruction sets the program counter, the stack pointer and the flags, and leaves nothing behind.
+#[unsafe(naked)]
+unsafe extern "C" fn restore() {
+    naked_asm!(
+        "mov rdx, [rcx + {gate}]",
+        "cmp byte ptr [rdx], {go}",
+        "jne 2f",
+        "mov edx, ss",
+        "push rdx",
+        "push qword ptr [rax + {rsp}]",
+        "push qword ptr [rax + {flags}]",
+        "mov edx, cs",
+        "push rdx",
+        "push qword ptr [rax + {rip}]",
+        "movups xmm0, [rax + {xmm}]",
+        "movups xmm1, [rax + {xmm} + 16]",
+        "movups xmm2, [rax + {xmm} + 32]",
+        "movups xmm3, [rax + {xmm} + 48]",
+        "movups xmm4, [rax + {xmm} + 64]",
+        "movups xmm5, [rax + {xmm} + 80]",
+        "movups xmm6, [rax + {xmm} + 96]",
+        "movups xmm7, [rax + {xmm} + 112]",
+        "movups xmm8, [rax + {xmm} + 128]",
+        "movups xmm9, [rax + {xmm} + 144]",
+        "movups xmm10, [rax + {xmm} + 160]",
+        "movups xmm11, [rax + {xmm} + 176]",
+        "movups xmm12, [rax + {xmm} + 192]",
+        "movups xmm13, [rax + {xmm} + 208]",
+        "movups xmm14, [rax + {xmm} + 224]",
+        "movups xmm15, [rax + {xmm} + 240]",
+        "mov r8, [rax + {general}]",
+        "mov r9, [rax + {general} + 8]",
+        "mov r10, [rax + {general} + 16]",
+        "mov r11, [rax + {general} + 24]",
+        "mov r12, [rax + {general} + 32]",
+        "mov r13, [rax + {general} + 40]",
+        "mov r14, [rax + {general} + 48]",
+        "mov r15, [rax + {general} + 56]",
+        "mov rdi, [rax + {general} + 64]",
+        "mov rsi, [rax + {general} + 72]",
+        "mov rbp, [rax + {general} + 80]",
+        "mov rbx, [rax + {general} + 88]",
+        "mov rdx, [rax + {general} + 96]",
+        "mov rcx, [rax + {general} + 112]",
+        "mov rax, [rax + {general} + 104]",
+        "iretq",
+        "2:",
+        "mov rax, rcx",
+        "jmp {leave}",
+        "ud2; ud2; ud2; ud2",
+        gate = const GATE,
+        go = const GO,
+        rip = const offset_of!(Registers, rip),
+        rsp = const offset_of!(Registers, rsp),
+        flags = const offset_of!(Registers, flags),
+        general = const offset_of!(Registers, general),
+        xmm = const offset_of!(Registers, xmm),
+        leave = sym leave,
+    )
+}
+
+/// Where a guest returns to that was gone on with: behind the `resume` of the activation in r12, which
+/// `start` put there, and which the guest has preserved.
+#[unsafe(naked)]
+unsafe extern "C" fn returned() {
+    naked_asm!(
+        "mov rsp, [r12 + {host_sp}]",
+        "mov eax, 1",
+        "jmp [rsp + 24]",
+        host_sp = const HOST_SP,
+    )
+}
+
+/// The registers of a guest that was interrupted. Generated code has values of at most 128 bits, so of
+/// vector registers that is all, and it changes neither MXCSR nor the x87 unit.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub(crate) struct Registers {
+    xmm: [u128; 16],
+    /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx: as in a signal's context.
+    general: [u64; GENERAL],
+    rsp: u64,
+    rip: u64,
+    flags: u64,
+    /// Whether there are any.
+    pub(crate) taken: bool,
+}
+
+/// Number of general registers but the stack pointer.
+const GENERAL: usize = 15;
+
+impl Registers {
+    /// None.
+    pub(crate) fn none() -> Self {
+        Self {
+            xmm: [0; 16],
+            general: [0; GENERAL],
+            rsp: 0,
+            rip: 0,
+            flags: 0,
+            taken: false,
+        }
+    }
+
+    /// Takes those that a signal interrupted, but for the position, which is given.
+    pub(crate) fn take(&mut self, context: &libc::ucontext_t, (pc, sp, fp): Position) {
+        let mcontext = &context.uc_mcontext;
+        // From r8 to rcx as the kernel has them (sys/ucontext.h).
+        const _: () = assert!(libc::REG_R8 == 0 && libc::REG_RCX as usize == GENERAL - 1);
+        for (to, from) in self.general.iter_mut().zip(&mcontext.gregs) {
+            *to = from.cast_unsigned();
+        }
+        self.general[libc::REG_RBP as usize] = fp as u64;
+        (self.rip, self.rsp) = (pc as u64, sp as u64);
+        self.flags = mcontext.gregs[libc::REG_EFL as usize].cast_unsigned();
+        // SAFETY: the kernel gives a 64-bit process the state in this format (sigaction(2), "the
+        // ucontext_t"; Intel SDM, volume 1, 10.5.1).
+        let vectors = unsafe { &(*mcontext.fpregs)._xmm };
+        for (to, from) in self.xmm.iter_mut().zip(vectors) {
+            let [a, b, c, d] = from.element.map(u128::from);
+            *to = a | b << 32 | c << 64 | d << 96;
+        }
+        self.taken = true;
+    }
+
+    /// Where they were taken.
+    pub(crate) fn position(&self) -> Position {
+        let fp = self.general[libc::REG_RBP as usize];
+        (self.rip as usize, self.rsp as usize, fp as usize)
+    }
+}
+
 /// Leaves the guest of the activation in rax, from the host's stack: the other registers are the
 /// guest's.
 #[unsafe(naked)]
@@ -241,8 +474,11 @@ pub(crate) fn host_call_routine() -> u64 {
     host_call as *const () as u64
 }
 
-/// Program counter, stack pointer and frame pointer of the code that a signal interrupted.
-pub(crate) fn interrupted(context: &libc::ucontext_t) -> (usize, usize, usize) {
+/// Program counter, stack pointer and frame pointer.
+pub(crate) type Position = (usize, usize, usize);
+
+/// Where the code is that a signal interrupted.
+pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     let register = |index: i32| context.uc_mcontext.gregs[index as usize] as usize;
     (
         register(libc::REG_RIP),
@@ -284,16 +520,35 @@ fn entering() -> Range<usize> {
     part(enter as *const (), &[])
 }
 
-/// Where the routines that go to the host look at the gate, when they come back.
+/// Where [`restore`] does.
+fn restoring() -> Range<usize> {
+    part(restore as *const (), &[])
+}
+
+/// Where [`go_on`] does.
+fn going_on() -> Range<usize> {
+    part(go_on as *const (), &[])
+}
+
+/// Where the routines do that go on in the guest by a return.
 fn coming_back() -> [Range<usize>; 2] {
     // The `nop` there (Intel SDM, volume 2, NOP), with "pirn" as its constant.
     const TAIL: [u8; 7] = [0x0f, 0x1f, 0x80, b'p', b'i', b'r', b'n'];
     [exit as *const (), host_call as *const ()].map(|routine| part(routine, &TAIL))
 }
 
-/// Where in its guest a thread was interrupted: program counter, stack pointer and frame pointer.
-///
-/// `None` if it looks at the gate before it is there: then whoever closed the gate is done.
+/// Where a thread was interrupted.
+#[derive(Debug)]
+pub(crate) enum Interrupted {
+    /// Somewhere.
+    At(Position),
+    /// Where the guest is about to go on with the registers that were taken from it.
+    Restoring,
+    /// Where it looks at the gate before it is in the guest: it will do so again.
+    Entering,
+}
+
+/// Where in its guest a thread was interrupted.
 ///
 /// # Safety
 ///
@@ -301,27 +556,34 @@ fn coming_back() -> [Range<usize>; 2] {
 pub(crate) unsafe fn guest_position(
     context: &mut libc::ucontext_t,
     activation: *const Activation,
-) -> Option<(usize, usize, usize)> {
+) -> Interrupted {
     let (pc, sp, fp) = interrupted(context);
     let again = |context: &mut libc::ucontext_t, start: usize| {
         context.uc_mcontext.gregs[libc::REG_RIP as usize] = start as i64;
-        None
+        Interrupted::Entering
     };
     let entering = entering();
     if entering.contains(&pc) {
         return again(context, entering.start);
     }
-    let Some(tail) = coming_back().into_iter().find(|tail| tail.contains(&pc)) else {
-        return Some((pc, sp, fp));
+    if restoring().contains(&pc) {
+        return Interrupted::Restoring;
+    }
+    let (going_on, coming_back) = (going_on(), coming_back());
+    let mut routines = coming_back.into_iter().chain([going_on.clone()]);
+    let Some(routine) = routines.find(|routine| routine.contains(&pc)) else {
+        return Interrupted::At((pc, sp, fp));
     };
     // SAFETY: the caller's promise.
     if sp as u64 == unsafe { (*activation).host_sp } {
-        return again(context, tail.start);
+        return again(context, routine.start);
     }
-    // Before its last instruction, the return to the guest, by the address on top of the guest's stack.
+    // Before its last instruction, by which it goes to the address on top of the guest's stack. A return
+    // has not taken that off yet.
+    let sp = if going_on.contains(&pc) { sp } else { sp + 8 };
     // SAFETY: the routine took up the stack pointer that the guest left with.
-    let to = unsafe { *(sp as *const usize) };
-    Some((to, sp + 8, fp))
+    let to = unsafe { *((sp - 8) as *const usize) };
+    Interrupted::At((to, sp, fp))
 }
 
 #[cfg(test)]
@@ -331,9 +593,13 @@ mod tests {
     #[test]
     fn the_parts_with_a_gate_are_where_they_seem_to_be() {
         // As they are assembled: a few instructions each.
-        let [first, second] = coming_back();
-        for part in [entering(), first, second] {
+        for part in coming_back().into_iter().chain([entering(), going_on()]) {
             assert!((16..64).contains(&part.len()), "{part:x?}");
         }
+        assert!(
+            (200..300).contains(&restoring().len()),
+            "{:x?}",
+            restoring()
+        );
     }
 }

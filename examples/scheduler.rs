@@ -1,0 +1,141 @@
+//! Guests that share one thread: each runs for a slice of time, is suspended wherever it is, and goes on when
+//! its turn comes. None of them has a line of code for it.
+//!
+//! A server would take the guests from `aotc`; this example compiles its guest first, so that it runs by
+//! itself.
+
+use pirn_runtime::{CallError, Func, Instance, Linker, Module, Prepared, Region, Step};
+use std::collections::VecDeque;
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+/// Counts, for ever or as far as it is told.
+const GUEST: &str = r#"(module
+  (global $count (export "count") (mut i64) (i64.const 0))
+  (func (export "run") (param $until i64) (result i64)
+    (loop $next
+      (global.set $count (i64.add (global.get $count) (i64.const 1)))
+      (br_if $next (i64.ne (global.get $count) (local.get $until))))
+    (global.get $count)))"#;
+
+/// How long a guest runs before it is another's turn.
+const SLICE: Duration = Duration::from_millis(2);
+
+/// A guest and how often it had its turn.
+struct Task {
+    name: &'static str,
+    instance: Instance<()>,
+    turns: u32,
+}
+
+/// Runs its tasks by turns, on the thread that calls it.
+struct Scheduler {
+    run: Func<i64, i64>,
+    ready: VecDeque<Task>,
+}
+
+impl Scheduler {
+    fn new(prepared: &Prepared<()>) -> Result<Self, Box<dyn Error>> {
+        let run = prepared.func("run")?;
+        let ready = VecDeque::new();
+        Ok(Self { run, ready })
+    }
+
+    /// Gives the task that is next its turn; the task and its result, if it has ended.
+    fn turn(&mut self, until: i64) -> Option<(Task, Result<i64, CallError>)> {
+        let mut task = self.ready.pop_front()?;
+        task.turns += 1;
+        let suspended = task.instance.is_suspended();
+        let limited = task.instance.timeslice(SLICE);
+        let step = if suspended {
+            limited.resume(&self.run)
+        } else {
+            limited.start(&self.run, until)
+        };
+        match step {
+            Ok(Step::Preempted) => {
+                self.ready.push_back(task);
+                None
+            }
+            Ok(Step::Returned(count)) => Some((task, Ok(count))),
+            // The linker offers nothing that asks: there is no question.
+            Ok(Step::Asked(question)) => match question {},
+            Err(error) => Some((task, Err(error))),
+        }
+    }
+}
+
+fn compile() -> Result<Module, Box<dyn Error>> {
+    let wasm = pirn_compiler::parse_text(GUEST.as_bytes())?;
+    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default())?;
+    Ok(Module::from_bytes(&so)?)
+}
+
+/// Runs guests that never end by turns for some time: how far each has counted.
+fn share(names: &[&'static str], time: Duration) -> Result<Vec<(Task, i64)>, Box<dyn Error>> {
+    let region = Region::builder().slots(names.len().try_into()?).build()?;
+    let prepared = region.prepare(&compile()?, &Linker::new())?;
+    let mut scheduler = Scheduler::new(&prepared)?;
+    for name in names {
+        let instance = prepared.instantiate(())?;
+        let turns = 0;
+        scheduler.ready.push_back(Task {
+            name,
+            instance,
+            turns,
+        });
+    }
+    let start = Instant::now();
+    while start.elapsed() < time {
+        if let Some((task, ended)) = scheduler.turn(-1) {
+            return Err(format!("{} ended with {ended:?}", task.name).into());
+        }
+    }
+    let counted = |mut task: Task| match task.instance.global("count") {
+        Some(pirn_runtime::Value::I64(count)) => Ok((task, count)),
+        other => Err(format!("{} has a count of {other:?}", task.name).into()),
+    };
+    scheduler.ready.into_iter().map(counted).collect()
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for (task, count) in share(&["red", "green", "blue"], Duration::from_secs(1))? {
+        println!(
+            "{:>5} counted to {count} in {} turns",
+            task.name, task.turns
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn guests_that_never_end_take_turns() -> Result<(), Box<dyn Error>> {
+    let tasks = share(&["one", "other"], Duration::from_millis(200))?;
+    let [(one, first), (other, second)] = &tasks[..] else {
+        return Err("two tasks were given".into());
+    };
+    assert!(one.turns > 1 && one.turns.abs_diff(other.turns) <= 1);
+    assert!(*first > 0 && *second > 0);
+    Ok(())
+}
+
+#[test]
+fn a_guest_that_ends_gives_its_result() -> Result<(), Box<dyn Error>> {
+    let region = Region::builder().slots(1).build()?;
+    let prepared = region.prepare(&compile()?, &Linker::new())?;
+    let mut scheduler = Scheduler::new(&prepared)?;
+    let (name, turns) = ("ends", 0);
+    let instance = prepared.instantiate(())?;
+    scheduler.ready.push_back(Task {
+        name,
+        instance,
+        turns,
+    });
+    let (task, result) = loop {
+        if let Some(ended) = scheduler.turn(20_000_000) {
+            break ended;
+        }
+    };
+    assert_eq!((result?, task.name), (20_000_000, "ends"));
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Host functions whose guests wait: [`Asking`] ones, which are answered by whoever makes the call, and
+//! [`Async`] ones.
+//!
+//! # Safety
+//!
+//! Owns the fact that an async host function's future is polled and dropped only while the instance that it
+//! borrows is borrowed by the call that made it.
+#![allow(unsafe_code)]
+
+use super::func::{Answered, HostCode, HostFunc, func_type};
+use super::store::{HostCall, Mode, Reply};
+use super::{Caller, HostError, HostResult, Store};
+use crate::error::{Operation, State, StateError};
+use crate::instance::memory::stamp;
+use crate::value::Cell;
+use crate::value::typed::sealed;
+use core::future::Future;
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::slice;
+use core::task::Poll;
+
+/// What an async host function gives: a future of its results, or of a `Result` of them, that borrows the
+/// [`Caller`].
+pub type HostFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
+
+/// A host function that asks whoever calls the guest.
+struct Asking<P, R, F, G> {
+    ask: F,
+    reply: G,
+    types: PhantomData<fn(P) -> R>,
+}
+
+/// A function that asks by `ask`, and gives the guest what `reply` makes of the answer.
+pub(super) fn asking<T, Q, A, P, R, F, G>(ask: F, reply: G) -> HostFunc<Store<T, Q, A>>
+where
+    T: 'static,
+    Q: 'static,
+    A: 'static,
+    P: sealed::List,
+    R: HostResult,
+    F: Fn(Caller<'_, T>, P) -> Result<Q, HostError> + Send + Sync + 'static,
+    G: Fn(Caller<'_, T>, P, A) -> R + Send + Sync + 'static,
+{
+    let types = PhantomData;
+    HostFunc::new(func_type::<P, R::Results>(), Asking { ask, reply, types })
+}
+
+/// Number of cells of a function over these parameters and results.
+fn cells<P: sealed::List, R: HostResult>() -> usize {
+    let results = <R::Results as sealed::List>::TYPES;
+    P::TYPES.len().max(results.len())
+}
+
+/// Whether one of these values needs the instance's stamp.
+fn needs_stamp<P: sealed::List, R: HostResult>() -> bool {
+    P::NEEDS_STAMP || <R::Results as sealed::List>::NEEDS_STAMP
+}
+
+impl<T, Q, A, P, R, F, G> HostCode<Store<T, Q, A>> for Asking<P, R, F, G>
+where
+    P: sealed::List,
+    R: HostResult,
+    F: Fn(Caller<'_, T>, P) -> Result<Q, HostError> + Send + Sync + 'static,
+    G: Fn(Caller<'_, T>, P, A) -> R + Send + Sync + 'static,
+{
+    fn cells(&self) -> usize {
+        cells::<P, R>()
+    }
+
+    fn call(
+        &self,
+        mut caller: Caller<'_, Store<T, Q, A>>,
+        cells: &mut [Cell],
+    ) -> Result<Answered, HostError> {
+        let vmctx = caller.vmctx();
+        let state = match caller.store().mode {
+            Mode::Steps => None,
+            Mode::Call => Some(State::Called),
+            Mode::Async(_) => Some(State::Awaited),
+        };
+        if let Some(state) = state {
+            return Err(StateError::new(Operation::Ask, state).into());
+        }
+        let parameters = P::load(cells, stamp(&caller, needs_stamp::<P, R>()));
+        let store = caller.store();
+        // SAFETY: the caller's own context, whose guest waits, and nobody views its memory.
+        let view = unsafe { Caller::new(vmctx, &mut store.data) };
+        let question = (self.ask)(view, parameters)?;
+        store.question = Some(question);
+        store.reply = Some(Reply {
+            code: (&raw const *self).cast(),
+            vmctx,
+            cells: cells.as_mut_ptr(),
+            give: give::<T, A, P, R, F, G>,
+        });
+        Ok(Answered::Later)
+    }
+}
+
+/// Answers: a [`GiveAnswer`](super::store::GiveAnswer).
+///
+/// # Safety
+///
+/// `code` must be such a function, `cells` those of its call, `caller` its caller.
+unsafe fn give<T, A, P, R, F, G>(
+    code: *const (),
+    caller: Caller<'_, T>,
+    at: *mut Cell,
+    answer: A,
+) -> Result<(), HostError>
+where
+    P: sealed::List,
+    R: HostResult,
+    G: Fn(Caller<'_, T>, P, A) -> R,
+{
+    // SAFETY: by the caller.
+    let code = unsafe { &*code.cast::<Asking<P, R, F, G>>() };
+    // SAFETY: by the caller; the guest waits, and has its parameters there still.
+    let cells = unsafe { slice::from_raw_parts_mut(at, cells::<P, R>()) };
+    let stamp = stamp(&caller, needs_stamp::<P, R>());
+    let results = (code.reply)(caller, P::load(cells, stamp), answer).into_result()?;
+    sealed::List::store(results, cells, stamp)?;
+    Ok(())
+}
+
+/// An async host function.
+struct Async<P, R, F> {
+    func: F,
+    types: PhantomData<fn(P) -> R>,
+}
+
+/// A function that gives a future.
+pub(super) fn future<T, Q, A, P, R, F>(func: F) -> HostFunc<Store<T, Q, A>>
+where
+    T: 'static,
+    Q: 'static,
+    A: 'static,
+    P: sealed::List,
+    R: HostResult,
+    F: for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
+{
+    let types = PhantomData;
+    HostFunc::new(func_type::<P, R::Results>(), Async { func, types })
+}
+
+impl<T, Q, A, P, R, F> HostCode<Store<T, Q, A>> for Async<P, R, F>
+where
+    T: 'static,
+    P: sealed::List,
+    R: HostResult,
+    F: for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
+{
+    fn cells(&self) -> usize {
+        cells::<P, R>()
+    }
+
+    fn call(
+        &self,
+        mut caller: Caller<'_, Store<T, Q, A>>,
+        cells: &mut [Cell],
+    ) -> Result<Answered, HostError> {
+        let stamp = stamp(&caller, needs_stamp::<P, R>());
+        let vmctx = caller.vmctx();
+        let store: *mut Store<T, Q, A> = caller.store();
+        // SAFETY: the caller's own.
+        let mut context = match unsafe { (*store).mode } {
+            Mode::Async(context) => context,
+            Mode::Call => return Err(StateError::new(Operation::Await, State::Called).into()),
+            Mode::Steps => return Err(StateError::new(Operation::Await, State::Stepped).into()),
+        };
+        // SAFETY: the data outlives the future, which whoever makes the call drops before it does anything
+        // else with the instance: see `instance::future`. Meanwhile only other fields of the store are used.
+        let caller: Caller<'static, T> = unsafe { Caller::new(vmctx, &mut (*store).data) };
+        let mut future = (self.func)(caller, P::load(cells, stamp));
+        // SAFETY: the context of the poll that this is part of.
+        if let Poll::Ready(results) = future.as_mut().poll(unsafe { context.as_mut() }) {
+            drop(future);
+            sealed::List::store(results.into_result()?, cells, stamp)?;
+            return Ok(Answered::Done);
+        }
+        // SAFETY: those of the call, whose guest is left.
+        let call = unsafe { HostCall::new(future, cells.as_mut_ptr(), stamp) };
+        // SAFETY: the caller's own, which nobody else uses; not the data.
+        unsafe { (*store).future = Some(call) };
+        Ok(Answered::Later)
+    }
+}

@@ -1,0 +1,221 @@
+//! Steps of calls: the first, and those that go on where the guest was suspended.
+//!
+//! # Safety
+//!
+//! Owns the fact that a guest is gone on with only from where it left, in the call that it left.
+#![allow(unsafe_code)]
+
+use super::{
+    Gate, Member, Target, begin_in_time, enter, enter_by, host_error, is_whole, left_behind,
+    not_begun, stopped,
+};
+use crate::error::CallError;
+use crate::host::store::Reply;
+use crate::host::{HostError, HostPanic};
+use crate::stop::{Bounds, Control, Watched, Why};
+use crate::switch::{self, Record, Registers};
+use crate::sys;
+use crate::trap::Trap;
+use crate::trap::backtrace::Trace;
+use core::panic::AssertUnwindSafe;
+use core::{iter, ptr, slice};
+use std::panic;
+
+/// How far a step of a call came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// To its end: the cells hold the results.
+    #[default]
+    Returned,
+    /// To a host function that the guest waits for.
+    Waits,
+    /// To the end of its slice of time.
+    Preempted,
+}
+
+/// Makes a step of a call of a function: its first, or the next, from where the guest was suspended.
+///
+/// # Errors
+///
+/// What ended the call, as with [`run`](super::run).
+#[inline(always)]
+pub(crate) fn step<T>(
+    member: &mut Member<T>,
+    target: Target,
+    first: bool,
+    cells: usize,
+    data: &mut T,
+) -> Result<Progress, CallError> {
+    sys::signal::prepare_thread()?;
+    let members = slice::from_mut(member);
+    if !is_whole(members) {
+        return Err(left_behind());
+    }
+    let Some(watch) = &mut members[0].watch else {
+        // SAFETY: as in `run`.
+        return unsafe { enter_step(members, target, first, cells, data, None) };
+    };
+    let (control, bounds, registers) = (watch.control(), watch.bounds, watch.registers());
+    step_watched(
+        members,
+        target,
+        first,
+        cells,
+        data,
+        (control, bounds, registers),
+    )
+}
+
+/// [`step`] of an instance that may be stopped.
+///
+/// # Errors
+///
+/// As [`step`].
+#[inline(never)]
+fn step_watched<T>(
+    members: &mut [Member<T>],
+    target: Target,
+    first: bool,
+    cells: usize,
+    data: &mut T,
+    (control, bounds, registers): (&'static Control, Bounds, *mut Registers),
+) -> Result<Progress, CallError> {
+    begin_in_time(bounds)?;
+    let watched = Watched::begin(control, bounds).map_err(|error| not_begun(error, bounds))?;
+    let gate = Gate::of(Record::of(members[0].vmctx()), control, registers);
+    // SAFETY: as in `run_watched`.
+    let stepped = unsafe { enter_step(members, target, first, cells, data, Some(&watched)) };
+    drop(gate);
+    if !matches!(stepped, Ok(Progress::Returned) | Err(_)) {
+        watched.suspend();
+        if let (Some(watch), Some(left)) = (&mut members[0].watch, watched.cpu_left_ns()) {
+            watch.bounds.cpu_ns = Some(left);
+        }
+    }
+    stepped
+}
+
+/// [`enter`] for a step.
+///
+/// # Errors
+///
+/// What ended the step.
+///
+/// # Safety
+///
+/// As [`enter`]. If it is not the first, the guest must be suspended in a call of the target.
+#[inline(always)]
+unsafe fn enter_step<T>(
+    members: &mut [Member<T>],
+    target: Target,
+    first: bool,
+    cells: usize,
+    data: &mut T,
+    watched: Option<&Watched>,
+) -> Result<Progress, CallError> {
+    let vmctx = members[0].vmctx();
+    // SAFETY: the record of an initialised context, whose guest does not run.
+    let activation = unsafe { &mut (*Record::of(vmctx)).activation };
+    let registers = activation.registers;
+    // SAFETY: the place that `step` has, whose guest does not run.
+    let mut taken = unsafe { registers.as_mut() };
+    if first {
+        // Where the guest left is not known before it has.
+        activation.guest_registers = Default::default();
+        activation.guest_sp = 0;
+        if let Some(registers) = &mut taken {
+            registers.taken = false;
+        }
+    }
+    // An answer that made it leave is newer than what was taken before.
+    let answered = activation.guest_sp != 0;
+    if !answered && !taken.is_some_and(|registers| registers.taken) {
+        // It has not been let in yet.
+        // SAFETY: passed on.
+        return unsafe {
+            enter(members, 0, target, cells, data, watched, |call| {
+                call.left_step()
+            })
+        };
+    }
+    let registers = if answered { ptr::null_mut() } else { registers };
+    let go_on = |activation, cells, answer, call| {
+        // SAFETY: the caller's promise: the guest left there.
+        unsafe { switch::resume(activation, registers, cells, answer, call) }
+    };
+    // SAFETY: passed on.
+    unsafe {
+        enter_by(members, 0, cells, data, watched, go_on, |call| {
+            call.left_step()
+        })
+    }
+}
+
+/// Whether what a suspended guest waits for may be looked at, on this thread.
+///
+/// # Errors
+///
+/// Why its call ends.
+pub(crate) fn may_go_on<T>(member: &Member<T>) -> Result<(), CallError> {
+    // The host's function may look at the guest's memory.
+    sys::signal::prepare_thread()?;
+    if !is_whole(slice::from_ref(member)) {
+        return Err(left_behind());
+    }
+    match &member.watch {
+        Some(watch) if watch.control().is_killed() => {
+            Err(stopped_waiting(member, Why::Killed, watch.bounds))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives a suspended guest the answer that it waits for.
+///
+/// # Errors
+///
+/// The error of its call, if the host function gives one or panics.
+pub(crate) fn reply<T, D, A>(
+    member: &Member<T>,
+    reply: Reply<D, A>,
+    data: &mut D,
+    answer: A,
+) -> Result<(), CallError> {
+    // SAFETY: the guest waits for the answer since the reply was noted, and whoever has its data borrows its
+    // instance.
+    let given = panic::catch_unwind(AssertUnwindSafe(|| unsafe { reply.give(data, answer) }));
+    ended_waiting(member, given)
+}
+
+/// What became of a host function that a suspended guest waits for.
+///
+/// # Errors
+///
+/// The error of its call, if the host function gave one or panicked.
+pub(crate) fn ended_waiting<T>(
+    member: &Member<T>,
+    ended: std::thread::Result<Result<(), HostError>>,
+) -> Result<(), CallError> {
+    match ended {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(host_error(error, |code| {
+            CallError::Trap(Trap::with_trace(code, trace_of(member)))
+        })),
+        Err(panic) => Err(CallError::Panic(HostPanic::new(panic, trace_of(member)))),
+    }
+}
+
+/// The error of a call that was stopped while its guest waits.
+pub(crate) fn stopped_waiting<T>(member: &Member<T>, why: Why, bounds: Bounds) -> CallError {
+    stopped(why, bounds, Some(trace_of(member)))
+}
+
+/// Where a suspended guest was when it left by an answer.
+fn trace_of<T>(member: &Member<T>) -> Box<Trace> {
+    let modules = iter::once(member.inner.module.clone());
+    // SAFETY: the record of an initialised context, whose guest does not run.
+    unsafe {
+        let record = Record::of(member.vmctx());
+        Trace::of(&(*record).activation, &raw const (*record).guest, modules)
+    }
+}

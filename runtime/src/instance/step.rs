@@ -1,0 +1,201 @@
+//! Calls step by step: [`Instance::start`], [`Instance::resume`], [`Step`].
+
+use super::exit::steps::{self, Progress};
+use super::prepared::Func;
+use super::{Instance, foreign};
+use crate::error::{CallError, Operation, State, StateError};
+use crate::host::store::Mode;
+use crate::stop::Bounds;
+use crate::value::typed::{Params, Results, sealed};
+
+/// How far a step of a call came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a call that is suspended goes on only if it is resumed"]
+pub enum Step<R, Q = core::convert::Infallible> {
+    /// To its end.
+    Returned(R),
+    /// The guest called a function of [`Linker::func_ask`](crate::Linker::func_ask), and waits for the answer:
+    /// [`Instance::resume_with`].
+    Asked(Q),
+    /// Its slice of time is over: [`Instance::resume`].
+    Preempted,
+}
+
+/// A call that can be gone on with.
+#[derive(Debug)]
+pub(crate) struct Suspended {
+    /// The code of the function that was called.
+    code: usize,
+    /// Why it was left.
+    state: State,
+}
+
+impl Suspended {
+    /// The error of what this call does not allow.
+    #[cold]
+    pub(crate) fn refuses(&self, operation: Operation) -> CallError {
+        StateError::new(operation, self.state).into()
+    }
+}
+
+impl<T, Q, A> Instance<T, Q, A> {
+    /// Starts a call of a function, which may ask, or be preempted if it has a
+    /// [`timeslice`](Self::timeslice). Until it returns, the instance can make no other call; it can be looked
+    /// at, sent to another thread, and dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call); [`CallError::State`] if a call is suspended already. With any error the call
+    /// has ended.
+    pub fn start<P: Params, R: Results>(
+        &mut self,
+        func: &Func<P, R>,
+        params: P,
+    ) -> Result<Step<R, Q>, CallError> {
+        self.begin(func, params)?;
+        self.advance(func, true, Mode::Steps)
+    }
+
+    /// Goes on with a call that was preempted: of the function that it was started with.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start); [`CallError::State`], which changes nothing, if no call of this function was
+    /// preempted.
+    pub fn resume<P: Params, R: Results>(
+        &mut self,
+        func: &Func<P, R>,
+    ) -> Result<Step<R, Q>, CallError> {
+        self.expect(func, Operation::Resume, State::Preempted)?;
+        self.advance(func, false, Mode::Steps)
+    }
+
+    /// Goes on with a call that asked, with the answer: of the function that it was started with.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start), and what the host function makes of the answer, as if it had been called;
+    /// [`CallError::State`], which changes nothing, if no call of this function has asked.
+    pub fn resume_with<P: Params, R: Results>(
+        &mut self,
+        func: &Func<P, R>,
+        answer: A,
+    ) -> Result<Step<R, Q>, CallError> {
+        self.expect(func, Operation::ResumeWith, State::Asked)?;
+        let Some(reply) = self.store.reply.take() else {
+            return Err(StateError::new(Operation::ResumeWith, State::Idle).into());
+        };
+        let given = steps::may_go_on(&self.member)
+            .and_then(|()| steps::reply(&self.member, reply, &mut self.store.data, answer));
+        match given {
+            Ok(()) => self.advance(func, false, Mode::Steps),
+            Err(error) => {
+                self.cancel();
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a call is suspended.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.suspended.is_some()
+    }
+
+    /// Ends the call that is suspended, if there is one. What the guest changed stays, as after a deadline.
+    pub fn cancel(&mut self) {
+        if self.suspended.take().is_some() {
+            self.store.question = None;
+            self.store.reply = None;
+            if let Some(watch) = &self.member.watch {
+                watch.control().cancel();
+            }
+        }
+    }
+
+    /// Puts the parameters where a call finds them.
+    pub(super) fn begin<P: Params, R: Results>(
+        &mut self,
+        func: &Func<P, R>,
+        params: P,
+    ) -> Result<(), CallError> {
+        self.check(func, Operation::Call)?;
+        let stamp = self.member.stamp(func.needs_stamp());
+        let cells = self.member.cells(func.cells());
+        sealed::List::store(params, cells, stamp).map_err(foreign)
+    }
+
+    /// Checks that a call of a function is suspended as it must be.
+    fn expect<P, R>(
+        &self,
+        func: &Func<P, R>,
+        operation: Operation,
+        wanted: State,
+    ) -> Result<(), CallError> {
+        let state = match &self.suspended {
+            None => State::Idle,
+            Some(call) if call.state != wanted => call.state,
+            Some(call) if func.prepared == self.member.inner.id && func.is(call.code) => {
+                return Ok(());
+            }
+            Some(_) => State::Another,
+        };
+        Err(StateError::new(operation, state).into())
+    }
+
+    /// Makes a step, the first or the next.
+    ///
+    /// Once it has been made, nothing of the store is touched but what an async host function that waits does
+    /// not borrow.
+    #[inline(always)]
+    pub(super) fn advance<P: Params, R: Results>(
+        &mut self,
+        func: &Func<P, R>,
+        first: bool,
+        mode: Mode,
+    ) -> Result<Step<R, Q>, CallError> {
+        let count = func.cells();
+        self.suspended = None;
+        self.store.mode = mode;
+        let target = func.target(self.member.vmctx());
+        let stepped = steps::step(&mut self.member, target, first, count, &mut self.store);
+        self.store.mode = Mode::Call;
+        let progress = match stepped {
+            Ok(progress) => progress,
+            Err(error) => {
+                self.store.question = None;
+                self.store.reply = None;
+                if let Some(watch) = &self.member.watch {
+                    watch.control().cancel();
+                }
+                return Err(error);
+            }
+        };
+        let (step, state) = match (progress, self.store.question.take()) {
+            (Progress::Returned, _) => {
+                let stamp = self.member.stamp(func.needs_stamp());
+                let results = <R as sealed::List>::load(self.member.cells(count), stamp);
+                return Ok(Step::Returned(results));
+            }
+            (Progress::Waits, Some(question)) => (Step::Asked(question), State::Asked),
+            // Whoever takes its future says so.
+            (Progress::Waits, None) => (Step::Preempted, State::Forgotten),
+            (Progress::Preempted, _) => (Step::Preempted, State::Preempted),
+        };
+        let code = func.code();
+        self.suspended = Some(Suspended { code, state });
+        Ok(step)
+    }
+
+    /// Does what makes a step of a call, within limits.
+    pub(super) fn within<R>(
+        &mut self,
+        bounds: Bounds,
+        call: impl FnOnce(&mut Self) -> Result<R, CallError>,
+    ) -> Result<R, CallError> {
+        self.member.watch().bounds = bounds;
+        let result = call(self);
+        self.member.watch().bounds = Bounds::default();
+        result
+    }
+}

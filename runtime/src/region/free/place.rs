@@ -1,0 +1,43 @@
+//! [`Place`]: a place in the queue of those who wait, for whom no thread waits.
+
+use super::sync::Ordering;
+use super::{FreeList, Taken, Waiter, lock};
+use std::task::Waker;
+
+/// A place in the queue of a list. Who has it looks whether a slot was given, and leaves.
+#[derive(Debug)]
+pub(crate) struct Place<S>(super::Arc<Waiter<S>>);
+
+impl<S> FreeList<S> {
+    /// Queues.
+    pub(crate) fn queue(&self) -> Place<S> {
+        Place(self.enter())
+    }
+
+    /// What was given to a place; if nothing, the waker is told when there is something.
+    pub(crate) fn given(&self, place: &Place<S>, waker: &Waker) -> Option<Taken<S>> {
+        let mut given = lock(&place.0.given);
+        if given.slot.is_none() {
+            given.waker = Some(waker.clone());
+        }
+        given.slot.take()
+    }
+
+    /// Gives up a place. What was given to it meanwhile goes to the next.
+    pub(crate) fn leave(&self, place: &Place<S>) {
+        let given = self.retire(&place.0);
+        if let Some(slot) = given {
+            let module = slot.0.module;
+            self.put(slot, module);
+        }
+    }
+
+    /// Takes a waiter out of the queue, and what it was given meanwhile.
+    pub(super) fn retire(&self, waiter: &super::Arc<Waiter<S>>) -> Option<Taken<S>> {
+        // Nobody gives to a waiter that is not in the queue: what was given in between is taken.
+        lock(&self.queue).retain(|other| !super::Arc::ptr_eq(other, waiter));
+        let slot = lock(&waiter.given).slot.take();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        slot
+    }
+}

@@ -1,0 +1,570 @@
+//! Calls step by step: guests that ask and are answered, guests that are preempted wherever they are.
+
+mod common;
+
+use pirn_runtime::{
+    CallError, Caller, Func, HostError, Instance, KillError, Linker, Met, Operation, Prepared,
+    Region, State, StateError, Step, Trap, TrapCode, Value,
+};
+use std::thread;
+use std::time::Duration;
+
+/// What a guest asks.
+#[derive(Debug, PartialEq, Eq)]
+enum Ask {
+    /// For the number after this one.
+    Next(i32),
+    /// For bytes at an address of its memory.
+    Fill(u32, u32),
+}
+
+/// What it is answered.
+#[derive(Debug)]
+enum Answer {
+    Number(i32),
+    Bytes(Vec<u8>),
+    Error(&'static str),
+    Trap,
+    Panic,
+}
+
+const GUEST: &str = r#"(module $asks
+  (import "h" "next" (func $next (param i32) (result i32)))
+  (import "h" "fill" (func $fill (param i32 i32) (result i32)))
+  (import "h" "plain" (func $plain (param i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "once") (param i32) (result i32) (call $next (local.get 0)))
+  (func (export "fills") (param i32 i32) (result i32 i64)
+    (call $fill (local.get 0) (local.get 1))
+    (i64.load (local.get 0)))
+  ;; Sums what it is answered, with as much held in registers as fits.
+  (func (export "sums") (param $n i32) (result i64)
+    (local $a i64) (local $b i64) (local $c i64) (local $d i64) (local $x f64) (local $y f64) (local $i i32)
+    (local.set $b (i64.const 1)) (local.set $c (i64.const 2)) (local.set $d (i64.const 3))
+    (local.set $x (f64.const 0.5)) (local.set $y (f64.const 0.25))
+    (loop $l
+      (local.set $a (i64.add (local.get $a) (i64.extend_i32_s (call $next (local.get $i)))))
+      (local.set $b (i64.add (local.get $b) (local.get $a)))
+      (local.set $c (i64.xor (local.get $c) (local.get $b)))
+      (local.set $d (i64.add (i64.extend_i32_s (call $plain (i32.wrap_i64 (local.get $c)))) (local.get $d)))
+      (local.set $x (f64.add (local.get $x) (f64.convert_i64_s (local.get $a))))
+      (local.set $y (f64.mul (local.get $y) (f64.const 1.5)))
+      (br_if $l (i32.lt_s (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
+    (i64.add (i64.add (local.get $b) (i64.add (local.get $c) (local.get $d)))
+             (i64.reinterpret_f64 (f64.add (local.get $x) (local.get $y)))))
+  (func $deep (param $depth i32) (result i32)
+    (if (result i32) (local.get $depth)
+      (then (i32.add (call $deep (i32.sub (local.get $depth) (i32.const 1))) (i32.const 1)))
+      (else (call $next (i32.const 100)))))
+  (func (export "deep") (param i32) (result i32) (call $deep (local.get 0)))
+  (func (export "forever") (param i32) (result i32) (loop $l (br $l)) (i32.const 0))
+  (func (export "traps") (param i32) (result i32) (drop (call $next (i32.const 1))) unreachable))"#;
+
+type Asking<T> = Linker<T, Ask, Answer>;
+
+fn linker() -> Asking<Vec<i32>> {
+    let mut linker = Asking::asking();
+    linker
+        .func_ask(
+            "h",
+            "next",
+            |mut caller: Caller<'_, Vec<i32>>, n: i32| {
+                caller.data_mut().push(n);
+                Ok(Ask::Next(n))
+            },
+            |_, _: i32, answer| match answer {
+                Answer::Number(n) => Ok(n),
+                Answer::Error(text) => Err(HostError::message(text)),
+                Answer::Trap => Err(Trap::new(TrapCode::Unreachable).into()),
+                Answer::Panic => panic!("no answer"),
+                Answer::Bytes(_) => Err(HostError::message("a number was asked for")),
+            },
+        )
+        .and_then(|linker| {
+            linker.func_ask(
+                "h",
+                "fill",
+                |_, (at, len): (u32, u32)| Ok(Ask::Fill(at, len)),
+                |mut caller: Caller<'_, Vec<i32>>, (at, len): (u32, u32), answer| {
+                    let Answer::Bytes(bytes) = answer else {
+                        return Err(HostError::message("bytes were asked for"));
+                    };
+                    Ok(caller.memory_mut().write_prefix(at, len, &bytes)?)
+                },
+            )
+        })
+        .and_then(|linker| linker.func("h", "plain", |n: i32| n / 3))
+        .expect("the names are free");
+    linker
+}
+
+type P = Prepared<Vec<i32>, Ask, Answer>;
+type I = Instance<Vec<i32>, Ask, Answer>;
+
+fn prepare(slots: u32) -> P {
+    let region = Region::builder().slots(slots).build().expect("a region");
+    region
+        .prepare(&common::wat(GUEST), &linker())
+        .expect("it is linked")
+}
+
+fn instance(prepared: &P) -> I {
+    prepared.try_instantiate(vec![]).expect("a slot is free")
+}
+
+fn func<R: pirn_runtime::Results>(prepared: &P, name: &str) -> Func<i32, R> {
+    prepared.func(name).expect("it is exported")
+}
+
+fn asked(error: Result<Step<i32, Ask>, CallError>) -> (Operation, State, String) {
+    let error = error.expect_err("it is not in the state for it");
+    let text = error.to_string();
+    let CallError::State(error) = error else {
+        panic!("{error:?}");
+    };
+    (error.operation(), error.state(), text)
+}
+
+#[test]
+fn a_guest_asks_and_is_answered() {
+    let prepared = prepare(1);
+    let once = func::<i32>(&prepared, "once");
+    let mut instance = instance(&prepared);
+    for n in 0..3 {
+        assert_eq!(
+            instance.start(&once, n).expect("it asks"),
+            Step::Asked(Ask::Next(n))
+        );
+        assert!(instance.is_suspended());
+        let step = instance.resume_with(&once, Answer::Number(n + 1));
+        assert_eq!(step.expect("it returns"), Step::Returned(n + 1));
+        assert!(!instance.is_suspended());
+    }
+    assert_eq!(instance.into_data(), [0, 1, 2]);
+}
+
+#[test]
+fn an_answer_goes_where_the_parameters_say() {
+    let prepared = prepare(1);
+    let fills = prepared
+        .func::<(u32, u32), (u32, u64)>("fills")
+        .expect("it is exported");
+    let mut instance = instance(&prepared);
+    let step = instance.start(&fills, (1000, 4)).expect("it asks");
+    assert_eq!(step, Step::Asked(Ask::Fill(1000, 4)));
+    // The instance can be looked at meanwhile.
+    assert_eq!(instance.memory().read_u32(1000).expect("a page"), 0);
+    instance.memory_mut().write_u32(1004, 7).expect("a page");
+    let step = instance.resume_with(&fills, Answer::Bytes(b"abcdef".to_vec()));
+    let expected = u64::from_le_bytes(*b"abcd\x07\0\0\0");
+    assert_eq!(step.expect("it returns"), Step::Returned((4, expected)));
+}
+
+/// Answers all that a guest asks.
+fn answered<R: pirn_runtime::Results>(
+    instance: &mut I,
+    func: &Func<i32, R>,
+    n: i32,
+    slice: Option<Duration>,
+) -> (R, u32) {
+    let mut preempted = 0;
+    let mut step = match slice {
+        Some(slice) => instance.timeslice(slice).start(func, n),
+        None => instance.start(func, n),
+    };
+    loop {
+        step = match (step.expect("it goes on"), slice) {
+            (Step::Returned(results), _) => return (results, preempted),
+            (Step::Asked(Ask::Next(n)), None) => instance.resume_with(func, Answer::Number(n * n)),
+            (Step::Asked(Ask::Next(n)), Some(slice)) => {
+                let limited = instance.timeslice(slice);
+                limited.resume_with(func, Answer::Number(n * n))
+            }
+            (Step::Asked(Ask::Fill(..)), _) => panic!("it asks for numbers"),
+            (Step::Preempted, Some(slice)) => {
+                preempted += 1;
+                instance.timeslice(slice).resume(func)
+            }
+            (Step::Preempted, None) => panic!("it has all the time"),
+        };
+    }
+}
+
+#[test]
+fn registers_outlast_a_question() {
+    let prepared = prepare(2);
+    let sums = func::<i64>(&prepared, "sums");
+    let (whole, _) = answered(&mut instance(&prepared), &sums, 1000, None);
+    // Another guest runs in between, and on another thread.
+    let deep = func::<i32>(&prepared, "deep");
+    let (mut one, mut other) = (instance(&prepared), instance(&prepared));
+    let mut step = one.start(&sums, 1000).expect("it asks");
+    let sum = loop {
+        match step {
+            Step::Returned(sum) => break sum,
+            Step::Asked(Ask::Next(n)) => {
+                assert_eq!(answered(&mut other, &deep, n % 50, None).0, 10_000 + n % 50);
+                let resumed = thread::spawn(move || {
+                    let step = one.resume_with(&sums, Answer::Number(n * n));
+                    (one, step)
+                });
+                let (back, next) = resumed.join().expect("no panic");
+                one = back;
+                step = next.expect("it goes on");
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(sum, whole);
+}
+
+#[test]
+fn a_suspended_instance_refuses_what_it_cannot_do() {
+    let prepared = prepare(1);
+    let (once, deep) = (
+        func::<i32>(&prepared, "once"),
+        func::<i32>(&prepared, "deep"),
+    );
+    let mut instance = instance(&prepared);
+    assert_eq!(
+        asked(instance.resume(&once)),
+        (
+            Operation::Resume,
+            State::Idle,
+            "resume of an instance that is not suspended; start a call first".to_owned()
+        )
+    );
+    assert_eq!(
+        asked(instance.resume_with(&once, Answer::Number(1))).2,
+        "answer of an instance that is not suspended; start a call first"
+    );
+    // A call that is made until it returns cannot ask.
+    let error = instance.call(&once, 1).expect_err("it asks");
+    assert_eq!(
+        error.to_string(),
+        "question in the midst of a call that is made until it returns; make the call by `start`"
+    );
+    assert!(matches!(error, CallError::State(_)));
+    let step = instance.start(&once, 7).expect("it asks");
+    assert_eq!(step, Step::Asked(Ask::Next(7)));
+    for again in [
+        instance.start(&once, 1).map(|_| ()),
+        instance.call(&once, 1).map(|_| ()),
+        instance.call_values("once", &[Value::I32(1)]).map(|_| ()),
+        instance.deadline(Duration::ZERO).call(&once, 1).map(|_| ()),
+    ] {
+        assert_eq!(
+            again.expect_err("it waits").to_string(),
+            "call of an instance that waits for an answer; resume it, or cancel it"
+        );
+    }
+    assert_eq!(
+        asked(instance.resume(&once)).2,
+        "resume of an instance that waits for an answer; resume it with an answer"
+    );
+    assert_eq!(
+        asked(instance.resume_with(&deep, Answer::Number(1))).2,
+        "answer of an instance that is suspended in another function; give the function that was started"
+    );
+    // None of it has changed anything.
+    let step = instance.resume_with(&once, Answer::Number(8));
+    assert_eq!(step.expect("it returns"), Step::Returned(8));
+    // Nor does a call that asked let one ask that cannot.
+    let error = instance.call(&once, 1).expect_err("it asks");
+    assert!(matches!(error, CallError::State(_)), "{error}");
+    let error = instance.timeslice(Duration::from_millis(1)).call(&once, 1);
+    assert_eq!(
+        error.expect_err("it cannot be").to_string(),
+        "preemption of a call that is made until it returns; make the call by `start` or `call_async`"
+    );
+}
+
+#[test]
+fn a_preparation_knows_its_own_functions() {
+    let (one, other) = (prepare(1), prepare(1));
+    let (ours, theirs) = (func::<i32>(&one, "once"), func::<i32>(&other, "once"));
+    let mut instance = instance(&one);
+    assert!(matches!(
+        instance.start(&theirs, 1),
+        Err(CallError::Invalid(_))
+    ));
+    assert!(matches!(instance.start(&ours, 1), Ok(Step::Asked(_))));
+    let (operation, state, _) = asked(instance.resume_with(&theirs, Answer::Number(1)));
+    assert_eq!((operation, state), (Operation::ResumeWith, State::Another));
+}
+
+#[test]
+fn an_answer_may_end_the_call() {
+    let prepared = prepare(1);
+    let deep = func::<i32>(&prepared, "deep");
+    let mut instance = instance(&prepared);
+    let mut ended = |answer| {
+        assert!(matches!(instance.start(&deep, 3), Ok(Step::Asked(_))));
+        let error = instance.resume_with(&deep, answer).expect_err("it ends");
+        assert!(!instance.is_suspended());
+        error
+    };
+    assert!(matches!(ended(Answer::Error("gone")), CallError::Host(e) if e.to_string() == "gone"));
+    let trap = ended(Answer::Trap);
+    let CallError::Trap(trap) = trap else {
+        panic!("{trap:?}")
+    };
+    let frames: Vec<_> = trap
+        .backtrace()
+        .iter()
+        .map(|frame| frame.func_name())
+        .collect();
+    assert_eq!(frames, [Some("deep"); 5]);
+    let panic = ended(Answer::Panic);
+    let CallError::Panic(panic) = panic else {
+        panic!("{panic:?}")
+    };
+    assert_eq!(
+        (panic.message().as_deref(), panic.backtrace().len()),
+        (Some("no answer"), 5)
+    );
+    assert_eq!(answered(&mut instance, &deep, 3, None).0, 10_003);
+}
+
+#[test]
+fn a_guest_that_was_answered_may_trap() {
+    let prepared = prepare(1);
+    let traps = func::<i32>(&prepared, "traps");
+    let mut instance = instance(&prepared);
+    assert!(matches!(instance.start(&traps, 3), Ok(Step::Asked(_))));
+    let error = instance.resume_with(&traps, Answer::Number(1));
+    let Err(CallError::Trap(trap)) = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(
+        (trap.code(), trap.backtrace().len()),
+        (TrapCode::Unreachable, 1)
+    );
+}
+
+#[test]
+fn a_suspended_call_can_be_cancelled_and_dropped() {
+    let prepared = prepare(1);
+    let (once, sums) = (
+        func::<i32>(&prepared, "once"),
+        func::<i64>(&prepared, "sums"),
+    );
+    for _ in 0..100 {
+        let mut suspended = instance(&prepared);
+        assert!(matches!(suspended.start(&sums, 10), Ok(Step::Asked(_))));
+        suspended.cancel();
+        assert_eq!(
+            asked(suspended.resume_with(&once, Answer::Number(1))).1,
+            State::Idle
+        );
+        assert_eq!(answered(&mut suspended, &once, 3, None).0, 9);
+        assert!(matches!(suspended.start(&sums, 10), Ok(Step::Asked(_))));
+        // Its slot is the next one's.
+        drop(suspended);
+    }
+    assert!(instance(&prepared).data().is_empty());
+}
+
+#[test]
+fn a_suspended_guest_is_killed() {
+    let prepared = prepare(1);
+    let once = func::<i32>(&prepared, "once");
+    let mut suspended = instance(&prepared);
+    let switch = suspended.kill_switch();
+    assert!(matches!(suspended.start(&once, 1), Ok(Step::Asked(_))));
+    assert!(!switch.is_running());
+    assert_eq!(switch.kill(), Ok(Met::Suspended));
+    assert_eq!(switch.kill(), Err(KillError::Killed));
+    let error = suspended.resume_with(&once, Answer::Number(1));
+    assert!(matches!(error, Err(CallError::Killed(_))), "{error:?}");
+    assert!(!suspended.is_suspended());
+    let error = suspended.start(&once, 1);
+    assert!(matches!(error, Err(CallError::Killed(_))), "{error:?}");
+    drop(suspended);
+    assert_eq!(switch.kill(), Err(KillError::Gone));
+    let mut cancelled = instance(&prepared);
+    let switch = cancelled.kill_switch();
+    assert!(matches!(cancelled.start(&once, 1), Ok(Step::Asked(_))));
+    cancelled.cancel();
+    assert_eq!(switch.kill(), Ok(Met::Idle));
+}
+
+#[test]
+fn limits_are_those_of_a_step() {
+    let prepared = prepare(1);
+    let (once, forever) = (
+        func::<i32>(&prepared, "once"),
+        func::<i32>(&prepared, "forever"),
+    );
+    let mut instance = instance(&prepared);
+    let limit = Duration::from_millis(2);
+    let step = instance.deadline(limit).start(&once, 1).expect("it asks");
+    assert_eq!(step, Step::Asked(Ask::Next(1)));
+    // No time passes for a guest that waits.
+    thread::sleep(limit * 2);
+    let step = instance
+        .deadline(limit * 100)
+        .resume_with(&once, Answer::Number(2));
+    assert_eq!(step.expect("it returns"), Step::Returned(2));
+    let error = instance.deadline(limit).start(&forever, 1);
+    assert!(matches!(error, Err(CallError::Deadline(_))), "{error:?}");
+    assert!(matches!(instance.start(&once, 1), Ok(Step::Asked(_))));
+    let error = instance
+        .deadline(Duration::ZERO)
+        .resume_with(&once, Answer::Number(1));
+    assert!(matches!(error, Err(CallError::Deadline(_))), "{error:?}");
+    assert!(!instance.is_suspended());
+}
+
+#[test]
+fn a_loop_is_preempted_until_it_is_enough() {
+    let prepared = prepare(1);
+    let forever = func::<i32>(&prepared, "forever");
+    let slice = Duration::from_micros(100);
+    let mut instance = instance(&prepared);
+    let mut step = instance.timeslice(slice).start(&forever, 1);
+    for _ in 0..20 {
+        assert_eq!(step.expect("it goes on"), Step::Preempted);
+        assert_eq!(
+            asked(instance.resume_with(&forever, Answer::Number(1))).2,
+            "answer of an instance that was preempted; resume it without an answer"
+        );
+        step = instance.timeslice(slice).resume(&forever);
+    }
+    let limited = instance
+        .timeslice(slice)
+        .deadline(Duration::from_secs(3600));
+    let step = limited.resume(&forever).expect("it goes on");
+    assert_eq!(step, Step::Preempted);
+    // Both are over: the deadline counts.
+    let limited = instance
+        .timeslice(Duration::ZERO)
+        .deadline(Duration::from_nanos(1));
+    let error = limited.start(&forever, 1).expect_err("it is suspended");
+    assert!(matches!(error, CallError::State(_)), "{error}");
+    let error = instance.deadline(Duration::from_millis(1)).resume(&forever);
+    let Err(CallError::Deadline(stop)) = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(stop.backtrace().len(), 1);
+    let error = StateError::clone(&match instance.resume(&forever) {
+        Err(CallError::State(error)) => error,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(error.state(), State::Idle);
+}
+
+#[test]
+fn a_preempted_guest_is_killed_where_it_was() {
+    let prepared = prepare(1);
+    let forever = func::<i32>(&prepared, "forever");
+    let mut preempted = instance(&prepared);
+    let switch = preempted.kill_switch();
+    let step = preempted
+        .timeslice(Duration::from_micros(50))
+        .start(&forever, 1);
+    assert_eq!(step.expect("it goes on"), Step::Preempted);
+    assert_eq!(switch.kill(), Ok(Met::Suspended));
+    let error = preempted.resume(&forever);
+    assert!(matches!(error, Err(CallError::Killed(_))), "{error:?}");
+}
+
+#[test]
+fn a_guest_that_asks_is_preempted_too() {
+    let prepared = prepare(1);
+    let sums = func::<i64>(&prepared, "sums");
+    let (whole, _) = answered(&mut instance(&prepared), &sums, 20_000, None);
+    let slice = Some(Duration::from_micros(20));
+    let mut preempted = 0;
+    for _ in 0..20 {
+        let (sum, times) = answered(&mut instance(&prepared), &sums, 20_000, slice);
+        assert_eq!(sum, whole);
+        preempted += times;
+    }
+    println!("preempted {preempted} times");
+}
+
+/// A guest that computes with more numbers of each kind than there are registers for them.
+fn numbers() -> String {
+    const EACH: usize = 18;
+    let each = |f: &dyn Fn(usize) -> String| (0..EACH).map(f).collect::<String>();
+    let locals = each(&|i| format!("(local $i{i} i64) (local $d{i} f64) (local $v{i} v128)"));
+    let start = each(&|i| {
+        format!(
+            "(local.set $i{i} (i64.const {}))
+             (local.set $d{i} (f64.const 1.{i}))
+             (local.set $v{i} (i32x4.splat (i32.const {i})))",
+            i * 7 + 1
+        )
+    });
+    let round = each(&|i| {
+        let next = (i + 1) % EACH;
+        format!(
+            "(local.set $i{i} (i64.add (i64.rotl (local.get $i{i}) (i64.const 5)) (local.get $i{next})))
+             (local.set $d{i} (f64.div (f64.add (local.get $d{i}) (local.get $d{next})) (f64.const 1.9)))
+             (local.set $v{i} (f32x4.abs (f32x4.convert_i32x4_s (i32x4.add (i32x4.mul (local.get $v{i})
+               (i32x4.splat (local.get $n))) (local.get $v{next})))))"
+        )
+    });
+    let sum = each(&|i| {
+        format!(
+            "(local.set $sum (i64.add (i64.mul (local.get $sum) (i64.const 31)) (i64.add (local.get $i{i})
+               (i64.add (i64.reinterpret_f64 (local.get $d{i})) (i64.xor (i64x2.extract_lane 0 (local.get $v{i}))
+                 (i64x2.extract_lane 1 (local.get $v{i})))))))"
+        )
+    });
+    format!(
+        r#"(module (func (export "numbers") (param $n i32) (result i64) (local $sum i64) {locals}
+             {start} (loop $l {round} (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+             {sum} (local.get $sum)))"#
+    )
+}
+
+#[test]
+fn numbers_of_all_kinds_outlast_thousands_of_preemptions() {
+    let region = Region::builder().slots(2).build().expect("a region");
+    let linker = Asking::<Vec<i32>>::asking();
+    let prepared = region
+        .prepare(&common::wat(&numbers()), &linker)
+        .expect("it is linked");
+    let numbers = func::<i64>(&prepared, "numbers");
+    let rounds = 300_000;
+    let whole = instance(&prepared)
+        .call(&numbers, rounds)
+        .expect("it returns");
+    let mut preempted = 0_u32;
+    while preempted < 2000 {
+        let mut guest = instance(&prepared);
+        // Two threads take turns, and each runs a guest of its own in between, which has other numbers.
+        let (mut result, mut slice) = (None, 1);
+        let mut step = guest
+            .timeslice(Duration::from_micros(20))
+            .start(&numbers, rounds);
+        while result.is_none() {
+            let mut turn = |guest: &mut I, mut step: Result<Step<i64, Ask>, CallError>| {
+                let mut other = instance(&prepared);
+                for _ in 0..20 {
+                    match step.expect("it goes on") {
+                        Step::Returned(sum) => return Ok(Step::Returned(sum)),
+                        Step::Preempted => preempted += 1,
+                        Step::Asked(question) => panic!("{question:?}"),
+                    }
+                    other.call(&numbers, 3).expect("it returns");
+                    slice = slice * 13 % 47;
+                    step = guest
+                        .timeslice(Duration::from_micros(slice))
+                        .resume(&numbers);
+                }
+                step
+            };
+            step = turn(&mut guest, step);
+            step = thread::scope(|scope| scope.spawn(|| turn(&mut guest, step)).join())
+                .expect("no panic");
+            if let Ok(Step::Returned(sum)) = step {
+                result = Some(sum);
+            }
+        }
+        assert_eq!(result, Some(whole), "after {preempted} preemptions");
+    }
+    println!("preempted {preempted} times");
+}
