@@ -27,9 +27,10 @@
 mod buffers;
 mod exit;
 mod preview1;
+mod sleep;
 
 pub use exit::Exit;
-pub use preview1::{MODULE, link};
+pub use preview1::{MODULE, link, link_async};
 pub use wasi_common::WasiCtx;
 pub use wasi_common::pipe;
 pub use wasi_common::sync::{Dir, WasiCtxBuilder, ambient_authority};

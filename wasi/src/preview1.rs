@@ -2,10 +2,13 @@
 
 use crate::buffers::{self, Places};
 use crate::exit::Exit;
+use crate::sleep::Sleep;
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
-use pirn_runtime::{Caller, HostError, LinkError, Linker};
+use pirn_runtime::{Caller, HostError, HostFuture, LinkError, Linker, Trap};
+use std::sync::Arc;
+use std::time::Instant;
 use wasi_common::WasiCtx;
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
 use wiggle::GuestMemory;
@@ -16,13 +19,87 @@ pub const MODULE: &str = "wasi_snapshot_preview1";
 /// Offers preview 1 to guests. `ctx` finds the context in the host's data of an instance.
 ///
 /// A pointer outside the guest's memory ends the call, as it does in Wasmtime. Host calls block:
-/// `poll_oneoff` sleeps, and reading waits for input.
+/// `poll_oneoff` sleeps, until the guest is stopped, and reading waits for input.
 ///
 /// # Errors
 ///
 /// [`LinkError::Duplicate`] if the linker has one of the names already.
-pub fn link<T: 'static>(
-    linker: &mut Linker<T>,
+pub fn link<T: 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+) -> Result<(), LinkError> {
+    link_rest(linker, ctx)?;
+    let poll = move |mut caller: Caller<'_, T>, subs: u32, events: u32, count: u32, stored: u32| {
+        let Some(sleep) = sleep_of(&mut caller, ctx, subs, count)? else {
+            return poll(&mut caller, ctx, [subs, events, count, stored]);
+        };
+        sleep.wait(&caller);
+        sleep.tell(&mut caller.memory_mut(), events, stored)?;
+        Ok::<i32, HostError>(0)
+    };
+    linker.func(MODULE, "poll_oneoff", poll)?;
+    Ok(())
+}
+
+/// As [`link`], for guests that are called by [`call_async`](pirn_runtime::Instance::call_async): a guest that
+/// sleeps does so in the future that `sleep` gives for a time, which is the executor's, and no thread waits.
+/// Files are still read and written where the call is polled.
+///
+/// # Errors
+///
+/// As [`link`].
+pub fn link_async<T: Send + 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+    sleep: impl Fn(Instant) -> HostFuture<'static, ()> + Send + Sync + 'static,
+) -> Result<(), LinkError> {
+    link_rest(linker, ctx)?;
+    let until = Arc::new(sleep);
+    linker.func_async(
+        MODULE,
+        "poll_oneoff",
+        move |mut caller: Caller<'_, T>, (subs, events, count, stored): (u32, u32, u32, u32)| {
+            let until = Arc::clone(&until);
+            Box::pin(async move {
+                let Some(sleep) = sleep_of(&mut caller, ctx, subs, count)? else {
+                    return poll(&mut caller, ctx, [subs, events, count, stored]);
+                };
+                until(sleep.until).await;
+                sleep.tell(&mut caller.memory_mut(), events, stored)?;
+                Ok::<i32, HostError>(0)
+            })
+        },
+    )?;
+    Ok(())
+}
+
+/// What a guest sleeps for that polls.
+fn sleep_of<T>(
+    caller: &mut Caller<'_, T>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+    subscriptions: u32,
+    count: u32,
+) -> Result<Option<Sleep>, Trap> {
+    let (memory, data) = caller.split();
+    Sleep::of(&memory, ctx(data), subscriptions, count)
+}
+
+/// Polls descriptors.
+fn poll<T>(
+    caller: &mut Caller<'_, T>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+    arguments: [u32; 4],
+) -> Result<i32, HostError> {
+    let (mut memory, data) = caller.split();
+    let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
+    let [subscriptions, events, count, stored] = arguments.map(u32::cast_signed);
+    let polled = wasi::poll_oneoff(ctx(data), &mut memory, subscriptions, events, count, stored);
+    errno("poll_oneoff", polled)
+}
+
+/// Links all but `poll_oneoff`.
+fn link_rest<T: 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
     ctx: fn(&mut T) -> &mut WasiCtx,
 ) -> Result<(), LinkError> {
     link_functions(linker, ctx)?;
@@ -40,8 +117,8 @@ pub fn link<T: 'static>(
 /// brackets behind a function, for the memory that is named there. Errors of that are wasi-common's to give.
 macro_rules! functions {
     ($($name:ident($($arg:ident: $ty:ty),*) $([$memory:ident: $touch:expr])?;)*) => {
-        fn link_functions<T: 'static>(
-            linker: &mut Linker<T>,
+        fn link_functions<T: 'static, Q: 'static, A: 'static>(
+            linker: &mut Linker<T, Q, A>,
             ctx: fn(&mut T) -> &mut WasiCtx,
         ) -> Result<(), LinkError> {
             $(linker.func(
@@ -61,13 +138,13 @@ macro_rules! functions {
         }
 
         #[cfg(test)]
-        const NAMES: &[&str] = &[$(stringify!($name),)* "fd_read", "fd_pread", "sock_recv"];
+        const NAMES: &[&str] = &[$(stringify!($name),)* "fd_read", "fd_pread", "sock_recv", "poll_oneoff"];
     };
 }
 
 /// The functions that receive into a buffer of the guest's, see [`buffers::receive`].
-fn link_receivers<T: 'static>(
-    linker: &mut Linker<T>,
+fn link_receivers<T: 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
     ctx: fn(&mut T) -> &mut WasiCtx,
 ) -> Result<(), LinkError> {
     type Answer = Result<i32, HostError>;
@@ -176,7 +253,6 @@ functions! {
     path_rename(fd: i32, old: i32, old_len: i32, new_fd: i32, new: i32, new_len: i32);
     path_symlink(old: i32, old_len: i32, fd: i32, new: i32, new_len: i32);
     path_unlink_file(fd: i32, path: i32, path_len: i32);
-    poll_oneoff(subscriptions: i32, events: i32, count: i32, stored: i32);
     proc_raise(signal: i32);
     sched_yield();
     sock_accept(fd: i32, flags: i32, accepted: i32);

@@ -1,0 +1,121 @@
+//! `poll_oneoff` of guests that sleep: waiting for clocks alone, which ends when the guest is stopped.
+//!
+//! Layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
+
+use core::time::Duration;
+use pirn_runtime::{Caller, MemoryMut, Trap};
+use std::thread;
+use std::time::Instant;
+use wasi_common::WasiCtx;
+
+/// How often a sleeping guest's thread looks whether the guest was stopped.
+const LOOK: Duration = Duration::from_millis(5);
+
+const SUBSCRIPTION_BYTES: usize = 48;
+const EVENT_BYTES: usize = 32;
+/// Most subscriptions of one call that are looked at here.
+const SUBSCRIPTIONS_MAX: u32 = 1024;
+
+const TAG_CLOCK: u8 = 0;
+const CLOCK_MONOTONIC: u32 = 1;
+const FLAG_ABSOLUTE: u16 = 1;
+
+/// What a guest waits for, if that is clocks alone.
+#[derive(Debug)]
+pub(crate) struct Sleep {
+    /// What is given back for each subscription, and when it is over.
+    timers: Vec<([u8; 8], Instant)>,
+    /// When the first is.
+    pub(crate) until: Instant,
+}
+
+impl Sleep {
+    /// What a guest waits for; `None` if there is anything but clocks that wasi-common knows.
+    ///
+    /// # Errors
+    ///
+    /// The trap of subscriptions outside the memory.
+    pub(crate) fn of(
+        memory: &MemoryMut<'_>,
+        ctx: &WasiCtx,
+        subscriptions: u32,
+        count: u32,
+    ) -> Result<Option<Self>, Trap> {
+        if !(1..=SUBSCRIPTIONS_MAX).contains(&count) {
+            return Ok(None);
+        }
+        let bytes = memory.slice(subscriptions, count * SUBSCRIPTION_BYTES as u32)?;
+        let now = Instant::now();
+        let (subscriptions, _) = bytes.as_chunks::<SUBSCRIPTION_BYTES>();
+        let timers = subscriptions.iter().map(|bytes| timer(ctx, bytes, now));
+        let Some(timers) = timers.collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let until = timers.iter().map(|(_, until)| *until).min();
+        Ok(until.map(|until| Self { timers, until }))
+    }
+
+    /// Waits on this thread, as long as the guest is not stopped.
+    pub(crate) fn wait<T>(&self, caller: &Caller<'_, T>) {
+        while !caller.is_stopped() {
+            let left = self.until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(LOOK));
+        }
+    }
+
+    /// Writes the events of what is over, and their number.
+    ///
+    /// # Errors
+    ///
+    /// The trap of places outside the memory.
+    pub(crate) fn tell(
+        &self,
+        memory: &mut MemoryMut<'_>,
+        events: u32,
+        stored: u32,
+    ) -> Result<(), Trap> {
+        let now = Instant::now().max(self.until);
+        let over = self.timers.iter().filter(|(_, until)| *until <= now);
+        let mut told = Vec::with_capacity(self.timers.len() * EVENT_BYTES);
+        for (userdata, _) in over {
+            told.extend_from_slice(userdata);
+            // No error, type "clock", nothing of a descriptor.
+            told.extend_from_slice(&[0; EVENT_BYTES - 8]);
+        }
+        memory.write(events, &told)?;
+        memory.write_u32(stored, (told.len() / EVENT_BYTES) as u32)
+    }
+}
+
+/// What a subscription wants back, and when it is over; `None` if it is no such clock.
+fn timer(
+    ctx: &WasiCtx,
+    bytes: &[u8; SUBSCRIPTION_BYTES],
+    now: Instant,
+) -> Option<([u8; 8], Instant)> {
+    let (userdata, rest) = bytes.split_first_chunk()?;
+    let (tag, rest) = rest.split_first_chunk::<8>()?;
+    let (clock, rest) = rest.split_first_chunk::<8>()?;
+    let (timeout, rest) = rest.split_first_chunk()?;
+    let (_precision, rest) = rest.split_first_chunk::<8>()?;
+    let (flags, _) = rest.split_first_chunk()?;
+    let timeout = Duration::from_nanos(u64::from_le_bytes(*timeout));
+    let clock = u32::from_le_bytes(*clock.first_chunk()?);
+    let absolute = u16::from_le_bytes(*flags) & FLAG_ABSOLUTE != 0;
+    // Whatever the clock, time goes by alike (clock_nanosleep(2), relative).
+    let left = match (tag[0], clock, absolute) {
+        (TAG_CLOCK, _, false) => timeout,
+        (TAG_CLOCK, CLOCK_MONOTONIC, true) => {
+            let clock = ctx.clocks.monotonic().ok()?;
+            let elapsed = clock.abs_clock.now(Duration::ZERO);
+            timeout.saturating_sub(elapsed.duration_since(clock.creation_time))
+        }
+        _ => return None,
+    };
+    // What does not fit is never over.
+    let never = Duration::from_secs(u64::from(u32::MAX));
+    Some((*userdata, now.checked_add(left.min(never))?))
+}

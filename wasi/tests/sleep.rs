@@ -1,0 +1,206 @@
+//! Guests that sleep: for as long as they ask, and no longer than they may run.
+
+use futures::executor::block_on;
+use futures::future::{join, poll_immediate};
+use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region};
+use pirn_wasi::{WasiCtx, WasiCtxBuilder};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Sleeps by one subscription of a clock: id, nanoseconds, flags. The results are errno, the number of events,
+/// and of the first the userdata, and error and type as they lie in memory.
+const SLEEPER: &str = r#"(module
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "clock_time_get" (func $now (param i32 i64 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func $subscribe (param $at i32) (param $clock i32) (param $ns i64) (param $flags i32)
+    (i64.store (local.get $at) (i64.extend_i32_u (i32.add (local.get $at) (i32.const 7))))
+    (i32.store (i32.add (local.get $at) (i32.const 16)) (local.get $clock))
+    (i64.store (i32.add (local.get $at) (i32.const 24)) (local.get $ns))
+    (i32.store (i32.add (local.get $at) (i32.const 40)) (local.get $flags)))
+  (func (export "sleep") (param $clock i32) (param $ns i64) (param $flags i32) (result i32 i32 i64 i32)
+    (call $subscribe (i32.const 1000) (local.get $clock) (local.get $ns) (local.get $flags))
+    (call $poll (i32.const 1000) (i32.const 2000) (i32.const 1) (i32.const 3000))
+    (i32.load (i32.const 3000)) (i64.load (i32.const 2000)) (i32.load (i32.const 2008)))
+  ;; Until a time from now by the monotonic clock, as it is told.
+  (func (export "until") (param $ns i64) (result i32)
+    (drop (call $now (i32.const 1) (i64.const 0) (i32.const 4000)))
+    (call $subscribe (i32.const 1000) (i32.const 1)
+      (i64.add (i64.load (i32.const 4000)) (local.get $ns)) (i32.const 1))
+    (call $poll (i32.const 1000) (i32.const 2000) (i32.const 1) (i32.const 3000)))
+  ;; For the shorter of two times: the number of events, and the userdata of the first.
+  (func (export "shorter") (param i64 i64) (result i32 i64)
+    (call $subscribe (i32.const 1000) (i32.const 1) (local.get 0) (i32.const 0))
+    (call $subscribe (i32.const 1048) (i32.const 1) (local.get 1) (i32.const 0))
+    (drop (call $poll (i32.const 1000) (i32.const 2000) (i32.const 2) (i32.const 3000)))
+    (i32.load (i32.const 3000)) (i64.load (i32.const 2000)))
+  (func (export "poll") (param i32 i32 i32 i32) (result i32)
+    (call $poll (local.get 0) (local.get 1) (local.get 2) (local.get 3))))"#;
+
+/// Longer than any test runs.
+const HOUR: i64 = 3600 * 1_000_000_000;
+const MS: i64 = 1_000_000;
+
+fn prepare(linker: &Linker<WasiCtx>) -> Prepared<WasiCtx> {
+    let wasm = pirn_compiler::parse_text(SLEEPER.as_bytes()).expect("it is well-formed");
+    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
+    let module = Module::from_bytes(&so.expect("it is valid")).expect("it opens");
+    let region = Region::builder().slots(2).build().expect("a region");
+    region.prepare(&module, linker).expect("it is linked")
+}
+
+fn blocking() -> Prepared<WasiCtx> {
+    let mut linker = Linker::new();
+    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+    prepare(&linker)
+}
+
+/// Sleeps on a thread that is nobody's who waits for it.
+fn waiting() -> Prepared<WasiCtx> {
+    let mut linker = Linker::new();
+    let sleep = |until: Instant| -> pirn_runtime::HostFuture<'static, ()> {
+        let (say, heard) = futures::channel::oneshot::channel();
+        thread::spawn(move || {
+            thread::sleep(
+                until
+                    .saturating_duration_since(Instant::now())
+                    .min(Duration::from_secs(1)),
+            );
+            // Nobody may listen any more.
+            let _ = say.send(());
+        });
+        Box::pin(async move { heard.await.expect("it is said") })
+    };
+    pirn_wasi::link_async(&mut linker, |wasi| wasi, sleep).expect("the names are free");
+    prepare(&linker)
+}
+
+fn instance(prepared: &Prepared<WasiCtx>) -> Instance<WasiCtx> {
+    let wasi = WasiCtxBuilder::new().build();
+    prepared.try_instantiate(wasi).expect("a slot is free")
+}
+
+type Told = (i32, i32, i64, u32);
+
+#[test]
+fn a_guest_sleeps_as_long_as_it_asks() {
+    let prepared = blocking();
+    let sleep = prepared
+        .func::<(i32, i64, i32), Told>("sleep")
+        .expect("it is exported");
+    let mut guest = instance(&prepared);
+    let start = Instant::now();
+    for clock in [0, 1] {
+        let told = guest.call(&sleep, (clock, 3 * MS, 0)).expect("it wakes");
+        assert_eq!(told, (0, 1, 1007, 0));
+    }
+    assert!(start.elapsed() >= Duration::from_millis(6));
+    let until = prepared.func::<i64, i32>("until").expect("it is exported");
+    let start = Instant::now();
+    assert_eq!(guest.call(&until, 8 * MS).expect("it wakes"), 0);
+    assert!(start.elapsed() >= Duration::from_millis(7));
+    // The time that has passed is over.
+    assert_eq!(guest.call(&until, -MS).expect("it wakes"), 0);
+}
+
+#[test]
+fn the_shorter_of_two_times_wakes() {
+    let prepared = blocking();
+    let shorter = prepared
+        .func::<(i64, i64), (i32, i64)>("shorter")
+        .expect("it is exported");
+    let mut guest = instance(&prepared);
+    assert_eq!(
+        guest.call(&shorter, (HOUR, MS)).expect("it wakes"),
+        (1, 1055)
+    );
+    assert_eq!(
+        guest.call(&shorter, (MS, HOUR)).expect("it wakes"),
+        (1, 1007)
+    );
+    assert_eq!(guest.call(&shorter, (0, 0)).expect("it wakes"), (2, 1007));
+    // Longer than any clock tells.
+    let limited = guest.deadline(Duration::from_millis(20));
+    let error = limited
+        .call(&shorter, (i64::MAX, -1))
+        .expect_err("it sleeps for ever");
+    assert!(matches!(error, CallError::Deadline(_)), "{error}");
+}
+
+#[test]
+fn a_guest_that_sleeps_is_stopped() {
+    let prepared = blocking();
+    let sleep = prepared
+        .func::<(i32, i64, i32), Told>("sleep")
+        .expect("it is exported");
+    let mut guest = instance(&prepared);
+    let limited = guest.deadline(Duration::from_millis(10));
+    let error = limited.call(&sleep, (1, HOUR, 0)).expect_err("it is late");
+    assert!(matches!(error, CallError::Deadline(_)), "{error}");
+    let switch = guest.kill_switch();
+    let (say, ended) = mpsc::channel();
+    thread::spawn(move || say.send(guest.call(&sleep, (1, HOUR, 0)).expect_err("it is killed")));
+    while !switch.is_running() {
+        thread::yield_now();
+    }
+    switch.kill().expect("it runs");
+    let error = ended.recv().expect("it ends");
+    assert!(matches!(error, CallError::Killed(_)), "{error}");
+}
+
+#[test]
+fn a_guest_that_sleeps_in_a_future_holds_no_thread() {
+    let prepared = waiting();
+    let sleep = prepared
+        .func::<(i32, i64, i32), Told>("sleep")
+        .expect("it is exported");
+    let (mut one, mut other) = (instance(&prepared), instance(&prepared));
+    let start = Instant::now();
+    let both = join(
+        one.call_async(&sleep, (1, 60 * MS, 0)),
+        other.call_async(&sleep, (1, 60 * MS, 0)),
+    );
+    let (one_told, other_told) = block_on(both);
+    assert_eq!(one_told.expect("it wakes"), (0, 1, 1007, 0));
+    assert_eq!(other_told.expect("it wakes"), (0, 1, 1007, 0));
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(60), "{took:?}");
+    // Stopped at once, whenever its sleep would be over; and dropped.
+    let limited = one.deadline(Duration::from_millis(5));
+    let error = block_on(limited.call_async(&sleep, (1, HOUR, 0))).expect_err("it is late");
+    assert!(matches!(error, CallError::Deadline(_)), "{error}");
+    let mut dropped = other.call_async(&sleep, (1, HOUR, 0));
+    assert!(block_on(poll_immediate(&mut dropped)).is_none());
+}
+
+#[test]
+fn bad_subscriptions_are_told_or_trap() {
+    for prepared in [blocking(), waiting()] {
+        let poll = prepared
+            .func::<(u32, u32, u32, u32), i32>("poll")
+            .expect("it is exported");
+        let mut guest = instance(&prepared);
+        let mut call = |arguments| block_on(guest.call_async(&poll, arguments));
+        // None: EINVAL, as wasi-common says.
+        assert_eq!(call((0, 100, 0, 200)).expect("an errno"), 28);
+        // A clock of no kind: zeros are the clock of the real time, and no time.
+        assert_eq!(call((5000, 6000, 1, 7000)).expect("an errno"), 0);
+        for outside in [
+            (65_530, 100, 1, 200),
+            (0, 65_530, 1, 200),
+            (0, 100, 1, 65_534),
+        ] {
+            let result = call(outside);
+            assert!(
+                matches!(result, Err(CallError::Trap(_))),
+                "{outside:?}: {result:?}"
+            );
+        }
+        // A descriptor that is not there is wasi-common's to tell of.
+        guest.memory_mut().write(5008, &[1]).expect("a page");
+        guest.memory_mut().write_u32(5016, 77).expect("a page");
+        let result = block_on(guest.call_async(&poll, (5000, 6000, 1, 7000)));
+        assert_eq!(result.expect("an errno"), 8);
+    }
+}
