@@ -642,45 +642,28 @@ fn a_call_that_was_suspended_before_it_had_a_switch_is_met_suspended() {
 }
 
 #[test]
-fn the_error_of_a_future_tells_of_its_deadline() {
+fn the_error_of_a_future_tells_of_its_limits() {
     let prepared = prepare(1);
     let forever = func(&prepared, "forever");
-    let mut instance = instance(&prepared);
-    let limit = Duration::from_millis(5);
-    let limited = instance
-        .deadline(limit)
-        .timeslice(Duration::from_micros(100));
-    let mut call = limited.call_async(&forever, 1);
-    let error = loop {
-        if let Poll::Ready(ended) = poll(&mut call) {
-            break ended.expect_err("it never returns");
-        }
-    };
-    let CallError::Deadline(stop) = error else {
-        panic!("{error:?}")
-    };
-    assert_eq!(stop.limit(), Some(limit));
-}
-
-#[test]
-fn the_error_of_a_future_tells_of_its_budget() {
-    let prepared = prepare(1);
-    let forever = func(&prepared, "forever");
-    let mut instance = instance(&prepared);
-    let limit = Duration::from_millis(5);
-    let limited = instance
-        .cpu_budget(limit)
-        .timeslice(Duration::from_micros(100));
-    let mut call = limited.call_async(&forever, 1);
-    let error = loop {
-        if let Poll::Ready(ended) = poll(&mut call) {
-            break ended.expect_err("it never returns");
-        }
-    };
-    let CallError::CpuBudget(stop) = error else {
-        panic!("{error:?}")
-    };
-    assert_eq!(stop.limit(), Some(limit));
+    let (limit, slice) = (Duration::from_millis(5), Duration::from_micros(100));
+    for of_the_processor in [false, true] {
+        let mut instance = instance(&prepared);
+        let sliced = instance.timeslice(slice);
+        let mut call = if of_the_processor {
+            sliced.cpu_budget(limit).call_async(&forever, 1)
+        } else {
+            sliced.deadline(limit).call_async(&forever, 1)
+        };
+        let error = loop {
+            if let Poll::Ready(ended) = poll(&mut call) {
+                break ended.expect_err("it never returns");
+            }
+        };
+        let (CallError::Deadline(stop) | CallError::CpuBudget(stop)) = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(stop.limit(), Some(limit), "{error}");
+    }
 }
 
 #[test]

@@ -180,8 +180,7 @@ where
 {
     #[inline]
     fn cells(&self) -> usize {
-        let results = <R::Results as sealed::List>::TYPES;
-        P::TYPES.len().max(results.len())
+        cells::<P, R>()
     }
 
     #[inline]
@@ -191,13 +190,25 @@ where
         cells: &mut [Cell],
     ) -> Result<Answered, HostError> {
         let caller = caller.of_data();
-        let needs_stamp = P::NEEDS_STAMP || <R::Results as sealed::List>::NEEDS_STAMP;
-        let stamp = stamp(&caller, needs_stamp);
+        let stamp = stamp(&caller, needs_stamp::<P, R>());
         let parameters = P::load(cells, stamp);
         let answer = (self.func)(caller, parameters).into_result()?;
         sealed::List::store(answer, cells, stamp)?;
         Ok(Answered::Done)
     }
+}
+
+/// Number of cells of a function over these parameters and results.
+#[inline]
+pub(super) fn cells<P: sealed::List, R: HostResult>() -> usize {
+    let results = <R::Results as sealed::List>::TYPES;
+    P::TYPES.len().max(results.len())
+}
+
+/// Whether one of these values needs the instance's stamp.
+#[inline]
+pub(super) fn needs_stamp<P: sealed::List, R: HostResult>() -> bool {
+    P::NEEDS_STAMP || <R::Results as sealed::List>::NEEDS_STAMP
 }
 
 /// The type of a function over these parameters and results.

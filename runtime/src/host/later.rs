@@ -7,7 +7,7 @@
 //! borrows is borrowed by the call that made it.
 #![allow(unsafe_code)]
 
-use super::func::{Answered, HostCode, HostFunc, func_type};
+use super::func::{Answered, HostCode, HostFunc, cells, func_type, needs_stamp};
 use super::store::{HostCall, Mode, Reply};
 use super::{Caller, HostError, HostResult, Store};
 use crate::error::{Operation, State, StateError};
@@ -44,17 +44,6 @@ where
 {
     let types = PhantomData;
     HostFunc::new(func_type::<P, R::Results>(), Asking { ask, reply, types })
-}
-
-/// Number of cells of a function over these parameters and results.
-fn cells<P: sealed::List, R: HostResult>() -> usize {
-    let results = <R::Results as sealed::List>::TYPES;
-    P::TYPES.len().max(results.len())
-}
-
-/// Whether one of these values needs the instance's stamp.
-fn needs_stamp<P: sealed::List, R: HostResult>() -> bool {
-    P::NEEDS_STAMP || <R::Results as sealed::List>::NEEDS_STAMP
 }
 
 impl<T, Q, A, P, R, F, G> HostCode<Store<T, Q, A>> for Asking<P, R, F, G>
