@@ -57,6 +57,7 @@ where
         cells::<P, R>()
     }
 
+    #[inline]
     fn call(
         &self,
         mut caller: Caller<'_, Store<T, Q, A>>,
@@ -144,6 +145,7 @@ where
         cells::<P, R>()
     }
 
+    #[inline]
     fn call(
         &self,
         mut caller: Caller<'_, Store<T, Q, A>>,

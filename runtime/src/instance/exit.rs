@@ -462,7 +462,7 @@ impl<T> Call<'_, T> {
     /// # Errors
     ///
     /// As [`left`](Self::left), if it cannot be gone on with.
-    #[cold]
+    #[inline]
     fn left_step(&mut self) -> Result<Progress, CallError> {
         match (&self.end, self.watched) {
             // What a host function gives after the call was stopped is lost.

@@ -21,7 +21,8 @@ use core::panic::AssertUnwindSafe;
 use core::{iter, ptr, slice};
 use std::panic;
 
-/// How far a step of a call came.
+/// How far a step of a call came. A word, as [`Answered`](crate::host::func::Answered) is.
+#[repr(u64)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// To its end: the cells hold the results.
