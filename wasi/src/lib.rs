@@ -24,11 +24,13 @@
 
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod buffers;
 mod exit;
 mod preview1;
 mod sleep;
 
+pub use bounded::Bounded;
 pub use exit::Exit;
 pub use preview1::{MODULE, link, link_async};
 pub use wasi_common::WasiCtx;

@@ -1,0 +1,103 @@
+//! [`Bounded`]: a writer that takes so many bytes and no more.
+
+use std::io::{self, IoSlice, Write};
+
+/// ENOSPC, "no space left on device", as Linux numbers it. wasi-common gives it to guests as `nospc`.
+const NO_SPACE: i32 = 28;
+
+/// A writer that takes so many bytes and no more: what a guest's standard output is held by, so that a
+/// guest can fill no memory of the host's.
+///
+/// As a full disk does: a write of which a part fits is cut short, and one of which nothing fits fails with
+/// ENOSPC, which a guest sees as `nospc` (51). The guest goes on, and may tell of it elsewhere.
+///
+/// ```
+/// use pirn_wasi::pipe::WritePipe;
+/// use pirn_wasi::{Bounded, WasiCtxBuilder};
+///
+/// let output = WritePipe::new(Bounded::new(vec![], 1 << 20));
+/// let wasi = WasiCtxBuilder::new().stdout(Box::new(output.clone())).build();
+/// // An instance takes the context, runs, and is dropped.
+/// drop(wasi);
+/// let output = output.try_into_inner().expect("nobody else has the pipe");
+/// assert!(!output.is_refusing() && output.into_inner().is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Bounded<W> {
+    writer: W,
+    left: usize,
+    refusing: bool,
+}
+
+impl<W: Write> Bounded<W> {
+    /// A writer that passes at most `bytes_max` bytes on.
+    pub fn new(writer: W, bytes_max: usize) -> Self {
+        Self {
+            writer,
+            left: bytes_max,
+            refusing: false,
+        }
+    }
+
+    /// Whether a byte was refused: what was passed on is not all that there was to be.
+    #[must_use]
+    pub fn is_refusing(&self) -> bool {
+        self.refusing
+    }
+
+    /// What it passes bytes on to.
+    #[must_use]
+    pub fn into_inner(self) -> W {
+        self.writer
+    }
+
+    /// The part of a buffer that fits. Notes that there was more.
+    fn fitting<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        self.refusing |= bytes.len() > self.left;
+        &bytes[..bytes.len().min(self.left)]
+    }
+
+    fn pass_on(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.writer.write(bytes)?;
+        self.left = self.left.saturating_sub(written);
+        Ok(written)
+    }
+}
+
+impl<W: Write> Write for Bounded<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let some = self.fitting(bytes);
+        if some.is_empty() && !bytes.is_empty() {
+            return Err(io::Error::from_raw_os_error(NO_SPACE));
+        }
+        self.pass_on(some)
+    }
+
+    fn write_vectored(&mut self, vectors: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut sum = 0;
+        for bytes in vectors.iter().filter(|bytes| !bytes.is_empty()) {
+            let some = self.fitting(bytes);
+            if some.is_empty() {
+                break;
+            }
+            // What was passed on already is told of; the next call gives the error.
+            let written = match self.pass_on(some) {
+                Ok(written) => written,
+                Err(_) if sum > 0 => break,
+                Err(error) => return Err(error),
+            };
+            sum += written;
+            if written < bytes.len() {
+                break;
+            }
+        }
+        if sum == 0 && vectors.iter().any(|bytes| !bytes.is_empty()) && self.left == 0 {
+            return Err(io::Error::from_raw_os_error(NO_SPACE));
+        }
+        Ok(sum)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
