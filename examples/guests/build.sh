@@ -93,9 +93,13 @@ build_rust() {
     # since a path may hold spaces.
     CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$here/rust=."$'\x1f'"--remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rustc" \
         cargo build --quiet --release --locked --offline --target $target --target-dir "$scratch/rust"
-    cp "$scratch/rust/$target/release/tour.wasm" "$out/tour-rust.wasm"
-    chmod 644 "$out/tour-rust.wasm"
-    built+=(tour-rust.wasm)
+    local name guest
+    for guest in tour-rust:tour web-rust:web web-hello:hello-web; do
+        name=${guest%%:*}.wasm
+        cp "$scratch/rust/$target/release/${guest##*:}.wasm" "$out/$name"
+        chmod 644 "$out/$name"
+        built+=("$name")
+    done
 }
 
 build_go() {
@@ -113,7 +117,7 @@ build_go() {
         return
     fi
     local name guest
-    for guest in tour-go:tour json:json; do
+    for guest in tour-go:tour json:json web-go:web; do
         name=${guest%%:*}.wasm
         GOOS=wasip1 GOARCH=wasm \
             go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o "$out/built/$name" "./${guest##*:}"

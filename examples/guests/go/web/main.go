@@ -1,0 +1,58 @@
+// A small web program over CGI: says what it was asked, and gives back what it was sent.
+//
+// Its twin is ../../rust/src/bin/web.rs; both answer the same, as ../../README.md has it. Nothing here
+// knows of CGI but the last line: any http.Handler can be served so.
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/cgi"
+	"os"
+	"sort"
+	"strings"
+)
+
+const language = "Go"
+
+// Method, path, query, the fields that start with X-, and the body's length.
+func request(w io.Writer, r *http.Request, body []byte) {
+	fmt.Fprintf(w, "language: %s\nmethod: %s\npath: %s\nquery: %s\n", language, r.Method, r.URL.Path, r.URL.RawQuery)
+	var fields []string
+	for name, values := range r.Header {
+		if name = strings.ToLower(name); strings.HasPrefix(name, "x-") {
+			fields = append(fields, fmt.Sprintf("%s: %s\n", name, strings.Join(values, ", ")))
+		}
+	}
+	sort.Strings(fields)
+	fmt.Fprintf(w, "%sbody: %d bytes\n", strings.Join(fields, ""), len(body))
+}
+
+func serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	switch path := strings.TrimPrefix(r.URL.Path, os.Getenv("SCRIPT_NAME")); path {
+	case "", "/":
+		fmt.Fprintf(w, "hello from %s\n", language)
+	case "/request":
+		request(w, r, body)
+	case "/echo":
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+		w.Write(body)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprintf(w, "no %s here\n", path)
+	}
+}
+
+func main() {
+	if err := cgi.Serve(http.HandlerFunc(serve)); err != nil {
+		log.Fatal(err)
+	}
+}
