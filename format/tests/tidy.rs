@@ -133,7 +133,7 @@ fn unsafe_code_has_an_address() {
             );
         }
     }
-    for krate in ["format", "compiler", "wasi", "benches"] {
+    for krate in ["format", "compiler", "wasi", "benches", "examples/server"] {
         let lib = if krate == "benches" {
             "benches/lib.rs".into()
         } else {
@@ -206,6 +206,7 @@ fn documents_name_files_that_exist() {
                 "wasi/",
                 "docs/",
                 "examples/guests/",
+                "examples/server/",
             ];
             let is_path =
                 looks.iter().any(|start| path.starts_with(start)) && !path.contains([' ', '*']);

@@ -1,0 +1,253 @@
+//! The command line of a server, whoever runs its guests.
+
+use crate::engine::Engine;
+use crate::pirn::Settings;
+use crate::server::{Limits, Server};
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Parser;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::level_filters::LevelFilter;
+
+/// Serves HTTP by WASI programs that speak CGI, each request in a sandbox of its own
+#[derive(Debug, Parser)]
+#[command(version, after_long_help = ABI)]
+pub struct Args {
+    /// Where to listen; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+    /// The guest of all paths that start so: a .so from aotc, or a .wasm or .wat to compile first
+    #[arg(long = "route", value_name = "PATH=MODULE", required = true, value_parser = route)]
+    routes: Vec<(String, PathBuf)>,
+    /// Guests that have a slot at a time
+    #[arg(long, value_name = "N", default_value = "64")]
+    slots: u32,
+    /// Threads that run guests; as many as slots, if it is not said
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Longest wall time of a guest, as in 500us, 200ms or 2s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
+    deadline: Duration,
+    /// Most memory of a guest, as in 512KiB or 64MiB
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
+    memory_max: usize,
+    /// Stack of a guest
+    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
+    stack: usize,
+    /// Most bytes of a guest's answer
+    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
+    answer_max: usize,
+    /// Most bytes of a guest's standard error that are logged
+    #[arg(long, value_name = "BYTES", default_value = "8KiB", value_parser = bytes)]
+    stderr_max: usize,
+    /// Most bytes of a request's body
+    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
+    body_max: usize,
+    /// Requests that wait for a thread; more are refused at once
+    #[arg(long, value_name = "N", default_value = "1024")]
+    waiting_max: usize,
+    /// Longest time that a request waits for a thread and a slot
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
+    wait: Duration,
+    /// Longest time that a request's header takes to come
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    header_timeout: Duration,
+    /// Longest time that a request's body takes to come
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    body_timeout: Duration,
+    /// Longest time that a client takes nothing of its answer
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    write_timeout: Duration,
+    /// Most connections at a time; more wait to be accepted
+    #[arg(long, value_name = "N", default_value = "1024")]
+    connections: usize,
+    /// Longest time that requests have to end after SIGTERM
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    grace: Duration,
+    /// What is logged on standard error: off, error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log: LevelFilter,
+}
+
+/// What --help ends with.
+const ABI: &str = "\
+Guests are WASI commands that speak CGI/1.1 (RFC 3875): the request's meta-variables are in the
+environment, its body is the standard input, and the standard output is the answer: header lines, among
+them Status or Content-Type or Location, a blank line, the body. Standard error is logged.
+
+  413  body over --body-max                 408  body later than --body-timeout
+  503  no thread or slot within --wait      504  guest over --deadline
+  502  guest trapped (also for want of memory or stack), exited with another code than 0, printed more
+       than --answer-max, or no answer
+  404  no route    400  bad path or body    500  the server's own fault
+
+/metrics has Prometheus text. SIGTERM and SIGINT stop the server; what runs may end within --grace.
+docs/SERVER.md has the rest.";
+
+impl Args {
+    /// What clients may take.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        Limits {
+            workers: self.workers.unwrap_or(self.slots as usize),
+            waiting_max: self.waiting_max,
+            wait: self.wait,
+            body_max: self.body_max,
+            header_timeout: self.header_timeout,
+            body_timeout: self.body_timeout,
+            write_timeout: self.write_timeout,
+            connections: self.connections,
+            grace: self.grace,
+        }
+    }
+
+    /// What guests may take.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings {
+            slots: self.slots,
+            memory_max: self.memory_max,
+            stack: self.stack,
+            deadline: self.deadline,
+            output_max: self.answer_max,
+            errors_max: self.stderr_max,
+        }
+    }
+
+    /// The modules' files, in the order of their routes.
+    pub fn modules(&self) -> impl Iterator<Item = &Path> {
+        self.routes.iter().map(|(_, module)| module.as_path())
+    }
+
+    /// Serves by an engine until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::bind`], and if the system refuses threads or signals.
+    pub fn serve(&self, engine: Arc<dyn Engine>) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .context("cannot start the threads for connections")?;
+        runtime.block_on(async {
+            let mut terminate = signal(SignalKind::terminate())?;
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let routes = self.routes.iter().map(|(path, _)| path.clone()).collect();
+            let server = Server::bind(self.listen, engine, routes, self.limits()).await?;
+            // On standard output, for who started it with port 0.
+            println!("listening on {}", server.address()?);
+            let stop = async {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            };
+            server.run(stop).await;
+            Ok(())
+        })
+    }
+
+    /// Logs to standard error from now on.
+    ///
+    /// # Errors
+    ///
+    /// If something else does already.
+    pub fn log(&self) -> Result<()> {
+        tracing_subscriber::fmt()
+            .with_max_level(self.log)
+            .with_writer(std::io::stderr)
+            .with_ansi(false)
+            .try_init()
+            .map_err(|error| anyhow!("cannot log: {error}"))
+    }
+}
+
+/// A route, as in /hello=hello.so.
+fn route(text: &str) -> Result<(String, PathBuf)> {
+    match text.split_once('=') {
+        Some((path, module)) if path.starts_with('/') && !module.is_empty() => {
+            Ok((path.to_owned(), module.into()))
+        }
+        _ => bail!("{text:?} is no route; write it as in /hello=hello.so"),
+    }
+}
+
+/// A number of bytes: plain, or in KiB, MiB or GiB.
+///
+/// # Errors
+///
+/// If it is none.
+pub fn bytes(text: &str) -> Result<usize> {
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+    let (number, unit) = unit(text, &units).unwrap_or((text, 1));
+    let number: Option<usize> = number.parse().ok();
+    let bytes = number.and_then(|number| number.checked_mul(unit));
+    bytes.with_context(|| format!("{text:?} is no number of bytes; write it as in 65536 or 64MiB"))
+}
+
+/// A time that is not zero, in us, ms or s.
+///
+/// # Errors
+///
+/// If it is none.
+pub fn time(text: &str) -> Result<Duration> {
+    let units = [("us", 1), ("ms", 1_000), ("s", 1_000_000)];
+    let time = unit(text, &units).and_then(|(number, unit)| {
+        let number: u64 = number.parse().ok()?;
+        number.checked_mul(unit)
+    });
+    match time {
+        Some(us) if us > 0 => Ok(Duration::from_micros(us)),
+        _ => bail!("{text:?} is no time; write it as in 500us, 20ms or 2s"),
+    }
+}
+
+/// A number and what its unit is worth.
+fn unit<'a, N: Copy>(text: &'a str, units: &[(&str, N)]) -> Option<(&'a str, N)> {
+    let of = |(unit, worth): &(&str, N)| Some((text.strip_suffix(unit)?, *worth));
+    units.iter().find_map(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+        let args = ["pirn-serve", "--route", "/a=b=c.so", "--deadline", "20ms"];
+        let args = Args::try_parse_from(args).unwrap();
+        assert_eq!(args.modules().collect::<Vec<_>>(), [Path::new("b=c.so")]);
+        assert_eq!(args.settings().deadline, Duration::from_millis(20));
+        assert_eq!(args.limits().workers, 64);
+        let defaults = (Limits::default(), Settings::default());
+        assert_eq!(format!("{:?}", args.limits()), format!("{:?}", defaults.0));
+        assert_eq!(args.settings().output_max, defaults.1.output_max);
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        for bad in ["a=b", "/a", "/a=", "", "="] {
+            assert!(route(bad).is_err(), "{bad}");
+        }
+        for bad in [
+            "",
+            "-1",
+            "1.5MiB",
+            "99999999999999999999",
+            "17179869184GiB",
+            "1KB",
+        ] {
+            assert!(bytes(bad).is_err(), "{bad}");
+        }
+        assert_eq!(bytes("64MiB").unwrap(), 64 << 20);
+        for bad in ["", "0s", "1", "-1s", "1m", "18446744073709551615s"] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
+        assert_eq!(time("500us").unwrap(), Duration::from_micros(500));
+    }
+}

@@ -1,0 +1,119 @@
+//! `pirn-load`: puts a server under a bounded load and looks at each answer.
+
+#![forbid(unsafe_code)]
+
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use clap::Parser;
+use http_body_util::BodyExt as _;
+use hyper::Request;
+use pirn_server_example::args::time;
+use pirn_server_example::load::{Load, Shot, connect, metric};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Puts a server under a bounded load, looks at each answer, and at what the server says of itself
+///
+/// The exit code is 0 if every answer was right and no slot was lost.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    /// The server
+    address: SocketAddr,
+    /// Requests that are counted
+    #[arg(long, value_name = "N", default_value = "20000")]
+    requests: usize,
+    /// Requests before any is counted
+    #[arg(long, value_name = "N", default_value = "2000")]
+    warm_up: usize,
+    /// Connections, each with one request at a time
+    #[arg(long, value_name = "N", default_value = "32")]
+    connections: usize,
+    /// Longest time that an answer may take
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    patience: Duration,
+    /// Requests: how often beside the others, the status that is right, the path, what is to be answered
+    #[arg(long = "shot", value_name = "WEIGHT:STATUS:PATH[=ANSWER]", required = true, value_parser = shot)]
+    shots: Vec<Shot>,
+}
+
+/// A kind of requests, as in 9:200:/hello or 1:502:/trap.
+fn shot(text: &str) -> Result<Shot> {
+    let how = || format!("{text:?} is no shot; write it as in 9:200:/hello or 1:200:/hi=hello");
+    let (weight, rest) = text.split_once(':').with_context(how)?;
+    let (status, rest) = rest.split_once(':').with_context(how)?;
+    let (path, answer) = match rest.split_once('=') {
+        Some((path, answer)) => (path, Some(answer.replace("\\n", "\n").into())),
+        None => (rest, None),
+    };
+    if !path.starts_with('/') {
+        bail!(how());
+    }
+    Ok(Shot {
+        path: path.to_owned(),
+        body: Bytes::new(),
+        status: status.parse().with_context(how)?,
+        answer,
+        weight: weight.parse().with_context(how)?,
+    })
+}
+
+/// What a server says of itself.
+async fn metrics(address: SocketAddr) -> Result<String> {
+    let mut connection = connect(address).await?;
+    let request = Request::get("/metrics").header("host", "localhost");
+    let answer = connection.send_request(request.body(Bytes::new().into())?);
+    let body = answer.await?.into_body().collect().await?.to_bytes();
+    Ok(String::from_utf8(body.into())?)
+}
+
+async fn load(args: Args) -> Result<bool> {
+    let load = |requests| Load {
+        address: args.address,
+        connections: args.connections,
+        requests,
+        patience: args.patience,
+        shots: args.shots.clone(),
+    };
+    load(args.warm_up).run().await?;
+    let before = metrics(args.address).await?;
+    let report = load(args.requests).run().await?;
+    println!("{report}");
+    for wrong in report.wrong() {
+        println!("wrong: {wrong}");
+    }
+    let after = metrics(args.address).await?;
+    let value =
+        |text: &str, name| metric(text, name).with_context(|| format!("server has no {name}"));
+    let resident =
+        |text: &str| Ok::<_, anyhow::Error>(value(text, "process_resident_memory_bytes")? / 1e6);
+    println!(
+        "resident: {:.1} MB before, {:.1} MB after",
+        resident(&before)?,
+        resident(&after)?
+    );
+    let (used, lost) = (
+        value(&after, "pirn_slots_used")?,
+        value(&after, "pirn_slots_lost")?,
+    );
+    println!("slots: {used} used, {lost} lost");
+    Ok(report.wrong().next().is_none() && used == 0.0 && lost == 0.0)
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let loaded = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start threads")
+        .and_then(|runtime| runtime.block_on(load(args)));
+    match loaded {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(2),
+        Err(error) => {
+            eprintln!("pirn-load: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `pirn-serve`: the server, with guests in slots of pirn's.
+
+#![forbid(unsafe_code)]
+
+use anyhow::{Context as _, Result};
+use clap::Parser as _;
+use pirn_runtime::Module;
+use pirn_server_example::args::Args;
+use pirn_server_example::pirn::Pirn;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The first bytes of a compiled module: an ELF file.
+const ELF: &[u8] = b"\x7fELF";
+
+fn main() -> ExitCode {
+    match serve(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pirn-serve: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(args: &Args) -> Result<()> {
+    args.log()?;
+    let modules = args.modules().map(open);
+    let modules = modules.collect::<Result<Vec<_>>>()?;
+    let engine = Pirn::new(args.settings(), &modules, |_| Ok(()))?;
+    tracing::info!("{}", engine.region().describe());
+    args.serve(Arc::new(engine))
+}
+
+/// Opens a compiled module, or compiles one first.
+fn open(path: &Path) -> Result<Module> {
+    let what = || path.display().to_string();
+    let bytes = fs::read(path).with_context(what)?;
+    if bytes.starts_with(ELF) {
+        return Module::open(path).with_context(what);
+    }
+    let so = compile(&bytes).with_context(what)?;
+    Module::from_bytes(&so).with_context(what)
+}
+
+#[cfg(feature = "compiler")]
+fn compile(bytes: &[u8]) -> Result<Vec<u8>> {
+    let wasm = pirn_compiler::parse_text(bytes)?;
+    Ok(pirn_compiler::compile(
+        &wasm,
+        &pirn_compiler::Options::default(),
+    )?)
+}
+
+#[cfg(not(feature = "compiler"))]
+fn compile(_: &[u8]) -> Result<Vec<u8>> {
+    anyhow::bail!("it is not compiled, and this pirn-serve has no compiler; run aotc on it first")
+}

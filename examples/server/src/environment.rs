@@ -1,0 +1,245 @@
+//! A request as the environment of a CGI program (RFC 3875, section 4.1).
+
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
+use hyper::http::request::Parts;
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use thiserror::Error;
+
+/// The environment of a guest.
+pub(crate) type Environment = Vec<(Cow<'static, str>, String)>;
+
+const SOFTWARE: &str = concat!("pirn-serve/", env!("CARGO_PKG_VERSION"));
+
+/// Fields that are no guest's affair: they are about the connection, or have a variable of their own. A
+/// variable `HTTP_PROXY` would be taken by many a program for where its own requests go.
+const NOT_PASSED: [&str; 11] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "keep-alive",
+    "proxy",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Why a request has no environment. What is refused is the client's fault.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(crate) enum BadRequest {
+    #[error("path is not percent-encoded UTF-8 without NUL")]
+    Path,
+}
+
+/// Both ends of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+}
+
+/// The environment of the guest at a prefix of the request's path, which gets a body of so many bytes.
+pub(crate) fn environment(
+    request: &Parts,
+    prefix: &str,
+    body_bytes: usize,
+    ends: Ends,
+) -> Result<Environment, BadRequest> {
+    let path = request.uri.path();
+    let prefix = prefix.trim_end_matches('/');
+    let rest = path.strip_prefix(prefix).unwrap_or(path);
+    let mut all: Environment = vec![];
+    let mut set = |name: &'static str, value: &str| all.push((name.into(), value.to_owned()));
+    set("GATEWAY_INTERFACE", "CGI/1.1");
+    set("SERVER_SOFTWARE", SOFTWARE);
+    set("SERVER_PROTOCOL", "HTTP/1.1");
+    set("REQUEST_METHOD", request.method.as_str());
+    set(
+        "REQUEST_URI",
+        request
+            .uri
+            .path_and_query()
+            .map_or(path, |uri| uri.as_str()),
+    );
+    set("SCRIPT_NAME", prefix);
+    set("PATH_INFO", &decoded(rest)?);
+    set("QUERY_STRING", request.uri.query().unwrap_or_default());
+    set("SERVER_NAME", &server_name(&request.headers, ends.local));
+    set("SERVER_PORT", &ends.local.port().to_string());
+    set("REMOTE_ADDR", &ends.remote.ip().to_string());
+    set("REMOTE_HOST", &ends.remote.ip().to_string());
+    set("REMOTE_PORT", &ends.remote.port().to_string());
+    // Of what came, however it came: a chunked body has no length of its own.
+    if body_bytes > 0 || request.headers.contains_key(CONTENT_LENGTH) {
+        set("CONTENT_LENGTH", &body_bytes.to_string());
+    }
+    if let Some(kind) = text(&request.headers, &CONTENT_TYPE) {
+        set("CONTENT_TYPE", &kind);
+    }
+    all.extend(fields(&request.headers));
+    Ok(all)
+}
+
+/// The header's fields as `HTTP_` variables.
+fn fields(headers: &HeaderMap) -> impl Iterator<Item = (Cow<'static, str>, String)> {
+    let passed = |name: &&HeaderName| {
+        // `a_b` and `a-b` would be one variable, and a proxy in front may have checked only the other.
+        !NOT_PASSED.contains(&name.as_str()) && !name.as_str().contains('_')
+    };
+    headers.keys().filter(passed).filter_map(|name| {
+        let upper = name.as_str().to_ascii_uppercase().replace('-', "_");
+        Some((format!("HTTP_{upper}").into(), text(headers, name)?))
+    })
+}
+
+/// All values of a field, in one. None if there is none, or one is not text.
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let mut all: Option<String> = None;
+    for value in headers.get_all(name) {
+        let value = std::str::from_utf8(value.as_bytes()).ok()?;
+        match &mut all {
+            None => all = Some(value.to_owned()),
+            // RFC 9110, section 5.3; and RFC 6265, section 5.4, for cookies.
+            Some(all) => {
+                all.push_str(if name.as_str() == "cookie" {
+                    "; "
+                } else {
+                    ", "
+                });
+                all.push_str(value);
+            }
+        }
+    }
+    all
+}
+
+/// The host that the client names, without its port, or else the address that it found.
+fn server_name(headers: &HeaderMap, local: SocketAddr) -> String {
+    let named = text(headers, &HOST).and_then(|host| {
+        let authority: hyper::http::uri::Authority = host.parse().ok()?;
+        Some(authority.host().to_owned())
+    });
+    named.unwrap_or_else(|| local.ip().to_string())
+}
+
+/// A path without its percent-encoding.
+fn decoded(path: &str) -> Result<String, BadRequest> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        let byte = match byte {
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                let value = digit().and_then(|high| Some(high << 4 | digit()?));
+                value.ok_or(BadRequest::Path)? as u8
+            }
+            byte => byte,
+        };
+        if byte == 0 {
+            return Err(BadRequest::Path);
+        }
+        bytes.push(byte);
+    }
+    String::from_utf8(bytes).map_err(|_| BadRequest::Path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::Request;
+    use std::collections::HashMap;
+
+    fn ends() -> Ends {
+        Ends {
+            local: "127.0.0.1:8080".parse().unwrap(),
+            remote: "10.1.2.3:4567".parse().unwrap(),
+        }
+    }
+
+    fn of(
+        uri: &str,
+        fields: &[(&str, &[u8])],
+        prefix: &str,
+        body: usize,
+    ) -> Result<HashMap<String, String>, BadRequest> {
+        let mut request = Request::builder().method("PATCH").uri(uri);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let all = environment(&parts, prefix, body, ends())?;
+        let count = all.len();
+        let all: HashMap<_, _> = all.into_iter().map(|(k, v)| (k.into_owned(), v)).collect();
+        assert_eq!(all.len(), count, "no variable comes twice");
+        Ok(all)
+    }
+
+    #[test]
+    fn a_request_becomes_variables() {
+        let fields: [(&str, &[u8]); 6] = [
+            ("host", b"example.org:81"),
+            ("content-type", b"text/plain"),
+            ("cookie", b"a=1"),
+            ("cookie", b"b=2"),
+            ("accept", b"x"),
+            ("accept", b"y"),
+        ];
+        let all = of("/app/a%20b/%C3%BC?q=%20&r", &fields, "/app", 7).unwrap();
+        for (name, value) in [
+            ("GATEWAY_INTERFACE", "CGI/1.1"),
+            ("SERVER_PROTOCOL", "HTTP/1.1"),
+            ("REQUEST_METHOD", "PATCH"),
+            ("REQUEST_URI", "/app/a%20b/%C3%BC?q=%20&r"),
+            ("SCRIPT_NAME", "/app"),
+            ("PATH_INFO", "/a b/\u{fc}"),
+            ("QUERY_STRING", "q=%20&r"),
+            ("SERVER_NAME", "example.org"),
+            ("SERVER_PORT", "8080"),
+            ("REMOTE_ADDR", "10.1.2.3"),
+            ("REMOTE_PORT", "4567"),
+            ("CONTENT_LENGTH", "7"),
+            ("CONTENT_TYPE", "text/plain"),
+            ("HTTP_HOST", "example.org:81"),
+            ("HTTP_COOKIE", "a=1; b=2"),
+            ("HTTP_ACCEPT", "x, y"),
+        ] {
+            assert_eq!(all.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        assert!(!all.contains_key("HTTP_CONTENT_TYPE"));
+    }
+
+    #[test]
+    fn what_is_no_guests_affair_is_not_passed() {
+        let fields: [(&str, &[u8]); 6] = [
+            ("proxy", b"http://evil"),
+            ("connection", b"close"),
+            ("transfer-encoding", b"chunked"),
+            ("x_forwarded_for", b"127.0.0.1"),
+            ("x-bytes", b"\xff\xfe"),
+            ("x-good", b"1"),
+        ];
+        let all = of("/", &fields, "/", 0).unwrap();
+        let mut http: Vec<_> = all
+            .keys()
+            .filter(|name| name.starts_with("HTTP_"))
+            .collect();
+        http.sort();
+        assert_eq!(http, ["HTTP_X_GOOD"]);
+        assert!(!all.contains_key("CONTENT_LENGTH"));
+        assert_eq!(
+            (all["SCRIPT_NAME"].as_str(), all["PATH_INFO"].as_str()),
+            ("", "/")
+        );
+        assert_eq!(all["SERVER_NAME"], "127.0.0.1");
+    }
+
+    #[test]
+    fn paths_that_mean_nothing_are_refused() {
+        for path in ["/a/%00", "/a/%", "/a/%4", "/a/%zz", "/a/%ff", "/a/%+1"] {
+            assert_eq!(of(path, &[], "/a", 0), Err(BadRequest::Path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! [`Front`]: from a request to its response, limits and all.
+
+use crate::answer;
+use crate::engine::{End, Engine, Ran, Work};
+use crate::environment::{Ends, environment};
+use crate::metrics::{Metrics, Outcome};
+use crate::queue::{Done, Queue};
+use crate::server::Limits;
+use crate::ticket::Ticket;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// A response, whole.
+pub(crate) type Reply = Response<Full<Bytes>>;
+
+/// Where the metrics are.
+pub(crate) const METRICS_PATH: &str = "/metrics";
+
+/// All that requests need.
+pub(crate) struct Front {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) queue: Queue,
+    pub(crate) metrics: Metrics,
+    pub(crate) routes: Vec<String>,
+    pub(crate) limits: Limits,
+}
+
+/// Why a request got no guest, or a guest no answer.
+struct Refusal {
+    outcome: Outcome,
+    why: String,
+}
+
+impl Refusal {
+    fn new(outcome: Outcome, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self { outcome, why }
+    }
+}
+
+/// Counts a request that is dropped before its end: its client is gone. Then its guest is ended.
+struct Watch<'a> {
+    front: &'a Front,
+    route: Option<usize>,
+    start: Instant,
+    ticket: Arc<Ticket>,
+    over: bool,
+}
+
+impl Watch<'_> {
+    fn over(mut self, outcome: Outcome) {
+        self.over = true;
+        self.count(outcome);
+    }
+
+    fn count(&self, outcome: Outcome) {
+        let took = self.start.elapsed();
+        self.front.metrics.count(self.route, outcome, took);
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.ticket.cancel();
+            self.count(Outcome::Gone);
+        }
+    }
+}
+
+impl Front {
+    /// Answers a request.
+    pub(crate) async fn answer(&self, request: Request<Incoming>, ends: Ends) -> Reply {
+        let path = request.uri().path();
+        if path == METRICS_PATH {
+            return self.render();
+        }
+        let route = self.route(path);
+        let watch = Watch {
+            front: self,
+            route,
+            start: Instant::now(),
+            ticket: Arc::default(),
+            over: false,
+        };
+        let name = route.map_or("-", |route| self.routes[route].as_str());
+        match self.serve(request, route, ends, &watch.ticket).await {
+            Ok(reply) => {
+                let (status, took) = (reply.status().as_u16(), watch.start.elapsed());
+                tracing::debug!(route = name, status, ?took, "answered");
+                watch.over(Outcome::Ok);
+                reply
+            }
+            Err(refusal) => {
+                let outcome = refusal.outcome.name();
+                tracing::warn!(route = name, outcome, why = ?refusal.why, "refused");
+                watch.over(refusal.outcome);
+                refused(refusal.outcome)
+            }
+        }
+    }
+
+    /// The route of the longest prefix.
+    fn route(&self, path: &str) -> Option<usize> {
+        let fits = |prefix: &str| {
+            let rest = path.strip_prefix(prefix.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let routes = self.routes.iter().enumerate();
+        let fitting = routes.filter(|(_, prefix)| fits(prefix));
+        Some(fitting.max_by_key(|(_, prefix)| prefix.len())?.0)
+    }
+
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        route: Option<usize>,
+        ends: Ends,
+        ticket: &Arc<Ticket>,
+    ) -> Result<Reply, Refusal> {
+        let no_route = || Refusal::new(Outcome::NotFound, "no route has this path");
+        let route = route.ok_or_else(no_route)?;
+        let (parts, body) = request.into_parts();
+        let body = self.body(body).await?;
+        let work = self.work(&parts, route, body, ends, ticket)?;
+        let done = self.wait(work).await?;
+        self.metrics.count_guest(route, done.took);
+        self.tell(route, &done.ran.errors);
+        response(done.ran)
+    }
+
+    /// The body of a request, within its limits of size and time.
+    async fn body(&self, body: Incoming) -> Result<Bytes, Refusal> {
+        let bytes_max = self.limits.body_max;
+        let too_large = || {
+            let why = format!("body is larger than {bytes_max} bytes");
+            Refusal::new(Outcome::TooLarge, why)
+        };
+        // What says that it is too large need not be sent.
+        if body.size_hint().lower() > bytes_max as u64 {
+            return Err(too_large());
+        }
+        if body.is_end_stream() {
+            return Ok(Bytes::new());
+        }
+        let all = Limited::new(body, bytes_max).collect();
+        match timeout(self.limits.body_timeout, all).await {
+            Ok(Ok(all)) => Ok(all.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+            Ok(Err(error)) => Err(Refusal::new(Outcome::Bad, format!("body: {error}"))),
+            Err(_) => {
+                let why = format!("body did not come within {:?}", self.limits.body_timeout);
+                Err(Refusal::new(Outcome::Slow, why))
+            }
+        }
+    }
+
+    /// What the guest is run for.
+    fn work(
+        &self,
+        parts: &Parts,
+        route: usize,
+        body: Bytes,
+        ends: Ends,
+        ticket: &Arc<Ticket>,
+    ) -> Result<Work, Refusal> {
+        let environment = environment(parts, &self.routes[route], body.len(), ends);
+        Ok(Work {
+            route,
+            environment: environment
+                .map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?,
+            body,
+            slot_wait: Duration::ZERO,
+            ticket: Arc::clone(ticket),
+        })
+    }
+
+    /// Waits for a worker, for so long, and then for the guest's end, which its deadline bounds.
+    async fn wait(&self, work: Work) -> Result<Done, Refusal> {
+        let wait = self.limits.wait;
+        let ticket = Arc::clone(&work.ticket);
+        let queued = self.queue.push(work, Instant::now() + wait);
+        let full = |why: &str| Refusal::new(Outcome::Full, why);
+        let mut answer = queued.ok_or_else(|| full("as many requests wait as may"))?;
+        let answered = match timeout(wait, &mut answer).await {
+            Ok(answered) => answered,
+            Err(_) if ticket.abandon() => return Err(full("no worker was free in time")),
+            Err(_) => answer.await,
+        };
+        answered.map_err(|_| Refusal::new(Outcome::Failed, "worker ended without an answer"))
+    }
+
+    /// Tells what a guest wrote to its standard error.
+    fn tell(&self, route: usize, errors: &[u8]) {
+        if errors.is_empty() {
+            return;
+        }
+        let route = self.routes[route].as_str();
+        for line in String::from_utf8_lossy(errors).lines() {
+            // Escaped: a guest cannot write lines of ours.
+            tracing::info!(route, line = ?line, "guest");
+        }
+    }
+
+    fn render(&self) -> Reply {
+        let text = self
+            .metrics
+            .render(self.engine.slots(), self.queue.waiting());
+        let mut reply = Response::new(Full::from(text));
+        let kind = HeaderValue::from_static("text/plain; version=0.0.4");
+        reply.headers_mut().insert(CONTENT_TYPE, kind);
+        reply
+    }
+}
+
+/// The response of a guest that has ended.
+fn response(ran: Ran) -> Result<Reply, Refusal> {
+    let outcome = match ran.end {
+        End::Exited(0) if ran.overflowed => {
+            let why = "guest printed more than it may";
+            return Err(Refusal::new(Outcome::Output, why));
+        }
+        End::Exited(0) => {
+            let malformed =
+                |error: answer::Malformed| Refusal::new(Outcome::Malformed, error.to_string());
+            return Ok(answer::parse(ran.output).map_err(malformed)?.map(Full::new));
+        }
+        // A program whose output is refused often ends itself; that is why.
+        End::Exited(_) | End::Trap(_) if ran.overflowed => Outcome::Output,
+        End::Exited(_) => Outcome::Exit,
+        End::Trap(_) => Outcome::Trap,
+        End::Deadline => Outcome::Deadline,
+        End::Full => Outcome::Full,
+        End::Cancelled => Outcome::Gone,
+        End::Panic(_) | End::System(_) => Outcome::Failed,
+    };
+    Err(Refusal::new(outcome, ran.end.to_string()))
+}
+
+/// What the client is told. No more than it needs: what guests and modules are is not its affair.
+fn refused(outcome: Outcome) -> Reply {
+    let (status, why) = match outcome {
+        Outcome::Ok => (StatusCode::OK, ""),
+        Outcome::Malformed => (StatusCode::BAD_GATEWAY, "guest gave no answer"),
+        Outcome::Output => (StatusCode::BAD_GATEWAY, "guest's answer is too large"),
+        Outcome::Exit | Outcome::Trap => (StatusCode::BAD_GATEWAY, "guest failed"),
+        Outcome::Deadline => (StatusCode::GATEWAY_TIMEOUT, "guest ran past its deadline"),
+        Outcome::Full => (StatusCode::SERVICE_UNAVAILABLE, "server is full"),
+        Outcome::Failed | Outcome::Gone => (StatusCode::INTERNAL_SERVER_ERROR, "server failed"),
+        Outcome::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body is too large"),
+        Outcome::Slow => (StatusCode::REQUEST_TIMEOUT, "body did not come in time"),
+        Outcome::Bad => (StatusCode::BAD_REQUEST, "request is malformed"),
+        Outcome::NotFound => (StatusCode::NOT_FOUND, "nothing is here"),
+    };
+    let mut reply = Response::new(Full::from(format!("{why}\n")));
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    if outcome == Outcome::Full {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    reply
+}
+
+/// Whether a method is one that guests get: a tunnel is none of theirs.
+pub(crate) fn is_served(method: &Method) -> bool {
+    *method != Method::CONNECT
+}

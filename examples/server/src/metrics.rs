@@ -1,0 +1,244 @@
+//! [`Metrics`]: what the server counts, as Prometheus text.
+//!
+//! Each server has a recorder of its own, and looks its counters up once.
+
+use crate::engine::Slots;
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
+use std::time::Duration;
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The guest answered.
+    Ok,
+    /// It printed what is no answer.
+    Malformed,
+    /// It printed more than it may.
+    Output,
+    /// It exited with another code than 0.
+    Exit,
+    /// It trapped.
+    Trap,
+    /// Its time was up.
+    Deadline,
+    /// No worker or slot was free in time.
+    Full,
+    /// A host function panicked, or the system refused something.
+    Failed,
+    /// The client went before it had its answer.
+    Gone,
+    /// The body is larger than bodies may be.
+    TooLarge,
+    /// The body did not come in time.
+    Slow,
+    /// The request is malformed.
+    Bad,
+    /// No route.
+    NotFound,
+}
+
+impl Outcome {
+    const ALL: [Self; 13] = [
+        Self::Ok,
+        Self::Malformed,
+        Self::Output,
+        Self::Exit,
+        Self::Trap,
+        Self::Deadline,
+        Self::Full,
+        Self::Failed,
+        Self::Gone,
+        Self::TooLarge,
+        Self::Slow,
+        Self::Bad,
+        Self::NotFound,
+    ];
+
+    /// Its label.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Malformed => "malformed",
+            Self::Output => "output",
+            Self::Exit => "exit",
+            Self::Trap => "trap",
+            Self::Deadline => "deadline",
+            Self::Full => "full",
+            Self::Failed => "failed",
+            Self::Gone => "gone",
+            Self::TooLarge => "too_large",
+            Self::Slow => "slow",
+            Self::Bad => "bad",
+            Self::NotFound => "not_found",
+        }
+    }
+}
+
+/// Bounds of the buckets of times, in seconds.
+const BUCKETS: [f64; 12] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
+];
+
+/// How the server names a request that has no route.
+const NO_ROUTE: &str = "-";
+
+/// What the server counts.
+pub(crate) struct Metrics {
+    handle: PrometheusHandle,
+    /// One for each route, and one for none.
+    routes: Vec<Route>,
+    slots: Gauge,
+    slots_used: Gauge,
+    slots_lost: Gauge,
+    waiting: Gauge,
+    pub(crate) connections: Gauge,
+    resident: Gauge,
+}
+
+/// What is counted for each route.
+struct Route {
+    requests: Vec<Counter>,
+    seconds: Histogram,
+    guest_seconds: Histogram,
+}
+
+const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
+
+impl Metrics {
+    pub(crate) fn new(routes: &[String]) -> Result<Self, BuildError> {
+        let recorder = PrometheusBuilder::new()
+            .set_buckets(&BUCKETS)?
+            .build_recorder();
+        let gauge = |name: &'static str, unit, help: &'static str| {
+            recorder.describe_gauge(KeyName::from(name), unit, help.into());
+            recorder.register_gauge(&Key::from_name(name), &METADATA)
+        };
+        describe(&recorder);
+        let names = routes.iter().map(String::as_str).chain([NO_ROUTE]);
+        Ok(Self {
+            handle: recorder.handle(),
+            routes: names.map(|name| Route::new(&recorder, name)).collect(),
+            slots: gauge("pirn_slots", None, "Slots that there are"),
+            slots_used: gauge("pirn_slots_used", None, "Slots that guests have"),
+            slots_lost: gauge("pirn_slots_lost", None, "Slots that are never used again"),
+            waiting: gauge(
+                "pirn_requests_waiting",
+                None,
+                "Requests in line for a worker",
+            ),
+            connections: gauge("pirn_connections", None, "Open connections"),
+            resident: gauge(
+                "process_resident_memory_bytes",
+                Some(Unit::Bytes),
+                "Resident memory of the process",
+            ),
+        })
+    }
+
+    /// Counts a request.
+    pub(crate) fn count(&self, route: Option<usize>, outcome: Outcome, took: Duration) {
+        let none = self.routes.len() - 1;
+        let route = &self.routes[route.unwrap_or(none)];
+        route.requests[outcome as usize].increment(1);
+        route.seconds.record(took.as_secs_f64());
+    }
+
+    /// Counts the time that a guest took.
+    pub(crate) fn count_guest(&self, route: usize, took: Duration) {
+        self.routes[route].guest_seconds.record(took.as_secs_f64());
+    }
+
+    /// All of it, as text.
+    pub(crate) fn render(&self, slots: Slots, waiting: usize) -> String {
+        self.slots.set(slots.all as f64);
+        self.slots_used
+            .set(slots.all.saturating_sub(slots.free + slots.lost) as f64);
+        self.slots_lost.set(slots.lost as f64);
+        self.waiting.set(waiting as f64);
+        if let Some(bytes) = crate::load::resident_bytes() {
+            self.resident.set(bytes as f64);
+        }
+        self.handle.render()
+    }
+
+    /// Puts times that were recorded into their buckets. They take memory until then.
+    pub(crate) fn tidy(&self) {
+        self.handle.run_upkeep();
+    }
+}
+
+impl Route {
+    fn new(recorder: &impl Recorder, name: &str) -> Self {
+        let route = Label::new("route", name.to_owned());
+        let requests = Outcome::ALL.map(|outcome| {
+            let labels = vec![route.clone(), Label::new("outcome", outcome.name())];
+            let key = Key::from_parts("pirn_requests_total", labels);
+            recorder.register_counter(&key, &METADATA)
+        });
+        let histogram = |name: &'static str| {
+            let key = Key::from_parts(name, vec![route.clone()]);
+            recorder.register_histogram(&key, &METADATA)
+        };
+        Self {
+            requests: requests.into(),
+            seconds: histogram("pirn_request_seconds"),
+            guest_seconds: histogram("pirn_guest_seconds"),
+        }
+    }
+}
+
+/// The help of what routes have.
+fn describe(recorder: &impl Recorder) {
+    let requests = "Requests by what became of them";
+    recorder.describe_counter("pirn_requests_total".into(), None, requests.into());
+    let seconds = "Time from a request's header to its answer";
+    recorder.describe_histogram("pirn_request_seconds".into(), None, seconds.into());
+    let seconds = "Time of guests, slot and its reset included";
+    recorder.describe_histogram("pirn_guest_seconds".into(), None, seconds.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_in_their_places() {
+        for (place, outcome) in Outcome::ALL.iter().enumerate() {
+            assert_eq!(*outcome as usize, place, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_counted_is_rendered() {
+        let metrics = Metrics::new(&["/a".to_owned(), "/b".to_owned()]).unwrap();
+        metrics.count(Some(1), Outcome::Trap, Duration::from_millis(2));
+        metrics.count(None, Outcome::NotFound, Duration::ZERO);
+        metrics.count_guest(0, Duration::from_secs(2));
+        let slots = Slots {
+            all: 8,
+            free: 5,
+            lost: 1,
+        };
+        let text = metrics.render(slots, 3);
+        for line in [
+            "pirn_requests_total{route=\"/b\",outcome=\"trap\"} 1",
+            "pirn_requests_total{route=\"/a\",outcome=\"trap\"} 0",
+            "pirn_requests_total{route=\"-\",outcome=\"not_found\"} 1",
+            "pirn_request_seconds_bucket{route=\"/b\",le=\"0.001\"} 0",
+            "pirn_request_seconds_bucket{route=\"/b\",le=\"0.0025\"} 1",
+            "pirn_guest_seconds_bucket{route=\"/a\",le=\"+Inf\"} 1",
+            "pirn_guest_seconds_sum{route=\"/a\"} 2",
+            "pirn_slots 8",
+            "pirn_slots_used 2",
+            "pirn_slots_lost 1",
+            "pirn_requests_waiting 3",
+            "# TYPE pirn_requests_total counter",
+        ] {
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} in:\n{text}"
+            );
+        }
+    }
+}

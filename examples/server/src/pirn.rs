@@ -1,0 +1,244 @@
+//! [`Pirn`]: guests in slots of pirn's. All that the server has to do with the runtime is here.
+//!
+//! `run` blocks its thread for as long as the guest runs, and bounds that.
+
+use crate::engine::{End, Engine, Ran, Slots, Work};
+use crate::ticket::Ticket;
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use pirn_runtime::{
+    CallError, Func, InstantiateError, LinkError, Linker, Module, Prepared, Region,
+};
+use pirn_wasi::pipe::{ReadPipe, WritePipe};
+use pirn_wasi::{Bounded, Exit, WasiCtx};
+use std::io::Cursor;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wasi_common::sched::Poll;
+use wasi_common::sync::sched::poll_oneoff;
+use wasi_common::sync::{clocks_ctx, random_ctx};
+use wasi_common::{Error, Table, WasiSched};
+
+/// What a guest may take.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Guests at a time.
+    pub slots: u32,
+    /// Most bytes of a guest's memory.
+    pub memory_max: usize,
+    /// Bytes of a guest's stack.
+    pub stack: usize,
+    /// Longest wall time of a guest.
+    pub deadline: Duration,
+    /// Most bytes of a guest's standard output.
+    pub output_max: usize,
+    /// Most bytes of a guest's standard error.
+    pub errors_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            slots: 64,
+            memory_max: 64 << 20,
+            stack: 1 << 20,
+            deadline: Duration::from_secs(1),
+            output_max: 1 << 20,
+            errors_max: 8 << 10,
+        }
+    }
+}
+
+/// Guests in slots of pirn's.
+pub struct Pirn {
+    region: Region,
+    settings: Settings,
+    guests: Vec<Guest>,
+}
+
+/// The guest of one route.
+struct Guest {
+    prepared: Prepared<WasiCtx>,
+    start: Func<(), ()>,
+}
+
+impl Pirn {
+    /// Prepares a guest for each route, in their order.
+    ///
+    /// `more` can offer host functions beside WASI's.
+    ///
+    /// # Errors
+    ///
+    /// If the region cannot be made, or a module does not fit it, imports what nobody offers, or has no
+    /// `_start`.
+    pub fn new(
+        settings: Settings,
+        modules: &[Module],
+        more: impl FnOnce(&mut Linker<WasiCtx>) -> Result<(), LinkError>,
+    ) -> Result<Self> {
+        let region = Region::builder()
+            .slots(settings.slots)
+            .memory_max(settings.memory_max)
+            .stack(settings.stack)
+            .build()?;
+        let mut linker = Linker::new();
+        pirn_wasi::link(&mut linker, |wasi| wasi)?;
+        more(&mut linker)?;
+        let guests = modules.iter().enumerate().map(|(number, module)| {
+            let prepared = region.prepare(module, &linker);
+            let prepared = prepared.with_context(|| format!("guest {number}"))?;
+            // A module's start function runs before anybody could stop it.
+            let prepared = prepared.start_deadline(settings.deadline);
+            let start = prepared.func("_start")?;
+            Ok(Guest { prepared, start })
+        });
+        let guests = guests.collect::<Result<_>>()?;
+        Ok(Self {
+            region,
+            settings,
+            guests,
+        })
+    }
+
+    /// The region, for looking at.
+    #[must_use]
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Runs a guest in a slot of its own, which is free again afterwards.
+    fn end(&self, guest: &Guest, context: WasiCtx, slot_wait: Duration, ticket: &Ticket) -> End {
+        let instance = guest.prepared.instantiate_timeout(context, slot_wait);
+        let mut instance = match instance {
+            Ok(instance) => instance,
+            Err(error) => return not_made(error),
+        };
+        let deadline = self.settings.deadline;
+        let switch = instance.kill_switch();
+        let stop = move || {
+            // If it has ended by itself, so much the better.
+            let _ = switch.kill();
+        };
+        if !ticket.arm(Instant::now() + deadline, stop) {
+            return End::Cancelled;
+        }
+        match instance.deadline(deadline).call(&guest.start, ()) {
+            Ok(()) => End::Exited(0),
+            Err(error) => ended(error),
+        }
+    }
+}
+
+impl Engine for Pirn {
+    fn run(&self, work: Work) -> Ran {
+        let Some(guest) = self.guests.get(work.route) else {
+            let why = format!("no guest {}, there are {}", work.route, self.guests.len());
+            return Ran::without_output(End::System(why));
+        };
+        let pipe = |bytes_max| WritePipe::new(Bounded::new(vec![], bytes_max));
+        let output = pipe(self.settings.output_max);
+        let errors = pipe(self.settings.errors_max);
+        let (slot_wait, ticket) = (work.slot_wait, Arc::clone(&work.ticket));
+        let end = match context(work, &output, &errors) {
+            Ok(context) => self.end(guest, context, slot_wait, &ticket),
+            Err(error) => End::System(format!("no environment for the guest: {error}")),
+        };
+        let (output, overflowed) = taken(output);
+        let (errors, _) = taken(errors);
+        Ran {
+            end,
+            output,
+            overflowed,
+            errors,
+        }
+    }
+
+    fn slots(&self) -> Slots {
+        let region = self.region.describe();
+        Slots {
+            all: region.slots() as usize,
+            free: self.region.slots_free(),
+            lost: region.slots_lost() as usize,
+        }
+    }
+}
+
+/// What a guest prints to.
+type Output = WritePipe<Bounded<Vec<u8>>>;
+
+/// What was printed, and whether there was more. The guest is gone.
+fn taken(output: Output) -> (Vec<u8>, bool) {
+    output.try_into_inner().map_or((vec![], true), |all| {
+        let overflowed = all.is_refusing();
+        (all.into_inner(), overflowed)
+    })
+}
+
+/// What the guest has of the world: its request. No files, no sockets.
+fn context(
+    work: Work,
+    output: &Output,
+    errors: &Output,
+) -> Result<WasiCtx, wasi_common::StringArrayError> {
+    let sleeper = Box::new(Sleeper(work.ticket));
+    let mut context = WasiCtx::new(random_ctx(), clocks_ctx(), sleeper, Table::new());
+    for (name, value) in &work.environment {
+        context.push_env(name, value)?;
+    }
+    let body: Cursor<Bytes> = Cursor::new(work.body);
+    context.set_stdin(Box::new(ReadPipe::new(body)));
+    context.set_stdout(Box::new(output.clone()));
+    context.set_stderr(Box::new(errors.clone()));
+    Ok(context)
+}
+
+/// Sleeps for guests, no longer than they may run: a host function is not interrupted, and one guest that
+/// sleeps for a year would keep its thread for a year.
+struct Sleeper(Arc<Ticket>);
+
+#[async_trait::async_trait]
+impl WasiSched for Sleeper {
+    async fn poll_oneoff<'a>(&self, poll: &mut Poll<'a>) -> Result<(), Error> {
+        // None of a guest's files can be waited for: asked for one, this says so without waiting.
+        if poll.rw_subscriptions().next().is_none()
+            && let Some(clock) = poll.earliest_clock_deadline()
+        {
+            self.0.sleep(clock.duration_until().unwrap_or_default());
+            return Ok(());
+        }
+        poll_oneoff(poll).await
+    }
+
+    async fn sched_yield(&self) -> Result<(), Error> {
+        std::thread::yield_now();
+        Ok(())
+    }
+
+    async fn sleep(&self, time: Duration) -> Result<(), Error> {
+        self.0.sleep(time);
+        Ok(())
+    }
+}
+
+fn not_made(error: InstantiateError) -> End {
+    match error {
+        InstantiateError::Full { .. } | InstantiateError::Timeout { .. } => End::Full,
+        InstantiateError::Start(error) => ended(error),
+        error => End::System(error.to_string()),
+    }
+}
+
+/// How a call that did not return ended.
+fn ended(error: CallError) -> End {
+    if let Some(exit) = Exit::of(&error) {
+        return End::Exited(exit.code);
+    }
+    match error {
+        CallError::Trap(trap) => End::Trap(trap.to_string()),
+        CallError::Host(error) => End::Trap(error.to_string()),
+        CallError::Deadline(_) | CallError::CpuBudget(_) => End::Deadline,
+        CallError::Killed(_) => End::Cancelled,
+        CallError::Panic(panic) => End::Panic(panic.to_string()),
+        error => End::System(error.to_string()),
+    }
+}

@@ -1,0 +1,223 @@
+//! [`Server`]: connections, from the first to the last.
+
+use crate::engine::Engine;
+use crate::environment::Ends;
+use crate::front::{Front, METRICS_PATH, is_served};
+use crate::metrics::Metrics;
+use crate::queue::Queue;
+use anyhow::{Context as _, Result, bail};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+/// What clients may take. What guests may take is their engine's to say.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Worker threads: guests that run at a time.
+    pub workers: usize,
+    /// Requests that wait for a worker.
+    pub waiting_max: usize,
+    /// Longest time that a request waits for a worker and a slot.
+    pub wait: Duration,
+    /// Most bytes of a request's body.
+    pub body_max: usize,
+    /// Longest time that a request's header takes to come, and a connection idles.
+    pub header_timeout: Duration,
+    /// Longest time that a request's body takes to come.
+    pub body_timeout: Duration,
+    /// Longest time that a client takes no byte of its answer.
+    pub write_timeout: Duration,
+    /// Most connections at a time. More wait to be accepted.
+    pub connections: usize,
+    /// Longest time that requests have to end once the server is told to.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            workers: 64,
+            waiting_max: 1024,
+            wait: Duration::from_millis(500),
+            body_max: 1 << 20,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            connections: 1024,
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Most bytes of a request's header. Of fields hyper takes 100.
+const HEADER_BYTES_MAX: usize = 32 << 10;
+
+/// Time between two rounds of housekeeping.
+const TIDY: Duration = Duration::from_secs(1);
+
+/// A pause after the system refuses a connection: it has no descriptors, and some will be free soon.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A server that listens.
+pub struct Server {
+    listener: TcpListener,
+    front: Arc<Front>,
+}
+
+impl Server {
+    /// Listens, and starts the workers. `routes` are prefixes of paths, one for each guest of the engine's.
+    ///
+    /// # Errors
+    ///
+    /// If a route is none or comes twice, or the system refuses address or threads.
+    pub async fn bind(
+        address: SocketAddr,
+        engine: Arc<dyn Engine>,
+        routes: Vec<String>,
+        limits: Limits,
+    ) -> Result<Self> {
+        check(&routes)?;
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
+        let queue = Queue::new(&engine, limits.workers.max(1), limits.waiting_max);
+        let front = Front {
+            queue: queue.context("cannot start the workers")?,
+            engine,
+            metrics: Metrics::new(&routes)?,
+            routes,
+            limits,
+        };
+        Ok(Self {
+            listener,
+            front: Arc::new(front),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` is ready. Then it accepts no more, lets what runs come to its end, and ends what
+    /// has not within the grace.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Self { listener, front } = self;
+        let limits = front.limits.clone();
+        let graceful = GracefulShutdown::new();
+        let mut connections = JoinSet::new();
+        let permits = Arc::new(Semaphore::new(limits.connections));
+        let mut stop = pin!(stop);
+        let mut tidy = interval(TIDY);
+        tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let accepted = async {
+                let permit = Arc::clone(&permits).acquire_owned().await;
+                (listener.accept().await, permit)
+            };
+            tokio::select! {
+                () = &mut stop => break,
+                _ = tidy.tick() => front.metrics.tidy(),
+                Some(_) = connections.join_next() => {}
+                (accepted, permit) = accepted => match accepted {
+                    Ok((stream, remote)) => {
+                        let connection = serve(Arc::clone(&front), stream, remote, graceful.watcher());
+                        connections.spawn(async move {
+                            connection.await;
+                            drop(permit);
+                        });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "no connection accepted");
+                        sleep(PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        tracing::info!(connections = connections.len(), "stopping");
+        if timeout(limits.grace, graceful.shutdown()).await.is_err() {
+            tracing::warn!(grace = ?limits.grace, "ending what has not ended by itself");
+        }
+        // Dropped requests end their guests, and then the workers are idle.
+        connections.shutdown().await;
+        let closed = tokio::task::spawn_blocking(move || front.queue.close());
+        if closed.await.is_err() {
+            tracing::error!("the workers did not end");
+        }
+    }
+}
+
+/// Whether each route is a path and can be told from the others.
+fn check(routes: &[String]) -> Result<()> {
+    for (at, route) in routes.iter().enumerate() {
+        if !route.starts_with('/') || route.contains(['?', '#', ' ']) {
+            bail!("route {route:?} is no path; write it as in /hello");
+        }
+        if route == METRICS_PATH {
+            bail!("route {route:?} is where the metrics are; choose another");
+        }
+        let same = |other: &String| other.trim_end_matches('/') == route.trim_end_matches('/');
+        if routes[..at].iter().any(same) {
+            bail!("route {route:?} comes twice");
+        }
+    }
+    Ok(())
+}
+
+/// Serves one connection to its end.
+async fn serve(
+    front: Arc<Front>,
+    stream: TcpStream,
+    remote: SocketAddr,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let Ok(local) = stream.local_addr() else {
+        return; // it is closed already
+    };
+    // An answer is one piece; nothing is won by waiting for more of it.
+    let _ = stream.set_nodelay(true);
+    let socket = socket2::SockRef::from(&stream);
+    if let Err(error) = socket.set_tcp_user_timeout(Some(front.limits.write_timeout)) {
+        tracing::debug!(%error, "no limit to how long an answer is not taken");
+    }
+    let gauge = front.metrics.connections.clone();
+    gauge.increment(1.0);
+    let header_timeout = front.limits.header_timeout;
+    let ends = Ends { local, remote };
+    let service = service_fn(move |request| {
+        let front = Arc::clone(&front);
+        async move {
+            if !is_served(request.method()) {
+                let mut reply = Response::default();
+                *reply.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+                return Ok(reply);
+            }
+            Ok::<_, Infallible>(front.answer(request, ends).await)
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .max_header_size(HEADER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%remote, %error, "connection ended");
+    }
+    gauge.decrement(1.0);
+}

@@ -1,0 +1,233 @@
+//! What the tests of the server share: a server with guests, and clients of all manners.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use anyhow::Result;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::header::HeaderMap;
+use hyper::{Request, Response};
+use pirn_runtime::{LinkError, Linker, Module};
+use pirn_server_example::load::connect;
+use pirn_server_example::{Engine as _, Limits, Pirn, Server, Settings};
+use pirn_wasi::WasiCtx;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Longer than anything takes that comes at all.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for what comes, and fails if it does not.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let came = timeout(PATIENCE, future).await;
+    came.unwrap_or_else(|_| panic!("{what} did not come within {PATIENCE:?}"))
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < PATIENCE, "{what} within {PATIENCE:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A file of the guests'.
+pub(crate) fn guest(name: &str) -> PathBuf {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let own = server.join("guests").join(name);
+    if own.exists() {
+        return own;
+    }
+    server.join("../guests").join(name)
+}
+
+/// A module: the text of one, or the name of a file.
+pub(crate) fn module(source: &str) -> Module {
+    let bytes = if source.contains("(module") {
+        source.as_bytes().to_vec()
+    } else {
+        std::fs::read(guest(source)).expect("the guest is there")
+    };
+    let wasm = pirn_compiler::parse_text(&bytes).expect("it is well-formed");
+    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
+    Module::from_bytes(&so.expect("it is valid")).expect("it opens")
+}
+
+/// The text of a guest that prints this.
+pub(crate) fn prints(output: &str) -> String {
+    let escaped: String = output.bytes().map(|byte| format!("\\{byte:02x}")).collect();
+    let len = output.len();
+    format!(
+        r#"(module
+          (import "wasi_snapshot_preview1" "fd_write"
+            (func $write (param i32 i32 i32 i32) (result i32)))
+          (memory (export "memory") 16)
+          (data (i32.const 0) "\10\00\00\00")
+          (data (i32.const 16) "{escaped}")
+          (func (export "_start")
+            (i32.store (i32.const 4) (i32.const {len}))
+            (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#
+    )
+}
+
+/// A guest whose host function panics.
+pub(crate) const PANICS: &str = r#"(module
+  (import "test" "panic" (func $panic)) (memory (export "memory") 1)
+  (func (export "_start") (call $panic)))"#;
+
+/// A guest that waits until the test opens the door, and then answers.
+pub(crate) const WAITS: &str = r#"(module
+  (import "test" "wait" (func $wait))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\10\00\00\00\15\00\00\00")
+  (data (i32.const 16) "Status: 200\n\nwaited\n\n\n")
+  (func (export "_start")
+    (call $wait)
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+/// Where guests wait, in a host function, until the test lets them on.
+#[derive(Default)]
+pub(crate) struct Door {
+    /// How many have come, and whether it is open.
+    state: Mutex<(usize, bool)>,
+    opened: Condvar,
+}
+
+impl Door {
+    pub(crate) fn open(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.opened.notify_all();
+    }
+
+    /// How many guests have come to it.
+    pub(crate) fn came(&self) -> usize {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn wait(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 += 1;
+        while !state.1 {
+            let woken = self.opened.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// What the tests offer to guests beside WASI.
+fn hooks(linker: &mut Linker<WasiCtx>, door: &Arc<Door>) -> Result<(), LinkError> {
+    let door = Arc::clone(door);
+    linker.func("test", "panic", || -> () { panic!("as the test wants it") })?;
+    linker.func("test", "wait", move || door.wait())?;
+    Ok(())
+}
+
+/// A server in this process.
+pub(crate) struct House {
+    pub(crate) address: SocketAddr,
+    pub(crate) engine: Arc<Pirn>,
+    pub(crate) door: Arc<Door>,
+    stop: Option<oneshot::Sender<()>>,
+    pub(crate) served: JoinHandle<()>,
+}
+
+/// An answer, whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl House {
+    /// Serves guests at their routes.
+    pub(crate) async fn new(guests: &[(&str, &str)], settings: Settings, limits: Limits) -> Self {
+        let modules: Vec<_> = guests.iter().map(|(_, source)| module(source)).collect();
+        let door = Arc::<Door>::default();
+        let engine = Pirn::new(settings, &modules, |linker| hooks(linker, &door));
+        let engine = Arc::new(engine.expect("the guests fit"));
+        let routes = guests.iter().map(|(path, _)| (*path).to_owned()).collect();
+        let address = ([127, 0, 0, 1], 0).into();
+        let server = Server::bind(address, Arc::<Pirn>::clone(&engine), routes, limits);
+        let server = server.await.expect("it listens");
+        let address = server.address().expect("it listens");
+        let (stop, stopped) = oneshot::channel();
+        let served = tokio::spawn(server.run(async {
+            let _ = stopped.await;
+        }));
+        Self {
+            address,
+            engine,
+            door,
+            stop: Some(stop),
+            served,
+        }
+    }
+
+    /// A GET.
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.ask(Request::get(path), "").await
+    }
+
+    /// A request with a body.
+    pub(crate) async fn ask(&self, request: hyper::http::request::Builder, body: &str) -> Answer {
+        let body = Full::new(Bytes::copy_from_slice(body.as_bytes()));
+        let request = request.header("host", "localhost").body(body);
+        let mut client = connect(self.address).await.expect("it listens");
+        let answer = client.send_request(request.expect("it is a request"));
+        read(soon("an answer", answer).await.expect("an answer")).await
+    }
+
+    /// The value of a metric.
+    pub(crate) async fn metric(&self, name: &str) -> f64 {
+        let text = self.get("/metrics").await.body;
+        pirn_server_example::load::metric(&text, name)
+            .unwrap_or_else(|| panic!("no {name} in\n{text}"))
+    }
+
+    /// How many requests of a route had an outcome.
+    pub(crate) async fn count(&self, route: &str, outcome: &str) -> f64 {
+        let name = format!("pirn_requests_total{{route=\"{route}\",outcome=\"{outcome}\"}}");
+        self.metric(&name).await
+    }
+
+    /// Waits until no guest has a slot, and looks whether one was lost.
+    pub(crate) async fn rests(&self) {
+        let slots = || self.engine.slots();
+        until("all slots are free", || slots().free == slots().all).await;
+        assert_eq!(slots().lost, 0);
+    }
+
+    /// Tells it to stop.
+    pub(crate) fn begin_stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+    }
+
+    /// Stops it, and looks whether it leaves anything behind.
+    pub(crate) async fn stop(mut self) {
+        self.begin_stop();
+        soon("the end", &mut self.served).await.expect("no panic");
+        self.rests().await;
+        assert_eq!(Arc::strong_count(&self.engine), 1, "the workers are gone");
+    }
+}
+
+/// Reads an answer to its end.
+pub(crate) async fn read(answer: Response<hyper::body::Incoming>) -> Answer {
+    let (parts, body) = answer.into_parts();
+    let body = soon("a body", body.collect()).await.expect("a body");
+    Answer {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        body: String::from_utf8(body.to_bytes().into()).expect("text"),
+    }
+}

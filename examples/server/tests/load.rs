@@ -1,0 +1,129 @@
+//! Good requests among bad ones: every good one is answered rightly, every bad one has its status, no slot
+//! is lost, and memory does not grow.
+//!
+//! Small here; `PIRN_LOAD=200000 cargo test --release -p pirn-server-example --test load` is large.
+
+mod common;
+
+use bytes::Bytes;
+use common::{House, PANICS, PATIENCE};
+use pirn_server_example::load::{Load, Report, Shot, resident_bytes};
+use pirn_server_example::{Limits, Settings};
+use std::time::Duration;
+
+const CONNECTIONS: usize = 8;
+
+/// What memory may grow by from the middle of the load to its end: what is not the server's, such as this
+/// client's records and the allocator's arenas.
+const GROWTH_BYTES_MAX: u64 = 8 << 20;
+
+/// Requests of a run, unless it is said.
+const REQUESTS: usize = 3_000;
+
+/// Route, guest, status, weight.
+const GUESTS: [(&str, &str, u16, usize); 9] = [
+    ("/hello", "web-hello.wasm", 200, 600),
+    ("/web", "web-rust.wasm", 200, 300),
+    ("/trap", "trap.wat", 502, 40),
+    ("/exit", "exit.wat", 502, 20),
+    ("/flood", "flood.wat", 502, 10),
+    ("/overflow", "overflow.wat", 502, 10),
+    ("/memory", "memory.wat", 502, 10),
+    ("/panic", PANICS, 500, 10),
+    ("/loop", "loop.wat", 504, 4),
+];
+
+fn shots() -> Vec<Shot> {
+    let shot = |(path, _, status, weight): (&str, &str, u16, usize)| {
+        let (path, body, answer) = match path {
+            "/hello" => (
+                path.to_owned(),
+                Bytes::new(),
+                Some("hello from a slot\n".into()),
+            ),
+            "/web" => {
+                let body = Bytes::from("what is sent comes back\n".repeat(50));
+                ("/web/echo".to_owned(), body.clone(), Some(body))
+            }
+            other => (other.to_owned(), Bytes::new(), None),
+        };
+        Shot {
+            path,
+            body,
+            status,
+            answer,
+            weight,
+        }
+    };
+    GUESTS.map(shot).into()
+}
+
+async fn load(house: &House, requests: usize) -> Report {
+    let load = Load {
+        address: house.address,
+        connections: CONNECTIONS,
+        requests,
+        patience: PATIENCE,
+        shots: shots(),
+    };
+    let report = load.run().await.expect("it listens");
+    let wrong: Vec<_> = report.wrong().collect();
+    assert!(wrong.is_empty(), "{report}\n{wrong:#?}");
+    assert_eq!(
+        report.shots.iter().map(|hits| hits.right).sum::<usize>(),
+        requests
+    );
+    house.rests().await;
+    report
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn good_requests_among_bad_ones_are_answered() {
+    // The panics are wanted; each would print its backtrace.
+    std::panic::set_hook(Box::new(|panic| {
+        let wanted = panic.payload_as_str() == Some("as the test wants it");
+        if !wanted {
+            eprintln!("{panic}");
+        }
+    }));
+    let requests = std::env::var("PIRN_LOAD")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let requests: usize = requests.unwrap_or(REQUESTS);
+    let settings = Settings {
+        slots: CONNECTIONS as u32,
+        memory_max: 4 << 20,
+        // Long beside what a good request takes, also where two processors serve eight loops.
+        deadline: Duration::from_millis(500),
+        ..Settings::default()
+    };
+    let limits = Limits {
+        workers: CONNECTIONS,
+        wait: PATIENCE,
+        ..Limits::default()
+    };
+    let guests = GUESTS.map(|(path, source, _, _)| (path, source));
+    let house = House::new(&guests, settings, limits).await;
+    load(&house, requests / 2).await;
+    let before = resident_bytes().expect("the system says");
+    let report = load(&house, requests).await;
+    let after = resident_bytes().expect("the system says");
+    println!(
+        "{report}\nresident: {} KiB, then {} KiB",
+        before >> 10,
+        after >> 10
+    );
+    assert!(
+        after < before + GROWTH_BYTES_MAX,
+        "{before} bytes resident before {requests} requests, {after} after"
+    );
+    for (route, outcome) in [
+        ("/hello", "ok"),
+        ("/panic", "failed"),
+        ("/loop", "deadline"),
+    ] {
+        assert!(house.count(route, outcome).await > 0.0, "{route}");
+        assert_eq!(house.count(route, "full").await, 0.0, "{route}");
+    }
+    house.stop().await;
+}

@@ -1,0 +1,574 @@
+//! The server over real connections: what becomes of requests, good and bad.
+
+mod common;
+
+use common::{House, PANICS, WAITS, guest, module, prints, soon, until};
+use hyper::Request;
+use pirn_server_example::{Limits, Pirn, Server, Settings};
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn settings() -> Settings {
+    Settings {
+        slots: 4,
+        memory_max: 4 << 20,
+        deadline: Duration::from_secs(20),
+        ..Settings::default()
+    }
+}
+
+fn limits() -> Limits {
+    Limits {
+        workers: 4,
+        wait: Duration::from_secs(20),
+        ..Limits::default()
+    }
+}
+
+#[tokio::test]
+async fn each_end_of_a_guest_has_its_status() {
+    let hello = prints("Content-Type: text/plain\n\nhello\n");
+    let nothing = prints("");
+    let injection = prints("Content-Type: a\rSet-Cookie: b\n\n");
+    let smuggled = prints("Status: 200\nTransfer-Encoding: chunked\n\n0\r\n\r\n");
+    let guests = [
+        ("/hello", hello.as_str(), 200, "ok"),
+        ("/trap", "trap.wat", 502, "trap"),
+        ("/memory", "memory.wat", 502, "trap"),
+        ("/overflow", "overflow.wat", 502, "trap"),
+        ("/exit", "exit.wat", 502, "exit"),
+        ("/flood", "flood.wat", 502, "output"),
+        ("/nothing", nothing.as_str(), 502, "malformed"),
+        ("/injection", injection.as_str(), 502, "malformed"),
+        ("/smuggled", smuggled.as_str(), 502, "malformed"),
+        ("/panic", PANICS, 500, "failed"),
+    ];
+    let routes = guests.map(|(path, source, _, _)| (path, source));
+    let house = House::new(&routes, settings(), limits()).await;
+    for round in 1..=3 {
+        for (path, _, status, outcome) in guests {
+            let answer = house.get(path).await;
+            assert_eq!(answer.status, status, "{path}: {answer:?}");
+            assert_eq!(house.count(path, outcome).await, f64::from(round), "{path}");
+            assert!(!answer.headers.contains_key("set-cookie"));
+        }
+    }
+    let hello = house.get("/hello/there?x=y").await;
+    assert_eq!(hello.headers["content-type"], "text/plain");
+    assert_eq!(hello.body, "hello\n");
+    assert_eq!(house.get("/hellothere").await.status, 404);
+    assert_eq!(house.get("/hello/%00").await.status, 400);
+    assert_eq!(house.count("-", "not_found").await, 1.0);
+    assert_eq!(house.count("/hello", "bad").await, 1.0);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_guest_that_takes_too_long_is_ended() {
+    let guests = [("/loop", "loop.wat"), ("/sleep", "sleep.wat")];
+    let settings = Settings {
+        deadline: Duration::from_millis(50),
+        ..settings()
+    };
+    let house = House::new(&guests, settings, limits()).await;
+    for (path, _) in guests {
+        assert_eq!(house.get(path).await.status, 504, "{path}");
+        assert_eq!(house.count(path, "deadline").await, 1.0);
+    }
+    house.stop().await;
+}
+
+/// The same of both twins.
+async fn web(house: &House, language: &str) {
+    let hello = house.get("/web").await;
+    assert_eq!(
+        (hello.status, hello.body),
+        (200, format!("hello from {language}\n"))
+    );
+    let request = Request::put("/web/request?a=b&c=%20")
+        .header("x-one", "1")
+        .header("x-two", "2")
+        .header("proxy", "http://elsewhere");
+    let told = house.ask(request, "four").await;
+    let expected = format!(
+        "language: {language}\nmethod: PUT\npath: /web/request\nquery: a=b&c=%20\nx-one: 1\nx-two: 2\nbody: 4 bytes\n"
+    );
+    assert_eq!((told.status, told.body), (200, expected));
+    let long = "0123456789abcdef".repeat(20_000);
+    let request = Request::post("/web/echo").header("content-type", "a/b");
+    let echo = house.ask(request, &long).await;
+    assert_eq!(echo.headers["content-type"], "a/b");
+    assert!(echo.status == 200 && echo.body == long);
+    let missing = house.get("/web/missing").await;
+    assert_eq!(
+        (missing.status, missing.body.as_str()),
+        (404, "no /missing here\n")
+    );
+    let head = house.ask(Request::head("/web"), "").await;
+    let length = format!("hello from {language}\n").len().to_string();
+    assert_eq!(
+        (
+            head.body.as_str(),
+            head.headers["content-length"].as_bytes()
+        ),
+        ("", length.as_bytes())
+    );
+}
+
+#[tokio::test]
+async fn a_rust_program_answers() {
+    let house = House::new(&[("/web", "web-rust.wasm")], settings(), limits()).await;
+    web(&house, "Rust").await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_go_handler_answers() {
+    let name = "built/web-go.wasm";
+    if !guest(name).exists() {
+        let said = writeln!(
+            std::io::stderr(),
+            "NOT RUN: web-go.wasm is not built; run examples/guests/build.sh go, which needs Go"
+        );
+        said.expect("stderr is open");
+        return;
+    }
+    let settings = Settings {
+        memory_max: 64 << 20,
+        ..settings()
+    };
+    let house = House::new(&[("/web", name)], settings, limits()).await;
+    web(&house, "Go").await;
+    house.stop().await;
+}
+
+/// Sends this as it is, and reads until the server closes.
+async fn raw(house: &House, text: &str) -> String {
+    let mut stream = TcpStream::connect(house.address).await.expect("it listens");
+    stream.write_all(text.as_bytes()).await.expect("it listens");
+    let mut answer = vec![];
+    let end = stream.read_to_end(&mut answer);
+    // Who sends more than is read may be reset, and has the answer by then.
+    let _ = soon("the end of the connection", end).await;
+    String::from_utf8(answer).expect("text")
+}
+
+#[tokio::test]
+async fn bodies_up_to_their_limit_are_taken() {
+    let limits = Limits {
+        body_max: 1000,
+        ..limits()
+    };
+    let house = House::new(&[("/web", "web-rust.wasm")], settings(), limits).await;
+    for (bytes, status) in [(0, 200), (999, 200), (1000, 200), (1001, 413), (5000, 413)] {
+        let body = "x".repeat(bytes);
+        let answer = house.ask(Request::post("/web/request"), &body).await;
+        assert_eq!(answer.status, status, "{bytes}");
+        assert_eq!(
+            answer.body.contains(&format!("body: {bytes} bytes")),
+            status == 200
+        );
+        // Without saying before how much comes.
+        let half = bytes / 2;
+        let chunks = format!("{half:x}\r\n{}\r\n", "x".repeat(half));
+        let chunks = if half > 0 {
+            chunks.repeat(2)
+        } else {
+            String::new()
+        };
+        let head = "POST /web/request HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let answer = raw(&house, &format!("{head}{chunks}0\r\n\r\n")).await;
+        let status = if half * 2 > 1000 { 413 } else { 200 };
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{half} twice: {answer}"
+        );
+    }
+    // What it says is enough to refuse it: nothing of it was sent.
+    let answer = raw(
+        &house,
+        "POST /web HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n",
+    )
+    .await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    let chunk = "POST /web HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
+    let answer = raw(&house, chunk).await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert_eq!(house.count("/web", "bad").await, 1.0);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn answers_up_to_their_limit_are_given() {
+    const HEAD: &str = "Status: 200\n\n";
+    let answers = [99, 100, 101].map(|bytes| prints(&(HEAD.to_owned() + &"x".repeat(bytes))));
+    let [less, all, more] = &answers;
+    let guests = [("/less", less.as_str()), ("/all", all), ("/more", more)];
+    let settings = Settings {
+        output_max: HEAD.len() + 100,
+        ..settings()
+    };
+    let house = House::new(&guests, settings, limits()).await;
+    assert_eq!(house.get("/less").await.body.len(), 99);
+    assert_eq!(house.get("/all").await.body.len(), 100);
+    assert_eq!(house.get("/more").await.status, 502);
+    assert_eq!(house.count("/more", "output").await, 1.0);
+    house.stop().await;
+}
+
+/// Asks for something in a task of its own.
+fn later(house: &Arc<House>, path: &'static str) -> tokio::task::JoinHandle<common::Answer> {
+    let house = Arc::clone(house);
+    tokio::spawn(async move { house.get(path).await })
+}
+
+async fn stop(house: Arc<House>) {
+    until("no task has the house", || Arc::strong_count(&house) == 1).await;
+    Arc::into_inner(house).expect("nobody has it").stop().await;
+}
+
+#[tokio::test]
+async fn a_full_server_says_when_to_come_again() {
+    // By threads, and by slots.
+    for (workers, slots) in [(1, 4), (3, 1)] {
+        let settings = Settings {
+            slots,
+            ..settings()
+        };
+        let limits = Limits {
+            workers,
+            wait: Duration::from_millis(30),
+            ..limits()
+        };
+        let house = Arc::new(House::new(&[("/wait", WAITS)], settings, limits).await);
+        let first = later(&house, "/wait");
+        until("the guest waits", || house.door.came() == 1).await;
+        for _ in 0..3 {
+            let full = house.get("/wait").await;
+            assert_eq!(full.status, 503, "{full:?}");
+            assert_eq!(full.headers["retry-after"], "1");
+        }
+        assert_eq!(house.count("/wait", "full").await, 3.0);
+        assert_eq!(house.metric("pirn_slots_used").await, 1.0);
+        house.door.open();
+        let first = soon("the first answer", first).await.expect("no panic");
+        assert_eq!((first.status, first.body.as_str()), (200, "waited\n\n"));
+        assert_eq!(house.get("/wait").await.status, 200);
+        stop(house).await;
+    }
+}
+
+#[tokio::test]
+async fn who_waits_gets_the_next_place_and_no_more_wait_than_may() {
+    let limits = Limits {
+        workers: 1,
+        waiting_max: 1,
+        wait: HOUR,
+        ..limits()
+    };
+    let house = Arc::new(House::new(&[("/wait", WAITS)], settings(), limits).await);
+    let first = later(&house, "/wait");
+    until("the guest waits", || house.door.came() == 1).await;
+    let second = later(&house, "/wait");
+    while house.metric("pirn_requests_waiting").await < 1.0 {}
+    // At once, whatever the others wait for.
+    assert_eq!(house.get("/wait").await.status, 503);
+    house.door.open();
+    for answer in [first, second] {
+        assert_eq!(
+            soon("an answer", answer).await.expect("no panic").status,
+            200
+        );
+    }
+    stop(house).await;
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_ends_its_guest() {
+    let guests = [
+        ("/loop", "loop.wat"),
+        ("/sleep", "sleep.wat"),
+        ("/web", "web-rust.wasm"),
+    ];
+    let settings = Settings {
+        deadline: HOUR,
+        slots: 1,
+        ..settings()
+    };
+    let limits = Limits {
+        workers: 1,
+        wait: HOUR,
+        ..limits()
+    };
+    let house = House::new(&guests, settings, limits).await;
+    for path in ["/loop", "/sleep"] {
+        let mut running = TcpStream::connect(house.address).await.expect("it listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        running
+            .write_all(request.as_bytes())
+            .await
+            .expect("it listens");
+        until("the guest runs", || house.engine.region().slots_free() == 0).await;
+        let mut waiting = TcpStream::connect(house.address).await.expect("it listens");
+        waiting
+            .write_all(request.as_bytes())
+            .await
+            .expect("it listens");
+        while house.metric("pirn_requests_waiting").await < 1.0 {}
+        drop(waiting);
+        while house.count(path, "gone").await < 1.0 {}
+        drop(running);
+        while house.count(path, "gone").await < 2.0 {}
+        // An hour has not passed, and the one worker serves again.
+        assert_eq!(house.get("/web").await.status, 200);
+    }
+    let mut sending = TcpStream::connect(house.address).await.expect("it listens");
+    let half = b"POST /web/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf";
+    sending.write_all(half).await.expect("it listens");
+    while house.metric("pirn_connections").await < 2.0 {}
+    drop(sending);
+    while house.count("/web", "bad").await + house.count("/web", "gone").await < 1.0 {}
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn slow_clients_are_not_waited_for() {
+    let limits = Limits {
+        header_timeout: Duration::from_millis(50),
+        body_timeout: Duration::from_millis(50),
+        ..limits()
+    };
+    let house = House::new(&[("/web", "web-rust.wasm")], settings(), limits).await;
+    for nothing in [
+        "",
+        "GET /web HTT",
+        "GET /web HTTP/1.1\r\nHost: a\r\nX-Slow: ",
+    ] {
+        let answer = raw(&house, nothing).await;
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 408"),
+            "{answer}"
+        );
+    }
+    let body = "POST /web/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf";
+    let answer = raw(&house, body).await;
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert_eq!(house.count("/web", "slow").await, 1.0);
+    let long = format!(
+        "GET /web HTTP/1.1\r\nX-Long: {}\r\n\r\n",
+        "x".repeat(40 << 10)
+    );
+    let answer = raw(&house, &long).await;
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    assert_eq!(
+        raw(&house, "nonsense\r\n\r\n").await.split(' ').nth(1),
+        Some("400")
+    );
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn what_runs_when_the_server_stops_is_answered() {
+    let house = House::new(&[("/wait", WAITS)], settings(), limits()).await;
+    let mut house = Arc::new(house);
+    let address = house.address;
+    let mut idle = TcpStream::connect(address).await.expect("it listens");
+    // Not by a task: the house is changed.
+    let mut client = pirn_server_example::load::connect(address)
+        .await
+        .expect("it listens");
+    let request = Request::get("/wait")
+        .header("host", "a")
+        .body(String::new().into());
+    let answer = tokio::spawn(client.send_request(request.expect("a request")));
+    until("the guest waits", || house.door.came() == 1).await;
+    Arc::get_mut(&mut house)
+        .expect("nobody else has it")
+        .begin_stop();
+    // The connection that idles is closed, and nobody gets another one.
+    let closed = soon("the end", idle.read(&mut [0])).await;
+    assert!(matches!(closed, Ok(0) | Err(_)));
+    assert!(TcpStream::connect(address).await.is_err());
+    assert!(!house.served.is_finished());
+    house.door.open();
+    let answer = soon("the answer", answer).await.expect("no panic");
+    let answer = common::read(answer.expect("an answer")).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "waited\n\n"));
+    stop(house).await;
+}
+
+#[tokio::test]
+async fn what_does_not_end_within_the_grace_is_ended() {
+    let guests = [("/loop", "loop.wat"), ("/sleep", "sleep.wat")];
+    let settings = Settings {
+        deadline: HOUR,
+        ..settings()
+    };
+    let limits = Limits {
+        grace: Duration::from_millis(20),
+        ..limits()
+    };
+    let house = House::new(&guests, settings, limits).await;
+    let mut clients = vec![];
+    for (path, _) in guests {
+        let mut client = TcpStream::connect(house.address).await.expect("it listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        client
+            .write_all(request.as_bytes())
+            .await
+            .expect("it listens");
+        clients.push(client);
+    }
+    until("both run", || house.engine.region().slots_free() == 2).await;
+    house.stop().await;
+    for mut client in clients {
+        let mut answer = vec![];
+        let _ = soon("the end", client.read_to_end(&mut answer)).await;
+        assert_eq!(answer, b"", "there is no answer");
+    }
+}
+
+#[tokio::test]
+async fn no_more_connections_than_may_are_served() {
+    let limits = Limits {
+        connections: 1,
+        ..limits()
+    };
+    let hello = prints("Status: 200\n\nhello\n");
+    let house = House::new(&[("/", &hello)], settings(), limits).await;
+    let mut first = TcpStream::connect(house.address).await.expect("it listens");
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    first.write_all(request).await.expect("it listens");
+    let mut start = [0; 12];
+    soon("an answer", first.read_exact(&mut start))
+        .await
+        .expect("an answer");
+    assert_eq!(&start, b"HTTP/1.1 200");
+    let mut second = TcpStream::connect(house.address)
+        .await
+        .expect("the system accepts it");
+    second
+        .write_all(request)
+        .await
+        .expect("the system takes it");
+    // The first is served on; the second once the first has gone.
+    first.write_all(request).await.expect("it is open");
+    let mut rest = vec![0; 100];
+    soon("an answer", first.read(&mut rest))
+        .await
+        .expect("an answer");
+    drop(first);
+    soon("an answer", second.read_exact(&mut start))
+        .await
+        .expect("an answer");
+    assert_eq!(&start, b"HTTP/1.1 200");
+    drop(second);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn the_longest_route_serves() {
+    let texts = ["root", "a", "ab"].map(|name| prints(&format!("Status: 200\n\n{name}")));
+    let guests = [
+        ("/", texts[0].as_str()),
+        ("/a", &texts[1]),
+        ("/a/b/", &texts[2]),
+    ];
+    let house = House::new(&guests, settings(), limits()).await;
+    let paths = [
+        ("/", "root"),
+        ("/x", "root"),
+        ("/ab", "root"),
+        ("/a", "a"),
+        ("/a/", "a"),
+        ("/a/bc", "a"),
+        ("/a/b", "ab"),
+        ("/a/b/c", "ab"),
+    ];
+    for (path, body) in paths {
+        assert_eq!(house.get(path).await.body, body, "{path}");
+    }
+    assert!(house.get("/metrics").await.body.contains("pirn_slots 4"));
+    let tunnel = raw(
+        &house,
+        "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nConnection: close\r\n\r\n",
+    )
+    .await;
+    assert!(tunnel.starts_with("HTTP/1.1 405 "), "{tunnel}");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn routes_that_mean_nothing_are_refused() {
+    let engine = Pirn::new(settings(), &[module("trap.wat")], |_| Ok(())).expect("it fits");
+    let engine = Arc::new(engine);
+    for (routes, why) in [
+        (vec!["a"], "is no path"),
+        (vec!["/a b"], "is no path"),
+        (vec!["/metrics"], "is where the metrics are"),
+        (vec!["/a", "/b", "/a/"], "comes twice"),
+    ] {
+        let routes = routes.into_iter().map(str::to_owned).collect();
+        let address = ([127, 0, 0, 1], 0).into();
+        let server = Server::bind(address, Arc::<Pirn>::clone(&engine), routes, limits()).await;
+        let error = server.err().expect("it is refused").to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+/// A sample: name, labels, value.
+fn sample(line: &str) -> Option<(&str, f64)> {
+    let (name, value) = line.rsplit_once(' ')?;
+    let bare = name.split('{').next()?;
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let labels = name[bare.len()..].is_empty() || name.ends_with("\"}");
+    (labels && !bare.is_empty() && bare.chars().all(word)).then_some((bare, value.parse().ok()?))
+}
+
+#[tokio::test]
+async fn metrics_are_text_that_counts_rightly() {
+    let hello = prints("Status: 200\n\nhello\n");
+    let house = House::new(&[("/a", &hello), ("/b", "trap.wat")], settings(), limits()).await;
+    for _ in 0..5 {
+        house.get("/a").await;
+    }
+    house.get("/b").await;
+    let text = house.get("/metrics").await;
+    assert!(
+        text.headers["content-type"]
+            .to_str()
+            .is_ok_and(|kind| kind.starts_with("text/plain"))
+    );
+    let mut requests = 0.0;
+    for line in text.body.lines().filter(|line| !line.is_empty()) {
+        if let Some(comment) = line.strip_prefix("# ") {
+            assert!(
+                comment.starts_with("HELP ") || comment.starts_with("TYPE "),
+                "{line}"
+            );
+            continue;
+        }
+        let (name, value) = sample(line).unwrap_or_else(|| panic!("{line:?} is no sample"));
+        if name == "pirn_requests_total" {
+            requests += value;
+        }
+    }
+    assert_eq!(requests, 6.0);
+    for (name, value) in [
+        ("pirn_request_seconds_count{route=\"/a\"}", 5.0),
+        ("pirn_guest_seconds_count{route=\"/a\"}", 5.0),
+        ("pirn_guest_seconds_count{route=\"/b\"}", 1.0),
+        ("pirn_slots", 4.0),
+        ("pirn_slots_used", 0.0),
+        ("pirn_requests_waiting", 0.0),
+    ] {
+        assert_eq!(house.metric(name).await, value, "{name}");
+    }
+    assert!(house.metric("process_resident_memory_bytes").await > 1e6);
+    house.stop().await;
+}
