@@ -99,10 +99,15 @@ impl Front {
                 reply
             }
             Err(refusal) => {
-                let outcome = refusal.outcome.name();
-                tracing::warn!(route = name, outcome, why = ?refusal.why, "refused");
-                watch.over(refusal.outcome);
-                refused(refusal.outcome)
+                let (outcome, why) = (refusal.outcome, refusal.why);
+                // Who asks for nonsense, or for too much, is not to fill the log.
+                if outcome.is_guests() {
+                    tracing::warn!(route = name, outcome = outcome.name(), ?why, "guest failed");
+                } else {
+                    tracing::debug!(route = name, outcome = outcome.name(), ?why, "refused");
+                }
+                watch.over(outcome);
+                refused(outcome)
             }
         }
     }

@@ -55,6 +55,16 @@ impl Outcome {
         Self::NotFound,
     ];
 
+    /// Whether it is for who runs the guest to know of, and not the client's doing.
+    pub(crate) fn is_guests(self) -> bool {
+        match self {
+            Self::Malformed | Self::Output | Self::Exit | Self::Trap => true,
+            Self::Deadline | Self::Failed => true,
+            Self::Ok | Self::Full | Self::Gone => false,
+            Self::TooLarge | Self::Slow | Self::Bad | Self::NotFound => false,
+        }
+    }
+
     /// Its label.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -24,37 +24,50 @@ impl Drop for Serving {
     }
 }
 
+/// A guest that writes a line to its standard error which would be one of the log's, and no answer.
+const COMPLAINS: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\10\00\00\00\11\00\00\00")
+  (data (i32.const 16) "woe\1b[31m\rERROR me")
+  (func (export "_start")
+    (drop (call $write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+/// The server's answer, and what it was on.
+fn get(address: &str, path: &str) -> String {
+    let mut client = TcpStream::connect(address).expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    client.write_all(request.as_bytes()).expect("it listens");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
 #[test]
 fn it_serves_until_it_is_told_to_stop() {
-    let module = guest("web-hello.wasm");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let complains = folder.path().join("complains.wat");
+    std::fs::write(&complains, COMPLAINS).expect("room for a module");
     let mut command = serve();
-    command.args([
-        "--listen",
-        "127.0.0.1:0",
-        "--deadline",
-        "20s",
-        "--slots",
-        "2",
-        "--route",
-    ]);
-    command.arg(format!("/hello={}", module.display()));
+    command.args(["--listen", "127.0.0.1:0", "--deadline", "20s"]);
+    command.args(["--slots", "2"]);
+    for (path, module) in [("/hello", guest("web-hello.wasm")), ("/woe", complains)] {
+        command.arg("--route");
+        command.arg(format!("{path}={}", module.display()));
+    }
     let mut serving = Serving(command.spawn().expect("it starts"));
     let stdout = serving.0.stdout.take().expect("a pipe was asked for");
     let mut line = String::new();
-    BufReader::new(stdout)
-        .read_line(&mut line)
-        .expect("it says where it listens");
-    let address = line
-        .trim()
-        .strip_prefix("listening on ")
-        .expect("an address");
-    let mut client = TcpStream::connect(address).expect("it listens");
-    let request = b"GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    client.write_all(request).expect("it listens");
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).expect("an answer");
+    let said = BufReader::new(stdout).read_line(&mut line);
+    said.expect("it says where it listens");
+    let address = line.trim().strip_prefix("listening on ");
+    let address = address.expect("an address");
+    let answer = get(address, "/hello");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\nhello from a slot\n"), "{answer}");
+    let answer = get(address, "/woe");
+    assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+    assert!(!answer.contains("woe"), "the client is not told: {answer}");
     let id = serving.0.id().to_string();
     let told = Command::new("kill").args(["-TERM", &id]).status();
     assert!(told.expect("there is a kill").success());
@@ -64,10 +77,15 @@ fn it_serves_until_it_is_told_to_stop() {
     BufReader::new(stderr)
         .read_to_string(&mut log)
         .expect("text");
-    assert!(
-        log.contains("2 slots (2 free)") && log.contains("stopping"),
-        "{log}"
-    );
+    for part in [
+        "2 slots (2 free)",
+        r#"line="woe\u{1b}[31m\rERROR me""#,
+        r#"outcome="malformed""#,
+        "stopping",
+    ] {
+        assert!(log.contains(part), "{part} in:\n{log}");
+    }
+    assert!(!log.contains('\x1b') && !log.contains('\r'), "{log:?}");
 }
 
 /// What it says when it does not serve: one line.
