@@ -110,7 +110,8 @@ pub(crate) struct Metrics {
 struct Route {
     requests: Vec<Counter>,
     seconds: Histogram,
-    guest_seconds: Histogram,
+    /// Nothing, where there is no guest.
+    guest_seconds: Option<Histogram>,
 }
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
@@ -156,7 +157,9 @@ impl Metrics {
 
     /// Counts the time that a guest took.
     pub(crate) fn count_guest(&self, route: usize, took: Duration) {
-        self.routes[route].guest_seconds.record(took.as_secs_f64());
+        if let Some(seconds) = &self.routes[route].guest_seconds {
+            seconds.record(took.as_secs_f64());
+        }
     }
 
     /// All of it, as text.
@@ -193,7 +196,7 @@ impl Route {
         Self {
             requests: requests.into(),
             seconds: histogram("pirn_request_seconds"),
-            guest_seconds: histogram("pirn_guest_seconds"),
+            guest_seconds: (name != NO_ROUTE).then(|| histogram("pirn_guest_seconds")),
         }
     }
 }
@@ -250,5 +253,6 @@ mod tests {
                 "{line} in:\n{text}"
             );
         }
+        assert!(!text.contains("pirn_guest_seconds_count{route=\"-\"}"));
     }
 }
