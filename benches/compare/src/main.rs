@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod best;
 mod ours;
 mod peer;
 mod wasmer;

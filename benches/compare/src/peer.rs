@@ -1,8 +1,9 @@
 //! Wasmtime's side, at two settings.
 
+use crate::best::best;
 use crate::{Phase, Run};
 use wasmtime::{
-    Config, Enabled, Extern, InstanceAllocationStrategy, InstancePre, Linker, Module,
+    Config, Extern, InstanceAllocationStrategy, InstancePre, Linker, Module,
     PoolingAllocationConfig, Store,
 };
 use wasmtime_wasi::WasiCtxBuilder;
@@ -31,11 +32,7 @@ impl Engine {
             .max_memory_size(80 << 20);
         let mut config = Config::new();
         if let Settings::Best = settings {
-            // Reset by PAGEMAP_SCAN where the kernel has it, and pages that stay resident.
-            pool.linear_memory_keep_resident(4 << 20)
-                .table_keep_resident(4 << 20);
-            pool.pagemap_scan(Enabled::Auto);
-            config.memory_init_cow(true).wasm_backtrace_max_frames(None);
+            best(&mut pool, &mut config);
         }
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
         let engine = wasmtime::Engine::new(&config).expect("an engine");
