@@ -169,11 +169,13 @@ pub enum TrapCode {
     NullReference = 11,
     /// The system has no memory for a page that was touched for the first time.
     MemoryExhausted = 12,
+    /// The fuel that the guest was given is used up. Raised only by code that counts it.
+    OutOfFuel = 13,
 }
 
 impl TrapCode {
     /// All trap codes, in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::StackOverflow,
         Self::MemoryOutOfBounds,
         Self::TableOutOfBounds,
@@ -186,6 +188,7 @@ impl TrapCode {
         Self::Unreachable,
         Self::NullReference,
         Self::MemoryExhausted,
+        Self::OutOfFuel,
     ];
 
     /// The trap code of a number, if there is one.
@@ -210,6 +213,7 @@ impl TrapCode {
             Self::Unreachable => "unreachable",
             Self::NullReference => "null reference",
             Self::MemoryExhausted => "the system has no memory for a page",
+            Self::OutOfFuel => "out of fuel",
         }
     }
 }

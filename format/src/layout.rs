@@ -93,6 +93,9 @@ pub struct FuncRef {
 pub struct Context {
     /// For the runtime alone: generated code never looks here.
     pub runtime: [u64; RUNTIME_WORDS],
+    /// Fuel that is left, read and written by generated code that counts it; negative once more was
+    /// used than there was. The runtime writes it at each start and between calls.
+    pub fuel: i64,
     /// Address of the runtime's record of the running call, read by the exit routine.
     pub activation: u64,
     /// Address of the exit routine, see [`crate::exit`].
@@ -105,7 +108,8 @@ pub struct Context {
 
 /// Bytes of [`Context`].
 pub const CONTEXT_BYTES: u32 = 512;
-const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 5;
+/// Words of [`Context::runtime`].
+pub const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 6;
 const _: () = assert!(size_of::<Context>() == CONTEXT_BYTES as usize);
 
 /// Distance of a field of [`Context`] from `vmctx`, in bytes; always negative.
@@ -115,6 +119,8 @@ const fn context_field(offset_in_context: usize) -> i32 {
 
 /// Offset of [`Context::runtime`] from `vmctx`.
 pub const CONTEXT_RUNTIME: i32 = context_field(offset_of!(Context, runtime));
+/// Offset of [`Context::fuel`] from `vmctx`.
+pub const CONTEXT_FUEL: i32 = context_field(offset_of!(Context, fuel));
 /// Offset of [`Context::activation`] from `vmctx`.
 pub const CONTEXT_ACTIVATION: i32 = context_field(offset_of!(Context, activation));
 /// Offset of [`Context::exit`] from `vmctx`.
@@ -376,6 +382,7 @@ mod tests {
         assert_eq!(CONTEXT_EXIT, -32);
         assert_eq!(CONTEXT_HOST_CALL, -24);
         assert_eq!(CONTEXT_ACTIVATION, -40);
+        assert_eq!(CONTEXT_FUEL, -48);
         assert_eq!(CONTEXT_RUNTIME, -512);
     }
 }

@@ -52,6 +52,9 @@ pub struct Metadata {
     /// Whether the module has an instruction that changes a table, or exports one: if not, its
     /// tables are the same at every reset.
     pub tables_change: bool,
+    /// Whether the code counts what it executes in [`Context::fuel`](crate::layout::Context::fuel), and
+    /// ends when there is none left.
+    pub fuel: bool,
     /// Names of functions from the name section, by function index, ascending.
     pub func_names: Vec<(u32, String)>,
 }

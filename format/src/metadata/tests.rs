@@ -29,6 +29,7 @@ fn small() -> Metadata {
         escaped: vec![1],
         code: vec![0, 32],
         entries: vec![Some(64)],
+        fuel: true,
         func_names: vec![(1, "run_it".into())],
         ..Metadata::default()
     }
