@@ -49,6 +49,7 @@ pub fn emit(
 ) -> Result<Vec<u8>, CompileError> {
     let isa = isa::build(options)?;
     let mut parsed = parse::parse(wasm)?;
+    parsed.metadata.fuel = options.fuel;
     let listing = match emit {
         Emit::Clif => Listing::Clif,
         Emit::Asm => Listing::Asm,

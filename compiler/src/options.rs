@@ -15,6 +15,9 @@ pub struct Options {
     /// Whether addresses of checked accesses are masked against speculation past the check
     /// (default: yes).
     pub spectre: bool,
+    /// Whether the code counts the operators that it executes, and ends once it has used up the fuel
+    /// that the instance was given (default: no).
+    pub fuel: bool,
 }
 
 /// How hard to optimise.
@@ -38,6 +41,7 @@ impl Options {
             cpu,
             opt_level: OptLevel::default(),
             spectre: true,
+            fuel: false,
         }
     }
 }

@@ -5,6 +5,7 @@
 mod bounds;
 mod call;
 mod control;
+mod fuel;
 mod function;
 mod global;
 mod memory;
@@ -85,8 +86,12 @@ pub(crate) fn translate(
         })?;
         t.declare_zero_locals(count, ty);
     }
-    t.enter_function(ty);
     let mut operators = body.body.get_operators_reader()?;
+    // What is checked before the first operator is checked at it.
+    let start = operators.original_position();
+    t.builder.set_srcloc(ir::SourceLoc::new(start as u32));
+    t.enter_fuel();
+    t.enter_function(ty);
     while !operators.eof() {
         let (op, offset) = operators.read_with_offset()?;
         validator.op(offset, &op)?;

@@ -127,6 +127,7 @@ fn inspect_tells_what_a_module_holds() {
         "target     aarch64\n",
         "functions  54 defined, 7 imported\n",
         "memory     128 KiB, no maximum\n",
+        "fuel       not counted\n",
         "imports    7\n",
         "  wasi_snapshot_preview1.fd_write: func (i32, i32, i32, i32) -> i32\n",
         "exports    2\n",
@@ -135,6 +136,12 @@ fn inspect_tells_what_a_module_holds() {
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
+    works(&aotc([wasm.as_os_str(), "--fuel".as_ref()]));
+    let said = works(&aotc([
+        "inspect".as_ref(),
+        wasm.with_extension("so").as_os_str(),
+    ]));
+    assert!(said.contains("fuel       counted\n"), "{said}");
     refused(
         &aotc(["inspect".as_ref(), wasm.as_os_str()]),
         &["hello.wasm", "it is a WebAssembly module"],

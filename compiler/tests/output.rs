@@ -251,6 +251,7 @@ fn every_option_compiles_every_guest() {
                     options.cpu = CpuFeatures::level(arch, level.name).expect("it exists");
                     options.opt_level = opt_level;
                     options.spectre = opt_level != OptLevel::None;
+                    options.fuel = opt_level == OptLevel::SpeedAndSize;
                     let so = compile(&wasm, &options).expect("the guest is valid");
                     assert_eq!(
                         Checked::new(&so).expect("it is sound").header.cpu,
@@ -258,6 +259,34 @@ fn every_option_compiles_every_guest() {
                     );
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn fuel_is_counted_alike_for_every_target_or_not_at_all() {
+    let field = format!("v0{}\n", pirn_format::layout::CONTEXT_FUEL);
+    for name in GUESTS {
+        let wasm = guest(name);
+        let clif = |arch, fuel| {
+            let mut options = Options::new(arch);
+            options.fuel = fuel;
+            let text = emit(&wasm, &options, Emit::Clif, &|_, _| ()).expect("the guest is valid");
+            String::from_utf8(text).expect("it is text")
+        };
+        let [x86_64, aarch64] = Arch::ALL.map(|arch| clif(arch, true));
+        assert_eq!(x86_64, aarch64, "{name}");
+        assert!(x86_64.contains(&field), "{name} counts");
+        assert!(
+            !clif(Arch::X86_64, false).contains(&field),
+            "{name} does not count"
+        );
+        for fuel in [false, true] {
+            let mut options = Options::default();
+            options.fuel = fuel;
+            let so = compile(&wasm, &options).expect("the guest is valid");
+            let checked = Checked::new(&so).expect("it is sound");
+            assert_eq!(checked.metadata.fuel, fuel, "{name}");
         }
     }
 }

@@ -204,6 +204,7 @@ impl FuncTranslator<'_, '_> {
             }
         }
         if self.frames.is_empty() && self.reachable {
+            self.store_fuel();
             let results = self.stack.split_off(0);
             self.builder.ins().return_(&results);
             self.reachable = false;

@@ -3,6 +3,7 @@
 
 use super::Env;
 use super::control::Frame;
+use super::fuel::Fuel;
 use crate::names::Callee;
 use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
 use cranelift_codegen::ir::{
@@ -29,15 +30,18 @@ pub(super) enum Region {
     Descriptor,
     /// What stays the same for an instance's life: imports, type ids, function references.
     Constant,
+    /// The count of fuel.
+    Fuel,
 }
 
 impl Region {
-    const ALL: [(Self, &'static str); 5] = [
+    const ALL: [(Self, &'static str); 6] = [
         (Self::Memory, "memory"),
         (Self::Global, "globals"),
         (Self::Table, "tables"),
         (Self::Descriptor, "descriptors"),
         (Self::Constant, "constants"),
+        (Self::Fuel, "fuel"),
     ];
 }
 
@@ -56,6 +60,8 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) reachable: bool,
     /// Whether an operator changed a table.
     pub(super) changes_tables: bool,
+    /// The count of fuel, if the module counts it.
+    pub(super) fuel: Option<Fuel>,
     regions: [AliasRegion; Region::ALL.len()],
     callees: HashMap<Callee, FuncRef>,
     signatures: HashMap<u32, SigRef>,
@@ -84,6 +90,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             locals: vec![],
             reachable: true,
             changes_tables: false,
+            fuel: None,
             regions,
             callees: HashMap::new(),
             signatures: HashMap::new(),
@@ -208,6 +215,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
 
     /// Leaves with a trap, ending the block.
     pub(super) fn trap(&mut self, code: TrapCode) {
+        self.store_fuel();
         let stub = self.callee(Callee::Trap(code));
         self.builder.ins().call(stub, &[self.vmctx]);
         // Never reached: the stub does not return.

@@ -18,6 +18,13 @@ impl FuncTranslator<'_, '_> {
             self.unreachable_operator(op);
             return Ok(());
         }
+        let length = self.fuel_before(op);
+        self.reachable_operator(op)?;
+        self.fuel_after(op, length);
+        Ok(())
+    }
+
+    fn reachable_operator(&mut self, op: &Operator<'_>) -> Result<(), CompileError> {
         match op {
             Operator::Nop => {}
             Operator::Unreachable => {

@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Do not mask checked addresses against speculation; for guests that are trusted
     #[arg(long)]
     no_spectre_masks: bool,
+    /// Count the operators that are executed, so that a guest can be given a limit of them
+    #[arg(long)]
+    fuel: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -81,6 +84,7 @@ impl Args {
         let mut options = Options::new(arch);
         options.cpu = cpu(arch, &self.cpu)?;
         options.spectre = !self.no_spectre_masks;
+        options.fuel = self.fuel;
         options.opt_level = match self.opt_level {
             Level::None => OptLevel::None,
             Level::Speed => OptLevel::Speed,

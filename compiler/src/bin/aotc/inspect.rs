@@ -57,6 +57,8 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
         "instance   {}",
         bytes(u64::from(checked.layout.bytes()))
     )?;
+    let fuel = if m.fuel { "counted" } else { "not counted" };
+    writeln!(out, "fuel       {fuel}")?;
     imports(out, m)?;
     exports(out, m)?;
     writeln!(out, "sections")?;
