@@ -189,6 +189,8 @@ pub enum Operation {
     Await,
     /// A call with a slice of time.
     Slice,
+    /// [`Instance::set_fuel`](crate::Instance::set_fuel).
+    SetFuel,
 }
 
 /// What does not allow it.
@@ -240,7 +242,7 @@ impl StateError {
             (Operation::Poll, _) => "make another call",
             (_, State::Idle | State::Ended) => "start a call first",
             (_, State::Forgotten) => "cancel it",
-            (Operation::Call, _) => "resume it, or cancel it",
+            (Operation::Call | Operation::SetFuel, _) => "resume it, or cancel it",
             (_, State::Another) => "give the function that was started",
             (_, State::Preempted) => "resume it without an answer",
             _ => "resume it with an answer",
@@ -258,6 +260,7 @@ impl fmt::Display for Operation {
             Self::Ask => "question in the midst",
             Self::Await => "async host function in the midst",
             Self::Slice => "preemption",
+            Self::SetFuel => "change of fuel",
         })
     }
 }
@@ -276,6 +279,26 @@ impl fmt::Display for State {
             Self::Forgotten => "an instance whose async call was forgotten",
         })
     }
+}
+
+/// Why no fuel was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FuelError {
+    /// A call of the instance is suspended.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The module's code does not count what it executes.
+    #[error("module does not count fuel; compile it with `aotc --fuel`")]
+    NotCounted,
+    /// The group has no such instance.
+    #[error("group has {count} instances, instance {found} is asked for; use the id that it gave")]
+    NoMember {
+        /// What was asked for.
+        found: usize,
+        /// Number of the group's instances.
+        count: usize,
+    },
 }
 
 /// Why an instance was not added to a group.

@@ -3,6 +3,7 @@
 pub(crate) mod builtin;
 pub(crate) mod constant;
 pub(crate) mod exit;
+pub(crate) mod fuel;
 pub(crate) mod future;
 pub(crate) mod group;
 pub(crate) mod imports;
@@ -92,7 +93,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         }
         match &self.suspended {
             None => Ok(()),
-            Some(call) => Err(call.refuses(operation)),
+            Some(call) => Err(call.refuses(operation).into()),
         }
     }
 
@@ -104,7 +105,7 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// values are not of its types.
     pub fn call_values(&mut self, name: &str, params: &[Value]) -> Result<Vec<Value>, CallError> {
         if let Some(call) = &self.suspended {
-            return Err(call.refuses(Operation::Call));
+            return Err(call.refuses(Operation::Call).into());
         }
         let members = core::slice::from_mut(&mut self.member);
         untyped::call(members, 0, name, params, &mut self.store)

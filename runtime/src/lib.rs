@@ -26,7 +26,9 @@ mod sys;
 mod trap;
 mod value;
 
-pub use error::{CallError, GroupError, InstantiateError, LinkError, Operation, State, StateError};
+pub use error::{
+    CallError, FuelError, GroupError, InstantiateError, LinkError, Operation, State, StateError,
+};
 pub use host::{Caller, HostError, HostFuture, HostPanic, HostResult, IntoFunc, Linker};
 pub use instance::Instance;
 pub use instance::future::CallAsync;

@@ -196,6 +196,12 @@ impl Module {
         })
     }
 
+    /// Whether its code counts fuel: it was compiled with `aotc --fuel`.
+    #[must_use]
+    pub fn counts_fuel(&self) -> bool {
+        self.0.metadata.fuel
+    }
+
     fn describe(&self, ty: &FormatType) -> ExternType {
         match ty {
             FormatType::Func(ty) => ExternType::Func(self.0.metadata.types[*ty as usize].clone()),

@@ -7,6 +7,8 @@
 #![allow(unsafe_code)]
 
 use super::Store;
+use crate::error::FuelError;
+use crate::instance::fuel;
 use crate::instance::memory::{Memory, MemoryMut, view, view_mut};
 use crate::stop;
 use crate::switch::Activation;
@@ -76,6 +78,24 @@ impl<'a, T> Caller<'a, T> {
     pub fn memory_mut(&mut self) -> MemoryMut<'_> {
         // SAFETY: by `new`; `self` is borrowed mutably, so there is one view at a time.
         unsafe { view_mut(self.vmctx) }
+    }
+
+    /// The fuel that the instance that calls has left, as [`Instance::fuel`](crate::Instance::fuel).
+    #[must_use]
+    pub fn fuel(&self) -> Option<u64> {
+        // SAFETY: by `new`.
+        unsafe { fuel::left(self.vmctx) }
+    }
+
+    /// Has the instance that calls go on with so much fuel: with less than it has for what the host did on
+    /// its behalf, or with more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::set_fuel`](crate::Instance::set_fuel).
+    pub fn set_fuel(&mut self, fuel: u64) -> Result<(), FuelError> {
+        // SAFETY: by `new`.
+        unsafe { fuel::set(self.vmctx, fuel) }
     }
 
     /// Memory and data at once.

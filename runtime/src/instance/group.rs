@@ -15,7 +15,7 @@ use super::imports::{GlobalImport, Hosts, Imports, Resolved, describe, mismatch,
 use super::member::{self, Inner, Member, Share};
 use super::memory::{Memory, MemoryMut};
 use super::{builtin, prepared, untyped};
-use crate::error::{CallError, GroupError, LinkError};
+use crate::error::{CallError, FuelError, GroupError, LinkError};
 use crate::host::{Linker, Store};
 use crate::module::Module;
 use crate::region::{Region, Wait};
@@ -41,6 +41,8 @@ pub struct Group<T> {
     /// Whether a call of any member may be stopped; dropped before the control that it is by.
     watch: Option<Watch>,
     control: Option<Owned>,
+    /// The fuel that members begin with, if not all.
+    start_fuel: Option<u64>,
     store: Alone<T>,
 }
 
@@ -62,6 +64,7 @@ impl<T: 'static> Group<T> {
             stamp: Stamp::fresh(),
             watch: None,
             control: None,
+            start_fuel: None,
             store: Store::new(data),
         }
     }
@@ -96,6 +99,10 @@ impl<T: 'static> Group<T> {
         member.slot.set_warm(false);
         // SAFETY: the context was just initialised.
         unsafe { (*Record::of(member.vmctx())).stamp = self.stamp.0 };
+        if let Some(fuel) = self.start_fuel {
+            // A module that does not count has none.
+            let _ = member.set_fuel(fuel);
+        }
         self.members.push(member);
         self.link_calls(at);
         self.watched(at, |group| {
@@ -139,6 +146,32 @@ impl<T: 'static> Group<T> {
         let control = self.control.get_or_insert_with(Owned::new);
         let watch = self.watch.get_or_insert_with(|| Watch::new(control));
         KillSwitch::new(watch.control())
+    }
+
+    /// Instances that are added from now on begin with so much fuel, if their modules count it, as with
+    /// [`Prepared::start_fuel`](crate::Prepared::start_fuel). Without this, they begin with `u64::MAX`.
+    pub fn start_fuel(&mut self, fuel: u64) {
+        self.start_fuel = Some(fuel);
+    }
+
+    /// The fuel that an instance has left; `None` if its module does not count, or for an id of another
+    /// group. Each instance has its own, which what its own module's functions execute is taken from,
+    /// whoever calls them.
+    #[must_use]
+    pub fn fuel(&self, member: MemberId) -> Option<u64> {
+        self.members.get(member.0)?.fuel()
+    }
+
+    /// Has an instance have so much fuel, as [`Instance::set_fuel`](crate::Instance::set_fuel).
+    ///
+    /// # Errors
+    ///
+    /// [`FuelError::NotCounted`], and [`FuelError::NoMember`] for an id of another group.
+    pub fn set_fuel(&mut self, member: MemberId, fuel: u64) -> Result<(), FuelError> {
+        let (found, count) = (member.0, self.members.len());
+        let member = self.members.get_mut(found);
+        let member = member.ok_or(FuelError::NoMember { found, count })?;
+        member.set_fuel(fuel)
     }
 
     /// Makes a call of a member, which may be stopped as the group may.

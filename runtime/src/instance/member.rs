@@ -11,7 +11,7 @@ use super::constant::Constant;
 use super::imports::{Hosts, Imports};
 use super::memory::{self, Memory, MemoryMut};
 use super::plan::Plan;
-use super::{builtin, exit};
+use super::{builtin, exit, fuel};
 use crate::error::{CallError, LinkError};
 use crate::host::Store;
 use crate::host::linker::Linker;
@@ -274,6 +274,7 @@ impl<T> Member<T> {
             record.stamp = 0;
             // Slots are warm for a module, which may have been prepared with another linker.
             record.hosts = self.inner.hosts.entries();
+            fuel::start(vmctx, plan.counts_fuel);
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) table_cells: Box<[(i32, u64)]>,
     /// Whether the module defines memory 0.
     pub(crate) own_memory: bool,
+    /// Whether the module's code counts fuel.
+    pub(crate) counts_fuel: bool,
     /// Initial elements of every table that the module defines; null from the end of the list on.
     pub(crate) tables: Box<[Box<[Constant]>]>,
     /// Element segments from this one on are written instance by instance, because one of them does
@@ -48,6 +50,7 @@ impl Plan {
                 && first_dynamic_element == metadata.elements.len(),
             table_cells: table_cells(metadata, layout),
             own_memory: module.has_memory(),
+            counts_fuel: metadata.fuel,
             state: plan.bytes.into_boxed_slice(),
             relative: plan.relative.into_boxed_slice(),
             tables,

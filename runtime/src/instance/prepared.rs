@@ -3,7 +3,7 @@
 use super::Instance;
 use super::limited::nanoseconds;
 use super::member::{Inner, Member, Share, Target};
-use crate::error::{InstantiateError, LinkError};
+use crate::error::{FuelError, InstantiateError, LinkError};
 use crate::host::{Linker, Store};
 use crate::module::Module;
 use crate::region::{Region, Slot, TakeError, Wait};
@@ -25,6 +25,8 @@ pub struct Prepared<T, Q = Infallible, A = Infallible> {
     shares: Shares<Store<T, Q, A>>,
     /// What the start of an instance is limited to.
     start: Bounds,
+    /// The fuel that instances begin with, if not all.
+    fuel: Option<u64>,
 }
 
 /// See [`Share`].
@@ -35,6 +37,7 @@ impl<T, Q, A> Clone for Prepared<T, Q, A> {
         Self {
             shares: Arc::clone(&self.shares),
             start: self.start,
+            fuel: self.fuel,
         }
     }
 }
@@ -55,6 +58,7 @@ impl Region {
         Ok(Prepared {
             shares: Share::split(inner).into(),
             start: Bounds::default(),
+            fuel: None,
         })
     }
 }
@@ -177,6 +181,21 @@ impl<T, Q, A> Prepared<T, Q, A> {
         limited
     }
 
+    /// The same preparation, whose instances begin with so much fuel: the module's start function uses it
+    /// up first, and calls have what is left of it, until [`Instance::set_fuel`] says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// [`FuelError::NotCounted`] if the module was compiled without `aotc --fuel`.
+    pub fn start_fuel(&self, fuel: u64) -> Result<Self, FuelError> {
+        if !self.module().counts_fuel() {
+            return Err(FuelError::NotCounted);
+        }
+        let mut limited = self.clone();
+        limited.fuel = Some(fuel);
+        Ok(limited)
+    }
+
     /// Makes an instance: takes a slot, waiting in turn if all are taken, and runs the module's start.
     ///
     /// # Errors
@@ -255,6 +274,10 @@ impl<T, Q, A> Prepared<T, Q, A> {
         // Whoever makes an instance may look at its memory before any guest runs.
         sys::signal::prepare_thread().map_err(InstantiateError::Thread)?;
         member.initialise(0);
+        if let Some(fuel) = self.fuel {
+            // `start_fuel` has seen that the module counts.
+            let _ = member.set_fuel(fuel);
+        }
         let mut instance = Instance::new(member, data);
         if self.start.is_none() || share.module.metadata().start.is_none() {
             instance.run_start()?;

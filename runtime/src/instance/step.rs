@@ -33,8 +33,8 @@ pub(crate) struct Suspended {
 impl Suspended {
     /// The error of what this call does not allow.
     #[cold]
-    pub(crate) fn refuses(&self, operation: Operation) -> CallError {
-        StateError::new(operation, self.state).into()
+    pub(crate) fn refuses(&self, operation: Operation) -> StateError {
+        StateError::new(operation, self.state)
     }
 }
 

@@ -6,7 +6,7 @@ use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering};
 use pirn_format::exit::TrapCode;
-use pirn_format::layout::{CONTEXT_BYTES, CONTEXT_RUNTIME, Context};
+use pirn_format::layout::{CONTEXT_RUNTIME, Context, RUNTIME_WORDS};
 
 /// Where one running call left the host's stack, and where its guest left.
 ///
@@ -92,9 +92,11 @@ pub(crate) struct Record {
     pub(crate) mark: *const AtomicU8,
     /// Stamp that the host's copies of this instance's function references bear; 0 if there are none.
     pub(crate) stamp: u64,
+    /// Fuel beyond what the context's own field holds; `None` if the module does not count.
+    pub(crate) fuel_above: Option<u64>,
 }
 
-const _: () = assert!(size_of::<Record>() <= size_of::<[u64; CONTEXT_BYTES as usize / 8 - 5]>());
+const _: () = assert!(size_of::<Record>() <= size_of::<[u64; RUNTIME_WORDS]>());
 const _: () = assert!(size_of::<HostEntry>() == 16);
 const _: () = assert!(offset_of!(Context, runtime) == 0 && offset_of!(Record, activation) == 0);
 
@@ -122,6 +124,7 @@ impl Record {
             member,
             mark,
             stamp: 0,
+            fuel_above: None,
         }
     }
 }

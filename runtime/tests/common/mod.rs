@@ -1,7 +1,7 @@
 //! What the runtime's tests share: from text to an open module.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use pirn_compiler::Options;
+use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Module, Region, Reset};
 use std::io::Write;
 use std::process::{Command, Output};
@@ -9,7 +9,12 @@ use tempfile::TempPath;
 
 /// Compiles a binary module for this machine's baseline and opens it.
 pub(crate) fn open(wasm: &[u8]) -> Result<Module, String> {
-    let so = pirn_compiler::compile(wasm, &Options::default()).map_err(|e| e.to_string())?;
+    open_with(wasm, &Options::default())
+}
+
+/// Compiles a binary module with these options and opens it.
+pub(crate) fn open_with(wasm: &[u8], options: &Options) -> Result<Module, String> {
+    let so = pirn_compiler::compile(wasm, options).map_err(|e| e.to_string())?;
     Module::from_bytes(&so).map_err(|e| e.to_string())
 }
 
@@ -17,6 +22,14 @@ pub(crate) fn open(wasm: &[u8]) -> Result<Module, String> {
 pub(crate) fn wat(text: &str) -> Module {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
     open(&wasm).expect("the module is valid")
+}
+
+/// Compiles text so that it counts fuel, and opens it.
+pub(crate) fn counting(text: &str, level: OptLevel) -> Module {
+    let mut options = Options::default();
+    (options.fuel, options.opt_level) = (true, level);
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
+    open_with(&wasm, &options).expect("the module is valid")
 }
 
 /// A file with these bytes, deleted when the path is dropped.

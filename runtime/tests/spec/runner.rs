@@ -40,16 +40,16 @@ impl Report {
     }
 }
 
-/// Runs one file.
-pub(crate) fn file(text: &str) -> Report {
+/// Runs one file, of modules that count `fuel` or do not.
+pub(crate) fn file(text: &str, fuel: bool) -> Report {
     let mut report = Report::default();
-    if let Err(error) = directives(text, &mut report) {
+    if let Err(error) = directives(text, fuel, &mut report) {
         report.failures.push(format!("not a script: {error}"));
     }
     report
 }
 
-fn directives(text: &str, report: &mut Report) -> Result<(), wast::Error> {
+fn directives(text: &str, fuel: bool, report: &mut Report) -> Result<(), wast::Error> {
     let mut lexer = Lexer::new(text);
     lexer.allow_confusing_unicode(true);
     let buffer = ParseBuffer::new_with_lexer(lexer)?;
@@ -68,7 +68,9 @@ fn directives(text: &str, report: &mut Report) -> Result<(), wast::Error> {
         instances: HashMap::new(),
         definitions: HashMap::new(),
         modules: 0,
+        options: Options::default(),
     };
+    runner.options.fuel = fuel;
     for directive in script.directives {
         let line = directive.span().linecol_in(text).0 + 1;
         match runner.directive(directive) {
@@ -87,6 +89,7 @@ struct Runner<'a> {
     instances: HashMap<&'a str, MemberId>,
     definitions: HashMap<Option<&'a str>, Module>,
     modules: usize,
+    options: Options,
 }
 
 /// What a directive can come to beside being right.
@@ -169,11 +172,13 @@ impl<'a> Runner<'a> {
         self.modules += 1;
         for arch in Arch::ALL {
             if arch.name() != std::env::consts::ARCH {
-                let so = pirn_compiler::compile(&wasm, &Options::new(arch));
+                let mut options = Options::new(arch);
+                options.fuel = self.options.fuel;
+                let so = pirn_compiler::compile(&wasm, &options);
                 so.map_err(|error| format!("for {arch}: {error}"))?;
             }
         }
-        common::open(&wasm)
+        common::open_with(&wasm, &self.options)
     }
 
     fn instantiate(&mut self, module: &Module, name: Option<Id<'a>>) -> Outcome {
