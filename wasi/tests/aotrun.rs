@@ -189,6 +189,62 @@ fn a_deadline_ends_what_does_not_end() {
 }
 
 #[test]
+fn fuel_ends_what_does_not_end_and_is_told() {
+    let forever = "(loop $l (br $l))";
+    for text in [
+        format!("(module $m (func $f (export \"_start\") {forever}))"),
+        format!("(module $m (func (export \"_start\")) (func $f {forever}) (start $f))"),
+    ] {
+        let (_folder, program) = module(&text);
+        let output = run(aotrun().args(["--fuel", "100000"]).arg(program), "");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(124), "{said}");
+        assert!(
+            said.starts_with("aotrun: trap: out of fuel in m!f")
+                && said.ends_with("; raise --fuel\n")
+                && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+    let (_folder, program) = module("(module (func (export \"f\") (drop (i32.const 1))))");
+    let timed = |arguments: &[&str], program: &Path| {
+        let mut command = aotrun();
+        command.args(["--timings", "--invoke", "f"]);
+        stderr(&run(command.args(arguments).arg(program), ""))
+    };
+    for fuel in ["1", "18446744073709551615"] {
+        let said = timed(&["--fuel", fuel], &program);
+        assert_eq!(
+            said.lines().last(),
+            Some("fuel                   1"),
+            "{said}"
+        );
+    }
+    assert!(!timed(&[], &program).contains("fuel"));
+    // What is compiled already cannot be made to count, or to stop counting.
+    let so = program.with_extension("so");
+    fs::write(&so, compiled(&program)).expect("room for a module");
+    refused(
+        aotrun().args(["--fuel", "9", "--invoke", "f"]).arg(&so),
+        &["guest.so", "does not count fuel", "`aotc --fuel`"],
+    );
+    let mut options = pirn_compiler::Options::default();
+    options.fuel = true;
+    let bytes = fs::read(&program).expect("the module is there");
+    let wasm = pirn_compiler::parse_text(&bytes).expect("it is well-formed");
+    let counting = pirn_compiler::compile(&wasm, &options).expect("it is valid");
+    fs::write(&so, counting).expect("room for a module");
+    for arguments in [&[][..], &["--fuel", "5"]] {
+        let said = timed(arguments, &so);
+        assert_eq!(
+            said.lines().last(),
+            Some("fuel                   1"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn every_phase_is_timed() {
     let output = run(aotrun().arg("--timings").arg(guest("hello.wasm")), "");
     let said = stderr(&output);
@@ -327,6 +383,8 @@ fn options_that_cannot_be_kept_are_refused() {
         ("--memory-max", "lots"),
         ("--deadline", "soon"),
         ("--deadline", "0s"),
+        ("--fuel", "much"),
+        ("--fuel", "18446744073709551616"),
         ("--no-such-option", "1"),
     ] {
         let output = run(&mut with(option, value), "");

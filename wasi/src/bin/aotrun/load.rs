@@ -8,12 +8,12 @@ use std::path::Path;
 /// The first bytes of a compiled module: an ELF file.
 const ELF: &[u8] = b"\x7fELF";
 
-/// Opens a compiled module, or compiles one first.
-pub(crate) fn open(program: &Path, timings: &mut Timings) -> Result<Module> {
+/// Opens a compiled module, or compiles one first: so that it counts, if there is to be `fuel`.
+pub(crate) fn open(program: &Path, fuel: bool, timings: &mut Timings) -> Result<Module> {
     if is_compiled(program)? {
         return Ok(timings.measure("load", || Module::open(program))?);
     }
-    let so = timings.measure("compile", || compile(program))?;
+    let so = timings.measure("compile", || compile(program, fuel))?;
     Ok(timings.measure("load", || Module::from_bytes(&so))?)
 }
 
@@ -34,16 +34,18 @@ fn is_compiled(program: &Path) -> Result<bool> {
 }
 
 #[cfg(feature = "compiler")]
-fn compile(program: &Path) -> Result<Vec<u8>> {
+fn compile(program: &Path, fuel: bool) -> Result<Vec<u8>> {
     use pirn_compiler::{Options, parse_text};
     let bytes = std::fs::read(program)?;
+    let mut options = Options::default();
+    options.fuel = fuel;
     parse_text(&bytes)
-        .and_then(|wasm| pirn_compiler::compile(&wasm, &Options::default()))
+        .and_then(|wasm| pirn_compiler::compile(&wasm, &options))
         .with_context(|| program.display().to_string())
 }
 
 #[cfg(not(feature = "compiler"))]
-fn compile(program: &Path) -> Result<Vec<u8>> {
+fn compile(program: &Path, _fuel: bool) -> Result<Vec<u8>> {
     let program = program.display();
     anyhow::bail!(
         "{program} is not compiled, and this aotrun has no compiler; run `aotc {program}` first"

@@ -1,6 +1,6 @@
 //! [`Outcome`]: what became of a run, and what is said about it.
 
-use pirn_runtime::{CallError, InstantiateError, Trap};
+use pirn_runtime::{CallError, InstantiateError, Trap, TrapCode};
 use pirn_wasi::Exit;
 use std::process::ExitCode;
 
@@ -13,6 +13,8 @@ pub(crate) enum Outcome {
     Trapped(Trap),
     /// The guest ran past its deadline.
     Late(CallError),
+    /// The guest used up its fuel.
+    OutOfFuel(Trap),
     /// It did not run, or a host function failed.
     Failed(anyhow::Error),
 }
@@ -20,7 +22,7 @@ pub(crate) enum Outcome {
 /// The exit code after a trap: that of a process which was aborted, as a shell shows it.
 const TRAPPED: u8 = 134;
 
-/// The exit code after a deadline, as that of timeout(1).
+/// The exit code after a deadline, as that of timeout(1), and when all fuel is used.
 const LATE: u8 = 124;
 
 impl Outcome {
@@ -35,6 +37,10 @@ impl Outcome {
             }
             Self::Late(error) => {
                 eprintln!("aotrun: {error}; raise --deadline");
+                ExitCode::from(LATE)
+            }
+            Self::OutOfFuel(trap) => {
+                eprintln!("aotrun: {trap}; raise --fuel");
                 ExitCode::from(LATE)
             }
             Self::Failed(error) => {
@@ -57,6 +63,7 @@ impl From<CallError> for Outcome {
             return Self::Exited(exit.code);
         }
         match error {
+            CallError::Trap(trap) if trap.code() == TrapCode::OutOfFuel => Self::OutOfFuel(trap),
             CallError::Trap(trap) => Self::Trapped(trap),
             error @ CallError::Deadline(_) => Self::Late(error),
             error => Self::Failed(error.into()),

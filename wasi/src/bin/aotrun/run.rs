@@ -27,15 +27,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     let wasi = args.wasi()?;
-    let module = load::open(&args.program, timings)?;
+    let module = load::open(&args.program, args.fuel.is_some(), timings)?;
     let call = Call::new(args, &module)?;
     let prepared = prepare(args, &module)?;
     let prepared = match args.deadline {
         Some(limit) => prepared.start_deadline(limit),
         None => prepared,
     };
+    let prepared = match args.fuel {
+        Some(fuel) => prepared
+            .start_fuel(fuel)
+            .with_context(|| args.program.display().to_string())?,
+        None => prepared,
+    };
     let mut instance = timings.measure("instantiate", || prepared.instantiate(wasi))?;
     let result = timings.measure("run", || call.run(&mut instance, args.deadline));
+    let given = args.fuel.unwrap_or(u64::MAX);
+    timings.fuel = instance.fuel().map(|left| given - left);
     timings.measure("teardown", || drop(instance));
     for value in result? {
         print(&value)?;
