@@ -557,6 +557,9 @@ fn what_does_not_fit_is_refused_at_the_limit_and_not_before() {
             .expect("it is refused")
             .contains("raise `tables`")
     );
+    // The most parameters that a function may have fit on the smallest stack.
+    let params = format!("(module (func (param {})))", "i32 ".repeat(1000));
+    assert_eq!(refused(b().stack(16 << 10), &params), None);
     let globals = |n: usize| format!("(module {})", "(global i32 (i32.const 0))".repeat(n));
     // 64 KiB hold 4096 cells, of which the context takes 32.
     assert_eq!(refused(b().instance_bytes(65536), &globals(4064)), None);
@@ -596,6 +599,54 @@ fn growing_stops_at_the_regions_limit_and_at_the_modules() {
         assert_eq!(instance.call(&grow, 0).expect("no trap"), most as i32);
     }
     assert_eq!(instance.memory().len(), 4 << 16);
+}
+
+#[test]
+fn the_stack_holds_as_many_calls_as_it_has_room_for() {
+    let module = common::wat(
+        "(module (func $deep (export \"deep\") (param i32) (result i32)
+           (if (result i32) (local.get 0)
+             (then (i32.add (i32.const 1) (call $deep (i32.sub (local.get 0) (i32.const 1)))))
+             (else (i32.const 1)))))",
+    );
+    // The most calls that a stack has room for, with one more of which it has not.
+    let most = |bytes: usize| {
+        let region = Region::builder().slots(1).stack(bytes).build();
+        let prepared = region
+            .expect("a region")
+            .prepare(&module, &Linker::<()>::new());
+        let prepared = prepared.expect("it fits");
+        let deep = prepared.func::<i32, i32>("deep").expect("it is exported");
+        let mut instance = prepared.instantiate(()).expect("a slot");
+        let mut fits = |calls: i32| match instance.call(&deep, calls - 1) {
+            Ok(returned) => returned == calls,
+            Err(CallError::Trap(trap)) if trap.code() == TrapCode::StackOverflow => false,
+            Err(other) => panic!("{bytes}, {calls}: {other}"),
+        };
+        let (mut fitting, mut past) = (1, bytes as i32);
+        while past - fitting > 1 {
+            let calls = i32::midpoint(fitting, past);
+            if fits(calls) {
+                fitting = calls;
+            } else {
+                past = calls;
+            }
+        }
+        assert!(fits(fitting) && !fits(past), "{bytes}: {fitting} calls");
+        fitting
+    };
+    let (small, middle, large) = (most(64 << 10), most(128 << 10), most(256 << 10));
+    // Each call takes as much as another.
+    let (first, second) = (middle - small, large - middle);
+    assert!(
+        (second - 2 * first).abs() <= 2,
+        "{small}, {middle}, {large} calls"
+    );
+    let frame = (64 << 10) / first;
+    assert!(
+        (16..=128).contains(&frame) && small > 500,
+        "{small} calls of {frame} bytes"
+    );
 }
 
 #[test]
