@@ -4,6 +4,7 @@ pub(crate) mod caller;
 pub(crate) mod error;
 pub(crate) mod func;
 pub(crate) mod later;
+pub(crate) mod limiter;
 pub(crate) mod linker;
 pub(crate) mod store;
 
@@ -11,5 +12,6 @@ pub use caller::Caller;
 pub use error::{HostError, HostPanic};
 pub use func::{HostResult, IntoFunc};
 pub use later::HostFuture;
+pub use limiter::{Growth, GrowthError};
 pub use linker::Linker;
 pub(crate) use store::Store;

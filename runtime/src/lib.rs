@@ -29,7 +29,9 @@ mod value;
 pub use error::{
     CallError, FuelError, GroupError, InstantiateError, LinkError, Operation, State, StateError,
 };
-pub use host::{Caller, HostError, HostFuture, HostPanic, HostResult, IntoFunc, Linker};
+pub use host::{
+    Caller, Growth, GrowthError, HostError, HostFuture, HostPanic, HostResult, IntoFunc, Linker,
+};
 pub use instance::Instance;
 pub use instance::future::CallAsync;
 pub use instance::group::{Group, MemberId};

@@ -79,7 +79,10 @@ const GUEST: &str = r#"(module
   (func (export "fork_and_loop") (drop (call $fork)) (loop $l (br $l)))
   (func (export "fork") (result i32)
     (i32.store8 (i32.const 100) (i32.const 7))
-    (i32.add (call $fork) (i32.load8_u (i32.const 100)))))"#;
+    (i32.add (call $fork) (i32.load8_u (i32.const 100))))
+  (func (export "grow") (result i32)
+    (i32.store8 (i32.const 100) (i32.const 7))
+    (i32.add (memory.grow (i32.const 1)) (i32.load8_u (i32.const 100)))))"#;
 
 struct House {
     region: Region,
@@ -102,6 +105,7 @@ impl House {
         // 0 in the child, 1 in the parent.
         let fork = |_: Caller<'_, ()>| i32::from(fork() != 0);
         linker.func("host", "fork", fork).expect("the name is free");
+        linker.memory_limiter(|(), _| self::fork() >= 0);
         let prepared = region.prepare(module, &linker).expect("it links");
         Self { region, prepared }
     }
@@ -224,16 +228,28 @@ fn held(reset: Reset) {
 }
 
 fn forking(reset: Reset) {
+    for (name, in_child, in_parent) in [("fork", 7, 8), ("grow", 8, 8)] {
+        for watched in [false, true] {
+            forks(reset, name, watched, [in_child, in_parent]);
+        }
+    }
+}
+
+/// Calls a function that forks; says what it must give in the child, if it gives anything, and here.
+fn forks(reset: Reset, name: &str, watched: bool, [in_child, in_parent]: [i32; 2]) {
     let house = House::new(reset, 4 << 16);
     let mut instance = house.instance();
+    if watched {
+        let _ = instance.kill_switch();
+    }
     let parent = std::process::id();
-    let answer = instance.call_values("fork", &[]);
+    let answer = instance.call_values(name, &[]);
     if std::process::id() != parent {
         let answer = answer.map_err(|error| error.to_string());
         child(|| match answer {
             Ok(answer) => {
                 assert_ne!(reset, Reset::Tracked);
-                assert_eq!(answer, [Value::I32(7)]);
+                assert_eq!(answer, [Value::I32(in_child)]);
             }
             Err(error) => {
                 assert_eq!(reset, Reset::Tracked);
@@ -244,7 +260,7 @@ fn forking(reset: Reset) {
             }
         });
     }
-    assert_eq!(answer.unwrap(), [Value::I32(8)]);
+    assert_eq!(answer.unwrap(), [Value::I32(in_parent)]);
     let mut status = 0;
     // SAFETY: waits for the only child.
     assert!(unsafe { libc::wait(&raw mut status) } > 0);
@@ -293,18 +309,33 @@ fn data(reset: Reset) {
         "(module (memory (export \"memory\") 12000) (data (i32.const 8) \"image\")
            (func (export \"grow\") (param i32) (result i32) (memory.grow (local.get 0))))",
     );
-    let large = house
-        .region
-        .prepare(&large, &Linker::<()>::new())
-        .expect("it fits");
+    let mut linker = Linker::<Vec<String>>::new();
+    linker
+        .memory_limiter(|told: &mut Vec<String>, growth| {
+            told.push(format!("to {}", growth.desired >> 16));
+            true
+        })
+        .growth_failed(|told, _, error| told.push(error.to_string()));
+    let large = house.region.prepare(&large, &linker).expect("it fits");
     for _ in 0..3 {
         assert_eq!(load(&mut house.instance(), 8), Ok(i32::from(b'i')));
         // 750 MiB fit once, and not twice.
-        let mut instance = large.try_instantiate(()).expect("it fits");
+        let mut instance = large.try_instantiate(vec![]).expect("it fits");
         assert_eq!(instance.memory().slice(8, 5).unwrap(), b"image");
         let grow = instance.call_values("grow", &[Value::I32(10_000)]);
         assert_eq!(grow.unwrap(), [Value::I32(-1)]);
-        let error = large.try_instantiate(()).expect_err("there is no room");
+        // It was asked for, and then the system refused.
+        match &instance.data()[..] {
+            [asked, told] => {
+                assert_eq!(asked, "to 22000");
+                assert!(
+                    told.starts_with("the system gives no memory to grow: "),
+                    "{told}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        let error = large.try_instantiate(vec![]).expect_err("there is no room");
         assert!(
             error.to_string().starts_with("the system gives no memory"),
             "{error}"

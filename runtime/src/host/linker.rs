@@ -1,6 +1,7 @@
 //! [`Linker`]: what the host offers to guests, by module and name.
 
 use super::func::{HostFunc, IntoFunc};
+use super::limiter::Limiter;
 use super::{Caller, HostError, HostFuture, HostResult, Store, later};
 use crate::error::LinkError;
 use crate::value::typed::Params;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 /// types without values unless they are named, as in `Linker::<Request, Fetch, Body>::asking()`.
 pub struct Linker<T, Q = Infallible, A = Infallible> {
     items: Items<Store<T, Q, A>>,
+    /// What is asked before something grows.
+    pub(crate) limiter: Limiter<Store<T, Q, A>>,
 }
 
 /// What is offered, by module and name.
@@ -52,6 +55,7 @@ impl<T, Q, A> Clone for Linker<T, Q, A> {
     fn clone(&self) -> Self {
         Self {
             items: self.items.clone(),
+            limiter: self.limiter.clone(),
         }
     }
 }
@@ -70,6 +74,7 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     pub fn asking() -> Self {
         Self {
             items: HashMap::new(),
+            limiter: Limiter::default(),
         }
     }
 

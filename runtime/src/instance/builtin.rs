@@ -13,6 +13,7 @@
 use super::constant::{Constant, evaluate};
 use super::member::Member;
 use super::plan;
+use crate::host::limiter::{Growth, GrowthError};
 use crate::switch::Record;
 use crate::value::Cell;
 use core::{ptr, slice};
@@ -35,6 +36,7 @@ pub(crate) fn run<T>(
     at: usize,
     builtin: Builtin,
     cells: &mut [Cell],
+    data: &mut T,
 ) -> Result<(), TrapCode> {
     let word = |i: usize| cells[i].u64();
     // Indices are constants of the generated code, 32 bits wide.
@@ -42,7 +44,7 @@ pub(crate) fn run<T>(
     let member = &members[at];
     match builtin {
         Builtin::MemoryGrow => {
-            let previous = grow_memory(members, at, word(1));
+            let previous = grow_memory(members, at, word(1), data);
             cells[0] = Cell::from_u64(previous);
         }
         Builtin::MemoryCopy => copy_memory(member, word(2), word(3), word(4))?,
@@ -57,12 +59,12 @@ pub(crate) fn run<T>(
             if is_dropped(member, segment) && (from, len) != (0, 0) {
                 return Err(TrapCode::MemoryOutOfBounds);
             }
-            let data = &member.inner.module.metadata().data[segment as usize];
-            write_data(member, data, word(2), from, len)?;
+            let segment = &member.inner.module.metadata().data[segment as usize];
+            write_data(member, segment, word(2), from, len)?;
         }
         Builtin::DataDrop => drop_segment(member, index(0)),
         Builtin::TableGrow => {
-            let previous = grow_table(members, index(0), at, word(1), word(2));
+            let previous = grow_table(members, index(0), at, word(1), word(2), data);
             cells[0] = Cell::from_u64(previous);
         }
         Builtin::TableCopy => {
@@ -116,7 +118,10 @@ fn copy_memory<T>(member: &Member<T>, dst: u64, src: u64, len: u64) -> Result<()
 }
 
 /// Grows the memory of member `at` by `delta` pages, and gives the pages before, or [`NOT_GROWN`].
-fn grow_memory<T>(members: &mut [Member<T>], at: usize, delta: u64) -> u64 {
+///
+/// A memory grows if its type, the region, the embedder and the system allow it; they are asked in this
+/// order.
+fn grow_memory<T>(members: &mut [Member<T>], at: usize, delta: u64, data: &mut T) -> u64 {
     let desc = memory(&members[at]);
     // A memory that can be grown is memory 0 of its owner, whose descriptor is in its context.
     let owner = desc
@@ -127,28 +132,42 @@ fn grow_memory<T>(members: &mut [Member<T>], at: usize, delta: u64) -> u64 {
     };
     let metadata = owner.inner.module.metadata();
     let own = metadata.memories.get(metadata.imported_memories() as usize);
-    let most = own
-        .and_then(|ty| ty.max)
-        .unwrap_or(MEMORY_PAGES_MAX)
-        .min(MEMORY_PAGES_MAX);
+    let maximum = own.and_then(|ty| ty.max);
+    let most = maximum.unwrap_or(MEMORY_PAGES_MAX).min(MEMORY_PAGES_MAX);
     let previous = owner.slot.memory_bytes() / WASM_PAGE_BYTES;
     let pages = previous.saturating_add(delta);
     let room = owner.inner.region.limits().memory_bytes_max as u64 / WASM_PAGE_BYTES;
+    if delta == 0 {
+        return previous;
+    }
+    // 32 bits of pages are 48 of bytes.
+    let growth = Growth {
+        current: previous * WASM_PAGE_BYTES,
+        desired: pages * WASM_PAGE_BYTES,
+        maximum: maximum.map(|pages| pages.saturating_mul(WASM_PAGE_BYTES)),
+    };
+    let limiter = &owner.inner.limiter;
     if pages > most.min(room) {
+        let error = GrowthError::Limit {
+            what: "memory",
+            desired: growth.desired,
+            limit: most.min(room) * WASM_PAGE_BYTES,
+            unit: "bytes",
+            setting: "memory_max",
+        };
+        limiter.failed(data, growth, error);
         return NOT_GROWN;
     }
-    if delta != 0 {
-        let region = &owner.inner.region;
-        if owner
-            .slot
-            .grow_memory(region, pages * WASM_PAGE_BYTES)
-            .is_err()
-        {
-            return NOT_GROWN;
-        }
-        // SAFETY: the owner's descriptor; the bytes are accessible now.
-        unsafe { (*desc).bytes = pages * WASM_PAGE_BYTES };
+    if !limiter.allows_memory(data, growth) {
+        return NOT_GROWN;
     }
+    let region = &owner.inner.region;
+    if let Err(error) = owner.slot.grow_memory(region, growth.desired) {
+        limiter.failed(data, growth, GrowthError::System(error));
+        return NOT_GROWN;
+    }
+    // SAFETY: the owner's descriptor; the bytes are accessible now.
+    unsafe { (*desc).bytes = growth.desired };
     previous
 }
 
@@ -198,13 +217,14 @@ fn table_range(desc: *mut TableDesc, start: u64, len: u64) -> Result<*mut u64, T
 }
 
 /// Grows table `index` of member `at`, filling with `reference`, and gives the elements before, or
-/// [`NOT_GROWN`].
+/// [`NOT_GROWN`]. Who allows it is as for [`grow_memory`].
 fn grow_table<T>(
     members: &mut [Member<T>],
     index: u32,
     at: usize,
     reference: u64,
     delta: u64,
+    data: &mut T,
 ) -> u64 {
     let desc = table(&members[at], index);
     let owns = |member: &&mut Member<T>| {
@@ -226,7 +246,27 @@ fn grow_table<T>(
     // SAFETY: see the module's doc.
     let previous = unsafe { (*desc).elements };
     let elements = previous.saturating_add(delta);
+    if delta == 0 {
+        return previous;
+    }
+    let growth = Growth {
+        current: previous,
+        desired: elements,
+        maximum: ty.max,
+    };
+    let limiter = &owner.inner.limiter;
     if elements > most {
+        let error = GrowthError::Limit {
+            what: "table",
+            desired: elements,
+            limit: most,
+            unit: "elements",
+            setting: "table_elements",
+        };
+        limiter.failed(data, growth, error);
+        return NOT_GROWN;
+    }
+    if !limiter.allows_table(data, growth) {
         return NOT_GROWN;
     }
     owner.slot.note_table(elements);

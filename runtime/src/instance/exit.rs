@@ -266,12 +266,21 @@ unsafe extern "C" fn answer<T>(
     // SAFETY: by the caller; `run` is in `start`, and its guest waits.
     let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
     let wanted = exit::split(reason);
+    if let Some(watched) = call.watched {
+        watched.control().enter_host();
+    }
     let answered = panic::catch_unwind(AssertUnwindSafe(|| {
         match call.answer(vmctx, wanted, cells) {
-            Ok(()) => ptr::null_mut(),
+            // A limiter may have forked, as a host function may.
+            Ok(()) => call.go_on_whole(),
             Err(end) => call.leave(end),
         }
     }));
+    if let Some(watched) = call.watched
+        && watched.control().leave_host()
+    {
+        watched.adopt();
+    }
     answered.unwrap_or_else(|panic| call.leave(End::Panic(panic)))
 }
 
@@ -384,7 +393,7 @@ impl<T> Call<'_, T> {
         panic::catch_unwind(AssertUnwindSafe(|| code.call(caller, cells)))
     }
 
-    /// Has the guest go on, unless the host function has forked and a memory was left behind.
+    /// Has the guest go on, unless the embedder's code has forked and a memory was left behind.
     #[inline(never)]
     fn go_on_whole(&mut self) -> *mut Activation {
         if is_whole(self.members) {
@@ -407,7 +416,7 @@ impl<T> Call<'_, T> {
     ) -> Result<(), End> {
         match wanted {
             Some((Kind::Builtin, number)) => {
-                run_builtin(self.members, vmctx, number, cells).map_err(End::Trap)
+                run_builtin(self.members, self.data, vmctx, number, cells).map_err(End::Trap)
             }
             // A code that this runtime does not know would be a module of another version, which
             // `open` refuses.
@@ -562,6 +571,7 @@ fn left_behind() -> CallError {
 /// Does what the guest asked of the runtime.
 fn run_builtin<T>(
     members: &mut [Member<T>],
+    data: &mut T,
     vmctx: *mut u8,
     number: u32,
     cells: *mut Cell,
@@ -573,7 +583,7 @@ fn run_builtin<T>(
     // SAFETY: the builtin's trampoline passes the address of at least as many cells as it has
     // parameters, and one for a result, on the guest's stack; the guest does not run.
     let cells = unsafe { slice::from_raw_parts_mut(cells, builtin.params().max(1)) };
-    builtin::run(members, at, builtin, cells)
+    builtin::run(members, at, builtin, cells, data)
 }
 
 /// The member whose context this is.

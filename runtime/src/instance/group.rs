@@ -85,7 +85,8 @@ impl<T: 'static> Group<T> {
         linker: &Linker<T>,
     ) -> Result<MemberId, GroupError> {
         let (imports, hosts) = self.resolve(module, linker)?;
-        let inner = Inner::linked(module, &self.region, imports, hosts)?;
+        let limiter = linker.limiter.clone();
+        let inner = Inner::linked(module, &self.region, imports, hosts, limiter)?;
         let slot = prepared::take(&self.region, module, Wait::No)?;
         let mut member = Member {
             slot,

@@ -14,6 +14,7 @@ use super::plan::Plan;
 use super::{builtin, exit, fuel};
 use crate::error::{CallError, LinkError};
 use crate::host::Store;
+use crate::host::limiter::Limiter;
 use crate::host::linker::Linker;
 use crate::module::Module;
 use crate::region::{Region, Slot};
@@ -40,6 +41,7 @@ pub(crate) struct Inner<T> {
     pub(crate) module: Module,
     pub(crate) region: Region,
     pub(crate) hosts: Hosts<T>,
+    pub(crate) limiter: Limiter<T>,
     pub(crate) imports: Imports,
     pub(crate) plan: Plan,
 }
@@ -52,7 +54,8 @@ impl<T, Q, A> Inner<Store<T, Q, A>> {
         linker: &Linker<T, Q, A>,
     ) -> Result<Self, LinkError> {
         let (imports, hosts) = Imports::resolve(module.metadata(), linker)?;
-        Self::linked(module, region, imports, hosts)
+        let limiter = linker.limiter.clone();
+        Self::linked(module, region, imports, hosts, limiter)
     }
 }
 
@@ -63,6 +66,7 @@ impl<T> Inner<T> {
         region: &Region,
         imports: Imports,
         hosts: Hosts<T>,
+        limiter: Limiter<T>,
     ) -> Result<Self, LinkError> {
         super::prepared::check_limits(module, region)?;
         let plan = Plan::new(module, &imports);
@@ -71,6 +75,7 @@ impl<T> Inner<T> {
             module: module.clone(),
             region: region.clone(),
             hosts,
+            limiter,
             imports,
             plan,
         })

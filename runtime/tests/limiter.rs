@@ -1,0 +1,301 @@
+//! What the embedder says to memories and tables that grow, and what it is told when they did not.
+
+mod common;
+
+use pirn_runtime::{
+    CallError, Group, Growth, Instance, KillSwitch, Linker, Met, Module, Prepared, Region, Step,
+    Value,
+};
+use std::time::Duration;
+
+const PAGE: u64 = 64 << 10;
+
+const GROWS: &str = r#"(module (memory (export "mem") 1 5) (table 2 20 funcref)
+  (func (export "memory") (param i32) (result i32) (memory.grow (local.get 0)))
+  (func (export "table") (param i32) (result i32)
+    (table.grow (ref.null func) (local.get 0)))
+  (func (export "sizes") (result i32 i32) (memory.size) (table.size)))"#;
+
+/// What the embedder was asked and told: which, from what, to what, at most what.
+#[derive(Debug, Default)]
+struct Told {
+    asked: Vec<(&'static str, u64, u64, Option<u64>)>,
+    failed: Vec<(u64, u64, String)>,
+    /// The most of either that is allowed.
+    allows: u64,
+}
+
+impl Told {
+    fn allowing(allows: u64) -> Self {
+        Self {
+            allows,
+            ..Self::default()
+        }
+    }
+
+    fn ask(&mut self, what: &'static str, growth: Growth) -> bool {
+        let Growth {
+            current,
+            desired,
+            maximum,
+            ..
+        } = growth;
+        self.asked.push((what, current, desired, maximum));
+        desired <= self.allows
+    }
+}
+
+fn linker() -> Linker<Told> {
+    let mut linker = Linker::new();
+    linker
+        .memory_limiter(|told: &mut Told, growth| told.ask("memory", growth))
+        .table_limiter(|told: &mut Told, growth| told.ask("table", growth))
+        .growth_failed(|told: &mut Told, growth, error| {
+            told.failed
+                .push((growth.current, growth.desired, error.to_string()));
+        });
+    linker
+}
+
+fn region() -> Region {
+    let region = Region::builder().slots(3).memory_max(4 * PAGE as usize);
+    region.table_elements(16).build().expect("address space")
+}
+
+fn prepared(linker: &Linker<Told>) -> Prepared<Told> {
+    let module = common::wat(GROWS);
+    region().prepare(&module, linker).expect("it fits")
+}
+
+/// What `memory.grow` or `table.grow` gives.
+fn grow(instance: &mut Instance<Told>, what: &str, delta: i32) -> i32 {
+    match instance
+        .call_values(what, &[Value::I32(delta)])
+        .expect("it returns")[..]
+    {
+        [Value::I32(previous)] => previous,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+fn sizes(instance: &mut Instance<Told>) -> Vec<Value> {
+    instance.call_values("sizes", &[]).expect("it returns")
+}
+
+#[test]
+fn growth_is_asked_for_up_to_the_limit_and_refused_past_it() {
+    let prepared = prepared(&linker());
+    let mut guest = prepared
+        .instantiate(Told::allowing(3 * PAGE))
+        .expect("there is a slot");
+    assert!(
+        guest.data().asked.is_empty(),
+        "what it begins with is not asked for"
+    );
+    assert_eq!(grow(&mut guest, "memory", 1), 1);
+    assert_eq!(grow(&mut guest, "memory", 2), -1, "one page past");
+    assert_eq!(grow(&mut guest, "memory", 1), 2, "at the limit");
+    assert_eq!(grow(&mut guest, "memory", 1), -1);
+    assert_eq!(
+        grow(&mut guest, "memory", 0),
+        3,
+        "nothing grows: nobody is asked"
+    );
+    assert_eq!(sizes(&mut guest), [Value::I32(3), Value::I32(2)]);
+    assert_eq!(guest.memory().len() as u64, 3 * PAGE);
+    let most = Some(5 * PAGE);
+    let asked = [(1, 2), (2, 4), (2, 3), (3, 4)];
+    let asked = asked.map(|(from, to)| ("memory", from * PAGE, to * PAGE, most));
+    assert_eq!(guest.data().asked, asked);
+    assert!(
+        guest.data().failed.is_empty(),
+        "a limiter's refusal is no failure"
+    );
+}
+
+#[test]
+fn tables_are_asked_for_too() {
+    let prepared = prepared(&linker());
+    let mut guest = prepared
+        .instantiate(Told::allowing(5))
+        .expect("there is a slot");
+    assert_eq!(grow(&mut guest, "table", 3), 2, "at the limit");
+    assert_eq!(grow(&mut guest, "table", 1), -1, "one past");
+    assert_eq!(grow(&mut guest, "table", 0), 5);
+    assert_eq!(sizes(&mut guest), [Value::I32(1), Value::I32(5)]);
+    let asked = [("table", 2, 5, Some(20)), ("table", 5, 6, Some(20))];
+    assert_eq!(guest.data().asked, asked);
+}
+
+#[test]
+fn what_cannot_be_is_not_asked_for_but_told() {
+    let prepared = prepared(&linker());
+    let mut guest = prepared
+        .instantiate(Told::allowing(u64::MAX))
+        .expect("there is a slot");
+    // The region's limits, which are less than the types'.
+    assert_eq!(grow(&mut guest, "memory", 4), -1);
+    assert_eq!(grow(&mut guest, "table", 15), -1);
+    assert_eq!(grow(&mut guest, "memory", -1), -1);
+    assert_eq!(grow(&mut guest, "table", -1), -1);
+    assert!(guest.data().asked.is_empty());
+    let told = |current: u64, desired: u64, says: &str| (current, desired, says.to_owned());
+    assert_eq!(
+        guest.data().failed,
+        [
+            told(
+                PAGE,
+                5 * PAGE,
+                "memory cannot grow to 327680 bytes, it may have 262144; raise its maximum or `memory_max`"
+            ),
+            told(
+                2,
+                17,
+                "table cannot grow to 17 elements, it may have 16; raise its maximum or `table_elements`"
+            ),
+            told(
+                PAGE,
+                PAGE << 32,
+                "memory cannot grow to 281474976710656 bytes, it may have 262144; raise its maximum or `memory_max`"
+            ),
+            told(
+                2,
+                (1 << 32) + 1,
+                "table cannot grow to 4294967297 elements, it may have 16; raise its maximum or `table_elements`"
+            ),
+        ]
+    );
+    // At them.
+    assert_eq!(grow(&mut guest, "memory", 3), 1);
+    assert_eq!(grow(&mut guest, "table", 14), 2);
+    assert_eq!(guest.data().asked.len(), 2);
+}
+
+#[test]
+fn without_a_limiter_the_region_decides() {
+    let prepared = prepared(&Linker::new());
+    let mut guest = prepared
+        .instantiate(Told::default())
+        .expect("there is a slot");
+    assert_eq!(grow(&mut guest, "memory", 4), -1);
+    assert_eq!(grow(&mut guest, "memory", 3), 1);
+    assert_eq!(grow(&mut guest, "table", 15), -1);
+    assert_eq!(grow(&mut guest, "table", 14), 2);
+}
+
+#[test]
+fn each_linker_has_its_own_in_one_slot() {
+    let (module, region) = (common::wat(GROWS), region());
+    let mut strict = Linker::new();
+    strict.memory_limiter(|_: &mut Told, _| false);
+    let mut mild = strict.clone();
+    mild.memory_limiter(|_: &mut Told, _| true);
+    for (linker, answer) in [
+        (&strict, -1),
+        (&mild, 1),
+        (&Linker::new(), 1),
+        (&strict, -1),
+    ] {
+        let prepared = region.prepare(&module, linker).expect("it fits");
+        let mut guest = prepared
+            .instantiate(Told::default())
+            .expect("there is a slot");
+        assert_eq!(grow(&mut guest, "memory", 1), answer);
+        drop(guest);
+    }
+}
+
+#[test]
+fn a_panic_ends_the_call_and_nothing_has_grown() {
+    let mut linker = Linker::new();
+    linker.memory_limiter(|told: &mut Told, _| match told.allows {
+        0 => panic!("a limiter's bug"),
+        _ => true,
+    });
+    linker.growth_failed(|_: &mut Told, _, _| panic!("another"));
+    let prepared = prepared(&linker);
+    let mut guest = prepared
+        .instantiate(Told::default())
+        .expect("there is a slot");
+    for (delta, message) in [(1, "a limiter's bug"), (9, "another")] {
+        match guest.call_values("memory", &[Value::I32(delta)]) {
+            Err(CallError::Panic(panic)) => {
+                assert_eq!(panic.message().as_deref(), Some(message));
+                assert_eq!(panic.backtrace().len(), 1);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(sizes(&mut guest)[0], Value::I32(1));
+    }
+    guest.data_mut().allows = 1;
+    assert_eq!(grow(&mut guest, "memory", 1), 1, "the instance serves on");
+}
+
+#[test]
+fn start_functions_are_limited() {
+    let text = r#"(module (memory 1) (start $start)
+      (func $start (if (i32.ne (memory.grow (i32.const 1)) (i32.const -1)) (then unreachable))))"#;
+    let module = common::wat(text);
+    let prepared = region().prepare(&module, &linker()).expect("it fits");
+    let guest = prepared
+        .instantiate(Told::default())
+        .expect("it was refused");
+    assert_eq!(guest.data().asked, [("memory", PAGE, 2 * PAGE, None)]);
+    let allowed = prepared.instantiate(Told::allowing(2 * PAGE));
+    assert!(allowed.is_err(), "and traps where it is not");
+}
+
+#[test]
+fn a_shared_memory_is_its_owners() {
+    let owner = common::wat(GROWS);
+    let user = r#"(module (import "owner" "mem" (memory 1))
+      (func (export "memory") (param i32) (result i32) (memory.grow (local.get 0))))"#;
+    let (user, region) = (common::wat(user), region());
+    let grown = |group: &mut Group<Told>, member| {
+        group
+            .call(member, "memory", &[Value::I32(1)])
+            .expect("it returns")
+    };
+    let add = |group: &mut Group<Told>, module: &Module, linker: &Linker<Told>| {
+        group.instantiate(module, linker).expect("there is a slot")
+    };
+    // Whoever grows it, the owner's linker is asked, and no other.
+    for (of_owner, of_user, asked) in [(linker(), Linker::new(), 2), (Linker::new(), linker(), 0)] {
+        let mut group = Group::new(&region, Told::allowing(u64::MAX));
+        let owner = add(&mut group, &owner, &of_owner);
+        group.name("owner", owner);
+        let user = add(&mut group, &user, &of_user);
+        assert_eq!(grown(&mut group, user), [Value::I32(1)]);
+        assert_eq!(grown(&mut group, owner), [Value::I32(2)]);
+        assert_eq!(group.data().asked.len(), asked);
+    }
+}
+
+#[test]
+fn a_guest_is_stopped_in_a_limiter_as_in_a_host_function() {
+    let mut linker = Linker::new();
+    linker.memory_limiter(|stop: &mut Option<(KillSwitch, bool)>, _| {
+        match stop {
+            Some((switch, true)) => assert_eq!(switch.kill(), Ok(Met::Host)),
+            Some((switch, false)) => assert!(switch.preempt(), "it has a slice of time"),
+            None => panic!("nothing to stop it with"),
+        }
+        true
+    });
+    let prepared = region()
+        .prepare(&common::wat(GROWS), &linker)
+        .expect("it fits");
+    let memory = prepared.func::<i32, i32>("memory").expect("it is exported");
+    let mut guest = prepared.instantiate(None).expect("there is a slot");
+    let switch = guest.kill_switch();
+    *guest.data_mut() = Some((switch, false));
+    let step = guest.timeslice(Duration::MAX).start(&memory, 1);
+    assert_eq!(step.expect("it goes on"), Step::Preempted);
+    let step = guest.resume(&memory).expect("it returns");
+    assert_eq!(step, Step::Returned(1));
+    if let Some((_, kills)) = guest.data_mut() {
+        *kills = true;
+    }
+    let error = guest.call(&memory, 1).expect_err("it is killed");
+    assert!(matches!(error, CallError::Killed(_)), "{error}");
+}
