@@ -208,7 +208,7 @@ fn a_loop_ends_wherever_it_is_killed() {
         let func = prepared.func::<(), ()>(name).expect("it is exported");
         let mut met = [0; 4];
         // The way in, and several times around.
-        for at in 0..450 {
+        for at in 0..900 {
             let (ended, counted, _) = killed_at(&prepared, &func, at);
             assert!(
                 matches!(ended, Err(CallError::Killed(_))),
