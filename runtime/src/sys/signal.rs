@@ -1,7 +1,7 @@
 //! Signals: the handler's installation, who handled them before, and the threads' alternate stacks.
 //!
-//! System calls: `sigaction` ten times a process, `rt_sigprocmask` once a thread that runs guests, and
-//! `sigaltstack` and `mmap` if it has no alternate stack large enough. Sources: sigaction(2), sigaltstack(2), signal(7).
+//! System calls: `sigaction` ten times a process; `rt_sigprocmask`, `sigaltstack`, `mmap` and `mprotect` once a
+//! thread that runs guests. Sources: sigaction(2), sigaltstack(2), signal(7).
 //!
 //! # Safety
 //!
@@ -99,15 +99,15 @@ pub(crate) fn poke(thread: i32) -> bool {
     // signal comes without it (kernel/signal.c, "silent loss of information").
     unsafe {
         let value = (&raw mut info).cast::<Queued>();
-        (*value).value = POKED.as_ptr() as usize;
+        (*value).value = MARK.as_ptr() as usize;
         let process = libc::getpid();
         let call = libc::SYS_rt_tgsigqueueinfo;
         libc::syscall(call, process, thread, POKE, &raw const info) == 0
     }
 }
 
-/// Its address marks a signal as sent by [`poke`].
-static POKED: [u8; 1] = [0];
+/// Its address marks a signal as sent by [`poke`], and an alternate stack as ours.
+static MARK: [u8; 1] = [0];
 
 /// The layout of a siginfo_t of a queued signal (sigaction(2), rt_sigqueueinfo(2)).
 #[repr(C)]
@@ -128,7 +128,7 @@ pub(crate) fn is_poke(info: &libc::siginfo_t) -> bool {
     }
     // SAFETY: a queued signal has a value.
     let value = unsafe { info.si_value() };
-    ptr::eq(value.sival_ptr.cast(), POKED.as_ptr())
+    ptr::eq(value.sival_ptr.cast(), MARK.as_ptr())
 }
 
 /// Blocks all signals on this thread.
@@ -141,7 +141,7 @@ pub(crate) fn block_all() {
     }
 }
 
-/// Hands a signal that is not ours to whoever handled it before us.
+/// Hands a signal that is not ours, or not ours alone, to whoever handled it before us.
 ///
 /// Where that was nobody, the default action is put back and the handler returns: the faulting
 /// instruction runs again, and the process dies as it would have without us, with a core dump that
@@ -189,10 +189,12 @@ pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *
 /// Bytes of an alternate stack. The kernel alone may write `AT_MINSIGSTKSZ` there (11,952 with
 /// AVX-512, more than `SIGSTKSZ`), and the handlers that we pass signals on to need room as well.
 const ALTERNATE_STACK_BYTES: usize = 64 << 10;
+/// Bytes of one that takes the place of a large one: addresses, and no memory until handlers use it.
+const ALTERNATE_STACK_BYTES_MAX: usize = 1 << 20;
 
-/// Gives this thread an alternate stack of at least [`ALTERNATE_STACK_BYTES`] if it has none, so
-/// that the handler can run when the guest's stack is used up, and unblocks the signals of faults: of
-/// one that is blocked the process dies.
+/// Gives this thread an alternate stack of at least [`ALTERNATE_STACK_BYTES`], so that the handler can run
+/// when the guest's stack is used up, and unblocks the signals of faults: of one that is blocked the process
+/// dies.
 ///
 /// # Errors
 ///
@@ -233,18 +235,29 @@ fn unblock() -> io::Result<()> {
 thread_local! {
     /// Whether this thread was prepared.
     static READY: Cell<bool> = const { Cell::new(false) };
-    /// The one that it was given, if it had none.
+    /// The one that it was given.
     static OWNED: Cell<Option<AlternateStack>> = const { Cell::new(None) };
 }
 
+/// Also where there is a large one: by ours, threads that run guests are told from others.
 #[cold]
 fn provide_alternate_stack() -> io::Result<()> {
-    let current = alternate_stack(None)?;
-    if current.ss_flags & libc::SS_DISABLE != 0 || current.ss_size < ALTERNATE_STACK_BYTES {
-        let stack = AlternateStack::new(current)?;
-        OWNED.with(|owned| owned.set(Some(stack)));
-    }
+    let stack = AlternateStack::new(alternate_stack(None)?)?;
+    OWNED.with(|owned| owned.set(Some(stack)));
     Ok(())
+}
+
+/// Whether a signal came to a thread that has an alternate stack of ours. In one that has none, what is the
+/// thread's own may not be there yet, and a handler cannot make it: it is allocated when it is first
+/// used, if this library was loaded by dlopen(3).
+pub(crate) fn is_prepared(context: &libc::ucontext_t) -> bool {
+    let stack = context.uc_stack;
+    if stack.ss_flags & libc::SS_DISABLE != 0 || stack.ss_size < ALTERNATE_STACK_BYTES {
+        return false;
+    }
+    // SAFETY: the lowest word of the thread's alternate stack (sigaltstack(2)), aligned or not.
+    let lowest = unsafe { stack.ss_sp.cast::<*const u8>().read_unaligned() };
+    ptr::eq(lowest, MARK.as_ptr())
 }
 
 /// Reads and, if asked, replaces this thread's alternate stack.
@@ -267,9 +280,14 @@ struct AlternateStack {
 }
 
 impl AlternateStack {
+    /// One for this thread, no smaller than the one that it has, up to [`ALTERNATE_STACK_BYTES_MAX`].
     fn new(previous: libc::stack_t) -> io::Result<Self> {
         let guard = super::page_bytes();
-        let bytes = guard + ALTERNATE_STACK_BYTES;
+        let like = previous
+            .ss_size
+            .clamp(ALTERNATE_STACK_BYTES, ALTERNATE_STACK_BYTES_MAX);
+        let size = like.next_multiple_of(guard);
+        let bytes = guard + size;
         let (access, kind) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
@@ -289,10 +307,13 @@ impl AlternateStack {
         if unsafe { libc::mprotect(mapping, guard, libc::PROT_NONE) } != 0 {
             return Err(io::Error::last_os_error());
         }
+        let lowest = mapping.wrapping_byte_add(guard);
+        // SAFETY: of the same mapping, and aligned as a page is.
+        unsafe { lowest.cast::<*const u8>().write(MARK.as_ptr()) };
         alternate_stack(Some(&libc::stack_t {
-            ss_sp: mapping.wrapping_byte_add(guard),
+            ss_sp: lowest,
             ss_flags: 0,
-            ss_size: ALTERNATE_STACK_BYTES,
+            ss_size: size,
         }))?;
         Ok(stack)
     }

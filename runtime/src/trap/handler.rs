@@ -1,7 +1,8 @@
 //! The signal handler: tells a guest's fault from everybody else's, and makes the guest leave.
 //!
 //! It touches exactly this: the thread's [`CURRENT`] activation, the context that holds it, its gate, the
-//! place for its registers, and the module's sorted, read-only trap table. It takes no lock and allocates nothing.
+//! place for its registers, the module's sorted, read-only trap table, and the lowest word of the thread's alternate
+//! stack. It takes no lock and allocates nothing.
 //!
 //! A fault is the guest's only if all of this holds: this thread runs a guest, the program counter is
 //! in the text of a module that the running call can reach, and either the address is in the guard of
@@ -95,11 +96,13 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     unsafe {
         let (fault, interrupted) = (&*info, &mut *context.cast::<libc::ucontext_t>());
         if signal == sys::signal::POKE {
-            // Whoever sent it: where the queue of signals is full, ours do not say so.
-            stop(interrupted, CURRENT.get());
-            if !sys::signal::is_poke(fault) {
-                sys::signal::pass_on(signal, info, context);
+            // Whoever sent it: where the queue of signals is full, ours do not say so. A thread that
+            // never ran a guest is left alone.
+            if sys::signal::is_poke(fault) || sys::signal::is_prepared(interrupted) {
+                stop(interrupted, CURRENT.get());
             }
+            // Also ours: of two that wait the kernel gives one, and that may have been another's, too.
+            sys::signal::pass_on(signal, info, context);
             return;
         }
         let touched = if signal == libc::SIGBUS && fault.si_code == libc::BUS_ADRERR {

@@ -1,5 +1,6 @@
 //! What the runtime's tests share: from text to an open module.
 #![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(unsafe_code, reason = "an alternate stack is given by a system call")]
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Module, Region, Reset};
@@ -96,4 +97,28 @@ pub(crate) fn reset_named(name: &str) -> Reset {
         .into_iter()
         .find(|reset| reset.to_string() == name);
     reset.expect("the other tests know the names")
+}
+
+/// Gives this thread an alternate stack of so many bytes, which nobody frees.
+pub(crate) fn alternate_stack(bytes: usize) {
+    let stack = libc::stack_t {
+        ss_sp: Box::leak(vec![0_u8; bytes].into_boxed_slice())
+            .as_mut_ptr()
+            .cast(),
+        ss_flags: 0,
+        ss_size: bytes,
+    };
+    // SAFETY: memory that is nobody else's.
+    let set = unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// This thread's alternate stack: where, and how many bytes; none at 0.
+pub(crate) fn alternate_stack_now() -> (usize, usize) {
+    // SAFETY: all-zero is a valid stack_t, which is read.
+    unsafe {
+        let mut stack: libc::stack_t = std::mem::zeroed();
+        assert_eq!(libc::sigaltstack(std::ptr::null(), &raw mut stack), 0);
+        (stack.ss_sp as usize, stack.ss_size)
+    }
 }
