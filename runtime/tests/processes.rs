@@ -5,6 +5,7 @@
 mod common;
 
 use pirn_runtime::{CallError, Caller, Instance, Linker, Module, Prepared, Region, Reset, Value};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -73,6 +74,11 @@ fn the_signal_that_stops_guests_is_passed_on() {
 #[test]
 fn the_signal_that_stops_guests_is_passed_on_if_it_met_anothers() {
     common::exited_with("merged-signals decommitted", 0);
+}
+
+#[test]
+fn guests_are_stopped_whoever_takes_the_signal_later() {
+    common::exited_with("taken decommitted", 0);
 }
 
 const GUEST: &str = r#"(module
@@ -174,6 +180,7 @@ fn case() {
         "going-on" => going_on(reset),
         "queue" => queue(reset),
         "merged-signals" => merged_signals(),
+        "taken" => taken(),
         other => panic!("{other}"),
     }
 }
@@ -705,4 +712,59 @@ fn merged_signals() {
         instance.into_data()
     });
     assert!(met, "no kill met the guest");
+}
+
+/// Whom [`forward`] passes signals on to.
+static NEXT: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Counts, and passes on to whoever was there.
+extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    count(signal);
+    let next = NEXT.get().expect("it was set before").sa_sigaction;
+    // SAFETY: the runtime's handler is of this type.
+    unsafe {
+        let next: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+            std::mem::transmute(next);
+        next(signal, info, context);
+    }
+}
+
+/// Handlers that come later and take the signal for themselves, or for nobody.
+fn taken() {
+    impatient();
+    let house = House::new(Reset::Auto, 1 << 20);
+    for action in [
+        libc::SIG_IGN,
+        libc::SIG_DFL,
+        counts(),
+        libc::SIG_IGN,
+        counts(),
+    ] {
+        handle(action);
+        ends_late(&house);
+        let before = SIGNALS.load(Ordering::SeqCst);
+        // SAFETY: a signal to this thread.
+        unsafe { libc::raise(libc::SIGURG) };
+        // At least: one more that was to stop the guest may be late.
+        let counted = SIGNALS.load(Ordering::SeqCst) > before;
+        assert_eq!(counted, action == counts());
+    }
+    // One that passes on: to us, and so to the one before it.
+    // SAFETY: all-zero is a valid sigaction, and the function is of the right type.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let mut ours: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = forward as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGURG, std::ptr::null(), &raw mut ours);
+        NEXT.get_or_init(|| ours);
+        libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut());
+    }
+    for _ in 0..2 {
+        let before = SIGNALS.load(Ordering::SeqCst);
+        // SAFETY: a signal to this thread.
+        unsafe { libc::raise(libc::SIGURG) };
+        assert!(SIGNALS.load(Ordering::SeqCst) >= before + 2);
+        ends_late(&house);
+    }
 }

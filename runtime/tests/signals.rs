@@ -9,8 +9,11 @@
 
 mod common;
 
-use pirn_runtime::{HostError, Linker, Region};
+use pirn_runtime::{CallError, HostError, Linker, Prepared, Region, TrapCode};
 use std::os::unix::process::ExitStatusExt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::task::Poll;
 
 fn died_of(case: &str, signal: i32) {
     let output = common::child(case);
@@ -27,6 +30,37 @@ fn died_of(case: &str, signal: i32) {
 fn a_fault_of_the_host_kills_the_process() {
     died_of("fault outside a guest", libc::SIGSEGV);
     died_of("fault in a host function", libc::SIGSEGV);
+    died_of("fault in an async host function", libc::SIGSEGV);
+    died_of("ignored, fault outside a guest", libc::SIGSEGV);
+    died_of("ignored, fault in a host function", libc::SIGSEGV);
+}
+
+#[test]
+fn an_earlier_handler_is_called_as_it_asked() {
+    // Once, as SA_RESETHAND asks; then the fault is nobody's.
+    died_of("earlier handler, once", libc::SIGSEGV);
+    // While it runs, too, as SA_NODEFER asks.
+    common::exited_with("earlier handler, within itself", 42);
+}
+
+#[test]
+fn a_later_handler_that_passes_on_leaves_guests_alone() {
+    common::exited_with("later handler, traps", 0);
+    died_of("later handler, fault outside a guest", libc::SIGSEGV);
+    died_of("later handler, fault in a host function", libc::SIGSEGV);
+}
+
+#[test]
+fn a_later_handler_that_keeps_all_is_put_behind_by_the_next_region() {
+    common::exited_with("keeping handler, traps", 0);
+    common::exited_with("keeping handler, fault outside a guest", 42);
+}
+
+#[test]
+fn threads_that_rust_did_not_make_are_left_as_they_were() {
+    common::exited_with("a thousand threads", 0);
+    common::exited_with("a thread with a small alternate stack", 0);
+    common::exited_with("a thread with a large alternate stack", 0);
 }
 
 #[test]
@@ -43,7 +77,23 @@ fn a_signal_that_someone_sends_is_no_trap() {
 
 #[test]
 fn a_guest_traps_where_an_earlier_handler_is_installed() {
-    common::exited_with("trap with an earlier handler", 0);
+    common::exited_with("earlier handler, trap", 0);
+}
+
+type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Handles SIGSEGV, from now on; gives who did.
+fn handle(handler: Handler, flags: i32) -> libc::sigaction {
+    // SAFETY: all-zero is a valid sigaction, and the handler is of the right type.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let mut old: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | flags;
+        let done = libc::sigaction(libc::SIGSEGV, &raw const action, &raw mut old);
+        assert_eq!(done, 0);
+        old
+    }
 }
 
 /// Not a test: what the processes do.
@@ -51,52 +101,183 @@ fn a_guest_traps_where_an_earlier_handler_is_installed() {
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
     let case = common::case();
-    if case.contains("earlier handler") {
-        // SAFETY: the handler only ends the process.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = earlier as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            assert_eq!(
-                libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()),
-                0
-            );
+    let (handlers, what) = case.split_once(", ").unwrap_or(("", &case));
+    match (handlers, what) {
+        ("earlier handler", "once") => {
+            handle(once, libc::SA_ONSTACK | libc::SA_RESETHAND);
         }
-    }
-    if case.contains("sent") {
+        ("earlier handler", "within itself") => {
+            handle(within_itself, libc::SA_NODEFER);
+        }
+        ("earlier handler", _) => {
+            handle(earlier, libc::SA_ONSTACK);
+        }
+        ("ignored", _) => ignore(libc::SIG_IGN),
+        _ if what == "sent and ignored" => ignore(libc::SIG_IGN),
         // Rust's own handler swallows what is sent.
-        let was = if case.contains("ignored") {
-            libc::SIG_IGN
-        } else {
-            libc::SIG_DFL
-        };
-        // SAFETY: neither is a function.
-        unsafe { libc::signal(libc::SIGSEGV, was) };
+        _ if what.starts_with("sent") => ignore(libc::SIG_DFL),
+        _ => {}
     }
     let region = Region::builder().slots(1).build().expect("a region");
-    match case.as_str() {
-        "fault outside a guest" | "earlier handler, outside a guest" => fault(),
-        "fault in a host function" | "earlier handler, in a host function" => {
-            in_host(&region, || {
-                fault();
-                Ok(())
-            });
+    match handlers {
+        "later handler" => {
+            let old = handle(passes_on, libc::SA_ONSTACK);
+            OURS.get_or_init(|| old);
         }
+        "keeping handler" => {
+            // On the guest's stack, and all is its own.
+            handle(earlier, 0);
+            drop(Region::builder().slots(1).build().expect("a region"));
+        }
+        _ => {}
+    }
+    match what {
+        "fault outside a guest" | "outside a guest" | "once" | "within itself" => fault(),
+        "fault in a host function" | "in a host function" => in_host(&region, || {
+            fault();
+            Ok(())
+        }),
+        "fault in an async host function" => in_async_host(&region),
         "sent while a guest is on the stack" | "sent and ignored" => in_host(&region, || {
             // SAFETY: sends a signal to this thread.
             unsafe { libc::raise(libc::SIGSEGV) };
             Ok(())
         }),
-        "trap with an earlier handler" => {
-            let module = common::wat(include_str!("../../examples/guests/traps.wat"));
-            let prepared = region.prepare(&module, &Linker::new()).expect("it links");
-            let mut instance = prepared.instantiate(()).expect("a slot");
-            for name in ["load_out_of_bounds", "stack_overflow"] {
-                instance.call_values(name, &[]).expect_err("it traps");
-            }
-        }
+        "trap" | "traps" => traps(&guest(&region)),
+        "a thousand threads" => a_thousand_threads(&guest(&region)),
+        "a thread with a small alternate stack" => with_alternate_stack(&guest(&region), 16 << 10),
+        "a thread with a large alternate stack" => with_alternate_stack(&guest(&region), 1 << 20),
         other => panic!("no case {other}"),
     }
+}
+
+/// Gives SIGSEGV this action, which is no function.
+fn ignore(action: libc::sighandler_t) {
+    // SAFETY: it is none.
+    unsafe { libc::signal(libc::SIGSEGV, action) };
+}
+
+fn guest(region: &Region) -> Prepared<()> {
+    let module = common::wat(include_str!("../../examples/guests/traps.wat"));
+    region.prepare(&module, &Linker::new()).expect("it links")
+}
+
+/// A guest that traps by signals, one of them where its stack has no room for a handler.
+fn traps(prepared: &Prepared<()>) {
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    for (name, code) in [
+        ("load_out_of_bounds", TrapCode::MemoryOutOfBounds),
+        ("stack_overflow", TrapCode::StackOverflow),
+    ] {
+        let ended = instance.call_values(name, &[]);
+        let trapped = matches!(&ended, Err(CallError::Trap(trap)) if trap.code() == code);
+        assert!(trapped, "{name}: {ended:?}");
+    }
+}
+
+/// A thread that C makes.
+fn thread(run: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void, prepared: &Prepared<()>) {
+    // SAFETY: the thread ends before the borrow does.
+    unsafe {
+        let (mut thread, with) = (std::mem::zeroed(), (&raw const *prepared).cast_mut());
+        let made = libc::pthread_create(&raw mut thread, std::ptr::null(), run, with.cast());
+        assert_eq!(made, 0);
+        assert_eq!(libc::pthread_join(thread, std::ptr::null_mut()), 0);
+    }
+}
+
+extern "C" fn run_traps(prepared: *mut libc::c_void) -> *mut libc::c_void {
+    assert_eq!(common::alternate_stack_now(), (0, 0), "a thread of C's");
+    // SAFETY: what `thread` was given.
+    traps(unsafe { &*prepared.cast::<Prepared<()>>() });
+    assert_ne!(common::alternate_stack_now(), (0, 0), "it was given one");
+    std::ptr::null_mut()
+}
+
+fn mappings() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
+    maps.lines().count()
+}
+
+fn a_thousand_threads(prepared: &Prepared<()>) {
+    // The first have their stacks made.
+    (0..10).for_each(|_| thread(run_traps, prepared));
+    let before = mappings();
+    (0..1000).for_each(|_| thread(run_traps, prepared));
+    let after = mappings();
+    // Each would leave a stack and its guard.
+    assert!(after < before + 20, "{before} mappings, then {after}");
+}
+
+/// The alternate stack that a thread had, and has at its end.
+static HAD: AtomicUsize = AtomicUsize::new(0);
+static CHECKED: AtomicBool = AtomicBool::new(false);
+
+/// Runs after what Rust's threads do at their ends.
+extern "C" fn has_it_back(_: *mut libc::c_void) {
+    let (at, _) = common::alternate_stack_now();
+    CHECKED.store(at == HAD.load(Ordering::SeqCst), Ordering::SeqCst);
+}
+
+fn with_alternate_stack(prepared: &Prepared<()>, bytes: usize) {
+    static KEY: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn run(with: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: as in `run_traps`.
+        let (prepared, bytes) = unsafe { &*with.cast::<(Prepared<()>, usize)>() };
+        common::alternate_stack(*bytes);
+        HAD.store(common::alternate_stack_now().0, Ordering::SeqCst);
+        // SAFETY: the key was made; the value is only not null.
+        unsafe { libc::pthread_setspecific(KEY.load(Ordering::SeqCst), with) };
+        traps(prepared);
+        let (at, now) = common::alternate_stack_now();
+        assert_ne!(at, HAD.load(Ordering::SeqCst));
+        assert!(now >= 64 << 10 && now >= *bytes, "{now} of {bytes}");
+        std::ptr::null_mut()
+    }
+    let with = (prepared.clone(), bytes);
+    // SAFETY: the thread ends before `with` does.
+    unsafe {
+        let (mut key, mut thread) = (0, std::mem::zeroed());
+        assert_eq!(libc::pthread_key_create(&raw mut key, Some(has_it_back)), 0);
+        KEY.store(key, Ordering::SeqCst);
+        let with = (&raw const with).cast_mut().cast();
+        let made = libc::pthread_create(&raw mut thread, std::ptr::null(), run, with);
+        assert_eq!(made, 0);
+        assert_eq!(libc::pthread_join(thread, std::ptr::null_mut()), 0);
+    }
+    assert!(
+        CHECKED.load(Ordering::SeqCst),
+        "the thread has its own again"
+    );
+}
+
+/// The runtime's own handler.
+static OURS: OnceLock<libc::sigaction> = OnceLock::new();
+
+extern "C" fn passes_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let ours = OURS.get().expect("it was kept").sa_sigaction;
+    // SAFETY: it is of this type.
+    let ours: Handler = unsafe { std::mem::transmute(ours) };
+    ours(signal, info, context);
+}
+
+/// Returns, so that the fault comes again; it must not come here.
+extern "C" fn once(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    static CALLED: AtomicBool = AtomicBool::new(false);
+    if CALLED.swap(true, Ordering::SeqCst) {
+        // SAFETY: _exit(2) is safe in a handler.
+        unsafe { libc::_exit(1) };
+    }
+}
+
+/// Has a fault of its own.
+extern "C" fn within_itself(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    static CALLED: AtomicBool = AtomicBool::new(false);
+    if CALLED.swap(true, Ordering::SeqCst) {
+        // SAFETY: as above.
+        unsafe { libc::_exit(42) };
+    }
+    fault();
 }
 
 extern "C" fn earlier(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
@@ -123,4 +304,32 @@ fn in_host(region: &Region, run: fn() -> Result<(), HostError>) {
     instance
         .call_values("f", &[])
         .expect("the host function returns, if the process lives");
+}
+
+/// The same, in what an async host function waits with.
+fn in_async_host(region: &Region) {
+    let module = common::wat(
+        "(module (import \"host\" \"run\" (func $run)) (func (export \"f\") (call $run)))",
+    );
+    let mut linker = Linker::<()>::new();
+    linker
+        .func_async("host", "run", |_, (): ()| {
+            Box::pin(async {
+                let mut waited = false;
+                let wait = std::future::poll_fn(|context| {
+                    if std::mem::replace(&mut waited, true) {
+                        return Poll::Ready(());
+                    }
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                });
+                wait.await;
+                fault();
+            })
+        })
+        .expect("the name is free");
+    let prepared = region.prepare(&module, &linker).expect("it links");
+    let func = prepared.func::<(), ()>("f").expect("it is exported");
+    let mut instance = prepared.instantiate(()).expect("a slot");
+    futures::executor::block_on(instance.call_async(&func, ())).expect("if the process lives");
 }

@@ -1,19 +1,32 @@
 //! Signals: the handler's installation, who handled them before, and the threads' alternate stacks.
 //!
-//! System calls: `sigaction` ten times a process; `rt_sigprocmask`, `sigaltstack`, `mmap` and `mprotect` once a
-//! thread that runs guests. Sources: sigaction(2), sigaltstack(2), signal(7).
+//! System calls: `sigaction` ten times for the first region, five times for each other, and once for each
+//! signal that stops a guest; `rt_sigprocmask`, `sigaltstack`, `mmap` and `mprotect` once a thread that runs
+//! guests. Sources: sigaction(2), sigaltstack(2), signal(7).
+//!
+//! Other runtimes install handlers, too, and not all of those that come later pass on what is ours: Go
+//! takes SIGURG for itself, HotSpot asks for no alternate stack. So our handler is put in front again when a
+//! region is made, and that of [`POKE`] when one is sent; whoever was found there is called next:
+//!
+//! ```text
+//!   kernel ─▶ ours ─▶ found last ─▶ ... ─▶ found first ─▶ default action
+//!               ▲          │
+//!               └──────────┘ who passes on to ours is behind ours, and so meets the next
+//! ```
 //!
 //! # Safety
 //!
-//! Owns two facts. The handler that is installed only does what signal-safety(7) allows: it reads
-//! memory that is constant while a guest runs, and calls the handler that was there before. And an
-//! alternate stack is unmapped only after the kernel was told to forget it.
+//! Owns three facts. The handler that is installed only does what signal-safety(7) allows: it reads
+//! memory that is constant while a guest runs, and calls the handlers that were there before. These are
+//! listed for ever. And an alternate stack is unmapped only after the kernel was told to forget it.
 #![allow(unsafe_code)]
 
 use core::cell::Cell;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr};
 use core::{mem, ptr};
 use std::io;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 /// The signal that interrupts a thread which runs a guest that is to be stopped. Its default action is
 /// to be ignored, so none that comes late does harm.
@@ -31,23 +44,45 @@ const SIGNALS: [i32; 5] = [
 /// A handler in the form of `SA_SIGINFO`.
 pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
-/// Who handled each of [`SIGNALS`] before us. Written once, before our handler can run.
-static PREVIOUS: [OnceLock<libc::sigaction>; SIGNALS.len()] = [const { OnceLock::new() }; 5];
+/// Ours.
+static HANDLER: OnceLock<Handler> = OnceLock::new();
 
-/// Installs the process's handler for faults. Later calls do nothing.
+/// Whom we found where our handler was to be, for each of [`SIGNALS`]; the last first.
+static BEHIND: [AtomicPtr<Behind>; SIGNALS.len()] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS.len()];
+
+/// Somebody whom we found there. Never freed: a handler may be at it.
+struct Behind {
+    action: libc::sigaction,
+    /// Whether it was called, which somebody with `SA_RESETHAND` is once.
+    spent: AtomicBool,
+    /// Whether it was found a second time: it may have taken us for whom it passes on to.
+    again: AtomicBool,
+    next: *const Behind,
+}
+
+/// Installs the process's handler, or puts it in front again.
 ///
 /// # Errors
 ///
 /// What sigaction(2) gives.
 pub(crate) fn install(handler: Handler) -> io::Result<()> {
-    static INSTALLED: Mutex<bool> = Mutex::new(false);
-    let mut installed = super::lock(&INSTALLED);
-    if *installed {
-        return Ok(());
-    }
-    for (signal, previous) in SIGNALS.into_iter().zip(&PREVIOUS) {
-        let found = action(signal, None)?;
-        previous.get_or_init(|| found);
+    let handler = *HANDLER.get_or_init(|| handler);
+    (0..SIGNALS.len()).try_for_each(|at| put_in_front(at, handler))
+}
+
+/// Puts our handler in front of whoever handles a signal, unless it is.
+///
+/// Without a lock: a process may fork meanwhile.
+fn put_in_front(at: usize, handler: Handler) -> io::Result<()> {
+    loop {
+        let found = action(SIGNALS[at], None)?;
+        if found.sa_sigaction == handler as *const () as usize {
+            return Ok(());
+        }
+        if !put_behind(at, found) {
+            continue;
+        }
         // SAFETY: all-zero is a valid sigaction.
         let mut ours: libc::sigaction = unsafe { mem::zeroed() };
         ours.sa_sigaction = handler as *const () as usize;
@@ -57,10 +92,37 @@ pub(crate) fn install(handler: Handler) -> io::Result<()> {
         ours.sa_mask = found.sa_mask;
         // SAFETY: a set that the kernel gave.
         unsafe { libc::sigaddset(&raw mut ours.sa_mask, POKE) };
-        action(signal, Some(&ours))?;
+        action(SIGNALS[at], Some(&ours))?;
+        return Ok(());
     }
-    *installed = true;
-    Ok(())
+}
+
+/// Lists somebody as behind us, before our handler can run; tells whether nobody else has changed the list
+/// meanwhile.
+fn put_behind(at: usize, found: libc::sigaction) -> bool {
+    let first = BEHIND[at].load(Acquire);
+    // SAFETY: null or never freed.
+    if let Some(first) = unsafe { first.as_ref() }
+        && first.action.sa_sigaction == found.sa_sigaction
+        && first.action.sa_flags == found.sa_flags
+    {
+        // The same again, or another thread is about to put us in front of it.
+        first.spent.store(false, Relaxed);
+        first.again.store(true, Relaxed);
+        return true;
+    }
+    let new = Box::into_raw(Box::new(Behind {
+        action: found,
+        spent: AtomicBool::new(false),
+        again: AtomicBool::new(false),
+        next: first,
+    }));
+    let listed = BEHIND[at].compare_exchange(first, new, AcqRel, Relaxed);
+    if listed.is_err() {
+        // SAFETY: made above, and nobody else knows it.
+        drop(unsafe { Box::from_raw(new) });
+    }
+    listed.is_ok()
 }
 
 /// Whether a signal is handled by this handler.
@@ -91,6 +153,10 @@ pub(crate) fn was_sent(info: &libc::siginfo_t) -> bool {
 
 /// Interrupts a thread of this process by [`POKE`]; tells whether there is that thread.
 pub(crate) fn poke(thread: i32) -> bool {
+    if let Some(handler) = HANDLER.get() {
+        // It cannot fail with these arguments. If it did, the signal would go to whoever is there.
+        let _ = put_in_front(SIGNALS.len() - 1, *handler);
+    }
     // SAFETY: all-zero is a valid siginfo_t.
     let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
     info.si_signo = POKE;
@@ -151,38 +217,124 @@ pub(crate) fn block_all() {
 ///
 /// Must be called by the installed handler with the handler's own arguments.
 pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let position = SIGNALS.iter().position(|s| *s == signal);
-    let previous = position.and_then(|at| PREVIOUS[at].get());
-    let Some(previous) = previous else { return };
-    match previous.sa_sigaction {
+    let Some(at) = SIGNALS.iter().position(|s| *s == signal) else {
+        return;
+    };
+    // SAFETY: null or never freed.
+    let first = unsafe { BEHIND[at].load(Acquire).as_ref() };
+    // Somebody who was there before us does not pass on to us. Then nothing of the thread's own is used,
+    // which may not be there yet: see `is_prepared`.
+    let later = |behind: &&Behind| !behind.next.is_null() || behind.again.load(Relaxed);
+    let Some(first) = first.filter(later) else {
+        // SAFETY: the caller's promise.
+        return unsafe { call(first, signal, info, context) };
+    };
+    let outer = PASSING.get();
+    let here = (&raw const outer).addr();
+    // Who left a handler by longjmp(3) left the mark there, too; the next signal's frame is no deeper.
+    let same = (outer.signal, outer.info) == (signal, info);
+    let comes_back = same && here < outer.frame;
+    // SAFETY: null or never freed, both of them.
+    let next = unsafe { outer.behind.as_ref().and_then(|at| at.next.as_ref()) };
+    let behind = if comes_back { next } else { Some(first) };
+    PASSING.set(Passing {
+        signal,
+        info,
+        frame: here,
+        behind: behind.map_or(ptr::null(), ptr::from_ref),
+    });
+    // SAFETY: the caller's promise.
+    unsafe { call(behind, signal, info, context) };
+    PASSING.set(outer);
+}
+
+/// A signal that is being passed on.
+#[derive(Clone, Copy)]
+struct Passing {
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    /// Where the stack was.
+    frame: usize,
+    /// To whom.
+    behind: *const Behind,
+}
+
+thread_local! {
+    /// The innermost on this thread.
+    static PASSING: Cell<Passing> = const {
+        Cell::new(Passing {
+            signal: 0,
+            info: ptr::null_mut(),
+            frame: 0,
+            behind: ptr::null(),
+        })
+    };
+}
+
+/// Does with a signal what the kernel would do with it if its action were this, or the default action.
+///
+/// # Safety
+///
+/// As for [`pass_on`].
+unsafe fn call(
+    behind: Option<&Behind>,
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: `info` is the handler's own.
+    let was_sent = was_sent(unsafe { &*info });
+    let (handler, flags) = match behind {
+        Some(behind) => {
+            let flags = behind.action.sa_flags;
+            let spent = flags & libc::SA_RESETHAND != 0 && behind.spent.swap(true, Relaxed);
+            let handler = behind.action.sa_sigaction;
+            (if spent { libc::SIG_DFL } else { handler }, flags)
+        }
+        None => (libc::SIG_DFL, 0),
+    };
+    match handler {
         // Ignored either way (signal(7)).
         libc::SIG_DFL | libc::SIG_IGN if signal == POKE => {}
-        // SAFETY: `info` is the handler's own.
-        libc::SIG_IGN if was_sent(unsafe { &*info }) => {}
+        libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             // A fault cannot be ignored: the kernel kills either way. Nothing can be done in a
             // signal handler if this fails; the signal comes again then.
-            let mut default = *previous;
-            default.sa_sigaction = libc::SIG_DFL;
-            let _ = action(signal, Some(&default));
-            // SAFETY: as above.
-            if was_sent(unsafe { &*info }) {
+            // SAFETY: all-zero is a valid sigaction: the default action.
+            let _ = action(signal, Some(&unsafe { mem::zeroed() }));
+            if was_sent {
                 // No instruction will run again that sends it once more.
                 // SAFETY: raise(3) is async-signal-safe.
                 unsafe { libc::raise(signal) };
             }
         }
-        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: a non-default action with SA_SIGINFO holds a function of this type,
-            // sigaction(2); its arguments are those that the kernel gave.
-            let handler: Handler = unsafe { mem::transmute(handler) };
-            handler(signal, info, context);
-        }
         handler => {
-            // SAFETY: a non-default action without SA_SIGINFO holds a function of this type.
-            let handler: extern "C" fn(i32) = unsafe { mem::transmute(handler) };
-            handler(signal);
+            if flags & libc::SA_NODEFER != 0 {
+                unblock_only(signal);
+            }
+            if flags & libc::SA_SIGINFO != 0 {
+                // SAFETY: a non-default action with SA_SIGINFO holds a function of this type,
+                // sigaction(2); its arguments are those that the kernel gave.
+                let handler: Handler = unsafe { mem::transmute(handler) };
+                handler(signal, info, context);
+            } else {
+                // SAFETY: a non-default action without SA_SIGINFO holds a function of this type.
+                let handler: extern "C" fn(i32) = unsafe { mem::transmute(handler) };
+                handler(signal);
+            }
         }
+    }
+}
+
+/// Lets a signal come to this thread while its handler runs, as `SA_NODEFER` asks.
+fn unblock_only(signal: i32) {
+    // SAFETY: a set that is emptied before it is used; pthread_sigmask(3) is async-signal-safe. It
+    // cannot fail with these arguments.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
     }
 }
 
