@@ -1,0 +1,71 @@
+//! Guests in a Go program, whose runtime handles the same signals: nil pointers come by SIGSEGV,
+//! goroutines are preempted by SIGURG.
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::LazyLock;
+use tempfile::TempDir;
+
+/// The program, in a folder that is there as long as this test program.
+static PROGRAM: LazyLock<Option<(TempDir, PathBuf)>> = LazyLock::new(|| {
+    if !common::have("guests in a Go program", "go", "version") {
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (program, library) = (folder.path().join("hosts"), common::library_folder());
+    let library = library.display();
+    let mut go = Command::new("go");
+    go.current_dir(common::sources("go"))
+        .args(["build", "-buildvcs=false", "-o"])
+        .arg(&program)
+        .env("CGO_ENABLED", "1")
+        .env("GOFLAGS", "")
+        .env("GOPROXY", "off")
+        .env("GOTOOLCHAIN", "local")
+        .env("GOWORK", "off")
+        .env(
+            "CGO_LDFLAGS",
+            format!("-L{library} -lpirn_hosts -Wl,-rpath,{library}"),
+        );
+    common::build(&mut go);
+    Some((folder, program))
+});
+
+fn ended_well(mode: &str) {
+    if let Some((folder, program)) = &*PROGRAM {
+        common::ended_well(&common::host(folder.path(), program, &[mode]));
+    }
+}
+
+#[test]
+fn guests_run_while_go_handles_its_own_signals() {
+    ended_well("run");
+}
+
+#[test]
+fn guests_run_where_go_is_told_to_pass_signals_on_to_the_program() {
+    ended_well("notify");
+}
+
+#[test]
+fn guests_are_stopped_where_go_is_told_to_ignore_the_signal_for_it() {
+    ended_well("ignore");
+}
+
+#[test]
+fn a_fault_in_c_is_gos_to_report() {
+    let Some((folder, program)) = &*PROGRAM else {
+        return;
+    };
+    let output = common::host(folder.path(), program, &["fault"]);
+    let said = common::said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for line in [
+        "SIGSEGV: segmentation violation",
+        "signal arrived during cgo execution",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+}
