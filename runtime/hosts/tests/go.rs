@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 use tempfile::TempDir;
@@ -14,12 +14,19 @@ static PROGRAM: LazyLock<Option<(TempDir, PathBuf)>> = LazyLock::new(|| {
         return None;
     }
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let (program, library) = (folder.path().join("hosts"), common::library_folder());
+    let program = folder.path().join("hosts");
+    build("exe", &program);
+    Some((folder, program))
+});
+
+/// Builds the program, or the library that it is, too.
+fn build(mode: &str, to: &Path) {
+    let library = common::library_folder();
     let library = library.display();
     let mut go = Command::new("go");
     go.current_dir(common::sources("go"))
-        .args(["build", "-buildvcs=false", "-o"])
-        .arg(&program)
+        .args(["build", "-buildvcs=false", "-buildmode", mode, "-o"])
+        .arg(to)
         .env("CGO_ENABLED", "1")
         .env("GOFLAGS", "")
         .env("GOPROXY", "off")
@@ -30,8 +37,7 @@ static PROGRAM: LazyLock<Option<(TempDir, PathBuf)>> = LazyLock::new(|| {
             format!("-L{library} -lpirn_hosts -Wl,-rpath,{library}"),
         );
     common::build(&mut go);
-    Some((folder, program))
-});
+}
 
 fn ended_well(mode: &str) {
     if let Some((folder, program)) = &*PROGRAM {
@@ -52,6 +58,33 @@ fn guests_run_where_go_is_told_to_pass_signals_on_to_the_program() {
 #[test]
 fn guests_are_stopped_where_go_is_told_to_ignore_the_signal_for_it() {
     ended_well("ignore");
+}
+
+#[test]
+fn guests_run_where_go_comes_later() {
+    let what = "a Go library that is loaded later";
+    let Some((folder, _)) = &*PROGRAM else {
+        return;
+    };
+    if !common::have(what, "cc", "--version") {
+        return;
+    }
+    let (library, program) = (folder.path().join("later.so"), folder.path().join("later"));
+    build("c-shared", &library);
+    let hosts = common::library_folder();
+    let hosts = hosts.display();
+    let mut cc = Command::new("cc");
+    cc.arg(common::sources("c").join("go.c"))
+        .arg("-o")
+        .arg(&program);
+    cc.args([
+        format!("-L{hosts}"),
+        format!("-Wl,-rpath,{hosts}"),
+        "-lpirn_hosts".to_owned(),
+        "-ldl".to_owned(),
+    ]);
+    common::build(&mut cc);
+    common::ended_well(&common::host(folder.path(), program, &[library]));
 }
 
 #[test]

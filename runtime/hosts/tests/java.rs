@@ -97,7 +97,7 @@ fn guests_run_where_java_comes_later() {
     let (folder, libraries) = (folder.path(), common::library_folder());
     let (machine, program) = (home.join("lib/server"), folder.join("later"));
     let mut cc = Command::new("cc");
-    cc.arg(common::sources("java").join("later.c"))
+    cc.arg(common::sources("c").join("java.c"))
         .arg("-o")
         .arg(&program);
     for include in ["include", "include/linux"] {

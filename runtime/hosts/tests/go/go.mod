@@ -1,3 +1,3 @@
 module hosts
 
-go 1.22
+go 1.19

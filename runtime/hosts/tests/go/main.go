@@ -5,6 +5,8 @@
 //	hosts notify     and then somebody is to be told of the signals
 //	hosts ignore     and then SIGURG is ignored
 //	hosts fault      a fault in C, on a thread that runs guests
+//
+// As a library it is loaded by ../c/go.c, when the runtime's handlers are there.
 package main
 
 /*
@@ -69,7 +71,7 @@ func fail(format string, values ...any) {
 
 // Has guests do all they can, so many times.
 func guests(rounds int) {
-	for range rounds {
+	for i := 0; i < rounds; i++ {
 		for what := C.int32_t(0); what < C.pirn_hosts_count(); what++ {
 			if C.run(what) != 0 {
 				fail("guest %d", what)
@@ -117,7 +119,7 @@ func run() {
 	var all, mine sync.WaitGroup
 	others(&done, &all)
 	mine.Add(threads)
-	for range threads {
+	for i := 0; i < threads; i++ {
 		go func() { // on whatever thread there is, and another after each call
 			defer mine.Done()
 			guests(rounds)
@@ -126,7 +128,7 @@ func run() {
 	mine.Wait()
 	// On threads of their own, which end with them.
 	mine.Add(threads)
-	for range threads {
+	for i := 0; i < threads; i++ {
 		go func() {
 			defer mine.Done()
 			runtime.LockOSThread()
@@ -143,17 +145,27 @@ func preempt() {
 	var done atomic.Bool
 	var all sync.WaitGroup
 	all.Add(threads)
-	for range threads {
+	for i := 0; i < threads; i++ {
 		go func() {
 			defer all.Done()
 			tight(&done)
 		}()
 	}
-	for range 10 {
+	for i := 0; i < 10; i++ {
 		runtime.GC()
 	}
 	done.Store(true)
 	all.Wait()
+}
+
+// What ../c/go.c calls.
+//
+//export goRun
+func goRun() {
+	nilPointer()
+	run()
+	preempt()
+	fmt.Println("all guests did as they must")
 }
 
 func main() {

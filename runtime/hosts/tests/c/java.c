@@ -1,6 +1,6 @@
 // A host whose handlers are installed before those of the Java virtual machine that it makes.
 //
-//     later CLASS_PATH LIBRARY
+//     program CLASS_PATH LIBRARY
 #include <jni.h>
 #include <stdio.h>
 
