@@ -48,6 +48,16 @@ fn a_later_handler_that_passes_on_leaves_guests_alone() {
     common::exited_with("later handler, traps", 0);
     died_of("later handler, fault outside a guest", libc::SIGSEGV);
     died_of("later handler, fault in a host function", libc::SIGSEGV);
+    // Ours, put in front again, is whom it passes on to.
+    died_of(
+        "later handler behind ours, fault outside a guest",
+        libc::SIGSEGV,
+    );
+    died_of(
+        "handler that comes back, fault outside a guest",
+        libc::SIGSEGV,
+    );
+    common::exited_with("handler that comes back, traps", 0);
 }
 
 #[test]
@@ -112,6 +122,9 @@ fn case() {
         ("earlier handler", _) => {
             handle(earlier, libc::SA_ONSTACK);
         }
+        ("handler that comes back", _) => {
+            handle(passes_on, libc::SA_ONSTACK);
+        }
         ("ignored", _) => ignore(libc::SIG_IGN),
         _ if what == "sent and ignored" => ignore(libc::SIG_IGN),
         // Rust's own handler swallows what is sent.
@@ -123,6 +136,11 @@ fn case() {
         "later handler" => {
             let old = handle(passes_on, libc::SA_ONSTACK);
             OURS.get_or_init(|| old);
+        }
+        "later handler behind ours" | "handler that comes back" => {
+            let old = handle(passes_on, libc::SA_ONSTACK);
+            OURS.get_or_init(|| old);
+            drop(Region::builder().slots(1).build().expect("a region"));
         }
         "keeping handler" => {
             // On the guest's stack, and all is its own.
@@ -254,11 +272,18 @@ fn with_alternate_stack(prepared: &Prepared<()>, bytes: usize) {
 /// The runtime's own handler.
 static OURS: OnceLock<libc::sigaction> = OnceLock::new();
 
+/// Passes on to it, once.
 extern "C" fn passes_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    static WITHIN: AtomicBool = AtomicBool::new(false);
+    if WITHIN.swap(true, Ordering::SeqCst) {
+        // SAFETY: _exit(2) is safe in a handler.
+        unsafe { libc::_exit(1) };
+    }
     let ours = OURS.get().expect("it was kept").sa_sigaction;
     // SAFETY: it is of this type.
     let ours: Handler = unsafe { std::mem::transmute(ours) };
     ours(signal, info, context);
+    WITHIN.store(false, Ordering::SeqCst);
 }
 
 /// Returns, so that the fault comes again; it must not come here.
