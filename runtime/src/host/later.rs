@@ -155,8 +155,8 @@ where
         let vmctx = caller.vmctx();
         let store: *mut Store<T, Q, A> = caller.store();
         // SAFETY: the caller's own.
-        let mut context = match unsafe { (*store).mode } {
-            Mode::Async(context) => context,
+        let mut polled = match unsafe { (*store).mode } {
+            Mode::Async(polled) => polled,
             Mode::Call => return Err(StateError::new(Operation::Await, State::Called).into()),
             Mode::Steps => return Err(StateError::new(Operation::Await, State::Stepped).into()),
         };
@@ -164,16 +164,19 @@ where
         // else with the instance: see `instance::future`. Meanwhile only other fields of the store are used.
         let caller: Caller<'static, T> = unsafe { Caller::new(vmctx, &mut (*store).data) };
         let mut future = (self.func)(caller, P::load(cells, stamp));
-        // SAFETY: the context of the poll that this is part of.
-        if let Poll::Ready(results) = future.as_mut().poll(unsafe { context.as_mut() }) {
+        // SAFETY: the poll that this is part of, and its context.
+        let (polled, context) = unsafe {
+            let polled = polled.as_mut();
+            let context = polled.context.as_mut();
+            (polled, context)
+        };
+        if let Poll::Ready(results) = future.as_mut().poll(context) {
             drop(future);
             sealed::List::store(results.into_result()?, cells, stamp)?;
             return Ok(Answered::Done);
         }
         // SAFETY: those of the call, whose guest is left.
-        let call = unsafe { HostCall::new(future, cells.as_mut_ptr(), stamp) };
-        // SAFETY: the caller's own, which nobody else uses; not the data.
-        unsafe { (*store).future = Some(call) };
+        polled.host = Some(unsafe { HostCall::new(future, cells.as_mut_ptr(), stamp) });
         Ok(Answered::Later)
     }
 }

@@ -25,8 +25,6 @@ pub struct Store<T, Q, A> {
     pub(crate) question: Option<Q>,
     /// Where the answer goes.
     pub(crate) reply: Option<Reply<T, A>>,
-    /// The async host function that it called, until whoever called it has taken it.
-    pub(crate) future: Option<HostCall>,
 }
 
 /// How a guest is called.
@@ -36,12 +34,20 @@ pub(crate) enum Mode {
     Call,
     /// Step by step: it may ask.
     Steps,
-    /// By a future, which is polled with this: it may call async host functions.
-    Async(NonNull<Context<'static>>),
+    /// By a future that is polled: it may call async host functions.
+    Async(NonNull<Polled>),
 }
 
-// SAFETY: the pointers are to what is looked at while the instance is borrowed by whoever made it: a context
-// during a poll; cells of the instance's own stack, and a function that its preparation holds, which is
+/// A poll of a guest's call.
+pub(crate) struct Polled {
+    /// What it is polled with, while it is.
+    pub(crate) context: NonNull<Context<'static>>,
+    /// The async host function that the guest waits for.
+    pub(crate) host: Option<HostCall>,
+}
+
+// SAFETY: the pointers are to what is looked at while the instance is borrowed by whoever made it: a poll
+// while it lasts; cells of the instance's own stack, and a function that its preparation holds, which is
 // `Sync`.
 unsafe impl<T: Send, Q: Send, A> Send for Store<T, Q, A> {}
 // SAFETY: as above; nothing is looked at through a shared reference.
@@ -54,7 +60,6 @@ impl<T, Q, A> Store<T, Q, A> {
             mode: Mode::Call,
             question: None,
             reply: None,
-            future: None,
         }
     }
 }

@@ -3,8 +3,8 @@
 //! # Safety
 //!
 //! Owns the fact that the future of an async host function, which borrows the instance's data and memory, is
-//! dropped before anything else is done with the instance: it is moved here as soon as the guest waits for
-//! it, and this borrows the instance. If this is forgotten, so is that.
+//! dropped before anything else is done with the instance: it is put here when the guest waits for it, and
+//! this borrows the instance. If this is forgotten, so is that.
 #![allow(unsafe_code)]
 
 use super::Instance;
@@ -12,7 +12,7 @@ use super::exit::steps;
 use super::prepared::Func;
 use super::step::Step;
 use crate::error::{CallError, Operation, State, StateError};
-use crate::host::store::{HostCall, Mode};
+use crate::host::store::{Mode, Polled};
 use crate::stop::{Bounds, Why, timer};
 use crate::sys;
 use crate::value::typed::{Params, Results};
@@ -36,8 +36,8 @@ pub struct CallAsync<'a, T, Q, A, P, R> {
     borrowed: PhantomData<&'a mut Instance<T, Q, A>>,
     func: Func<P, R>,
     state: Stage,
-    /// The host function that the guest waits for.
-    host: Option<HostCall>,
+    /// The poll that is under way, and the host function that the guest waits for.
+    polled: Polled,
     /// What is left of the limits; the deadline is in `until`.
     bounds: Bounds,
     /// The limits.
@@ -75,7 +75,10 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
             instance: NonNull::from(instance),
             borrowed: PhantomData,
             func: *func,
-            host: None,
+            polled: Polled {
+                context: NonNull::dangling(),
+                host: None,
+            },
             bounds,
             limits: bounds,
             until: None,
@@ -121,11 +124,11 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
     ///
     /// Why the call ends.
     fn poll_host(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        if self.host.is_none() {
+        if self.polled.host.is_none() {
             return Poll::Ready(Ok(()));
         }
         self.watch(context)?;
-        let Some(host) = &mut self.host else {
+        let Some(host) = &mut self.polled.host else {
             return Poll::Ready(Ok(()));
         };
         let ended = match catch_unwind(AssertUnwindSafe(|| host.poll(context))) {
@@ -135,7 +138,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         };
         // If its drop panics there are no results to go on with.
         self.state = Stage::Dropping;
-        self.host = None;
+        self.polled.host = None;
         self.state = Stage::Suspended;
         // SAFETY: the borrow, which is this one's alone again.
         let member = unsafe { &(*self.instance.as_ptr()).member };
@@ -154,17 +157,17 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         if !bounds.is_none() {
             instance.member.watch().bounds = bounds;
         }
-        let mode = Mode::Async(NonNull::from(&mut *context).cast());
+        self.polled.context = NonNull::from(&mut *context).cast();
+        let mode = Mode::Async(NonNull::from(&mut self.polled));
         let step = instance.advance(&self.func, first, mode);
         // From here on only fields that a future does not borrow.
-        self.host = instance.store.future.take();
         if let Some(watch) = &mut instance.member.watch {
             self.bounds.cpu_ns = watch.bounds.cpu_ns;
             watch.bounds = Bounds::default();
         }
         match step.map_err(|error| error.limited_to(self.limits))? {
             Step::Returned(results) => Ok(Poll::Ready(results)),
-            Step::Preempted if self.host.is_some() => {
+            Step::Preempted if self.polled.host.is_some() => {
                 self.watch(context)?;
                 Ok(Poll::Pending)
             }
@@ -200,7 +203,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
                 return Err(StateError::new(Operation::Poll, State::Ended).into());
             }
         };
-        if self.host.is_some() {
+        if self.polled.host.is_some() {
             // SAFETY: the borrow; the member is no part of what a host function's future borrows.
             steps::may_go_on(unsafe { &(*self.instance.as_ptr()).member })?;
         }
@@ -214,12 +217,12 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
 impl<T, Q, A, P, R> CallAsync<'_, T, Q, A, P, R> {
     /// Ends the call, if it has not.
     fn end(&mut self) {
-        if self.host.is_some() {
+        if self.polled.host.is_some() {
             // Its drop may look at the guest's memory. Where that cannot be had, it may still not.
             let _ = sys::signal::prepare_thread();
         }
         // It borrows the instance.
-        let dropped = catch_unwind(AssertUnwindSafe(|| self.host = None));
+        let dropped = catch_unwind(AssertUnwindSafe(|| self.polled.host = None));
         self.state = Stage::Ended;
         // SAFETY: the borrow, which is this one's alone again.
         let instance = unsafe { self.instance.as_mut() };
@@ -263,7 +266,7 @@ impl<T, Q, A, P, R> Drop for CallAsync<'_, T, Q, A, P, R> {
 impl<T, Q, A, P, R> fmt::Debug for CallAsync<'_, T, Q, A, P, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallAsync")
-            .field("waits", &self.host.is_some())
+            .field("waits", &self.polled.host.is_some())
             .finish_non_exhaustive()
     }
 }
