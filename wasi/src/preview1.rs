@@ -2,7 +2,7 @@
 
 use crate::buffers::{self, Places};
 use crate::exit::Exit;
-use crate::sleep::Sleep;
+use crate::sleep::{SUBSCRIPTIONS_MAX, Sleep};
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -30,6 +30,9 @@ pub fn link<T: 'static, Q: 'static, A: 'static>(
 ) -> Result<(), LinkError> {
     link_rest(linker, ctx)?;
     let poll = move |mut caller: Caller<'_, T>, subs: u32, events: u32, count: u32, stored: u32| {
+        if count > SUBSCRIPTIONS_MAX {
+            return Ok(INVAL);
+        }
         let Some(sleep) = sleep_of(&mut caller, ctx, subs, count)? else {
             return poll(&mut caller, ctx, [subs, events, count, stored]);
         };
@@ -61,6 +64,9 @@ pub fn link_async<T: Send + 'static, Q: 'static, A: 'static>(
         move |mut caller: Caller<'_, T>, (subs, events, count, stored): (u32, u32, u32, u32)| {
             let until = Arc::clone(&until);
             Box::pin(async move {
+                if count > SUBSCRIPTIONS_MAX {
+                    return Ok(INVAL);
+                }
                 let Some(sleep) = sleep_of(&mut caller, ctx, subs, count)? else {
                     return poll(&mut caller, ctx, [subs, events, count, stored]);
                 };
@@ -72,6 +78,9 @@ pub fn link_async<T: Send + 'static, Q: 'static, A: 'static>(
     )?;
     Ok(())
 }
+
+/// The errno of an argument that cannot be (preview 1, `inval`).
+const INVAL: i32 = 28;
 
 /// What a guest sleeps for that polls.
 fn sleep_of<T>(

@@ -182,6 +182,8 @@ fn bad_subscriptions_are_told_or_trap() {
             .expect("it is exported");
         let mut guest = instance(&prepared);
         let mut call = |arguments| block_on(guest.call_async(&poll, arguments));
+        // As many clocks as there may be, all over at once.
+        assert_eq!(call((0, 32_768, 1024, 0)).expect("an errno"), 0);
         // None: EINVAL, as wasi-common says.
         assert_eq!(call((0, 100, 0, 200)).expect("an errno"), 28);
         // A clock of no kind: zeros are the clock of the real time, and no time.
@@ -197,6 +199,9 @@ fn bad_subscriptions_are_told_or_trap() {
                 "{outside:?}: {result:?}"
             );
         }
+        // More clocks than are kept of one call: nobody sleeps for them.
+        assert_eq!(call((0, 100, 1025, 200)).expect("an errno"), 28);
+        assert_eq!(call((0, 0, u32::MAX, 0)).expect("an errno"), 28);
         // A descriptor that is not there is wasi-common's to tell of.
         guest.memory_mut().write(5008, &[1]).expect("a page");
         guest.memory_mut().write_u32(5016, 77).expect("a page");
