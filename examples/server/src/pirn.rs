@@ -13,11 +13,9 @@ use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{Bounded, Exit, WasiCtx};
 use std::io::Cursor;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use wasi_common::sched::Poll;
-use wasi_common::sync::sched::poll_oneoff;
-use wasi_common::sync::{clocks_ctx, random_ctx};
-use wasi_common::{Error, Table, WasiSched};
+use std::time::Duration;
+use wasi_common::Table;
+use wasi_common::sync::{clocks_ctx, random_ctx, sched_ctx};
 
 /// What a guest may take.
 #[derive(Debug, Clone)]
@@ -119,7 +117,7 @@ impl Pirn {
             // If it has ended by itself, so much the better.
             let _ = switch.kill();
         };
-        if !ticket.arm(Instant::now() + deadline, stop) {
+        if !ticket.arm(stop) {
             return End::Cancelled;
         }
         match instance.deadline(deadline).call(&guest.start, ()) {
@@ -180,8 +178,7 @@ fn context(
     output: &Output,
     errors: &Output,
 ) -> Result<WasiCtx, wasi_common::StringArrayError> {
-    let sleeper = Box::new(Sleeper(work.ticket));
-    let mut context = WasiCtx::new(random_ctx(), clocks_ctx(), sleeper, Table::new());
+    let mut context = WasiCtx::new(random_ctx(), clocks_ctx(), sched_ctx(), Table::new());
     for (name, value) in &work.environment {
         context.push_env(name, value)?;
     }
@@ -190,34 +187,6 @@ fn context(
     context.set_stdout(Box::new(output.clone()));
     context.set_stderr(Box::new(errors.clone()));
     Ok(context)
-}
-
-/// Sleeps for guests, no longer than they may run: a host function is not interrupted, and one guest that
-/// sleeps for a year would keep its thread for a year.
-struct Sleeper(Arc<Ticket>);
-
-#[async_trait::async_trait]
-impl WasiSched for Sleeper {
-    async fn poll_oneoff<'a>(&self, poll: &mut Poll<'a>) -> Result<(), Error> {
-        // None of a guest's files can be waited for: asked for one, this says so without waiting.
-        if poll.rw_subscriptions().next().is_none()
-            && let Some(clock) = poll.earliest_clock_deadline()
-        {
-            self.0.sleep(clock.duration_until().unwrap_or_default());
-            return Ok(());
-        }
-        poll_oneoff(poll).await
-    }
-
-    async fn sched_yield(&self) -> Result<(), Error> {
-        std::thread::yield_now();
-        Ok(())
-    }
-
-    async fn sleep(&self, time: Duration) -> Result<(), Error> {
-        self.0.sleep(time);
-        Ok(())
-    }
 }
 
 fn not_made(error: InstantiateError) -> End {
