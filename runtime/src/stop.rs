@@ -207,13 +207,13 @@ impl Control {
 
     /// Says that the guest is in a host function.
     #[inline]
-    pub(crate) fn enter_host(&self) {
+    fn enter_host(&self) {
         self.in_host.store(true, Relaxed);
     }
 
     /// Says that it is no longer; tells whether it is in a fork of the process that it was in.
     #[inline]
-    pub(crate) fn leave_host(&self) -> bool {
+    fn leave_host(&self) -> bool {
         self.in_host.store(false, Relaxed);
         let thread = sys::clock::thread_id();
         let forked = self.thread.load(Relaxed) != thread;
@@ -374,14 +374,21 @@ impl Watched {
         })
     }
 
-    /// Its control.
-    pub(crate) fn control(&self) -> &'static Control {
-        self.control
+    /// Does what the guest wants of the host: it is not interrupted meanwhile. If the process has forked then,
+    /// the call goes on in the fork.
+    #[inline]
+    pub(crate) fn in_host<R>(&self, run: impl FnOnce() -> R) -> R {
+        self.control.enter_host();
+        let result = run();
+        if self.control.leave_host() {
+            self.adopt();
+        }
+        result
     }
 
     /// The call goes on in a fork of the process that it began in.
     #[cold]
-    pub(crate) fn adopt(&self) {
+    fn adopt(&self) {
         if let Some(timer) = &self.timer {
             timer.adopt();
         }

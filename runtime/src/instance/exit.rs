@@ -266,21 +266,16 @@ unsafe extern "C" fn answer<T>(
     // SAFETY: by the caller; `run` is in `start`, and its guest waits.
     let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
     let wanted = exit::split(reason);
-    if let Some(watched) = call.watched {
-        watched.control().enter_host();
-    }
-    let answered = panic::catch_unwind(AssertUnwindSafe(|| {
-        match call.answer(vmctx, wanted, cells) {
-            // A limiter may have forked, as a host function may.
-            Ok(()) => call.go_on_whole(),
-            Err(end) => call.leave(end),
-        }
-    }));
-    if let Some(watched) = call.watched
-        && watched.control().leave_host()
-    {
-        watched.adopt();
-    }
+    let watched = call.watched;
+    let answer = AssertUnwindSafe(|| match call.answer(vmctx, wanted, cells) {
+        // A limiter may have forked, as a host function may.
+        Ok(()) => call.go_on_whole(),
+        Err(end) => call.leave(end),
+    });
+    let answered = match watched {
+        Some(watched) => watched.in_host(|| panic::catch_unwind(answer)),
+        None => panic::catch_unwind(answer),
+    };
     answered.unwrap_or_else(|panic| call.leave(End::Panic(panic)))
 }
 
@@ -300,9 +295,9 @@ pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
     let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
     // SAFETY: by the caller.
     let code = unsafe { &*(*entry).func.cast::<C>() };
-    if call.watched.is_some() {
+    if let Some(watched) = call.watched {
         // SAFETY: passed on.
-        return unsafe { answer_watched(call, code, vmctx, cells) };
+        return unsafe { answer_watched(call, watched, code, vmctx, cells) };
     }
     // SAFETY: passed on.
     let answered = unsafe { call.host(code, vmctx, cells) };
@@ -324,20 +319,13 @@ pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
 #[inline(never)]
 unsafe fn answer_watched<T, C: HostCode<T>>(
     call: &mut Call<'_, T>,
+    watched: &Watched,
     code: &C,
     vmctx: *mut u8,
     cells: *mut Cell,
 ) -> *mut Activation {
-    if let Some(watched) = call.watched {
-        watched.control().enter_host();
-    }
     // SAFETY: passed on.
-    let answered = unsafe { call.host(code, vmctx, cells) };
-    if let Some(watched) = call.watched
-        && watched.control().leave_host()
-    {
-        watched.adopt();
-    }
+    let answered = watched.in_host(|| unsafe { call.host(code, vmctx, cells) });
     match answered {
         Ok(Ok(Answered::Done)) => call.go_on_whole(),
         Ok(Ok(Answered::Later)) => call.leave(End::Waits),

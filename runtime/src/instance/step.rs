@@ -105,11 +105,16 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// Ends the call that is suspended, if there is one. What the guest changed stays, as after a deadline.
     pub fn cancel(&mut self) {
         if self.suspended.take().is_some() {
-            self.store.question = None;
-            self.store.reply = None;
-            if let Some(watch) = &self.member.watch {
-                watch.control().cancel();
-            }
+            self.give_up();
+        }
+    }
+
+    /// Keeps nothing of a call that has ended.
+    fn give_up(&mut self) {
+        self.store.question = None;
+        self.store.reply = None;
+        if let Some(watch) = &self.member.watch {
+            watch.control().cancel();
         }
     }
 
@@ -163,11 +168,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         let progress = match stepped {
             Ok(progress) => progress,
             Err(error) => {
-                self.store.question = None;
-                self.store.reply = None;
-                if let Some(watch) = &self.member.watch {
-                    watch.control().cancel();
-                }
+                self.give_up();
                 return Err(error);
             }
         };
