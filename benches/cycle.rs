@@ -31,6 +31,13 @@ fn cycle(c: &mut Criterion) {
                 })
             });
         });
+        // As a request would: with a context of its own.
+        group.bench_function(format!("hello and its context, {reset}"), |b| {
+            b.iter(|| {
+                let mut instance = hello.try_instantiate(sink()).expect("a slot is free");
+                instance.call(&start, ()).expect("it returns");
+            });
+        });
     }
     group.finish();
 }

@@ -26,13 +26,15 @@
 
 mod bounded;
 mod buffers;
+mod context;
 mod exit;
 mod preview1;
 mod sleep;
 
 pub use bounded::Bounded;
+pub use context::WasiCtxBuilder;
 pub use exit::Exit;
 pub use preview1::{MODULE, link, link_async};
 pub use wasi_common::WasiCtx;
 pub use wasi_common::pipe;
-pub use wasi_common::sync::{Dir, WasiCtxBuilder, ambient_authority};
+pub use wasi_common::sync::{Dir, ambient_authority};

@@ -84,8 +84,7 @@ fn time(text: &str) -> Result<Duration> {
 impl Args {
     /// The guest's view of the host.
     pub(crate) fn wasi(&self) -> Result<WasiCtx> {
-        let mut wasi = WasiCtxBuilder::new();
-        wasi.inherit_stdio();
+        let mut wasi = WasiCtxBuilder::new().inherit_stdio();
         let name = self
             .program
             .file_name()
@@ -96,19 +95,22 @@ impl Args {
             &self.args
         };
         for arg in name.iter().chain(arguments) {
-            wasi.arg(arg)
+            wasi = wasi
+                .arg(arg)
                 .with_context(|| format!("argument {arg:?} cannot be passed on"))?;
         }
         for variable in &self.env {
             let (name, value) = variable_of(variable)?;
-            wasi.env(&name, &value)
+            wasi = wasi
+                .env(&name, &value)
                 .with_context(|| format!("variable {name:?} cannot be passed on"))?;
         }
         for dir in &self.dir {
             let (host, guest) = dir.split_once("::").unwrap_or((dir, dir));
             let open = Dir::open_ambient_dir(Path::new(host), ambient_authority());
             let open = open.with_context(|| format!("--dir {host}: cannot open the directory"))?;
-            wasi.preopened_dir(open, guest)
+            wasi = wasi
+                .preopened_dir(open, guest)
                 .with_context(|| format!("--dir {dir}: cannot be given to the guest"))?;
         }
         Ok(wasi.build())
