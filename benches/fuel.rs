@@ -7,24 +7,6 @@ use pirn_runtime::{Linker, Module, Reset};
 use std::hint::black_box;
 use std::path::Path;
 
-/// Loads, stores and nested loops: primes below n. expect: sieve(65536) -> 6542
-const SIEVE: &str = r#"(module (memory 1) (func (export "run") (param $n i32) (result i32)
-  (local $i i32) (local $j i32) (local $count i32)
-  (memory.fill (i32.const 0) (i32.const 0) (local.get $n))
-  (local.set $i (i32.const 2))
-  (loop $next
-    (if (i32.eqz (i32.load8_u (local.get $i))) (then
-      (local.set $count (i32.add (local.get $count) (i32.const 1)))
-      (local.set $j (i32.add (local.get $i) (local.get $i)))
-      (block $done (loop $cross
-        (br_if $done (i32.ge_u (local.get $j) (local.get $n)))
-        (i32.store8 (local.get $j) (i32.const 1))
-        (local.set $j (i32.add (local.get $j) (local.get $i)))
-        (br $cross)))))
-    (local.set $i (i32.add (local.get $i) (i32.const 1)))
-    (br_if $next (i32.lt_u (local.get $i) (local.get $n))))
-  (local.get $count)))"#;
-
 /// Branches that are not predicted, and nothing else: steps of Collatz's sequences below n.
 /// expect: collatz(1000) -> 59542
 const COLLATZ: &str = r#"(module (func (export "run") (param $n i32) (result i32)
@@ -61,10 +43,10 @@ fn guest(name: &str) -> Vec<u8> {
 }
 
 fn fuel(c: &mut Criterion) {
-    let fib = guest("fib.wasm");
+    let (fib, sieve) = (guest("fib.wasm"), guest("sieve.wat"));
     for (name, text, export, n, expected) in [
         ("fib of 20", &fib[..], "fib", 20, 6765),
-        ("sieve of 65536", SIEVE.as_bytes(), "run", 65536, 6542),
+        ("sieve of 65536", &sieve, "sieve", 65536, 6542),
         ("collatz of 1000", COLLATZ.as_bytes(), "run", 1000, 59542),
         ("10000 turns", TURNS.as_bytes(), "run", 10_000, 0),
     ] {

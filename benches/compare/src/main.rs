@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod best;
+mod control;
 mod ours;
 mod peer;
 mod wasmer;
@@ -24,7 +25,8 @@ struct Row<'a> {
     name: String,
     ours: Run<'a>,
     best: Run<'a>,
-    pool: Run<'a>,
+    /// Where Wasmtime's default pool has it.
+    pool: Option<Run<'a>>,
     /// Where Wasmer has it.
     wasmer: Option<Run<'a>>,
 }
@@ -54,18 +56,20 @@ fn main() {
             name: phase.name(),
             ours: ours.run(phase),
             best: best.run(phase),
-            pool: pool.run(phase),
+            pool: Some(pool.run(phase)),
             wasmer: wasmer.run(phase),
         });
     }
+    let control = control::rows().into_iter();
+    rows.extend(control.filter(|row| row.name.contains(&only)));
     println!("medians of {rounds} rounds, one thread, nanoseconds");
     println!(
         "{:<34} {:>12} {:>16} {:>16} {:>16} {:>7}",
         "", "pirn", "wasmtime best", "wasmtime pool", "wasmer", "ratio"
     );
     for row in &mut rows {
-        let mut engines = vec![&mut row.ours, &mut row.best, &mut row.pool];
-        engines.extend(&mut row.wasmer);
+        let mut engines = vec![&mut row.ours, &mut row.best];
+        engines.extend(row.pool.iter_mut().chain(&mut row.wasmer));
         let medians = measure(&mut engines, rounds);
         let column = |at: usize| match medians.get(at) {
             Some(median) => format!("{median:.1}"),
