@@ -151,6 +151,7 @@ fn conditional_compilation_stays_in_its_drawers() {
         "runtime/src/switch/arch",
         "runtime/src/sys/",
         "runtime/src/lib.rs",
+        "runtime/tests/floats/arch.rs",
         "format/src/cpu/detect.rs",
         "format/tests/tidy.rs",
     ];

@@ -19,6 +19,7 @@ use crate::error::{CallError, StateError};
 use crate::host::func::{Answered, HostCode};
 use crate::host::{Caller, HostError, HostPanic};
 use crate::stop::{Bounds, Control, NotBegun, Watched, Why};
+use crate::switch::floats::AsGuests;
 use crate::switch::{self, Activation, Answer, Fault, Guest, HostEntry, Record, Registers};
 use crate::sys;
 use crate::trap::backtrace::Trace;
@@ -239,12 +240,14 @@ unsafe fn enter_by<T, R: Default>(
     let _running = unsafe { Running::enter(activation) };
     // The stack below the cells is free, and 16-byte aligned as they are. The answer is that of the call's
     // type.
+    let floats = AsGuests::begin();
     let returned = by(
         activation,
         cells as *mut u8,
         answer::<T>,
         (&raw mut *call).cast(),
     );
+    drop(floats);
     if returned {
         Ok(R::default())
     } else {

@@ -20,7 +20,7 @@ use crate::module::Module;
 use crate::region::{Region, Slot};
 use crate::stop::Watch;
 use crate::switch::activation::LAST;
-use crate::switch::{Guest, Record, exit_routine, host_call_routine};
+use crate::switch::{Guest, Record, exit_routine, floats, host_call_routine};
 use crate::sys;
 use crate::trap::{Trap, TrapCode};
 use crate::value::{Cell, Stamp, Value};
@@ -157,6 +157,8 @@ impl<T> Member<T> {
 
     /// Writes the whole instance area as it is before any segment was written dynamically.
     pub(crate) fn initialise(&mut self, member: usize) {
+        // It begins to run here, as a rule.
+        floats::look();
         // What is written now is not to be believed if anything below is left half done.
         let warm = self.slot.is_warm();
         self.slot.set_warm(false);

@@ -4,8 +4,8 @@
 //! trampoline, and the trampolines of the module call `exit`. What that convention preserves is rbx,
 //! rbp and r12 to r15. `start` preserves them by saying so to the compiler; `exit` calls the host's
 //! answer, a function in the same convention, which preserves them by itself. So they are saved only
-//! when the guest leaves. The direction flag is clear on both sides, and neither side changes
-//! MXCSR or the x87 control word, so they are not touched.
+//! when the guest leaves. The direction flag is clear on both sides (psABI 3.2.1). So are the control bits of
+//! MXCSR what threads begin with: see [`super::super::floats`]. Guests use no x87 instructions.
 //!
 //! ```text
 //!            host stack, while the guest runs                guest stack, after exit was called
@@ -182,6 +182,39 @@ pub(crate) unsafe fn resume(
         );
     }
     returned != 0
+}
+
+/// How a thread computes with floating point: MXCSR.
+pub(crate) type FloatControl = u32;
+
+/// How this thread does.
+#[inline(always)]
+pub(crate) fn float_control() -> FloatControl {
+    let mut bits = 0;
+    // SAFETY: stores the register there.
+    unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut bits, options(nostack, preserves_flags)) };
+    bits
+}
+
+/// Whether that is how threads begin: rounding to nearest, with denormals, and without a signal for any exception. The
+/// lowest six bits say which exceptions there were.
+#[inline(always)]
+pub(crate) fn is_plain(control: FloatControl) -> bool {
+    control & !0x3f == PLAIN
+}
+
+/// How threads begin (psABI 3.2.1).
+pub(crate) const PLAIN: FloatControl = 0x1f80;
+
+/// Has this thread compute otherwise.
+///
+/// # Safety
+///
+/// It must be what [`float_control`] gave, or [`PLAIN`]; Rust code that computes meanwhile computes so.
+#[cold]
+pub(crate) unsafe fn set_float_control(control: FloatControl) {
+    // SAFETY: the caller's promise; no reserved bit is set.
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack, preserves_flags)) };
 }
 
 /// A whole routine that generated code calls: after what it does first, it goes to the host's stack,
