@@ -6,9 +6,11 @@ use crate::server::{Limits, Server};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Parser;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
@@ -25,12 +27,15 @@ pub struct Args {
     /// Guests that have a slot at a time
     #[arg(long, value_name = "N", default_value = "64")]
     slots: u32,
-    /// Threads that run guests; as many as slots, if it is not said
+    /// Threads that run guests and serve connections; as many as processors, if it is not said
     #[arg(long, value_name = "N")]
-    workers: Option<usize>,
+    workers: Option<NonZero<usize>>,
     /// Longest wall time of a guest, as in 500us, 200ms or 2s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     deadline: Duration,
+    /// Longest time that a guest keeps a thread before others have their turn
+    #[arg(long, value_name = "TIME", default_value = "500us", value_parser = time)]
+    timeslice: Duration,
     /// Most memory of a guest, as in 512KiB or 64MiB
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
     memory_max: usize,
@@ -46,10 +51,10 @@ pub struct Args {
     /// Most bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
     body_max: usize,
-    /// Requests that wait for a thread; more are refused at once
+    /// Requests that wait for a slot; more are refused at once
     #[arg(long, value_name = "N", default_value = "1024")]
     waiting_max: usize,
-    /// Longest time that a request waits for a thread and a slot
+    /// Longest time that a request waits for a slot
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     wait: Duration,
     /// Longest time that a request's header takes to come
@@ -79,7 +84,7 @@ environment, its body is the standard input, and the standard output is the answ
 them Status or Content-Type or Location, a blank line, the body. Standard error is logged.
 
   413  body over --body-max                 408  body later than --body-timeout
-  503  no thread or slot within --wait      504  guest over --deadline
+  503  no slot within --wait                504  guest over --deadline
   502  guest trapped (also for want of memory or stack), exited with another code than 0, printed more
        than --answer-max, or no answer
   404  no route    400  bad path or body    500  the server's own fault
@@ -92,7 +97,6 @@ impl Args {
     #[must_use]
     pub fn limits(&self) -> Limits {
         Limits {
-            workers: self.workers.unwrap_or(self.slots as usize),
             waiting_max: self.waiting_max,
             wait: self.wait,
             body_max: self.body_max,
@@ -112,6 +116,7 @@ impl Args {
             memory_max: self.memory_max,
             stack: self.stack,
             deadline: self.deadline,
+            timeslice: self.timeslice,
             output_max: self.answer_max,
             errors_max: self.stderr_max,
         }
@@ -128,11 +133,7 @@ impl Args {
     ///
     /// As [`Server::bind`], and if the system refuses threads or signals.
     pub fn serve(&self, engine: Arc<dyn Engine>) -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .context("cannot start the threads for connections")?;
-        runtime.block_on(async {
+        runtime(self.workers)?.block_on(async {
             let mut terminate = signal(SignalKind::terminate())?;
             let mut interrupt = signal(SignalKind::interrupt())?;
             let routes = self.routes.iter().map(|(path, _)| path.clone()).collect();
@@ -163,6 +164,20 @@ impl Args {
             .try_init()
             .map_err(|error| anyhow!("cannot log: {error}"))
     }
+}
+
+/// Threads for connections and guests; as many as processors, if it is not said.
+///
+/// # Errors
+///
+/// If the system refuses them.
+pub fn runtime(workers: Option<NonZero<usize>>) -> Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(workers) = workers {
+        builder.worker_threads(workers.get());
+    }
+    let runtime = builder.enable_all().build();
+    runtime.context("cannot start the threads")
 }
 
 /// A route, as in /hello=hello.so.
@@ -223,9 +238,9 @@ mod tests {
         let args = Args::try_parse_from(args).unwrap();
         assert_eq!(args.modules().collect::<Vec<_>>(), [Path::new("b=c.so")]);
         assert_eq!(args.settings().deadline, Duration::from_millis(20));
-        assert_eq!(args.limits().workers, 64);
         let defaults = (Limits::default(), Settings::default());
         assert_eq!(format!("{:?}", args.limits()), format!("{:?}", defaults.0));
+        assert_eq!(args.settings().timeslice, defaults.1.timeslice);
         assert_eq!(args.settings().output_max, defaults.1.output_max);
     }
 

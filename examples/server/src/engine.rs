@@ -1,20 +1,25 @@
 //! [`Engine`]: who runs guests. The server knows nothing else of it.
 
-use crate::ticket::Ticket;
+use crate::place::Place;
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
-/// Runs guests, each in a sandbox of its own, on the thread that asks for it.
+/// Runs guests, each in a sandbox of its own.
 pub trait Engine: Send + Sync + 'static {
-    /// Runs a guest for one request. Whatever the guest holds is free again when this returns.
-    fn run(&self, work: Work) -> Ran;
+    /// Runs a guest for one request. Nothing of it blocks a thread, a guest that computes gives way to others,
+    /// and whatever the guest holds is free again when this ends or is dropped.
+    fn run(&self, work: Work) -> Running<'_>;
 
     /// The slots at this moment.
     fn slots(&self) -> Slots;
 }
+
+/// A guest that waits for its slot or runs. None if no slot was free in time.
+pub type Running<'a> = Pin<Box<dyn Future<Output = Option<Ran>> + Send + 'a>>;
 
 /// What a guest is run for.
 #[derive(Debug)]
@@ -25,10 +30,8 @@ pub struct Work {
     pub environment: Vec<(Cow<'static, str>, String)>,
     /// The guest's standard input.
     pub body: Bytes,
-    /// Longest time to wait for a slot.
-    pub slot_wait: Duration,
-    /// By this the guest is told that nobody waits for it any more.
-    pub ticket: Arc<Ticket>,
+    /// By this it waits for a slot.
+    pub place: Place,
 }
 
 /// What became of a guest.
@@ -42,19 +45,8 @@ pub struct Ran {
     pub overflowed: bool,
     /// Its standard error, as far as it fitted.
     pub errors: Vec<u8>,
-}
-
-impl Ran {
-    /// It came to no output.
-    #[must_use]
-    pub fn without_output(end: End) -> Self {
-        Self {
-            end,
-            output: vec![],
-            overflowed: false,
-            errors: vec![],
-        }
-    }
+    /// Time from having a slot to its reset.
+    pub took: Duration,
 }
 
 /// How a guest ended.
@@ -66,10 +58,6 @@ pub enum End {
     Trap(String),
     /// Its time was up.
     Deadline,
-    /// Nobody waited for it any more.
-    Cancelled,
-    /// It did not run: no slot was free in time.
-    Full,
     /// A host function panicked.
     Panic(String),
     /// The system refused something.
@@ -81,8 +69,6 @@ impl fmt::Display for End {
         match self {
             Self::Exited(code) => write!(f, "guest exited with code {code}"),
             Self::Deadline => f.write_str("guest ran past its deadline"),
-            Self::Cancelled => f.write_str("client is gone, guest was ended"),
-            Self::Full => f.write_str("no slot was free in time"),
             Self::Trap(why) | Self::Panic(why) | Self::System(why) => f.write_str(why),
         }
     }

@@ -4,9 +4,8 @@ use crate::answer;
 use crate::engine::{End, Engine, Ran, Work};
 use crate::environment::{Ends, environment};
 use crate::metrics::{Metrics, Outcome};
-use crate::queue::{Done, Queue};
+use crate::place::Place;
 use crate::server::Limits;
-use crate::ticket::Ticket;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -14,7 +13,8 @@ use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// A response, whole.
@@ -26,7 +26,8 @@ pub(crate) const METRICS_PATH: &str = "/metrics";
 /// All that requests need.
 pub(crate) struct Front {
     pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) queue: Queue,
+    /// One for each request that may wait for a slot.
+    pub(crate) places: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
     pub(crate) routes: Vec<String>,
     pub(crate) limits: Limits,
@@ -45,12 +46,11 @@ impl Refusal {
     }
 }
 
-/// Counts a request that is dropped before its end: its client is gone. Then its guest is ended.
+/// Counts a request that is dropped before its end: its client is gone.
 struct Watch<'a> {
     front: &'a Front,
     route: Option<usize>,
     start: Instant,
-    ticket: Arc<Ticket>,
     over: bool,
 }
 
@@ -69,7 +69,6 @@ impl Watch<'_> {
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         if !self.over {
-            self.ticket.cancel();
             self.count(Outcome::Gone);
         }
     }
@@ -87,11 +86,10 @@ impl Front {
             front: self,
             route,
             start: Instant::now(),
-            ticket: Arc::default(),
             over: false,
         };
         let name = route.map_or("-", |route| self.routes[route].as_str());
-        match self.serve(request, route, ends, &watch.ticket).await {
+        match self.serve(request, route, ends).await {
             Ok(reply) => {
                 let (status, took) = (reply.status().as_u16(), watch.start.elapsed());
                 tracing::debug!(route = name, status, ?took, "answered");
@@ -128,17 +126,17 @@ impl Front {
         request: Request<Incoming>,
         route: Option<usize>,
         ends: Ends,
-        ticket: &Arc<Ticket>,
     ) -> Result<Reply, Refusal> {
         let no_route = || Refusal::new(Outcome::NotFound, "no route has this path");
         let route = route.ok_or_else(no_route)?;
         let (parts, body) = request.into_parts();
         let body = self.body(body).await?;
-        let work = self.work(&parts, route, body, ends, ticket)?;
-        let done = self.wait(work).await?;
-        self.metrics.count_guest(route, done.took);
-        self.tell(route, &done.ran.errors);
-        response(done.ran)
+        let work = self.work(&parts, route, body, ends)?;
+        let ran = self.engine.run(work).await;
+        let ran = ran.ok_or_else(|| Refusal::new(Outcome::Full, "no slot was free in time"))?;
+        self.metrics.count_guest(route, ran.took);
+        self.tell(route, &ran.errors);
+        response(ran)
     }
 
     /// The body of a request, within its limits of size and time.
@@ -168,38 +166,18 @@ impl Front {
     }
 
     /// What the guest is run for.
-    fn work(
-        &self,
-        parts: &Parts,
-        route: usize,
-        body: Bytes,
-        ends: Ends,
-        ticket: &Arc<Ticket>,
-    ) -> Result<Work, Refusal> {
+    fn work(&self, parts: &Parts, route: usize, body: Bytes, ends: Ends) -> Result<Work, Refusal> {
         let environment = environment(parts, &self.routes[route], body.len(), ends);
+        let environment =
+            environment.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
+        let full = |_| Refusal::new(Outcome::Full, "as many requests wait as may");
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(full)?;
         Ok(Work {
             route,
-            environment: environment
-                .map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?,
+            environment,
             body,
-            slot_wait: Duration::ZERO,
-            ticket: Arc::clone(ticket),
+            place: Place::new(place, self.limits.wait),
         })
-    }
-
-    /// Waits for a worker, for so long, and then for the guest's end, which its deadline bounds.
-    async fn wait(&self, work: Work) -> Result<Done, Refusal> {
-        let wait = self.limits.wait;
-        let ticket = Arc::clone(&work.ticket);
-        let queued = self.queue.push(work, Instant::now() + wait);
-        let full = |why: &str| Refusal::new(Outcome::Full, why);
-        let mut answer = queued.ok_or_else(|| full("as many requests wait as may"))?;
-        let answered = match timeout(wait, &mut answer).await {
-            Ok(answered) => answered,
-            Err(_) if ticket.abandon() => return Err(full("no worker was free in time")),
-            Err(_) => answer.await,
-        };
-        answered.map_err(|_| Refusal::new(Outcome::Failed, "worker ended without an answer"))
     }
 
     /// Tells what a guest wrote to its standard error.
@@ -215,9 +193,8 @@ impl Front {
     }
 
     fn render(&self) -> Reply {
-        let text = self
-            .metrics
-            .render(self.engine.slots(), self.queue.waiting());
+        let waiting = self.limits.waiting_max - self.places.available_permits();
+        let text = self.metrics.render(self.engine.slots(), waiting);
         let mut reply = Response::new(Full::from(text));
         let kind = HeaderValue::from_static("text/plain; version=0.0.4");
         reply.headers_mut().insert(CONTENT_TYPE, kind);
@@ -242,8 +219,6 @@ fn response(ran: Ran) -> Result<Reply, Refusal> {
         End::Exited(_) => Outcome::Exit,
         End::Trap(_) => Outcome::Trap,
         End::Deadline => Outcome::Deadline,
-        End::Full => Outcome::Full,
-        End::Cancelled => Outcome::Gone,
         End::Panic(_) | End::System(_) => Outcome::Failed,
     };
     Err(Refusal::new(outcome, ran.end.to_string()))

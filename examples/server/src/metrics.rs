@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
     Trap,
     /// Its time was up.
     Deadline,
-    /// No worker or slot was free in time.
+    /// No slot was free in time, or too many requests wait for one.
     Full,
     /// A host function panicked, or the system refused something.
     Failed,
@@ -136,7 +136,7 @@ impl Metrics {
             waiting: gauge(
                 "pirn_requests_waiting",
                 None,
-                "Requests in line for a worker",
+                "Requests that wait for a slot",
             ),
             connections: gauge("pirn_connections", None, "Open connections"),
             resident: gauge(

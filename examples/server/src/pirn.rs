@@ -1,21 +1,24 @@
 //! [`Pirn`]: guests in slots of pirn's. All that the server has to do with the runtime is here.
-//!
-//! `run` blocks its thread for as long as the guest runs, and bounds that.
 
-use crate::engine::{End, Engine, Ran, Slots, Work};
-use crate::ticket::Ticket;
+use crate::engine::{End, Engine, Ran, Running, Slots, Work};
+use crate::place::Place;
+use crate::turn::by_turns;
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use pirn_runtime::{
-    CallError, Func, InstantiateError, LinkError, Linker, Module, Prepared, Region,
+    CallError, Func, HostFuture, InstantiateError, LinkError, Linker, Module, Prepared, Region,
 };
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{Bounded, Exit, WasiCtx};
+use std::borrow::Cow;
 use std::io::Cursor;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::time::sleep_until;
 use wasi_common::Table;
 use wasi_common::sync::{clocks_ctx, random_ctx, sched_ctx};
+
+/// Longest time of a module's start function. It runs when the instance is made, and gives way to nobody.
+const START_MAX: Duration = Duration::from_millis(50);
 
 /// What a guest may take.
 #[derive(Debug, Clone)]
@@ -28,6 +31,8 @@ pub struct Settings {
     pub stack: usize,
     /// Longest wall time of a guest.
     pub deadline: Duration,
+    /// Longest time that a guest keeps a thread before others have their turn.
+    pub timeslice: Duration,
     /// Most bytes of a guest's standard output.
     pub output_max: usize,
     /// Most bytes of a guest's standard error.
@@ -41,6 +46,7 @@ impl Default for Settings {
             memory_max: 64 << 20,
             stack: 1 << 20,
             deadline: Duration::from_secs(1),
+            timeslice: Duration::from_micros(500),
             output_max: 1 << 20,
             errors_max: 8 << 10,
         }
@@ -80,13 +86,14 @@ impl Pirn {
             .stack(settings.stack)
             .build()?;
         let mut linker = Linker::new();
-        pirn_wasi::link(&mut linker, |wasi| wasi)?;
+        let sleep =
+            |until: Instant| -> HostFuture<'static, ()> { Box::pin(sleep_until(until.into())) };
+        pirn_wasi::link_async(&mut linker, |wasi| wasi, sleep)?;
         more(&mut linker)?;
         let guests = modules.iter().enumerate().map(|(number, module)| {
             let prepared = region.prepare(module, &linker);
             let prepared = prepared.with_context(|| format!("guest {number}"))?;
-            // A module's start function runs before anybody could stop it.
-            let prepared = prepared.start_deadline(settings.deadline);
+            let prepared = prepared.start_deadline(settings.deadline.min(START_MAX));
             let start = prepared.func("_start")?;
             Ok(Guest { prepared, start })
         });
@@ -104,51 +111,46 @@ impl Pirn {
         &self.region
     }
 
-    /// Runs a guest in a slot of its own, which is free again afterwards.
-    fn end(&self, guest: &Guest, context: WasiCtx, slot_wait: Duration, ticket: &Ticket) -> End {
-        let instance = guest.prepared.instantiate_timeout(context, slot_wait);
-        let mut instance = match instance {
+    /// Runs a guest in a slot of its own, which is free again afterwards. Says also since when it had one.
+    async fn end(&self, guest: &Guest, context: WasiCtx, place: Place) -> Option<(End, Instant)> {
+        let made = guest.prepared.instantiate_async(context);
+        let (made, since) = place.wait(made).await?;
+        let mut instance = match made {
             Ok(instance) => instance,
-            Err(error) => return not_made(error),
+            Err(error) => return Some((not_made(error), since)),
         };
-        let deadline = self.settings.deadline;
-        let switch = instance.kill_switch();
-        let stop = move || {
-            // If it has ended by itself, so much the better.
-            let _ = switch.kill();
-        };
-        if !ticket.arm(stop) {
-            return End::Cancelled;
-        }
-        match instance.deadline(deadline).call(&guest.start, ()) {
-            Ok(()) => End::Exited(0),
-            Err(error) => ended(error),
-        }
+        let limited = instance.deadline(self.settings.deadline);
+        let limited = limited.timeslice(self.settings.timeslice);
+        let called = by_turns(limited.call_async(&guest.start, ())).await;
+        Some((called.map_or_else(ended, |()| End::Exited(0)), since))
     }
 }
 
 impl Engine for Pirn {
-    fn run(&self, work: Work) -> Ran {
-        let Some(guest) = self.guests.get(work.route) else {
-            let why = format!("no guest {}, there are {}", work.route, self.guests.len());
-            return Ran::without_output(End::System(why));
-        };
-        let pipe = |bytes_max| WritePipe::new(Bounded::new(vec![], bytes_max));
-        let output = pipe(self.settings.output_max);
-        let errors = pipe(self.settings.errors_max);
-        let (slot_wait, ticket) = (work.slot_wait, Arc::clone(&work.ticket));
-        let end = match context(work, &output, &errors) {
-            Ok(context) => self.end(guest, context, slot_wait, &ticket),
-            Err(error) => End::System(format!("no environment for the guest: {error}")),
-        };
-        let (output, overflowed) = taken(output);
-        let (errors, _) = taken(errors);
-        Ran {
-            end,
-            output,
-            overflowed,
-            errors,
-        }
+    fn run(&self, work: Work) -> Running<'_> {
+        Box::pin(async move {
+            let guest = &self.guests[work.route];
+            let pipe = |bytes_max| WritePipe::new(Bounded::new(vec![], bytes_max));
+            let output = pipe(self.settings.output_max);
+            let errors = pipe(self.settings.errors_max);
+            let (end, since) = match context(&work.environment, work.body, &output, &errors) {
+                Ok(context) => self.end(guest, context, work.place).await?,
+                Err(error) => {
+                    let why = format!("no environment for the guest: {error}");
+                    (End::System(why), Instant::now())
+                }
+            };
+            let took = since.elapsed();
+            let (output, overflowed) = taken(output);
+            let (errors, _) = taken(errors);
+            Some(Ran {
+                end,
+                output,
+                overflowed,
+                errors,
+                took,
+            })
+        })
     }
 
     fn slots(&self) -> Slots {
@@ -174,16 +176,16 @@ fn taken(output: Output) -> (Vec<u8>, bool) {
 
 /// What the guest has of the world: its request. No files, no sockets.
 fn context(
-    work: Work,
+    environment: &[(Cow<'static, str>, String)],
+    body: Bytes,
     output: &Output,
     errors: &Output,
 ) -> Result<WasiCtx, wasi_common::StringArrayError> {
     let mut context = WasiCtx::new(random_ctx(), clocks_ctx(), sched_ctx(), Table::new());
-    for (name, value) in &work.environment {
+    for (name, value) in environment {
         context.push_env(name, value)?;
     }
-    let body: Cursor<Bytes> = Cursor::new(work.body);
-    context.set_stdin(Box::new(ReadPipe::new(body)));
+    context.set_stdin(Box::new(ReadPipe::new(Cursor::new(body))));
     context.set_stdout(Box::new(output.clone()));
     context.set_stderr(Box::new(errors.clone()));
     Ok(context)
@@ -191,7 +193,6 @@ fn context(
 
 fn not_made(error: InstantiateError) -> End {
     match error {
-        InstantiateError::Full { .. } | InstantiateError::Timeout { .. } => End::Full,
         InstantiateError::Start(error) => ended(error),
         error => End::System(error.to_string()),
     }
@@ -206,7 +207,6 @@ fn ended(error: CallError) -> End {
         CallError::Trap(trap) => End::Trap(trap.to_string()),
         CallError::Host(error) => End::Trap(error.to_string()),
         CallError::Deadline(_) | CallError::CpuBudget(_) => End::Deadline,
-        CallError::Killed(_) => End::Cancelled,
         CallError::Panic(panic) => End::Panic(panic.to_string()),
         error => End::System(error.to_string()),
     }

@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::environment::Ends;
 use crate::front::{Front, METRICS_PATH, is_served};
 use crate::metrics::Metrics;
-use crate::queue::Queue;
 use anyhow::{Context as _, Result, bail};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,11 +24,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 /// What clients may take. What guests may take is their engine's to say.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Worker threads: guests that run at a time.
-    pub workers: usize,
-    /// Requests that wait for a worker.
+    /// Requests that wait for a slot.
     pub waiting_max: usize,
-    /// Longest time that a request waits for a worker and a slot.
+    /// Longest time that a request waits for a slot.
     pub wait: Duration,
     /// Most bytes of a request's body.
     pub body_max: usize,
@@ -48,7 +45,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            workers: 64,
             waiting_max: 1024,
             wait: Duration::from_millis(500),
             body_max: 1 << 20,
@@ -77,23 +73,25 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and starts the workers. `routes` are prefixes of paths, one for each guest of the engine's.
+    /// Listens. `routes` are prefixes of paths, one for each guest of the engine's.
     ///
     /// # Errors
     ///
-    /// If a route is none or comes twice, or the system refuses address or threads.
+    /// If a route is none or comes twice, or the system refuses the address.
     pub async fn bind(
         address: SocketAddr,
         engine: Arc<dyn Engine>,
         routes: Vec<String>,
-        limits: Limits,
+        mut limits: Limits,
     ) -> Result<Self> {
         check(&routes)?;
+        // More is without a limit.
+        limits.waiting_max = limits.waiting_max.min(Semaphore::MAX_PERMITS);
+        limits.connections = limits.connections.min(Semaphore::MAX_PERMITS);
         let listener = TcpListener::bind(address).await;
         let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
-        let queue = Queue::new(&engine, limits.workers.max(1), limits.waiting_max);
         let front = Front {
-            queue: queue.context("cannot start the workers")?,
+            places: Arc::new(Semaphore::new(limits.waiting_max)),
             engine,
             metrics: Metrics::new(&routes)?,
             routes,
@@ -154,12 +152,8 @@ impl Server {
         if timeout(limits.grace, graceful.shutdown()).await.is_err() {
             tracing::warn!(grace = ?limits.grace, "ending what has not ended by itself");
         }
-        // Dropped requests end their guests, and then the workers are idle.
+        // Dropped requests end their guests.
         connections.shutdown().await;
-        let closed = tokio::task::spawn_blocking(move || front.queue.close());
-        if closed.await.is_err() {
-            tracing::error!("the workers did not end");
-        }
     }
 }
 

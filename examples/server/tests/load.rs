@@ -98,7 +98,6 @@ async fn good_requests_among_bad_ones_are_answered() {
         ..Settings::default()
     };
     let limits = Limits {
-        workers: CONNECTIONS,
         wait: PATIENCE,
         ..Limits::default()
     };

@@ -2,10 +2,12 @@
 
 mod common;
 
-use common::{House, PANICS, WAITS, guest, module, prints, soon, until};
+use common::{House, NAPS, PANICS, WAITS, guest, module, prints, soon, until};
 use hyper::Request;
+use pirn_server_example::args::runtime;
 use pirn_server_example::{Limits, Pirn, Server, Settings};
 use std::io::Write as _;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -24,7 +26,6 @@ fn settings() -> Settings {
 
 fn limits() -> Limits {
     Limits {
-        workers: 4,
         wait: Duration::from_secs(20),
         ..Limits::default()
     }
@@ -234,44 +235,44 @@ async fn stop(house: Arc<House>) {
 
 #[tokio::test]
 async fn a_full_server_says_when_to_come_again() {
-    // By threads, and by slots.
-    for (workers, slots) in [(1, 4), (3, 1)] {
-        let settings = Settings {
-            slots,
-            ..settings()
-        };
-        let limits = Limits {
-            workers,
-            wait: Duration::from_millis(30),
-            ..limits()
-        };
-        let house = Arc::new(House::new(&[("/wait", WAITS)], settings, limits).await);
-        let first = later(&house, "/wait");
-        until("the guest waits", || house.door.came() == 1).await;
-        for _ in 0..3 {
-            let full = house.get("/wait").await;
-            assert_eq!(full.status, 503, "{full:?}");
-            assert_eq!(full.headers["retry-after"], "1");
-        }
-        assert_eq!(house.count("/wait", "full").await, 3.0);
-        assert_eq!(house.metric("pirn_slots_used").await, 1.0);
-        house.door.open();
-        let first = soon("the first answer", first).await.expect("no panic");
-        assert_eq!((first.status, first.body.as_str()), (200, "waited\n\n"));
-        assert_eq!(house.get("/wait").await.status, 200);
-        stop(house).await;
+    let settings = Settings {
+        slots: 1,
+        ..settings()
+    };
+    let limits = Limits {
+        wait: Duration::from_millis(30),
+        ..limits()
+    };
+    let house = Arc::new(House::new(&[("/wait", WAITS)], settings, limits).await);
+    let first = later(&house, "/wait");
+    until("the guest waits", || house.door.came() == 1).await;
+    for _ in 0..3 {
+        let full = house.get("/wait").await;
+        assert_eq!(full.status, 503, "{full:?}");
+        assert_eq!(full.headers["retry-after"], "1");
     }
+    assert_eq!(house.count("/wait", "full").await, 3.0);
+    assert_eq!(house.metric("pirn_slots_used").await, 1.0);
+    assert_eq!(house.metric("pirn_requests_waiting").await, 0.0);
+    house.door.open();
+    let first = soon("the first answer", first).await.expect("no panic");
+    assert_eq!((first.status, first.body.as_str()), (200, "waited\n\n"));
+    assert_eq!(house.get("/wait").await.status, 200);
+    stop(house).await;
 }
 
 #[tokio::test]
 async fn who_waits_gets_the_next_place_and_no_more_wait_than_may() {
+    let settings = Settings {
+        slots: 1,
+        ..settings()
+    };
     let limits = Limits {
-        workers: 1,
         waiting_max: 1,
         wait: HOUR,
         ..limits()
     };
-    let house = Arc::new(House::new(&[("/wait", WAITS)], settings(), limits).await);
+    let house = Arc::new(House::new(&[("/wait", WAITS)], settings, limits).await);
     let first = later(&house, "/wait");
     until("the guest waits", || house.door.came() == 1).await;
     let second = later(&house, "/wait");
@@ -288,6 +289,118 @@ async fn who_waits_gets_the_next_place_and_no_more_wait_than_may() {
     stop(house).await;
 }
 
+/// Sends a GET and waits for nothing.
+async fn begin(house: &House, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(house.address).await.expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let sent = stream.write_all(request.as_bytes()).await;
+    sent.expect("it listens");
+    stream
+}
+
+/// The answer.
+async fn end(mut stream: TcpStream) -> String {
+    let mut answer = String::new();
+    let read = soon("an answer", stream.read_to_string(&mut answer)).await;
+    read.expect("text");
+    answer
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_while_its_guest_loops_frees_the_slot() {
+    let settings = Settings {
+        deadline: HOUR,
+        ..settings()
+    };
+    let house = House::new(&[("/loop", "loop.wat")], settings, limits()).await;
+    let mut loops = vec![];
+    for _ in 0..4 {
+        loops.push(begin(&house, "/loop").await);
+    }
+    let free = || house.engine.region().slots_free();
+    until("all loop", || free() == 0).await;
+    for gone in 1..=4 {
+        drop(loops.pop());
+        while house.count("/loop", "gone").await < gone as f64 {}
+        assert_eq!(free(), gone, "the slot is free when the request is counted");
+    }
+    house.stop().await;
+}
+
+/// A module whose start function never ends.
+const NEVER_STARTS: &str = r#"(module (memory (export "memory") 1)
+  (func $start (loop $again (br $again))) (start $start) (func (export "_start")))"#;
+
+#[test]
+fn guests_that_loop_leave_their_thread_to_others() {
+    let hello = prints("Status: 200\n\nhello\n");
+    let guests = [
+        ("/loop", "loop.wat"),
+        ("/hello", hello.as_str()),
+        ("/nap", NAPS),
+        ("/start", NEVER_STARTS),
+    ];
+    let settings = Settings {
+        deadline: HOUR,
+        ..settings()
+    };
+    let runtime = runtime(NonZero::new(1)).expect("the system has a thread");
+    runtime.block_on(async {
+        let house = House::new(&guests, settings, limits()).await;
+        let loops = [begin(&house, "/loop").await, begin(&house, "/loop").await];
+        until("both loop", || house.engine.region().slots_free() == 2).await;
+        for _ in 0..10 {
+            assert_eq!(house.get("/hello").await.status, 200);
+            assert_eq!(house.get("/nap").await.body, "awake\n");
+        }
+        // Nor does one that cannot give way keep it until its deadline.
+        assert_eq!(house.get("/start").await.status, 504);
+        assert_eq!(
+            house.metric("pirn_slots_used").await,
+            2.0,
+            "both loop still"
+        );
+        drop(loops);
+        while house.count("/loop", "gone").await < 2.0 {}
+        house.stop().await;
+    });
+}
+
+#[test]
+fn guests_that_sleep_hold_no_thread() {
+    const SLEEPERS: u32 = 8;
+    let settings = Settings {
+        deadline: HOUR,
+        slots: SLEEPERS + 1,
+        ..settings()
+    };
+    let runtime = runtime(NonZero::new(1)).expect("the system has a thread");
+    runtime.block_on(async {
+        let guests = [("/sleep", "sleep.wat"), ("/nap", NAPS)];
+        let house = House::new(&guests, settings, limits()).await;
+        let mut sleepers = vec![];
+        for _ in 0..SLEEPERS {
+            sleepers.push(begin(&house, "/sleep").await);
+        }
+        until("all sleep", || house.engine.region().slots_free() == 1).await;
+        assert_eq!(house.get("/nap").await.body, "awake\n");
+        drop(sleepers);
+        while house.count("/sleep", "gone").await < f64::from(SLEEPERS) {}
+        let mut naps = vec![];
+        for _ in 0..SLEEPERS {
+            naps.push(begin(&house, "/nap").await);
+        }
+        for nap in naps {
+            let answer = end(nap).await;
+            assert!(
+                answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("awake\n"),
+                "{answer}"
+            );
+        }
+        house.stop().await;
+    });
+}
+
 #[tokio::test]
 async fn a_client_that_hangs_up_ends_its_guest() {
     let guests = [
@@ -301,30 +414,25 @@ async fn a_client_that_hangs_up_ends_its_guest() {
         ..settings()
     };
     let limits = Limits {
-        workers: 1,
         wait: HOUR,
         ..limits()
     };
     let house = House::new(&guests, settings, limits).await;
     for path in ["/loop", "/sleep"] {
-        let mut running = TcpStream::connect(house.address).await.expect("it listens");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-        running
-            .write_all(request.as_bytes())
-            .await
-            .expect("it listens");
+        let running = begin(&house, path).await;
         until("the guest runs", || house.engine.region().slots_free() == 0).await;
-        let mut waiting = TcpStream::connect(house.address).await.expect("it listens");
-        waiting
-            .write_all(request.as_bytes())
-            .await
-            .expect("it listens");
+        let waiting = begin(&house, path).await;
         while house.metric("pirn_requests_waiting").await < 1.0 {}
         drop(waiting);
         while house.count(path, "gone").await < 1.0 {}
+        assert_eq!(house.metric("pirn_requests_waiting").await, 0.0);
+        let waiting = begin(&house, "/web").await;
+        while house.metric("pirn_requests_waiting").await < 1.0 {}
         drop(running);
         while house.count(path, "gone").await < 2.0 {}
-        // An hour has not passed, and the one worker serves again.
+        // An hour has not passed, and who waits has the slot.
+        let answer = end(waiting).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert_eq!(house.get("/web").await.status, 200);
     }
     let mut sending = TcpStream::connect(house.address).await.expect("it listens");
@@ -437,6 +545,7 @@ async fn what_does_not_end_within_the_grace_is_ended() {
 async fn no_more_connections_than_may_are_served() {
     let limits = Limits {
         connections: 1,
+        waiting_max: usize::MAX,
         ..limits()
     };
     let hello = prints("Status: 200\n\nhello\n");

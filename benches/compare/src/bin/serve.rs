@@ -1,10 +1,10 @@
 //! The server example, its guests run by Wasmtime at its best settings: the same options, the same front,
-//! threads, queue and limits, and another [`Engine`].
+//! threads and limits, and another [`Engine`].
 //!
 //! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin serve -- --route /hello=hello.wasm`
 //!
-//! Deadlines are by epochs, Wasmtime's cheaper way: the code of guests has checks, and a thread counts. A
-//! client that hangs up does not end its guest, which runs to its deadline.
+//! Guests are called by Wasmtime's async functions, and give way to others by epochs, its cheaper way: their
+//! code has checks, and a thread counts. A deadline is tokio's, whose passing drops the call.
 
 #![forbid(unsafe_code)]
 
@@ -14,28 +14,30 @@ mod best;
 use anyhow::{Context as _, Result, anyhow};
 use clap::Parser as _;
 use pirn_server_example::args::Args;
-use pirn_server_example::{End, Engine, Ran, Settings, Slots, Work};
+use pirn_server_example::{End, Engine, Ran, Running, Settings, Slots, Work};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+use tokio::time::timeout;
 use wasmtime::{
     Config, Extern, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport,
-    PoolConcurrencyLimitError, PoolingAllocationConfig, Store, Trap,
+    PoolingAllocationConfig, Store, UpdateDeadline,
 };
 use wasmtime_wasi::p1::{self, WasiP1Ctx};
 use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe};
 use wasmtime_wasi::{I32Exit, WasiCtxBuilder};
 
-/// Time between two epochs.
-const EPOCH: Duration = Duration::from_millis(5);
+/// Stack for host functions, which run on the guest's.
+const HOST_STACK: usize = 1 << 20;
 
 /// Guests in instances of Wasmtime's pool.
 struct Wasmtime {
     engine: wasmtime::Engine,
     settings: Settings,
     guests: Vec<Guest>,
-    used: AtomicUsize,
+    /// One for each instance of the pool, which lets nobody wait.
+    slots: Semaphore,
 }
 
 /// The guest of one route.
@@ -50,13 +52,15 @@ fn engine(settings: &Settings) -> Result<wasmtime::Engine> {
     pool.total_core_instances(settings.slots)
         .total_memories(settings.slots)
         .total_tables(settings.slots)
+        .total_stacks(settings.slots)
         .max_memory_size(settings.memory_max);
     let mut config = Config::new();
     best::best(&mut pool, &mut config);
     config
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))
         .epoch_interruption(true)
-        .max_wasm_stack(settings.stack);
+        .max_wasm_stack(settings.stack)
+        .async_stack_size(settings.stack + HOST_STACK);
     Ok(wasmtime::Engine::new(&config)?)
 }
 
@@ -64,7 +68,7 @@ impl Wasmtime {
     fn new<'a>(settings: Settings, modules: impl Iterator<Item = &'a Path>) -> Result<Self> {
         let engine = engine(&settings)?;
         let mut linker = Linker::<WasiP1Ctx>::new(&engine);
-        p1::add_to_linker_sync(&mut linker, |wasi| wasi)?;
+        p1::add_to_linker_async(&mut linker, |wasi| wasi)?;
         let guests = modules.map(|path| {
             let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
             let module = Module::new(&engine, pirn_compiler::parse_text(&bytes)?)?;
@@ -75,63 +79,75 @@ impl Wasmtime {
             })
         });
         let guests = guests.collect::<Result<_>>()?;
-        let ticking = engine.weak();
+        let (ticking, epoch) = (engine.weak(), settings.timeslice);
         std::thread::spawn(move || {
             while let Some(engine) = ticking.upgrade() {
-                std::thread::sleep(EPOCH);
+                std::thread::sleep(epoch);
                 engine.increment_epoch();
             }
         });
         Ok(Self {
             engine,
+            slots: Semaphore::new(settings.slots as usize),
             settings,
             guests,
-            used: AtomicUsize::new(0),
         })
     }
 
-    fn end(&self, guest: &Guest, wasi: WasiP1Ctx) -> wasmtime::Result<()> {
+    async fn end(&self, guest: &Guest, wasi: WasiP1Ctx) -> wasmtime::Result<()> {
         let mut store = Store::new(&self.engine, wasi);
-        let epochs = self.settings.deadline.as_nanos().div_ceil(EPOCH.as_nanos());
-        store.set_epoch_deadline(epochs as u64);
-        let instance = guest.pre.instantiate(&mut store)?;
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|_| {
+            let others = Box::pin(yield_now());
+            Ok(UpdateDeadline::YieldCustom(1, others))
+        });
+        let instance = guest.pre.instantiate_async(&mut store).await?;
         let start = instance.get_module_export(&mut store, &guest.start);
         let start = start.and_then(Extern::into_func).expect("it is exported");
-        start.typed::<(), ()>(&store)?.call(&mut store, ())
+        let start = start.typed::<(), ()>(&store)?;
+        start.call_async(&mut store, ()).await
     }
 }
 
 impl Engine for Wasmtime {
-    fn run(&self, work: Work) -> Ran {
-        let output = MemoryOutputPipe::new(self.settings.output_max);
-        let errors = MemoryOutputPipe::new(self.settings.errors_max);
-        let mut wasi = WasiCtxBuilder::new();
-        for (name, value) in &work.environment {
-            wasi.env(name, value);
-        }
-        let wasi = wasi
-            .stdin(MemoryInputPipe::new(work.body))
-            .stdout(output.clone())
-            .stderr(errors.clone())
-            .build_p1();
-        self.used.fetch_add(1, Ordering::Relaxed);
-        let end = self.end(&self.guests[work.route], wasi);
-        self.used.fetch_sub(1, Ordering::Relaxed);
-        let output: Vec<u8> = output.contents().into();
-        Ran {
-            end: end.map_or_else(ended, |()| End::Exited(0)),
-            // The pipe does not say whether there was more.
-            overflowed: output.len() >= self.settings.output_max,
-            output,
-            errors: errors.contents().into(),
-        }
+    fn run(&self, work: Work) -> Running<'_> {
+        Box::pin(async move {
+            let output = MemoryOutputPipe::new(self.settings.output_max);
+            let errors = MemoryOutputPipe::new(self.settings.errors_max);
+            let mut wasi = WasiCtxBuilder::new();
+            for (name, value) in &work.environment {
+                wasi.env(name, value);
+            }
+            let wasi = wasi
+                .stdin(MemoryInputPipe::new(work.body))
+                .stdout(output.clone())
+                .stderr(errors.clone())
+                .build_p1();
+            let (slot, since) = work.place.wait(self.slots.acquire()).await?;
+            let end = self.end(&self.guests[work.route], wasi);
+            let end = match timeout(self.settings.deadline, end).await {
+                Ok(Ok(())) => End::Exited(0),
+                Ok(Err(error)) => ended(error),
+                Err(_) => End::Deadline,
+            };
+            drop(slot);
+            let took = since.elapsed();
+            let output: Vec<u8> = output.contents().into();
+            Some(Ran {
+                end,
+                // The pipe does not say whether there was more.
+                overflowed: output.len() >= self.settings.output_max,
+                output,
+                errors: errors.contents().into(),
+                took,
+            })
+        })
     }
 
     fn slots(&self) -> Slots {
-        let all = self.settings.slots as usize;
         Slots {
-            all,
-            free: all.saturating_sub(self.used.load(Ordering::Relaxed)),
+            all: self.settings.slots as usize,
+            free: self.slots.available_permits(),
             lost: 0,
         }
     }
@@ -142,13 +158,7 @@ fn ended(error: wasmtime::Error) -> End {
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         return End::Exited(exit.0.cast_unsigned());
     }
-    if error.is::<PoolConcurrencyLimitError>() {
-        return End::Full;
-    }
-    match error.downcast_ref::<Trap>() {
-        Some(Trap::Interrupt) => End::Deadline,
-        _ => End::Trap(format!("{error:#}")),
-    }
+    End::Trap(format!("{error:#}"))
 }
 
 fn main() -> Result<()> {

@@ -13,9 +13,10 @@ use pirn_wasi::WasiCtx;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -92,32 +93,39 @@ pub(crate) const WAITS: &str = r#"(module
     (call $wait)
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
+/// A guest that sleeps for 10 ms, and then answers.
+pub(crate) const NAPS: &str = r#"(module
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\10\00\00\00\13\00\00\00")
+  (data (i32.const 16) "Status: 200\n\nawake\n")
+  (func (export "_start")
+    (i32.store (i32.const 1040) (i32.const 1)) (i64.store (i32.const 1048) (i64.const 10000000))
+    (drop (call $poll (i32.const 1024) (i32.const 2048) (i32.const 1) (i32.const 8)))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
 /// Where guests wait, in a host function, until the test lets them on.
 #[derive(Default)]
 pub(crate) struct Door {
-    /// How many have come, and whether it is open.
-    state: Mutex<(usize, bool)>,
-    opened: Condvar,
+    came: AtomicUsize,
+    opened: watch::Sender<bool>,
 }
 
 impl Door {
     pub(crate) fn open(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
-        self.opened.notify_all();
+        self.opened.send_replace(true);
     }
 
     /// How many guests have come to it.
     pub(crate) fn came(&self) -> usize {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).0
+        self.came.load(Ordering::Relaxed)
     }
 
-    fn wait(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.0 += 1;
-        while !state.1 {
-            let woken = self.opened.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
-        }
+    async fn wait(&self) {
+        self.came.fetch_add(1, Ordering::Relaxed);
+        let opened = self.opened.subscribe().wait_for(|open| *open).await.is_ok();
+        assert!(opened, "the test has the door");
     }
 }
 
@@ -125,7 +133,10 @@ impl Door {
 fn hooks(linker: &mut Linker<WasiCtx>, door: &Arc<Door>) -> Result<(), LinkError> {
     let door = Arc::clone(door);
     linker.func("test", "panic", || -> () { panic!("as the test wants it") })?;
-    linker.func("test", "wait", move || door.wait())?;
+    linker.func_async("test", "wait", move |_, ()| {
+        let door = Arc::clone(&door);
+        Box::pin(async move { door.wait().await })
+    })?;
     Ok(())
 }
 
@@ -217,7 +228,7 @@ impl House {
         self.begin_stop();
         soon("the end", &mut self.served).await.expect("no panic");
         self.rests().await;
-        assert_eq!(Arc::strong_count(&self.engine), 1, "the workers are gone");
+        assert_eq!(Arc::strong_count(&self.engine), 1, "no request has it");
     }
 }
 
