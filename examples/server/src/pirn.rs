@@ -9,13 +9,11 @@ use pirn_runtime::{
     CallError, Func, HostFuture, InstantiateError, LinkError, Linker, Module, Prepared, Region,
 };
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
-use pirn_wasi::{Bounded, Exit, WasiCtx};
+use pirn_wasi::{Bounded, Exit, WasiCtx, WasiCtxBuilder};
 use std::borrow::Cow;
 use std::io::Cursor;
 use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
-use wasi_common::Table;
-use wasi_common::sync::{clocks_ctx, random_ctx, sched_ctx};
 
 /// Longest time of a module's start function. It runs when the instance is made, and gives way to nobody.
 const START_MAX: Duration = Duration::from_millis(50);
@@ -181,13 +179,12 @@ fn context(
     output: &Output,
     errors: &Output,
 ) -> Result<WasiCtx, wasi_common::StringArrayError> {
-    let mut context = WasiCtx::new(random_ctx(), clocks_ctx(), sched_ctx(), Table::new());
-    for (name, value) in environment {
-        context.push_env(name, value)?;
-    }
-    context.set_stdin(Box::new(ReadPipe::new(Cursor::new(body))));
-    context.set_stdout(Box::new(output.clone()));
-    context.set_stderr(Box::new(errors.clone()));
+    let context = WasiCtxBuilder::new()
+        .envs(environment.iter().map(|(name, value)| (&**name, value)))?
+        .stdin(Box::new(ReadPipe::new(Cursor::new(body))))
+        .stdout(Box::new(output.clone()))
+        .stderr(Box::new(errors.clone()))
+        .build();
     Ok(context)
 }
 
