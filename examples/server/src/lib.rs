@@ -23,7 +23,6 @@ mod metrics;
 pub mod pirn;
 mod place;
 mod server;
-mod turn;
 
 pub use engine::{End, Engine, Ran, Running, Slots, Work};
 pub use pirn::{Pirn, Settings};

@@ -2,7 +2,6 @@
 
 use crate::engine::{End, Engine, Ran, Running, Slots, Work};
 use crate::place::Place;
-use crate::turn::by_turns;
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use pirn_runtime::{
@@ -13,6 +12,7 @@ use pirn_wasi::{Bounded, Exit, WasiCtx, WasiCtxBuilder};
 use std::borrow::Cow;
 use std::io::Cursor;
 use std::time::{Duration, Instant};
+use tokio::task::yield_now;
 use tokio::time::sleep_until;
 
 /// Longest time of a module's start function. It runs when the instance is made, and gives way to nobody.
@@ -119,7 +119,8 @@ impl Pirn {
         };
         let limited = instance.deadline(self.settings.deadline);
         let limited = limited.timeslice(self.settings.timeslice);
-        let called = by_turns(limited.call_async(&guest.start, ())).await;
+        let call = limited.call_async(&guest.start, ());
+        let called = call.yield_by(|| Box::pin(yield_now())).await;
         Some((called.map_or_else(ended, |()| End::Exited(0)), since))
     }
 }

@@ -12,6 +12,7 @@ use super::exit::steps;
 use super::prepared::Func;
 use super::step::Step;
 use crate::error::{CallError, Operation, State, StateError};
+use crate::host::HostFuture;
 use crate::host::store::{Mode, Polled};
 use crate::stop::{Bounds, Why, timer};
 use crate::sys;
@@ -46,6 +47,9 @@ pub struct CallAsync<'a, T, Q, A, P, R> {
     until: Option<u64>,
     /// Whether the timer knows that.
     timed: bool,
+    /// What lets others have their turn after a slice of time, and that turn while it lasts.
+    others: Option<fn() -> HostFuture<'static, ()>>,
+    turn: Option<HostFuture<'static, ()>>,
 }
 
 // SAFETY: it is a mutable borrow of the instance, and a future that is `Send`.
@@ -83,7 +87,20 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
             limits: bounds,
             until: None,
             timed: false,
+            others: None,
+            turn: None,
         }
+    }
+
+    /// Has others have their turn, whenever a slice of time is over, until the future ends that `others` gives. Without
+    /// this the task is woken at once, which not all executors take for giving way: tokio polls a task that is
+    /// woken while it is polled up to 61 times before it looks at its sockets again, but looks at them first after
+    /// its `yield_now`.
+    ///
+    /// A kill or the deadline ends the call during such a turn, too.
+    pub fn yield_by(mut self, others: fn() -> HostFuture<'static, ()>) -> Self {
+        self.others = Some(others);
+        self
     }
 
     /// Whether the call is to end while the guest waits, and who is to be woken if so later.
@@ -145,6 +162,22 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         Poll::Ready(steps::ended_waiting(member, ended))
     }
 
+    /// Polls the turn of others, if it is theirs.
+    ///
+    /// # Errors
+    ///
+    /// Why the call ends.
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Result<Poll<()>, CallError> {
+        if let Some(turn) = &mut self.turn {
+            if turn.as_mut().poll(context).is_pending() {
+                self.watch(context)?;
+                return Ok(Poll::Pending);
+            }
+            self.turn = None;
+        }
+        Ok(Poll::Ready(()))
+    }
+
     /// Runs the guest. A host function that it waits for is kept.
     ///
     /// # Errors
@@ -172,7 +205,10 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
                 Ok(Poll::Pending)
             }
             Step::Preempted | Step::Asked(_) => {
-                context.waker().wake_by_ref();
+                self.turn = self.others.map(|others| others());
+                if self.poll_turn(context)?.is_ready() {
+                    context.waker().wake_by_ref();
+                }
                 Ok(Poll::Pending)
             }
         }
@@ -207,10 +243,10 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
             // SAFETY: the borrow; the member is no part of what a host function's future borrows.
             steps::may_go_on(unsafe { &(*self.instance.as_ptr()).member })?;
         }
-        match self.poll_host(context)? {
-            Poll::Ready(()) => self.step(first, context),
-            Poll::Pending => Ok(Poll::Pending),
+        if self.poll_turn(context)?.is_pending() || self.poll_host(context)?.is_pending() {
+            return Ok(Poll::Pending);
         }
+        self.step(first, context)
     }
 }
 
@@ -222,7 +258,10 @@ impl<T, Q, A, P, R> CallAsync<'_, T, Q, A, P, R> {
             let _ = sys::signal::prepare_thread();
         }
         // It borrows the instance.
-        let dropped = catch_unwind(AssertUnwindSafe(|| self.polled.host = None));
+        let dropped = catch_unwind(AssertUnwindSafe(|| {
+            self.polled.host = None;
+            self.turn = None;
+        }));
         self.state = Stage::Ended;
         // SAFETY: the borrow, which is this one's alone again.
         let instance = unsafe { self.instance.as_mut() };

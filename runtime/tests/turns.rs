@@ -1,0 +1,192 @@
+//! The turns of others between a guest's slices of time.
+
+mod common;
+
+use futures::channel::oneshot::{self, Receiver, Sender};
+use futures::executor::block_on;
+use futures::future::poll_immediate;
+use pirn_runtime::{CallError, Func, HostFuture, Instance, Linker, Met, Prepared, Region};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, pending, poll_fn, ready};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+const GUEST: &str = r#"(module
+  (import "h" "wait" (func $wait))
+  (func (export "counts") (param $n i32) (result i32)
+    (loop $l (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
+    (local.get $n))
+  (func (export "waits") (param i32) (result i32) (call $wait) (local.get 0))
+  (func (export "forever") (param i32) (result i32) (loop $l (br $l)) (i32.const 0)))"#;
+
+const SLICE: Duration = Duration::from_micros(200);
+
+thread_local! {
+    /// How many turns there were.
+    static TURNS: Cell<u32> = const { Cell::new(0) };
+    /// When the next turn ends.
+    static ENDS: RefCell<Option<Receiver<()>>> = const { RefCell::new(None) };
+}
+
+fn count() {
+    TURNS.set(TURNS.get() + 1);
+}
+
+/// Ends when it is told to, or at once if nobody would.
+fn told() -> HostFuture<'static, ()> {
+    count();
+    match ENDS.take() {
+        // Nobody tells it: that is no end.
+        Some(end) => Box::pin(async { assert!(end.await.is_ok()) }),
+        None => Box::pin(ready(())),
+    }
+}
+
+fn never() -> HostFuture<'static, ()> {
+    count();
+    Box::pin(pending())
+}
+
+fn panics() -> HostFuture<'static, ()> {
+    Box::pin(async { panic!("not my turn") })
+}
+
+fn prepare() -> Prepared<()> {
+    let mut linker = Linker::new();
+    linker
+        .func_async("h", "wait", |_, ()| {
+            let mut polled = false;
+            Box::pin(poll_fn(move |context| {
+                if mem::replace(&mut polled, true) {
+                    return Poll::Ready(());
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }))
+        })
+        .expect("the name is free");
+    let region = Region::builder().slots(1).build().expect("a region");
+    let module = common::wat(GUEST);
+    region.prepare(&module, &linker).expect("it is linked")
+}
+
+fn instance(prepared: &Prepared<()>) -> Instance<()> {
+    prepared.try_instantiate(()).expect("the slot is free")
+}
+
+fn func(prepared: &Prepared<()>, name: &str) -> Func<i32, i32> {
+    prepared.func(name).expect("it is exported")
+}
+
+fn turn() -> Sender<()> {
+    let (end, ends) = oneshot::channel();
+    ENDS.set(Some(ends));
+    end
+}
+
+/// Polls until it is the turn of others.
+fn poll_to_turn(call: &mut (impl Future + Unpin)) {
+    let before = TURNS.get();
+    while TURNS.get() == before {
+        assert!(block_on(poll_immediate(&mut *call)).is_none());
+    }
+}
+
+#[test]
+fn a_guest_goes_on_when_the_others_had_their_turn() {
+    let prepared = prepare();
+    let counts = func(&prepared, "counts");
+    let mut instance = instance(&prepared);
+    let call = instance.timeslice(SLICE).call_async(&counts, 30_000_000);
+    let mut call = call.yield_by(told);
+    let end = turn();
+    poll_to_turn(&mut call);
+    // However often it is polled meanwhile.
+    for _ in 0..100 {
+        assert!(block_on(poll_immediate(&mut call)).is_none());
+    }
+    assert_eq!(TURNS.get(), 1);
+    end.send(()).expect("it listens");
+    assert_eq!(block_on(call).expect("it returns"), 0);
+    assert!(TURNS.get() > 1, "{}", TURNS.get());
+}
+
+#[test]
+fn what_waits_for_the_host_gives_no_turn() {
+    let prepared = prepare();
+    let waits = func(&prepared, "waits");
+    let mut instance = instance(&prepared);
+    let call = instance
+        .timeslice(Duration::from_secs(60))
+        .call_async(&waits, 7);
+    assert_eq!(block_on(call.yield_by(told)).expect("it returns"), 7);
+    assert_eq!(TURNS.get(), 0);
+}
+
+#[test]
+fn a_kill_or_a_deadline_ends_a_call_during_a_turn() {
+    let prepared = prepare();
+    let forever = func(&prepared, "forever");
+    let mut instance = instance(&prepared);
+    let switch = instance.kill_switch();
+    let mut call = instance
+        .timeslice(SLICE)
+        .call_async(&forever, 1)
+        .yield_by(never);
+    poll_to_turn(&mut call);
+    let killer = thread::spawn(move || switch.kill());
+    let error = block_on(call);
+    assert!(matches!(error, Err(CallError::Killed(_))), "{error:?}");
+    assert_eq!(killer.join().expect("no panic"), Ok(Met::Suspended));
+
+    let limit = Duration::from_millis(5);
+    drop(instance);
+    let mut instance = self::instance(&prepared);
+    let limited = instance.timeslice(SLICE).deadline(limit);
+    let error = block_on(limited.call_async(&forever, 1).yield_by(never));
+    assert!(matches!(error, Err(CallError::Deadline(_))), "{error:?}");
+}
+
+#[test]
+fn a_call_that_is_dropped_during_a_turn_is_cancelled() {
+    let prepared = prepare();
+    let (forever, counts) = (func(&prepared, "forever"), func(&prepared, "counts"));
+    let mut instance = instance(&prepared);
+    let end = turn();
+    let mut call = instance
+        .timeslice(SLICE)
+        .call_async(&forever, 1)
+        .yield_by(told);
+    poll_to_turn(&mut call);
+    assert!(!end.is_canceled());
+    drop(call);
+    assert!(end.is_canceled());
+    assert!(!instance.is_suspended());
+    assert_eq!(instance.call(&counts, 9).expect("it returns"), 0);
+}
+
+#[test]
+fn a_turn_that_panics_ends_the_poll_and_leaves_the_instance() {
+    let prepared = prepare();
+    let (forever, counts) = (func(&prepared, "forever"), func(&prepared, "counts"));
+    let mut instance = instance(&prepared);
+    let mut call = instance
+        .timeslice(SLICE)
+        .call_async(&forever, 1)
+        .yield_by(panics);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        while block_on(poll_immediate(&mut call)).is_none() {}
+    }));
+    assert_eq!(
+        *panicked
+            .unwrap_err()
+            .downcast_ref::<&str>()
+            .expect("its words"),
+        "not my turn"
+    );
+    drop(call);
+    assert_eq!(instance.call(&counts, 9).expect("it returns"), 0);
+}
