@@ -506,8 +506,8 @@ impl<T> Call<'_, T> {
                 && activation.guest_sp == 0
                 && activation.fault.is_none()
             {
-                let (code, (pc, sp, fp)) = (None, registers.position());
-                activation.fault = Some(Fault { code, pc, sp, fp });
+                let (code, at) = (None, registers.position());
+                activation.fault = Some(Fault { code, at });
             }
         }
     }

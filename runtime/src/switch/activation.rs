@@ -34,12 +34,21 @@ pub(crate) struct Activation {
 pub(crate) struct Fault {
     /// The trap that the signal told of; `None` if it was sent to stop the guest.
     pub(crate) code: Option<TrapCode>,
+    /// Where it was.
+    pub(crate) at: Position,
+}
+
+/// Where code was interrupted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Position {
     /// Program counter.
     pub(crate) pc: usize,
     /// Stack pointer.
     pub(crate) sp: usize,
     /// Frame pointer.
     pub(crate) fp: usize,
+    /// Where a function that has only been entered returns to; 0 if that is on top of the stack.
+    pub(crate) link: usize,
 }
 
 /// Offset of [`Activation::host_sp`].

@@ -1,9 +1,16 @@
 //! One complete file for each architecture: porting means filling in one more.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "aarch64")]
+pub(crate) use aarch64::*;
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::*;
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("pirn-runtime has no context switch for this architecture; x86_64 has one");
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+compile_error!(
+    "pirn-runtime has no context switch for this architecture; aarch64 and x86_64 have one"
+);

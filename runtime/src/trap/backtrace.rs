@@ -105,17 +105,21 @@ impl Trace {
             // SAFETY: eight aligned bytes inside the stack, which stays mapped while the slot is taken.
             inside.then(|| unsafe { *(address as *const usize) })
         };
-        let mut fp = if let Some(Fault { pc, sp, fp, .. }) = activation.fault {
-            self.push(pc);
+        let mut fp = if let Some(Fault { at, .. }) = activation.fault {
+            self.push(at.pc);
             let at_start = self
-                .module_of(pc)
-                .is_some_and(|module| is_start(module, pc));
+                .module_of(at.pc)
+                .is_some_and(|module| is_start(module, at.pc));
             // The first instruction of a function pushes the caller's frame pointer, and could not: the
-            // return address is on top of the stack, and the frame is the caller's.
-            if let (true, Some(pc)) = (at_start, word(sp)) {
+            // return address is where the call put it, and the frame is the caller's.
+            let returns_to = match at.link {
+                0 => word(at.sp),
+                link => Some(link),
+            };
+            if let (true, Some(pc)) = (at_start, returns_to) {
                 self.push(pc);
             }
-            fp
+            at.fp
         } else {
             // What called the exit routine is a stub or a trampoline: the frames start with its caller.
             activation.guest_registers[arch::FRAME_POINTER] as usize

@@ -17,7 +17,7 @@
 
 use crate::region::reset::{self, Touched};
 use crate::stop::{GO, SLICE_IS_OVER};
-use crate::switch::activation::within;
+use crate::switch::activation::{Position, within};
 use crate::switch::arch::{self, Interrupted};
 use crate::switch::{Activation, Fault, Guest, Record};
 use crate::sys;
@@ -157,22 +157,22 @@ unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
             Interrupted::Restoring => ((*registers).position(), true),
             Interrupted::Entering => return,
         };
-        let (pc, _, _) = position;
-        if !Guest::chain(&raw const (*record).guest).any(|guest| within(guest.text, pc)) {
+        let mut reachable = Guest::chain(&raw const (*record).guest);
+        if !reachable.any(|guest| within(guest.text, position.pc)) {
             return;
         }
         if why != SLICE_IS_OVER || registers.is_null() {
             return leave(context, activation, None, position);
         }
         if !taken {
-            (*registers).take(context, position);
+            (*registers).take(context, activation, position);
         }
         (*activation).guest_sp = 0;
         arch::redirect(context, activation);
     }
 }
 
-/// Makes the guest leave from where it was interrupted: program counter, stack pointer, frame pointer.
+/// Makes the guest leave from where it was interrupted.
 ///
 /// # Safety
 ///
@@ -182,10 +182,10 @@ unsafe fn leave(
     context: &mut libc::ucontext_t,
     activation: *mut Activation,
     code: Option<TrapCode>,
-    (pc, sp, fp): arch::Position,
+    at: Position,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { (*activation).fault = Some(Fault { code, pc, sp, fp }) };
+    unsafe { (*activation).fault = Some(Fault { code, at }) };
     arch::redirect(context, activation);
 }
 
@@ -206,7 +206,7 @@ unsafe fn diagnose(
     }
     // SAFETY: an activation is the first field of its record, and it is of a running call.
     let first = unsafe { &raw const (*activation.cast::<Record>()).guest };
-    let (pc, _, _) = arch::interrupted(context);
+    let pc = arch::interrupted(context).pc;
     // SAFETY: the links are set before a call starts and stay until it ends.
     let (mut chain, root) = unsafe { (Guest::chain(first), &*first) };
     let guest = chain.find(|guest| within(guest.text, pc))?;

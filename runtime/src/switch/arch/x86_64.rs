@@ -40,7 +40,7 @@
 use crate::stop::GO;
 use crate::switch::Answer;
 use crate::switch::activation::{
-    Activation, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, RECORD_HOSTS,
+    Activation, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, Position, RECORD_HOSTS,
 };
 use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
@@ -438,15 +438,24 @@ impl Registers {
     }
 
     /// Takes those that a signal interrupted, but for the position, which is given.
-    pub(crate) fn take(&mut self, context: &libc::ucontext_t, (pc, sp, fp): Position) {
+    ///
+    /// # Safety
+    ///
+    /// The activation must be that of the call whose guest was interrupted, and the context the kernel's.
+    pub(crate) unsafe fn take(
+        &mut self,
+        context: &libc::ucontext_t,
+        _: *const Activation,
+        at: Position,
+    ) {
         let mcontext = &context.uc_mcontext;
         // From r8 to rcx as the kernel has them (sys/ucontext.h).
         const _: () = assert!(libc::REG_R8 == 0 && libc::REG_RCX as usize == GENERAL - 1);
         for (to, from) in self.general.iter_mut().zip(&mcontext.gregs) {
             *to = from.cast_unsigned();
         }
-        self.general[libc::REG_RBP as usize] = fp as u64;
-        (self.rip, self.rsp) = (pc as u64, sp as u64);
+        self.general[libc::REG_RBP as usize] = at.fp as u64;
+        (self.rip, self.rsp) = (at.pc as u64, at.sp as u64);
         self.flags = mcontext.gregs[libc::REG_EFL as usize].cast_unsigned();
         // SAFETY: the kernel gives a 64-bit process the state in this format (sigaction(2), "the
         // ucontext_t"; Intel SDM, volume 1, 10.5.1).
@@ -460,8 +469,12 @@ impl Registers {
 
     /// Where they were taken.
     pub(crate) fn position(&self) -> Position {
-        let fp = self.general[libc::REG_RBP as usize];
-        (self.rip as usize, self.rsp as usize, fp as usize)
+        Position {
+            pc: self.rip as usize,
+            sp: self.rsp as usize,
+            fp: self.general[libc::REG_RBP as usize] as usize,
+            link: 0,
+        }
     }
 }
 
@@ -507,17 +520,15 @@ pub(crate) fn host_call_routine() -> u64 {
     host_call as *const () as u64
 }
 
-/// Program counter, stack pointer and frame pointer.
-pub(crate) type Position = (usize, usize, usize);
-
 /// Where the code is that a signal interrupted.
 pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     let register = |index: i32| context.uc_mcontext.gregs[index as usize] as usize;
-    (
-        register(libc::REG_RIP),
-        register(libc::REG_RSP),
-        register(libc::REG_RBP),
-    )
+    Position {
+        pc: register(libc::REG_RIP),
+        sp: register(libc::REG_RSP),
+        fp: register(libc::REG_RBP),
+        link: 0,
+    }
 }
 
 /// Whether the fault that a signal tells of was a write: bit 1 of the page fault's error code (Intel
@@ -590,7 +601,8 @@ pub(crate) unsafe fn guest_position(
     context: &mut libc::ucontext_t,
     activation: *const Activation,
 ) -> Interrupted {
-    let (pc, sp, fp) = interrupted(context);
+    let at = interrupted(context);
+    let Position { pc, sp, .. } = at;
     let again = |context: &mut libc::ucontext_t, start: usize| {
         context.uc_mcontext.gregs[libc::REG_RIP as usize] = start as i64;
         Interrupted::Entering
@@ -605,7 +617,7 @@ pub(crate) unsafe fn guest_position(
     let (going_on, coming_back) = (going_on(), coming_back());
     let mut routines = coming_back.into_iter().chain([going_on.clone()]);
     let Some(routine) = routines.find(|routine| routine.contains(&pc)) else {
-        return Interrupted::At((pc, sp, fp));
+        return Interrupted::At(at);
     };
     // SAFETY: the caller's promise.
     if sp as u64 == unsafe { (*activation).host_sp } {
@@ -615,8 +627,8 @@ pub(crate) unsafe fn guest_position(
     // has not taken that off yet.
     let sp = if going_on.contains(&pc) { sp } else { sp + 8 };
     // SAFETY: the routine took up the stack pointer that the guest left with.
-    let to = unsafe { *((sp - 8) as *const usize) };
-    Interrupted::At((to, sp, fp))
+    let pc = unsafe { *((sp - 8) as *const usize) };
+    Interrupted::At(Position { pc, sp, ..at })
 }
 
 #[cfg(test)]
