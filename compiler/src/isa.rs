@@ -29,6 +29,14 @@ pub(crate) fn build(options: &Options) -> Result<OwnedTargetIsa, CompileError> {
             CompileError::Options(format!("cpu feature {}: {error}", feature.name))
         })?;
     }
+    if arch == Arch::Aarch64 {
+        // A select alone may be predicted; with the barrier behind it, it may not (Arm, "Cache Speculation
+        // Side-channels", 3.1: CSDB).
+        let value = if options.spectre { "true" } else { "false" };
+        builder
+            .set("use_csdb", value)
+            .map_err(|error| CompileError::Options(format!("setting use_csdb: {error}")))?;
+    }
     builder
         .finish(flags(options)?)
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))

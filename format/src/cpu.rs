@@ -170,8 +170,15 @@ const X86_64_V4: &[&str] = &[
     "avx512vl",
 ];
 
-const AARCH64: &[Feature] = &[feature("lse", "has_lse"), feature("fp16", "has_fp16")];
+const AARCH64: &[Feature] = &[
+    feature("lse", "has_lse"),
+    feature("fp16", "has_fp16"),
+    feature("dotprod", "has_dotprod"),
+    feature("i8mm", "has_i8mm"),
+];
 
+/// The versions of the architecture that add something which the code generator uses, by what they make
+/// mandatory (Arm ARM, A2.2 and on). The baseline is Armv8.0-A: floating point and NEON are part of it.
 const AARCH64_LEVELS: &[Level] = &[
     Level {
         name: "baseline",
@@ -180,6 +187,18 @@ const AARCH64_LEVELS: &[Level] = &[
     Level {
         name: "lse",
         features: &["lse"],
+    },
+    Level {
+        name: "armv8.1-a",
+        features: &["lse"],
+    },
+    Level {
+        name: "armv8.4-a",
+        features: &["lse", "dotprod"],
+    },
+    Level {
+        name: "armv8.6-a",
+        features: &["lse", "dotprod", "i8mm"],
     },
 ];
 

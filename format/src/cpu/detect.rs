@@ -47,6 +47,8 @@ fn has(feature: &str) -> bool {
     match feature {
         "lse" => detected!("lse"),
         "fp16" => detected!("fp16"),
+        "dotprod" => detected!("dotprod"),
+        "i8mm" => detected!("i8mm"),
         _ => false,
     }
 }
