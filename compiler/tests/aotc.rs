@@ -1,10 +1,14 @@
 //! The command line of `aotc`.
 
+#[path = "../../runtime/tests/common/program.rs"]
+mod program;
+
 use pirn_compiler::{Options, compile, parse_text};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use tempfile::TempDir;
 
 fn guests() -> PathBuf {
@@ -20,7 +24,7 @@ fn folder(guest: &str) -> (TempDir, PathBuf) {
 }
 
 fn aotc<I: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = I>) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_aotc"))
+    program::program(env!("CARGO_BIN_EXE_aotc"))
         .args(args)
         .output()
         .expect("the program starts")
@@ -125,6 +129,7 @@ fn inspect_tells_what_a_module_holds() {
     ]));
     for part in [
         "target     aarch64\n",
+        "cpu        baseline\n",
         "functions  54 defined, 7 imported\n",
         "memory     128 KiB, no maximum\n",
         "fuel       not counted\n",
@@ -136,12 +141,17 @@ fn inspect_tells_what_a_module_holds() {
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
-    works(&aotc([wasm.as_os_str(), "--fuel".as_ref()]));
+    let cpu = ["--fuel", "--target", "aarch64", "--cpu", "armv8.4-a,+fp16"].map(OsStr::new);
+    works(&aotc([wasm.as_os_str()].into_iter().chain(cpu)));
     let said = works(&aotc([
         "inspect".as_ref(),
         wasm.with_extension("so").as_os_str(),
     ]));
     assert!(said.contains("fuel       counted\n"), "{said}");
+    assert!(
+        said.contains("cpu        armv8.4-a,+fp16: lse, fp16, dotprod\n"),
+        "{said}"
+    );
     refused(
         &aotc(["inspect".as_ref(), wasm.as_os_str()]),
         &["hello.wasm", "it is a WebAssembly module"],

@@ -292,6 +292,29 @@ impl CpuFeatures {
         }
     }
 
+    /// What `--cpu` takes for this set: the largest level in it, and the features beyond that; for a
+    /// machine that lacks some of the baseline, that without them.
+    #[must_use]
+    pub fn name(self) -> String {
+        let set = |level: &Level| Self::level(self.arch, level.name).unwrap_or(self);
+        let levels = self.arch.levels().iter();
+        let contained = levels.filter(|level| set(level).missing_from(self).is_empty());
+        // The first of those that are the same.
+        let largest = contained.rev().max_by_key(|level| level.features.len());
+        let (mut name, level) = match largest.or(self.arch.levels().first()) {
+            Some(level) => (level.name.to_owned(), set(level)),
+            None => (String::new(), Self::none(self.arch)),
+        };
+        let mut list = |sign: char, features: Self| {
+            for feature in features.iter() {
+                name.extend([",", sign.encode_utf8(&mut [0; 4]), feature.name]);
+            }
+        };
+        list('-', level.missing_from(self));
+        list('+', self.missing_from(level));
+        name
+    }
+
     /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
@@ -346,5 +369,30 @@ mod tests {
         assert!(v2.missing_from(v3).is_empty());
         assert_eq!(v2.with("avx").unwrap().without("avx"), Some(v2));
         assert_eq!(v2.with("avx9"), None);
+    }
+
+    #[test]
+    fn a_set_is_named_as_it_is_asked_for() {
+        let set = |arch, level, feature: &str| {
+            let set = CpuFeatures::level(arch, level).unwrap();
+            set.with(feature).unwrap().name()
+        };
+        assert_eq!(set(Arch::X86_64, "x86-64-v2", "popcnt"), "baseline");
+        assert_eq!(
+            set(Arch::X86_64, "x86-64-v3", "avx512f"),
+            "x86-64-v3,+avx512f"
+        );
+        assert_eq!(set(Arch::Aarch64, "armv8.1-a", "lse"), "lse");
+        assert_eq!(set(Arch::Aarch64, "armv8.4-a", "fp16"), "armv8.4-a,+fp16");
+        let baseline = CpuFeatures::level(Arch::X86_64, "baseline").unwrap();
+        let less = baseline.without("popcnt").and_then(|set| set.with("avx"));
+        assert_eq!(less.unwrap().name(), "baseline,-popcnt,+avx");
+        for arch in Arch::ALL {
+            for level in arch.levels() {
+                let name = CpuFeatures::level(arch, level.name).unwrap().name();
+                let named = CpuFeatures::level(arch, &name);
+                assert_eq!(named, CpuFeatures::level(arch, level.name), "{name}");
+            }
+        }
     }
 }

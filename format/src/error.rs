@@ -29,9 +29,13 @@ pub enum FormatError {
     },
     /// The module uses instructions that the machine lacks.
     #[error(
-        "module needs cpu features {missing}, this machine lacks them; compile with --cpu baseline"
+        "module is for cpu {needs}, this machine is {found}: it lacks {missing}; compile it with --cpu baseline"
     )]
     Cpu {
+        /// What the module was compiled for, as [`CpuFeatures::name`](crate::cpu::CpuFeatures::name) says it.
+        needs: String,
+        /// What this machine is, likewise.
+        found: String,
         /// The features that are missing, by name, separated by commas.
         missing: String,
     },

@@ -126,6 +126,8 @@ impl Checked {
         let missing = needs.missing_from(machine);
         if !missing.is_empty() {
             return Err(FormatError::Cpu {
+                needs: needs.name(),
+                found: machine.name(),
                 missing: missing.to_string(),
             });
         }

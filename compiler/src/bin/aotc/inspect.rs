@@ -24,7 +24,11 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
         writeln!(out, "name       {}", name.escape_debug())?;
     }
     writeln!(out, "target     {}", header.cpu.arch())?;
-    writeln!(out, "cpu        {}", header.cpu)?;
+    let cpu = header.cpu.name();
+    match header.cpu.is_empty() {
+        true => writeln!(out, "cpu        {cpu}")?,
+        false => writeln!(out, "cpu        {cpu}: {}", header.cpu)?,
+    }
     writeln!(out, "format     {}", pirn_format::FORMAT_VERSION)?;
     writeln!(out, "hash       {}", short_hash(&header.hash))?;
     let defined = m.funcs.len() as u32 - m.imported_funcs();
