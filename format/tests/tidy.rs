@@ -152,6 +152,7 @@ fn conditional_compilation_stays_in_its_drawers() {
         "runtime/src/sys/",
         "runtime/src/lib.rs",
         "runtime/tests/floats/arch.rs",
+        "runtime/tests/races/arch",
         "format/src/cpu/detect.rs",
         "format/tests/tidy.rs",
     ];

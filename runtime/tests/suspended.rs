@@ -390,7 +390,8 @@ fn timer() {
     let fakes: Func<i64, i32> = prepared.func("fakes").expect("it is exported");
     let mut instance = instance(&prepared);
     let waker = Waker::from(Arc::new(Bad));
-    let limit = Duration::from_millis(5);
+    // Long enough to wait by then, under an emulator too.
+    let limit = Duration::from_millis(100);
     let mut call = instance.deadline(limit).call_async(&fakes, 1);
     let polled = Pin::new(&mut call).poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());

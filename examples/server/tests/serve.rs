@@ -1,6 +1,8 @@
 //! The program `pirn-serve`: what it says, what it refuses, and how it ends.
 
 mod common;
+#[path = "../../../runtime/tests/common/program.rs"]
+mod program;
 
 use common::guest;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,7 +10,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 fn serve() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pirn-serve"));
+    let mut command = program::program(env!("CARGO_BIN_EXE_pirn-serve"));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -2,10 +2,12 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(unsafe_code, reason = "an alternate stack is given by a system call")]
 
+pub(crate) mod program;
+
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Module, Region, Reset};
 use std::io::Write;
-use std::process::{Command, Output};
+use std::process::Output;
 use tempfile::TempPath;
 
 /// Compiles a binary module for this machine's baseline and opens it.
@@ -62,8 +64,8 @@ const CASE: &str = "PIRN_TEST_CASE";
 
 /// Runs the test `case` of this program, which is ignored otherwise, in a process of its own.
 pub(crate) fn child(case: &str) -> Output {
-    let program = std::env::current_exe().expect("this program");
-    let mut command = Command::new(program);
+    let this = std::env::current_exe().expect("this program");
+    let mut command = program::program(this);
     command
         .args(["--exact", "case", "--ignored", "--nocapture"])
         .env(CASE, case);
@@ -83,12 +85,42 @@ pub(crate) fn case() -> String {
 pub(crate) fn exited_with(case: &str, code: i32) {
     let output = child(case);
     let said = String::from_utf8_lossy(&output.stderr);
+    for line in said.lines().filter(|line| line.starts_with("NOT RUN: ")) {
+        writeln!(std::io::stderr(), "{line}").expect("stderr is open");
+    }
     assert_eq!(
         output.status.code(),
         Some(code),
         "{case}: {:?} {said}",
         output.status
     );
+}
+
+/// In such a process: ends it well, saying what this machine does not have. An emulator of a processor may
+/// keep less than the kernel under it.
+pub(crate) fn not_here(what: &str) -> ! {
+    eprintln!("NOT RUN: {what}");
+    std::process::exit(0);
+}
+
+/// In such a process: limits what it may use (getrlimit(2)).
+pub(crate) fn limit(resource: libc::__rlimit_resource_t, most: u64) {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: (all calls) the limits of this process, from and to a place of our own.
+    unsafe {
+        assert_eq!(libc::getrlimit(resource, &raw mut limit), 0);
+        limit.rlim_cur = most;
+        assert_eq!(libc::setrlimit(resource, &raw const limit), 0);
+        assert_eq!(libc::getrlimit(resource, &raw mut limit), 0);
+    }
+    if limit.rlim_cur != most {
+        not_here(&format!(
+            "limit {resource} of getrlimit(2) is not kept here"
+        ));
+    }
 }
 
 /// The way of resetting of a name.

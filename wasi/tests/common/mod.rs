@@ -1,6 +1,9 @@
 //! What the tests of `aotrun` share: guests, fixtures, and a run with everything it prints.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+#[path = "../../../runtime/tests/common/program.rs"]
+mod program;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -38,7 +41,7 @@ pub(crate) fn fixture(name: &str) -> String {
 
 /// The program under test.
 pub(crate) fn aotrun() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_aotrun"))
+    program::program(env!("CARGO_BIN_EXE_aotrun"))
 }
 
 /// Runs a command with this standard input.

@@ -1,16 +1,18 @@
 //! A kill, or the end of a slice of time, at every single instruction of a call: on its way in, in guest
 //! code, to the host and back, and on its way out.
 //!
-//! The thread that calls is stepped by the processor's trap flag, and the handler of its signal kills or
-//! preempts at the instruction whose turn it is. The interrupt that follows meets exactly that one.
+//! The thread that calls is stepped, see `arch`, and the handler of its signal kills or preempts at the
+//! instruction whose turn it is. The interrupt that follows meets exactly that one.
 #![allow(
     unsafe_code,
-    reason = "a signal handler, and the trap flag of the processor"
+    reason = "a signal handler, and what the processor has for steps"
 )]
 
+mod arch;
+#[path = "../common/mod.rs"]
 mod common;
 
-use core::arch::asm;
+use arch::stepped;
 use pirn_runtime::{CallError, Func, Instance, KillSwitch, Linker, Met, Prepared, Region, Step};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -65,7 +67,8 @@ static MET: AtomicI32 = AtomicI32::new(0);
 static COUNTER: AtomicPtr<i32> = AtomicPtr::new(std::ptr::null_mut());
 static COUNTED: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn step(_: i32) {
+/// Called at each instruction.
+fn instant() {
     let at = AT.load(Ordering::SeqCst);
     if STEPS.fetch_add(1, Ordering::SeqCst) != at {
         return;
@@ -135,30 +138,8 @@ fn preempts() {
     }
 }
 
-/// Runs something step by step.
-fn stepped<R>(run: impl FnOnce() -> R) -> R {
-    // SAFETY: sets and clears the trap flag of this thread, whose signal has a handler.
-    unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
-    let result = run();
-    // SAFETY: as above.
-    unsafe { asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
-    result
-}
-
 fn prepare() -> Prepared<()> {
-    // SAFETY: all-zero is a valid sigaction; the handler is of the right type.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        let handler: extern "C" fn(i32) = step;
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = libc::SA_ONSTACK;
-        // The interrupt comes when the handler is done.
-        libc::sigaddset(&raw mut action.sa_mask, libc::SIGURG);
-        assert_eq!(
-            libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut()),
-            0
-        );
-    }
+    arch::install();
     let mut linker = Linker::new();
     linker
         .func("h", "quick", |n: i32| n)
@@ -194,7 +175,7 @@ fn killed_at<R: pirn_runtime::Results>(
 fn warm_up(prepared: &Prepared<()>) {
     let counts = prepared.func::<(), ()>("counts").expect("it is exported");
     for at in 0..40 {
-        let (ended, ..) = killed_at(prepared, &counts, 300 + at);
+        let (ended, ..) = killed_at(prepared, &counts, arch::MANY / 3 + at);
         assert!(matches!(ended, Err(CallError::Killed(_))), "{ended:?}");
     }
 }
@@ -208,7 +189,7 @@ fn a_loop_ends_wherever_it_is_killed() {
         let func = prepared.func::<(), ()>(name).expect("it is exported");
         let mut met = [0; 4];
         // The way in, and several times around.
-        for at in 0..900 {
+        for at in 0..arch::MANY {
             let (ended, counted, _) = killed_at(&prepared, &func, at);
             assert!(
                 matches!(ended, Err(CallError::Killed(_))),
@@ -223,8 +204,11 @@ fn a_loop_ends_wherever_it_is_killed() {
             );
         }
         println!("{name}: idle, guest, host: {:?}", &met[1..]);
-        assert!(met[0] == 0 && met[1] > 0 && met[2] > 0, "{met:?}");
-        assert_eq!(met[3] > 0, name == "counts_and_calls", "{met:?}");
+        assert!(met[0] == 0 && met[2] > 0, "{met:?}");
+        if arch::EVERYWHERE {
+            assert!(met[1] > 0, "{met:?}");
+            assert_eq!(met[3] > 0, name == "counts_and_calls", "{met:?}");
+        }
     }
 }
 
@@ -259,7 +243,7 @@ fn a_call_that_ends_is_killed_or_returns() {
         assert!(matches!(error, CallError::Killed(_)), "{at}: {error}");
     }
     println!("{killed} killed, {returned} returned");
-    assert!(killed > 50 && returned > 10);
+    assert!(killed > 50 && (returned > 10 || !arch::EVERYWHERE));
 }
 
 #[test]
@@ -309,7 +293,7 @@ fn preempted_at(nth: u32) {
             // Once more on the way in, or behind it; then it is left alone.
             if suspended == 1 {
                 AT.store(
-                    STEPS.load(Ordering::SeqCst) + at * 7 % 900,
+                    STEPS.load(Ordering::SeqCst) + at * 7 % arch::MANY,
                     Ordering::SeqCst,
                 );
             }
@@ -326,5 +310,5 @@ fn preempted_at(nth: u32) {
     other.thread().unpark();
     other.join().expect("no panic");
     println!("preempted {steps} times");
-    assert!(steps > 500 / nth, "{steps}");
+    assert!(steps > arch::MANY / 2 / nth, "{steps}");
 }

@@ -1,0 +1,149 @@
+//! aarch64: a program cannot have itself stepped, so each instruction at which an interrupt does anything is
+//! replaced by `brk`: those of the guest, and those of the runtime's routines around it. The one that is
+//! met is put back, and the one that was met before it is replaced again. So there is nothing to decode, and
+//! no other thread runs that code.
+
+use core::arch::asm;
+use core::ptr;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicPtr, AtomicUsize};
+use std::fs;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// How many instructions see the way into a loop and several times around it.
+pub(crate) const MANY: u32 = 300;
+/// Whether the runtime's own code is stepped, too, beyond its routines around the guest.
+pub(crate) const EVERYWHERE: bool = false;
+
+/// `brk #0x7069` (Arm ARM, C6.2).
+const BRK: u32 = 0xd420_0000 | 0x7069 << 5;
+
+/// Where an instruction is, and which.
+type Word = (usize, u32);
+
+/// Those that are replaced while something is stepped, ascending.
+static REPLACED: AtomicPtr<Vec<Word>> = AtomicPtr::new(ptr::null_mut());
+/// Where the latest was that was met, and put back; 0 if none was.
+static LATEST: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn trapped(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel's (sigaction(2)); the list is there while anything is replaced.
+    let (pc, replaced) = unsafe {
+        let context = &*context.cast::<libc::ucontext_t>();
+        (context.uc_mcontext.pc as usize, &*REPLACED.load(SeqCst))
+    };
+    let met = replaced.binary_search_by_key(&pc, |(at, _)| *at);
+    let (at, word) = replaced[met.expect("nobody else breaks")];
+    let latest = LATEST.swap(at, SeqCst);
+    if latest != 0 {
+        write(latest, BRK);
+    }
+    write(at, word);
+    crate::instant();
+}
+
+/// Has [`crate::instant`] be called at each instruction that is stepped.
+pub(crate) fn install() {
+    let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = trapped;
+    super::handle(
+        libc::SIGTRAP,
+        handler as *const () as usize,
+        libc::SA_SIGINFO,
+    );
+}
+
+/// Runs something step by step.
+pub(crate) fn stepped<R>(run: impl FnOnce() -> R) -> R {
+    static OURS: OnceLock<Vec<Word>> = OnceLock::new();
+    let mut words = OURS.get_or_init(routines).clone();
+    // The guests of this test have no constants among their code, and zeros behind it.
+    words.extend(mapped("pirn-module").into_iter().flat_map(read));
+    words.retain(|(_, word)| *word != 0);
+    words.sort_unstable();
+    let words: *mut Vec<Word> = Box::into_raw(Box::new(words));
+    REPLACED.store(words, SeqCst);
+    LATEST.store(0, SeqCst);
+    // SAFETY: made above, and read only, here and by the handler.
+    let all = unsafe { &*words };
+    all.iter().for_each(|(at, _)| write(*at, BRK));
+    let result = run();
+    all.iter().for_each(|(at, word)| write(*at, *word));
+    // SAFETY: made above; nothing is replaced any more.
+    drop(unsafe { Box::from_raw(words) });
+    result
+}
+
+/// The instructions of the runtime's routines that look at a gate, and of those that leave for the host up to
+/// that: they end with two `udf` that spell "pirn".
+fn routines() -> Vec<Word> {
+    const END: [u32; 2] = [0x7069, 0x726e];
+    /// `movz xzr, #0x7069, lsl #16`, behind a call of the host.
+    const MARK: u32 = 0xd2ae_0d3f;
+    /// `ldrb w11, [x11]`, the second of a routine that enters.
+    const LOOKS: u32 = 0x3940_016b;
+    /// `ldur x9, [x0, ...]`, the first of one that leaves, and its constant.
+    const LEAVES: (u32, u32) = (0xf840_0009, 0x001f_f000);
+    let this = std::env::current_exe().expect("this program");
+    let name = this.file_name().expect("a name").to_string_lossy();
+    let mut found = vec![];
+    for range in mapped(&name) {
+        let words = read(range);
+        let is = |at: usize, word: u32| words[at].1 == word;
+        for end in 64..words.len() - 1 {
+            if !is(end, END[0]) || !is(end + 1, END[1]) {
+                continue;
+            }
+            let first = (end - 64..end).rev();
+            let enters = first.clone().find(|at| is(*at, LOOKS)).map(|at| at - 1);
+            let leaves = |at: &usize| words[*at].1 & !LEAVES.1 == LEAVES.0;
+            let start = match first.clone().find(|at| leaves(at) || is(*at, LOOKS)) {
+                // One of them takes two fields.
+                Some(at) if leaves(&at) => (at - 2..=at).find(leaves),
+                _ => enters,
+            };
+            found.extend(&words[start.expect("a routine of ours")..end]);
+        }
+    }
+    // By this the runtime finds its own.
+    found.retain(|(_, word)| *word != MARK);
+    assert!(found.len() > 100, "they are there");
+    found
+}
+
+/// Where a file of this name is mapped to be executed.
+fn mapped(name: &str) -> Vec<Range<usize>> {
+    let maps = fs::read_to_string("/proc/self/maps").expect("proc(5)");
+    let executed =
+        |line: &&str| line.contains(name) && line.contains("r-xp") | line.contains("rwxp");
+    let range = |line: &str| {
+        let (start, rest) = line.split_once('-')?;
+        let hex = |text| usize::from_str_radix(text, 16).ok();
+        Some(hex(start)?..hex(rest.split(' ').next()?)?)
+    };
+    let lines = maps.lines().filter(executed);
+    lines.map(|line| range(line).expect("a range")).collect()
+}
+
+/// The instructions of a range, which can be written to from now on.
+fn read(range: Range<usize>) -> Vec<Word> {
+    let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    // SAFETY: whole pages of a private mapping, which lose no right.
+    let done = unsafe { libc::mprotect(range.start as *mut _, range.len(), access) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    let words = range.step_by(4);
+    // SAFETY: mapped code.
+    words
+        .map(|at| (at, unsafe { *(at as *const u32) }))
+        .collect()
+}
+
+/// Replaces an instruction, for this processor and for all others (Arm ARM, B2.4.4; 64 bytes are a line, or
+/// part of one).
+fn write(at: usize, word: u32) {
+    // SAFETY: an instruction in code that `read` has made writable, and that no other thread runs.
+    unsafe {
+        (at as *mut u32).write_volatile(word);
+        asm!("dc cvau, {at}", "dsb ish", "ic ivau, {at}", "dsb ish", "isb", at = in(reg) at);
+    }
+}
