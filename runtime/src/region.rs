@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     /// Better ways to reset that do not work here, with the reason.
     refused: Vec<(Reset, String)>,
     pub(crate) free: FreeList<Kept>,
-    /// Slots that are never used again.
+    /// Slots that are never used again. Relaxed, as the next: a count, and nothing is found by it.
     lost: AtomicU32,
     /// Resets that the kernel failed.
     failed: AtomicU32,

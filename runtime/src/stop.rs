@@ -94,12 +94,18 @@ impl Why {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Control {
+    /// The gate, why it is closed, whether a call runs, and which.
+    ///
+    /// All change it by one atomic step, and of one word all threads see one order, its bytes included. So
+    /// who enters a guest may look at the gate by a plain load: had the word been closed before it said
+    /// [`RUNNING`] there, that step would have told it; else who closes it finds that bit, and interrupts.
     word: AtomicU64,
     /// Number of the tenant. Who reads it after the word knows whose that word is: this is written first.
     tenant: AtomicU64,
     /// The thread that runs the guest, or did last.
     thread: AtomicI32,
-    /// Whether it is in a host function: so that one is not interrupted over and over.
+    /// Whether it is in a host function: so that one is not interrupted over and over. Relaxed: who finds an
+    /// older value interrupts in vain, or does so again later.
     in_host: AtomicBool,
     /// Who waits for the guest's host function, and wants to know that it was stopped.
     waker: AtomicWaker,

@@ -225,7 +225,7 @@ impl<S> FreeList<S> {
     /// already and `wait` is not to.
     #[inline]
     pub(crate) fn take(&self, module: ModuleId, wait: Wait) -> Option<Taken<S>> {
-        // Nobody overtakes those who wait.
+        // Nobody overtakes those who wait. Relaxed: who comes at the very moment may be the first.
         if self.waiting.load(Ordering::Relaxed) == 0
             && let Some(slot) = self.find(module)
         {

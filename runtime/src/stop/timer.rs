@@ -82,6 +82,7 @@ impl Node {
     /// One for this thread.
     fn take() -> &'static Self {
         if let Some(node) = nodes().find(|node| !node.taken.swap(true, Acquire)) {
+            // Acquire: what its last thread wrote there is done.
             return node;
         }
         let node: &'static Self = Box::leak(Box::new(Self {
@@ -411,7 +412,8 @@ pub(crate) fn look_after(control: &'static Control, stamp: u64) {
     }
 }
 
-/// Whether the timer thread of this process runs.
+/// Whether the timer thread of this process runs. Relaxed: changed under the lock of [`THREAD`], which is
+/// taken by whoever finds that it does not.
 static RUNS: AtomicBool = AtomicBool::new(false);
 /// Whether this process is that of [`RUNS`], and no fork of it.
 static SAME: OnceLock<ForkMark> = OnceLock::new();

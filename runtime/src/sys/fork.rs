@@ -45,6 +45,7 @@ impl ForkMark {
             page.wipe_on_fork(page.range())?;
         }
         let mark = Self(page);
+        // Relaxed: whoever else sees the mark was handed it later.
         mark.byte().store(1, Ordering::Relaxed);
         Ok(mark)
     }

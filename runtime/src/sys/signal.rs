@@ -52,6 +52,9 @@ static BEHIND: [AtomicPtr<Behind>; SIGNALS.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS.len()];
 
 /// Somebody whom we found there. Never freed: a handler may be at it.
+///
+/// Relaxed, both flags: written before sigaction(2) puts our handler in front, and so before it reads them, because
+/// the kernel does both under one lock. Later changes are single steps, which nothing else hangs on.
 struct Behind {
     action: libc::sigaction,
     /// Whether it was called, which somebody with `SA_RESETHAND` is once.

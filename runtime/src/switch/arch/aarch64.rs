@@ -38,8 +38,8 @@
 //! To go on at any instruction takes a register for the address: nothing but a branch by a register, and
 //! the kernel's `rt_sigreturn`, goes anywhere. That register is x18. The AAPCS64 (6.1.1) leaves it to the
 //! platform, which on Linux gives it no meaning; Cranelift, which keeps x16 and x17 for itself and may be
-//! in the middle of using them anywhere, takes care never to touch it, which a test of the compiler's looks
-//! for in all code that it makes. So nothing is lost, and no system call is made.
+//! in the middle of using them anywhere, never touches it (which `compiler/tests/output.rs` looks for). So
+//! nothing is lost, and no system call is made.
 //!
 //! # Safety
 //!
@@ -306,9 +306,7 @@ unsafe extern "C" fn host_call(vmctx: *mut u8, import: u64, cells: u64) {
 ///
 /// Nothing comes between the look at the gate and the guest's code but instructions of this routine: a
 /// signal handler that closes the gate while they run has the routine run again, see [`guest_position`].
-/// The look is a plain load: who closes a gate changes, in one step, the word in which this thread has
-/// said, in one step, that it runs. Of one word all see one order, so either that step was refused, or
-/// the other finds a thread to interrupt.
+/// The look is a plain load: `crate::stop::Control` has the reason.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(
