@@ -3,6 +3,7 @@
 mod common;
 
 use common::{aotrun, guest, run, stderr, stdout};
+use pirn_format::cpu::Arch;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -319,6 +320,35 @@ fn files_that_are_no_programs_are_refused() {
         aotrun().arg(file("program.so", &ls)),
         &["not a compiled module"],
     );
+}
+
+#[test]
+fn modules_of_other_targets_whole_or_not_are_refused() {
+    let wasm = fs::read(guest("fib.wasm")).expect("the guest is there");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("other.so");
+    let here = Arch::from_name(std::env::consts::ARCH).expect("a target of ours");
+    for arch in Arch::ALL {
+        let options = pirn_compiler::Options::new(arch);
+        let so = pirn_compiler::compile(&wasm, &options).expect("the guest is valid");
+        if arch != here {
+            let says =
+                format!("is for {arch}, this machine is {here}; compile it with --target {here}");
+            fs::write(&path, &so).expect("room for a module");
+            refused(aotrun().arg(&path), &[&says]);
+        }
+        // The header, the code, what lies behind all segments.
+        for at in [18, 700, so.len() / 2, so.len() - 1] {
+            let mut changed = so.clone();
+            changed[at] ^= 0x10;
+            fs::write(&path, &changed).expect("room for a module");
+            refused(aotrun().arg(&path), &["other.so"]);
+        }
+        for len in [64, 1000, so.len() / 2, so.len() - 1] {
+            fs::write(&path, &so[..len]).expect("room for a module");
+            refused(aotrun().arg(&path), &["other.so", "damaged"]);
+        }
+    }
 }
 
 #[test]
