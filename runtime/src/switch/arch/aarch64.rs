@@ -764,19 +764,4 @@ pub(crate) unsafe fn guest_position(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_parts_with_a_gate_are_where_they_seem_to_be() {
-        // As they are assembled: a few instructions each.
-        for part in coming_back().into_iter().chain([entering(), going_on()]) {
-            assert!((28..96).contains(&part.len()), "{part:x?}");
-        }
-        assert!(
-            (160..220).contains(&restoring().len()),
-            "{:x?}",
-            restoring()
-        );
-    }
-}
+mod tests;

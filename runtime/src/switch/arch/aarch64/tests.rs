@@ -1,0 +1,102 @@
+//! What a signal's context is read for, and where the routines are.
+
+use super::*;
+
+/// A context with these records, as the kernel lays them out.
+fn context(records: &[&[u64]]) -> libc::ucontext_t {
+    // SAFETY: all-zero is a valid ucontext_t, which has room for them.
+    unsafe {
+        let mut context: libc::ucontext_t = core::mem::zeroed();
+        let mut to = (&raw mut context.uc_mcontext)
+            .byte_add(RECORDS)
+            .cast::<u64>();
+        for record in records {
+            ptr::copy_nonoverlapping(record.as_ptr(), to, record.len());
+            to = to.add(record.len());
+        }
+        context
+    }
+}
+
+/// Its head, and the syndrome.
+fn syndrome(esr: u64) -> [u64; 2] {
+    [u64::from(Syndrome::MAGIC) | 16 << 32, esr]
+}
+
+#[test]
+fn a_write_is_told_by_the_syndrome() {
+    let mut vectors = [0; 66];
+    vectors[0] = u64::from(FpSimd::MAGIC) | 528 << 32;
+    let told = |esr| wrote(&context(&[&vectors, &syndrome(esr)]));
+    // Data aborts with WnR and without, one by cache maintenance, and no data abort.
+    assert!(told(0x9200_0047));
+    assert!(!told(0x9200_0007));
+    assert!(!told(0x9200_0147));
+    assert!(told(0x8200_0007));
+    // No record at all, and one that does not end in the context.
+    assert!(wrote(&context(&[&vectors])));
+    assert!(wrote(&context(&[
+        &[7 | 4096 << 32, 0],
+        &syndrome(0x9200_0007)
+    ])));
+    assert!(wrote(&context(&[])));
+}
+
+#[test]
+fn registers_are_those_of_the_context() {
+    let mut vectors = [0; 66];
+    vectors[0] = u64::from(FpSimd::MAGIC) | 528 << 32;
+    vectors[1] = 0x0100_0000_0800_0001;
+    (2..66).for_each(|at| vectors[at] = at as u64);
+    let mut context = context(&[&vectors]);
+    (0..GENERAL).for_each(|at| context.uc_mcontext.regs[at] = 100 + at as u64);
+    context.uc_mcontext.pstate = 0xa000_1000;
+    (context.uc_mcontext.sp, context.uc_mcontext.pc) = (4096, 8);
+    let host = [130_u64; RETURNS_TO + 1];
+    let mut record = crate::switch::Record::new(
+        crate::switch::Guest {
+            text: [0; 2],
+            traps: [0; 2],
+            memory: [0; 2],
+            stack_guard: [0; 2],
+            stack: [0; 2],
+            next: ptr::null(),
+        },
+        0,
+        0,
+        ptr::null(),
+    );
+    record.activation.host_sp = host.as_ptr() as u64;
+    let mut taken = Registers::none();
+    // SAFETY: the context has all of its records, and the activation a host's stack.
+    unsafe {
+        taken.take(
+            &context,
+            &raw const record.activation,
+            interrupted(&context),
+        )
+    };
+    assert!(taken.taken);
+    // x30 was what the first call returns to.
+    assert_eq!(taken.general[LINK], returned as *const () as u64);
+    assert_eq!(taken.general[..LINK], context.uc_mcontext.regs[..LINK]);
+    assert_eq!((taken.sp, taken.pc), (4096, 8));
+    assert_eq!((taken.flags, taken.fpsr), (0xa000_0000, 0x0800_0001));
+    for (at, vector) in taken.vector.into_iter().enumerate() {
+        let at = 2 + 2 * at as u128;
+        assert_eq!(vector, at | (at + 1) << 64);
+    }
+}
+
+#[test]
+fn the_parts_with_a_gate_are_where_they_seem_to_be() {
+    // As they are assembled: a few instructions each.
+    for part in coming_back().into_iter().chain([entering(), going_on()]) {
+        assert!((28..96).contains(&part.len()), "{part:x?}");
+    }
+    assert!(
+        (160..220).contains(&restoring().len()),
+        "{:x?}",
+        restoring()
+    );
+}
