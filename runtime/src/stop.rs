@@ -25,6 +25,9 @@
 
 pub(crate) mod kill;
 pub(crate) mod timer;
+mod word;
+
+pub(crate) use word::{GO, Why};
 
 use crate::switch::Registers;
 use crate::sys;
@@ -32,27 +35,13 @@ use atomic_waker::AtomicWaker;
 use core::cell::{Cell, RefCell};
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU8};
 use core::task::Waker;
 use core::{mem, ptr};
 use std::io;
 use std::panic::catch_unwind;
 use std::sync::{Mutex, MutexGuard, OnceLock};
-
-/// The gate's value while the guest may go on.
-pub(crate) const GO: u8 = 1;
-
-/// Bits of a word, above which is the number of the call: the control has had so many, of all tenants.
-const KILL: u64 = 1 << 1;
-const DEADLINE: u64 = 1 << 2;
-const CPU_BUDGET: u64 = 1 << 3;
-const SLICE: u64 = 1 << 4;
-const RUNNING: u64 = 1 << 8;
-/// A call was left that can be gone on with.
-const SUSPENDED: u64 = 1 << 9;
-/// The call that runs has a slice of time.
-const SLICED: u64 = 1 << 10;
-const STAMP_SHIFT: u32 = 11;
+use word::{SLICE, Word};
 
 /// The gate's value when nothing is wrong but that the guest's slice of time is over.
 pub(crate) const SLICE_IS_OVER: u8 = GO | SLICE as u8;
@@ -62,48 +51,12 @@ pub(crate) fn is_stopped(gate: &AtomicU8) -> bool {
     gate.load(SeqCst) & !(SLICE as u8) != GO
 }
 
-/// Why a guest is stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// By a [`kill::KillSwitch`].
-    Killed,
-    /// Its deadline passed.
-    Deadline,
-    /// It used up its processor time.
-    CpuBudget,
-}
-
-impl Why {
-    fn bit(self) -> u64 {
-        match self {
-            Self::Killed => KILL,
-            Self::Deadline => DEADLINE,
-            Self::CpuBudget => CPU_BUDGET,
-        }
-    }
-
-    fn of(word: u64) -> Option<Self> {
-        // A kill outlasts the others.
-        [Self::Killed, Self::Deadline, Self::CpuBudget]
-            .into_iter()
-            .find(|why| word & why.bit() != 0)
-    }
-}
-
 /// By which one guest is stopped. It serves one instance at a time, and is never freed.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Control {
-    /// The gate, why it is closed, whether a call runs, and which.
-    ///
-    /// All change it by one atomic step, and of one word all threads see one order, its bytes included. So
-    /// who enters a guest may look at the gate by a plain load: had the word been closed before it said
-    /// [`RUNNING`] there, that step would have told it; else who closes it finds that bit, and interrupts.
-    word: AtomicU64,
-    /// Number of the tenant. Who reads it after the word knows whose that word is: this is written first.
-    tenant: AtomicU64,
-    /// The thread that runs the guest, or did last.
-    thread: AtomicI32,
+    /// Its gate, and what else threads agree upon.
+    word: Word,
     /// Whether it is in a host function: so that one is not interrupted over and over. Relaxed: who finds an
     /// older value interrupts in vain, or does so again later.
     in_host: AtomicBool,
@@ -117,9 +70,7 @@ static FREE: Mutex<Vec<&'static Control>> = Mutex::new(Vec::new());
 impl Control {
     /// Ends a tenancy: nobody who meant the tenant can stop another.
     fn next_tenant(&self) {
-        self.tenant.fetch_add(1, SeqCst);
-        let call = (self.word.load(SeqCst) >> STAMP_SHIFT) + 1;
-        self.word.store(call << STAMP_SHIFT | u64::from(GO), SeqCst);
+        self.word.next_tenant();
         // Only a call that was forgotten has left one. Its drop is its maker's, and may panic.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.waits_no_more())) {
             mem::forget(panic);
@@ -128,8 +79,7 @@ impl Control {
 
     /// The gate: the lowest byte of the word.
     pub(crate) fn gate(&self) -> *const AtomicU8 {
-        // Little-endian, as `lib.rs` demands.
-        (&raw const self.word).cast()
+        self.word.gate()
     }
 
     /// Announces a call on this thread, which may have slices of time; gives its stamp.
@@ -138,38 +88,18 @@ impl Control {
     ///
     /// Why it is not to be made.
     fn begin(&self, sliced: bool) -> Result<u64, Why> {
-        self.thread.store(sys::clock::thread_id(), SeqCst);
         self.in_host.store(false, Relaxed);
-        let sliced = if sliced { SLICED } else { 0 };
-        let word = self.word.fetch_or(RUNNING | sliced, SeqCst);
-        match Why::of(word) {
-            None => Ok(word >> STAMP_SHIFT),
-            Some(why) => {
-                self.end(false);
-                Err(why)
-            }
-        }
-    }
-
-    /// Ends the call, for now if it is suspended.
-    fn end(&self, suspended: bool) {
-        let suspended = if suspended { SUSPENDED } else { 0 };
-        let ended = |word: u64| {
-            let call = (word >> STAMP_SHIFT) + 1;
-            Some(call << STAMP_SHIFT | word & KILL | suspended | u64::from(GO))
-        };
-        // Never fails: the closure always gives a word.
-        let _ = self.word.fetch_update(SeqCst, SeqCst, ended);
+        self.word.begin(sys::clock::thread_id(), sliced)
     }
 
     /// The suspended call is not gone on with.
     pub(crate) fn cancel(&self) {
-        self.word.fetch_and(!SUSPENDED, SeqCst);
+        self.word.cancel();
     }
 
     /// Whether a kill has been asked for.
     pub(crate) fn is_killed(&self) -> bool {
-        self.word.load(SeqCst) & KILL != 0
+        self.word.why() == Some(Why::Killed)
     }
 
     /// Whom to wake when the guest is stopped while it waits for a host function.
@@ -184,22 +114,7 @@ impl Control {
 
     /// A call of its tenant is suspended.
     pub(crate) fn is_suspended(&self) {
-        self.word.fetch_or(SUSPENDED, SeqCst);
-    }
-
-    /// Closes the gate of a call that runs, for a reason; tells whether it still does.
-    fn stop(&self, stamp: u64, reason: u64) -> bool {
-        let still = |word: u64| {
-            let runs = word >> STAMP_SHIFT == stamp && word & RUNNING != 0;
-            runs.then_some(word | reason)
-        };
-        self.word.fetch_update(SeqCst, SeqCst, still).is_ok()
-    }
-
-    /// Whether that call runs.
-    fn runs(&self, stamp: u64) -> bool {
-        let word = self.word.load(SeqCst);
-        word >> STAMP_SHIFT == stamp && word & RUNNING != 0
+        self.word.suspended();
     }
 
     /// Interrupts the thread that runs the guest, for it to look at the gate, unless it is in a host
@@ -208,7 +123,7 @@ impl Control {
         if self.in_host.load(Relaxed) {
             return Some(timer::PATIENCE_NS);
         }
-        sys::signal::poke(self.thread.load(SeqCst)).then_some(timer::AGAIN_NS)
+        sys::signal::poke(self.word.thread()).then_some(timer::AGAIN_NS)
     }
 
     /// Says that the guest is in a host function.
@@ -222,9 +137,9 @@ impl Control {
     fn leave_host(&self) -> bool {
         self.in_host.store(false, Relaxed);
         let thread = sys::clock::thread_id();
-        let forked = self.thread.load(Relaxed) != thread;
+        let forked = self.word.thread() != thread;
         if forked {
-            self.thread.store(thread, SeqCst);
+            self.word.moved(thread);
         }
         forked
     }
@@ -266,9 +181,7 @@ impl Owned {
         let mut free = sys::lock(&FREE);
         Self(free.pop().unwrap_or_else(|| {
             Box::leak(Box::new(Control {
-                word: AtomicU64::new(GO.into()),
-                tenant: AtomicU64::new(0),
-                thread: AtomicI32::new(0),
+                word: Word::new(),
                 in_host: AtomicBool::new(false),
                 waker: AtomicWaker::new(),
             }))
@@ -402,12 +315,12 @@ impl Watched {
 
     /// Why it is to be stopped, if it is.
     pub(crate) fn why(&self) -> Option<Why> {
-        Why::of(self.control.word.load(SeqCst))
+        self.control.word.why()
     }
 
     /// Whether nothing is wrong but that its slice of time is over.
     pub(crate) fn slice_is_over(&self) -> bool {
-        self.control.word.load(SeqCst) as u8 == SLICE_IS_OVER
+        self.control.word.in_gate() == SLICE_IS_OVER
     }
 
     /// It can be gone on with when it has been left.
@@ -426,7 +339,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         // First: a limit that is reached is this call's.
         self.timer = None;
-        self.control.end(self.suspended.get());
+        self.control.word.end(self.suspended.get());
     }
 }
 

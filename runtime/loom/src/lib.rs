@@ -13,6 +13,9 @@
 #[path = "../../src/region/free.rs"]
 mod free;
 
+#[path = "../../src/stop/word.rs"]
+mod word;
+
 #[path = "../../src/sys"]
 mod sys {
     pub(crate) mod thread;

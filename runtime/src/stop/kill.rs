@@ -1,8 +1,9 @@
 //! [`KillSwitch`]: ends a guest from any thread.
 
-use super::{Control, KILL, RUNNING, SLICE, SLICED, STAMP_SHIFT, SUSPENDED, timer};
+use super::word::{Missed, RUNNING, SLICE, SUSPENDED, stamp};
+use super::{Control, timer};
 use core::fmt;
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::Relaxed;
 use thiserror::Error;
 
 /// Ends a guest from any thread, in whatever state it is.
@@ -43,15 +44,14 @@ pub enum KillError {
 
 impl KillSwitch {
     pub(crate) fn new(control: &'static Control) -> Self {
-        let tenant = control.tenant.load(SeqCst);
+        let tenant = control.word.tenant();
         Self { control, tenant }
     }
 
     /// Whether a call of the instance runs.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        let word = self.control.word.load(SeqCst);
-        self.control.tenant.load(SeqCst) == self.tenant && word & RUNNING != 0
+        self.control.word.runs_for(self.tenant)
     }
 
     /// Ends the slice of time of the call that runs, if it has one ([`Instance::timeslice`]): it is suspended
@@ -60,12 +60,7 @@ impl KillSwitch {
     ///
     /// [`Instance::timeslice`]: crate::Instance::timeslice
     pub fn preempt(&self) -> bool {
-        let over = |word: u64| {
-            // As in `kill`.
-            let ours = self.control.tenant.load(SeqCst) == self.tenant;
-            (ours && word & RUNNING != 0 && word & SLICED != 0).then_some(word | SLICE)
-        };
-        let Ok(word) = self.control.word.fetch_update(SeqCst, SeqCst, over) else {
+        let Some(word) = self.control.word.preempt(self.tenant) else {
             return false;
         };
         if word & SLICE != 0 {
@@ -73,7 +68,7 @@ impl KillSwitch {
             return true;
         }
         self.control.poke();
-        timer::look_after(self.control, word >> STAMP_SHIFT);
+        timer::look_after(self.control, stamp(word));
         true
     }
 
@@ -87,21 +82,11 @@ impl KillSwitch {
     ///
     /// [`KillError::Gone`] and [`KillError::Killed`] if there was nothing to end.
     pub fn kill(&self) -> Result<Met, KillError> {
-        let mut error = KillError::Gone;
-        let killed = |word: u64| {
-            // Read after the word: if the tenant is another by then, the word is, too.
-            if self.control.tenant.load(SeqCst) != self.tenant {
-                error = KillError::Gone;
-                return None;
-            }
-            if word & KILL != 0 {
-                error = KillError::Killed;
-                return None;
-            }
-            Some(word | KILL)
-        };
-        let word = self.control.word.fetch_update(SeqCst, SeqCst, killed);
-        let Ok(word) = word else { return Err(error) };
+        let killed = self.control.word.kill(self.tenant);
+        let word = killed.map_err(|missed| match missed {
+            Missed::Gone => KillError::Gone,
+            Missed::Killed => KillError::Killed,
+        })?;
         if word & RUNNING == 0 {
             self.control.waker.wake();
             let suspended = word & SUSPENDED != 0;
@@ -110,7 +95,7 @@ impl KillSwitch {
         let in_host = self.control.in_host.load(Relaxed);
         self.control.poke();
         // The interrupt may be lost, or the guest be back from the host: it is looked after.
-        timer::look_after(self.control, word >> STAMP_SHIFT);
+        timer::look_after(self.control, stamp(word));
         let met = if in_host { Met::Host } else { Met::Guest };
         Ok(met)
     }

@@ -20,7 +20,8 @@
 //! Owns the fact that nodes live as long as the process.
 #![allow(unsafe_code)]
 
-use super::{Bounds, CPU_BUDGET, Control, DEADLINE, SLICE};
+use super::word::{CPU_BUDGET, DEADLINE, SLICE};
+use super::{Bounds, Control};
 use crate::sys;
 use crate::sys::fork::ForkMark;
 use core::panic::AssertUnwindSafe;
@@ -203,7 +204,7 @@ impl Content {
 
 /// Closes the gate of a call, and interrupts it; gives when to look again.
 fn overdue(control: &Control, stamp: u64, reason: u64, now: u64) -> u64 {
-    if !control.stop(stamp, reason) {
+    if !control.word.stop(stamp, reason) {
         return NEVER;
     }
     // Without a thread there is nobody to stop.
@@ -353,7 +354,7 @@ pub(super) fn lock() -> Locks {
 /// As [`start`].
 pub(crate) fn wake_waiting(control: &'static Control, time: u64) -> io::Result<()> {
     start()?;
-    let tenant = control.tenant.load(Relaxed);
+    let tenant = control.word.tenant();
     let mut waiting = sys::lock(&WAITING);
     waiting.entry(time).or_default().push((control, tenant));
     drop(waiting);
@@ -363,7 +364,7 @@ pub(crate) fn wake_waiting(control: &'static Control, time: u64) -> io::Result<(
 
 /// Takes back one [`wake_waiting`] of this tenant.
 pub(crate) fn forget_waiting(control: &'static Control, time: u64) {
-    let tenant = control.tenant.load(Relaxed);
+    let tenant = control.word.tenant();
     let mut waiting = sys::lock(&WAITING);
     if let btree_map::Entry::Occupied(mut at) = waiting.entry(time) {
         let waits = at.get_mut();
@@ -392,7 +393,7 @@ fn wake_all_waiting(now: u64) -> u64 {
         // Who is woken may make a call that waits.
         drop(waiting);
         for (control, tenant) in due {
-            if control.tenant.load(SeqCst) == tenant {
+            if control.word.tenant() == tenant {
                 // What a waker does is its maker's; this thread is for all.
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| control.waker.wake())) {
                     // Its drop might panic.
@@ -516,7 +517,7 @@ fn look_at_all(now: u64) -> u64 {
     let mut killed = sys::lock(&KILLED);
     let mut again = NEVER;
     killed.retain(|(control, stamp)| {
-        let next = control.runs(*stamp).then(|| control.poke()).flatten();
+        let next = control.word.runs(*stamp).then(|| control.poke()).flatten();
         again = again.min(next.map_or(NEVER, |next| now + next));
         next.is_some()
     });
