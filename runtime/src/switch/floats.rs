@@ -44,6 +44,8 @@ impl Drop for AsGuests {
         if let Some(control) = self.host {
             // SAFETY: the host's own.
             unsafe { arch::set_float_control(control) };
+            // A call that was made meanwhile has found otherwise.
+            PLAIN.set(false);
         }
     }
 }

@@ -6,6 +6,7 @@ mod arch;
 mod common;
 
 use arch as control;
+use core::cell::Cell;
 use core::hint::black_box;
 use pirn_runtime::{CallError, HostError, Instance, Linker, Prepared, Region, Step, TrapCode};
 use std::thread;
@@ -35,6 +36,11 @@ const GUEST: &str = r#"(module
 
 type All = (f64, f64, f64);
 
+thread_local! {
+    /// What the host function does when it is called next on this thread.
+    static NESTED: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+}
+
 /// 1/3, rounded to nearest; a denormal; infinity.
 const ALL: All = (
     0.333_333_333_333_333_3,
@@ -57,6 +63,9 @@ fn prepared() -> Prepared<(), f64, f64> {
     let f = |x: f64| -> Result<f64, HostError> {
         // As in a function that a guest's compiler made: by WebAssembly's rules.
         assert_eq!(control::get(), control::PLAIN);
+        if let Some(nested) = NESTED.take() {
+            nested();
+        }
         Ok(black_box(x) / 3.0)
     };
     linker.func("h", "f", f).expect("the name is free");
@@ -171,4 +180,24 @@ fn a_thread_is_looked_at_again_when_an_instance_is_made() {
         })
     });
     assert_eq!(inherited.0, ALL);
+}
+
+#[test]
+fn a_guest_called_by_another_hides_nothing_from_the_next() {
+    let prepared = prepared();
+    let hosts = prepared.func::<(), All>("hosts").expect("it is exported");
+    let all = prepared.func::<(), All>("all").expect("it is exported");
+    for bits in [control::ODD, control::FAULTING] {
+        set_to(bits, || {
+            let (mut outer, mut inner) = (instance(&prepared), instance(&prepared));
+            let nested = move || assert_eq!(inner.call(&all, ()).expect("it returns"), ALL);
+            NESTED.set(Some(Box::new(nested)));
+            assert_eq!(
+                outer.call(&hosts, ()).expect("it returns"),
+                ALL,
+                "{bits:#x}"
+            );
+            assert_eq!(outer.call(&all, ()).expect("it returns"), ALL, "{bits:#x}");
+        });
+    }
 }
