@@ -30,6 +30,7 @@ mod word;
 pub(crate) use word::{GO, Why};
 
 use crate::switch::Registers;
+use crate::switch::activation::Position;
 use crate::sys;
 use atomic_waker::AtomicWaker;
 use core::cell::{Cell, RefCell};
@@ -229,6 +230,12 @@ impl Watch {
     pub(crate) fn taken(&mut self) -> *mut Registers {
         let registers = self.registers.as_deref_mut();
         registers.map_or(ptr::null_mut(), ptr::from_mut)
+    }
+
+    /// Where they were taken, if they were.
+    pub(crate) fn preempted(&self) -> Option<Position> {
+        let registers = self.registers.as_deref()?;
+        registers.taken.then(|| registers.position())
     }
 
     pub(crate) fn control(&self) -> &'static Control {

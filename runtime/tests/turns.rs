@@ -5,7 +5,7 @@ mod common;
 use futures::channel::oneshot::{self, Receiver, Sender};
 use futures::executor::block_on;
 use futures::future::poll_immediate;
-use pirn_runtime::{CallError, Func, HostFuture, Instance, Linker, Met, Prepared, Region};
+use pirn_runtime::{CallError, Frame, Func, HostFuture, Instance, Linker, Met, Prepared, Region};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending, poll_fn, ready};
 use std::mem;
@@ -20,6 +20,9 @@ const GUEST: &str = r#"(module
     (loop $l (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
     (local.get $n))
   (func (export "waits") (param i32) (result i32) (call $wait) (local.get 0))
+  (func $waiter (call $wait))
+  (func $runner (loop $l (br $l)))
+  (func (export "waits_and_runs") (param i32) (result i32) (call $waiter) (call $runner) (i32.const 0))
   (func (export "forever") (param i32) (result i32) (loop $l (br $l)) (i32.const 0)))"#;
 
 const SLICE: Duration = Duration::from_micros(200);
@@ -148,6 +151,38 @@ fn a_kill_or_a_deadline_ends_a_call_during_a_turn() {
     let limited = instance.timeslice(SLICE).deadline(limit);
     let error = block_on(limited.call_async(&forever, 1).yield_by(never));
     assert!(matches!(error, Err(CallError::Deadline(_))), "{error:?}");
+}
+
+#[test]
+fn the_backtrace_of_a_call_that_ends_during_a_turn_is_of_where_it_was_preempted() {
+    let prepared = prepare();
+    let names = |error: Result<i32, CallError>| match error {
+        Err(CallError::Killed(stop) | CallError::Deadline(stop)) => {
+            let name = |frame: &Frame| frame.func_name().map(str::to_owned);
+            stop.backtrace().iter().map(name).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    // Of which one is enough to be let in.
+    let (slice, limit) = (Duration::from_millis(50), Duration::from_millis(120));
+    for (name, wanted) in [
+        ("forever", &["forever"][..]),
+        ("waits_and_runs", &["runner", "waits_and_runs"]),
+    ] {
+        let wanted: Vec<_> = wanted.iter().map(|name| Some((*name).to_owned())).collect();
+        let forever = func(&prepared, name);
+        let mut instance = instance(&prepared);
+        let switch = instance.kill_switch();
+        let limited = instance.timeslice(slice).deadline(limit);
+        let error = block_on(limited.call_async(&forever, 1).yield_by(never));
+        assert_eq!(names(error), wanted);
+
+        let call = instance.timeslice(slice).call_async(&forever, 1);
+        let mut call = call.yield_by(never);
+        poll_to_turn(&mut call);
+        assert_eq!(switch.kill(), Ok(Met::Suspended));
+        assert_eq!(names(block_on(call)), wanted);
+    }
 }
 
 #[test]

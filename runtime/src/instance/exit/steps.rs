@@ -13,7 +13,7 @@ use crate::error::CallError;
 use crate::host::store::Reply;
 use crate::host::{HostError, HostPanic};
 use crate::stop::{Bounds, Control, Watched, Why};
-use crate::switch::{self, Record, Registers};
+use crate::switch::{self, Fault, Record, Registers};
 use crate::sys;
 use crate::trap::Trap;
 use crate::trap::backtrace::Trace;
@@ -211,12 +211,20 @@ pub(crate) fn stopped_waiting<T>(member: &Member<T>, why: Why, bounds: Bounds) -
     stopped(why, bounds, Some(trace_of(member)))
 }
 
-/// Where a suspended guest was when it left by an answer.
+/// Where a suspended guest was when it left.
 fn trace_of<T>(member: &Member<T>) -> Box<Trace> {
     let modules = iter::once(member.inner.module.clone());
+    let record = Record::of(member.vmctx());
     // SAFETY: the record of an initialised context, whose guest does not run.
     unsafe {
-        let record = Record::of(member.vmctx());
-        Trace::of(&(*record).activation, &raw const (*record).guest, modules)
+        // An answer that made it leave is newer than what was taken before.
+        let preempted = match (&member.watch, (*record).activation.guest_sp) {
+            (Some(watch), 0) => watch.preempted(),
+            _ => None,
+        };
+        (*record).activation.fault = preempted.map(|at| Fault { code: None, at });
+        let trace = Trace::of(&(*record).activation, &raw const (*record).guest, modules);
+        (*record).activation.fault = None;
+        trace
     }
 }
