@@ -471,6 +471,31 @@ fn a_preempted_guest_is_killed_where_it_was() {
 }
 
 #[test]
+fn a_guest_that_is_not_gone_on_with_has_its_backtrace() {
+    let prepared = prepare(1);
+    let forever = func::<i32>(&prepared, "forever");
+    // Of which one is enough to be let in.
+    let slice = Duration::from_millis(50);
+    for kills in [true, false] {
+        let mut preempted = instance(&prepared);
+        let switch = preempted.kill_switch();
+        let step = preempted.timeslice(slice).start(&forever, 1);
+        assert_eq!(step.expect("it goes on"), Step::Preempted);
+        let error = if kills {
+            assert_eq!(switch.kill(), Ok(Met::Suspended));
+            preempted.resume(&forever)
+        } else {
+            preempted.deadline(Duration::ZERO).resume(&forever)
+        };
+        let Err(CallError::Killed(stop) | CallError::Deadline(stop)) = error else {
+            panic!("{error:?}")
+        };
+        let names: Vec<_> = stop.backtrace().iter().map(|f| f.func_name()).collect();
+        assert_eq!(names, [Some("forever")], "{stop}");
+    }
+}
+
+#[test]
 fn a_guest_that_asks_is_preempted_too() {
     let prepared = prepare(1);
     let sums = func::<i64>(&prepared, "sums");

@@ -83,7 +83,7 @@ pub(crate) fn run<T>(
     }
     if let Some(watch) = &members[root].watch {
         let (control, bounds) = (watch.control(), watch.bounds);
-        begin_in_time(bounds)?;
+        begin_in_time(bounds).map_err(|error| not_begun(error, bounds, None))?;
         return run_watched(members, root, target, cells, data, control, bounds);
     }
     // SAFETY: the instance may not be stopped, so its activation has the gate that it was made with.
@@ -92,18 +92,18 @@ pub(crate) fn run<T>(
 
 /// Refuses a call without time.
 #[inline]
-fn begin_in_time(bounds: Bounds) -> Result<(), CallError> {
+fn begin_in_time(bounds: Bounds) -> Result<(), NotBegun> {
     match (bounds.wall_ns, bounds.cpu_ns) {
-        (Some(0), _) => Err(stopped(Why::Deadline, bounds, None)),
-        (_, Some(0)) => Err(stopped(Why::CpuBudget, bounds, None)),
+        (Some(0), _) => Err(NotBegun::Stopped(Why::Deadline)),
+        (_, Some(0)) => Err(NotBegun::Stopped(Why::CpuBudget)),
         _ => Ok(()),
     }
 }
 
-/// The error of a call that did not begin.
-fn not_begun(error: NotBegun, bounds: Bounds) -> CallError {
+/// The error of a call that did not begin, or was not gone on with where the backtrace says.
+fn not_begun(error: NotBegun, bounds: Bounds, trace: Option<Box<Trace>>) -> CallError {
     match error {
-        NotBegun::Stopped(why) => stopped(why, bounds, None),
+        NotBegun::Stopped(why) => stopped(why, bounds, trace),
         NotBegun::System(error) => CallError::System(error),
     }
 }
@@ -128,7 +128,8 @@ fn run_watched<T>(
     control: &'static Control,
     bounds: Bounds,
 ) -> Result<(), CallError> {
-    let watched = Watched::begin(control, bounds).map_err(|error| not_begun(error, bounds))?;
+    let watched = Watched::begin(control, bounds);
+    let watched = watched.map_err(|error| not_begun(error, bounds, None))?;
     let record = Record::of(members[root].vmctx());
     // SAFETY: the record of an initialised context, whose guest does not run. Where it left is not known
     // before it has.

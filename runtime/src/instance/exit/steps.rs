@@ -81,8 +81,11 @@ fn step_watched<T>(
     data: &mut T,
     (control, bounds, registers): (&'static Control, Bounds, *mut Registers),
 ) -> Result<Progress, CallError> {
-    begin_in_time(bounds)?;
-    let watched = Watched::begin(control, bounds).map_err(|error| not_begun(error, bounds))?;
+    let begun = begin_in_time(bounds).and_then(|()| Watched::begin(control, bounds));
+    let watched = begun.map_err(|error| {
+        let trace = (!first).then(|| trace_of(&members[0]));
+        not_begun(error, bounds, trace)
+    })?;
     let gate = Gate::of(Record::of(members[0].vmctx()), control, registers);
     // SAFETY: as in `run_watched`.
     let stepped = unsafe { enter_step(members, target, first, cells, data, Some(&watched)) };
