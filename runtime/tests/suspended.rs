@@ -740,7 +740,9 @@ fn guests_that_are_handed_about_and_preempted_compute_the_same() {
                         Ok(_) if next(50) == 0 => continue,
                         Ok(Step::Asked(n)) => {
                             if kill {
-                                switch.kill().expect("it is there");
+                                // An earlier one may have come behind its step.
+                                let met = switch.kill();
+                                assert!(met.is_ok() || killed, "{met:?}");
                             }
                             instance.timeslice(slice).resume_with(&all, n ^ 5)
                         }
