@@ -112,6 +112,11 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
     ctx: fn(&mut T) -> &mut WasiCtx,
 ) -> Result<(), LinkError> {
     link_functions(linker, ctx)?;
+    linker.func(
+        MODULE,
+        "random_get",
+        move |caller: Caller<'_, T>, start: u32, len: u32| random(caller, ctx, (start, len)),
+    )?;
     // Not wasi-common's: it knows no codes from 126 on.
     linker.func(MODULE, "proc_exit", |code: u32| -> Result<(), Exit> {
         Err(Exit { code })
@@ -147,7 +152,7 @@ macro_rules! functions {
         }
 
         #[cfg(test)]
-        const NAMES: &[&str] = &[$(stringify!($name),)* "fd_read", "fd_pread", "sock_recv", "poll_oneoff"];
+        const NAMES: &[&str] = &[$(stringify!($name),)* "fd_read", "fd_pread", "sock_recv", "poll_oneoff", "random_get"];
     };
 }
 
@@ -272,8 +277,35 @@ functions! {
         [memory: buffers::touch(memory, iovs, iovs_len)];
     sock_send(fd: i32, iovs: i32, iovs_len: i32, flags: i32, sent: i32)
         [memory: buffers::touch(memory, iovs, iovs_len)];
-    random_get(buf: i32, buf_len: i32)
-        [memory: memory.slice_mut(buf.cast_unsigned(), buf_len.cast_unsigned())];
+}
+
+/// Most random bytes between two looks at whether the guest was stopped: some milliseconds of the kernel's.
+const RANDOM_MAX: u32 = 1 << 20;
+
+/// `random_get`, which ends when the guest is stopped: a guest may ask for as much as its memory holds.
+fn random<T>(
+    mut caller: Caller<'_, T>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+    (start, len): (u32, u32),
+) -> Result<i32, HostError> {
+    let mut memory = caller.memory_mut();
+    if u64::from(start) + u64::from(len) > memory.len() as u64 {
+        memory.slice_mut(start, len)?;
+    }
+    let mut done = 0;
+    while done < len && !caller.is_stopped() {
+        let some = (len - done).min(RANDOM_MAX);
+        let (mut memory, data) = caller.split();
+        memory.slice_mut(start + done, some)?;
+        let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
+        let at = (start + done).cast_signed();
+        let got = wasi::random_get(ctx(data), &mut memory, at, some.cast_signed());
+        match errno("random_get", got)? {
+            0 => done += some,
+            errno => return Ok(errno),
+        }
+    }
+    Ok(0)
 }
 
 /// The value of a future that is ready at once, as all of a synchronous context's are.

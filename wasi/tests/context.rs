@@ -32,6 +32,9 @@ const GUEST: &str = r#"(module
     (call $res (local.get 0) (i32.const 16)) (i64.load (i32.const 16)))
   (func (export "random") (result i32 i64)
     (call $random (i32.const 16) (i32.const 8)) (i64.load (i32.const 16)))
+  (func (export "endless") (drop (memory.grow (i32.const 1023)))
+    (loop (drop (call $random (i32.const 0) (i32.const 0x4000000))) (br 0)))
+  (func (export "outside") (param i32 i32) (result i32) (call $random (local.get 0) (local.get 1)))
   (func (export "read") (param i32) (result i32 i32)
     (call $vector (i32.const 100))
     (call $read (local.get 0) (i32.const 0) (i32.const 1) (i32.const 8)) (i32.load (i32.const 8)))
@@ -178,4 +181,30 @@ fn random_bytes_are_nobody_elses() {
     told.sort_unstable();
     told.dedup();
     assert_eq!(told.len(), 4);
+}
+
+#[test]
+fn a_guest_that_asks_for_much_randomness_is_stopped_meanwhile() {
+    let prepared = prepared();
+    let mut guest = prepared
+        .try_instantiate(WasiCtxBuilder::new().build())
+        .expect("a slot");
+    let outside = prepared.func::<(i32, i32), i32>("outside");
+    let outside = outside.expect("it is exported");
+    for (start, len) in [(65535, 2), (-1, 2), (0, -1), (65537, 0), (1 << 20, 1 << 20)] {
+        let answer = guest.call(&outside, (start, len));
+        assert!(answer.is_err(), "{start} {len}: {answer:?}");
+    }
+    assert_eq!(guest.call(&outside, (65536, 0)).expect("it is inside"), 0);
+    let endless = prepared.func::<(), ()>("endless");
+    let limited = guest.deadline(std::time::Duration::from_millis(20));
+    let ended = limited.call(&endless.expect("it is exported"), ());
+    let Err(pirn_runtime::CallError::Deadline(stop)) = ended else {
+        panic!("{ended:?}")
+    };
+    // In the host function, which is some milliseconds of each round's hundreds.
+    assert_eq!(stop.backtrace().len(), 1);
+    let memory = guest.memory();
+    let last = memory.slice(memory.len() as u32 - 16, 16);
+    assert_eq!(last.expect("it is inside"), [0; 16], "not half way yet");
 }
