@@ -190,9 +190,10 @@ fn mistakes_are_told_in_one_line() {
         &with("--target", "riscv64"),
         &["target riscv64 is not supported", "x86_64 and aarch64"],
     );
+    // The levels are those of the machine's architecture.
     refused(
         &with("--cpu", "pentium"),
-        &["\"pentium\" is unknown", "x86-64-v3"],
+        &["\"pentium\" is unknown for", "there are baseline, "],
     );
     refused(&with("--cpu", "baseline,+neon"), &["\"+neon\" is unknown"]);
     refused(
