@@ -1,0 +1,200 @@
+//! The engines: how each one is started on a guest, and which are missing here.
+
+use crate::guests::{Built, first_line, said};
+use crate::source::Packages;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Seconds after which a guest is ended, and counts as failed.
+const LIMIT_S: &str = "300";
+
+/// What a guest is run by.
+#[derive(Debug, Clone)]
+enum Runner {
+    /// The guest is the program.
+    Native,
+    /// This program with the engine's name, on pirn's code for its baseline, for this machine, or the module.
+    Baseline,
+    ForThisMachine,
+    Library,
+    /// Another program with arguments, on the module.
+    Other(PathBuf, Vec<String>),
+}
+
+/// One engine that is here.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    /// Its name in tables.
+    pub name: &'static str,
+    runner: Runner,
+}
+
+/// The names of all that there are, in the order of the table.
+pub const NAMES: [&str; 9] = [
+    "native",
+    "pirn",
+    "pirn-native",
+    "wasmtime",
+    "wasmer",
+    "wasmer-llvm",
+    "v8",
+    "wazero",
+    "wasm3",
+];
+
+/// The engines of these names that are here; says on standard output which are not, and why.
+pub fn find(names: &[String], packages: &Packages, out: &Path) -> Result<Vec<Engine>> {
+    for name in names {
+        let known = NAMES.join(", ");
+        ensure!(
+            NAMES.contains(&name.as_str()),
+            "no engine {name:?}; known: {known}"
+        );
+    }
+    let mut found = vec![];
+    let wanted = |name: &&str| *name == "native" || names.iter().any(|wanted| wanted == name);
+    for name in NAMES.into_iter().filter(wanted) {
+        match engine(name, packages, out) {
+            Ok((about, runner)) => {
+                println!("{name}: {about}");
+                found.push(Engine { name, runner });
+            }
+            Err(error) => println!("{name}: missing: {error:#}"),
+        }
+    }
+    Ok(found)
+}
+
+fn engine(name: &str, packages: &Packages, out: &Path) -> Result<(String, Runner)> {
+    let version = |package| Ok::<_, anyhow::Error>(packages.get(package)?.version.as_str());
+    Ok(match name {
+        "native" => (
+            "the same source for this machine".to_owned(),
+            Runner::Native,
+        ),
+        "pirn" => (
+            "ahead of time, for its baseline".to_owned(),
+            Runner::Baseline,
+        ),
+        "pirn-native" => (
+            "the same with --cpu native".to_owned(),
+            Runner::ForThisMachine,
+        ),
+        "wasmtime" => (version("wasmtime")?.to_owned(), Runner::Library),
+        "wasmer" => (
+            format!("{}, Cranelift", version("wasmer")?),
+            Runner::Library,
+        ),
+        "wasmer-llvm" if cfg!(feature = "llvm") => {
+            (format!("{}, LLVM", version("wasmer")?), Runner::Library)
+        }
+        "wasmer-llvm" => bail!("build with --features llvm, which needs LLVM 22"),
+        "v8" => v8()?,
+        "wazero" => wazero(out)?,
+        "wasm3" => wasm3(packages, out)?,
+        _ => bail!("unknown"),
+    })
+}
+
+/// Compiled by the optimising compiler before it runs, and by no other.
+fn v8() -> Result<(String, Runner)> {
+    let node = "node";
+    let version = said(Command::new(node).args(["-p", "process.versions.v8"]))
+        .context("node 20 or newer: https://nodejs.org")?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("node.mjs");
+    let flags = [
+        "--no-liftoff",
+        "--no-wasm-lazy-compilation",
+        "--no-warnings",
+    ];
+    let about = format!("{}, {}", version.trim(), flags[..2].join(" "));
+    let flags = flags.map(str::to_owned).into_iter();
+    let arguments = flags.chain([script.display().to_string()]).collect();
+    Ok((about, Runner::Other(node.into(), arguments)))
+}
+
+fn wazero(out: &Path) -> Result<(String, Runner)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("wazero");
+    let go = || {
+        let mut go = Command::new("go");
+        go.current_dir(&folder)
+            .env("GOWORK", "off")
+            .env("GOTOOLCHAIN", "local");
+        go
+    };
+    let program = out.join("wazero");
+    let mut build = go();
+    build.args(["build", "-trimpath", "-buildvcs=false", "-o"]);
+    said(build.arg(&program).arg(".")).context("Go: https://go.dev/dl")?;
+    let version = said(go().args(["list", "-m", "github.com/tetratelabs/wazero"]))?;
+    let version = version.split_whitespace().nth(1).unwrap_or_default();
+    Ok((version.to_owned(), Runner::Other(program, vec![])))
+}
+
+fn wasm3(packages: &Packages, out: &Path) -> Result<(String, Runner)> {
+    let (folder, program) = (packages.wasm3()?, out.join("wasm3"));
+    let header = std::fs::read_to_string(folder.join("wasm3.h"))?;
+    let version = header.lines().find_map(|line| {
+        let rest = line.strip_prefix("#define M3_VERSION ")?;
+        Some(rest.trim().trim_matches('"').to_owned())
+    });
+    let mut cc = Command::new("clang");
+    cc.args(["-O3", "-w", "-Dd_m3HasWASI=1", "-Dd_m3LogOutput=0", "-I"])
+        .arg(&folder)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("wasm3.c"));
+    for entry in std::fs::read_dir(&folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "c") {
+            cc.arg(path);
+        }
+    }
+    said(cc.arg("-lm").arg("-o").arg(&program))?;
+    let about = format!("{}, an interpreter", version.unwrap_or_default());
+    Ok((about, Runner::Other(program, vec![])))
+}
+
+impl Engine {
+    /// Whether it takes so long that a second round would double the time of all.
+    pub fn is_slow(&self) -> bool {
+        self.name == "wasm3"
+    }
+
+    /// Runs a guest to its end and gives what it has printed.
+    pub fn run(&self, guest: &Built) -> Result<Vec<u8>> {
+        let output = self.output(guest)?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let error = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(124) => bail!("runs for more than {LIMIT_S} s"),
+            _ => bail!("{}: {}", output.status, first_line(&error)),
+        }
+    }
+
+    fn output(&self, guest: &Built) -> Result<Output> {
+        let mut command = Command::new("timeout");
+        command.arg(LIMIT_S);
+        let itself = |command: &mut Command, file: &Path| -> Result<()> {
+            let name = self.name.trim_end_matches("-native");
+            command
+                .arg(std::env::current_exe()?)
+                .args(["guest", name])
+                .arg(file);
+            Ok(())
+        };
+        match &self.runner {
+            Runner::Native => {
+                command.arg(&guest.native);
+            }
+            Runner::Baseline => itself(&mut command, &guest.so)?,
+            Runner::ForThisMachine => itself(&mut command, &guest.so_native)?,
+            Runner::Library => itself(&mut command, &guest.wasm)?,
+            Runner::Other(program, arguments) => {
+                command.arg(program).args(arguments).arg(&guest.wasm);
+            }
+        }
+        command.output().context("cannot start timeout")
+    }
+}

@@ -1,0 +1,131 @@
+//! Wasmer's side: compiled by Cranelift or LLVM, with as much of WASI as the guests use. Its own WASI is a library
+//! of another kind, and none of its functions is called while a guest is timed but the clock.
+
+use anyhow::Result;
+use std::io::Write;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime};
+use wasmer::sys::CompilerConfig;
+use wasmer::{
+    Function, FunctionEnv, FunctionEnvMut, Instance, Memory, MemoryView, Module, Store, imports,
+};
+
+/// Errors, by WASI's numbers.
+const BADF: i32 = 8;
+const FAULT: i32 = 21;
+const NOSYS: i32 = 52;
+const SPIPE: i32 = 70;
+
+/// A character device, as the first byte of an `fdstat`.
+const CHARACTER_DEVICE: u8 = 2;
+
+/// What the functions find the guest's memory by.
+#[derive(Default)]
+struct Host {
+    memory: Option<Memory>,
+}
+
+type Env<'a> = FunctionEnvMut<'a, Host>;
+
+/// Runs the guest and gives its exit code, unless the guest ends the process.
+pub fn run(file: &Path, compiler: impl Into<Box<dyn CompilerConfig>>) -> Result<i32> {
+    let engine: ::wasmer::Engine = ::wasmer::sys::EngineBuilder::new(compiler).engine().into();
+    let module = Module::new(&engine, std::fs::read(file)?)?;
+    let mut store = Store::new(engine);
+    let host = FunctionEnv::new(&mut store, Host::default());
+    let imports = imports! {
+        "wasi_snapshot_preview1" => {
+            "clock_time_get" => Function::new_typed_with_env(&mut store, &host, clock_time_get),
+            "fd_close" => Function::new_typed(&mut store, |_: i32| 0i32),
+            "fd_fdstat_get" => Function::new_typed_with_env(&mut store, &host, fd_fdstat_get),
+            "fd_seek" => Function::new_typed(&mut store, |_: i32, _: i64, _: i32, _: i32| SPIPE),
+            "fd_write" => Function::new_typed_with_env(&mut store, &host, fd_write),
+            "fd_read" => Function::new_typed(&mut store, |_: i32, _: i32, _: i32, _: i32| BADF),
+            "poll_oneoff" => Function::new_typed(&mut store, |_: i32, _: i32, _: i32, _: i32| NOSYS),
+            "proc_exit" => Function::new_typed(&mut store, proc_exit),
+            "random_get" => Function::new_typed_with_env(&mut store, &host, random_get),
+        },
+    };
+    let instance = Instance::new(&mut store, &module, &imports)?;
+    let memory = instance.exports.get_memory("memory")?.clone();
+    host.as_mut(&mut store).memory = Some(memory);
+    let start = instance
+        .exports
+        .get_typed_function::<(), ()>(&store, "_start")?;
+    start.call(&mut store)?;
+    Ok(0)
+}
+
+fn memory<'a>(env: &'a Env<'_>) -> Option<MemoryView<'a>> {
+    let memory = env.data().memory.as_ref()?;
+    Some(memory.view(env))
+}
+
+/// Zero, or the error for an address that is outside.
+fn errno<T>(done: Option<T>) -> i32 {
+    done.map_or(FAULT, |_| 0)
+}
+
+fn proc_exit(code: i32) {
+    std::process::exit(code);
+}
+
+/// Both clocks are one: the time of day when the process asks first, and on from there.
+fn clock_time_get(env: Env<'_>, _clock: i32, _precision: i64, to: u32) -> i32 {
+    static START: OnceLock<(Instant, Duration)> = OnceLock::new();
+    let (start, day) = START.get_or_init(|| {
+        let day = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        (Instant::now(), day.unwrap_or_default())
+    });
+    let ns = (*day + start.elapsed()).as_nanos() as u64;
+    errno(memory(&env).and_then(|memory| memory.write(to.into(), &ns.to_le_bytes()).ok()))
+}
+
+fn fd_fdstat_get(env: Env<'_>, _fd: i32, to: u32) -> i32 {
+    let mut stat = [0; 24];
+    stat[0] = CHARACTER_DEVICE;
+    // All rights.
+    stat[8..].fill(0xff);
+    errno(memory(&env).and_then(|memory| memory.write(to.into(), &stat).ok()))
+}
+
+fn fd_write(env: Env<'_>, fd: i32, vectors: u32, count: u32, written: u32) -> i32 {
+    let write = || {
+        let memory = memory(&env)?;
+        let mut all = vec![];
+        for vector in 0..u64::from(count) {
+            let mut pair = [0; 8];
+            memory
+                .read(u64::from(vectors) + 8 * vector, &mut pair)
+                .ok()?;
+            let [address, bytes] = [0, 4]
+                .map(|at| u32::from_le_bytes([pair[at], pair[at + 1], pair[at + 2], pair[at + 3]]));
+            let at = all.len();
+            all.resize(at + bytes as usize, 0);
+            memory.read(address.into(), &mut all[at..]).ok()?;
+        }
+        match fd {
+            2 => std::io::stderr().write_all(&all).ok()?,
+            _ => {
+                let mut out = std::io::stdout();
+                out.write_all(&all).ok()?;
+                out.flush().ok()?;
+            }
+        }
+        let bytes = all.len() as u32;
+        memory.write(written.into(), &bytes.to_le_bytes()).ok()
+    };
+    errno(write())
+}
+
+fn random_get(env: Env<'_>, to: u32, bytes: u32) -> i32 {
+    let random = || {
+        use std::io::Read;
+        let mut all = vec![0; bytes as usize];
+        let mut source = std::fs::File::open("/dev/urandom").ok()?;
+        source.read_exact(&mut all).ok()?;
+        memory(&env)?.write(to.into(), &all).ok()
+    };
+    errno(random())
+}

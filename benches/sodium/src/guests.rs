@@ -1,0 +1,340 @@
+//! The guests: libsodium and its test programs, compiled for wasm32-wasi and for this machine by the same
+//! clang with the same flags, and then by pirn.
+
+use anyhow::{Context, Result, bail, ensure};
+use pirn_compiler::Options;
+use pirn_format::cpu::{CpuFeatures, detect};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// For both targets. libsodium has its assembly, its intrinsics and its inline assembly for processors that
+/// it is told of, and it is told of none; the tables of its AES are what it takes for WebAssembly by itself.
+const FLAGS: &[&str] = &[
+    "-O3",
+    "-fno-strict-aliasing",
+    "-fno-strict-overflow",
+    "-fwrapv",
+    "-w",
+    "-D_GNU_SOURCE=1",
+    "-DCONFIGURED=1",
+    "-DDEV_MODE=1",
+    "-DFAVOR_PERFORMANCE=1",
+    "-DHAVE_ATOMIC_OPS=1",
+    "-DHAVE_C11_MEMORY_FENCES=1",
+    "-DHAVE_CLOCK_GETTIME=1",
+    "-DHAVE_GCC_MEMORY_FENCES=1",
+    "-DHAVE_GETENTROPY=1",
+    "-DHAVE_INTTYPES_H=1",
+    "-DHAVE_NANOSLEEP=1",
+    "-DHAVE_POSIX_MEMALIGN=1",
+    "-DHAVE_STDINT_H=1",
+    "-DHAVE_SYS_PARAM_H=1",
+    "-DHAVE_SYS_RANDOM_H=1",
+    "-DNATIVE_LITTLE_ENDIAN=1",
+    "-include",
+    "time.h",
+];
+
+/// What makes libsodium compute with 128-bit integers. Its configure finds none for WebAssembly.
+pub const INT128: &str = "-DHAVE_TI_MODE=1";
+
+/// A stack as long as threads of a C library have, and below the data, where running over it is seen.
+const LINK_FLAGS: &[&str] = &["-Wl,-z,stack-size=1048576", "-Wl,--stack-first"];
+
+/// What code is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Native,
+    Wasm,
+}
+
+impl Target {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Wasm => "wasm",
+        }
+    }
+}
+
+/// What a program does.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// Prints what it finds, which is to be right.
+    Right,
+    /// Computes so many times and prints picoseconds.
+    Timed(u64),
+}
+
+impl Kind {
+    fn name(self) -> String {
+        match self {
+            Self::Right => "right".to_owned(),
+            Self::Timed(count) => format!("{count}"),
+        }
+    }
+}
+
+/// One program, built.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The program for this machine.
+    pub native: PathBuf,
+    /// The module.
+    pub wasm: PathBuf,
+    /// Compiled by pirn for its baseline.
+    pub so: PathBuf,
+    /// Compiled by pirn for this machine.
+    pub so_native: PathBuf,
+}
+
+/// Flags beside those that there always are.
+pub struct Flags {
+    /// For both targets.
+    pub both: Vec<String>,
+    /// For WebAssembly.
+    pub wasm: Vec<String>,
+}
+
+/// The workshop.
+pub struct Guests {
+    source: PathBuf,
+    out: PathBuf,
+    cc: String,
+    flags: Vec<String>,
+    wasm_flags: Vec<String>,
+    objects: [Vec<PathBuf>; 2],
+}
+
+impl Guests {
+    /// Compiles the library for both targets, or finds it compiled.
+    pub fn new(source: PathBuf, out: &Path, flags: Flags, jobs: usize) -> Result<Self> {
+        let Flags { both, wasm } = flags;
+        let sdk = std::env::var("WASI_SDK_PATH");
+        let cc = sdk.map_or("clang".to_owned(), |sdk| format!("{sdk}/bin/clang"));
+        let version = said(Command::new(&cc).arg("--version"))
+            .context("Debian: apt-get install clang lld wasi-libc libclang-rt-14-dev-wasm32")?;
+        let opt = said(Command::new("wasm-opt").arg("--version"))
+            .context("Debian: apt-get install binaryen")?;
+        let (version, opt) = (first_line(&version), first_line(&opt));
+        let (both_text, wasm_text) = (both.join(" "), wasm.join(" "));
+        println!(
+            "guests: {version}, {opt}, {} {both_text} {wasm_text}",
+            FLAGS[0]
+        );
+        let stamp = format!("{version} {opt} {FLAGS:?} {LINK_FLAGS:?} {both:?} {wasm:?}");
+        let mut guests = Self {
+            source,
+            // Whatever is built otherwise lies elsewhere.
+            out: out.join(format!("{:016x}", hash(&stamp))),
+            cc,
+            flags: both,
+            wasm_flags: wasm,
+            objects: [vec![], vec![]],
+        };
+        for target in [Target::Native, Target::Wasm] {
+            guests.objects[target as usize] = guests.library(target, jobs)?;
+        }
+        Ok(guests)
+    }
+
+    /// The names of all test programs.
+    pub fn programs(&self) -> Result<Vec<String>> {
+        let mut names = vec![];
+        for entry in fs::read_dir(self.source.join("test/default"))? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            names.extend(name.strip_suffix(".c").map(str::to_owned));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// What libsodium's authors have the program print.
+    pub fn expected(&self, program: &str) -> Result<Vec<u8>> {
+        let path = self.source.join(format!("test/default/{program}.exp"));
+        fs::read(&path).with_context(|| path.display().to_string())
+    }
+
+    /// The files of one program, made if they are not there.
+    pub fn program(&self, program: &str, kind: Kind) -> Result<Built> {
+        let native = self.link(Target::Native, program, kind)?;
+        let raw = self.link(Target::Wasm, program, kind)?;
+        let wasm = raw.with_extension("wasm");
+        if !wasm.exists() {
+            let part = raw.with_extension("part");
+            // With names, for who reads the code; they cost nothing at run time.
+            let mut opt = Command::new("wasm-opt");
+            opt.args(["-O4", "-g"]).arg(&raw).arg("-o").arg(&part);
+            said(&mut opt)?;
+            fs::rename(part, &wasm)?;
+        }
+        let (so, so_native) = (raw.with_extension("so"), raw.with_extension("native.so"));
+        compile(&wasm, &so, Options::default().cpu)?;
+        compile(&wasm, &so_native, detect())?;
+        Ok(Built {
+            native,
+            wasm,
+            so,
+            so_native,
+        })
+    }
+
+    /// The program for this machine alone.
+    pub fn native(&self, program: &str, kind: Kind) -> Result<PathBuf> {
+        self.link(Target::Native, program, kind)
+    }
+
+    /// Where something that belongs to the guests can be kept.
+    pub fn out(&self) -> &Path {
+        &self.out
+    }
+
+    fn compiler(&self, target: Target) -> Command {
+        let mut cc = Command::new(&self.cc);
+        if let Target::Wasm = target {
+            cc.arg("--target=wasm32-wasi").args(&self.wasm_flags);
+            if let Ok(sdk) = std::env::var("WASI_SDK_PATH") {
+                cc.arg(format!("--sysroot={sdk}/share/wasi-sysroot"));
+            }
+        }
+        cc
+    }
+
+    /// Compiles one file; linked elsewhere, since a clang that optimises while it links runs wasm-opt too.
+    fn object(&self, target: Target, file: &Path, to: &Path, flags: &[String]) -> Result<()> {
+        if to.exists() {
+            return Ok(());
+        }
+        let include = self.source.join("src/libsodium/include");
+        let part = to.with_extension("part");
+        let mut cc = self.compiler(target);
+        cc.args(FLAGS)
+            .args(&self.flags)
+            .args(flags)
+            .arg("-I")
+            .arg(&include);
+        cc.arg("-I").arg(include.join("sodium"));
+        cc.arg("-I").arg(self.source.join("test/quirks"));
+        said(cc.arg("-c").arg(file).arg("-o").arg(&part))?;
+        Ok(fs::rename(part, to)?)
+    }
+
+    /// The library's objects.
+    fn library(&self, target: Target, jobs: usize) -> Result<Vec<PathBuf>> {
+        let folder = self.out.join(target.folder()).join("library");
+        fs::create_dir_all(&folder)?;
+        let root = self.source.join("src/libsodium");
+        let mut files = vec![];
+        sources(&root, &mut files)?;
+        files.sort();
+        let object = |file: &Path| {
+            let name = file.strip_prefix(&root).unwrap_or(file).display();
+            folder.join(name.to_string().replace('/', "-") + ".o")
+        };
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<()> {
+            while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.object(
+                    target,
+                    file,
+                    &object(file),
+                    &["-fvisibility=hidden".to_owned()],
+                )?;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+            let mut ends = workers.into_iter().map(|worker| worker.join());
+            ends.try_for_each(|end| end.unwrap_or_else(|_| bail!("a worker panicked")))
+        })?;
+        Ok(files.iter().map(|file| object(file)).collect())
+    }
+
+    /// One program, before wasm-opt.
+    fn link(&self, target: Target, program: &str, kind: Kind) -> Result<PathBuf> {
+        let folder = self.out.join(target.folder());
+        let name = format!("{program}.{}", kind.name());
+        let (object, to) = (
+            folder.join(name.clone() + ".o"),
+            folder.join(name + ".linked"),
+        );
+        if to.exists() {
+            return Ok(to);
+        }
+        let flags = match kind {
+            Kind::Right => {
+                let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("right.h");
+                vec!["-include".to_owned(), header.display().to_string()]
+            }
+            Kind::Timed(count) => {
+                vec!["-DBENCHMARKS=1".to_owned(), format!("-DITERATIONS={count}")]
+            }
+        };
+        let file = self.source.join(format!("test/default/{program}.c"));
+        self.object(target, &file, &object, &flags)?;
+        let part = to.with_extension("part");
+        let mut cc = self.compiler(target);
+        if let Target::Wasm = target {
+            cc.args(LINK_FLAGS);
+        }
+        cc.arg(&object).args(&self.objects[target as usize]);
+        said(cc.arg("-o").arg(&part))?;
+        fs::rename(part, &to)?;
+        Ok(to)
+    }
+}
+
+/// Compiles a module by pirn.
+fn compile(wasm: &Path, to: &Path, cpu: CpuFeatures) -> Result<()> {
+    if to.exists() {
+        return Ok(());
+    }
+    let mut options = Options::default();
+    options.cpu = cpu;
+    let so = pirn_compiler::compile(&fs::read(wasm)?, &options)
+        .with_context(|| wasm.display().to_string())?;
+    let part = to.with_extension("part");
+    fs::write(&part, so)?;
+    Ok(fs::rename(part, to)?)
+}
+
+/// C files below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            sources(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "c") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Runs a tool, and gives what it has printed; what it says on stderr is the error.
+pub fn said(command: &mut Command) -> Result<String> {
+    let name = command.get_program().display().to_string();
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    let line = error.lines().find(|line| line.contains("error"));
+    let line = line.unwrap_or(first_line(&error));
+    ensure!(output.status.success(), "{name}: {}: {line}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The first line of what a tool says.
+pub fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// FNV-1a, to name a folder by.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

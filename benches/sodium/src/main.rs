@@ -1,0 +1,179 @@
+//! Runs libsodium's test programs under pirn, its peers, and natively, one after another on one processor,
+//! and prints a table of ratios.
+//!
+//! Each program computes many times and prints how long a pass took by its own clock: neither compilation
+//! nor the start of anything counts, for nobody. Before that, each is run once to print what it finds, which
+//! must be what libsodium's authors expect.
+//!
+//! `cargo run --release --manifest-path benches/sodium/Cargo.toml -- --help`
+
+#![forbid(unsafe_code)]
+
+mod engines;
+mod guest;
+mod guests;
+mod measure;
+mod plot;
+mod report;
+mod source;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+use guests::{Flags, Guests, Kind};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use report::Table;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs libsodium's test programs under pirn, its peers, and natively.
+#[derive(Debug, Parser)]
+struct Args {
+    #[command(subcommand)]
+    command: Option<What>,
+    /// Only these engines; the native programs are always run
+    #[arg(long, value_delimiter = ',', default_values = engines::NAMES)]
+    engines: Vec<String>,
+    /// Only programs whose name holds one of these
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Rounds; 0 looks at what the programs print, and measures nothing
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Milliseconds that each program is to take natively
+    #[arg(long, default_value_t = 50)]
+    ms: u64,
+    /// The processor to run on
+    #[arg(long, default_value_t = 1)]
+    cpu: usize,
+    /// Compilers that run at once while the guests are built
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Measures without looking at what the programs print
+    #[arg(long)]
+    unchecked: bool,
+    /// A flag for clang when it compiles for WebAssembly, as in --wasm-flag=-msimd128
+    #[arg(long, allow_hyphen_values = true)]
+    wasm_flag: Vec<String>,
+    /// Has libsodium compute with 128-bit integers, natively and for WebAssembly, where each of their products
+    /// is a call
+    #[arg(long)]
+    int128: bool,
+    /// Takes each engine's fastest run, not the median; for machines that are busy
+    #[arg(long)]
+    least: bool,
+    /// Where the graph goes
+    #[arg(long)]
+    svg: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The table and graph of samples that were noted
+    Report {
+        /// What an earlier run has named
+        notes: PathBuf,
+    },
+    /// One guest in this process
+    #[command(hide = true)]
+    Guest {
+        /// The engine
+        engine: String,
+        /// The module
+        file: PathBuf,
+    },
+}
+
+/// Programs that fault on purpose, to see the guard pages of a native allocator.
+const LEFT_OUT: [&str; 2] = ["sodium_utils2", "sodium_utils3"];
+
+/// Programs that compute nothing when they are timed: AES-GCM is there for processors with instructions for
+/// it, and what stands in a call of printf goes with it.
+const UNTIMED: [&str; 6] = [
+    "aead_aes256gcm",
+    "aead_aes256gcm2",
+    "misuse",
+    "onetimeauth2",
+    "sodium_core",
+    "sodium_version",
+];
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pirn-sodium: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    match &args.command {
+        Some(What::Guest { engine, file }) => return guest::run(engine, file),
+        Some(What::Report { notes }) => return tell(args, &measure::read(notes)?),
+        None => {}
+    }
+    let out = std::env::current_exe()?;
+    let out = out.parent().context("a folder")?.join("sodium");
+    let packages = source::Packages::find()?;
+    let source = packages.libsodium(&out)?;
+    let version = &packages.get("libsodium-sys-stable")?.version;
+    println!("libsodium: as in libsodium-sys-stable {version}");
+    let int128 = args.int128.then(|| guests::INT128.to_owned());
+    let flags = Flags {
+        both: int128.into_iter().collect(),
+        wasm: args.wasm_flag.clone(),
+    };
+    let guests = Guests::new(source, &out, flags, args.jobs)?;
+    let engines = engines::find(&args.engines, &packages, &out)?;
+    let native = &engines[0];
+    let programs = programs(args, &guests)?;
+
+    let mut cpu = CpuSet::new();
+    cpu.set(args.cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &cpu)
+        .with_context(|| format!("--cpu {}: there is no such processor", args.cpu))?;
+
+    let wrong = match args.unchecked {
+        true => measure::Wrong::new(),
+        false => measure::check(&guests, &programs, &engines)?,
+    };
+    if args.rounds == 0 {
+        ensure!(wrong.is_empty(), "{} runs were wrong", wrong.len());
+        return Ok(());
+    }
+    let mut timed = vec![];
+    for program in programs {
+        if UNTIMED.contains(&program.as_str()) {
+            continue;
+        }
+        let count = measure::calibrate(&guests, native, &program, args.ms)?;
+        let built = guests.program(&program, Kind::Timed(count))?;
+        timed.push((program, built));
+    }
+    let notes = out.join("samples.tsv");
+    println!("samples: {}", notes.display());
+    let samples = measure::measure(&timed, &engines, &wrong, args.rounds, &notes)?;
+    tell(args, &samples)
+}
+
+/// The programs that are wanted, and say which are left out.
+fn programs(args: &Args, guests: &Guests) -> Result<Vec<String>> {
+    let wanted = |name: &String| {
+        args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()))
+    };
+    let mut programs = guests.programs()?;
+    programs.retain(|name| !LEFT_OUT.contains(&name.as_str()) && wanted(name));
+    ensure!(!programs.is_empty(), "no program is named like that");
+    Ok(programs)
+}
+
+fn tell(args: &Args, samples: &measure::Samples) -> Result<()> {
+    let table = Table::new(samples, args.least);
+    print!("{}", table.text());
+    match &args.svg {
+        Some(svg) => plot::draw(&table, svg),
+        None => Ok(()),
+    }
+}

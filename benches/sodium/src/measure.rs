@@ -1,0 +1,156 @@
+//! Samples: which programs are right, how often each computes, and how long that takes by each engine.
+
+use crate::engines::Engine;
+use crate::guests::{Built, Guests, Kind};
+use anyhow::{Context, Result, ensure};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Picoseconds of each pass of a program, by program and engine.
+pub type Samples = BTreeMap<String, BTreeMap<String, Vec<f64>>>;
+
+/// Programs with engines by which they are not right.
+pub type Wrong = BTreeSet<(String, String)>;
+
+/// Compares what each engine has each program print with the native program's and with libsodium's own.
+pub fn check(guests: &Guests, programs: &[String], engines: &[Engine]) -> Result<Wrong> {
+    let mut wrong = Wrong::new();
+    let mut right = 0;
+    for program in programs {
+        let built = guests.program(program, Kind::Right)?;
+        let expected = guests.expected(program)?;
+        for engine in engines {
+            let why = match engine.run(&built) {
+                Ok(found) if found == expected => None,
+                Ok(found) => Some(format!("prints {}", difference(&found, &expected))),
+                Err(error) => Some(format!("{error:#}")),
+            };
+            match why {
+                None => right += 1,
+                Some(why) => {
+                    println!("wrong: {program} by {}: {why}", engine.name);
+                    wrong.insert((program.clone(), engine.name.to_owned()));
+                }
+            }
+        }
+    }
+    println!(
+        "{right} of {} runs print what libsodium's authors expect, and what the native program prints",
+        programs.len() * engines.len()
+    );
+    Ok(wrong)
+}
+
+/// The first line that differs.
+fn difference(found: &[u8], expected: &[u8]) -> String {
+    let (found, expected) = (
+        String::from_utf8_lossy(found),
+        String::from_utf8_lossy(expected),
+    );
+    let (mut found, mut expected) = (found.lines(), expected.lines());
+    for number in 1.. {
+        let (a, b) = (found.next(), expected.next());
+        if a != b {
+            return format!("line {number} {a:?}, not {b:?}");
+        }
+        if a.is_none() {
+            break;
+        }
+    }
+    "other line ends".to_owned()
+}
+
+/// How often a program computes, so that it takes about as long as is wanted natively.
+pub fn calibrate(guests: &Guests, native: &Engine, program: &str, ms: u64) -> Result<u64> {
+    let file = guests.out().join(format!("{program}.{ms}ms"));
+    if let Ok(text) = std::fs::read_to_string(&file) {
+        return text.trim().parse().context("a count");
+    }
+    let wanted_ps = ms as f64 * 1e9;
+    let mut count = 1;
+    let count = loop {
+        let built = Built {
+            native: guests.native(program, Kind::Timed(count))?,
+            wasm: Default::default(),
+            so: Default::default(),
+            so_native: Default::default(),
+        };
+        // A pass is never shorter than a picosecond, or it is not there.
+        let pass_ps = sample(native, &built)?.max(1.);
+        let took_ps = pass_ps * count as f64;
+        if took_ps > wanted_ps / 8. || count >= COUNT_MAX {
+            break ((wanted_ps / pass_ps) as u64).clamp(1, COUNT_MAX);
+        }
+        count *= 16;
+    };
+    std::fs::write(file, count.to_string())?;
+    Ok(count)
+}
+
+/// Most passes: what one that does nothing is given.
+const COUNT_MAX: u64 = 10_000_000;
+
+/// One run.
+fn sample(engine: &Engine, built: &Built) -> Result<f64> {
+    let printed = engine.run(built)?;
+    let printed = String::from_utf8_lossy(&printed);
+    let ps: u64 = printed
+        .trim()
+        .parse()
+        .with_context(|| format!("prints {:?}, no number", printed.trim()))?;
+    Ok(ps as f64)
+}
+
+/// Measures in rounds; in each, the engines have their turns at a program one after another. Each sample is
+/// noted in a file when it is there. An interpreter has its turn in the first round alone.
+pub fn measure(
+    programs: &[(String, Built)],
+    engines: &[Engine],
+    wrong: &Wrong,
+    rounds: usize,
+    notes: &Path,
+) -> Result<Samples> {
+    use std::io::Write;
+    let mut notes = std::fs::File::create(notes)?;
+    let mut samples = Samples::new();
+    let mut failed = wrong.clone();
+    for round in 0..rounds {
+        eprintln!("round {} of {rounds}", round + 1);
+        for (program, built) in programs {
+            for turn in 0..engines.len() {
+                // Another one begins each round.
+                let engine = &engines[(turn + round) % engines.len()];
+                let key = (program.clone(), engine.name.to_owned());
+                if failed.contains(&key) || (round > 0 && engine.is_slow()) {
+                    continue;
+                }
+                match sample(engine, built) {
+                    Ok(ps) => {
+                        writeln!(notes, "{program}\t{}\t{ps}", engine.name)?;
+                        let by = samples.entry(program.clone()).or_default();
+                        by.entry(engine.name.to_owned()).or_default().push(ps);
+                    }
+                    Err(error) => {
+                        println!("failed: {program} by {}: {error:#}", engine.name);
+                        failed.insert(key);
+                    }
+                }
+            }
+        }
+    }
+    Ok(samples)
+}
+
+/// Reads the notes of earlier runs.
+pub fn read(notes: &Path) -> Result<Samples> {
+    let text = std::fs::read_to_string(notes).with_context(|| notes.display().to_string())?;
+    let mut samples = Samples::new();
+    for line in text.lines() {
+        let fields: Vec<_> = line.split('\t').collect();
+        ensure!(fields.len() == 3, "{}: {line:?}", notes.display());
+        let by = samples.entry(fields[0].to_owned()).or_default();
+        let all = by.entry(fields[1].to_owned()).or_default();
+        all.push(fields[2].parse().with_context(|| line.to_owned())?);
+    }
+    Ok(samples)
+}
