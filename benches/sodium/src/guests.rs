@@ -90,6 +90,9 @@ pub struct Built {
     pub so_native: PathBuf,
 }
 
+/// What is included first, so that it counts when it changes.
+const HEADERS: [&str; 2] = [include_str!("../right.h"), include_str!("../timed.h")];
+
 /// Flags beside those that there always are.
 pub struct Flags {
     /// For both targets.
@@ -124,7 +127,8 @@ impl Guests {
             "guests: {version}, {opt}, {} {both_text} {wasm_text}",
             FLAGS[0]
         );
-        let stamp = format!("{version} {opt} {FLAGS:?} {LINK_FLAGS:?} {both:?} {wasm:?}");
+        let stamp =
+            format!("{version} {opt} {FLAGS:?} {LINK_FLAGS:?} {both:?} {wasm:?} {HEADERS:?}");
         let mut guests = Self {
             source,
             // Whatever is built otherwise lies elsewhere.
@@ -264,15 +268,16 @@ impl Guests {
         if to.exists() {
             return Ok(to);
         }
-        let flags = match kind {
-            Kind::Right => {
-                let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("right.h");
-                vec!["-include".to_owned(), header.display().to_string()]
-            }
+        let (header, defines) = match kind {
+            Kind::Right => ("right.h", vec![]),
             Kind::Timed(count) => {
-                vec!["-DBENCHMARKS=1".to_owned(), format!("-DITERATIONS={count}")]
+                let defines = ["-DBENCHMARKS=1".to_owned(), format!("-DITERATIONS={count}")];
+                ("timed.h", defines.to_vec())
             }
         };
+        let header = Path::new(env!("CARGO_MANIFEST_DIR")).join(header);
+        let mut flags = vec!["-include".to_owned(), header.display().to_string()];
+        flags.extend(defines);
         let file = self.source.join(format!("test/default/{program}.c"));
         self.object(target, &file, &object, &flags)?;
         let part = to.with_extension("part");

@@ -8,17 +8,18 @@ use std::path::Path;
 /// Pixels from one line to the next.
 const LINE: u32 = 14;
 
-/// Draws the ratios on a logarithmic scale, the programs by pirn's.
+/// Mean beyond which an engine has no place beside the others.
+const MEAN_MAX: f64 = 8.;
+
+/// Draws the ratios, the programs by pirn's. Engines that are slower by far are named alone.
 pub fn draw(table: &Table, to: &Path) -> Result<()> {
     let mut rows: Vec<_> = table.rows.iter().collect();
     let first = |ratios: &[Option<f64>]| ratios.first().copied().flatten().unwrap_or(f64::MAX);
     rows.sort_by(|a, b| first(&b.ratios).total_cmp(&first(&a.ratios)));
-    let all = || {
-        rows.iter()
-            .flat_map(|row| row.ratios.iter().flatten().copied())
-    };
-    let least = all().fold(1., f64::min) / 1.1;
-    let most = all().fold(2., f64::max) * 1.1;
+    let drawn = |number: usize| table.means[number] <= MEAN_MAX;
+    let all = rows.iter().flat_map(|row| row.ratios.iter().enumerate());
+    let all = all.filter_map(|(number, ratio)| ratio.filter(|_| drawn(number)));
+    let (least, most) = (0., all.fold(2., f64::max) * 1.05);
     // The lowest line is for the means.
     let up = -1.5..rows.len() as f64 - 0.5;
     let area = SVGBackend::new(to, (900, 120 + LINE * (rows.len() as u32 + 1))).into_drawing_area();
@@ -28,7 +29,7 @@ pub fn draw(table: &Table, to: &Path) -> Result<()> {
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(180)
-        .build_cartesian_2d((least..most).log_scale(), up)?;
+        .build_cartesian_2d(least..most, up)?;
     chart
         .configure_mesh()
         .disable_y_mesh()
@@ -55,18 +56,20 @@ pub fn draw(table: &Table, to: &Path) -> Result<()> {
     chart.draw_series(LineSeries::new(native, BLACK.mix(0.6)))?;
     for (number, name) in table.engines.iter().enumerate() {
         let colour = Palette99::pick(number).to_rgba();
-        let points = rows.iter().enumerate();
+        let points = rows.iter().enumerate().filter(|_| drawn(number));
         let points = points.filter_map(|(at, row)| Some((row.ratios[number]?, at as f64)));
-        let points = points.chain([(table.means[number], -1.)]);
+        let mean = drawn(number).then_some((table.means[number], -1.));
+        let points = points.chain(mean);
         let circle = |at| Circle::new(at, 3, colour.filled());
+        let out = if drawn(number) { "" } else { ", not drawn" };
         chart
             .draw_series(points.map(circle))?
-            .label(format!("{name}, {:.2}", table.means[number]))
+            .label(format!("{name}, {:.2}{out}", table.means[number]))
             .legend(move |(x, y)| Circle::new((x + 8, y), 3, colour.filled()));
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
+        .position(SeriesLabelPosition::UpperRight)
         .background_style(WHITE.mix(0.8))
         .border_style(BLACK.mix(0.3))
         .draw()?;
