@@ -1,48 +1,69 @@
 //! Linear memory (spec 4.4.7): loads, stores, size, growth, bulk operations.
 
 use super::function::FuncTranslator;
-use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
+use cranelift_codegen::ir::{Inst, InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_frontend::FuncInstBuilder;
 use pirn_format::exit::Builtin;
 use wasmparser::{MemArg, Operator};
 
-/// How a narrow load fills the rest.
-#[derive(Clone, Copy)]
-enum Fill {
-    Signed,
-    Zero,
-}
+/// A load that extends what it reads, at an address and a displacement.
+pub(super) type Load = fn(FuncInstBuilder<'_, '_>, MemFlagsData, Value, i32) -> Value;
+
+/// A store of the lowest bits of a value, at an address and a displacement.
+type Store = fn(FuncInstBuilder<'_, '_>, MemFlagsData, Value, Value, i32) -> Inst;
 
 impl FuncTranslator<'_, '_> {
     /// Translates an operator on memory; `false` if it is none.
     pub(super) fn memory(&mut self, op: &Operator<'_>) -> bool {
-        use Fill::{Signed, Zero};
-        use types::{F32, F64, I8, I16, I32, I64};
+        use types::{F32, F64, I32, I64};
         match op {
             Operator::I32Load { memarg } => self.load(memarg, I32),
             Operator::I64Load { memarg } => self.load(memarg, I64),
             Operator::F32Load { memarg } => self.load(memarg, F32),
             Operator::F64Load { memarg } => self.load(memarg, F64),
-            Operator::I32Load8S { memarg } => self.load_narrow(memarg, I8, I32, Signed),
-            Operator::I32Load8U { memarg } => self.load_narrow(memarg, I8, I32, Zero),
-            Operator::I32Load16S { memarg } => self.load_narrow(memarg, I16, I32, Signed),
-            Operator::I32Load16U { memarg } => self.load_narrow(memarg, I16, I32, Zero),
-            Operator::I64Load8S { memarg } => self.load_narrow(memarg, I8, I64, Signed),
-            Operator::I64Load8U { memarg } => self.load_narrow(memarg, I8, I64, Zero),
-            Operator::I64Load16S { memarg } => self.load_narrow(memarg, I16, I64, Signed),
-            Operator::I64Load16U { memarg } => self.load_narrow(memarg, I16, I64, Zero),
-            Operator::I64Load32S { memarg } => self.load_narrow(memarg, I32, I64, Signed),
-            Operator::I64Load32U { memarg } => self.load_narrow(memarg, I32, I64, Zero),
+            Operator::I32Load8S { memarg } => {
+                self.load_by(memarg, 1, |i, f, p, o| i.sload8(I32, f, p, o));
+            }
+            Operator::I32Load8U { memarg } => {
+                self.load_by(memarg, 1, |i, f, p, o| i.uload8(I32, f, p, o));
+            }
+            Operator::I32Load16S { memarg } => {
+                self.load_by(memarg, 2, |i, f, p, o| i.sload16(I32, f, p, o));
+            }
+            Operator::I32Load16U { memarg } => {
+                self.load_by(memarg, 2, |i, f, p, o| i.uload16(I32, f, p, o));
+            }
+            Operator::I64Load8S { memarg } => {
+                self.load_by(memarg, 1, |i, f, p, o| i.sload8(I64, f, p, o));
+            }
+            Operator::I64Load8U { memarg } => {
+                self.load_by(memarg, 1, |i, f, p, o| i.uload8(I64, f, p, o));
+            }
+            Operator::I64Load16S { memarg } => {
+                self.load_by(memarg, 2, |i, f, p, o| i.sload16(I64, f, p, o));
+            }
+            Operator::I64Load16U { memarg } => {
+                self.load_by(memarg, 2, |i, f, p, o| i.uload16(I64, f, p, o));
+            }
+            Operator::I64Load32S { memarg } => {
+                self.load_by(memarg, 4, |i, f, p, o| i.sload32(f, p, o));
+            }
+            Operator::I64Load32U { memarg } => {
+                self.load_by(memarg, 4, |i, f, p, o| i.uload32(f, p, o));
+            }
             Operator::I32Store { memarg }
             | Operator::I64Store { memarg }
             | Operator::F32Store { memarg }
             | Operator::F64Store { memarg } => self.store(memarg),
             Operator::I32Store8 { memarg } | Operator::I64Store8 { memarg } => {
-                self.store_narrow(memarg, I8);
+                self.store_by(memarg, 1, |i, f, x, p, o| i.istore8(f, x, p, o));
             }
             Operator::I32Store16 { memarg } | Operator::I64Store16 { memarg } => {
-                self.store_narrow(memarg, I16);
+                self.store_by(memarg, 2, |i, f, x, p, o| i.istore16(f, x, p, o));
             }
-            Operator::I64Store32 { memarg } => self.store_narrow(memarg, I32),
+            Operator::I64Store32 { memarg } => {
+                self.store_by(memarg, 4, |i, f, x, p, o| i.istore32(f, x, p, o));
+            }
             Operator::MemorySize { .. } => self.memory_size(),
             Operator::MemoryGrow { mem } => self.memory_grow(*mem),
             Operator::MemoryCopy { dst_mem, src_mem } => {
@@ -65,13 +86,13 @@ impl FuncTranslator<'_, '_> {
         self.push(value);
     }
 
-    fn load_narrow(&mut self, memarg: &MemArg, narrow: Type, wide: Type, fill: Fill) {
-        self.load(memarg, narrow);
-        let value = self.pop();
-        let value = match fill {
-            Fill::Signed => self.builder.ins().sextend(wide, value),
-            Fill::Zero => self.builder.ins().uextend(wide, value),
-        };
+    /// Loads so many bytes by one instruction that extends them. A load and an extension apart would be
+    /// undone by the optimiser: where only the low bits of a sum of products are wanted, too, it would
+    /// compute all of it twice.
+    pub(super) fn load_by(&mut self, memarg: &MemArg, bytes: u32, load: Load) {
+        let index = self.pop();
+        let (address, offset, flags) = self.memory_address(memarg, index, bytes);
+        let value = load(self.builder.ins(), flags, address, offset);
         self.push(value);
     }
 
@@ -82,11 +103,11 @@ impl FuncTranslator<'_, '_> {
         self.builder.ins().store(flags, value, address, offset);
     }
 
-    fn store_narrow(&mut self, memarg: &MemArg, narrow: Type) {
-        let value = self.pop();
-        let value = self.builder.ins().ireduce(narrow, value);
-        self.push(value);
-        self.store(memarg);
+    /// Stores so many of the lowest bytes by one instruction, for the same reason.
+    fn store_by(&mut self, memarg: &MemArg, bytes: u32, store: Store) {
+        let (index, value) = self.pop2();
+        let (address, offset, flags) = self.memory_address(memarg, index, bytes);
+        store(self.builder.ins(), flags, value, address, offset);
     }
 
     fn memory_size(&mut self) {

@@ -2,13 +2,10 @@
 //! scalars: [`memory_address`](FuncTranslator::memory_address).
 
 use super::FuncTranslator;
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
-use cranelift_frontend::FuncInstBuilder;
+use crate::translate::memory::Load;
+use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use types::{F32X4, F64X2, I8, I8X16, I16, I16X8, I32, I32X4, I64, I64X2};
 use wasmparser::{MemArg, Operator};
-
-/// A load that widens 8 bytes to a vector.
-type Widening = fn(FuncInstBuilder<'_, '_>, MemFlagsData, Value, i32) -> Value;
 
 impl FuncTranslator<'_, '_> {
     /// Translates an operator on memory and vectors; `false` if it is none.
@@ -50,10 +47,9 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    fn load_wide(&mut self, memarg: &MemArg, load: Widening) {
-        let index = self.pop();
-        let (address, offset, flags) = self.memory_address(memarg, index, 8);
-        let vector = load(self.builder.ins(), flags, address, offset);
+    fn load_wide(&mut self, memarg: &MemArg, load: Load) {
+        self.load_by(memarg, 8, load);
+        let vector = self.pop();
         self.push_vector(vector);
     }
 
