@@ -90,6 +90,7 @@ pub(crate) fn translate(
     // What is checked before the first operator is checked at it.
     let start = operators.original_position();
     t.builder.set_srcloc(ir::SourceLoc::new(start as u32));
+    t.enter_memory();
     t.enter_fuel();
     t.enter_function(ty);
     while !operators.eof() {
@@ -99,6 +100,7 @@ pub(crate) fn translate(
         t.operator(&op)?;
     }
     operators.finish()?;
+    t.leave_memory();
     let facts = Facts {
         changes_tables: t.changes_tables,
     };

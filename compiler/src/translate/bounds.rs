@@ -73,10 +73,10 @@ impl FuncTranslator<'_, '_> {
         (address, 0, flags)
     }
 
-    /// Address of byte 0 of memory 0: the context itself, unless the memory is imported.
+    /// Address of byte 0 of memory 0.
     fn memory_base(&mut self) -> Value {
         match self.imported_memory() {
-            None => self.vmctx,
+            None => self.own_base,
             // A memory's base never changes.
             Some(desc) => self.load_constant(POINTER, desc, MEMORY_BASE),
         }
@@ -90,6 +90,28 @@ impl FuncTranslator<'_, '_> {
         };
         let flags = self.flags(Region::Descriptor);
         self.builder.ins().load(POINTER, flags, desc, offset)
+    }
+
+    /// Starts to translate a function, at its entry, with the address of byte 0 of the module's own memory.
+    ///
+    /// That is the context itself. A function that calls others wants the context at each call, so it has it
+    /// in memory, and would take it from there at each access, in a loop, too. A value of its own for the
+    /// accesses stays in a register where there are no calls.
+    pub(super) fn enter_memory(&mut self) {
+        self.own_base = self.load_constant(POINTER, self.vmctx, CONTEXT_MEMORY + MEMORY_BASE);
+    }
+
+    /// Ends it. In a function that calls nothing, the context serves, which is one value less.
+    pub(super) fn leave_memory(&mut self) {
+        if self.calls {
+            return;
+        }
+        let func = &mut self.builder.func;
+        if let Some(load) = func.dfg.value_def(self.own_base).inst() {
+            func.dfg.clear_results(load);
+            func.dfg.change_to_alias(self.own_base, self.vmctx);
+            func.layout.remove_inst(load);
+        }
     }
 
     /// Address of the owner's descriptor, if memory 0 is imported.

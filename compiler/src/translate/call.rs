@@ -69,7 +69,8 @@ impl FuncTranslator<'_, '_> {
         self.builder.ins().load(ty, flags, reference, offset)
     }
 
-    fn arguments(&self, vmctx: Value, params: usize) -> Vec<Value> {
+    fn arguments(&mut self, vmctx: Value, params: usize) -> Vec<Value> {
+        self.calls = true;
         let mut arguments = Vec::with_capacity(1 + params);
         arguments.push(vmctx);
         arguments.extend_from_slice(self.peek(params));

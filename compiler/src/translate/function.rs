@@ -51,6 +51,8 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) builder: FunctionBuilder<'a>,
     /// The context.
     pub(super) vmctx: Value,
+    /// Address of byte 0 of the module's own memory.
+    pub(super) own_base: Value,
     /// The operand stack. Every v128 is an `i8x16`.
     pub(super) stack: Vec<Value>,
     /// Enclosing blocks, the function's own first.
@@ -60,6 +62,8 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) reachable: bool,
     /// Whether an operator changed a table.
     pub(super) changes_tables: bool,
+    /// Whether an operator called what returns.
+    pub(super) calls: bool,
     /// The count of fuel, if the module counts it.
     pub(super) fuel: Option<Fuel>,
     regions: [AliasRegion; Region::ALL.len()],
@@ -85,11 +89,13 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             env,
             builder,
             vmctx: params[0],
+            own_base: params[0],
             stack: vec![],
             frames: vec![],
             locals: vec![],
             reachable: true,
             changes_tables: false,
+            calls: false,
             fuel: None,
             regions,
             callees: HashMap::new(),
@@ -227,6 +233,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     /// Calls a builtin with 64-bit parameters after the context; its result, if it has one.
     pub(super) fn builtin(&mut self, builtin: Builtin, params: &[Value]) -> Option<Value> {
         debug_assert_eq!(params.len(), builtin.params());
+        self.calls = true;
         let callee = self.callee(Callee::Builtin(builtin));
         let mut arguments = vec![self.vmctx];
         arguments.extend_from_slice(params);
