@@ -180,8 +180,7 @@ impl Compiler<'_> {
         state.context.clear();
         trampoline::build(
             callee,
-            self.env.metadata,
-            self.env.isa.frontend_config(),
+            self.env,
             &mut state.scratch.builder,
             &mut state.context.func,
         );

@@ -2,17 +2,19 @@
 //!
 //! Values cross between guest and host in arrays of cells, see [`pirn_format::exit`].
 
+mod bulk;
+
 use crate::names::Callee;
+use crate::translate::Env;
 use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
 use cranelift_codegen::ir::{
     self, AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, Type,
     UserFuncName, Value,
 };
-use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
+use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use pirn_format::exit::{self, Builtin, CELL_BYTES, Kind, TrapCode};
 use pirn_format::layout::{CONTEXT_EXIT, CONTEXT_HOST_CALL};
-use pirn_format::metadata::Metadata;
 use pirn_format::types::{FuncType, ValType};
 
 /// C convention of both targets' psABI.
@@ -21,11 +23,11 @@ const HOST_CALL_CONV: CallConv = CallConv::SystemV;
 /// Writes one trampoline into `func`, which is empty.
 pub(crate) fn build(
     callee: Callee,
-    metadata: &Metadata,
-    config: TargetFrontendConfig,
+    env: Env<'_>,
     context: &mut FunctionBuilderContext,
     func: &mut ir::Function,
 ) {
+    let metadata = env.metadata;
     func.name = UserFuncName::User(callee.name());
     let (signature, ty) = match callee {
         Callee::Entry(ty) => (host_signature(), Some(ty)),
@@ -45,12 +47,12 @@ pub(crate) fn build(
     match (callee, ty) {
         (Callee::Entry(_), Some(ty)) => t.entry(ty),
         (Callee::Func(index), Some(ty)) => t.import(index, ty),
-        (Callee::Builtin(builtin), _) => t.builtin(builtin),
+        (Callee::Builtin(builtin), _) => t.builtin(builtin, env),
         (Callee::Trap(code), _) => t.trap(code),
         (Callee::Entry(_) | Callee::Func(_), None) => unreachable!("both have a type"),
     }
     t.builder.seal_all_blocks();
-    t.builder.finalize(config);
+    t.builder.finalize(env.isa.frontend_config());
 }
 
 /// `(vmctx, words...) -> words` among guests.
@@ -117,7 +119,8 @@ impl<'a> Trampoline<'a> {
         self.builder.ins().return_(&results);
     }
 
-    fn builtin(&mut self, builtin: Builtin) {
+    fn builtin(&mut self, builtin: Builtin, env: Env<'_>) {
+        self.in_place(builtin, env);
         let cells = self.cells(builtin.params());
         let params = self.params[1..].to_vec();
         self.store(cells, &params);

@@ -5,6 +5,7 @@
 mod bounds;
 mod call;
 mod control;
+mod few;
 mod fuel;
 mod function;
 mod global;

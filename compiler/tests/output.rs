@@ -327,3 +327,30 @@ fn progress_counts_every_function_once() {
     let all: Vec<_> = (0..=total).map(|done| (done, total)).collect();
     assert_eq!(told, all);
 }
+
+#[test]
+fn a_few_bytes_are_copied_without_a_call() {
+    for (bytes, calls) in [
+        (0, true),
+        (1, false),
+        (24, false),
+        (128, false),
+        (129, true),
+    ] {
+        for operator in ["memory.copy", "memory.fill"] {
+            let text = format!(
+                "(module (memory 1) (func (param i32 i32)
+                   ({operator} (local.get 0) (local.get 1) (i32.const {bytes}))))"
+            );
+            let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
+            let clif = emit(&wasm, &Options::default(), Emit::Clif, &|_, _| ());
+            let clif = String::from_utf8(clif.expect("the guest is valid")).expect("text");
+            let first = clif.split(";;").nth(1).expect("the function is first");
+            assert_eq!(
+                first.contains(" call "),
+                calls,
+                "{operator} of {bytes}: {first}"
+            );
+        }
+    }
+}

@@ -25,24 +25,24 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, Value};
 use pirn_format::exit::TrapCode;
 use pirn_format::layout::{CONTEXT_MEMORY, GUARD_BYTES, MEMORY_BASE, MEMORY_BYTES};
-use wasmparser::MemArg;
 
 impl FuncTranslator<'_, '_> {
-    /// Address, displacement and flags for an access of `access_bytes` bytes at `index`, an i32.
+    /// Address, displacement and flags for an access of `access_bytes` bytes at `offset`, less than 2^32,
+    /// from `index`, an i32.
     pub(super) fn memory_address(
         &mut self,
-        memarg: &MemArg,
+        offset: u64,
         index: Value,
         access_bytes: u32,
     ) -> (Value, i32, MemFlagsData) {
         let index = self.extend(index);
         let base = self.memory_base();
-        // The validator bounds the offset to 32 bits: no sum below can wrap.
-        let end = memarg.offset + u64::from(access_bytes);
+        // The validator bounds offsets to 32 bits: no sum below can wrap.
+        let end = offset + u64::from(access_bytes);
         let flags = self
             .guest_flags(Region::Memory)
             .with_trap_code(Some(ir::TrapCode::HEAP_OUT_OF_BOUNDS));
-        if let (true, Ok(offset)) = (end <= GUARD_BYTES, i32::try_from(memarg.offset)) {
+        if let (true, Ok(offset)) = (end <= GUARD_BYTES, i32::try_from(offset)) {
             return (self.builder.ins().iadd(base, index), offset, flags);
         }
         let bytes = self.memory_bytes();
@@ -52,10 +52,7 @@ impl FuncTranslator<'_, '_> {
             .ins()
             .icmp(IntCC::UnsignedGreaterThan, access_end, bytes);
         self.trap_if(outside, TrapCode::MemoryOutOfBounds);
-        let start = self
-            .builder
-            .ins()
-            .iadd_imm_s(index, memarg.offset.cast_signed());
+        let start = self.builder.ins().iadd_imm_s(index, offset.cast_signed());
         let mut address = self.builder.ins().iadd(base, start);
         if self.env.spectre {
             // The comparison is made again behind the branch: what counts is that the mask depends on

@@ -67,9 +67,15 @@ impl FuncTranslator<'_, '_> {
             Operator::MemorySize { .. } => self.memory_size(),
             Operator::MemoryGrow { mem } => self.memory_grow(*mem),
             Operator::MemoryCopy { dst_mem, src_mem } => {
-                self.bulk(Builtin::MemoryCopy, &[*dst_mem, *src_mem]);
+                if !self.copy_few() {
+                    self.bulk(Builtin::MemoryCopy, &[*dst_mem, *src_mem]);
+                }
             }
-            Operator::MemoryFill { mem } => self.bulk(Builtin::MemoryFill, &[*mem]),
+            Operator::MemoryFill { mem } => {
+                if !self.fill_few() {
+                    self.bulk(Builtin::MemoryFill, &[*mem]);
+                }
+            }
             Operator::MemoryInit { data_index, mem } => {
                 self.bulk(Builtin::MemoryInit, &[*mem, *data_index]);
             }
@@ -81,7 +87,7 @@ impl FuncTranslator<'_, '_> {
 
     pub(super) fn load(&mut self, memarg: &MemArg, ty: Type) {
         let index = self.pop();
-        let (address, offset, flags) = self.memory_address(memarg, index, ty.bytes());
+        let (address, offset, flags) = self.memory_address(memarg.offset, index, ty.bytes());
         let value = self.builder.ins().load(ty, flags, address, offset);
         self.push(value);
     }
@@ -91,22 +97,27 @@ impl FuncTranslator<'_, '_> {
     /// compute all of it twice.
     pub(super) fn load_by(&mut self, memarg: &MemArg, bytes: u32, load: Load) {
         let index = self.pop();
-        let (address, offset, flags) = self.memory_address(memarg, index, bytes);
+        let (address, offset, flags) = self.memory_address(memarg.offset, index, bytes);
         let value = load(self.builder.ins(), flags, address, offset);
         self.push(value);
     }
 
     pub(super) fn store(&mut self, memarg: &MemArg) {
         let (index, value) = self.pop2();
+        self.store_at(index, memarg.offset, value);
+    }
+
+    /// Stores a value at an offset from `index`, an i32.
+    pub(super) fn store_at(&mut self, index: Value, offset: u64, value: Value) {
         let bytes = self.type_of(value).bytes();
-        let (address, offset, flags) = self.memory_address(memarg, index, bytes);
+        let (address, offset, flags) = self.memory_address(offset, index, bytes);
         self.builder.ins().store(flags, value, address, offset);
     }
 
     /// Stores so many of the lowest bytes by one instruction, for the same reason.
     fn store_by(&mut self, memarg: &MemArg, bytes: u32, store: Store) {
         let (index, value) = self.pop2();
-        let (address, offset, flags) = self.memory_address(memarg, index, bytes);
+        let (address, offset, flags) = self.memory_address(memarg.offset, index, bytes);
         store(self.builder.ins(), flags, value, address, offset);
     }
 

@@ -1,0 +1,295 @@
+//! The way around the runtime for `memory.copy` and `memory.fill` (spec 4.4.7) of no more than
+//! [`IN_PLACE_BYTES`] that lie inside the memory: all but a few of those that programs do. They are loads
+//! and stores here, in the trampoline that would otherwise leave; what is longer, or out of bounds, leaves.
+//!
+//! A fault or a signal in between meets generated code, as everywhere in a guest.
+//!
+//! A length is covered by accesses of one width that overlap, as many as it takes. Where source and
+//! destination overlap, too, what comes first or last is loaded before anything is stored.
+
+use super::Trampoline;
+use crate::translate::Env;
+use crate::types::POINTER;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value, types};
+use pirn_format::exit::Builtin;
+use pirn_format::layout::{CONTEXT_MEMORY, MEMORY_BASE, MEMORY_BYTES};
+use types::{I8, I8X16, I16, I32, I64};
+
+/// Most bytes that are not left to the runtime. From here on, the host's routines gain more than it costs
+/// to leave.
+const IN_PLACE_BYTES: i64 = 1024;
+
+/// Bytes of the widest access.
+const WIDE: i64 = 16;
+
+/// Wide accesses in one pass of a loop.
+const UNROLLED: i64 = 4;
+
+/// How many bytes are worked on, and where.
+#[derive(Clone, Copy)]
+struct Range {
+    /// Address of the first byte that is written.
+    to: Value,
+    len: Value,
+}
+
+/// What is written.
+#[derive(Clone, Copy)]
+enum Source {
+    /// The bytes from this address on.
+    Memory(Value),
+    /// One byte, in an i64.
+    Byte(Value),
+}
+
+impl Trampoline<'_> {
+    /// Does what there is to do without the runtime, and returns; goes on in a new block with the rest.
+    pub(super) fn in_place(&mut self, builtin: Builtin, env: Env<'_>) {
+        let (to, source, len) = match (builtin, &self.params[1..]) {
+            (Builtin::MemoryCopy, &[_, _, to, from, len]) => (to, Source::Memory(from), len),
+            (Builtin::MemoryFill, &[_, to, byte, len]) => (to, Source::Byte(byte), len),
+            _ => return,
+        };
+        let leave = self.builder.create_block();
+        self.builder.set_cold_block(leave);
+        let (base, bytes) = self.memory(env);
+        let many = self
+            .builder
+            .ins()
+            .icmp_imm_u(IntCC::UnsignedGreaterThan, len, IN_PLACE_BYTES);
+        self.unless(many, leave);
+        let mut end = to;
+        if let Source::Memory(from) = source {
+            end = self.builder.ins().umax(to, from);
+        }
+        // Operands are 32 bits wide: no sum wraps.
+        let end = self.builder.ins().iadd(end, len);
+        let outside = self
+            .builder
+            .ins()
+            .icmp(IntCC::UnsignedGreaterThan, end, bytes);
+        self.unless(outside, leave);
+        let mut range = Range {
+            to: self.builder.ins().iadd(base, to),
+            len,
+        };
+        if env.spectre {
+            // Whatever is predicted, no more than these bytes behind an index of 32 bits are touched.
+            let none = self.builder.ins().iconst(I64, 0);
+            range.len = self.builder.ins().select_spectre_guard(many, none, len);
+        }
+        match source {
+            Source::Memory(from) => {
+                let from = self.builder.ins().iadd(base, from);
+                self.write(range, Source::Memory(from));
+            }
+            Source::Byte(byte) => {
+                // Zero-extended from 32 bits: the lowest 8 count.
+                let byte = self.builder.ins().band_imm_u(byte, 0xff);
+                self.write(range, Source::Byte(byte));
+            }
+        }
+        self.builder.switch_to_block(leave);
+    }
+
+    /// Base and size of memory 0.
+    fn memory(&mut self, env: Env<'_>) -> (Value, Value) {
+        let (vmctx, flags) = (self.params[0], MemFlagsData::trusted());
+        if env.metadata.imported_memories() == 0 {
+            let bytes = CONTEXT_MEMORY + MEMORY_BYTES;
+            let bytes = self.builder.ins().load(POINTER, flags, vmctx, bytes);
+            return (vmctx, bytes);
+        }
+        let cell = env.layout.memory(0);
+        let desc = self.builder.ins().load(POINTER, flags, vmctx, cell);
+        let base = self.builder.ins().load(POINTER, flags, desc, MEMORY_BASE);
+        let bytes = self.builder.ins().load(POINTER, flags, desc, MEMORY_BYTES);
+        (base, bytes)
+    }
+
+    /// Goes to `other` if `condition` is not zero, else on.
+    fn unless(&mut self, condition: Value, other: Block) {
+        let next = self.builder.create_block();
+        self.builder.ins().brif(condition, other, [], next, []);
+        self.builder.switch_to_block(next);
+    }
+
+    /// Goes on if there are at least so many bytes, and with what is in `less` if there are fewer.
+    fn at_least(&mut self, bytes: i64, len: Value) -> Block {
+        let (more, less) = (self.builder.create_block(), self.builder.create_block());
+        let enough = IntCC::UnsignedGreaterThanOrEqual;
+        let enough = self.builder.ins().icmp_imm_u(enough, len, bytes);
+        self.builder.ins().brif(enough, more, [], less, []);
+        self.builder.switch_to_block(more);
+        less
+    }
+
+    /// Writes a range, and returns from the function.
+    fn write(&mut self, range: Range, source: Source) {
+        let less = self.at_least(WIDE, range.len);
+        self.write_wide(range, source);
+        self.builder.switch_to_block(less);
+        for ty in [I64, I32, I16] {
+            let less = self.at_least(i64::from(ty.bytes()), range.len);
+            self.write_ends(range, source, ty);
+            self.builder.switch_to_block(less);
+        }
+        let less = self.at_least(1, range.len);
+        let byte = self.value(source, I8, None);
+        self.put(byte, range.to);
+        self.builder.ins().return_(&[]);
+        self.builder.switch_to_block(less);
+        self.builder.ins().return_(&[]);
+    }
+
+    /// Writes a range of one to two times as many bytes as the type has.
+    fn write_ends(&mut self, range: Range, source: Source, ty: Type) {
+        let last = self.last(range, ty);
+        let head = self.value(source, ty, None);
+        let tail = self.value(source, ty, Some(last));
+        self.put(head, range.to);
+        let to = self.builder.ins().iadd(range.to, last);
+        self.put(tail, to);
+        self.builder.ins().return_(&[]);
+    }
+
+    /// Writes a range of at least [`WIDE`] bytes.
+    fn write_wide(&mut self, range: Range, source: Source) {
+        let short = self.at_least(2 * WIDE + 1, range.len);
+        let last = self.last(range, I8X16);
+        let head = self.value(source, I8X16, None);
+        let tail = self.value(source, I8X16, Some(last));
+        let end = self.builder.ins().iadd(range.to, last);
+        match source {
+            Source::Byte(_) => {
+                self.ascend(range, source);
+                self.put(tail, end);
+                self.builder.ins().return_(&[]);
+            }
+            Source::Memory(from) => {
+                // Ascending is right unless the destination starts inside the source.
+                let distance = self.builder.ins().isub(range.to, from);
+                let inside = IntCC::UnsignedLessThan;
+                let inside = self.builder.ins().icmp(inside, distance, range.len);
+                let descend = self.builder.create_block();
+                self.unless(inside, descend);
+                self.ascend(range, source);
+                self.put(tail, end);
+                self.builder.ins().return_(&[]);
+                self.builder.switch_to_block(descend);
+                self.descend(range, source);
+                self.put(head, range.to);
+                self.builder.ins().return_(&[]);
+            }
+        }
+        self.builder.switch_to_block(short);
+        self.write_ends(range, source, I8X16);
+    }
+
+    /// Writes all of a range from its start but for what is less than a wide access at its end.
+    fn ascend(&mut self, range: Range, source: Source) {
+        let mut at = self.builder.ins().iconst(I64, 0);
+        for count in [UNROLLED, 1] {
+            at = self.pass(
+                at,
+                |t, at| {
+                    let end = t.builder.ins().iadd_imm_s(at, count * WIDE);
+                    let more = IntCC::UnsignedLessThanOrEqual;
+                    let more = t.builder.ins().icmp(more, end, range.len);
+                    (more, at, end)
+                },
+                range,
+                source,
+                count,
+            );
+        }
+    }
+
+    /// Writes all of a range from its end but for what is less than a wide access at its start.
+    fn descend(&mut self, range: Range, source: Source) {
+        let mut at = range.len;
+        for count in [UNROLLED, 1] {
+            at = self.pass(
+                at,
+                |t, at| {
+                    let more = IntCC::UnsignedGreaterThanOrEqual;
+                    let more = t.builder.ins().icmp_imm_u(more, at, count * WIDE);
+                    let start = t.builder.ins().iadd_imm_s(at, -count * WIDE);
+                    (more, start, start)
+                },
+                range,
+                source,
+                count,
+            );
+        }
+    }
+
+    /// A loop that writes `count` wide values a pass. `step` gives, of the place where a pass begins,
+    /// whether there is one, the offset that it writes at, and where the next begins.
+    fn pass(
+        &mut self,
+        at: Value,
+        step: impl Fn(&mut Self, Value) -> (Value, Value, Value),
+        range: Range,
+        source: Source,
+        count: i64,
+    ) -> Value {
+        let header = self.builder.create_block();
+        let (body, done) = (self.builder.create_block(), self.builder.create_block());
+        let here = self.builder.append_block_param(header, I64);
+        self.builder.ins().jump(header, &[at.into()]);
+        self.builder.switch_to_block(header);
+        let (more, offset, next) = step(self, here);
+        self.builder.ins().brif(more, body, [], done, []);
+        self.builder.switch_to_block(body);
+        let places = (0..count).map(|n| self.builder.ins().iadd_imm_s(offset, n * WIDE));
+        let places: Vec<_> = places.collect();
+        let values = places.iter().map(|at| self.value(source, I8X16, Some(*at)));
+        let values: Vec<_> = values.collect();
+        for (at, value) in places.into_iter().zip(values) {
+            let to = self.builder.ins().iadd(range.to, at);
+            self.put(value, to);
+        }
+        self.builder.ins().jump(header, &[next.into()]);
+        self.builder.switch_to_block(done);
+        here
+    }
+
+    /// Offset of the last value of a type in a range.
+    fn last(&mut self, range: Range, ty: Type) -> Value {
+        let bytes = i64::from(ty.bytes());
+        self.builder.ins().iadd_imm_s(range.len, -bytes)
+    }
+
+    /// What is to be written at an offset, 0 if none is given.
+    fn value(&mut self, source: Source, ty: Type, offset: Option<Value>) -> Value {
+        match source {
+            Source::Memory(from) => {
+                let from = match offset {
+                    Some(offset) => self.builder.ins().iadd(from, offset),
+                    None => from,
+                };
+                let flags = MemFlagsData::new();
+                self.builder.ins().load(ty, flags, from, 0)
+            }
+            Source::Byte(byte) if ty == I8X16 => {
+                let byte = self.builder.ins().ireduce(I8, byte);
+                self.builder.ins().splat(I8X16, byte)
+            }
+            Source::Byte(byte) => {
+                let ones = (u64::MAX / 255).cast_signed();
+                let all = self.builder.ins().imul_imm_s(byte, ones);
+                match ty {
+                    I64 => all,
+                    narrow => self.builder.ins().ireduce(narrow, all),
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, value: Value, to: Value) {
+        let flags = MemFlagsData::new();
+        self.builder.ins().store(flags, value, to, 0);
+    }
+}

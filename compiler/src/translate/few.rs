@@ -1,0 +1,91 @@
+//! Bulk operations on a few bytes (spec 4.4.7): `memory.copy` and `memory.fill` of a length that the code
+//! says, which compilers write where a structure is assigned. They are loads and stores here; all others
+//! leave for the runtime.
+//!
+//! What is not all inside the memory must trap and change nothing. So all bytes are loaded before any is
+//! stored, and the last ones are stored first: a memory is accessible from its start to its end, so if
+//! those are inside, the others are.
+
+use super::function::FuncTranslator;
+use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Type, types};
+use types::{I8, I8X16, I16, I32, I64};
+
+/// Most bytes that are loaded and stored in place: as many registers as the baseline of x86_64 can spare.
+const FEW_BYTES: u64 = 128;
+
+/// The accesses that together cover `bytes`, at most [`FEW_BYTES`] and not 0, each by its offset: the last
+/// bytes first. It may overlap with another.
+fn accesses(bytes: u64) -> Vec<(u64, Type)> {
+    let ty = match bytes {
+        1 => I8,
+        2..4 => I16,
+        4..8 => I32,
+        8..16 => I64,
+        _ => I8X16,
+    };
+    let width = u64::from(ty.bytes());
+    let last = bytes - width;
+    let others = (0..last).step_by(width as usize);
+    std::iter::once(last)
+        .chain(others)
+        .map(|offset| (offset, ty))
+        .collect()
+}
+
+impl FuncTranslator<'_, '_> {
+    /// Translates a `memory.copy` of a few bytes; `false` if it is of more, or nobody knows how many.
+    pub(super) fn copy_few(&mut self) -> bool {
+        let Some(accesses) = self.few() else {
+            return false;
+        };
+        let (to, from, _) = self.pop3();
+        let mut loaded = Vec::with_capacity(accesses.len());
+        for (offset, ty) in &accesses {
+            let (address, offset, flags) = self.memory_address(*offset, from, ty.bytes());
+            loaded.push(self.builder.ins().load(*ty, flags, address, offset));
+        }
+        for ((offset, _), value) in accesses.iter().zip(loaded) {
+            self.store_at(to, *offset, value);
+        }
+        true
+    }
+
+    /// Translates a `memory.fill` of a few bytes; `false` if it is of more, or nobody knows how many.
+    pub(super) fn fill_few(&mut self) -> bool {
+        let Some(accesses) = self.few() else {
+            return false;
+        };
+        let (to, byte, _) = self.pop3();
+        let byte = self.builder.ins().ireduce(I8, byte);
+        let filler = match accesses[0].1 {
+            I8 => byte,
+            I8X16 => self.builder.ins().splat(I8X16, byte),
+            ty => {
+                let wide = self.builder.ins().uextend(ty, byte);
+                let ones = (u64::MAX / 255) >> (64 - ty.bits());
+                self.builder.ins().imul_imm_u(wide, ones.cast_signed())
+            }
+        };
+        for (offset, _) in &accesses {
+            self.store_at(to, *offset, filler);
+        }
+        true
+    }
+
+    /// The accesses for as many bytes as the last operand says, if they are few.
+    fn few(&self) -> Option<Vec<(u64, Type)>> {
+        let length = *self.peek(1).first()?;
+        let dfg = &self.builder.func.dfg;
+        let length = dfg.value_def(length).inst()?;
+        match dfg.insts[length] {
+            InstructionData::UnaryImm {
+                opcode: Opcode::Iconst,
+                imm,
+            } => match imm.bits().cast_unsigned() {
+                bytes @ 1..=FEW_BYTES => Some(accesses(bytes)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Bulk operations on a few bytes, which are loads and stores in the code where it says how many, and in a
+//! trampoline where it computes them: each length, at each place around the memory's end and in each
+//! overlap, must do what the specification says.
+
+mod common;
+
+use pirn_compiler::OptLevel;
+use pirn_runtime::{CallError, Group, Instance, Linker, Prepared, Region, Step, TrapCode, Value};
+use std::time::Duration;
+
+const MEMORY: usize = 64 << 10;
+
+/// More than the compiler expands.
+const LENGTHS: usize = 130;
+
+/// Rotations: for a good part of a second.
+const TIMES: i32 = 200_000;
+
+const SLICE: Duration = Duration::from_micros(100);
+
+/// `copy-N` and `fill-N` for each length N, and `copy` and `fill` that take it.
+fn text() -> String {
+    let each: String = (0..=LENGTHS)
+        .map(|n| {
+            format!(
+                r#"(func (export "copy-{n}") (param i32 i32)
+                     (memory.copy (local.get 0) (local.get 1) (i32.const {n})))
+                   (func (export "fill-{n}") (param i32 i32)
+                     (memory.fill (local.get 0) (local.get 1) (i32.const {n})))"#
+            )
+        })
+        .collect();
+    format!(
+        r#"(module (memory (export "memory") 1) {each}
+          (func (export "copy") (param i32 i32 i32)
+            (memory.copy (local.get 0) (local.get 1) (local.get 2)))
+          (func (export "fill") (param i32 i32 i32)
+            (memory.fill (local.get 0) (local.get 1) (local.get 2))))"#
+    )
+}
+
+/// Bytes of which none is like its neighbours, at either end of the memory.
+fn write(instance: &mut Instance<()>) {
+    let pattern: Vec<u8> = (0..2048u32).map(|n| (n * 7 + n / 256) as u8).collect();
+    let mut memory = instance.memory_mut();
+    memory.write(0, &pattern).expect("inside");
+    let end = (MEMORY - pattern.len()) as u32;
+    memory.write(end, &pattern).expect("inside");
+}
+
+fn contents(instance: &Instance<()>) -> Vec<u8> {
+    let mut bytes = vec![0; MEMORY];
+    instance.memory().read(0, &mut bytes).expect("inside");
+    bytes
+}
+
+/// Whether it was done; a trap must be the one of memory.
+fn done(result: Result<(), CallError>) -> bool {
+    match result {
+        Ok(()) => true,
+        Err(CallError::Trap(trap)) => {
+            assert_eq!(trap.code(), TrapCode::MemoryOutOfBounds);
+            false
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// What the specification says: whether it is done, and what the memory holds then.
+fn model(bytes: &mut [u8], name: &str, n: usize, a: u32, b: u32) -> bool {
+    let inside = |at: u32| at as usize + n <= bytes.len();
+    if !inside(a) || (name == "copy" && !inside(b)) {
+        return false;
+    }
+    let (to, from) = (a as usize, b as usize);
+    match name {
+        "copy" => bytes.copy_within(from..from + n, to),
+        _ => bytes[to..to + n].fill(b as u8),
+    }
+    true
+}
+
+/// Runs one operation with the length in the code, if it is there, and with one that is computed.
+fn compare(prepared: &Prepared<()>, name: &str, n: usize, a: u32, b: u32) {
+    let any = prepared.func::<(u32, u32, u32), ()>(name);
+    let any = any.expect("it is exported");
+    let few = prepared.func::<(u32, u32), ()>(&format!("{name}-{n}"));
+    assert_eq!(few.is_ok(), n <= LENGTHS, "{name} {n}");
+    let run = |instance: &mut Instance<()>, in_code: bool| match (&few, in_code) {
+        (Ok(few), true) => instance.call(few, (a, b)),
+        _ => instance.call(&any, (a, b, n as u32)),
+    };
+    for in_code in [true, false] {
+        let mut instance = prepared.try_instantiate(()).expect("a slot is free");
+        write(&mut instance);
+        let mut expected = contents(&instance);
+        let wanted = model(&mut expected, name, n, a, b);
+        assert_eq!(
+            done(run(&mut instance, in_code)),
+            wanted,
+            "{name} {n} at {a:#x}, {b:#x}"
+        );
+        let found = contents(&instance);
+        assert!(
+            found == expected,
+            "{name} {n} at {a:#x}, {b:#x} leaves other bytes"
+        );
+    }
+}
+
+fn prepared(level: OptLevel) -> Prepared<()> {
+    let mut options = pirn_compiler::Options::default();
+    options.opt_level = level;
+    let text = text();
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
+    let module = common::open_with(&wasm, &options).expect("the module is valid");
+    let region = Region::builder().slots(2).build().expect("a region");
+    region.prepare(&module, &Linker::new()).expect("it fits")
+}
+
+/// Places where a range of so many bytes just fits, or does not by one, or starts or ends elsewhere.
+fn places(n: usize) -> Vec<u32> {
+    let end = MEMORY as u32;
+    let fits = end - n as u32;
+    vec![
+        3,
+        200,
+        fits,
+        fits + 1,
+        end - 1,
+        end,
+        u32::MAX,
+        u32::MAX - n as u32,
+    ]
+}
+
+/// All lengths that the code says, and some around those at which the trampolines do otherwise.
+fn lengths() -> impl Iterator<Item = usize> {
+    (0..=LENGTHS).chain([191, 192, 193, 300, 1000, 1023, 1024, 1025, 1100])
+}
+
+#[test]
+fn a_few_bytes_are_copied_as_the_specification_says() {
+    for level in [OptLevel::None, OptLevel::Speed] {
+        let prepared = prepared(level);
+        for n in lengths() {
+            for to in places(n) {
+                for from in places(n) {
+                    compare(&prepared, "copy", n, to, from);
+                }
+            }
+            // Each way that the two ranges can overlap, or some.
+            for distance in (0..=n as u32 + 1).step_by(1 + n / 40) {
+                compare(&prepared, "copy", n, 100, 100 + distance);
+                compare(&prepared, "copy", n, 100 + distance, 100);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_few_bytes_are_filled_as_the_specification_says() {
+    for level in [OptLevel::None, OptLevel::Speed] {
+        let prepared = prepared(level);
+        for n in lengths() {
+            for to in places(n) {
+                compare(&prepared, "fill", n, to, 0xffff_ff5a);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_is_interrupted_goes_on_where_it_was() {
+    // Rotates the memory's first bytes so often, and gives what they add up to.
+    let module = common::wat(
+        r#"(module (memory 1)
+          (func (export "rotate") (param $times i32) (result i64)
+            (local $at i32) (local $sum i64)
+            (loop $set
+              (i32.store8 (local.get $at) (i32.mul (local.get $at) (i32.const 37)))
+              (br_if $set (i32.lt_u
+                (local.tee $at (i32.add (local.get $at) (i32.const 1))) (i32.const 1000))))
+            (loop $again
+              (i32.store8 (i32.const 1000) (i32.load8_u (i32.const 0)))
+              (memory.copy (i32.const 0) (i32.const 1) (local.get $at))
+              (memory.copy (i32.const 2001) (i32.const 0) (local.get $at))
+              (memory.copy (i32.const 2003) (i32.const 2001) (local.get $at))
+              (local.set $sum (i64.add
+                (i64.mul (local.get $sum) (i64.const 31)) (i64.load (i32.const 2500))))
+              (br_if $again (local.tee $times (i32.sub (local.get $times) (i32.const 1)))))
+            (local.get $sum)))"#,
+    );
+    let region = Region::builder().slots(2).build().expect("a region");
+    let prepared = region.prepare(&module, &Linker::<()>::new());
+    let prepared = prepared.expect("it fits");
+    let rotate = prepared.func::<i32, i64>("rotate").expect("exported");
+    let mut whole = prepared.try_instantiate(()).expect("a slot is free");
+    let wanted = whole.call(&rotate, TIMES).expect("it returns");
+    let mut sliced = prepared.try_instantiate(()).expect("a slot is free");
+    let mut slices = 0;
+    let mut step = sliced.timeslice(SLICE).start(&rotate, TIMES);
+    while let Ok(Step::Preempted) = step {
+        slices += 1;
+        step = sliced.timeslice(SLICE).resume(&rotate);
+    }
+    match step {
+        Ok(Step::Returned(found)) => assert_eq!(found, wanted, "after {slices} slices"),
+        other => panic!("{other:?}"),
+    }
+    assert!(slices > 0, "it was never interrupted");
+}
+
+#[test]
+fn a_memory_that_is_imported_is_filled_and_copied_in_its_owner() {
+    let owner = r#"(module (memory (export "memory") 1)
+        (func (export "peek") (param i32) (result i32) (i32.load8_u (local.get 0))))"#;
+    let user = r#"(module (import "owner" "memory" (memory 1))
+        (func (export "fill") (param i32) (memory.fill (i32.const 100) (i32.const 7) (local.get 0)))
+        (func (export "copy") (param i32)
+          (memory.copy (i32.const 65436) (i32.const 100) (local.get 0))))"#;
+    let region = Region::builder().slots(2).build().expect("a region");
+    let mut group = Group::new(&region, ());
+    let linker = Linker::new();
+    let owner = group
+        .instantiate(&common::wat(owner), &linker)
+        .expect("it fits");
+    group.name("owner", owner);
+    let user = group
+        .instantiate(&common::wat(user), &linker)
+        .expect("it fits");
+    group
+        .call(user, "fill", &[Value::I32(100)])
+        .expect("inside");
+    group
+        .call(user, "copy", &[Value::I32(100)])
+        .expect("inside");
+    assert!(group.call(user, "copy", &[Value::I32(101)]).is_err());
+    for (at, wanted) in [
+        (99, 0),
+        (100, 7),
+        (199, 7),
+        (200, 0),
+        (65435, 0),
+        (65436, 7),
+        (65535, 7),
+    ] {
+        let found = group
+            .call(owner, "peek", &[Value::I32(at)])
+            .expect("inside");
+        assert!(
+            matches!(found[..], [Value::I32(found)] if found == wanted),
+            "{at}: {found:?}"
+        );
+    }
+}
