@@ -181,6 +181,47 @@ fn symbols_are_the_guests_function_names() {
 }
 
 #[test]
+fn symbols_of_odd_names_are_those_names_without_control_characters() {
+    // The name section of a module of five functions: two of one name, an empty one, one that a terminal
+    // would obey, and as long a one as the validator lets through.
+    let long = "n".repeat(100_000);
+    let names = ["twice", "twice", "", "a\0b\n\u{1b}[31mc\u{7f}", &long];
+    let mut map = vec![names.len() as u8];
+    for (index, name) in (0..).zip(names) {
+        map.push(index);
+        map.extend(leb(name.len()));
+        map.extend(name.as_bytes());
+    }
+    let mut section = b"\x04name\x01".to_vec();
+    section.extend(leb(map.len()));
+    section.extend(map);
+    let wasm = parse_text(b"(module (func) (func) (func) (func) (func))");
+    let mut wasm = wasm.expect("the text is well-formed").into_owned();
+    wasm.push(0);
+    wasm.extend(leb(section.len()));
+    wasm.extend(section);
+    let so = compile(&wasm, &Options::default()).expect("it is valid");
+    let file = ElfFile64::<LE>::parse(&so[..]).expect("another reader reads it");
+    let symbols: Vec<_> = file.symbols().filter_map(|s| s.name().ok()).collect();
+    assert_eq!(
+        symbols,
+        ["twice", "twice", "", "a_b__[31mc_", &long],
+        "in the order of their functions"
+    );
+}
+
+/// A number as WebAssembly writes it.
+fn leb(mut number: usize) -> Vec<u8> {
+    let mut bytes = vec![];
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+#[test]
 fn unwind_tables_cover_every_piece_of_code() {
     use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian, UnwindSection};
     for arch in Arch::ALL {
