@@ -17,6 +17,7 @@ use pirn_format::exit::TrapCode;
 use pirn_format::metadata::Metadata;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// The machine code of one function or trampoline. All offsets are from its start.
 pub(crate) struct Piece {
@@ -34,8 +35,20 @@ pub(crate) struct Piece {
     pub(crate) sites: Vec<(u32, u32)>,
     /// How to unwind through it.
     pub(crate) unwind: Option<systemv::UnwindInfo>,
+    /// Where its body lies in the WebAssembly file; empty for a trampoline.
+    pub(crate) body: Range<u32>,
+    /// Ascending: what is of which instruction. Only where [`Wanted::locations`] is.
+    pub(crate) locations: Vec<Location>,
     /// Listing or intermediate code, if it was asked for.
     pub(crate) text: String,
+}
+
+/// From where on a piece is what one WebAssembly instruction was made into, or a part of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Location {
+    pub(crate) start: u32,
+    /// Offset of the instruction in the WebAssembly file.
+    pub(crate) wasm: u32,
 }
 
 /// A place in a piece that refers to another.
@@ -61,6 +74,14 @@ pub(crate) enum Listing {
     Asm,
 }
 
+/// What is kept of the code generator's output beside the code.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) listing: Listing,
+    /// Whether [`Piece::locations`] is.
+    pub(crate) locations: bool,
+}
+
 /// Compiles every function and every trampoline that the module needs, functions first, by index.
 ///
 /// # Errors
@@ -70,7 +91,7 @@ pub(crate) fn compile(
     parsed: &mut ParsedModule<'_>,
     isa: &dyn TargetIsa,
     spectre: bool,
-    listing: Listing,
+    wanted: Wanted,
     progress: &Progress<'_>,
 ) -> Result<Vec<Piece>, CompileError> {
     let bodies = std::mem::take(&mut parsed.bodies);
@@ -81,7 +102,7 @@ pub(crate) fn compile(
             isa,
             spectre,
         },
-        listing,
+        wanted,
     };
     progress.start(bodies.len());
     let compiled: Vec<_> = bodies
@@ -158,7 +179,7 @@ impl Default for State {
 
 struct Compiler<'a> {
     env: Env<'a>,
-    listing: Listing,
+    wanted: Wanted,
 }
 
 impl Compiler<'_> {
@@ -168,12 +189,16 @@ impl Compiler<'_> {
         state: &mut State,
     ) -> Result<(Piece, translate::Facts), CompileError> {
         let callee = Callee::Func(body.index);
+        let range = body.body.range();
         state.context.clear();
         let func = &mut state.context.func;
         let result = translate::translate(self.env, body, &mut state.scratch, func);
         // A builder that was left half-way is of no use for the next function.
         let facts = result.inspect_err(|_| state.scratch = Scratch::default())?;
-        Ok((self.finish(callee, &mut state.context)?, facts))
+        let mut piece = self.finish(callee, &mut state.context)?;
+        // In range: the whole module is.
+        piece.body = range.start as u32..range.end as u32;
+        Ok((piece, facts))
     }
 
     fn trampoline(&self, callee: Callee, state: &mut State) -> Result<Piece, CompileError> {
@@ -201,13 +226,15 @@ impl Compiler<'_> {
             traps: vec![],
             sites: vec![],
             unwind: None,
+            body: 0..0,
+            locations: vec![],
             text: String::new(),
         };
-        if self.listing == Listing::Clif {
+        if self.wanted.listing == Listing::Clif {
             piece.text = context.func.display().to_string();
             return Ok(piece);
         }
-        context.set_disasm(self.listing == Listing::Asm);
+        context.set_disasm(self.wanted.listing == Listing::Asm);
         let mut control = ControlPlane::default();
         context
             .compile(self.env.isa, &mut control)
@@ -222,6 +249,9 @@ impl Compiler<'_> {
             .max(self.env.isa.function_alignment().preferred);
         piece.code = compiled.code_buffer().to_vec();
         (piece.traps, piece.sites) = sites(&compiled).map_err(fault)?;
+        if self.wanted.locations {
+            piece.locations = locations(&compiled);
+        }
         piece.unwind = match compiled
             .create_unwind_info(self.env.isa)
             .map_err(|error| fault(error.to_string()))?
@@ -270,6 +300,18 @@ fn relocs(compiled: &CompiledCode, func: &ir::Function) -> Result<Vec<PieceReloc
                 addend: reloc.addend,
                 target,
             })
+        })
+        .collect()
+}
+
+/// What is of which instruction, as far as that is known.
+fn locations(compiled: &CompiledCode) -> Vec<Location> {
+    let known = compiled.buffer.get_srclocs_sorted().iter();
+    known
+        .filter(|location| !location.loc.is_default() && location.start < location.end)
+        .map(|location| Location {
+            start: location.start,
+            wasm: location.loc.bits(),
         })
         .collect()
 }

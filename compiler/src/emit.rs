@@ -1,9 +1,10 @@
 //! [`compile()`] and [`emit()`]: the whole way from a module's bytes to a file.
 
-use crate::compile::{self, Listing, Piece, describe};
+use crate::compile::{self, Listing, Piece, Wanted, describe};
 use crate::error::CompileError;
 use crate::image::Image;
 use crate::isa;
+use crate::link::dwarf::Lines;
 use crate::link::text::Text;
 use crate::link::{elf, object};
 use crate::options::Options;
@@ -47,6 +48,22 @@ pub fn emit(
     emit: Emit,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Vec<u8>, CompileError> {
+    emit_noting(wasm, options, emit, progress, &mut |_| ())
+}
+
+/// As [`emit()`]. `note` is told, in one line, what of the guest's debug information is missing or left
+/// out, if [`Options::debug_info`] is set: whatever is wrong with it, the module is compiled.
+///
+/// # Errors
+///
+/// As [`compile()`].
+pub fn emit_noting(
+    wasm: &[u8],
+    options: &Options,
+    emit: Emit,
+    progress: &(dyn Fn(usize, usize) + Sync),
+    note: &mut dyn FnMut(&str),
+) -> Result<Vec<u8>, CompileError> {
     let isa = isa::build(options)?;
     let mut parsed = parse::parse(wasm)?;
     parsed.metadata.fuel = options.fuel;
@@ -55,15 +72,32 @@ pub fn emit(
         Emit::Asm => Listing::Asm,
         Emit::Obj | Emit::So => Listing::None,
     };
+    let wanted = Wanted {
+        listing,
+        locations: options.debug_info,
+    };
     let progress = Progress::new(progress);
-    let pieces = compile::compile(&mut parsed, &*isa, options.spectre, listing, &progress)?;
+    let pieces = compile::compile(&mut parsed, &*isa, options.spectre, wanted, &progress)?;
     if listing != Listing::None {
         return Ok(listings(&pieces, &parsed.metadata).into_bytes());
     }
     let mut metadata = parsed.metadata;
     let text = Text::lay(&pieces, &mut metadata, &*isa)?;
+    let lines = options.debug_info.then(|| {
+        let (source, left_out) = parsed.debug.read();
+        if let Some(left_out) = left_out {
+            note(&left_out);
+        }
+        Lines::lay(&source, &parsed.debug, &pieces, &text)
+    });
     if emit == Emit::Obj {
-        return object::write(&pieces, &text, &metadata, options.cpu.arch());
+        return object::write(
+            &pieces,
+            &text,
+            &metadata,
+            lines.as_ref(),
+            options.cpu.arch(),
+        );
     }
     let image = Image::build(&mut metadata, &parsed.data);
     elf::write(&elf::Parts {
@@ -71,6 +105,7 @@ pub fn emit(
         text: &text,
         image: &image,
         metadata: &metadata,
+        lines: lines.as_ref(),
         isa: &*isa,
         cpu: options.cpu,
     })

@@ -3,8 +3,8 @@
 //! ```text
 //! bytes ─ parse ─▶ ParsedModule ─ translate (all cores) ─▶ Cranelift IR ─ isa ─▶ machine code
 //!                                                      trampolines ─┘              │
-//!                             .so ◀─ link::elf ◀─ link::{text,symbols,unwind} ◀────┤
-//!                                                       image, metadata, tables ◀──┘
+//!                       .so ◀─ link::elf ◀─ link::{text,symbols,unwind,dwarf} ◀────┤
+//!                                                image, metadata, tables, debug ◀──┘
 //! ```
 //!
 //! ```
@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod compile;
+mod debug;
 mod emit;
 mod error;
 mod image;
@@ -31,7 +32,7 @@ mod trampoline;
 mod translate;
 mod types;
 
-pub use emit::{Emit, compile, emit};
+pub use emit::{Emit, compile, emit, emit_noting};
 pub use error::CompileError;
 pub use options::{OptLevel, Options};
 pub use text::parse_text;

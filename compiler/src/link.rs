@@ -1,5 +1,6 @@
 //! From pieces to a file: one text, its tables, and the ELF object around them.
 
+pub(crate) mod dwarf;
 pub(crate) mod elf;
 pub(crate) mod object;
 mod symbols;

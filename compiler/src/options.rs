@@ -18,6 +18,10 @@ pub struct Options {
     /// Whether the code counts the operators that it executes, and ends once it has used up the fuel
     /// that the instance was given (default: no).
     pub fuel: bool,
+    /// Whether the guest's own debug information, if it has any, is carried over: the file then says
+    /// which line of the guest's source each instruction is of, to debuggers and profilers (default: no).
+    /// What is run is the same.
+    pub debug_info: bool,
 }
 
 /// How hard to optimise.
@@ -42,6 +46,7 @@ impl Options {
             opt_level: OptLevel::default(),
             spectre: true,
             fuel: false,
+            debug_info: false,
         }
     }
 }

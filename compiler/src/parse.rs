@@ -4,6 +4,7 @@ mod constant;
 pub(crate) mod limits;
 mod names;
 
+use crate::debug;
 use crate::error::CompileError;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{
@@ -32,6 +33,8 @@ pub(crate) struct ParsedModule<'a> {
     pub(crate) data: Vec<&'a [u8]>,
     /// Bodies of defined functions, in order: the first is of function `metadata.imported_funcs()`.
     pub(crate) bodies: Vec<Body<'a>>,
+    /// Debug information, not yet read.
+    pub(crate) debug: debug::Sections<'a>,
 }
 
 /// The body of one defined function, not yet validated.
@@ -79,6 +82,7 @@ struct Builder<'a> {
     metadata: Metadata,
     data: Vec<&'a [u8]>,
     bodies: Vec<Body<'a>>,
+    debug: debug::Sections<'a>,
     /// Whether a function, by index, can be referred to.
     escaped: Vec<u32>,
     exports_table: bool,
@@ -141,7 +145,14 @@ impl<'a> Builder<'a> {
                     self.data_segment(&segment?)?;
                 }
             }
+            Payload::CodeSectionStart {
+                unchecked_range, ..
+            } => {
+                // In range, unless the section ends behind the module, which is refused with its bodies.
+                self.debug.code = unchecked_range.start as u32..unchecked_range.end as u32;
+            }
             Payload::CustomSection(section) => {
+                self.debug.note(section.name(), section.data());
                 if let wasmparser::KnownCustom::Name(names) = section.as_known() {
                     names::read(names, m);
                 }
@@ -277,6 +288,7 @@ impl<'a> Builder<'a> {
             layout,
             data: self.data,
             bodies: self.bodies,
+            debug: self.debug,
         })
     }
 }

@@ -116,6 +116,30 @@ fn everything_is_emitted_for_both_targets() {
 }
 
 #[test]
+fn lines_are_carried_over_or_their_absence_is_told() {
+    let (_folder, wasm) = folder("lines.wasm");
+    for option in ["-g", "--debug-info"] {
+        assert_eq!(works(&aotc([option.as_ref(), wasm.as_os_str()])), "");
+        let so = fs::read(wasm.with_extension("so")).expect("it is written");
+        let mut options = Options::default();
+        options.debug_info = true;
+        let bytes = fs::read(&wasm).expect("the guest");
+        assert!(so == compile(&bytes, &options).expect("it is valid"));
+        assert!(so.windows(12).any(|bytes| bytes == b".debug_line\0"));
+    }
+    let (_folder, wasm) = folder("hello.wasm");
+    let output = aotc(["-g".as_ref(), wasm.as_os_str()]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = text(&output.stderr);
+    let start = format!("aotc: warning: {}: it has no debug", wasm.display());
+    assert!(
+        said.starts_with(&start) && said.lines().count() == 1,
+        "{said}"
+    );
+    assert!(wasm.with_extension("so").exists());
+}
+
+#[test]
 fn inspect_tells_what_a_module_holds() {
     let (_folder, wasm) = folder("hello.wasm");
     works(&aotc([

@@ -41,13 +41,13 @@ cc=${CC_wasm32_wasi:-${WASI_SDK_PATH:+$WASI_SDK_PATH/bin/}clang}
 c_target=(--target=wasm32-wasi ${WASI_SDK_PATH:+--sysroot="$WASI_SDK_PATH/share/wasi-sysroot"})
 c_flags=(-O2 -std=gnu11 -Wall -Wextra -Werror)
 
-# c_guest NAME LINK_FLAG COMPILE_FLAG...
+# c_guest NAME LINK_FLAG COMPILE_FLAG...; strip= keeps names and debug information
 c_guest() {
     local name=$1 link=$2
     shift 2
     # From the source's own folder, so that no path of this machine can reach the object.
     (cd "$here/c" && "$cc" "${c_target[@]}" "${c_flags[@]}" "$@" -c "${source:-$name.c}" -o "$scratch/$name.o")
-    "$cc" "${c_target[@]}" ${link:+"$link"} -Wl,--strip-all "$scratch/$name.o" -o "$out/$name.wasm"
+    "$cc" "${c_target[@]}" ${link:+"$link"} ${strip--Wl,--strip-all} "$scratch/$name.o" -o "$out/$name.wasm"
     chmod 644 "$out/$name.wasm"
     built+=("$name.wasm")
 }
@@ -70,6 +70,7 @@ build_c() {
     c_guest hello ""
     source=tour.c c_guest tour-c ""
     c_guest fib -mexec-model=reactor
+    strip="" c_guest lines -mexec-model=reactor -g -fdebug-compilation-dir=.
     # Without the vectoriser: the plain C in it is what the intrinsics are compared with.
     c_guest simd "" -msimd128 -fno-vectorize -fno-slp-vectorize -ffp-contract=off
 }

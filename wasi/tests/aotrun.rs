@@ -62,6 +62,29 @@ fn a_shared_object_runs_as_it_is() {
 }
 
 #[test]
+fn a_shared_object_with_debug_information_does_the_same() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let guest = guest("lines.wasm");
+    let wasm = fs::read(&guest).expect("the guest is there");
+    let mut options = pirn_compiler::Options::default();
+    options.debug_info = true;
+    let lined = pirn_compiler::compile(&wasm, &options).expect("the guest is valid");
+    let plain = compiled(&guest);
+    assert!(lined.len() > plain.len());
+    // The second ends in a division by zero, with a backtrace.
+    for (rounds, code) in [("1000", Some(0)), ("0", Some(134))] {
+        let [lined, plain] = [("lined.so", &lined), ("plain.so", &plain)].map(|(name, so)| {
+            let path = folder.path().join(name);
+            fs::write(&path, so).expect("room for a module");
+            let output = invoke(&path, "work", &[rounds]);
+            assert_eq!(output.status.code(), code);
+            (stdout(&output), stderr(&output))
+        });
+        assert_eq!(lined, plain, "{rounds} rounds");
+    }
+}
+
+#[test]
 fn functions_are_invoked_with_arguments_of_their_types() {
     let sum = invoke(&guest("add.wat"), "add", &["2147483647", "1"]);
     assert_eq!(stdout(&sum), "-2147483648\n");

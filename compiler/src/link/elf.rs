@@ -9,9 +9,10 @@
 //! LOAD rx  │ .text │ pad
 //! LOAD rw  │ .dynamic │ pad        RELRO: the loader writes it, then it is read-only
 //! LOAD r   │ .pirn.image │          absent if there is none
-//!          │ .symtab .strtab .shstrtab, section headers: not mapped
+//!          │ .debug_*, if they were asked for, .symtab .strtab .shstrtab, section headers: not mapped
 //! ```
 
+use super::dwarf::Lines;
 use super::symbols;
 use super::text::Text;
 use super::unwind;
@@ -44,6 +45,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) text: &'a Text,
     pub(crate) image: &'a Image,
     pub(crate) metadata: &'a Metadata,
+    /// The guest's lines, if they were asked for.
+    pub(crate) lines: Option<&'a Lines>,
     pub(crate) isa: &'a dyn TargetIsa,
     pub(crate) cpu: CpuFeatures,
 }
@@ -88,6 +91,8 @@ struct Offsets {
     eh_frame_hdr: usize,
     eh_frame: usize,
     sections: [usize; Section::ALL.len()],
+    /// Of each section with debug information.
+    debug: Vec<usize>,
     read_only_end: usize,
     text_end: usize,
     dynamic: usize,
@@ -103,6 +108,8 @@ struct Elf<'a> {
     at: Offsets,
     eh_frame: Vec<u8>,
     sections: [&'a [u8]; Section::ALL.len()],
+    /// Names and bytes.
+    debug: Vec<(&'static str, Vec<u8>)>,
     /// Section names in the order of their headers.
     titles: Vec<(Title, StringId)>,
     text_index: SectionIndex,
@@ -117,6 +124,8 @@ enum Title {
     EhFrameHdr,
     EhFrame,
     Own(Section),
+    /// By its place among those with debug information.
+    Debug(usize),
 }
 
 /// The sections of the first segment, in order.
@@ -178,6 +187,13 @@ impl<'a> Elf<'a> {
         at.dynamic_end = pad(&mut w, page);
         at.sections[Section::Image as usize] =
             w.reserve(sections[Section::Image as usize].len(), page);
+        let text_at = at.sections[Section::Text as usize] as u64;
+        let debug = parts
+            .lines
+            .map_or(Ok(vec![]), |lines| lines.sections(text_at))?;
+        for (_, bytes) in &debug {
+            at.debug.push(w.reserve(bytes.len(), 1));
+        }
 
         w.reserve_null_section_index();
         let mut titles = vec![];
@@ -197,6 +213,9 @@ impl<'a> Elf<'a> {
         let text_index = title(&mut w, Title::Own(Section::Text), Section::Text.name());
         w.reserve_dynamic_section_index();
         title(&mut w, Title::Own(Section::Image), Section::Image.name());
+        for (index, (name, _)) in debug.iter().enumerate() {
+            title(&mut w, Title::Debug(index), name);
+        }
         w.reserve_symtab_section_index();
         w.reserve_strtab_section_index();
         w.reserve_shstrtab_section_index();
@@ -229,6 +248,7 @@ impl<'a> Elf<'a> {
             at,
             eh_frame,
             sections,
+            debug,
             titles,
             text_index,
             symbols,
@@ -246,6 +266,9 @@ impl<'a> Elf<'a> {
         self.write_dynamic()?;
         self.w.pad_until(self.at.dynamic_end);
         self.w.write(self.sections[Section::Image as usize]);
+        for (_, bytes) in &self.debug {
+            self.w.write(bytes);
+        }
         self.write_symbols();
         self.w.write_strtab();
         self.w.write_shstrtab();
@@ -454,12 +477,18 @@ impl<'a> Elf<'a> {
                 }
                 (self.at.sections[section as usize], bytes, align)
             }
+            Title::Debug(index) => {
+                // Not mapped.
+                sh_flags = 0;
+                (self.at.debug[index], self.debug[index].1.len(), 1)
+            }
         };
+        let mapped = sh_flags & u64::from(elf::SHF_ALLOC) != 0;
         self.w.write_section_header(&SectionHeader {
             name: Some(name),
             sh_type,
             sh_flags,
-            sh_addr: at as u64,
+            sh_addr: if mapped { at as u64 } else { 0 },
             sh_offset: at as u64,
             sh_size: bytes as u64,
             sh_link: 0,

@@ -1,6 +1,7 @@
 //! The relocatable object of `--emit obj`: the text and its symbols, for objdump and its like. What
 //! runs is the shared object alone.
 
+use super::dwarf::Lines;
 use super::symbols;
 use super::text::Text;
 use crate::compile::Piece;
@@ -18,6 +19,7 @@ pub(crate) fn write(
     pieces: &[Piece],
     text: &Text,
     metadata: &Metadata,
+    lines: Option<&Lines>,
     arch: Arch,
 ) -> Result<Vec<u8>, CompileError> {
     let architecture = match arch {
@@ -42,6 +44,11 @@ pub(crate) fn write(
             section: SymbolSection::Section(section),
             flags: SymbolFlags::None,
         });
+    }
+    // The text is at 0 while nobody has linked it, and nobody will.
+    for (name, bytes) in lines.map_or(Ok(vec![]), |lines| lines.sections(0))? {
+        let section = object.add_section(vec![], name.as_bytes().to_vec(), SectionKind::Debug);
+        object.append_section_data(section, &bytes, 1);
     }
     object
         .write()

@@ -29,6 +29,37 @@ pub(crate) const TEXT_BYTES: Limit = Limit {
     most: 1 << 30,
 };
 
+/// Debug information is read into memory, a row of a line table into ten times what it takes in the
+/// module; modules of the largest programs have a few hundred MiB.
+pub(crate) const DEBUG_BYTES: Limit = Limit {
+    what: "bytes of debug information",
+    most: 512 << 20,
+};
+
+/// An abbreviation takes some fifty times as much in memory.
+pub(crate) const DEBUG_ABBREV_BYTES: Limit = Limit {
+    what: "bytes of .debug_abbrev",
+    most: 16 << 20,
+};
+
+/// Each has its own entries, tables and strings; a large program has some ten thousand.
+pub(crate) const DEBUG_UNITS: Limit = Limit {
+    what: "units of debug information",
+    most: 1 << 17,
+};
+
+/// The files and folders of one unit, each a hundred bytes in memory.
+pub(crate) const DEBUG_LINE_HEADER_BYTES: Limit = Limit {
+    what: "bytes in the header of a line program",
+    most: 4 << 20,
+};
+
+/// 20 bytes in memory each.
+pub(crate) const DEBUG_ROWS: Limit = Limit {
+    what: "rows of line tables",
+    most: 1 << 24,
+};
+
 impl Limit {
     /// Refuses more than the limit.
     pub(crate) fn check(self, found: u64) -> Result<(), CompileError> {
@@ -53,7 +84,16 @@ mod tests {
 
     #[test]
     fn the_limit_is_allowed_and_one_more_is_not() {
-        for limit in [MODULE_BYTES, INSTANCE_AREA_BYTES, TEXT_BYTES] {
+        for limit in [
+            MODULE_BYTES,
+            INSTANCE_AREA_BYTES,
+            TEXT_BYTES,
+            DEBUG_BYTES,
+            DEBUG_ABBREV_BYTES,
+            DEBUG_UNITS,
+            DEBUG_LINE_HEADER_BYTES,
+            DEBUG_ROWS,
+        ] {
             assert!(limit.check(limit.most).is_ok());
             let error = limit.check(limit.most + 1).unwrap_err().to_string();
             assert!(error.contains(&(limit.most + 1).to_string()), "{error}");

@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Do not mask checked addresses against speculation; for guests that are trusted
     #[arg(long)]
     no_spectre_masks: bool,
+    /// Carry the guest's debug information over: debuggers and profilers then show the lines of its source
+    #[arg(short = 'g', long)]
+    debug_info: bool,
     /// Count the operators that are executed, so that a guest can be given a limit of them
     #[arg(long)]
     fuel: bool,
@@ -85,6 +88,7 @@ impl Args {
         options.cpu = cpu(arch, &self.cpu)?;
         options.spectre = !self.no_spectre_masks;
         options.fuel = self.fuel;
+        options.debug_info = self.debug_info;
         options.opt_level = match self.opt_level {
             Level::None => OptLevel::None,
             Level::Speed => OptLevel::Speed,

@@ -62,9 +62,16 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
             bar.set_position(done as u64);
         }
     };
-    let result = pirn_compiler::emit(&wasm, &options, args.emit.into(), &progress);
+    let mut notes = vec![];
+    let mut note = |text: &str| notes.push(text.to_owned());
+    let kind = args.emit.into();
+    let result = pirn_compiler::emit_noting(&wasm, &options, kind, &progress, &mut note);
     bar.finish_and_clear();
-    output.write(&result.with_context(|| name(input))?)
+    output.write(&result.with_context(|| name(input))?)?;
+    for note in notes {
+        eprintln!("aotc: warning: {}: {note}", name(input));
+    }
+    Ok(())
 }
 
 /// A bar on a terminal, nothing elsewhere.

@@ -1,0 +1,32 @@
+// Debug information to carry over: a function that is called, one of another file that is inlined, and one
+// that the linker drops.
+#include "lines.h"
+#include <stdint.h>
+
+static int32_t squares;
+
+__attribute__((noinline)) static int32_t square(int32_t x) {
+    squares++;
+    return x * x;
+}
+
+__attribute__((export_name("sum"))) int32_t sum(const int32_t *values, int32_t count) {
+    int32_t total = 0;
+    for (int32_t i = 0; i < count; i++) {
+        total += clamp(values[i]);
+    }
+    return total;
+}
+
+__attribute__((export_name("work"))) int32_t work(int32_t rounds) {
+    int32_t total = 0;
+    for (int32_t i = 0; i < rounds; i++) {
+        total ^= square(i) + clamp(total);
+    }
+    return total / (squares - clamped);
+}
+
+// Nobody calls it: the code goes, the debug information stays.
+int32_t dropped(int32_t x) {
+    return x / 7;
+}

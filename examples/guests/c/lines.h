@@ -1,0 +1,12 @@
+// What lines.c has from another file.
+#include <stdint.h>
+
+static int32_t clamped;
+
+static inline int32_t clamp(int32_t x) {
+    if (x > 1000) {
+        clamped += x / 1000;
+        return 1000;
+    }
+    return x;
+}
