@@ -39,14 +39,15 @@ pub(crate) struct Piece {
     pub(crate) body: Range<u32>,
     /// Ascending: what is of which instruction. Only where [`Wanted::locations`] is.
     pub(crate) locations: Vec<Location>,
-    /// Listing or intermediate code, if it was asked for.
-    pub(crate) text: String,
+    /// Intermediate code. Only where [`Wanted::clif`] is, and then nothing else is there.
+    pub(crate) clif: String,
 }
 
-/// From where on a piece is what one WebAssembly instruction was made into, or a part of it.
+/// Bytes of a piece that one WebAssembly instruction was made into, or a part of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Location {
     pub(crate) start: u32,
+    pub(crate) end: u32,
     /// Offset of the instruction in the WebAssembly file.
     pub(crate) wasm: u32,
 }
@@ -63,21 +64,11 @@ pub(crate) struct PieceReloc {
     pub(crate) target: Callee,
 }
 
-/// What [`Piece::text`] is to hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listing {
-    /// Nothing.
-    None,
-    /// Cranelift IR as translated; no machine code is made.
-    Clif,
-    /// Assembly.
-    Asm,
-}
-
-/// What is kept of the code generator's output beside the code.
+/// What is wanted beside the machine code, or in its place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
-    pub(crate) listing: Listing,
+    /// Whether the Cranelift IR is, as translated; then no machine code is made.
+    pub(crate) clif: bool,
     /// Whether [`Piece::locations`] is.
     pub(crate) locations: bool,
 }
@@ -228,13 +219,12 @@ impl Compiler<'_> {
             unwind: None,
             body: 0..0,
             locations: vec![],
-            text: String::new(),
+            clif: String::new(),
         };
-        if self.wanted.listing == Listing::Clif {
-            piece.text = context.func.display().to_string();
+        if self.wanted.clif {
+            piece.clif = context.func.display().to_string();
             return Ok(piece);
         }
-        context.set_disasm(self.wanted.listing == Listing::Asm);
         let mut control = ControlPlane::default();
         context
             .compile(self.env.isa, &mut control)
@@ -242,7 +232,6 @@ impl Compiler<'_> {
         let Some(compiled) = context.take_compiled_code() else {
             return Err(fault("no code was made".to_owned()));
         };
-        piece.text = compiled.vcode.clone().unwrap_or_default();
         piece.align = compiled
             .buffer
             .alignment
@@ -311,6 +300,7 @@ fn locations(compiled: &CompiledCode) -> Vec<Location> {
         .filter(|location| !location.loc.is_default() && location.start < location.end)
         .map(|location| Location {
             start: location.start,
+            end: location.end,
             wasm: location.loc.bits(),
         })
         .collect()

@@ -1,12 +1,12 @@
 //! [`compile()`] and [`emit()`]: the whole way from a module's bytes to a file.
 
-use crate::compile::{self, Listing, Piece, Wanted, describe};
+use crate::compile::{self, Piece, Wanted, describe};
 use crate::error::CompileError;
 use crate::image::Image;
 use crate::isa;
 use crate::link::dwarf::Lines;
 use crate::link::text::Text;
-use crate::link::{elf, object};
+use crate::link::{elf, listing, object};
 use crate::options::Options;
 use crate::parse;
 use crate::progress::Progress;
@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 pub enum Emit {
     /// Cranelift IR as text.
     Clif,
-    /// Assembly as text.
+    /// Assembly as text, with the offset in the WebAssembly file of each instruction.
     Asm,
     /// A relocatable ELF object with the text and its symbols, to look at.
     Obj,
@@ -67,22 +67,20 @@ pub fn emit_noting(
     let isa = isa::build(options)?;
     let mut parsed = parse::parse(wasm)?;
     parsed.metadata.fuel = options.fuel;
-    let listing = match emit {
-        Emit::Clif => Listing::Clif,
-        Emit::Asm => Listing::Asm,
-        Emit::Obj | Emit::So => Listing::None,
-    };
     let wanted = Wanted {
-        listing,
-        locations: options.debug_info,
+        clif: emit == Emit::Clif,
+        locations: options.debug_info || emit == Emit::Asm,
     };
     let progress = Progress::new(progress);
     let pieces = compile::compile(&mut parsed, &*isa, options.spectre, wanted, &progress)?;
-    if listing != Listing::None {
-        return Ok(listings(&pieces, &parsed.metadata).into_bytes());
+    if emit == Emit::Clif {
+        return Ok(clif(&pieces, &parsed.metadata).into_bytes());
     }
     let mut metadata = parsed.metadata;
     let text = Text::lay(&pieces, &mut metadata, &*isa)?;
+    if emit == Emit::Asm {
+        return Ok(listing::write(&pieces, &text, &metadata, options.cpu.arch()).into_bytes());
+    }
     let lines = options.debug_info.then(|| {
         let (source, left_out) = parsed.debug.read();
         if let Some(left_out) = left_out {
@@ -111,13 +109,13 @@ pub fn emit_noting(
     })
 }
 
-/// The listings of all pieces, each under a line that names it.
-fn listings(pieces: &[Piece], metadata: &Metadata) -> String {
+/// The intermediate code of all pieces, each under a line that names it.
+fn clif(pieces: &[Piece], metadata: &Metadata) -> String {
     let mut all = String::new();
     for piece in pieces {
         let what = describe(piece.callee, metadata);
         // Writing to a string cannot fail.
-        let _ = writeln!(all, ";; {what}\n{}", piece.text.trim_end());
+        let _ = writeln!(all, ";; {what}\n{}", piece.clif.trim_end());
     }
     all
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod dwarf;
 pub(crate) mod elf;
+pub(crate) mod listing;
 pub(crate) mod object;
 mod symbols;
 pub(crate) mod text;

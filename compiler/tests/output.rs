@@ -4,8 +4,9 @@ use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionH
 use object::{LittleEndian as LE, Object as _, ObjectSection as _, ObjectSymbol as _, elf};
 use pirn_compiler::{Emit, OptLevel, Options, compile, emit, parse_text};
 use pirn_format::cpu::{Arch, CpuFeatures};
-use pirn_format::read::Checked;
+use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 fn guest(name: &str) -> Vec<u8> {
@@ -278,6 +279,97 @@ fn other_outputs_are_what_they_are_called() {
             make(Emit::So),
             compile(&wasm, &Options::new(arch)).expect("it is valid")
         );
+    }
+}
+
+/// Offset in the text of each instruction of a listing, and in the WebAssembly file if it is said.
+fn listed(asm: &str) -> BTreeMap<u32, Option<u32>> {
+    let hex = |digits: &str| u32::from_str_radix(digits, 16).expect("a number");
+    let lines = asm.lines().filter(|line| line.starts_with(' '));
+    let instructions = lines.map(|line| {
+        let (at, rest) = line.trim_start().split_once(": ").expect("an offset");
+        let from = rest.split_once(";; @").map(|(_, from)| hex(&from[..6]));
+        (hex(at), from)
+    });
+    instructions.collect()
+}
+
+#[test]
+fn listings_say_of_which_operator_each_instruction_is() {
+    for name in GUESTS {
+        let wasm = guest(name);
+        for arch in Arch::ALL {
+            let options = Options::new(arch);
+            let asm = emit(&wasm, &options, Emit::Asm, &|_, _| ()).expect("the guest is valid");
+            let asm = String::from_utf8(asm).expect("text");
+            let listed = listed(&asm);
+            let so = compile(&wasm, &options).expect("the guest is valid");
+            let checked = Checked::new(&so).expect("it is sound");
+            // The runtime's own tables are of the same code.
+            let words = |section| {
+                let bytes = slice(&so, checked.header.section(section)).expect("its bytes");
+                let (pairs, _) = bytes.as_chunks::<8>();
+                let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four"));
+                let words = pairs
+                    .iter()
+                    .map(|pair| (word(&pair[..4]), word(&pair[4..])));
+                words.collect::<BTreeMap<_, _>>()
+            };
+            let (traps, sites) = (words(Section::Traps), words(Section::Sites));
+            for at in traps.keys() {
+                let from = sites.get(at).copied();
+                assert_eq!(listed.get(at), Some(&from), "{name} for {arch}, {at:#x}");
+            }
+            // Every function has its header, with the place of its body.
+            let mut index = checked.metadata.imported_funcs();
+            for payload in wasmparser::Parser::new(0).parse_all(&wasm) {
+                let payload = payload.expect("the guest is valid");
+                if let wasmparser::Payload::CodeSectionEntry(body) = payload {
+                    let body = body.range();
+                    let what = match checked.metadata.func_name(index) {
+                        Some(name) => format!("{index} ({name})"),
+                        None => index.to_string(),
+                    };
+                    let header = format!("\n;; {what}: {:06x}..{:06x}\n", body.start, body.end);
+                    assert!(format!("\n{asm}").contains(&header), "{header}");
+                    index += 1;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn listings_name_what_is_called() {
+    let wasm = parse_text(
+        b"(module (import \"a\" \"b\" (func)) (memory 1)
+            (func $in (drop (i32.load (i32.const 7))) (drop (memory.grow (i32.const 1))))
+            (func (export \"f\") (call $in) (call $in) (unreachable)))",
+    );
+    let wasm = wasm.expect("the text is well-formed");
+    for arch in Arch::ALL {
+        let asm = emit(&wasm, &Options::new(arch), Emit::Asm, &|_, _| ()).expect("it is valid");
+        let asm = String::from_utf8(asm).expect("text");
+        for called in [
+            "-> 1 (in)",
+            "-> trampoline of memory.grow",
+            "-> stub of trap \"unreachable\"",
+        ] {
+            let line = asm.lines().find(|line| line.ends_with(called));
+            let line = line.unwrap_or_else(|| panic!("{called} is not in {asm}"));
+            assert!(line.contains(" ;; @0000"), "{line}");
+        }
+        // The operators of `f`, in order; as wasm-objdump counts.
+        let f = asm.split(";; 2").nth(1).expect("its header");
+        let from: Vec<_> = f
+            .lines()
+            .filter(|line| line.contains("->"))
+            .filter_map(|line| line.split_once('@'))
+            .map(|(_, from)| u32::from_str_radix(&from[..6], 16).expect("a number"))
+            .collect();
+        let call = wasm.windows(2).position(|bytes| bytes == [0x10, 1]);
+        let call = call.expect("the call") as u32;
+        assert_eq!(from, [call, call + 2, call + 4], "{asm}");
     }
 }
 
