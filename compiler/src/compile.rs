@@ -1,6 +1,7 @@
 //! [`Piece`]s: the machine code of every function and trampoline, before it is laid into one text.
 
 use crate::error::CompileError;
+use crate::idiom::{self, Multiplications};
 use crate::names::Callee;
 use crate::parse::{Body, ParsedModule};
 use crate::progress::Progress;
@@ -86,12 +87,18 @@ pub(crate) fn compile(
     progress: &Progress<'_>,
 ) -> Result<Vec<Piece>, CompileError> {
     let bodies = std::mem::take(&mut parsed.bodies);
+    // Fuel is counted operator by operator, in called functions, too.
+    let multiplications = match parsed.metadata.fuel {
+        true => Multiplications::new(),
+        false => idiom::multiplications(&bodies, &parsed.metadata),
+    };
     let compiler = Compiler {
         env: Env {
             metadata: &parsed.metadata,
             layout: &parsed.layout,
             isa,
             spectre,
+            multiplications: &multiplications,
         },
         wanted,
     };

@@ -20,6 +20,7 @@ mod compile;
 mod debug;
 mod emit;
 mod error;
+mod idiom;
 mod image;
 mod isa;
 mod link;

@@ -16,6 +16,7 @@ mod simd;
 mod table;
 
 use crate::error::CompileError;
+use crate::idiom::Multiplications;
 use crate::names::Callee;
 use crate::parse::{Body, value_type};
 use crate::types::guest_signature;
@@ -38,6 +39,8 @@ pub(crate) struct Env<'a> {
     pub(crate) isa: &'a dyn TargetIsa,
     /// Whether addresses of checked accesses are masked against speculation past the check.
     pub(crate) spectre: bool,
+    /// Functions that multiply, whose calls need not be calls.
+    pub(crate) multiplications: &'a Multiplications,
 }
 
 /// Buffers that are reused from function to function on one thread.

@@ -1,6 +1,7 @@
 //! Calls (spec 4.4.8): direct, of imports, and through tables.
 
 use super::function::{FuncTranslator, Region};
+use crate::idiom::Multiplication;
 use crate::names::Callee;
 use crate::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -13,6 +14,10 @@ use pirn_format::layout::{
 impl FuncTranslator<'_, '_> {
     /// Calls a function of the module or an imported one.
     pub(super) fn call(&mut self, index: u32) {
+        if let Some(multiplication) = self.env.multiplications.get(&index) {
+            self.multiply(*multiplication);
+            return;
+        }
         let ty = self.env.metadata.funcs[index as usize];
         let params = self.env.metadata.types[ty as usize].params.len();
         let call = if index < self.env.metadata.imported_funcs() {
@@ -30,6 +35,25 @@ impl FuncTranslator<'_, '_> {
             self.builder.ins().call(callee, &arguments)
         };
         self.push_results(call, params);
+    }
+
+    /// Does what a function does that stores a product of 128-bit numbers.
+    fn multiply(&mut self, multiplication: Multiplication) {
+        let [address, a, a_high, b, b_high] = *self.peek(5) else {
+            unreachable!("validated: five operands")
+        };
+        self.drop_operands(5);
+        let [wide_a, wide_b] = [a, b].map(|half| self.builder.ins().uextend(types::I128, half));
+        let product = self.builder.ins().imul(wide_a, wide_b);
+        let (low, high) = self.builder.ins().isplit(product);
+        let one = self.builder.ins().imul(a, b_high);
+        let other = self.builder.ins().imul(a_high, b);
+        let high = self.builder.ins().iadd(high, one);
+        let high = self.builder.ins().iadd(high, other);
+        for store in multiplication.stores {
+            let half = if store.high { high } else { low };
+            self.store_at(address, store.offset, half);
+        }
     }
 
     /// Calls the function at an index of a table, if it is of a type.

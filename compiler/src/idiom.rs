@@ -1,0 +1,270 @@
+//! Functions that are known by what they compute, whatever they are called.
+//!
+//! WebAssembly has no multiplication of 64 by 64 bits to 128, so compilers call a function for it,
+//! `__multi3` of their runtime library: `(address, a low, a high, b low, b high)`, which stores the lower
+//! 128 bits of the product. It is a dozen instructions and four multiplications; processors have one.
+//!
+//! A body counts as that function only if it computes the very same expressions as one of those that are
+//! known, up to the laws of commutativity and associativity. It is not run, and no name is believed.
+
+use crate::parse::Body;
+use pirn_format::metadata::Metadata;
+use pirn_format::types::ValType;
+use rayon::prelude::*;
+use std::collections::HashMap;
+use wasmparser::{FunctionBody, MemArgTarget, Operator};
+
+/// Multiplications of 128 bits among a module's functions, by index.
+pub(crate) type Multiplications = HashMap<u32, Multiplication>;
+
+/// A function that stores the lower 128 bits of a product of 128-bit numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Multiplication {
+    /// Its two stores in order: a store that is out of bounds must leave as much behind.
+    pub(crate) stores: [Store; 2],
+}
+
+/// A store of half a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Store {
+    /// Offset from the address that the function is given.
+    pub(crate) offset: u64,
+    /// Whether it is the upper half.
+    pub(crate) high: bool,
+}
+
+/// Longest body that is looked at, in bytes; those that are known have about 130.
+const BODY_BYTES_MAX: u64 = 400;
+
+/// Finds them.
+pub(crate) fn multiplications(bodies: &[Body<'_>], metadata: &Metadata) -> Multiplications {
+    use ValType::{I32, I64};
+    let looked_at = bodies.par_iter().filter(|body| {
+        let ty = metadata.funcs[body.index as usize];
+        let (ty, bytes) = (&metadata.types[ty as usize], body.body.range());
+        ty.params[..] == [I32, I64, I64, I64, I64]
+            && ty.results.is_empty()
+            && bytes.end - bytes.start <= BODY_BYTES_MAX
+    });
+    looked_at
+        .filter_map(|body| Some((body.index, multiplication(&body.body)?)))
+        .collect()
+}
+
+/// Parameters: the address, and both numbers, lower half first.
+const ADDRESS: u32 = 0;
+const NUMBERS: [u32; 4] = [1, 2, 3, 4];
+
+/// What a body computes, if it is the product of its parameters.
+fn multiplication(body: &FunctionBody<'_>) -> Option<Multiplication> {
+    let mut terms = Terms::default();
+    let [first, second] = stores(body, &mut terms)?;
+    let [a, a_high, b, b_high] = NUMBERS.map(|number| terms.add_term(Term::Param(number)));
+    for [a, a_high, b, b_high] in [[a, a_high, b, b_high], [b, b_high, a, a_high]] {
+        for halves in [terms.by_halves(a, b), terms.by_carries(a, b)] {
+            let [low, high] = halves;
+            let (one, other) = (terms.product(a, b_high), terms.product(a_high, b));
+            let high = terms.sum(&[high, one, other]);
+            for (lower, upper) in [(first, second), (second, first)] {
+                let halves = [(0, low), (8, high)];
+                if halves == [(lower.0, lower.1), (upper.0, upper.1)] {
+                    let store = |(offset, _): (u64, TermId)| Store {
+                        offset,
+                        high: offset == 8,
+                    };
+                    return Some(Multiplication {
+                        stores: [store(first), store(second)],
+                    });
+                }
+            }
+        }
+    }
+    None
+}
+
+/// The two stores that a body makes at its address, by offset and value; `None` for one that does anything
+/// else but compute. Nothing here is validated yet.
+fn stores(body: &FunctionBody<'_>, terms: &mut Terms) -> Option<[(u64, TermId); 2]> {
+    let params = (ADDRESS..=NUMBERS[3]).map(|param| terms.add_term(Term::Param(param)));
+    let mut locals: Vec<_> = params.collect();
+    for group in body.get_locals_reader().ok()? {
+        let (count, ty) = group.ok()?;
+        if ty != wasmparser::ValType::I64 || u64::from(count) > BODY_BYTES_MAX {
+            return None;
+        }
+        let zero = terms.add_term(Term::Const(0));
+        locals.resize(locals.len() + count as usize, zero);
+    }
+    let (mut stack, mut found, mut ended) = (vec![], vec![], false);
+    let mut operators = body.get_operators_reader().ok()?;
+    while !operators.eof() {
+        let op = operators.read().ok()?;
+        if ended {
+            return None;
+        }
+        match op {
+            Operator::LocalGet { local_index } => stack.push(*locals.get(local_index as usize)?),
+            Operator::LocalSet { local_index } => {
+                *locals.get_mut(local_index as usize)? = stack.pop()?;
+            }
+            Operator::LocalTee { local_index } => {
+                *locals.get_mut(local_index as usize)? = *stack.last()?;
+            }
+            Operator::I64Const { value } => {
+                stack.push(terms.add_term(Term::Const(value.cast_unsigned())));
+            }
+            Operator::I64Store { memarg } if memarg.target == MemArgTarget::Memory(0) => {
+                let (value, address) = (stack.pop()?, stack.pop()?);
+                if terms.terms[address.0] != Term::Param(ADDRESS) {
+                    return None;
+                }
+                found.push((memarg.offset, value));
+            }
+            // No difference between 32 and 64 bits for what is 0 or 1, and nothing else here takes it.
+            Operator::I64ExtendI32U => {
+                let value = *stack.last()?;
+                if !matches!(terms.terms[value.0], Term::Less(..)) {
+                    return None;
+                }
+            }
+            Operator::End => ended = true,
+            op => {
+                let (right, left) = (stack.pop()?, stack.pop()?);
+                stack.push(terms.binary(&op, left, right)?);
+            }
+        }
+    }
+    (ended && stack.is_empty()).then_some(())?;
+    found.try_into().ok()
+}
+
+/// Names a term: two terms are the same if and only if their names are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct TermId(usize);
+
+/// What is computed modulo 2^64.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Term {
+    Param(u32),
+    Const(u64),
+    /// Ascending, none of which is a sum.
+    Sum(Vec<TermId>),
+    /// Ascending.
+    Product([TermId; 2]),
+    And([TermId; 2]),
+    Or([TermId; 2]),
+    ShiftLeft(TermId, TermId),
+    ShiftRight(TermId, TermId),
+    /// 1 if the first is less, unsigned, else 0.
+    Less(TermId, TermId),
+}
+
+/// All terms of one function and of what it is compared with.
+#[derive(Default)]
+struct Terms {
+    terms: Vec<Term>,
+    names: HashMap<Term, TermId>,
+}
+
+impl Terms {
+    fn add_term(&mut self, term: Term) -> TermId {
+        if let Some(known) = self.names.get(&term) {
+            return *known;
+        }
+        let name = TermId(self.terms.len());
+        self.terms.push(term.clone());
+        self.names.insert(term, name);
+        name
+    }
+
+    fn binary(&mut self, op: &Operator<'_>, left: TermId, right: TermId) -> Option<TermId> {
+        let mut pair = [left, right];
+        pair.sort_unstable();
+        Some(match op {
+            Operator::I64Add => self.sum(&pair),
+            Operator::I64Mul => self.product(left, right),
+            Operator::I64And => self.add_term(Term::And(pair)),
+            Operator::I64Or => self.add_term(Term::Or(pair)),
+            Operator::I64Shl => self.add_term(Term::ShiftLeft(left, right)),
+            Operator::I64ShrU => self.add_term(Term::ShiftRight(left, right)),
+            Operator::I64LtU => self.add_term(Term::Less(left, right)),
+            Operator::I64GtU => self.add_term(Term::Less(right, left)),
+            _ => return None,
+        })
+    }
+
+    fn sum(&mut self, addends: &[TermId]) -> TermId {
+        let mut flat = vec![];
+        for addend in addends {
+            match &self.terms[addend.0] {
+                Term::Sum(parts) => flat.extend_from_slice(parts),
+                _ => flat.push(*addend),
+            }
+        }
+        flat.sort_unstable();
+        self.add_term(Term::Sum(flat))
+    }
+
+    fn product(&mut self, left: TermId, right: TermId) -> TermId {
+        let mut pair = [left, right];
+        pair.sort_unstable();
+        self.add_term(Term::Product(pair))
+    }
+
+    fn low(&mut self, term: TermId) -> TermId {
+        let mask = self.add_term(Term::Const(u64::from(u32::MAX)));
+        let mut pair = [term, mask];
+        pair.sort_unstable();
+        self.add_term(Term::And(pair))
+    }
+
+    fn shift_left(&mut self, term: TermId) -> TermId {
+        let half = self.add_term(Term::Const(32));
+        self.add_term(Term::ShiftLeft(term, half))
+    }
+
+    fn shift_right(&mut self, term: TermId) -> TermId {
+        let half = self.add_term(Term::Const(32));
+        self.add_term(Term::ShiftRight(term, half))
+    }
+
+    /// The product of two 64-bit numbers, lower half first, digit by digit of 32 bits, as in compiler-rt.
+    fn by_halves(&mut self, a: TermId, b: TermId) -> [TermId; 2] {
+        let [a0, b0] = [a, b].map(|number| self.low(number));
+        let [a1, b1] = [a, b].map(|number| self.shift_right(number));
+        let lowest = self.product(a0, b0);
+        let (carried, crossed) = (self.shift_right(lowest), self.product(a1, b0));
+        let middle = self.sum(&[carried, crossed]);
+        let (kept, crossed) = (self.low(middle), self.product(a0, b1));
+        let second = self.sum(&[crossed, kept]);
+        let (digit, upper) = (self.low(lowest), self.shift_left(second));
+        let mut pair = [digit, upper];
+        pair.sort_unstable();
+        let low = self.add_term(Term::Or(pair));
+        let highest = self.product(a1, b1);
+        let (middle, second) = (self.shift_right(middle), self.shift_right(second));
+        [low, self.sum(&[highest, middle, second])]
+    }
+
+    /// The same by sums whose carries are told by comparing, as LLVM writes it itself.
+    fn by_carries(&mut self, a: TermId, b: TermId) -> [TermId; 2] {
+        let [a0, b0] = [a, b].map(|number| self.low(number));
+        let [a1, b1] = [a, b].map(|number| self.shift_right(number));
+        let (lowest, crossed, other) = (
+            self.product(a0, b0),
+            self.product(b1, a0),
+            self.product(b0, a1),
+        );
+        let middle = self.sum(&[crossed, other]);
+        let shifted = self.shift_left(middle);
+        let low = self.sum(&[lowest, shifted]);
+        let carry = self.add_term(Term::Less(middle, crossed));
+        let (carry, upper) = (self.shift_left(carry), self.shift_right(middle));
+        let mut pair = [carry, upper];
+        pair.sort_unstable();
+        let upper = self.add_term(Term::Or(pair));
+        let carry = self.add_term(Term::Less(low, lowest));
+        let highest = self.product(a1, b1);
+        [low, self.sum(&[highest, upper, carry])]
+    }
+}

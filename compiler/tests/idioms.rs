@@ -1,0 +1,98 @@
+//! Functions that are known by what they compute: the ones that compute it, and none that computes anything
+//! else.
+
+use pirn_compiler::{Emit, Options, emit, parse_text};
+
+const TEXTS: [&str; 2] = [
+    include_str!("multiply/digits.wat"),
+    include_str!("multiply/carries.wat"),
+];
+
+/// How many functions of the module still call the first.
+fn calls(text: &str, options: &Options) -> usize {
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    let clif = emit(&wasm, options, Emit::Clif, &|_, _| ()).expect("the module is valid");
+    let clif = String::from_utf8(clif).expect("it is text");
+    let functions = clif.split(";; ");
+    functions
+        .filter(|text| text.contains("colocated u0:0 "))
+        .count()
+}
+
+#[test]
+fn multiplications_are_known_by_what_they_compute() {
+    let options = Options::default();
+    for text in TEXTS {
+        assert_eq!(calls(text, &options), 0);
+        // What is the same for any numbers: the order of operands, and which number is which.
+        let swapped = text
+            .replace("$a", "$x")
+            .replace("$b", "$a")
+            .replace("$x", "$b");
+        assert_eq!(calls(&swapped, &options), 0);
+    }
+}
+
+#[test]
+fn fuel_is_counted_in_the_function_that_multiplies() {
+    let mut options = Options::default();
+    options.fuel = true;
+    for text in TEXTS {
+        assert_eq!(calls(text, &options), 2);
+    }
+}
+
+/// Each token of the body, replaced by what fits there and computes something else.
+#[test]
+fn whatever_computes_something_else_is_called() {
+    let others = [
+        ("0xffffffff", "0xfffffffe"),
+        ("const 32", "const 31"),
+        ("const 32", "const 96"),
+        ("i64.shr_u", "i64.shr_s"),
+        ("i64.shr_u", "i64.rotr"),
+        ("i64.mul", "i64.add"),
+        ("i64.add", "i64.sub"),
+        ("i64.add", "i64.or"),
+        ("i64.and", "i64.or"),
+        ("i64.or", "i64.add"),
+        ("i64.lt_u", "i64.le_u"),
+        ("i64.lt_u", "i64.gt_u"),
+        ("i64.gt_u", "i64.gt_s"),
+        ("extend_i32_u", "extend_i32_s"),
+        ("offset=8", "offset=4"),
+        ("offset=8 ", ""),
+        ("i64.store ", "i64.store16 "),
+        (
+            "(i64.store ",
+            "(drop (i64.load (local.get $to))) (i64.store ",
+        ),
+        ("local.get $a)", "local.get $b)"),
+        ("local.get $b)", "local.get $a)"),
+        ("local.get $a_high)", "local.get $a)"),
+        ("local.get $b_high)", "local.get $a_high)"),
+        ("local.get $low)", "local.get $middle)"),
+        ("local.get $middle)", "local.get $low)"),
+    ];
+    let options = Options::default();
+    let mut tried = 0;
+    for text in TEXTS {
+        let start = text.find("(local $").expect("the body begins");
+        let end = text
+            .find("(func (export \"called\")")
+            .expect("the body ends");
+        for (one, other) in others {
+            for (at, _) in text[start..end].match_indices(one) {
+                let at = start + at;
+                let changed = [&text[..at], other, &text[at + one.len()..]].concat();
+                tried += 1;
+                assert_eq!(
+                    calls(&changed, &options),
+                    2,
+                    "{one} is {other} in {changed}"
+                );
+            }
+        }
+    }
+    assert!(tried > 100, "{tried} were tried");
+}
