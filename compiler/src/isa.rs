@@ -23,9 +23,12 @@ pub(crate) fn build(options: &Options) -> Result<OwnedTargetIsa, CompileError> {
     let mut builder = isa::lookup(triple)
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))?;
     for feature in arch.features() {
+        let Some(setting) = feature.setting else {
+            continue;
+        };
         let on = options.cpu.iter().any(|used| used == feature);
         let value = if on { "true" } else { "false" };
-        builder.set(feature.setting, value).map_err(|error| {
+        builder.set(setting, value).map_err(|error| {
             CompileError::Options(format!("cpu feature {}: {error}", feature.name))
         })?;
     }

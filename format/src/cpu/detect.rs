@@ -37,6 +37,9 @@ fn has(feature: &str) -> bool {
         "avx512vl" => detected!("avx512vl"),
         "avx512bitalg" => detected!("avx512bitalg"),
         "avx512vbmi" => detected!("avx512vbmi"),
+        "aes" => detected!("aes"),
+        "pclmulqdq" => detected!("pclmulqdq"),
+        "sha" => detected!("sha"),
         _ => false,
     }
 }
