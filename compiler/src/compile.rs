@@ -1,7 +1,12 @@
 //! [`Piece`]s: the machine code of every function and trampoline, before it is laid into one text.
 
 use crate::error::CompileError;
+use crate::hw::Id;
+use crate::hw::imports::Imports;
+use crate::hw::portable::Portable;
+use crate::hw::site::{self, Found, Site, Unpatched};
 use crate::names::Callee;
+use crate::options::Options;
 use crate::parse::{Body, ParsedModule};
 use crate::progress::Progress;
 use crate::trampoline;
@@ -12,7 +17,9 @@ use cranelift_codegen::ir::{self, ExternalName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::isa::unwind::UnwindInfo;
 use cranelift_codegen::isa::unwind::systemv;
-use cranelift_codegen::{CompiledCode, Context, FinalizedRelocTarget};
+use cranelift_codegen::{
+    CompiledCode, Context, FinalizedMachCallSite, FinalizedRelocTarget, verify_function,
+};
 use pirn_format::exit::TrapCode;
 use pirn_format::metadata::Metadata;
 use rayon::prelude::*;
@@ -61,6 +68,15 @@ pub(crate) enum Listing {
     Asm,
 }
 
+/// The code generator, twice.
+#[derive(Clone, Copy)]
+pub(crate) struct Isas<'a> {
+    /// As it is set for this build.
+    pub(crate) checked: &'a dyn TargetIsa,
+    /// The same without the verifier: for functions with sites of intrinsics.
+    pub(crate) unchecked: &'a dyn TargetIsa,
+}
+
 /// Compiles every function and every trampoline that the module needs, functions first, by index.
 ///
 /// # Errors
@@ -68,8 +84,8 @@ pub(crate) enum Listing {
 /// That of the function of the lowest index, so that the same input gives the same error.
 pub(crate) fn compile(
     parsed: &mut ParsedModule<'_>,
-    isa: &dyn TargetIsa,
-    spectre: bool,
+    isas: Isas<'_>,
+    options: &Options,
     listing: Listing,
     progress: &Progress<'_>,
 ) -> Result<Vec<Piece>, CompileError> {
@@ -78,9 +94,13 @@ pub(crate) fn compile(
         env: Env {
             metadata: &parsed.metadata,
             layout: &parsed.layout,
-            isa,
-            spectre,
+            isa: isas.checked,
+            spectre: options.spectre,
+            cpu: options.cpu,
+            intrinsics: &parsed.intrinsics,
+            pairs: true,
         },
+        unchecked: isas.unchecked,
         listing,
     };
     progress.start(bodies.len());
@@ -92,7 +112,8 @@ pub(crate) fn compile(
             result
         })
         .collect();
-    let mut pieces = Vec::with_capacity(compiled.len());
+    let mut pieces = compiler.intrinsics()?;
+    pieces.reserve(compiled.len());
     let mut changes_tables = false;
     for function in compiled {
         let (piece, facts) = function?;
@@ -158,6 +179,7 @@ impl Default for State {
 
 struct Compiler<'a> {
     env: Env<'a>,
+    unchecked: &'a dyn TargetIsa,
     listing: Listing,
 }
 
@@ -168,12 +190,76 @@ impl Compiler<'_> {
         state: &mut State,
     ) -> Result<(Piece, translate::Facts), CompileError> {
         let callee = Callee::Func(body.index);
-        state.context.clear();
-        let func = &mut state.context.func;
-        let result = translate::translate(self.env, body, &mut state.scratch, func);
-        // A builder that was left half-way is of no use for the next function.
-        let facts = result.inspect_err(|_| state.scratch = Scratch::default())?;
-        Ok((self.finish(callee, &mut state.context)?, facts))
+        let again = (self.env.intrinsics.len() > 0).then(|| body.again());
+        let facts = translate(self.env, body, state)?;
+        let mut piece = self.finish(callee, &mut state.context)?;
+        if let (None, Some(body)) = (&piece, again) {
+            let env = Env {
+                pairs: false,
+                ..self.env
+            };
+            translate(env, body, state)?;
+            piece = self.finish(callee, &mut state.context)?;
+        }
+        Ok((self.whole(callee, piece)?, facts))
+    }
+
+    /// The functions that imported intrinsics are.
+    fn intrinsics(&self) -> Result<Vec<Piece>, CompileError> {
+        let mut state = State::default();
+        let mut portable = None;
+        let mut pieces = vec![];
+        for (index, id) in self.env.intrinsics.iter() {
+            let callee = Callee::Func(index);
+            if id.is_promised(self.env.cpu) && translate::has_instruction(id) {
+                state.context.clear();
+                let func = &mut state.context.func;
+                translate::intrinsic(self.env, index, id, &mut state.scratch, func);
+            } else {
+                if portable.is_none() {
+                    portable = Some(Portable::new()?);
+                }
+                self.portable(id, portable.as_ref(), &mut state)?;
+            }
+            let piece = self.finish(callee, &mut state.context)?;
+            let mut piece = self.whole(callee, piece)?;
+            // It has no place in the guest's file.
+            piece.sites.clear();
+            pieces.push(piece);
+        }
+        Ok(pieces)
+    }
+
+    /// Translates the portable body of an intrinsic.
+    fn portable(
+        &self,
+        id: Id,
+        portable: Option<&Portable>,
+        state: &mut State,
+    ) -> Result<(), CompileError> {
+        let name = id.get().name;
+        let found = portable.and_then(|all| Some((all.module(), all.body(name)?)));
+        let Some((module, body)) = found else {
+            return Err(CompileError::Codegen {
+                func: name.to_owned(),
+                message: "it has no portable body".to_owned(),
+            });
+        };
+        let env = Env {
+            metadata: &module.metadata,
+            layout: &module.layout,
+            intrinsics: &Imports::default(),
+            ..self.env
+        };
+        translate(env, body, state).map(|_| ())
+    }
+
+    /// A piece whose sites are patched.
+    fn whole(&self, callee: Callee, piece: Option<Piece>) -> Result<Piece, CompileError> {
+        piece.ok_or_else(|| CompileError::Codegen {
+            func: describe(callee, self.env.metadata),
+            message: "the two calls of an intrinsic are not adjacent".to_owned(),
+        })
     }
 
     fn trampoline(&self, callee: Callee, state: &mut State) -> Result<Piece, CompileError> {
@@ -185,11 +271,13 @@ impl Compiler<'_> {
             &mut state.scratch.builder,
             &mut state.context.func,
         );
-        self.finish(callee, &mut state.context)
+        let piece = self.finish(callee, &mut state.context)?;
+        self.whole(callee, piece)
     }
 
-    /// Generates the machine code of what is in the context.
-    fn finish(&self, callee: Callee, context: &mut Context) -> Result<Piece, CompileError> {
+    /// Generates the machine code of what is in the context; `None` if the two calls of an intrinsic
+    /// are not adjacent.
+    fn finish(&self, callee: Callee, context: &mut Context) -> Result<Option<Piece>, CompileError> {
         let fault = |message: String| CompileError::Codegen {
             func: describe(callee, self.env.metadata),
             message: message.replace('\n', " "),
@@ -206,12 +294,22 @@ impl Compiler<'_> {
         };
         if self.listing == Listing::Clif {
             piece.text = context.func.display().to_string();
-            return Ok(piece);
+            return Ok(Some(piece));
         }
+        let isa = if site::has_sites(&context.func) {
+            if self.env.isa.flags().enable_verifier() {
+                verify_function(&context.func, self.env.isa)
+                    .map_err(|errors| fault(errors.to_string()))?;
+            }
+            site::preserve_all(&mut context.func);
+            self.unchecked
+        } else {
+            self.env.isa
+        };
         context.set_disasm(self.listing == Listing::Asm);
         let mut control = ControlPlane::default();
         context
-            .compile(self.env.isa, &mut control)
+            .compile(isa, &mut control)
             .map_err(|error| fault(error.inner.to_string()))?;
         let Some(compiled) = context.take_compiled_code() else {
             return Err(fault("no code was made".to_owned()));
@@ -222,7 +320,14 @@ impl Compiler<'_> {
             .alignment
             .max(self.env.isa.function_alignment().preferred);
         piece.code = compiled.code_buffer().to_vec();
-        (piece.traps, piece.sites) = sites(&compiled).map_err(fault)?;
+        let (relocs, found) = relocs(&compiled, &context.func).map_err(fault)?;
+        let expected = site::count(&context.func, &context.domtree);
+        match site::patch(&mut piece.code, &found, expected) {
+            Ok(()) => piece.relocs = relocs,
+            Err(Unpatched::Apart) => return Ok(None),
+            Err(Unpatched::Fault(message)) => return Err(fault(message)),
+        }
+        (piece.traps, piece.sites) = sites(&compiled, &found).map_err(fault)?;
         piece.unwind = match compiled
             .create_unwind_info(self.env.isa)
             .map_err(|error| fault(error.to_string()))?
@@ -230,9 +335,21 @@ impl Compiler<'_> {
             Some(UnwindInfo::SystemV(info)) => Some(info),
             _ => None,
         };
-        piece.relocs = relocs(&compiled, &context.func).map_err(fault)?;
-        Ok(piece)
+        Ok(Some(piece))
     }
+}
+
+/// Translates a body into the context.
+fn translate(
+    env: Env<'_>,
+    body: Body<'_>,
+    state: &mut State,
+) -> Result<translate::Facts, CompileError> {
+    state.context.clear();
+    let func = &mut state.context.func;
+    let result = translate::translate(env, body, &mut state.scratch, func);
+    // A builder that was left half-way is of no use for the next function.
+    result.inspect_err(|_| state.scratch = Scratch::default())
 }
 
 /// What a piece is, for messages and listings.
@@ -249,37 +366,48 @@ pub(crate) fn describe(callee: Callee, metadata: &Metadata) -> String {
 }
 
 /// Resolves names in relocations. A call to anything but a piece of this module is refused: a
-/// compiled module has no undefined symbols.
-fn relocs(compiled: &CompiledCode, func: &ir::Function) -> Result<Vec<PieceReloc>, String> {
+/// compiled module has no undefined symbols. Calls of sites are apart.
+fn relocs(
+    compiled: &CompiledCode,
+    func: &ir::Function,
+) -> Result<(Vec<PieceReloc>, Vec<Found>), String> {
     let names = func.params.user_named_funcs();
-    let resolve = |target: &FinalizedRelocTarget| match target {
-        FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => {
-            Callee::from_name(&names[*name])
+    let (mut relocs, mut found) = (vec![], vec![]);
+    for reloc in compiled.buffer.relocs() {
+        let (offset, kind, addend) = (reloc.offset, reloc.kind, reloc.addend);
+        let name = match &reloc.target {
+            FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => Some(&names[*name]),
+            _ => None,
+        };
+        if let Some(site) = name.and_then(Site::from_name) {
+            found.push(Found {
+                offset,
+                kind,
+                addend,
+                site,
+            });
+            continue;
         }
-        _ => None,
-    };
-    let relocs = compiled.buffer.relocs().iter();
-    relocs
-        .map(|reloc| {
-            let target = resolve(&reloc.target).ok_or_else(|| {
-                let target = reloc.target.display(Some(&func.params));
-                format!("it refers to {target}, which is not in the module")
-            })?;
-            Ok(PieceReloc {
-                offset: reloc.offset,
-                kind: reloc.kind,
-                addend: reloc.addend,
-                target,
-            })
-        })
-        .collect()
+        let target = name.and_then(Callee::from_name).ok_or_else(|| {
+            let target = reloc.target.display(Some(&func.params));
+            format!("it refers to {target}, which is not in the module")
+        })?;
+        relocs.push(PieceReloc {
+            offset,
+            kind,
+            addend,
+            target,
+        });
+    }
+    found.sort_unstable_by_key(|found| found.offset);
+    Ok((relocs, found))
 }
 
 /// Offsets in a piece with a number each: a trap code's, or an offset in the WebAssembly file.
 type Numbered = Vec<(u32, u32)>;
 
 /// The trapping instructions, and with the return addresses of calls their WebAssembly offsets.
-fn sites(compiled: &CompiledCode) -> Result<(Numbered, Numbered), String> {
+fn sites(compiled: &CompiledCode, patched: &[Found]) -> Result<(Numbered, Numbered), String> {
     let locations = compiled.buffer.get_srclocs_sorted();
     // The location of the instruction that holds a byte.
     let wasm = |byte: u32| {
@@ -294,7 +422,12 @@ fn sites(compiled: &CompiledCode) -> Result<(Numbered, Numbered), String> {
         traps.push((trap.offset, trap_number(trap.code)?));
         sites.extend(wasm(trap.offset).map(|wasm| (trap.offset, wasm)));
     }
-    for call in compiled.buffer.call_sites() {
+    let is_patched = |call: &&FinalizedMachCallSite<'_>| {
+        let at = |found: &Found| found.return_address();
+        patched.binary_search_by_key(&call.ret_addr, at).is_ok()
+    };
+    let calls = compiled.buffer.call_sites();
+    for call in calls.filter(|call| !is_patched(&call)) {
         // A return address lies behind its call, and may lie behind the whole function.
         sites.extend(wasm(call.ret_addr - 1).map(|wasm| (call.ret_addr, wasm)));
     }

@@ -1,6 +1,6 @@
 //! [`compile()`] and [`emit()`]: the whole way from a module's bytes to a file.
 
-use crate::compile::{self, Listing, Piece, describe};
+use crate::compile::{self, Isas, Listing, Piece, describe};
 use crate::error::CompileError;
 use crate::image::Image;
 use crate::isa;
@@ -47,7 +47,12 @@ pub fn emit(
     emit: Emit,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Vec<u8>, CompileError> {
-    let isa = isa::build(options)?;
+    let isa = isa::build(options, true)?;
+    let unchecked = isa::build(options, false)?;
+    let isas = Isas {
+        checked: &*isa,
+        unchecked: &*unchecked,
+    };
     let mut parsed = parse::parse(wasm)?;
     parsed.metadata.fuel = options.fuel;
     let listing = match emit {
@@ -56,7 +61,7 @@ pub fn emit(
         Emit::Obj | Emit::So => Listing::None,
     };
     let progress = Progress::new(progress);
-    let pieces = compile::compile(&mut parsed, &*isa, options.spectre, listing, &progress)?;
+    let pieces = compile::compile(&mut parsed, isas, options, listing, &progress)?;
     if listing != Listing::None {
         return Ok(listings(&pieces, &parsed.metadata).into_bytes());
     }

@@ -19,6 +19,7 @@
 mod compile;
 mod emit;
 mod error;
+mod hw;
 mod image;
 mod isa;
 mod link;

@@ -8,6 +8,7 @@ mod control;
 mod fuel;
 mod function;
 mod global;
+mod hw;
 mod memory;
 mod numeric;
 mod operator;
@@ -15,6 +16,8 @@ mod simd;
 mod table;
 
 use crate::error::CompileError;
+use crate::hw::Id;
+use crate::hw::imports::Imports;
 use crate::names::Callee;
 use crate::parse::{Body, value_type};
 use crate::types::guest_signature;
@@ -22,6 +25,8 @@ use cranelift_codegen::ir::{self, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use function::FuncTranslator;
+pub(crate) use hw::has_instruction;
+use pirn_format::cpu::CpuFeatures;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::Metadata;
 use wasmparser::FuncValidatorAllocations;
@@ -37,6 +42,12 @@ pub(crate) struct Env<'a> {
     pub(crate) isa: &'a dyn TargetIsa,
     /// Whether addresses of checked accesses are masked against speculation past the check.
     pub(crate) spectre: bool,
+    /// What the processor is promised to have.
+    pub(crate) cpu: CpuFeatures,
+    /// The intrinsics that the module imports.
+    pub(crate) intrinsics: &'a Imports,
+    /// Whether sites of intrinsics may be pairs of calls.
+    pub(crate) pairs: bool,
 }
 
 /// Buffers that are reused from function to function on one thread.
@@ -102,8 +113,24 @@ pub(crate) fn translate(
     let facts = Facts {
         changes_tables: t.changes_tables,
     };
-    t.builder.seal_all_blocks();
-    t.builder.finalize(env.isa.frontend_config());
+    t.finish();
     scratch.validator = validator.into_allocations();
     Ok(facts)
+}
+
+/// Writes the function that an intrinsic is, with its instruction, into `func`, which is empty.
+pub(crate) fn intrinsic(
+    env: Env<'_>,
+    index: u32,
+    id: Id,
+    scratch: &mut Scratch,
+    func: &mut ir::Function,
+) {
+    let ty = env.metadata.funcs[index as usize];
+    func.name = UserFuncName::User(Callee::Func(index).name());
+    func.signature = guest_signature(&env.metadata.types[ty as usize]);
+    let builder = FunctionBuilder::new(func, &mut scratch.builder);
+    let mut t = FuncTranslator::new(env, builder, ty);
+    t.intrinsic_body(id);
+    t.finish();
 }
