@@ -2,6 +2,7 @@
 
 use crate::error::CompileError;
 use crate::hw::Id;
+use crate::hw::carrier::{self, Carried};
 use crate::hw::imports::Imports;
 use crate::hw::portable::Portable;
 use crate::hw::site::{self, Found, Site, Unpatched};
@@ -98,9 +99,9 @@ pub(crate) fn compile(
             spectre: options.spectre,
             cpu: options.cpu,
             intrinsics: &parsed.intrinsics,
-            pairs: true,
+            plain: false,
         },
-        unchecked: isas.unchecked,
+        isas,
         listing,
     };
     progress.start(bodies.len());
@@ -179,7 +180,7 @@ impl Default for State {
 
 struct Compiler<'a> {
     env: Env<'a>,
-    unchecked: &'a dyn TargetIsa,
+    isas: Isas<'a>,
     listing: Listing,
 }
 
@@ -192,14 +193,14 @@ impl Compiler<'_> {
         let callee = Callee::Func(body.index);
         let again = (self.env.intrinsics.len() > 0).then(|| body.again());
         let facts = translate(self.env, body, state)?;
-        let mut piece = self.finish(callee, &mut state.context)?;
+        let mut piece = self.finish(callee, &mut state.context, &facts.carried)?;
         if let (None, Some(body)) = (&piece, again) {
             let env = Env {
-                pairs: false,
+                plain: true,
                 ..self.env
             };
-            translate(env, body, state)?;
-            piece = self.finish(callee, &mut state.context)?;
+            let facts = translate(env, body, state)?;
+            piece = self.finish(callee, &mut state.context, &facts.carried)?;
         }
         Ok((self.whole(callee, piece)?, facts))
     }
@@ -221,7 +222,7 @@ impl Compiler<'_> {
                 }
                 self.portable(id, portable.as_ref(), &mut state)?;
             }
-            let piece = self.finish(callee, &mut state.context)?;
+            let piece = self.finish(callee, &mut state.context, &Carried::new())?;
             let mut piece = self.whole(callee, piece)?;
             // It has no place in the guest's file.
             piece.sites.clear();
@@ -271,13 +272,18 @@ impl Compiler<'_> {
             &mut state.scratch.builder,
             &mut state.context.func,
         );
-        let piece = self.finish(callee, &mut state.context)?;
+        let piece = self.finish(callee, &mut state.context, &Carried::new())?;
         self.whole(callee, piece)
     }
 
     /// Generates the machine code of what is in the context; `None` if the two calls of an intrinsic
-    /// are not adjacent.
-    fn finish(&self, callee: Callee, context: &mut Context) -> Result<Option<Piece>, CompileError> {
+    /// are not adjacent, or what carries one was not found.
+    fn finish(
+        &self,
+        callee: Callee,
+        context: &mut Context,
+        carried: &Carried,
+    ) -> Result<Option<Piece>, CompileError> {
         let fault = |message: String| CompileError::Codegen {
             func: describe(callee, self.env.metadata),
             message: message.replace('\n', " "),
@@ -302,11 +308,11 @@ impl Compiler<'_> {
                     .map_err(|errors| fault(errors.to_string()))?;
             }
             site::preserve_all(&mut context.func);
-            self.unchecked
+            self.isas.unchecked
         } else {
             self.env.isa
         };
-        context.set_disasm(self.listing == Listing::Asm);
+        context.set_disasm(self.listing == Listing::Asm || !carried.is_empty());
         let mut control = ControlPlane::default();
         context
             .compile(isa, &mut control)
@@ -322,7 +328,13 @@ impl Compiler<'_> {
         piece.code = compiled.code_buffer().to_vec();
         let (relocs, found) = relocs(&compiled, &context.func).map_err(fault)?;
         let expected = site::count(&context.func, &context.domtree);
-        match site::patch(&mut piece.code, &found, expected) {
+        let locations = compiled.buffer.get_srclocs_sorted();
+        let patched = site::patch(&mut piece.code, &found, expected)
+            .and_then(|()| carrier::patch(&mut piece.code, carried, locations, &piece.text));
+        if self.listing == Listing::None {
+            piece.text.clear();
+        }
+        match patched {
             Ok(()) => piece.relocs = relocs,
             Err(Unpatched::Apart) => return Ok(None),
             Err(Unpatched::Fault(message)) => return Err(fault(message)),

@@ -3,7 +3,8 @@
 //! ```text
 //! (import "hw" "x86.aesenc" ...) ─ imports ─▶ Id, a function of the module behind those of the host
 //!
-//!   call $aesenc ─┬─ --cpu promises aes ──▶ a site: a call that site.rs overwrites with the instruction
+//!   call $aesenc ─┬─ --cpu promises aes ──▶ a site: a call that site.rs overwrites with the instruction;
+//!                 │                         or a carrier: an operation whose opcode carrier.rs changes
 //!                 └─ it does not ─────────▶ a call of the portable body
 //!   a reference ────────────────────────▶ the function itself: a site between parameters and result,
 //!                                          or the portable body
@@ -11,11 +12,13 @@
 //!
 //! No import of `hw` reaches the linker: the compiled module does not import it.
 
+pub(crate) mod carrier;
 pub(crate) mod imports;
 pub(crate) mod portable;
 pub(crate) mod site;
 mod x86;
 
+use carrier::Carrier;
 use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::types::{FuncType, ValType};
 
@@ -39,6 +42,8 @@ pub(crate) struct Intrinsic {
     form: Form,
     /// Its bytes, with operands where [`Form`] says; the immediate comes behind them.
     code: &'static [u8],
+    /// What carries it through the code generator instead of a site, and the opcode that takes its place.
+    pub(crate) carrier: Option<(Carrier, u8)>,
 }
 
 /// Which registers an instruction finds its operands in, and leaves its result in: those of a call by the
@@ -186,6 +191,14 @@ mod tests {
             })
             .collect();
         assert_eq!(listed, known);
+    }
+
+    #[test]
+    fn an_operation_carries_one_intrinsic() {
+        let carriers = Id::all().filter_map(|id| id.get().carrier);
+        let mut carriers: Vec<_> = carriers.map(|(carrier, _)| carrier as usize).collect();
+        carriers.sort_unstable();
+        assert_eq!(carriers, [0, 1]);
     }
 
     #[test]

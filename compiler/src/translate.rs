@@ -17,6 +17,7 @@ mod table;
 
 use crate::error::CompileError;
 use crate::hw::Id;
+use crate::hw::carrier::Carried;
 use crate::hw::imports::Imports;
 use crate::names::Callee;
 use crate::parse::{Body, value_type};
@@ -46,8 +47,8 @@ pub(crate) struct Env<'a> {
     pub(crate) cpu: CpuFeatures,
     /// The intrinsics that the module imports.
     pub(crate) intrinsics: &'a Imports,
-    /// Whether sites of intrinsics may be pairs of calls.
-    pub(crate) pairs: bool,
+    /// Whether intrinsics are only sites of one call each, which always works.
+    pub(crate) plain: bool,
 }
 
 /// Buffers that are reused from function to function on one thread.
@@ -60,10 +61,12 @@ pub(crate) struct Scratch {
 }
 
 /// What a function's translation found out about the module.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     /// Whether the function changes a table.
     pub(crate) changes_tables: bool,
+    /// Intrinsics that operations carry.
+    pub(crate) carried: Carried,
 }
 
 /// Validates and translates one function into `func`, which is empty. The result's name, signature
@@ -112,6 +115,7 @@ pub(crate) fn translate(
     operators.finish()?;
     let facts = Facts {
         changes_tables: t.changes_tables,
+        carried: std::mem::take(&mut t.carried),
     };
     t.finish();
     scratch.validator = validator.into_allocations();

@@ -72,7 +72,7 @@ impl Found {
 /// Why a function's sites were not patched.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unpatched {
-    /// The two calls of a pair are not adjacent: compile without pairs.
+    /// The two calls of a pair are not adjacent, or a carrier is not where it should be: compile without.
     Apart,
     /// What is there is not what was asked for.
     Fault(String),

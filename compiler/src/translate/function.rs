@@ -4,6 +4,7 @@
 use super::Env;
 use super::control::Frame;
 use super::fuel::Fuel;
+use crate::hw::carrier::Carried;
 use crate::hw::site::Site;
 use crate::names::Callee;
 use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
@@ -67,6 +68,8 @@ pub(super) struct FuncTranslator<'a, 'e> {
     callees: HashMap<Callee, FuncRef>,
     signatures: HashMap<u32, SigRef>,
     pub(super) sites: HashMap<Site, FuncRef>,
+    /// Intrinsics that operations carry, so far.
+    pub(super) carried: Carried,
 }
 
 impl<'a, 'e> FuncTranslator<'a, 'e> {
@@ -97,6 +100,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             callees: HashMap::new(),
             signatures: HashMap::new(),
             sites: HashMap::new(),
+            carried: Carried::new(),
         };
         let ty = &env.metadata.types[ty as usize];
         for (param, ty) in params[1..].iter().zip(&ty.params) {

@@ -2,6 +2,7 @@
 
 use super::function::FuncTranslator;
 use crate::error::CompileError;
+use crate::hw::carrier::Carrier;
 use crate::hw::imports;
 use crate::hw::site::{Part, Site};
 use crate::hw::{Id, Intrinsic};
@@ -39,12 +40,18 @@ impl FuncTranslator<'_, '_> {
             }
             None => 0,
         };
-        if !id.is_promised(self.env.cpu) || (intrinsic.is_pair() && !self.env.pairs) {
+        if !id.is_promised(self.env.cpu) || (intrinsic.is_pair() && self.env.plain) {
             self.call_func(index);
             return Ok(());
         }
         let operands = self.operands(intrinsic);
-        let result = self.site(id, immediate, &operands);
+        let result = match (intrinsic.carrier, &operands[..]) {
+            (Some((carrier, _)), [a, b]) if !self.env.plain => {
+                self.carried.insert(self.builder.srcloc().bits(), id);
+                self.carrier(carrier, *a, *b)
+            }
+            _ => self.site(id, immediate, &operands),
+        };
         self.push(result);
         Ok(())
     }
@@ -100,6 +107,19 @@ impl FuncTranslator<'_, '_> {
             } => Some(imm.bits() as u32),
             _ => None,
         }
+    }
+
+    /// An operation that becomes the instruction.
+    fn carrier(&mut self, carrier: Carrier, a: Value, b: Value) -> Value {
+        let result = match carrier {
+            Carrier::Pmulhrsw => {
+                let (a, b) = (self.view(a, types::I16X8), self.view(b, types::I16X8));
+                self.builder.ins().x86_pmulhrsw(a, b)
+            }
+            // Its second operand is the one that the instruction changes.
+            Carrier::Pmaddubsw => self.builder.ins().x86_pmaddubsw(b, a),
+        };
+        self.view(result, types::I8X16)
     }
 
     /// The instruction: a call, or two, that become it.

@@ -374,6 +374,56 @@ fn sites_that_are_never_reached_are_no_matter() {
     );
 }
 
+/// Operators that become what carries intrinsics through the code generator, beside them; the same operands for
+/// both intrinsics, unused ones, and ones that are computed in a loop without changing.
+#[test]
+fn a_guests_own_operators_are_not_taken_for_intrinsics() {
+    let text = r#"(module
+      (import "hw" "x86.aesenc" (func $enc (param v128 v128) (result v128)))
+      (import "hw" "x86.aesenclast" (func $last (param v128 v128) (result v128)))
+      (memory (export "memory") 1)
+      (func (export "own") (param v128 v128) (result v128)
+        (v128.xor
+          (call $enc (local.get 0) (i16x8.q15mulr_sat_s (local.get 0) (local.get 1)))
+          (call $last (i16x8.extadd_pairwise_i8x16_u (local.get 1)) (i16x8.q15mulr_sat_s (local.get 0) (local.get 0)))))
+      (func (export "same") (param v128 v128) (result v128) (local i32)
+        (drop (call $enc (local.get 0) (local.get 0)))
+        (if (i32.const 0) (then (return (call $enc (local.get 1) (local.get 1)))))
+        (loop
+          (local.set 0 (v128.xor (local.get 0) (call $enc (local.get 1) (local.get 1))))
+          (br_if 0 (i32.lt_u (local.tee 2 (i32.add (local.get 2) (i32.const 1))) (i32.const 10))))
+        (i8x16.add
+          (i8x16.add (call $enc (local.get 0) (local.get 1)) (call $enc (local.get 0) (local.get 1)))
+          (i8x16.sub (call $last (local.get 0) (local.get 1)) (call $last (local.get 1) (local.get 0)))))
+      (func (export "memory operands") (param v128 v128) (result v128)
+        (v128.store (i32.const 1) (local.get 0))
+        (v128.store (i32.const 33) (local.get 1))
+        (call $last
+          (call $enc (v128.load (i32.const 1)) (v128.load (i32.const 33)))
+          (call $enc (v128.const i64x2 1 2) (v128.load (i32.const 17))))))"#;
+    let mut random = Random(2);
+    for name in ["own", "same", "memory operands"] {
+        for _ in 0..20 {
+            let params = [(); 2].map(|()| Value::V128(random.u128()));
+            let results = [cpus()[0], cpus()[1], cpu::detect()]
+                .into_iter()
+                .flat_map(|cpu| {
+                    [OptLevel::None, OptLevel::Speed].map(|opt_level| {
+                        let mut options = options(cpu);
+                        options.opt_level = opt_level;
+                        let mut instance = instance(&open(text, &options));
+                        instance.call_values(name, &params).expect("it returns")
+                    })
+                });
+            let results: Vec<_> = results.collect();
+            assert!(
+                results.iter().all(|result| *result == results[0]),
+                "{name}: {results:x?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_module_needs_what_it_was_promised() {
     let machine = cpu::detect();
