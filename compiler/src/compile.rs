@@ -69,14 +69,20 @@ pub(crate) enum Listing {
     Asm,
 }
 
-/// The code generator, twice.
+/// The code generator, set in three ways.
 #[derive(Clone, Copy)]
 pub(crate) struct Isas<'a> {
     /// As it is set for this build.
     pub(crate) checked: &'a dyn TargetIsa,
     /// The same without the verifier: for functions with sites of intrinsics.
     pub(crate) unchecked: &'a dyn TargetIsa,
+    /// Without verifier and optimiser: for those with more constants than registers.
+    pub(crate) plain: &'a dyn TargetIsa,
 }
+
+/// The most vector constants that a function with sites may have to be optimised. The optimiser takes constants
+/// out of loops, where they fill registers, and are spilled; SHA-256, which has seventeen, took 1.3 times as long.
+const VECTORS_MAX: usize = 8;
 
 /// Compiles every function and every trampoline that the module needs, functions first, by index.
 ///
@@ -308,7 +314,10 @@ impl Compiler<'_> {
                     .map_err(|errors| fault(errors.to_string()))?;
             }
             site::preserve_all(&mut context.func);
-            self.isas.unchecked
+            match context.func.dfg.constants.len() > VECTORS_MAX {
+                true => self.isas.plain,
+                false => self.isas.unchecked,
+            }
         } else {
             self.env.isa
         };

@@ -6,7 +6,7 @@ use crate::image::Image;
 use crate::isa;
 use crate::link::text::Text;
 use crate::link::{elf, object};
-use crate::options::Options;
+use crate::options::{OptLevel, Options};
 use crate::parse;
 use crate::progress::Progress;
 use pirn_format::metadata::Metadata;
@@ -49,9 +49,13 @@ pub fn emit(
 ) -> Result<Vec<u8>, CompileError> {
     let isa = isa::build(options, true)?;
     let unchecked = isa::build(options, false)?;
+    let mut plain = options.clone();
+    plain.opt_level = OptLevel::None;
+    let plain = isa::build(&plain, false)?;
     let isas = Isas {
         checked: &*isa,
         unchecked: &*unchecked,
+        plain: &*plain,
     };
     let mut parsed = parse::parse(wasm)?;
     parsed.metadata.fuel = options.fuel;

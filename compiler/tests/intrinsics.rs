@@ -228,7 +228,7 @@ fn instructions_are_where_they_were_called() {
             assert_eq!(count(&vectors, bytes), 1, "{bytes:x?} in {vectors:x?}");
         }
         let numbers = code(&so, "numbers");
-        let crc = [0x89, 0xf8, 0xf2, 0x48, 0x0f, 0x38, 0xf1, 0xc6, 0x66, 0x90];
+        let crc = [0x48, 0x89, 0xf8, 0x3e, 0xf2, 0x48, 0x0f, 0x38, 0xf1, 0xc6];
         assert_eq!(count(&numbers, &crc), 3, "{numbers:x?}");
         assert_eq!(count(&numbers, &[0xe8, 0, 0, 0, 0]), 0, "{numbers:x?}");
     }
