@@ -164,13 +164,14 @@ mod tests {
     #[test]
     fn every_intrinsic_is_in_the_documentation() {
         let docs = include_str!("../../docs/INTRINSICS.md");
+        let is_import = |name: &str| name.contains('.') && !name.contains('/');
         let listed: BTreeSet<_> = docs
             .lines()
             .filter_map(|line| {
                 let mut cells = line.strip_prefix("| `")?.split('|').map(str::trim);
                 let name = cells.next()?.trim_end_matches('`');
                 let cells: Vec<_> = cells.map(|cell| cell.replace('`', "")).collect();
-                name.contains('.').then_some((name, cells))
+                is_import(name).then_some((name, cells))
             })
             .collect();
         let known: BTreeSet<_> = Id::all()
