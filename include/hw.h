@@ -1,6 +1,6 @@
 // Instructions of the processor for guests, by pirn's names: docs/INTRINSICS.md says what each does.
 //
-// For code that is there already, immintrin.h has them by the names that C compilers give them. A guest that is to
+// For code that is there already, immintrin.h and arm_neon.h have them by the names that C compilers give them. A guest that is to
 // run in engines that know nothing of `hw` is compiled with -DHW_PORTABLE, and linked with
 // compiler/src/hw/portable.c, which computes the same without them.
 #ifndef PIRN_HW_H
@@ -44,5 +44,35 @@ HW_IMPORT("x86.pext_u32") uint32_t hw_x86_pext_u32(uint32_t a, uint32_t mask);
 HW_IMPORT("x86.pext_u64") uint64_t hw_x86_pext_u64(uint64_t a, uint64_t mask);
 HW_IMPORT("x86.pdep_u32") uint32_t hw_x86_pdep_u32(uint32_t a, uint32_t mask);
 HW_IMPORT("x86.pdep_u64") uint64_t hw_x86_pdep_u64(uint64_t a, uint64_t mask);
+
+// What is one word of SHA-1 is the lowest of a vector. The changed register comes first.
+
+HW_IMPORT("aarch64.sha1c") v128_t hw_aarch64_sha1c(v128_t abcd, v128_t e, v128_t words);
+HW_IMPORT("aarch64.sha1p") v128_t hw_aarch64_sha1p(v128_t abcd, v128_t e, v128_t words);
+HW_IMPORT("aarch64.sha1m") v128_t hw_aarch64_sha1m(v128_t abcd, v128_t e, v128_t words);
+HW_IMPORT("aarch64.sha1h") v128_t hw_aarch64_sha1h(v128_t e);
+HW_IMPORT("aarch64.sha1su0") v128_t hw_aarch64_sha1su0(v128_t w0, v128_t w4, v128_t w8);
+HW_IMPORT("aarch64.sha1su1") v128_t hw_aarch64_sha1su1(v128_t sum, v128_t w12);
+HW_IMPORT("aarch64.sha256h") v128_t hw_aarch64_sha256h(v128_t abcd, v128_t efgh, v128_t words);
+HW_IMPORT("aarch64.sha256h2") v128_t hw_aarch64_sha256h2(v128_t efgh, v128_t abcd, v128_t words);
+HW_IMPORT("aarch64.sha256su0") v128_t hw_aarch64_sha256su0(v128_t w0, v128_t w4);
+HW_IMPORT("aarch64.sha256su1") v128_t hw_aarch64_sha256su1(v128_t sum, v128_t w8, v128_t w12);
+
+HW_IMPORT("aarch64.aese") v128_t hw_aarch64_aese(v128_t a, v128_t key);
+HW_IMPORT("aarch64.aesd") v128_t hw_aarch64_aesd(v128_t a, v128_t key);
+HW_IMPORT("aarch64.aesmc") v128_t hw_aarch64_aesmc(v128_t a);
+HW_IMPORT("aarch64.aesimc") v128_t hw_aarch64_aesimc(v128_t a);
+
+HW_IMPORT("aarch64.pmull") v128_t hw_aarch64_pmull(v128_t a, v128_t b);
+HW_IMPORT("aarch64.pmull2") v128_t hw_aarch64_pmull2(v128_t a, v128_t b);
+
+HW_IMPORT("aarch64.crc32b") uint32_t hw_aarch64_crc32b(uint32_t crc, uint32_t data);
+HW_IMPORT("aarch64.crc32h") uint32_t hw_aarch64_crc32h(uint32_t crc, uint32_t data);
+HW_IMPORT("aarch64.crc32w") uint32_t hw_aarch64_crc32w(uint32_t crc, uint32_t data);
+HW_IMPORT("aarch64.crc32x") uint32_t hw_aarch64_crc32x(uint32_t crc, uint64_t data);
+HW_IMPORT("aarch64.crc32cb") uint32_t hw_aarch64_crc32cb(uint32_t crc, uint32_t data);
+HW_IMPORT("aarch64.crc32ch") uint32_t hw_aarch64_crc32ch(uint32_t crc, uint32_t data);
+HW_IMPORT("aarch64.crc32cw") uint32_t hw_aarch64_crc32cw(uint32_t crc, uint32_t data);
+HW_IMPORT("aarch64.crc32cx") uint32_t hw_aarch64_crc32cx(uint32_t crc, uint64_t data);
 
 #endif

@@ -11,7 +11,9 @@
 
 typedef v128_t __m128i;
 
+#ifndef HW_INLINE
 #define HW_INLINE static inline __attribute__((always_inline, unused))
+#endif
 
 // ------------------------------------------------------------------------------------------- the instructions
 

@@ -12,6 +12,7 @@
 //!
 //! No import of `hw` reaches the linker: the compiled module does not import it.
 
+mod aarch64;
 pub(crate) mod carrier;
 pub(crate) mod imports;
 pub(crate) mod portable;
@@ -30,6 +31,8 @@ pub(crate) const MODULE: &str = "hw";
 pub(crate) struct Intrinsic {
     /// Its name in [`MODULE`].
     pub(crate) name: &'static str,
+    /// The architecture that has the instruction.
+    arch: Arch,
     /// Types of the parameters, that of the immediate among them: it is the last.
     pub(crate) params: &'static [ValType],
     /// Type of the result.
@@ -69,13 +72,13 @@ pub(crate) struct Wiring {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id(u16);
 
-/// All intrinsics, and the architecture that has their instructions.
-const TABLES: [(Arch, &[Intrinsic]); 1] = [(Arch::X86_64, x86::INTRINSICS)];
+/// All intrinsics.
+const TABLES: [&[Intrinsic]; 2] = [x86::INTRINSICS, aarch64::INTRINSICS];
 
 impl Id {
     /// Every intrinsic.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let count: usize = TABLES.iter().map(|(_, table)| table.len()).sum();
+        let count: usize = TABLES.iter().map(|table| table.len()).sum();
         (0..count).map(|at| Self(at as u16))
     }
 
@@ -86,24 +89,15 @@ impl Id {
 
     /// What is known of it.
     pub(crate) fn get(self) -> &'static Intrinsic {
-        self.entry().1
+        let mut all = TABLES.into_iter().flatten();
+        let found = all.nth(usize::from(self.0));
+        found.expect("an id is made from the tables")
     }
 
     /// Whether code for such a processor may have the instruction.
     pub(crate) fn is_promised(self, cpu: CpuFeatures) -> bool {
-        let (arch, intrinsic) = self.entry();
-        arch == cpu.arch() && cpu.iter().any(|has| has.name == intrinsic.feature)
-    }
-
-    fn entry(self) -> (Arch, &'static Intrinsic) {
-        let mut at = usize::from(self.0);
-        for (arch, table) in TABLES {
-            match table.get(at) {
-                Some(intrinsic) => return (arch, intrinsic),
-                None => at -= table.len(),
-            }
-        }
-        unreachable!("an id is made from the tables")
+        let Intrinsic { arch, feature, .. } = self.get();
+        *arch == cpu.arch() && cpu.iter().any(|has| has.name == *feature)
     }
 }
 
@@ -146,13 +140,18 @@ mod tests {
     fn every_intrinsic_has_a_name_of_its_own_and_a_feature_that_exists() {
         let mut names = BTreeSet::new();
         for id in Id::all() {
-            let (arch, intrinsic) = id.entry();
-            let Intrinsic { name, feature, .. } = intrinsic;
+            let intrinsic = id.get();
+            let Intrinsic {
+                name,
+                feature,
+                arch,
+                ..
+            } = intrinsic;
             assert!(names.insert(name), "{name} is there twice");
             assert_eq!(Id::named(name), Some(id));
-            let cpu = CpuFeatures::none(arch).with(feature);
+            let cpu = CpuFeatures::none(*arch).with(feature);
             assert!(id.is_promised(cpu.expect("the feature exists")), "{name}");
-            assert!(!id.is_promised(CpuFeatures::none(arch)), "{name}");
+            assert!(!id.is_promised(CpuFeatures::none(*arch)), "{name}");
             assert!(intrinsic.params.len() <= 3, "{name}");
             if intrinsic.immediate.is_some() {
                 assert_eq!(intrinsic.params.last(), Some(&ValType::I32), "{name}");

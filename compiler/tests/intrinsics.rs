@@ -314,3 +314,28 @@ fn carried_instructions_are_where_they_were_called() {
         assert_eq!(opcodes(&code(&so, "four"), &vex), wanted);
     }
 }
+
+#[test]
+fn instructions_of_aarch64_are_words() {
+    let text = r#"(module
+      (import "hw" "aarch64.sha256h" (func $sha (param v128 v128 v128) (result v128)))
+      (import "hw" "aarch64.pmull2" (func $mul (param v128 v128) (result v128)))
+      (import "hw" "aarch64.crc32cx" (func $crc (param i32 i64) (result i32)))
+      (func $all (param v128 v128 i32 i64) (result v128 i32)
+        (call $sha (local.get 0) (local.get 1) (call $mul (local.get 0) (local.get 1)))
+        (call $crc (call $crc (local.get 2) (local.get 3)) (local.get 3))))"#;
+    let mut options = Options::new(Arch::Aarch64);
+    options.cpu = with(options.cpu, &["sha2", "aes", "crc"]);
+    let so = make(text, &options).expect("it is valid");
+    let code = code(&so, "all");
+    let (words, _) = code.as_chunks::<4>();
+    let count = |wanted: u32| {
+        words
+            .iter()
+            .filter(|word| u32::from_le_bytes(**word) == wanted)
+            .count()
+    };
+    let found = [0x5e02_4020, 0x4ee1_e000, 0x9ac1_5c00].map(count);
+    assert_eq!(found, [1, 1, 2], "{words:x?}");
+    assert_eq!(count(0x9400_0000), 0, "no call is left");
+}

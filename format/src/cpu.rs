@@ -190,6 +190,9 @@ const AARCH64: &[Feature] = &[
     feature("fp16", "has_fp16"),
     feature("dotprod", "has_dotprod"),
     feature("i8mm", "has_i8mm"),
+    by_name("aes"),
+    by_name("sha2"),
+    by_name("crc"),
 ];
 
 /// The versions of the architecture that add something which the code generator uses, by what they make

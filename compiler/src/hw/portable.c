@@ -4,7 +4,8 @@
 //
 // Nothing branches on a value or uses one as an address, so the time does not tell it: see the S-box.
 //
-// Sources: FIPS 197 (AES), FIPS 180-4 (SHA), and the operations in the Intel SDM, volume 2, by name.
+// Sources: FIPS 197 (AES), FIPS 180-4 (SHA), and the operations in the Intel SDM, volume 2, and the Arm ARM, C6.2 and
+// C7.2, by name.
 #include <stdint.h>
 #include <wasm_simd128.h>
 
@@ -125,6 +126,17 @@ HW("x86.aesimc") v128_t hw_x86_aesimc(v128_t a) {
     return inverse_mix_columns(a);
 }
 
+HW("aarch64.aese") v128_t hw_aarch64_aese(v128_t a, v128_t key) {
+    return sub_bytes(shift_rows(wasm_v128_xor(a, key)));
+}
+
+HW("aarch64.aesd") v128_t hw_aarch64_aesd(v128_t a, v128_t key) {
+    return inverse_sub_bytes(inverse_shift_rows(wasm_v128_xor(a, key)));
+}
+
+HW("aarch64.aesmc") v128_t hw_aarch64_aesmc(v128_t a) { return mix_columns(a); }
+HW("aarch64.aesimc") v128_t hw_aarch64_aesimc(v128_t a) { return inverse_mix_columns(a); }
+
 HW("x86.aeskeygenassist") v128_t hw_x86_aeskeygenassist(v128_t a, int32_t rcon) {
     // Words 1, 1, 3, 3, substituted; the second of each rotated by a byte, and the constant added.
     v128_t s = sub_bytes(a);
@@ -135,9 +147,7 @@ HW("x86.aeskeygenassist") v128_t hw_x86_aeskeygenassist(v128_t a, int32_t rcon) 
 
 // ---------------------------------------------------------------------------- polynomials over GF(2)
 
-HW("x86.pclmulqdq") v128_t hw_x86_pclmulqdq(v128_t a, v128_t b, int32_t halves) {
-    uint64_t x = halves & 0x01 ? wasm_u64x2_extract_lane(a, 1) : wasm_u64x2_extract_lane(a, 0);
-    uint64_t y = halves & 0x10 ? wasm_u64x2_extract_lane(b, 1) : wasm_u64x2_extract_lane(b, 0);
+INLINE v128_t carryless(uint64_t x, uint64_t y) {
     uint64_t low = 0, high = 0;
     for (int i = 0; i < 64; i++) {
         // The product so far moves down by a bit, which is a bit of the result.
@@ -148,29 +158,55 @@ HW("x86.pclmulqdq") v128_t hw_x86_pclmulqdq(v128_t a, v128_t b, int32_t halves) 
     return wasm_u64x2_make(low, high);
 }
 
-// CRC-32C, both polynomial and data with the lowest bit first.
-INLINE uint64_t crc32(uint64_t crc, uint64_t data, int bits) {
+HW("x86.pclmulqdq") v128_t hw_x86_pclmulqdq(v128_t a, v128_t b, int32_t halves) {
+    uint64_t x = halves & 0x01 ? wasm_u64x2_extract_lane(a, 1) : wasm_u64x2_extract_lane(a, 0);
+    uint64_t y = halves & 0x10 ? wasm_u64x2_extract_lane(b, 1) : wasm_u64x2_extract_lane(b, 0);
+    return carryless(x, y);
+}
+
+HW("aarch64.pmull") v128_t hw_aarch64_pmull(v128_t a, v128_t b) {
+    return carryless(wasm_u64x2_extract_lane(a, 0), wasm_u64x2_extract_lane(b, 0));
+}
+
+HW("aarch64.pmull2") v128_t hw_aarch64_pmull2(v128_t a, v128_t b) {
+    return carryless(wasm_u64x2_extract_lane(a, 1), wasm_u64x2_extract_lane(b, 1));
+}
+
+// Polynomials, and data, with the lowest bit first: of CRC-32C, and of CRC-32.
+#define CASTAGNOLI 0x82f63b78
+#define ETHERNET 0xedb88320
+
+INLINE uint64_t crc32(uint64_t polynomial, uint64_t crc, uint64_t data, int bits) {
     crc ^= data;
     for (int i = 0; i < bits; i++) {
-        crc = crc >> 1 ^ (0x82f63b78 & -(crc & 1));
+        crc = crc >> 1 ^ (polynomial & -(crc & 1));
     }
     return crc;
 }
 
-HW("x86.crc32_u8") uint32_t hw_x86_crc32_u8(uint32_t crc, uint32_t data) {
-    return crc32(crc, data & 0xff, 8);
-}
+#define CRC32_WORD(import, name, polynomial, bits, mask) \
+    HW(import) uint32_t name(uint32_t crc, uint32_t data) { return crc32((polynomial), crc, data & (mask), (bits)); }
 
-HW("x86.crc32_u16") uint32_t hw_x86_crc32_u16(uint32_t crc, uint32_t data) {
-    return crc32(crc, data & 0xffff, 16);
-}
-
-HW("x86.crc32_u32") uint32_t hw_x86_crc32_u32(uint32_t crc, uint32_t data) {
-    return crc32(crc, data, 32);
-}
+CRC32_WORD("x86.crc32_u8", hw_x86_crc32_u8, CASTAGNOLI, 8, 0xff)
+CRC32_WORD("x86.crc32_u16", hw_x86_crc32_u16, CASTAGNOLI, 16, 0xffff)
+CRC32_WORD("x86.crc32_u32", hw_x86_crc32_u32, CASTAGNOLI, 32, 0xffffffff)
+CRC32_WORD("aarch64.crc32cb", hw_aarch64_crc32cb, CASTAGNOLI, 8, 0xff)
+CRC32_WORD("aarch64.crc32ch", hw_aarch64_crc32ch, CASTAGNOLI, 16, 0xffff)
+CRC32_WORD("aarch64.crc32cw", hw_aarch64_crc32cw, CASTAGNOLI, 32, 0xffffffff)
+CRC32_WORD("aarch64.crc32b", hw_aarch64_crc32b, ETHERNET, 8, 0xff)
+CRC32_WORD("aarch64.crc32h", hw_aarch64_crc32h, ETHERNET, 16, 0xffff)
+CRC32_WORD("aarch64.crc32w", hw_aarch64_crc32w, ETHERNET, 32, 0xffffffff)
 
 HW("x86.crc32_u64") uint64_t hw_x86_crc32_u64(uint64_t crc, uint64_t data) {
-    return crc32(crc & 0xffffffff, data, 64);
+    return crc32(CASTAGNOLI, crc & 0xffffffff, data, 64);
+}
+
+HW("aarch64.crc32cx") uint32_t hw_aarch64_crc32cx(uint32_t crc, uint64_t data) {
+    return crc32(CASTAGNOLI, crc, data, 64);
+}
+
+HW("aarch64.crc32x") uint32_t hw_aarch64_crc32x(uint32_t crc, uint64_t data) {
+    return crc32(ETHERNET, crc, data, 64);
 }
 
 // ------------------------------------------------------------------------------------------- bits
@@ -286,4 +322,72 @@ HW("x86.sha256msg2") v128_t hw_x86_sha256msg2(v128_t a, v128_t b) {
         w[i + 2] = word(a, i) + (ror(w[i], 17) ^ ror(w[i], 19) ^ w[i] >> 10);
     }
     return wasm_u32x4_make(w[2], w[3], w[4], w[5]);
+}
+
+// The other architecture has the words of the state from the lowest on, and no constants.
+INLINE v128_t sha1(v128_t abcd, v128_t e_first, v128_t words, int group) {
+    uint32_t a = word(abcd, 0), b = word(abcd, 1), c = word(abcd, 2), d = word(abcd, 3), e = word(e_first, 0);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        uint32_t choose = (b & c) ^ (~b & d), parity = b ^ c ^ d, majority = (b & c) ^ (b & d) ^ (c & d);
+        uint32_t f = group == 0 ? choose : group == 1 ? parity : majority;
+        uint32_t next = rol(a, 5) + f + e + word(words, i);
+        e = d;
+        d = c;
+        c = rol(b, 30);
+        b = a;
+        a = next;
+    }
+    return wasm_u32x4_make(a, b, c, d);
+}
+
+HW("aarch64.sha1c") v128_t hw_aarch64_sha1c(v128_t abcd, v128_t e, v128_t words) { return sha1(abcd, e, words, 0); }
+HW("aarch64.sha1p") v128_t hw_aarch64_sha1p(v128_t abcd, v128_t e, v128_t words) { return sha1(abcd, e, words, 1); }
+HW("aarch64.sha1m") v128_t hw_aarch64_sha1m(v128_t abcd, v128_t e, v128_t words) { return sha1(abcd, e, words, 2); }
+
+HW("aarch64.sha1h") v128_t hw_aarch64_sha1h(v128_t e) {
+    return wasm_u32x4_make(rol(word(e, 0), 30), 0, 0, 0);
+}
+
+HW("aarch64.sha1su0") v128_t hw_aarch64_sha1su0(v128_t w0, v128_t w4, v128_t w8) {
+    return wasm_v128_xor(wasm_v128_xor(w0, wasm_i32x4_shuffle(w0, w4, 2, 3, 4, 5)), w8);
+}
+
+HW("aarch64.sha1su1") v128_t hw_aarch64_sha1su1(v128_t sum, v128_t w12) {
+    v128_t a = wasm_v128_xor(sum, wasm_i32x4_shuffle(w12, wasm_u64x2_const(0, 0), 1, 2, 3, 4));
+    uint32_t first = rol(word(a, 0), 1);
+    return wasm_u32x4_make(first, rol(word(a, 1), 1), rol(word(a, 2), 1), rol(word(a, 3), 1) ^ rol(first, 1));
+}
+
+INLINE v128_t sha256(v128_t abcd, v128_t efgh, v128_t words, int first) {
+    uint32_t a = word(abcd, 0), b = word(abcd, 1), c = word(abcd, 2), d = word(abcd, 3);
+    uint32_t e = word(efgh, 0), f = word(efgh, 1), g = word(efgh, 2), h = word(efgh, 3);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        uint32_t choose = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
+        uint32_t sum = h + choose + word(words, i) + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25));
+        h = g;
+        g = f;
+        f = e;
+        e = d + sum;
+        d = c;
+        c = b;
+        b = a;
+        a = sum + majority + (ror(b, 2) ^ ror(b, 13) ^ ror(b, 22));
+    }
+    return first ? wasm_u32x4_make(a, b, c, d) : wasm_u32x4_make(e, f, g, h);
+}
+
+HW("aarch64.sha256h") v128_t hw_aarch64_sha256h(v128_t abcd, v128_t efgh, v128_t words) {
+    return sha256(abcd, efgh, words, 1);
+}
+
+HW("aarch64.sha256h2") v128_t hw_aarch64_sha256h2(v128_t efgh, v128_t abcd, v128_t words) {
+    return sha256(abcd, efgh, words, 0);
+}
+
+HW("aarch64.sha256su0") v128_t hw_aarch64_sha256su0(v128_t w0, v128_t w4) { return hw_x86_sha256msg1(w0, w4); }
+
+HW("aarch64.sha256su1") v128_t hw_aarch64_sha256su1(v128_t sum, v128_t w8, v128_t w12) {
+    return hw_x86_sha256msg2(wasm_i32x4_add(sum, wasm_i32x4_shuffle(w8, w12, 1, 2, 3, 4)), w12);
 }

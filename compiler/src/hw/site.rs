@@ -11,6 +11,7 @@
 //! ```text
 //! x86_64   call rel32          5 bytes   66 0f 38 dc c1                       aesenc xmm0, xmm1
 //!          call rel32 x 2     10 bytes   66 0f 3a 44 c1 11 │ 0f 1f 40 00     pclmulqdq, a nop
+//! aarch64  bl                  4 bytes   4e284820                             aese v0.16b, v1.16b
 //! ```
 //!
 //! An instruction of more than 5 bytes takes two calls that stand one behind the other. The operands of both
@@ -26,6 +27,7 @@ use cranelift_codegen::binemit::{Addend, Reloc};
 use cranelift_codegen::dominator_tree::DominatorTree;
 use cranelift_codegen::ir::{self, ExternalName, InstructionData, UserExternalName};
 use cranelift_codegen::isa::CallConv;
+use pirn_format::cpu::Arch;
 use std::collections::HashSet;
 
 /// One call of a site.
@@ -80,11 +82,28 @@ pub(crate) enum Unpatched {
 
 /// Namespace of sites among the names that the code generator carries, beside those of `names.rs`.
 const NAMESPACE: u32 = 0x6877;
-/// Bytes of a call, and so of what takes its place.
-const CALL_BYTES: usize = 5;
-/// A call of x86-64 before it is relocated.
-const CALL: [u8; CALL_BYTES] = [0xe8, 0, 0, 0, 0];
-/// What is behind an instruction that is shorter than two calls (Intel SDM, volume 2, NOP).
+/// A call of an architecture before it is relocated; what takes its place is as long.
+struct Call {
+    bytes: &'static [u8],
+    /// How it is relocated, and what is added.
+    kind: Reloc,
+    addend: Addend,
+}
+
+/// CALL (Intel SDM, volume 2): the displacement counts from its end.
+const X86_64: Call = Call {
+    bytes: &[0xe8, 0, 0, 0, 0],
+    kind: Reloc::X86CallPCRel4,
+    addend: -4,
+};
+/// BL (Arm ARM, C6.2).
+const AARCH64: Call = Call {
+    bytes: &[0, 0, 0, 0x94],
+    kind: Reloc::Arm64Call,
+    addend: 0,
+};
+
+/// What is behind an instruction of x86-64 that is shorter than two calls (Intel SDM, volume 2, NOP).
 const NOPS: [&[u8]; 5] = [
     &[],
     &[0x90],
@@ -116,14 +135,21 @@ impl Site {
 impl Intrinsic {
     /// Whether a site of it is two calls.
     pub(crate) fn is_pair(&self) -> bool {
-        self.code.len() + usize::from(self.immediate.is_some()) > CALL_BYTES
+        self.code.len() + usize::from(self.immediate.is_some()) > self.call().bytes.len()
+    }
+
+    fn call(&self) -> &'static Call {
+        match self.arch {
+            Arch::X86_64 => &X86_64,
+            Arch::Aarch64 => &AARCH64,
+        }
     }
 
     /// What is written over the calls of a site.
     fn bytes(&self, immediate: u8) -> Vec<u8> {
         let mut bytes = self.code.to_vec();
         bytes.extend(self.immediate.map(|_| immediate));
-        let whole = bytes.len().next_multiple_of(CALL_BYTES);
+        let whole = bytes.len().next_multiple_of(self.call().bytes.len());
         bytes.extend(NOPS[whole - bytes.len()]);
         bytes
     }
@@ -195,7 +221,7 @@ pub(crate) fn patch(code: &mut [u8], found: &[Found], expected: usize) -> Result
                 let Some(second) = found.next().filter(|second| second.site == wanted) else {
                     return fault(format!("the second call of {} is missing", intrinsic.name));
                 };
-                if call(code, second)? != at + CALL_BYTES {
+                if call(code, second)? != at + intrinsic.call().bytes.len() {
                     return Err(Unpatched::Apart);
                 }
                 2
@@ -205,12 +231,10 @@ pub(crate) fn patch(code: &mut [u8], found: &[Found], expected: usize) -> Result
             }
         };
         let bytes = intrinsic.bytes(first.site.immediate);
-        if bytes.len() != calls * CALL_BYTES {
+        let calls = calls * intrinsic.call().bytes.len();
+        if bytes.len() != calls {
             let (name, bytes) = (intrinsic.name, bytes.len());
-            return fault(format!(
-                "{name} has {bytes} bytes, its calls {}",
-                calls * CALL_BYTES
-            ));
+            return fault(format!("{name} has {bytes} bytes, its calls {calls}"));
         }
         code[at..at + bytes.len()].copy_from_slice(&bytes);
     }
@@ -219,11 +243,15 @@ pub(crate) fn patch(code: &mut [u8], found: &[Found], expected: usize) -> Result
 
 /// Where a call begins, if it is one.
 fn call(code: &[u8], found: &Found) -> Result<usize, Unpatched> {
-    // The displacement is relocated, which is behind the opcode.
-    let at = (found.offset as usize).wrapping_sub(1);
-    let is_call = found.kind == Reloc::X86CallPCRel4
-        && found.addend == -4
-        && at.checked_add(CALL_BYTES).and_then(|end| code.get(at..end)) == Some(&CALL);
+    // The last four bytes are relocated.
+    let call = found.site.intrinsic.get().call();
+    let at = (found.offset as usize + 4).wrapping_sub(call.bytes.len());
+    let is_call = found.kind == call.kind
+        && found.addend == call.addend
+        && at
+            .checked_add(call.bytes.len())
+            .and_then(|end| code.get(at..end))
+            == Some(call.bytes);
     if !is_call {
         let (name, kind) = (found.site.intrinsic.get().name, found.kind);
         return fault(format!(
@@ -241,6 +269,8 @@ fn fault<T>(message: String) -> Result<T, Unpatched> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const CALL: [u8; 5] = [0xe8, 0, 0, 0, 0];
 
     fn site(name: &str, immediate: u8, part: Part) -> Site {
         let intrinsic = Id::named(name).expect("it exists");
@@ -282,7 +312,12 @@ mod tests {
             let calls = if id.get().is_pair() { 2 } else { 1 };
             for immediate in id.get().immediates() {
                 let bytes = id.get().bytes(immediate);
-                assert_eq!(bytes.len(), calls * CALL_BYTES, "{}", id.get().name);
+                assert_eq!(
+                    bytes.len(),
+                    calls * id.get().call().bytes.len(),
+                    "{}",
+                    id.get().name
+                );
             }
         }
     }
@@ -297,6 +332,22 @@ mod tests {
         let aes = [0x66, 0x0f, 0x38, 0xdc, 0xc1];
         let product = [0x66, 0x0f, 0x3a, 0x44, 0xc1, 0x11, 0x0f, 0x1f, 0x40, 0x00];
         assert_eq!(code, [&[0x90][..], &aes, &product, &[0xc3]].concat());
+    }
+
+    #[test]
+    fn an_instruction_of_aarch64_is_a_word() {
+        let mut code = [0xd65f_03c0_u32, 0x9400_0000, 0xd65f_03c0]
+            .map(u32::to_le_bytes)
+            .concat();
+        let aes = Found {
+            offset: 4,
+            kind: Reloc::Arm64Call,
+            addend: 0,
+            site: site("aarch64.aese", 0, Part::Whole),
+        };
+        assert_eq!(patch(&mut code, &[aes], 1), Ok(()));
+        let wanted = [0xd65f_03c0_u32, 0x4e28_4820, 0xd65f_03c0].map(u32::to_le_bytes);
+        assert_eq!(code, wanted.concat());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! rsi for numbers; the result is in xmm0, or in rax.
 
 use super::{Carrier, Form, Intrinsic};
+use pirn_format::cpu::Arch;
 use pirn_format::types::ValType::{self, I32, I64, V128};
 
 /// Those of instructions that both the guest's C compiler and this one have no other name for.
@@ -93,6 +94,7 @@ pub(super) const INTRINSICS: &[Intrinsic] = &[
 const fn vectors(name: &'static str, feature: &'static str, code: &'static [u8]) -> Intrinsic {
     Intrinsic {
         name,
+        arch: Arch::X86_64,
         params: &[V128; 2],
         result: V128,
         immediate: None,

@@ -52,6 +52,9 @@ fn has(feature: &str) -> bool {
         "fp16" => detected!("fp16"),
         "dotprod" => detected!("dotprod"),
         "i8mm" => detected!("i8mm"),
+        "aes" => detected!("aes"),
+        "sha2" => detected!("sha2"),
+        "crc" => detected!("crc"),
         _ => false,
     }
 }

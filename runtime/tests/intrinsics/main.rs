@@ -24,7 +24,7 @@ const LEFT: u32 = 4096;
 const KEEPS: u32 = 20;
 
 /// Every feature that an intrinsic needs.
-const FEATURES: [&str; 5] = ["sha", "aes", "pclmulqdq", "sse4.2", "bmi2"];
+const FEATURES: [&str; 7] = ["sha", "aes", "pclmulqdq", "sse4.2", "bmi2", "sha2", "crc"];
 
 /// This machine's baseline, with all that it has for intrinsics, and without any of it.
 fn cpus() -> [CpuFeatures; 2] {

@@ -1,4 +1,4 @@
-//! What every intrinsic is to compute, bit by bit, from the standards and the operations in the Intel SDM: written
+//! What every intrinsic is to compute, bit by bit, from the standards, the Intel SDM and the Arm ARM: written
 //! another way than the compiler's portable bodies are, on purpose.
 
 use pirn_runtime::ValType::{self, I32, I64, V128};
@@ -46,6 +46,8 @@ const fn model(
 }
 
 const VV: &[ValType] = &[V128, V128];
+const VVV: &[ValType] = &[V128; 3];
+const IL: &[ValType] = &[I32, I64];
 const LL: &[ValType] = &[I64, I64];
 const II: &[ValType] = &[I32, I32];
 
@@ -166,6 +168,84 @@ pub(crate) const MODELS: &[Model] = &[
     model("x86.pdep_u64", LL, I64, 0, |[a, mask, _], _| {
         deposit(a, mask, 64)
     }),
+    model("aarch64.sha1c", VVV, V128, 0, |v, _| sha1_words(v, 0)),
+    model("aarch64.sha1p", VVV, V128, 0, |v, _| sha1_words(v, 1)),
+    model("aarch64.sha1m", VVV, V128, 0, |v, _| sha1_words(v, 2)),
+    model("aarch64.sha1h", &[V128], V128, 0, |[a, _, _], _| {
+        u128::from(lane(a, 0).rotate_left(30))
+    }),
+    model("aarch64.sha1su0", VVV, V128, 0, |[a, b, c], _| {
+        // The words in their order, and those two behind.
+        (a >> 64 | b << 64) ^ a ^ c
+    }),
+    model("aarch64.sha1su1", VV, V128, 0, |[a, b, _], _| {
+        let t = a ^ b >> 32;
+        words(|i| {
+            let own = lane(t, i).rotate_left(1);
+            own ^ if i == 3 { lane(t, 0).rotate_left(2) } else { 0 }
+        })
+    }),
+    model("aarch64.sha256h", VVV, V128, 0, |[a, b, c], _| {
+        sha256_words(a, b, c)[0]
+    }),
+    model("aarch64.sha256h2", VVV, V128, 0, |[a, b, c], _| {
+        sha256_words(b, a, c)[1]
+    }),
+    model("aarch64.sha256su0", VV, V128, 0, |[a, b, _], _| {
+        let next = a >> 32 | b << 96;
+        words(|i| lane(a, i).wrapping_add(sigma(lane(next, i), 7, 18, 3)))
+    }),
+    model("aarch64.sha256su1", VVV, V128, 0, |[a, b, c], _| {
+        let seven_before = b >> 32 | c << 96;
+        let mut w = vec![lane(c, 2), lane(c, 3)];
+        for i in 0..4 {
+            let sum = lane(a, i).wrapping_add(lane(seven_before, i));
+            w.push(sum.wrapping_add(sigma(w[i], 17, 19, 10)));
+        }
+        words(|i| w[i + 2])
+    }),
+    model("aarch64.aese", VV, V128, 0, |[a, b, _], _| {
+        rows(substitute(a ^ b, s_box), 1)
+    }),
+    model("aarch64.aesd", VV, V128, 0, |[a, b, _], _| {
+        rows(substitute(a ^ b, inverse_s_box), 3)
+    }),
+    model("aarch64.aesmc", &[V128], V128, 0, |[a, _, _], _| {
+        mix(a, [2, 3, 1, 1])
+    }),
+    model("aarch64.aesimc", &[V128], V128, 0, |[a, _, _], _| {
+        mix(a, [14, 11, 13, 9])
+    }),
+    model("aarch64.pmull", VV, V128, 0, |[a, b, _], _| {
+        product(a as u64, b as u64)
+    }),
+    model("aarch64.pmull2", VV, V128, 0, |[a, b, _], _| {
+        product((a >> 64) as u64, (b >> 64) as u64)
+    }),
+    model("aarch64.crc32cb", II, I32, 0, |[crc, data, _], _| {
+        crc32c(crc, data, 8)
+    }),
+    model("aarch64.crc32ch", II, I32, 0, |[crc, data, _], _| {
+        crc32c(crc, data, 16)
+    }),
+    model("aarch64.crc32cw", II, I32, 0, |[crc, data, _], _| {
+        crc32c(crc, data, 32)
+    }),
+    model("aarch64.crc32cx", IL, I32, 0, |[crc, data, _], _| {
+        crc32c(crc, data, 64)
+    }),
+    model("aarch64.crc32b", II, I32, 0, |[crc, data, _], _| {
+        crc32(crc, data, 8)
+    }),
+    model("aarch64.crc32h", II, I32, 0, |[crc, data, _], _| {
+        crc32(crc, data, 16)
+    }),
+    model("aarch64.crc32w", II, I32, 0, |[crc, data, _], _| {
+        crc32(crc, data, 32)
+    }),
+    model("aarch64.crc32x", IL, I32, 0, |[crc, data, _], _| {
+        crc32(crc, data, 64)
+    }),
 ];
 
 /// Word `i` of a vector, the lowest first.
@@ -265,17 +345,53 @@ fn mix(v: u128, row: [u8; 4]) -> u128 {
 
 /// A register that divides by the polynomial 0x1edc6f41, its bits turned round (RFC 3720, B.4).
 fn crc32c(crc: u128, data: u128, bits: u32) -> u128 {
+    divide(0x1edc_6f41, crc, data, bits)
+}
+
+/// The same with the polynomial of Ethernet (IEEE 802.3, 3.2.9).
+fn crc32(crc: u128, data: u128, bits: u32) -> u128 {
+    divide(0x04c1_1db7, crc, data, bits)
+}
+
+fn divide(by: u32, crc: u128, data: u128, bits: u32) -> u128 {
     let mut crc = crc as u32;
     for i in 0..bits {
         let bit = (crc ^ (data >> i) as u32) & 1;
-        crc = crc >> 1
-            ^ if bit == 1 {
-                0x1edc_6f41_u32.reverse_bits()
-            } else {
-                0
-            };
+        crc = crc >> 1 ^ if bit == 1 { by.reverse_bits() } else { 0 };
     }
     u128::from(crc)
+}
+
+/// The product of two polynomials over GF(2).
+fn product(a: u64, b: u64) -> u128 {
+    let terms = (0..64).filter(|i| b >> i & 1 == 1);
+    terms.fold(0, |sum, i| sum ^ u128::from(a) << i)
+}
+
+/// Four rounds of SHA-1, the words from the lowest on, with constants that have been added.
+fn sha1_words([abcd, e, w]: [u128; 3], group: u8) -> u128 {
+    let k: u32 = [0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc][usize::from(group)];
+    let mut s = [
+        lane(abcd, 0),
+        lane(abcd, 1),
+        lane(abcd, 2),
+        lane(abcd, 3),
+        lane(e, 0),
+    ];
+    for i in 0..4 {
+        // The round adds its constant.
+        s = sha1_round(s, lane(w, i).wrapping_sub(k), group);
+    }
+    words(|i| s[i])
+}
+
+/// Four rounds of SHA-256: both halves of the state.
+fn sha256_words(abcd: u128, efgh: u128, w: u128) -> [u128; 2] {
+    let mut s = std::array::from_fn(|i| lane(if i < 4 { abcd } else { efgh }, i % 4));
+    for i in 0..4 {
+        s = sha256_round(s, lane(w, i));
+    }
+    [words(|i| s[i]), words(|i| s[i + 4])]
 }
 
 fn extract(a: u128, mask: u128, bits: u32) -> u128 {
