@@ -35,6 +35,10 @@ HW_IMPORT("x86.aeskeygenassist") v128_t hw_x86_aeskeygenassist(v128_t a, int32_t
 
 HW_IMPORT("x86.pclmulqdq") v128_t hw_x86_pclmulqdq(v128_t a, v128_t b, int32_t halves);
 
+HW_IMPORT("x86.gf2p8mulb") v128_t hw_x86_gf2p8mulb(v128_t a, v128_t b);
+HW_IMPORT("x86.gf2p8affineqb") v128_t hw_x86_gf2p8affineqb(v128_t a, v128_t matrix, int32_t constant);
+HW_IMPORT("x86.gf2p8affineinvqb") v128_t hw_x86_gf2p8affineinvqb(v128_t a, v128_t matrix, int32_t constant);
+
 HW_IMPORT("x86.crc32_u8") uint32_t hw_x86_crc32_u8(uint32_t crc, uint32_t data);
 HW_IMPORT("x86.crc32_u16") uint32_t hw_x86_crc32_u16(uint32_t crc, uint32_t data);
 HW_IMPORT("x86.crc32_u32") uint32_t hw_x86_crc32_u32(uint32_t crc, uint32_t data);

@@ -1,5 +1,5 @@
 // Intel's intrinsics of 128 bits for guests, as far as code that hashes, encrypts and checks needs them: SHA,
-// AES, PCLMULQDQ, CRC32, PEXT and PDEP are the instructions (hw.h), the others are WebAssembly's own.
+// AES, PCLMULQDQ, GFNI, CRC32, PEXT and PDEP are the instructions (hw.h), the others are WebAssembly's own.
 //
 //     clang --target=wasm32-wasi -msimd128 -I include -O3 ...
 //
@@ -34,6 +34,10 @@ HW_INLINE __m128i _mm_aesimc_si128(__m128i a) { return hw_x86_aesimc(a); }
 
 // Of the immediate only bits 0 and 4 count.
 #define _mm_clmulepi64_si128(a, b, halves) hw_x86_pclmulqdq((a), (b), (halves) & 0x11)
+
+HW_INLINE __m128i _mm_gf2p8mul_epi8(__m128i a, __m128i b) { return hw_x86_gf2p8mulb(a, b); }
+#define _mm_gf2p8affine_epi64_epi8(a, matrix, constant) hw_x86_gf2p8affineqb((a), (matrix), (constant) & 0xff)
+#define _mm_gf2p8affineinv_epi64_epi8(a, matrix, constant) hw_x86_gf2p8affineinvqb((a), (matrix), (constant) & 0xff)
 
 HW_INLINE uint32_t _mm_crc32_u8(uint32_t crc, uint8_t data) { return hw_x86_crc32_u8(crc, data); }
 HW_INLINE uint32_t _mm_crc32_u16(uint32_t crc, uint16_t data) { return hw_x86_crc32_u16(crc, data); }

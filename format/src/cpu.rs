@@ -130,6 +130,7 @@ const X86_64: &[Feature] = &[
     by_name("aes"),
     by_name("pclmulqdq"),
     by_name("sha"),
+    by_name("gfni"),
 ];
 
 /// The levels of the x86-64 psABI (section 3.1.1). Level 1 is absent: without SSSE3 and SSE4.1 there

@@ -172,6 +172,47 @@ HW("aarch64.pmull2") v128_t hw_aarch64_pmull2(v128_t a, v128_t b) {
     return carryless(wasm_u64x2_extract_lane(a, 1), wasm_u64x2_extract_lane(b, 1));
 }
 
+// Bytes as polynomials modulo that of AES.
+INLINE v128_t times(v128_t a, v128_t b) {
+    v128_t product = wasm_u64x2_const(0, 0);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        v128_t bit = wasm_v128_and(b, wasm_i8x16_splat((int8_t)(1 << i)));
+        product = wasm_v128_xor(product, wasm_v128_and(a, wasm_i8x16_ne(bit, wasm_u64x2_const(0, 0))));
+        a = times_x(a);
+    }
+    return product;
+}
+
+// Each byte times the matrix in its half: row 7 - i makes bit i.
+INLINE v128_t affine(v128_t a, v128_t matrix, int32_t constant) {
+    v128_t out = wasm_u64x2_const(0, 0);
+#define ROW(i) \
+    do { \
+        v128_t row = wasm_i8x16_shuffle(matrix, matrix, 7 - (i), 7 - (i), 7 - (i), 7 - (i), 7 - (i), 7 - (i), 7 - (i), 7 - (i), \
+                                        15 - (i), 15 - (i), 15 - (i), 15 - (i), 15 - (i), 15 - (i), 15 - (i), 15 - (i)); \
+        v128_t parity = wasm_v128_and(wasm_i8x16_popcnt(wasm_v128_and(row, a)), wasm_i8x16_splat(1)); \
+        out = wasm_v128_or(out, wasm_i8x16_shl(parity, (i))); \
+    } while (0)
+    ROW(0); ROW(1); ROW(2); ROW(3); ROW(4); ROW(5); ROW(6); ROW(7);
+    return wasm_v128_xor(out, wasm_i8x16_splat((int8_t)constant));
+}
+
+HW("x86.gf2p8mulb") v128_t hw_x86_gf2p8mulb(v128_t a, v128_t b) { return times(a, b); }
+
+HW("x86.gf2p8affineqb") v128_t hw_x86_gf2p8affineqb(v128_t a, v128_t matrix, int32_t constant) {
+    return affine(a, matrix, constant);
+}
+
+HW("x86.gf2p8affineinvqb") v128_t hw_x86_gf2p8affineinvqb(v128_t a, v128_t matrix, int32_t constant) {
+    // The inverse is the power of 254, twice that of 127.
+    v128_t power = a;
+    for (int i = 0; i < 6; i++) {
+        power = times(times(power, power), a);
+    }
+    return affine(times(power, power), matrix, constant);
+}
+
 // Polynomials, and data, with the lowest bit first: of CRC-32C, and of CRC-32.
 #define CASTAGNOLI 0x82f63b78
 #define ETHERNET 0xedb88320

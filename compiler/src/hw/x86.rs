@@ -57,6 +57,21 @@ pub(super) const INTRINSICS: &[Intrinsic] = &[
             &[0x66, 0x0f, 0x3a, 0x44, 0xc1],
         )
     },
+    vectors("x86.gf2p8mulb", "gfni", &[0x66, 0x0f, 0x38, 0xcf, 0xc1]),
+    Intrinsic {
+        immediate: Some(0xff),
+        params: &[V128, V128, I32],
+        ..vectors("x86.gf2p8affineqb", "gfni", &[0x66, 0x0f, 0x3a, 0xce, 0xc1])
+    },
+    Intrinsic {
+        immediate: Some(0xff),
+        params: &[V128, V128, I32],
+        ..vectors(
+            "x86.gf2p8affineinvqb",
+            "gfni",
+            &[0x66, 0x0f, 0x3a, 0xcf, 0xc1],
+        )
+    },
     // mov rax, rdi; crc32 eax, sil, si, esi or rsi. The upper half of the result is 0. Prefixes of 3e and 40,
     // which say nothing, make them ten bytes long.
     numbers(

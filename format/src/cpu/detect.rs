@@ -40,6 +40,7 @@ fn has(feature: &str) -> bool {
         "aes" => detected!("aes"),
         "pclmulqdq" => detected!("pclmulqdq"),
         "sha" => detected!("sha"),
+        "gfni" => detected!("gfni"),
         _ => false,
     }
 }

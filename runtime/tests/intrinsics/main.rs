@@ -24,7 +24,16 @@ const LEFT: u32 = 4096;
 const KEEPS: u32 = 20;
 
 /// Every feature that an intrinsic needs.
-const FEATURES: [&str; 7] = ["sha", "aes", "pclmulqdq", "sse4.2", "bmi2", "sha2", "crc"];
+const FEATURES: [&str; 8] = [
+    "sha",
+    "aes",
+    "pclmulqdq",
+    "sse4.2",
+    "bmi2",
+    "gfni",
+    "sha2",
+    "crc",
+];
 
 /// This machine's baseline, with all that it has for intrinsics, and without any of it.
 fn cpus() -> [CpuFeatures; 2] {

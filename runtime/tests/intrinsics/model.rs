@@ -168,6 +168,24 @@ pub(crate) const MODELS: &[Model] = &[
     model("x86.pdep_u64", LL, I64, 0, |[a, mask, _], _| {
         deposit(a, mask, 64)
     }),
+    model("x86.gf2p8mulb", VV, V128, 0, |[a, b, _], _| {
+        let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
+        u128::from_le_bytes(std::array::from_fn(|i| times(a[i], b[i])))
+    }),
+    model(
+        "x86.gf2p8affineqb",
+        VV,
+        V128,
+        0xff,
+        |[a, matrix, _], constant| affine(a, matrix, constant),
+    ),
+    model(
+        "x86.gf2p8affineinvqb",
+        VV,
+        V128,
+        0xff,
+        |[a, matrix, _], constant| affine(substitute(a, inverse), matrix, constant),
+    ),
     model("aarch64.sha1c", VVV, V128, 0, |v, _| sha1_words(v, 0)),
     model("aarch64.sha1p", VVV, V128, 0, |v, _| sha1_words(v, 1)),
     model("aarch64.sha1m", VVV, V128, 0, |v, _| sha1_words(v, 2)),
@@ -309,17 +327,32 @@ fn times(a: u8, b: u8) -> u8 {
     }) as u8
 }
 
-/// FIPS 197, 5.1.1: the inverse, which is the power of 254, and an affine map.
+/// The byte that it gives 1 with, which is its power of 254.
+fn inverse(a: u8) -> u8 {
+    (0..254).fold(1, |power, _| times(power, a))
+}
+
+/// Each byte times the matrix of bits in its half, and a constant added: the highest byte is of the lowest bit.
+fn affine(a: u128, matrix: u128, constant: u8) -> u128 {
+    let (bytes, matrix) = (a.to_le_bytes(), matrix.to_le_bytes());
+    let byte = |i: usize| {
+        let rows = &matrix[i / 8 * 8..][..8];
+        let bits = (0..8).map(|bit| ((rows[7 - bit] & bytes[i]).count_ones() as u8 & 1) << bit);
+        bits.fold(constant, |sum, bit| sum ^ bit)
+    };
+    u128::from_le_bytes(std::array::from_fn(byte))
+}
+
+/// FIPS 197, 5.1.1: the inverse, and an affine map.
 fn s_box(a: u8) -> u8 {
-    let inverse = (0..254).fold(1, |power, _| times(power, a));
+    let inverse = inverse(a);
     let map = (0..5).fold(0, |sum, by| sum ^ inverse.rotate_left(by));
     map ^ 0x63
 }
 
 fn inverse_s_box(a: u8) -> u8 {
     let map = a ^ 0x63;
-    let inverse = map.rotate_left(1) ^ map.rotate_left(3) ^ map.rotate_left(6);
-    (0..254).fold(1, |power, _| times(power, inverse))
+    inverse(map.rotate_left(1) ^ map.rotate_left(3) ^ map.rotate_left(6))
 }
 
 fn substitute(v: u128, by: fn(u8) -> u8) -> u128 {
