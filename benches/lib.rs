@@ -16,13 +16,20 @@ use tempfile::TempPath;
 /// Instances that are timed at once.
 pub const BATCH: u64 = 32;
 
-/// The bytes of a guest's shared object.
+/// The bytes of a guest.
 #[must_use]
-pub fn compiled(guest: &str) -> Vec<u8> {
+pub fn wasm(guest: &str) -> Vec<u8> {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
     let bytes = std::fs::read(folder.join(guest)).expect("the guest is there");
     let wasm = pirn_compiler::parse_text(&bytes).expect("the guest is well-formed");
-    pirn_compiler::compile(&wasm, &pirn_compiler::Options::default()).expect("the guest is valid")
+    wasm.into_owned()
+}
+
+/// The bytes of a guest's shared object.
+#[must_use]
+pub fn compiled(guest: &str) -> Vec<u8> {
+    let options = pirn_compiler::Options::default();
+    pirn_compiler::compile(&wasm(guest), &options).expect("the guest is valid")
 }
 
 /// A file with these bytes.

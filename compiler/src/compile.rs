@@ -1,8 +1,14 @@
 //! [`Piece`]s: the machine code of every function and trampoline, before it is laid into one text.
 
 use crate::error::CompileError;
+use crate::hw::Id;
+use crate::hw::carrier::{self, Carried};
+use crate::hw::imports::Imports;
+use crate::hw::portable::Portable;
+use crate::hw::site::{self, Found, Site, Unpatched};
 use crate::idiom::{self, Multiplications};
 use crate::names::Callee;
+use crate::options::Options;
 use crate::parse::{Body, ParsedModule};
 use crate::progress::Progress;
 use crate::trampoline;
@@ -13,7 +19,9 @@ use cranelift_codegen::ir::{self, ExternalName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::isa::unwind::UnwindInfo;
 use cranelift_codegen::isa::unwind::systemv;
-use cranelift_codegen::{CompiledCode, Context, FinalizedRelocTarget};
+use cranelift_codegen::{
+    CompiledCode, Context, FinalizedMachCallSite, FinalizedRelocTarget, verify_function,
+};
 use pirn_format::exit::TrapCode;
 use pirn_format::metadata::Metadata;
 use rayon::prelude::*;
@@ -74,6 +82,21 @@ pub(crate) struct Wanted {
     pub(crate) locations: bool,
 }
 
+/// The code generator, set in three ways.
+#[derive(Clone, Copy)]
+pub(crate) struct Isas<'a> {
+    /// As it is set for this build.
+    pub(crate) checked: &'a dyn TargetIsa,
+    /// The same without the verifier: for functions with sites of intrinsics.
+    pub(crate) unchecked: &'a dyn TargetIsa,
+    /// Without verifier and optimiser: for those with more constants than registers.
+    pub(crate) plain: &'a dyn TargetIsa,
+}
+
+/// The most vector constants that a function with sites may have to be optimised. The optimiser takes constants
+/// out of loops, where they fill registers, and are spilled; SHA-256, which has seventeen, took 1.3 times as long.
+const VECTORS_MAX: usize = 8;
+
 /// Compiles every function and every trampoline that the module needs, functions first, by index.
 ///
 /// # Errors
@@ -81,8 +104,8 @@ pub(crate) struct Wanted {
 /// That of the function of the lowest index, so that the same input gives the same error.
 pub(crate) fn compile(
     parsed: &mut ParsedModule<'_>,
-    isa: &dyn TargetIsa,
-    spectre: bool,
+    isas: Isas<'_>,
+    options: &Options,
     wanted: Wanted,
     progress: &Progress<'_>,
 ) -> Result<Vec<Piece>, CompileError> {
@@ -96,10 +119,14 @@ pub(crate) fn compile(
         env: Env {
             metadata: &parsed.metadata,
             layout: &parsed.layout,
-            isa,
-            spectre,
+            isa: isas.checked,
+            spectre: options.spectre,
+            cpu: options.cpu,
+            intrinsics: &parsed.intrinsics,
+            plain: false,
             multiplications: &multiplications,
         },
+        isas,
         wanted,
     };
     progress.start(bodies.len());
@@ -111,7 +138,8 @@ pub(crate) fn compile(
             result
         })
         .collect();
-    let mut pieces = Vec::with_capacity(compiled.len());
+    let mut pieces = compiler.intrinsics()?;
+    pieces.reserve(compiled.len());
     let mut changes_tables = false;
     for function in compiled {
         let (piece, facts) = function?;
@@ -177,6 +205,7 @@ impl Default for State {
 
 struct Compiler<'a> {
     env: Env<'a>,
+    isas: Isas<'a>,
     wanted: Wanted,
 }
 
@@ -188,15 +217,80 @@ impl Compiler<'_> {
     ) -> Result<(Piece, translate::Facts), CompileError> {
         let callee = Callee::Func(body.index);
         let range = body.body.range();
-        state.context.clear();
-        let func = &mut state.context.func;
-        let result = translate::translate(self.env, body, &mut state.scratch, func);
-        // A builder that was left half-way is of no use for the next function.
-        let facts = result.inspect_err(|_| state.scratch = Scratch::default())?;
-        let mut piece = self.finish(callee, &mut state.context)?;
+        let again = (self.env.intrinsics.len() > 0).then(|| body.again());
+        let facts = translate(self.env, body, state)?;
+        let mut piece = self.finish(callee, &mut state.context, &facts.carried)?;
+        if let (None, Some(body)) = (&piece, again) {
+            let env = Env {
+                plain: true,
+                ..self.env
+            };
+            let facts = translate(env, body, state)?;
+            piece = self.finish(callee, &mut state.context, &facts.carried)?;
+        }
+        let mut piece = self.whole(callee, piece)?;
         // In range: the whole module is.
         piece.body = range.start as u32..range.end as u32;
         Ok((piece, facts))
+    }
+
+    /// The functions that imported intrinsics are.
+    fn intrinsics(&self) -> Result<Vec<Piece>, CompileError> {
+        let mut state = State::default();
+        let mut portable = None;
+        let mut pieces = vec![];
+        for (index, id) in self.env.intrinsics.iter() {
+            let callee = Callee::Func(index);
+            if id.is_promised(self.env.cpu) && translate::has_instruction(id) {
+                state.context.clear();
+                let func = &mut state.context.func;
+                translate::intrinsic(self.env, index, id, &mut state.scratch, func);
+            } else {
+                if portable.is_none() {
+                    portable = Some(Portable::new()?);
+                }
+                self.portable(id, portable.as_ref(), &mut state)?;
+            }
+            let piece = self.finish(callee, &mut state.context, &Carried::new())?;
+            let mut piece = self.whole(callee, piece)?;
+            // It has no place in the guest's file.
+            piece.sites.clear();
+            pieces.push(piece);
+        }
+        Ok(pieces)
+    }
+
+    /// Translates the portable body of an intrinsic.
+    fn portable(
+        &self,
+        id: Id,
+        portable: Option<&Portable>,
+        state: &mut State,
+    ) -> Result<(), CompileError> {
+        let name = id.get().name;
+        let found = portable.and_then(|all| Some((all.module(), all.body(name)?)));
+        let Some((module, body)) = found else {
+            return Err(CompileError::Codegen {
+                func: name.to_owned(),
+                message: "it has no portable body".to_owned(),
+            });
+        };
+        let env = Env {
+            metadata: &module.metadata,
+            layout: &module.layout,
+            intrinsics: &Imports::default(),
+            multiplications: &Multiplications::new(),
+            ..self.env
+        };
+        translate(env, body, state).map(|_| ())
+    }
+
+    /// A piece whose sites are patched.
+    fn whole(&self, callee: Callee, piece: Option<Piece>) -> Result<Piece, CompileError> {
+        piece.ok_or_else(|| CompileError::Codegen {
+            func: describe(callee, self.env.metadata),
+            message: "the two calls of an intrinsic are not adjacent".to_owned(),
+        })
     }
 
     fn trampoline(&self, callee: Callee, state: &mut State) -> Result<Piece, CompileError> {
@@ -207,11 +301,18 @@ impl Compiler<'_> {
             &mut state.scratch.builder,
             &mut state.context.func,
         );
-        self.finish(callee, &mut state.context)
+        let piece = self.finish(callee, &mut state.context, &Carried::new())?;
+        self.whole(callee, piece)
     }
 
-    /// Generates the machine code of what is in the context.
-    fn finish(&self, callee: Callee, context: &mut Context) -> Result<Piece, CompileError> {
+    /// Generates the machine code of what is in the context; `None` if the two calls of an intrinsic
+    /// are not adjacent, or what carries one was not found.
+    fn finish(
+        &self,
+        callee: Callee,
+        context: &mut Context,
+        carried: &Carried,
+    ) -> Result<Option<Piece>, CompileError> {
         let fault = |message: String| CompileError::Codegen {
             func: describe(callee, self.env.metadata),
             message: message.replace('\n', " "),
@@ -230,11 +331,25 @@ impl Compiler<'_> {
         };
         if self.wanted.clif {
             piece.clif = context.func.display().to_string();
-            return Ok(piece);
+            return Ok(Some(piece));
         }
+        let isa = if site::has_sites(&context.func) {
+            if self.env.isa.flags().enable_verifier() {
+                verify_function(&context.func, self.env.isa)
+                    .map_err(|errors| fault(errors.to_string()))?;
+            }
+            site::preserve_all(&mut context.func);
+            match context.func.dfg.constants.len() > VECTORS_MAX {
+                true => self.isas.plain,
+                false => self.isas.unchecked,
+            }
+        } else {
+            self.env.isa
+        };
+        context.set_disasm(!carried.is_empty());
         let mut control = ControlPlane::default();
         context
-            .compile(self.env.isa, &mut control)
+            .compile(isa, &mut control)
             .map_err(|error| fault(error.inner.to_string()))?;
         let Some(compiled) = context.take_compiled_code() else {
             return Err(fault("no code was made".to_owned()));
@@ -244,7 +359,21 @@ impl Compiler<'_> {
             .alignment
             .max(self.env.isa.function_alignment().preferred);
         piece.code = compiled.code_buffer().to_vec();
-        (piece.traps, piece.sites) = sites(&compiled).map_err(fault)?;
+        let (relocs, found) = relocs(&compiled, &context.func).map_err(fault)?;
+        let expected = site::count(&context.func, &context.domtree);
+        let (made, listing) = (
+            compiled.buffer.get_srclocs_sorted(),
+            compiled.vcode.as_deref(),
+        );
+        let patched = site::patch(&mut piece.code, &found, expected).and_then(|()| {
+            carrier::patch(&mut piece.code, carried, made, listing.unwrap_or_default())
+        });
+        match patched {
+            Ok(()) => piece.relocs = relocs,
+            Err(Unpatched::Apart) => return Ok(None),
+            Err(Unpatched::Fault(message)) => return Err(fault(message)),
+        }
+        (piece.traps, piece.sites) = sites(&compiled, &found).map_err(fault)?;
         if self.wanted.locations {
             piece.locations = locations(&compiled);
         }
@@ -255,9 +384,21 @@ impl Compiler<'_> {
             Some(UnwindInfo::SystemV(info)) => Some(info),
             _ => None,
         };
-        piece.relocs = relocs(&compiled, &context.func).map_err(fault)?;
-        Ok(piece)
+        Ok(Some(piece))
     }
+}
+
+/// Translates a body into the context.
+fn translate(
+    env: Env<'_>,
+    body: Body<'_>,
+    state: &mut State,
+) -> Result<translate::Facts, CompileError> {
+    state.context.clear();
+    let func = &mut state.context.func;
+    let result = translate::translate(env, body, &mut state.scratch, func);
+    // A builder that was left half-way is of no use for the next function.
+    result.inspect_err(|_| state.scratch = Scratch::default())
 }
 
 /// What a piece is, for messages and listings.
@@ -274,30 +415,41 @@ pub(crate) fn describe(callee: Callee, metadata: &Metadata) -> String {
 }
 
 /// Resolves names in relocations. A call to anything but a piece of this module is refused: a
-/// compiled module has no undefined symbols.
-fn relocs(compiled: &CompiledCode, func: &ir::Function) -> Result<Vec<PieceReloc>, String> {
+/// compiled module has no undefined symbols. Calls of sites are apart.
+fn relocs(
+    compiled: &CompiledCode,
+    func: &ir::Function,
+) -> Result<(Vec<PieceReloc>, Vec<Found>), String> {
     let names = func.params.user_named_funcs();
-    let resolve = |target: &FinalizedRelocTarget| match target {
-        FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => {
-            Callee::from_name(&names[*name])
+    let (mut relocs, mut found) = (vec![], vec![]);
+    for reloc in compiled.buffer.relocs() {
+        let (offset, kind, addend) = (reloc.offset, reloc.kind, reloc.addend);
+        let name = match &reloc.target {
+            FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => Some(&names[*name]),
+            _ => None,
+        };
+        if let Some(site) = name.and_then(Site::from_name) {
+            found.push(Found {
+                offset,
+                kind,
+                addend,
+                site,
+            });
+            continue;
         }
-        _ => None,
-    };
-    let relocs = compiled.buffer.relocs().iter();
-    relocs
-        .map(|reloc| {
-            let target = resolve(&reloc.target).ok_or_else(|| {
-                let target = reloc.target.display(Some(&func.params));
-                format!("it refers to {target}, which is not in the module")
-            })?;
-            Ok(PieceReloc {
-                offset: reloc.offset,
-                kind: reloc.kind,
-                addend: reloc.addend,
-                target,
-            })
-        })
-        .collect()
+        let target = name.and_then(Callee::from_name).ok_or_else(|| {
+            let target = reloc.target.display(Some(&func.params));
+            format!("it refers to {target}, which is not in the module")
+        })?;
+        relocs.push(PieceReloc {
+            offset,
+            kind,
+            addend,
+            target,
+        });
+    }
+    found.sort_unstable_by_key(|found| found.offset);
+    Ok((relocs, found))
 }
 
 /// What is of which instruction, as far as that is known.
@@ -317,7 +469,7 @@ fn locations(compiled: &CompiledCode) -> Vec<Location> {
 type Numbered = Vec<(u32, u32)>;
 
 /// The trapping instructions, and with the return addresses of calls their WebAssembly offsets.
-fn sites(compiled: &CompiledCode) -> Result<(Numbered, Numbered), String> {
+fn sites(compiled: &CompiledCode, patched: &[Found]) -> Result<(Numbered, Numbered), String> {
     let locations = compiled.buffer.get_srclocs_sorted();
     // The location of the instruction that holds a byte.
     let wasm = |byte: u32| {
@@ -332,7 +484,12 @@ fn sites(compiled: &CompiledCode) -> Result<(Numbered, Numbered), String> {
         traps.push((trap.offset, trap_number(trap.code)?));
         sites.extend(wasm(trap.offset).map(|wasm| (trap.offset, wasm)));
     }
-    for call in compiled.buffer.call_sites() {
+    let is_patched = |call: &&FinalizedMachCallSite<'_>| {
+        let at = |found: &Found| found.return_address();
+        patched.binary_search_by_key(&call.ret_addr, at).is_ok()
+    };
+    let calls = compiled.buffer.call_sites();
+    for call in calls.filter(|call| !is_patched(&call)) {
         // A return address lies behind its call, and may lie behind the whole function.
         sites.extend(wasm(call.ret_addr - 1).map(|wasm| (call.ret_addr, wasm)));
     }

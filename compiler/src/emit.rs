@@ -1,13 +1,13 @@
 //! [`compile()`] and [`emit()`]: the whole way from a module's bytes to a file.
 
-use crate::compile::{self, Piece, Wanted, describe};
+use crate::compile::{self, Isas, Piece, Wanted, describe};
 use crate::error::CompileError;
 use crate::image::Image;
 use crate::isa;
 use crate::link::dwarf::Lines;
 use crate::link::text::Text;
 use crate::link::{elf, listing, object};
-use crate::options::Options;
+use crate::options::{OptLevel, Options};
 use crate::parse;
 use crate::progress::Progress;
 use pirn_format::metadata::Metadata;
@@ -64,7 +64,16 @@ pub fn emit_noting(
     progress: &(dyn Fn(usize, usize) + Sync),
     note: &mut dyn FnMut(&str),
 ) -> Result<Vec<u8>, CompileError> {
-    let isa = isa::build(options)?;
+    let isa = isa::build(options, true)?;
+    let unchecked = isa::build(options, false)?;
+    let mut plain = options.clone();
+    plain.opt_level = OptLevel::None;
+    let plain = isa::build(&plain, false)?;
+    let isas = Isas {
+        checked: &*isa,
+        unchecked: &*unchecked,
+        plain: &*plain,
+    };
     let mut parsed = parse::parse(wasm)?;
     parsed.metadata.fuel = options.fuel;
     let wanted = Wanted {
@@ -72,7 +81,7 @@ pub fn emit_noting(
         locations: options.debug_info || emit == Emit::Asm,
     };
     let progress = Progress::new(progress);
-    let pieces = compile::compile(&mut parsed, &*isa, options.spectre, wanted, &progress)?;
+    let pieces = compile::compile(&mut parsed, isas, options, wanted, &progress)?;
     if emit == Emit::Clif {
         return Ok(clif(&pieces, &parsed.metadata).into_bytes());
     }

@@ -27,6 +27,14 @@ pub enum CompileError {
         /// How much is allowed.
         limit: u64,
     },
+    /// An import of `hw` that is no intrinsic, or a use of one that there is no instruction for.
+    #[error("intrinsic hw {name}: {message}")]
+    Intrinsic {
+        /// Its name in `hw`.
+        name: String,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
     /// An option asks for what does not exist.
     #[error("{0}")]
     Options(String),

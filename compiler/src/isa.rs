@@ -7,12 +7,12 @@ use cranelift_codegen::settings::{self, Configurable};
 use pirn_format::cpu::Arch;
 use target_lexicon::Triple;
 
-/// The target that the options ask for.
+/// The target that the options ask for; `verify`: with the verifier, in a build that checks itself.
 ///
 /// # Errors
 ///
 /// [`CompileError::Options`] for a target or feature that this build has no code generator for.
-pub(crate) fn build(options: &Options) -> Result<OwnedTargetIsa, CompileError> {
+pub(crate) fn build(options: &Options, verify: bool) -> Result<OwnedTargetIsa, CompileError> {
     let arch = options.cpu.arch();
     let triple: Triple = match arch {
         Arch::X86_64 => "x86_64-unknown-linux-gnu",
@@ -23,9 +23,12 @@ pub(crate) fn build(options: &Options) -> Result<OwnedTargetIsa, CompileError> {
     let mut builder = isa::lookup(triple)
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))?;
     for feature in arch.features() {
+        let Some(setting) = feature.setting else {
+            continue;
+        };
         let on = options.cpu.iter().any(|used| used == feature);
         let value = if on { "true" } else { "false" };
-        builder.set(feature.setting, value).map_err(|error| {
+        builder.set(setting, value).map_err(|error| {
             CompileError::Options(format!("cpu feature {}: {error}", feature.name))
         })?;
     }
@@ -38,11 +41,11 @@ pub(crate) fn build(options: &Options) -> Result<OwnedTargetIsa, CompileError> {
             .map_err(|error| CompileError::Options(format!("setting use_csdb: {error}")))?;
     }
     builder
-        .finish(flags(options)?)
+        .finish(flags(options, verify)?)
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))
 }
 
-fn flags(options: &Options) -> Result<settings::Flags, CompileError> {
+fn flags(options: &Options, verify: bool) -> Result<settings::Flags, CompileError> {
     let opt_level = match options.opt_level {
         OptLevel::None => "none",
         OptLevel::Speed => "speed",
@@ -71,7 +74,7 @@ fn flags(options: &Options) -> Result<settings::Flags, CompileError> {
             "enable_table_access_spectre_mitigation",
             truth(options.spectre),
         ),
-        ("enable_verifier", truth(cfg!(debug_assertions))),
+        ("enable_verifier", truth(verify && cfg!(debug_assertions))),
     ] {
         flags
             .set(name, value)

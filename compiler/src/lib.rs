@@ -20,6 +20,7 @@ mod compile;
 mod debug;
 mod emit;
 mod error;
+mod hw;
 mod idiom;
 mod image;
 mod isa;

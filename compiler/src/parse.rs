@@ -6,6 +6,8 @@ mod names;
 
 use crate::debug;
 use crate::error::CompileError;
+use crate::hw;
+use crate::hw::imports::Imports;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{
     DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata, SegmentMode,
@@ -31,7 +33,9 @@ pub(crate) struct ParsedModule<'a> {
     pub(crate) layout: InstanceLayout,
     /// Bytes of every data segment, in order.
     pub(crate) data: Vec<&'a [u8]>,
-    /// Bodies of defined functions, in order: the first is of function `metadata.imported_funcs()`.
+    /// The intrinsics that it imports: functions behind those that the host gives, without bodies here.
+    pub(crate) intrinsics: Imports,
+    /// Bodies of the other functions, in order.
     pub(crate) bodies: Vec<Body<'a>>,
     /// Debug information, not yet read.
     pub(crate) debug: debug::Sections<'a>,
@@ -45,6 +49,20 @@ pub(crate) struct Body<'a> {
     pub(crate) body: FunctionBody<'a>,
     /// The validator for it.
     pub(crate) validate: FuncToValidate<ValidatorResources>,
+}
+
+impl Body<'_> {
+    /// The same body, to be translated once more.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            index: self.index,
+            body: self.body.clone(),
+            validate: FuncToValidate {
+                resources: self.validate.resources.clone(),
+                ..self.validate
+            },
+        }
+    }
 }
 
 /// Parses and validates everything but the function bodies.
@@ -63,7 +81,8 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
         let payload = payload?;
         let valid = validator.payload(&payload)?;
         if let ValidPayload::Func(validate, body) = valid {
-            let index = builder.metadata.imported_funcs() + builder.bodies.len() as u32;
+            let imported = builder.metadata.imported_funcs() + builder.intrinsics.len();
+            let index = imported + builder.bodies.len() as u32;
             builder.bodies.push(Body {
                 index,
                 body,
@@ -80,6 +99,7 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
 #[derive(Default)]
 struct Builder<'a> {
     metadata: Metadata,
+    intrinsics: Imports,
     data: Vec<&'a [u8]>,
     bodies: Vec<Body<'a>>,
     debug: debug::Sections<'a>,
@@ -98,9 +118,11 @@ impl<'a> Builder<'a> {
                 }
             }
             Payload::ImportSection(imports) => {
+                let mut funcs = vec![];
                 for import in imports.into_imports() {
-                    self.import(&import?)?;
+                    self.import(&import?, &mut funcs)?;
                 }
+                self.own(&funcs);
             }
             Payload::FunctionSection(funcs) => {
                 for ty in funcs {
@@ -121,7 +143,8 @@ impl<'a> Builder<'a> {
                 for global in globals {
                     let global = global?;
                     m.globals.push(global_type(&global.ty)?);
-                    let init = constant::expr(&global.init_expr, &mut self.escaped)?;
+                    let init =
+                        constant::expr(&global.init_expr, &self.intrinsics, &mut self.escaped)?;
                     m.global_inits.push(init);
                 }
             }
@@ -131,6 +154,7 @@ impl<'a> Builder<'a> {
                 }
             }
             Payload::StartSection { func, .. } => {
+                let func = self.intrinsics.index(func);
                 m.start = Some(func);
                 self.escaped.push(func);
             }
@@ -162,11 +186,27 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn import(&mut self, import: &wasmparser::Import<'_>) -> Result<(), CompileError> {
+    /// Notes an import; if it is a function, its intrinsic or `None` is added to `funcs`.
+    fn import(
+        &mut self,
+        import: &wasmparser::Import<'_>,
+        funcs: &mut Vec<Option<(u32, hw::Id)>>,
+    ) -> Result<(), CompileError> {
         let m = &mut self.metadata;
+        if import.module == hw::MODULE {
+            let ty = match import.ty {
+                wasmparser::TypeRef::Func(ty) => Some(ty),
+                _ => None,
+            };
+            let declared = ty.and_then(|ty| m.types.get(ty as usize));
+            let intrinsic = hw::imports::find(import.name, declared)?;
+            funcs.push(ty.map(|ty| (ty, intrinsic)));
+            return Ok(());
+        }
         let ty = match import.ty {
             wasmparser::TypeRef::Func(ty) => {
                 m.funcs.push(ty);
+                funcs.push(None);
                 ExternType::Func(ty)
             }
             wasmparser::TypeRef::Table(ty) => {
@@ -196,11 +236,20 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Makes imported intrinsics functions of the module, behind what the host gives.
+    fn own(&mut self, funcs: &[Option<(u32, hw::Id)>]) {
+        let ids: Vec<_> = funcs.iter().map(|func| func.map(|(_, id)| id)).collect();
+        self.intrinsics = Imports::new(&ids);
+        let types = funcs.iter().flatten().map(|(ty, _)| *ty);
+        self.metadata.funcs.extend(types);
+    }
+
     fn export(&mut self, export: &wasmparser::Export<'_>) -> Result<(), CompileError> {
         use wasmparser::ExternalKind;
         let index = export.index;
         let item = match export.kind {
             ExternalKind::Func => {
+                let index = self.intrinsics.index(index);
                 self.escaped.push(index);
                 ExportItem::Func(index)
             }
@@ -232,18 +281,21 @@ impl<'a> Builder<'a> {
                 offset_expr,
             } => SegmentMode::Active {
                 index: table_index.unwrap_or(0),
-                offset: constant::expr(offset_expr, &mut self.escaped)?,
+                offset: constant::expr(offset_expr, &self.intrinsics, &mut self.escaped)?,
             },
         };
         let items = match element.items {
             wasmparser::ElementItems::Functions(funcs) => {
-                let funcs = funcs.into_iter().collect::<Result<Vec<_>, _>>()?;
+                let funcs = funcs.into_iter();
+                let funcs = funcs.map(|func| func.map(|func| self.intrinsics.index(func)));
+                let funcs = funcs.collect::<Result<Vec<_>, _>>()?;
                 self.escaped.extend(&funcs);
                 ElementItems::Funcs(funcs)
             }
             wasmparser::ElementItems::Expressions(_, exprs) => {
                 let exprs = exprs.into_iter();
-                let exprs = exprs.map(|expr| constant::expr(&expr?, &mut self.escaped));
+                let exprs =
+                    exprs.map(|expr| constant::expr(&expr?, &self.intrinsics, &mut self.escaped));
                 ElementItems::Exprs(exprs.collect::<Result<_, _>>()?)
             }
         };
@@ -258,7 +310,7 @@ impl<'a> Builder<'a> {
                 offset_expr,
             } => SegmentMode::Active {
                 index: *memory_index,
-                offset: constant::expr(offset_expr, &mut self.escaped)?,
+                offset: constant::expr(offset_expr, &self.intrinsics, &mut self.escaped)?,
             },
         };
         let start = self.metadata.data.last().map_or(0, |d| d.start + d.len);
@@ -273,11 +325,10 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(mut self, _: Validator) -> Result<ParsedModule<'a>, CompileError> {
-        // A name section may name functions that do not exist: the validator does not look at it.
-        let funcs = self.metadata.funcs.len() as u32;
-        self.metadata.func_names.retain(|(index, _)| *index < funcs);
+        self.name_funcs();
         self.escaped.sort_unstable();
         self.escaped.dedup();
+        self.intrinsics.check_escaped(&self.escaped)?;
         self.metadata.escaped = self.escaped;
         self.metadata.tables_change = self.exports_table || self.metadata.imported_tables() > 0;
         let Some(layout) = self.metadata.layout() else {
@@ -286,10 +337,26 @@ impl<'a> Builder<'a> {
         Ok(ParsedModule {
             metadata: self.metadata,
             layout,
+            intrinsics: self.intrinsics,
             data: self.data,
             bodies: self.bodies,
             debug: self.debug,
         })
+    }
+
+    /// Gives the names of functions to those that they are of.
+    fn name_funcs(&mut self) {
+        let (names, intrinsics) = (&mut self.metadata.func_names, &self.intrinsics);
+        // A name section may name functions that do not exist: the validator does not look at it.
+        let funcs = self.metadata.funcs.len() as u32;
+        names.retain(|(index, _)| *index < funcs);
+        for (index, _) in names.iter_mut() {
+            *index = intrinsics.index(*index);
+        }
+        names.retain(|(index, _)| intrinsics.intrinsic(*index).is_none());
+        let own = intrinsics.iter();
+        names.extend(own.map(|(index, id)| (index, format!("{}.{}", hw::MODULE, id.get().name))));
+        names.sort_by_key(|(index, _)| *index);
     }
 }
 

@@ -9,6 +9,7 @@ mod few;
 mod fuel;
 mod function;
 mod global;
+mod hw;
 mod memory;
 mod numeric;
 mod operator;
@@ -16,6 +17,9 @@ mod simd;
 mod table;
 
 use crate::error::CompileError;
+use crate::hw::Id;
+use crate::hw::carrier::Carried;
+use crate::hw::imports::Imports;
 use crate::idiom::Multiplications;
 use crate::names::Callee;
 use crate::parse::{Body, value_type};
@@ -24,6 +28,8 @@ use cranelift_codegen::ir::{self, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use function::FuncTranslator;
+pub(crate) use hw::has_instruction;
+use pirn_format::cpu::CpuFeatures;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::Metadata;
 use wasmparser::FuncValidatorAllocations;
@@ -41,6 +47,12 @@ pub(crate) struct Env<'a> {
     pub(crate) spectre: bool,
     /// Functions that multiply, whose calls need not be calls.
     pub(crate) multiplications: &'a Multiplications,
+    /// What the processor is promised to have.
+    pub(crate) cpu: CpuFeatures,
+    /// The intrinsics that the module imports.
+    pub(crate) intrinsics: &'a Imports,
+    /// Whether intrinsics are only sites of one call each, which always works.
+    pub(crate) plain: bool,
 }
 
 /// Buffers that are reused from function to function on one thread.
@@ -53,10 +65,12 @@ pub(crate) struct Scratch {
 }
 
 /// What a function's translation found out about the module.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     /// Whether the function changes a table.
     pub(crate) changes_tables: bool,
+    /// Intrinsics that operations carry.
+    pub(crate) carried: Carried,
 }
 
 /// Validates and translates one function into `func`, which is empty. The result's name, signature
@@ -107,9 +121,26 @@ pub(crate) fn translate(
     t.leave_memory();
     let facts = Facts {
         changes_tables: t.changes_tables,
+        carried: std::mem::take(&mut t.carried),
     };
-    t.builder.seal_all_blocks();
-    t.builder.finalize(env.isa.frontend_config());
+    t.finish();
     scratch.validator = validator.into_allocations();
     Ok(facts)
+}
+
+/// Writes the function that an intrinsic is, with its instruction, into `func`, which is empty.
+pub(crate) fn intrinsic(
+    env: Env<'_>,
+    index: u32,
+    id: Id,
+    scratch: &mut Scratch,
+    func: &mut ir::Function,
+) {
+    let ty = env.metadata.funcs[index as usize];
+    func.name = UserFuncName::User(Callee::Func(index).name());
+    func.signature = guest_signature(&env.metadata.types[ty as usize]);
+    let builder = FunctionBuilder::new(func, &mut scratch.builder);
+    let mut t = FuncTranslator::new(env, builder, ty);
+    t.intrinsic_body(id);
+    t.finish();
 }

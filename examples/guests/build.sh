@@ -73,6 +73,7 @@ build_c() {
     strip="" c_guest lines -mexec-model=reactor -g -fdebug-compilation-dir=.
     # Without the vectoriser: the plain C in it is what the intrinsics are compared with.
     c_guest simd "" -msimd128 -fno-vectorize -fno-slp-vectorize -ffp-contract=off
+    c_guest crypto -mexec-model=reactor -O3 -msimd128 -I../../../include
 }
 
 build_rust() {

@@ -50,7 +50,7 @@ impl Arch {
     }
 
     /// Every feature that can be named for this architecture: name for users and for detection,
-    /// and Cranelift's setting. Its position is its bit in [`CpuFeatures`], so the list only grows.
+    /// and Cranelift's setting, if it has one. Its position is its bit in [`CpuFeatures`], so the list only grows.
     #[must_use]
     pub const fn features(self) -> &'static [Feature] {
         match self {
@@ -80,8 +80,9 @@ impl fmt::Display for Arch {
 pub struct Feature {
     /// Name as in Rust's `target_feature`.
     pub name: &'static str,
-    /// Name of the boolean setting of the code generator.
-    pub setting: &'static str,
+    /// Name of the boolean setting of the code generator, if it has one: of what it has not, only guests
+    /// that ask for an instruction by name make use.
+    pub setting: Option<&'static str>,
 }
 
 /// A named set of features.
@@ -94,7 +95,18 @@ pub struct Level {
 }
 
 const fn feature(name: &'static str, setting: &'static str) -> Feature {
-    Feature { name, setting }
+    Feature {
+        name,
+        setting: Some(setting),
+    }
+}
+
+/// A feature that the code generator does not know.
+const fn by_name(name: &'static str) -> Feature {
+    Feature {
+        name,
+        setting: None,
+    }
 }
 
 const X86_64: &[Feature] = &[
@@ -115,6 +127,10 @@ const X86_64: &[Feature] = &[
     feature("avx512vl", "has_avx512vl"),
     feature("avx512bitalg", "has_avx512bitalg"),
     feature("avx512vbmi", "has_avx512vbmi"),
+    by_name("aes"),
+    by_name("pclmulqdq"),
+    by_name("sha"),
+    by_name("gfni"),
 ];
 
 /// The levels of the x86-64 psABI (section 3.1.1). Level 1 is absent: without SSSE3 and SSE4.1 there
@@ -175,6 +191,9 @@ const AARCH64: &[Feature] = &[
     feature("fp16", "has_fp16"),
     feature("dotprod", "has_dotprod"),
     feature("i8mm", "has_i8mm"),
+    by_name("aes"),
+    by_name("sha2"),
+    by_name("crc"),
 ];
 
 /// The versions of the architecture that add something which the code generator uses, by what they make

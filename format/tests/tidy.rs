@@ -84,7 +84,9 @@ fn files_are_short_and_say_what_they_own() {
 #[test]
 fn text_is_clean() {
     let mut found = vec![];
-    for (name, text) in files(&[".rs", ".md", ".toml", ".sh", ".wat", ".c", ".go", ".ci/run"]) {
+    for (name, text) in files(&[
+        ".rs", ".md", ".toml", ".sh", ".wat", ".c", ".h", ".go", ".ci/run",
+    ]) {
         if !text.ends_with('\n') || text.ends_with("\n\n") {
             found.push(format!("{name}: does not end with one line break"));
         }
@@ -147,6 +149,7 @@ fn unsafe_code_has_an_address() {
 #[test]
 fn conditional_compilation_stays_in_its_drawers() {
     let drawers = [
+        "benches/intrinsics/native.rs",
         "runtime/src/region/reset/lines",
         "runtime/src/switch/arch",
         "runtime/src/sys/",
@@ -209,6 +212,7 @@ fn documents_name_files_that_exist() {
                 "docs/",
                 "examples/guests/",
                 "examples/server/",
+                "include/",
             ];
             let is_path =
                 looks.iter().any(|start| path.starts_with(start)) && !path.contains([' ', '*']);

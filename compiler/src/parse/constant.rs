@@ -2,12 +2,15 @@
 
 use super::unsupported;
 use crate::error::CompileError;
+use crate::hw::imports::Imports;
 use pirn_format::metadata::{ConstExpr, ConstOp};
 use wasmparser::Operator;
 
-/// Reads a validated expression; functions that it refers to are added to `escaped`.
+/// Reads a validated expression; functions that it refers to are added to `escaped`, by the
+/// compiler's indices.
 pub(super) fn expr(
     expr: &wasmparser::ConstExpr<'_>,
+    intrinsics: &Imports,
     escaped: &mut Vec<u32>,
 ) -> Result<ConstExpr, CompileError> {
     let mut ops = vec![];
@@ -20,8 +23,9 @@ pub(super) fn expr(
             Operator::V128Const { value } => ConstOp::V128(*value.bytes()),
             Operator::RefNull { .. } => ConstOp::RefNull,
             Operator::RefFunc { function_index } => {
-                escaped.push(function_index);
-                ConstOp::RefFunc(function_index)
+                let index = intrinsics.index(function_index);
+                escaped.push(index);
+                ConstOp::RefFunc(index)
             }
             Operator::GlobalGet { global_index } => ConstOp::GlobalGet(global_index),
             Operator::I32Add => ConstOp::I32Add,

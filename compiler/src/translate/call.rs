@@ -1,6 +1,7 @@
 //! Calls (spec 4.4.8): direct, of imports, and through tables.
 
 use super::function::{FuncTranslator, Region};
+use crate::error::CompileError;
 use crate::idiom::Multiplication;
 use crate::names::Callee;
 use crate::types::POINTER;
@@ -12,8 +13,18 @@ use pirn_format::layout::{
 };
 
 impl FuncTranslator<'_, '_> {
+    /// Calls the function of an index in the file.
+    pub(super) fn call(&mut self, in_file: u32) -> Result<(), CompileError> {
+        let index = self.env.intrinsics.index(in_file);
+        match self.env.intrinsics.intrinsic(index) {
+            Some(id) => self.intrinsic(index, id)?,
+            None => self.call_func(index),
+        }
+        Ok(())
+    }
+
     /// Calls a function of the module or an imported one.
-    pub(super) fn call(&mut self, index: u32) {
+    pub(super) fn call_func(&mut self, index: u32) {
         if let Some(multiplication) = self.env.multiplications.get(&index) {
             self.multiply(*multiplication);
             return;

@@ -21,6 +21,7 @@
 //! the operators since then, which is no more than one pass through the code of the function.
 
 use super::function::{FuncTranslator, Region};
+use crate::hw::imports::Imports;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_frontend::Variable;
@@ -73,7 +74,7 @@ fn cost(op: &Operator<'_>) -> i64 {
 /// scalar operator moves. An element of a table is as wide.
 const BULK_BYTES_LOG2: u8 = 3;
 
-fn step(op: &Operator<'_>) -> Step {
+fn step(op: &Operator<'_>, intrinsics: &Imports) -> Step {
     match op {
         Operator::If { .. }
         | Operator::Else
@@ -84,7 +85,15 @@ fn step(op: &Operator<'_>) -> Step {
         | Operator::Unreachable => Step::Branch,
         Operator::Return | Operator::MemoryGrow { .. } => Step::Out,
         Operator::Loop { .. } => Step::Loop,
-        Operator::Call { .. } | Operator::CallIndirect { .. } => Step::Call,
+        Operator::Call { function_index } => {
+            let index = intrinsics.index(*function_index);
+            match intrinsics.intrinsic(index) {
+                // An instruction, or a body that does not count.
+                Some(_) => Step::Run,
+                None => Step::Call,
+            }
+        }
+        Operator::CallIndirect { .. } => Step::Call,
         Operator::MemoryFill { .. } | Operator::MemoryCopy { .. } | Operator::MemoryInit { .. } => {
             Step::Bulk(BULK_BYTES_LOG2)
         }
@@ -113,7 +122,7 @@ impl FuncTranslator<'_, '_> {
     pub(super) fn fuel_before(&mut self, op: &Operator<'_>) -> Option<Value> {
         let fuel = self.fuel.as_mut()?;
         fuel.run += cost(op);
-        match step(op) {
+        match step(op, self.env.intrinsics) {
             Step::Run => {}
             Step::Branch | Step::Loop => self.end_run(),
             Step::Out | Step::Call => {
@@ -145,7 +154,7 @@ impl FuncTranslator<'_, '_> {
         if self.fuel.is_none() {
             return;
         }
-        match (step(op), length) {
+        match (step(op, self.env.intrinsics), length) {
             (Step::Loop, _) => {
                 self.check_fuel();
                 self.store_fuel();

@@ -4,6 +4,8 @@
 use super::Env;
 use super::control::Frame;
 use super::fuel::Fuel;
+use crate::hw::carrier::Carried;
+use crate::hw::site::Site;
 use crate::names::Callee;
 use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
 use cranelift_codegen::ir::{
@@ -69,6 +71,9 @@ pub(super) struct FuncTranslator<'a, 'e> {
     regions: [AliasRegion; Region::ALL.len()],
     callees: HashMap<Callee, FuncRef>,
     signatures: HashMap<u32, SigRef>,
+    pub(super) sites: HashMap<Site, FuncRef>,
+    /// Intrinsics that operations carry, so far.
+    pub(super) carried: Carried,
 }
 
 impl<'a, 'e> FuncTranslator<'a, 'e> {
@@ -100,6 +105,8 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             regions,
             callees: HashMap::new(),
             signatures: HashMap::new(),
+            sites: HashMap::new(),
+            carried: Carried::new(),
         };
         let ty = &env.metadata.types[ty as usize];
         for (param, ty) in params[1..].iter().zip(&ty.params) {
@@ -107,6 +114,12 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             t.builder.def_var(variable, *param);
         }
         t
+    }
+
+    /// Ends the function.
+    pub(super) fn finish(mut self) {
+        self.builder.seal_all_blocks();
+        self.builder.finalize(self.env.isa.frontend_config());
     }
 
     /// Adds a local variable; its value must be defined before it is used.

@@ -40,7 +40,7 @@ impl FuncTranslator<'_, '_> {
             Operator::BrIf { relative_depth } => self.branch_if(*relative_depth),
             Operator::BrTable { targets } => self.branch_table(targets)?,
             Operator::Return => self.r#return(),
-            Operator::Call { function_index } => self.call(*function_index),
+            Operator::Call { function_index } => self.call(*function_index)?,
             Operator::CallIndirect {
                 type_index,
                 table_index,

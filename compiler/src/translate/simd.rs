@@ -27,7 +27,7 @@ pub(super) fn translate(t: &mut FuncTranslator<'_, '_>, op: &Operator<'_>) -> bo
 
 impl FuncTranslator<'_, '_> {
     /// A vector seen as lanes of another type.
-    fn view(&mut self, vector: Value, lanes: Type) -> Value {
+    pub(super) fn view(&mut self, vector: Value, lanes: Type) -> Value {
         if self.type_of(vector) == lanes {
             return vector;
         }

@@ -21,7 +21,9 @@ impl FuncTranslator<'_, '_> {
                 let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
                 self.push_bool(null);
             }
-            Operator::RefFunc { function_index } => self.ref_func(*function_index),
+            Operator::RefFunc { function_index } => {
+                self.ref_func(self.env.intrinsics.index(*function_index));
+            }
             Operator::TableGet { table } => {
                 let index = self.pop();
                 let element = self.table_element(*table, index, TrapCode::TableOutOfBounds);

@@ -37,6 +37,10 @@ fn has(feature: &str) -> bool {
         "avx512vl" => detected!("avx512vl"),
         "avx512bitalg" => detected!("avx512bitalg"),
         "avx512vbmi" => detected!("avx512vbmi"),
+        "aes" => detected!("aes"),
+        "pclmulqdq" => detected!("pclmulqdq"),
+        "sha" => detected!("sha"),
+        "gfni" => detected!("gfni"),
         _ => false,
     }
 }
@@ -49,6 +53,9 @@ fn has(feature: &str) -> bool {
         "fp16" => detected!("fp16"),
         "dotprod" => detected!("dotprod"),
         "i8mm" => detected!("i8mm"),
+        "aes" => detected!("aes"),
+        "sha2" => detected!("sha2"),
+        "crc" => detected!("crc"),
         _ => false,
     }
 }

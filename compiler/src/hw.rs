@@ -1,0 +1,215 @@
+//! [`Intrinsic`]: an instruction that guests call by importing a function of the module `hw`.
+//!
+//! ```text
+//! (import "hw" "x86.aesenc" ...) ─ imports ─▶ Id, a function of the module behind those of the host
+//!
+//!   call $aesenc ─┬─ --cpu promises aes ──▶ a site: a call that site.rs overwrites with the instruction;
+//!                 │                         or a carrier: an operation whose opcode carrier.rs changes
+//!                 └─ it does not ─────────▶ a call of the portable body
+//!   a reference ────────────────────────▶ the function itself: a site between parameters and result,
+//!                                          or the portable body
+//! ```
+//!
+//! No import of `hw` reaches the linker: the compiled module does not import it.
+
+mod aarch64;
+pub(crate) mod carrier;
+pub(crate) mod imports;
+pub(crate) mod portable;
+pub(crate) mod site;
+mod x86;
+
+use carrier::Carrier;
+use pirn_format::cpu::{Arch, CpuFeatures};
+use pirn_format::types::{FuncType, ValType};
+
+/// The name of the module that guests import intrinsics from. What a host defines by it, nobody imports.
+pub(crate) const MODULE: &str = "hw";
+
+/// An instruction as a guest sees it: a function of up to three parameters and one result.
+#[derive(Debug)]
+pub(crate) struct Intrinsic {
+    /// Its name in [`MODULE`].
+    pub(crate) name: &'static str,
+    /// The architecture that has the instruction.
+    arch: Arch,
+    /// Types of the parameters, that of the immediate among them: it is the last.
+    pub(crate) params: &'static [ValType],
+    /// Type of the result.
+    pub(crate) result: ValType,
+    /// Bits that the immediate may have, if there is one. It is a constant in every call.
+    pub(crate) immediate: Option<u8>,
+    /// The feature of the processor that has the instruction.
+    pub(crate) feature: &'static str,
+    /// How it is called for.
+    form: Form,
+    /// Its bytes, with operands where [`Form`] says; the immediate comes behind them.
+    code: &'static [u8],
+    /// What carries it through the code generator instead of a site, and the opcode that takes its place.
+    pub(crate) carrier: Option<(Carrier, u8)>,
+}
+
+/// Which registers an instruction finds its operands in, and leaves its result in: those of a call by the
+/// C convention, in order of the parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As declared. Result: the first register of results.
+    Plain,
+    /// The third parameter comes first, and the first one's register has the result: of an instruction
+    /// with an operand that is always in register 0.
+    ThirdFirst,
+}
+
+/// Values that go into a site and come out of it.
+pub(crate) struct Wiring {
+    /// For each argument of the call, which parameter it is.
+    pub(crate) arguments: &'static [usize],
+    /// Which result of the call is the intrinsic's.
+    pub(crate) result: usize,
+}
+
+/// An intrinsic by its place in the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Id(u16);
+
+/// All intrinsics.
+const TABLES: [&[Intrinsic]; 2] = [x86::INTRINSICS, aarch64::INTRINSICS];
+
+impl Id {
+    /// Every intrinsic.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let count: usize = TABLES.iter().map(|table| table.len()).sum();
+        (0..count).map(|at| Self(at as u16))
+    }
+
+    /// The intrinsic of this name in [`MODULE`].
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::all().find(|id| id.get().name == name)
+    }
+
+    /// What is known of it.
+    pub(crate) fn get(self) -> &'static Intrinsic {
+        let mut all = TABLES.into_iter().flatten();
+        let found = all.nth(usize::from(self.0));
+        found.expect("an id is made from the tables")
+    }
+
+    /// Whether code for such a processor may have the instruction.
+    pub(crate) fn is_promised(self, cpu: CpuFeatures) -> bool {
+        let Intrinsic { arch, feature, .. } = self.get();
+        *arch == cpu.arch() && cpu.iter().any(|has| has.name == *feature)
+    }
+}
+
+impl Intrinsic {
+    /// Its type as a function.
+    pub(crate) fn ty(&self) -> FuncType {
+        FuncType {
+            params: self.params.to_vec(),
+            results: vec![self.result],
+        }
+    }
+
+    /// Every value that its immediate may have.
+    pub(crate) fn immediates(&self) -> impl Iterator<Item = u8> {
+        let bits = self.immediate.unwrap_or(0);
+        (0..=bits).filter(move |value| value & !bits == 0)
+    }
+
+    /// Parameters that are no immediate.
+    pub(crate) fn operands(&self) -> &'static [ValType] {
+        let immediate = usize::from(self.immediate.is_some());
+        &self.params[..self.params.len() - immediate]
+    }
+
+    pub(crate) fn wiring(&self) -> Wiring {
+        let (arguments, result) = match self.form {
+            Form::Plain => (&[0, 1, 2][..self.operands().len()], 0),
+            Form::ThirdFirst => (&[2, 0, 1][..], 1),
+        };
+        Wiring { arguments, result }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_intrinsic_has_a_name_of_its_own_and_a_feature_that_exists() {
+        let mut names = BTreeSet::new();
+        for id in Id::all() {
+            let intrinsic = id.get();
+            let Intrinsic {
+                name,
+                feature,
+                arch,
+                ..
+            } = intrinsic;
+            assert!(names.insert(name), "{name} is there twice");
+            assert_eq!(Id::named(name), Some(id));
+            let cpu = CpuFeatures::none(*arch).with(feature);
+            assert!(id.is_promised(cpu.expect("the feature exists")), "{name}");
+            assert!(!id.is_promised(CpuFeatures::none(*arch)), "{name}");
+            assert!(intrinsic.params.len() <= 3, "{name}");
+            if intrinsic.immediate.is_some() {
+                assert_eq!(intrinsic.params.last(), Some(&ValType::I32), "{name}");
+            }
+        }
+        assert_eq!(Id::named("x86.hcf"), None);
+    }
+
+    #[test]
+    fn every_intrinsic_is_in_the_documentation() {
+        let docs = include_str!("../../docs/INTRINSICS.md");
+        let is_import = |name: &str| name.contains('.') && !name.contains('/');
+        let listed: BTreeSet<_> = docs
+            .lines()
+            .filter_map(|line| {
+                let mut cells = line.strip_prefix("| `")?.split('|').map(str::trim);
+                let name = cells.next()?.trim_end_matches('`');
+                let cells: Vec<_> = cells.map(|cell| cell.replace('`', "")).collect();
+                is_import(name).then_some((name, cells))
+            })
+            .collect();
+        let known: BTreeSet<_> = Id::all()
+            .map(|id| {
+                let Intrinsic { name, feature, .. } = id.get();
+                let ty = id.get().ty().to_string();
+                let immediate = match id.get().immediate {
+                    None => String::new(),
+                    Some(0xff) => "0x00 to 0xff".to_owned(),
+                    Some(_) => {
+                        let values = id.get().immediates();
+                        let values: Vec<_> = values.map(|value| format!("{value:#04x}")).collect();
+                        values.join(", ")
+                    }
+                };
+                let cells = vec![ty, immediate, (*feature).to_owned(), String::new()];
+                (*name, cells)
+            })
+            .collect();
+        assert_eq!(listed, known);
+    }
+
+    #[test]
+    fn an_operation_carries_one_intrinsic() {
+        let carriers = Id::all().filter_map(|id| id.get().carrier);
+        let mut carriers: Vec<_> = carriers.map(|(carrier, _)| carrier as usize).collect();
+        carriers.sort_unstable();
+        assert_eq!(carriers, [0, 1]);
+    }
+
+    #[test]
+    fn immediates_are_the_values_that_mean_something() {
+        let values = |name: &str| {
+            let id = Id::named(name).expect("it exists");
+            id.get().immediates().collect::<Vec<_>>()
+        };
+        assert_eq!(values("x86.pclmulqdq"), [0x00, 0x01, 0x10, 0x11]);
+        assert_eq!(values("x86.sha1rnds4"), [0, 1, 2, 3]);
+        assert_eq!(values("x86.aeskeygenassist").len(), 256);
+        assert_eq!(values("x86.aesenc"), [0]);
+    }
+}

@@ -1,0 +1,175 @@
+//! [`Imports`]: a module's imports of `hw`, which become functions of its own.
+//!
+//! Functions that the host gives come first, then these, each in their order; so every other function has
+//! the index that it has in the guest's file:
+//!
+//! ```text
+//! in the file      host a │ hw x │ host b │ hw y │ defined ...
+//! in the compiler  host a │ host b │ hw x │ hw y │ defined ...
+//! ```
+
+use super::{Id, Intrinsic, MODULE};
+use crate::error::CompileError;
+use pirn_format::types::FuncType;
+
+/// The imports of `hw`.
+#[derive(Debug, Default)]
+pub(crate) struct Imports {
+    /// Index of the first: as many functions as the host gives.
+    first: u32,
+    /// Them, in order.
+    intrinsics: Vec<Id>,
+    /// The compiler's index of each imported function, by the one in the file; empty if all are the same.
+    moved: Vec<u32>,
+}
+
+impl Imports {
+    /// Of imported functions in the order of the file: intrinsics, and `None` for what the host gives.
+    pub(crate) fn new(imported: &[Option<Id>]) -> Self {
+        let intrinsics: Vec<Id> = imported.iter().copied().flatten().collect();
+        if intrinsics.is_empty() {
+            return Self::default();
+        }
+        let first = (imported.len() - intrinsics.len()) as u32;
+        let (mut host, mut own) = (0, first);
+        let moved = imported.iter().map(|intrinsic| {
+            let next = match intrinsic {
+                None => &mut host,
+                Some(_) => &mut own,
+            };
+            *next += 1;
+            *next - 1
+        });
+        Self {
+            first,
+            moved: moved.collect(),
+            intrinsics,
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> u32 {
+        self.intrinsics.len() as u32
+    }
+
+    /// The compiler's index of a function of the file.
+    pub(crate) fn index(&self, in_file: u32) -> u32 {
+        let moved = self.moved.get(in_file as usize);
+        moved.copied().unwrap_or(in_file)
+    }
+
+    /// The intrinsic that the function of this index is.
+    pub(crate) fn intrinsic(&self, index: u32) -> Option<Id> {
+        let at = index.checked_sub(self.first)?;
+        self.intrinsics.get(at as usize).copied()
+    }
+
+    /// Index and intrinsic of each.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Id)> {
+        (self.first..).zip(self.intrinsics.iter().copied())
+    }
+
+    /// Refuses references to what cannot be called by one.
+    pub(crate) fn check_escaped(&self, escaped: &[u32]) -> Result<(), CompileError> {
+        let mut escaped = escaped.iter().filter_map(|index| self.intrinsic(*index));
+        match escaped.find(|id| id.get().immediate.is_some()) {
+            Some(id) => refuse(
+                id.get().name,
+                "it takes an immediate, which is a constant in each call, so it is neither exported nor referred to; \
+                 export a function that calls it"
+                    .to_owned(),
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The intrinsic of an imported name, if the module declares it as it is.
+pub(crate) fn find(name: &str, declared: Option<&FuncType>) -> Result<Id, CompileError> {
+    let Some(id) = Id::named(name) else {
+        return refuse(
+            name,
+            format!("there is none of that name in {MODULE}; docs/INTRINSICS.md lists them"),
+        );
+    };
+    let ty = id.get().ty();
+    match declared {
+        Some(declared) if *declared == ty => Ok(id),
+        Some(declared) => refuse(
+            name,
+            format!("it is declared as {declared}, and is {ty}; declare it so"),
+        ),
+        None => refuse(
+            name,
+            format!("it is imported as what is no function, and is {ty}; declare it so"),
+        ),
+    }
+}
+
+/// The immediate of a call: the value of its last operand, if that is a constant.
+pub(crate) fn immediate(
+    intrinsic: &Intrinsic,
+    constant: Option<u32>,
+    offset: u32,
+) -> Result<u8, CompileError> {
+    let wanted = || {
+        let mut values = intrinsic.immediates().map(|value| format!("{value:#04x}"));
+        match intrinsic.immediate {
+            Some(0xff) => "0x00 to 0xff".to_owned(),
+            _ => values.by_ref().collect::<Vec<_>>().join(", "),
+        }
+    };
+    let at = format!("in the call at offset {offset:#x}");
+    let Some(constant) = constant else {
+        return refuse(
+            intrinsic.name,
+            format!(
+                "its immediate is not constant {at}; call it once for each of {}",
+                wanted()
+            ),
+        );
+    };
+    let value = intrinsic
+        .immediates()
+        .find(|value| u32::from(*value) == constant);
+    value.map_or_else(
+        || {
+            refuse(
+                intrinsic.name,
+                format!(
+                    "its immediate is {constant:#04x} {at}; it may be {}",
+                    wanted()
+                ),
+            )
+        },
+        Ok,
+    )
+}
+
+fn refuse<T>(name: &str, message: String) -> Result<T, CompileError> {
+    Err(CompileError::Intrinsic {
+        name: name.escape_debug().to_string(),
+        message,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_come_first_and_the_rest_stays() {
+        let [aes, sha] = ["x86.aesenc", "x86.sha1msg1"].map(|name| Id::named(name).unwrap());
+        let imports = Imports::new(&[None, Some(aes), None, Some(sha), Some(aes)]);
+        let moved: Vec<_> = (0..7).map(|index| imports.index(index)).collect();
+        assert_eq!(moved, [0, 2, 1, 3, 4, 5, 6]);
+        let found: Vec<_> = (0..6).map(|index| imports.intrinsic(index)).collect();
+        assert_eq!(found, [None, None, Some(aes), Some(sha), Some(aes), None]);
+        assert_eq!(
+            imports.iter().collect::<Vec<_>>(),
+            [(2, aes), (3, sha), (4, aes)]
+        );
+        let none = Imports::new(&[None, None]);
+        assert_eq!((none.len(), none.index(1), none.intrinsic(0)), (0, 1, None));
+    }
+}

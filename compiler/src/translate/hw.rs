@@ -1,0 +1,188 @@
+//! Calls of intrinsics: see [`crate::hw`].
+
+use super::function::FuncTranslator;
+use crate::error::CompileError;
+use crate::hw::carrier::Carrier;
+use crate::hw::imports;
+use crate::hw::site::{Part, Site};
+use crate::hw::{Id, Intrinsic};
+use crate::types::value_type;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, ExtFuncData, ExternalName, FuncRef, InstBuilder, InstructionData, Opcode, Signature,
+    Type, Value, types,
+};
+use cranelift_codegen::isa::CallConv;
+use pirn_format::exit::TrapCode;
+use pirn_format::types::ValType;
+
+/// The most values of an immediate that an intrinsic's own function tries, one after another.
+const IMMEDIATES_MAX: usize = 16;
+
+/// Whether an intrinsic's own function can have the instruction: one for each value of its immediate.
+pub(crate) fn has_instruction(id: Id) -> bool {
+    id.get().immediates().count() <= IMMEDIATES_MAX
+}
+
+impl FuncTranslator<'_, '_> {
+    /// Calls an intrinsic, which is the function of this index.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError::Intrinsic`] for an immediate that is not constant or that it cannot have,
+    /// whether the processor has the instruction or not.
+    pub(super) fn intrinsic(&mut self, index: u32, id: Id) -> Result<(), CompileError> {
+        let intrinsic = id.get();
+        let immediate = match intrinsic.immediate {
+            Some(_) => {
+                let offset = self.builder.srcloc().bits();
+                imports::immediate(intrinsic, self.known(self.peek(1)[0]), offset)?
+            }
+            None => 0,
+        };
+        if !id.is_promised(self.env.cpu) || (intrinsic.is_pair() && self.env.plain) {
+            self.call_func(index);
+            return Ok(());
+        }
+        let operands = self.operands(intrinsic);
+        let result = match (intrinsic.carrier, &operands[..]) {
+            (Some((carrier, _)), [a, b]) if !self.env.plain => {
+                self.carried.insert(self.builder.srcloc().bits(), id);
+                self.carrier(carrier, *a, *b)
+            }
+            _ => self.site(id, immediate, &operands),
+        };
+        self.push(result);
+        Ok(())
+    }
+
+    /// The body of an intrinsic's own function, for who refers to it.
+    pub(super) fn intrinsic_body(&mut self, id: Id) {
+        let intrinsic = id.get();
+        for (variable, _) in self.locals.clone() {
+            let param = self.builder.use_var(variable);
+            self.push(param);
+        }
+        let immediate = intrinsic.immediate.map(|_| self.peek(1)[0]);
+        let operands = self.operands(intrinsic);
+        for value in intrinsic.immediates() {
+            let next = immediate.map(|immediate| {
+                let (this, next) = (self.builder.create_block(), self.builder.create_block());
+                let value = i64::from(value);
+                let is_this = self
+                    .builder
+                    .ins()
+                    .icmp_imm_u(IntCC::Equal, immediate, value);
+                self.builder.ins().brif(is_this, this, [], next, []);
+                self.builder.switch_to_block(this);
+                next
+            });
+            let result = self.site(id, value, &operands);
+            self.builder.ins().return_(&[result]);
+            if let Some(next) = next {
+                self.builder.switch_to_block(next);
+            }
+        }
+        if immediate.is_some() {
+            // Nobody gives another: immediates are constants, and nothing refers to this function.
+            self.trap(TrapCode::Unreachable);
+        }
+    }
+
+    /// Pops the operands, and drops the immediate.
+    fn operands(&mut self, intrinsic: &Intrinsic) -> Vec<Value> {
+        let params = self.peek(intrinsic.params.len()).to_vec();
+        self.drop_operands(params.len());
+        params[..intrinsic.operands().len()].to_vec()
+    }
+
+    /// The value of an i32 that is a constant.
+    fn known(&self, value: Value) -> Option<u32> {
+        let dfg = &self.builder.func.dfg;
+        let inst = dfg.value_def(dfg.resolve_aliases(value)).inst()?;
+        match dfg.insts[inst] {
+            InstructionData::UnaryImm {
+                opcode: Opcode::Iconst,
+                imm,
+            } => Some(imm.bits() as u32),
+            _ => None,
+        }
+    }
+
+    /// An operation that becomes the instruction.
+    fn carrier(&mut self, carrier: Carrier, a: Value, b: Value) -> Value {
+        let result = match carrier {
+            Carrier::Pmulhrsw => {
+                let (a, b) = (self.view(a, types::I16X8), self.view(b, types::I16X8));
+                self.builder.ins().x86_pmulhrsw(a, b)
+            }
+            // Its second operand is the one that the instruction changes.
+            Carrier::Pmaddubsw => self.builder.ins().x86_pmaddubsw(b, a),
+        };
+        self.view(result, types::I8X16)
+    }
+
+    /// The instruction: a call, or two, that become it.
+    fn site(&mut self, id: Id, immediate: u8, operands: &[Value]) -> Value {
+        let intrinsic = id.get();
+        let wiring = intrinsic.wiring();
+        let arguments: Vec<Value> = wiring.arguments.iter().map(|at| operands[*at]).collect();
+        let params: Vec<Type> = arguments.iter().map(|value| self.type_of(*value)).collect();
+        let result = value_type(intrinsic.result);
+        // What comes before the result is changed by nothing, and comes out as it went in.
+        let mut results = params[..wiring.result].to_vec();
+        results.push(result);
+        let site = |part| Site {
+            intrinsic: id,
+            immediate,
+            part,
+        };
+        if !intrinsic.is_pair() {
+            let callee = self.site_callee(site(Part::Whole), &params, &results);
+            let call = self.builder.ins().call(callee, &arguments);
+            return self.builder.inst_results(call)[wiring.result];
+        }
+        // Registers of vectors are the same for arguments and results: what the first call gives, the
+        // second takes. Numbers stay where they are; the first call changes the register of the result.
+        let vectors = intrinsic.result == ValType::V128;
+        let between = if vectors {
+            params.clone()
+        } else {
+            vec![types::I64]
+        };
+        let first = self.site_callee(site(Part::First), &params, &between);
+        let first = self.builder.ins().call(first, &arguments);
+        let second_arguments = if vectors {
+            self.builder.inst_results(first).to_vec()
+        } else {
+            arguments
+        };
+        let second = self.site_callee(site(Part::Second), &params, &results);
+        let second = self.builder.ins().call(second, &second_arguments);
+        self.builder.inst_results(second)[wiring.result]
+    }
+
+    /// The reference by which this function calls a site.
+    fn site_callee(&mut self, site: Site, params: &[Type], results: &[Type]) -> FuncRef {
+        if let Some(known) = self.sites.get(&site) {
+            return *known;
+        }
+        // The convention that changes nothing is set when the verifier has seen the function.
+        let mut signature = Signature::new(CallConv::SystemV);
+        signature.params = params.iter().copied().map(AbiParam::new).collect();
+        signature.returns = results.iter().copied().map(AbiParam::new).collect();
+        let signature = self.builder.import_signature(signature);
+        let name = self
+            .builder
+            .func
+            .declare_imported_user_function(site.name());
+        let reference = self.builder.import_function(ExtFuncData {
+            name: ExternalName::user(name),
+            signature,
+            colocated: true,
+            patchable: false,
+        });
+        self.sites.insert(site, reference);
+        reference
+    }
+}
