@@ -292,9 +292,11 @@ impl Guests {
     }
 }
 
-/// Compiles a module by pirn.
+/// Compiles a module by pirn, unless this very program has.
 fn compile(wasm: &Path, to: &Path, cpu: CpuFeatures) -> Result<()> {
-    if to.exists() {
+    let made = |path: &Path| fs::metadata(path).and_then(|about| about.modified());
+    let compiler = made(&std::env::current_exe()?)?;
+    if made(to).is_ok_and(|made| made > compiler) {
         return Ok(());
     }
     let mut options = Options::default();
