@@ -3,11 +3,12 @@
 //! leave for the runtime.
 //!
 //! What is not all inside the memory must trap and change nothing. So all bytes are loaded before any is
-//! stored, and the last ones are stored first: a memory is accessible from its start to its end, so if
-//! those are inside, the others are.
+//! stored, the last ones of the destination, too: a memory is accessible from its start to its end, so if
+//! those are inside, the others are. A store that faults would not do: of one that crosses into a page which
+//! is not there, processors may write the part that is (Intel SDM 3A 9.1.1; Arm ARM B2.2).
 
 use super::function::FuncTranslator;
-use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Type, types};
+use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Type, Value, types};
 use types::{I8, I8X16, I16, I32, I64};
 
 /// Most bytes that are loaded and stored in place: as many registers as the baseline of x86_64 can spare.
@@ -44,10 +45,18 @@ impl FuncTranslator<'_, '_> {
             let (address, offset, flags) = self.memory_address(*offset, from, ty.bytes());
             loaded.push(self.builder.ins().load(*ty, flags, address, offset));
         }
+        self.probe(to, &accesses);
         for ((offset, _), value) in accesses.iter().zip(loaded) {
             self.store_at(to, *offset, value);
         }
         true
+    }
+
+    /// Traps unless the last bytes of a destination are inside the memory.
+    fn probe(&mut self, to: Value, accesses: &[(u64, Type)]) {
+        let (offset, ty) = accesses[0];
+        let (address, offset, flags) = self.memory_address(offset, to, ty.bytes());
+        self.builder.ins().load(ty, flags, address, offset);
     }
 
     /// Translates a `memory.fill` of a few bytes; `false` if it is of more, or nobody knows how many.
@@ -66,6 +75,7 @@ impl FuncTranslator<'_, '_> {
                 self.builder.ins().imul_imm_u(wide, ones.cast_signed())
             }
         };
+        self.probe(to, &accesses);
         for (offset, _) in &accesses {
             self.store_at(to, *offset, filler);
         }

@@ -1,0 +1,61 @@
+use crate::hw::imports::Imports;
+use crate::idiom::Multiplications;
+use crate::names::Callee;
+use crate::options::Options;
+use crate::translate::Env;
+use crate::{isa, parse, trampoline};
+use cranelift_codegen::ir::Function;
+use cranelift_frontend::FunctionBuilderContext;
+use pirn_format::exit::Builtin;
+
+/// The intermediate code of a trampoline, line by line.
+fn lines(builtin: Builtin) -> Vec<String> {
+    let wasm = crate::parse_text(b"(module (memory 1))").expect("the text is well-formed");
+    let parsed = parse::parse(&wasm).expect("the module is valid");
+    let options = Options::default();
+    let isa = isa::build(&options, true).expect("there is such a target");
+    let env = Env {
+        metadata: &parsed.metadata,
+        layout: &parsed.layout,
+        isa: &*isa,
+        spectre: options.spectre,
+        cpu: options.cpu,
+        intrinsics: &Imports::default(),
+        plain: false,
+        multiplications: &Multiplications::new(),
+    };
+    let mut func = Function::new();
+    let mut context = FunctionBuilderContext::new();
+    trampoline::build(Callee::Builtin(builtin), env, &mut context, &mut func);
+    let text = func.display().to_string();
+    text.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+/// Every difference is masked before anything else is done with it: under a wrong prediction it may be
+/// negative, and the context lies below the base.
+#[test]
+fn no_offset_is_negative_under_a_wrong_prediction() {
+    let counted = [(Builtin::MemoryCopy, 7), (Builtin::MemoryFill, 5)];
+    for (builtin, wanted) in counted {
+        let lines = lines(builtin);
+        let mut differences = 0;
+        for (at, line) in lines.iter().enumerate() {
+            // A negative constant, what it is added to, and the mask of the sum.
+            let Some((constant, _)) = line.split_once(" = iconst.i64 -") else {
+                continue;
+            };
+            differences += 1;
+            let (sum, added) = lines[at + 1].split_once(" = iadd").expect("a difference");
+            assert!(added.contains(constant), "{added}");
+            let (mask, _) = lines[at + 2]
+                .split_once(" = iconst.i64 1023")
+                .expect("a mask");
+            let (masked, and) = lines[at + 3].split_once(" = ").expect("a value");
+            assert!(and.starts_with(&format!("band {sum}, {mask}")), "{and}");
+            let word = |line: &String| line.split(|c: char| !c.is_alphanumeric()).any(|w| w == sum);
+            let uses = lines.iter().filter(|line| word(line)).count();
+            assert_eq!(uses, 2, "{sum} is made and masked: only {masked} is used");
+        }
+        assert_eq!(differences, wanted, "{builtin:?}: {lines:#?}");
+    }
+}
