@@ -60,6 +60,11 @@ fn a_slot_whose_mapping_fails_half_way_is_never_used_again() {
     common::exited_with("lost", 0);
 }
 
+#[test]
+fn a_page_is_missing_in_the_middle_of_a_bulk_operation() {
+    common::exited_with("exhausted in bulk", 0);
+}
+
 /// Not a test: what the processes do.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
@@ -69,6 +74,7 @@ fn case() {
         None if case == "refused" => refused(),
         None if case == "old or lying" => old_or_lying(),
         None if case == "exhausted" => exhausted(),
+        None if case == "exhausted in bulk" => exhausted_in_bulk(),
         None if case == "lost" => lost(),
         None if case == "only userfaultfd" => only_userfaultfd(),
         None if case == "from rewritten to tracked" => from_rewritten_to_tracked(),
@@ -158,6 +164,76 @@ fn exhausted() {
         let memory = instance.memory();
         assert_eq!(&memory.as_slice()[..12], b"\0\0\0\0\0image\0\0");
     }
+}
+
+fn exhausted_in_bulk() {
+    const UFFDIO_COPY: u32 = 0xc028_aa03;
+    let module = common::wat(
+        "(module (memory (export \"memory\") 3) (data (i32.const 5) \"image\")
+           (func $copy (export \"copy\") (param i32 i32 i32)
+             (memory.copy (local.get 0) (local.get 1) (local.get 2)))
+           (func $fill (export \"fill\") (param i32 i32 i32)
+             (memory.fill (local.get 0) (local.get 1) (local.get 2)))
+           (func $cfew (export \"cfew\") (param i32 i32 i32)
+             (memory.copy (local.get 0) (local.get 1) (i32.const 100)))
+           (func $ffew (export \"ffew\") (param i32 i32 i32)
+             (memory.fill (local.get 0) (local.get 1) (i32.const 100))))",
+    );
+    let region = Region::builder().slots(1).reset(Reset::Tracked).build();
+    let region = region.expect("a region");
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it fits");
+    let func = |name: &str| prepared.func::<(u32, u32, u32), ()>(name).expect("there");
+    let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+    // The first page is there.
+    instance
+        .call(&func("fill"), (0, 7, 1))
+        .expect("there is memory");
+    refuse(libc::SYS_ioctl, Some(UFFDIO_COPY), libc::ENOMEM);
+    for (name, a, b, n) in [
+        ("copy", 4000, 1000, 500),
+        ("copy", 1000, 70_000, 33),
+        ("copy", 4090, 100, 12),
+        ("copy", 4095, 100, 2),
+        ("copy", 70_000, 69_900, 1000),
+        ("copy", 3000, 3600, 600),
+        ("fill", 4000, 1, 1000),
+        ("fill", 70_000, 1, 1),
+        ("fill", 4090, 1, 20),
+        ("cfew", 4050, 0, 100),
+        ("cfew", 0, 4050, 100),
+        ("ffew", 4050, 3, 100),
+        ("ffew", 70_000, 3, 100),
+    ] {
+        let error = instance
+            .call(&func(name), (a, b, n))
+            .expect_err("there is none");
+        match &error {
+            CallError::Trap(trap) => {
+                assert_eq!(trap.code(), TrapCode::MemoryExhausted, "{name} {a} {b} {n}");
+                let names: Vec<_> = trap
+                    .backtrace()
+                    .iter()
+                    .map(|f| f.func_name().map(str::to_owned))
+                    .collect();
+                assert_eq!(names, [Some(name.to_owned())], "{name} {a} {b} {n}");
+                eprintln!("{name} {a} {b} {n}: {:?}", trap.wasm_offset());
+            }
+            other => panic!("{other}"),
+        }
+        // It goes on as an instance that trapped.
+        instance
+            .call(&func("copy"), (100, 101, 300))
+            .expect("the page is there");
+        let error = instance
+            .call(&func("copy"), (3 << 16, 0, 1))
+            .expect_err("outside");
+        assert!(error.to_string().contains("out of bounds"), "{error}");
+    }
+    drop(instance);
+    let instance = prepared.try_instantiate(()).expect("the slot is free");
+    assert_eq!(&instance.memory().as_slice()[..12], b"\0\0\0\0\0image\0\0");
 }
 
 /// A tenant writes and grows, and then the kernel refuses a system call that its reset may need.

@@ -1,3 +1,5 @@
+//! The masks of the trampolines that copy and fill, in their intermediate code.
+
 use crate::hw::imports::Imports;
 use crate::idiom::Multiplications;
 use crate::names::Callee;
