@@ -288,6 +288,7 @@ impl Compiler<'_> {
             let mut piece = self.whole(callee, piece)?;
             // It has no place in the guest's file.
             piece.sites.clear();
+            piece.locations.clear();
             pieces.push(piece);
         }
         Ok(pieces)

@@ -36,6 +36,9 @@ pub(crate) struct Store {
 /// Longest body that is looked at, in bytes; those that are known have about 130.
 const BODY_BYTES_MAX: u64 = 400;
 
+/// Most addends of a sum, of which those that are known have five; a sum of a sum and itself has twice as many.
+const ADDENDS_MAX: usize = 16;
+
 /// Finds them.
 pub(crate) fn multiplications(bodies: &[Body<'_>], metadata: &Metadata) -> Multiplications {
     use ValType::{I32, I64};
@@ -181,7 +184,13 @@ impl Terms {
         let mut pair = [left, right];
         pair.sort_unstable();
         Some(match op {
-            Operator::I64Add => self.sum(&pair),
+            Operator::I64Add => {
+                let addends = pair.iter().map(|term| match &self.terms[term.0] {
+                    Term::Sum(parts) => parts.len(),
+                    _ => 1,
+                });
+                (addends.sum::<usize>() <= ADDENDS_MAX).then(|| self.sum(&pair))?
+            }
             Operator::I64Mul => self.product(left, right),
             Operator::I64And => self.add_term(Term::And(pair)),
             Operator::I64Or => self.add_term(Term::Or(pair)),

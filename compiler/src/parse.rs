@@ -122,7 +122,7 @@ impl<'a> Builder<'a> {
                 for import in imports.into_imports() {
                     self.import(&import?, &mut funcs)?;
                 }
-                self.own(&funcs);
+                self.own(&funcs)?;
             }
             Payload::FunctionSection(funcs) => {
                 for ty in funcs {
@@ -237,11 +237,13 @@ impl<'a> Builder<'a> {
     }
 
     /// Makes imported intrinsics functions of the module, behind what the host gives.
-    fn own(&mut self, funcs: &[Option<(u32, hw::Id)>]) {
+    fn own(&mut self, funcs: &[Option<(u32, hw::Id)>]) -> Result<(), CompileError> {
+        limits::INTRINSICS.check(funcs.iter().flatten().count() as u64)?;
         let ids: Vec<_> = funcs.iter().map(|func| func.map(|(_, id)| id)).collect();
         self.intrinsics = Imports::new(&ids);
         let types = funcs.iter().flatten().map(|(ty, _)| *ty);
         self.metadata.funcs.extend(types);
+        Ok(())
     }
 
     fn export(&mut self, export: &wasmparser::Export<'_>) -> Result<(), CompileError> {

@@ -96,3 +96,14 @@ fn whatever_computes_something_else_is_called() {
     }
     assert!(tried > 100, "{tried} were tried");
 }
+
+#[test]
+fn sums_of_sums_take_no_time() {
+    let doubled = "local.get 1 local.get 1 i64.add local.set 1 ".repeat(50);
+    let text = format!(
+        "(module (memory 1) (func (param i32 i64 i64 i64 i64) {doubled})
+           (func (export \"called\") (call 0 (i32.const 0) (i64.const 1) (i64.const 2)
+             (i64.const 3) (i64.const 4))))"
+    );
+    assert_eq!(calls(&text, &Options::default()), 1);
+}

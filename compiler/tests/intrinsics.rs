@@ -339,3 +339,34 @@ fn instructions_of_aarch64_are_words() {
     assert_eq!(found, [1, 1, 2], "{words:x?}");
     assert_eq!(count(0x9400_0000), 0, "no call is left");
 }
+
+#[test]
+fn imports_of_intrinsics_are_limited() {
+    let text = |count| {
+        let imports =
+            r#"(import "hw" "x86.pext_u64" (func (param i64 i64) (result i64)))"#.repeat(count);
+        format!("(module {imports})")
+    };
+    let compile = |count| {
+        let text = text(count);
+        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
+        pirn_compiler::compile(&wasm, &Options::new(Arch::X86_64)).map_err(|e| e.to_string())
+    };
+    assert!(compile(3).is_ok());
+    let error = compile(1001).expect_err("too many");
+    assert!(
+        error.contains("1001 imports of hw, the limit is 1000"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_processor_without_ssse3_has_aes() {
+    let text = r#"(module (import "hw" "x86.aesenc" (func $e (param v128 v128) (result v128)))
+      (func (export "f") (param v128 v128) (result v128) (call $e (local.get 0) (local.get 1))))"#;
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
+    let mut options = Options::new(Arch::X86_64);
+    let cpu = CpuFeatures::none(Arch::X86_64);
+    options.cpu = with(cpu, &["aes"]);
+    pirn_compiler::compile(&wasm, &options).expect("a site takes the carrier's place");
+}

@@ -29,6 +29,12 @@ pub(crate) const TEXT_BYTES: Limit = Limit {
     most: 1 << 30,
 };
 
+/// Each is a function of the module; there are fewer than a hundred.
+pub(crate) const INTRINSICS: Limit = Limit {
+    what: "imports of hw",
+    most: 1000,
+};
+
 /// Debug information is read into memory, a row of a line table into ten times what it takes in the
 /// module; modules of the largest programs have a few hundred MiB.
 pub(crate) const DEBUG_BYTES: Limit = Limit {

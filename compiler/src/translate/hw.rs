@@ -46,7 +46,7 @@ impl FuncTranslator<'_, '_> {
         }
         let operands = self.operands(intrinsic);
         let result = match (intrinsic.carrier, &operands[..]) {
-            (Some((carrier, _)), [a, b]) if !self.env.plain => {
+            (Some((carrier, _)), [a, b]) if !self.env.plain && self.has_carriers() => {
                 self.carried.insert(self.builder.srcloc().bits(), id);
                 self.carrier(carrier, *a, *b)
             }
@@ -54,6 +54,11 @@ impl FuncTranslator<'_, '_> {
         };
         self.push(result);
         Ok(())
+    }
+
+    /// Whether the code generator has the operations that carry intrinsics: they are of SSSE3.
+    fn has_carriers(&self) -> bool {
+        self.env.cpu.iter().any(|feature| feature.name == "ssse3")
     }
 
     /// The body of an intrinsic's own function, for who refers to it.
