@@ -62,6 +62,10 @@ fn a_slot_whose_mapping_fails_half_way_is_never_used_again() {
 
 #[test]
 fn a_page_is_missing_in_the_middle_of_a_bulk_operation() {
+    if Region::builder().reset(Reset::Tracked).build().is_err() {
+        eprintln!("NOT RUN: where the kernel fills pages, it kills who has no memory left");
+        return;
+    }
     common::exited_with("exhausted in bulk", 0);
 }
 
