@@ -18,6 +18,7 @@ compile_error!("pirn-runtime runs on 64-bit little-endian Linux");
 mod error;
 mod host;
 mod instance;
+mod locks;
 mod module;
 mod region;
 mod stop;

@@ -3,12 +3,13 @@
 mod load;
 mod types;
 
-use crate::sys;
 use crate::value::{FuncType, GlobalType, MemoryType, TableType};
+use crate::{locks, sys};
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 use load::Loaded;
+use once_cell::race::OnceBox;
 use pirn_format::FormatError;
 use pirn_format::image::ImageRun;
 use pirn_format::layout::{IMAGE_PAGE_BYTES, InstanceLayout};
@@ -19,7 +20,7 @@ use pirn_format::types::ExternType as FormatType;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use thiserror::Error;
 
 /// A compiled module, checked and mapped. A clone is the same module.
@@ -37,7 +38,7 @@ pub(crate) struct Inner {
     /// Where the bytes of each run start in the image.
     run_starts: Vec<usize>,
     /// The image as a file of its own, made when a region first maps it.
-    image_file: OnceLock<File>,
+    image_file: OnceBox<File>,
     /// Process-wide ids of its function types.
     type_ids: Vec<u32>,
     /// Instances that used more memory than a slot keeps track of, as far as it is worth counting.
@@ -111,6 +112,22 @@ impl fmt::Display for ExternType {
 /// opened, so that slots are warm for it all the same.
 static OPEN: Mutex<Vec<Weak<Inner>>> = Mutex::new(vec![]);
 
+/// The locks of this module.
+pub(crate) struct Locks {
+    _open: MutexGuard<'static, Vec<Weak<Inner>>>,
+    _types: types::Lock,
+    _loader: MutexGuard<'static, ()>,
+}
+
+/// Takes them, in the order in which they are taken.
+pub(crate) fn lock() -> Locks {
+    Locks {
+        _open: sys::lock(&OPEN),
+        _types: types::lock(),
+        _loader: load::lock(),
+    }
+}
+
 impl Module {
     /// Checks a file that `aotc` wrote, and maps it.
     ///
@@ -120,6 +137,7 @@ impl Module {
     ///
     /// [`OpenError`], naming the file and what is wrong with it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        locks::hold_over_forks();
         Self::from_file(load::File::read(path.as_ref())?)
     }
 
@@ -133,12 +151,13 @@ impl Module {
     /// As [`open`](Self::open); [`OpenError::Read`] if the system gives no file in memory that may be
     /// executed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, OpenError> {
+        locks::hold_over_forks();
         Self::from_file(load::File::copy(bytes)?)
     }
 
     fn from_file(file: load::File) -> Result<Self, OpenError> {
         // Held until the module is in the list, so that one content is never mapped twice.
-        let mut open = sys::lock(&OPEN);
+        let mut open = locks::take(&OPEN);
         open.retain(|module| module.strong_count() > 0);
         let alive: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
         let same = alive
@@ -156,7 +175,7 @@ impl Module {
             metadata: checked.metadata,
             layout: checked.layout,
             run_starts: starts(&checked.runs),
-            image_file: OnceLock::new(),
+            image_file: OnceBox::new(),
             wide: AtomicU32::new(0),
             runs: checked.runs,
         });
@@ -318,12 +337,8 @@ impl Module {
     ///
     /// What the system gives.
     pub(crate) fn image_file(&self) -> io::Result<&File> {
-        if let Some(file) = self.0.image_file.get() {
-            return Ok(file);
-        }
-        // Two threads may both make one; the second is dropped.
-        let file = sys::memory::image_file(self.image_pieces())?;
-        Ok(self.0.image_file.get_or_init(|| file))
+        let make = || sys::memory::image_file(self.image_pieces());
+        self.0.image_file.get_or_try_init(|| make().map(Box::new))
     }
 
     fn piece(&self, at: usize) -> (usize, &[u8]) {

@@ -29,11 +29,12 @@ mod word;
 
 pub(crate) use word::{GO, Why};
 
+use crate::locks;
 use crate::switch::Registers;
 use crate::switch::activation::Position;
 use crate::sys;
 use atomic_waker::AtomicWaker;
-use core::cell::{Cell, RefCell};
+use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicU8};
@@ -41,7 +42,7 @@ use core::task::Waker;
 use core::{mem, ptr};
 use std::io;
 use std::panic::catch_unwind;
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard};
 use word::{SLICE, Word};
 
 /// The gate's value when nothing is wrong but that the guest's slice of time is over.
@@ -146,30 +147,18 @@ impl Control {
     }
 }
 
-/// Sees to it that no other thread holds the locks of this module while a thread forks: the child would
-/// wait for them for ever.
-fn hold_over_forks() {
-    static DONE: OnceLock<()> = OnceLock::new();
-    // Without memory for it, a child may be that unlucky.
-    DONE.get_or_init(|| drop(sys::fork::around_forks(before_fork, after_fork)));
+/// The locks of this module.
+pub(crate) struct Locks {
+    _timer: timer::Locks,
+    _free: MutexGuard<'static, Vec<&'static Control>>,
 }
 
-/// The locks, in the order in which they are taken.
-type Held = (timer::Locks, MutexGuard<'static, Vec<&'static Control>>);
-
-thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
-}
-
-extern "C" fn before_fork() {
-    let locks = timer::lock();
-    let free = sys::lock(&FREE);
-    // While the thread's own things are destroyed, it holds nothing.
-    let _ = HELD.try_with(|held| held.replace(Some((locks, free))));
-}
-
-extern "C" fn after_fork() {
-    let _ = HELD.try_with(|held| held.replace(None));
+/// Takes them, in the order in which they are taken.
+pub(crate) fn lock() -> Locks {
+    Locks {
+        _timer: timer::lock(),
+        _free: sys::lock(&FREE),
+    }
 }
 
 /// A control that nobody else has.
@@ -178,8 +167,7 @@ pub(crate) struct Owned(&'static Control);
 
 impl Owned {
     pub(crate) fn new() -> Self {
-        hold_over_forks();
-        let mut free = sys::lock(&FREE);
+        let mut free = locks::take(&FREE);
         Self(free.pop().unwrap_or_else(|| {
             Box::leak(Box::new(Control {
                 word: Word::new(),
@@ -192,7 +180,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let mut free = sys::lock(&FREE);
+        let mut free = locks::take(&FREE);
         free.push(self.0);
     }
 }

@@ -1,30 +1,14 @@
-//! What a process may do besides: fork with an instance in its hands, block the signals of faults, limit
-//! what it may write to, let the kernel merge its pages. Each case in a process of its own.
+//! What a process may do besides: block the signals of faults, limit what it may write to, let the kernel merge
+//! its pages. Each case in a process of its own.
 #![allow(unsafe_code, reason = "a test that plays with its own process")]
 
 mod common;
 
-use pirn_runtime::{CallError, Caller, Instance, Linker, Module, Prepared, Region, Reset, Value};
+use common::house::{House, ends_late, everywhere, impatient, load};
+use pirn_runtime::{CallError, Caller, Linker, Prepared, Region, Reset, Value};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-
-/// Runs a case under every reset.
-fn everywhere(case: &str) {
-    for reset in common::resets() {
-        common::exited_with(&format!("{case} {reset}"), 0);
-    }
-}
-
-#[test]
-fn an_instance_that_is_held_over_a_fork_is_the_same_or_refused() {
-    everywhere("held");
-}
-
-#[test]
-fn a_host_function_that_forks_comes_back_to_the_same_guest_or_to_none() {
-    everywhere("forking");
-}
 
 #[test]
 fn a_thread_that_blocks_all_signals_runs_guests() {
@@ -44,21 +28,6 @@ fn a_limit_on_data_that_is_reached_half_way_costs_no_slot() {
 #[test]
 fn tracked_pages_are_not_merged_where_all_others_are() {
     everywhere("merged");
-}
-
-#[test]
-fn a_fork_has_deadlines_of_its_own() {
-    everywhere("late");
-}
-
-#[test]
-fn a_fork_is_not_harmed_by_what_other_threads_were_doing() {
-    common::exited_with("meanwhile decommitted", 0);
-}
-
-#[test]
-fn a_guest_that_goes_on_in_a_fork_is_stopped_there() {
-    common::exited_with("going-on decommitted", 0);
 }
 
 #[test]
@@ -83,85 +52,6 @@ fn guests_are_stopped_whoever_takes_the_signal_later() {
     common::exited_with("taken decommitted", 0);
 }
 
-const GUEST: &str = r#"(module
-  (import "host" "fork" (func $fork (result i32)))
-  (memory (export "memory") 1 4) (data (i32.const 8) "image")
-  (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0)))
-  (func (export "store") (param i32 i32) (i32.store8 (local.get 0) (local.get 1)))
-  (func (export "forever") (loop $l (br $l)))
-  (func (export "fork_and_loop") (drop (call $fork)) (loop $l (br $l)))
-  (func (export "fork") (result i32)
-    (i32.store8 (i32.const 100) (i32.const 7))
-    (i32.add (call $fork) (i32.load8_u (i32.const 100))))
-  (func (export "grow") (result i32)
-    (i32.store8 (i32.const 100) (i32.const 7))
-    (i32.add (memory.grow (i32.const 1)) (i32.load8_u (i32.const 100)))))"#;
-
-struct House {
-    region: Region,
-    prepared: Prepared<()>,
-}
-
-impl House {
-    fn new(reset: Reset, memory_max: usize) -> Self {
-        Self::of(&common::wat(GUEST), reset, memory_max)
-    }
-
-    /// With a module that was compiled before: a child has no threads to compile with.
-    fn of(module: &Module, reset: Reset, memory_max: usize) -> Self {
-        let region = Region::builder()
-            .slots(3)
-            .memory_max(memory_max)
-            .reset(reset);
-        let region = region.build().expect("a region");
-        let mut linker = Linker::new();
-        // 0 in the child, 1 in the parent.
-        let fork = |_: Caller<'_, ()>| i32::from(fork() != 0);
-        linker.func("host", "fork", fork).expect("the name is free");
-        linker.memory_limiter(|(), _| self::fork() >= 0);
-        let prepared = region.prepare(module, &linker).expect("it links");
-        Self { region, prepared }
-    }
-
-    fn instance(&self) -> Instance<()> {
-        self.prepared.try_instantiate(()).expect("a slot is free")
-    }
-}
-
-fn load(instance: &mut Instance<()>, at: i32) -> Result<i32, String> {
-    let results = instance.call_values("load", &[Value::I32(at)]);
-    match results.map_err(|error| error.to_string())?[..] {
-        [Value::I32(byte)] => Ok(byte),
-        _ => Err("another type".to_owned()),
-    }
-}
-
-fn store(instance: &mut Instance<()>, at: i32, byte: i32) -> Result<(), String> {
-    let done = instance.call_values("store", &[Value::I32(at), Value::I32(byte)]);
-    done.map(drop).map_err(|error| error.to_string())
-}
-
-fn fork() -> i32 {
-    // SAFETY: the child runs guests and ends by _exit(2).
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "fork(2) works");
-    child
-}
-
-fn ended_well(child: i32) {
-    let mut status = 0;
-    // SAFETY: waits for a child.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "in the child");
-}
-
-/// In a child: ends it, well if nothing panics.
-fn child(run: impl FnOnce() + std::panic::UnwindSafe) -> ! {
-    let result = std::panic::catch_unwind(run);
-    // SAFETY: ends the child without the parent's handlers.
-    unsafe { libc::_exit(i32::from(result.is_err())) };
-}
-
 /// Not a test: what the processes do.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
@@ -170,116 +60,16 @@ fn case() {
     let (case, name) = case.split_once(' ').expect("two words");
     let reset = common::reset_named(name);
     match case {
-        "held" => held(reset),
-        "forking" => forking(reset),
         "blocked" => blocked(reset),
         "data" => data(reset),
         "half-way" => half_way(reset),
         "merged" => merged(reset),
-        "late" => late(reset),
         "passed-on" => passed_on(),
-        "meanwhile" => meanwhile(reset),
-        "going-on" => going_on(reset),
         "queue" => queue(reset),
         "merged-signals" => merged_signals(),
         "taken" => taken(),
         other => panic!("{other}"),
     }
-}
-
-/// What a child must find in an instance of its parent: all as it was, or a refusal.
-fn same_or_refused(instance: &mut Instance<()>, reset: Reset) {
-    if reset == Reset::Tracked {
-        for error in [
-            load(instance, 8).unwrap_err(),
-            load(instance, 1 << 16).unwrap_err(),
-            store(instance, 8, 1).unwrap_err(),
-        ] {
-            let refused = "instance was made by the process that this one is a fork of";
-            assert!(
-                error.starts_with(refused) && !error.contains('\n'),
-                "{error}"
-            );
-        }
-        assert_eq!(instance.memory().len(), 0);
-        assert_eq!(instance.memory_mut().len(), 0);
-    } else {
-        assert_eq!(load(instance, 100), Ok(7));
-        assert_eq!(load(instance, 8), Ok(i32::from(b'i')));
-        assert_eq!(instance.memory().slice(100, 1).unwrap(), [7]);
-    }
-    load(instance, 1 << 16).unwrap_err();
-    store(instance, (4 << 16) - 1, 9).unwrap_err();
-}
-
-fn held(reset: Reset) {
-    let house = House::new(reset, 4 << 16);
-    let mut instance = house.instance();
-    store(&mut instance, 100, 7).unwrap();
-    let pid = fork();
-    if pid == 0 {
-        let instance = std::panic::AssertUnwindSafe((instance, house));
-        child(move || {
-            let std::panic::AssertUnwindSafe((mut instance, house)) = { instance };
-            same_or_refused(&mut instance, reset);
-            drop(instance);
-            // What a child makes is its own.
-            for _ in 0..6 {
-                let mut own = [house.instance(), house.instance(), house.instance()];
-                for instance in &mut own {
-                    assert_eq!(load(instance, 100), Ok(0));
-                    assert_eq!(load(instance, 8), Ok(i32::from(b'i')));
-                    store(instance, 100, 9).unwrap();
-                    load(instance, 1 << 16).unwrap_err();
-                }
-            }
-            assert_eq!(house.region.slots_free(), 3);
-        });
-    }
-    ended_well(pid);
-    assert_eq!(load(&mut instance, 100), Ok(7));
-    drop(instance);
-    assert_eq!(load(&mut house.instance(), 100), Ok(0));
-}
-
-fn forking(reset: Reset) {
-    for (name, in_child, in_parent) in [("fork", 7, 8), ("grow", 8, 8)] {
-        for watched in [false, true] {
-            forks(reset, name, watched, [in_child, in_parent]);
-        }
-    }
-}
-
-/// Calls a function that forks; says what it must give in the child, if it gives anything, and here.
-fn forks(reset: Reset, name: &str, watched: bool, [in_child, in_parent]: [i32; 2]) {
-    let house = House::new(reset, 4 << 16);
-    let mut instance = house.instance();
-    if watched {
-        let _ = instance.kill_switch();
-    }
-    let parent = std::process::id();
-    let answer = instance.call_values(name, &[]);
-    if std::process::id() != parent {
-        let answer = answer.map_err(|error| error.to_string());
-        child(|| match answer {
-            Ok(answer) => {
-                assert_ne!(reset, Reset::Tracked);
-                assert_eq!(answer, [Value::I32(in_child)]);
-            }
-            Err(error) => {
-                assert_eq!(reset, Reset::Tracked);
-                assert!(
-                    error.starts_with("instance was made by the process"),
-                    "{error}"
-                );
-            }
-        });
-    }
-    assert_eq!(answer.unwrap(), [Value::I32(in_parent)]);
-    let mut status = 0;
-    // SAFETY: waits for the only child.
-    assert!(unsafe { libc::wait(&raw mut status) } > 0);
-    assert_eq!(status, 0, "in the child");
 }
 
 fn blocked(reset: Reset) {
@@ -454,126 +244,6 @@ fn merged(reset: Reset) {
 }
 
 /// A loop ends at its deadline.
-fn ends_late(house: &House) {
-    let mut instance = house.instance();
-    for _ in 0..3 {
-        let limited = instance.deadline(Duration::from_millis(2));
-        let ended = limited.call_values("forever", &[]);
-        assert!(matches!(ended, Err(CallError::Deadline(_))), "{ended:?}");
-        assert_eq!(load(&mut instance, 8).expect("it lives"), i32::from(b'i'));
-    }
-}
-
-fn late(reset: Reset) {
-    let house = House::new(reset, 1 << 20);
-    ends_late(&house);
-    // Other threads have deadlines that no child must wait for.
-    let other = std::thread::spawn({
-        let prepared = house.prepared.clone();
-        move || {
-            let mut instance = prepared.try_instantiate(()).expect("a slot is free");
-            let limited = instance.deadline(Duration::from_millis(200));
-            limited.call_values("forever", &[]).expect_err("it is late");
-        }
-    });
-    for _ in 0..2 {
-        let module = house.prepared.module().clone();
-        let pid = fork();
-        if pid == 0 {
-            let module = std::panic::AssertUnwindSafe(module);
-            child(move || {
-                let late = || ends_late(&House::of(&module, reset, 1 << 20));
-                late();
-                // Of a grandchild, too.
-                let pid = fork();
-                if pid == 0 {
-                    child(std::panic::AssertUnwindSafe(late));
-                }
-                ended_well(pid);
-            });
-        }
-        ended_well(pid);
-    }
-    ends_late(&house);
-    other.join().expect("no panic");
-}
-
-/// Ends this process, a child, if it takes too long: what waits for ever fails.
-fn impatient() {
-    // SAFETY: a plain system call.
-    unsafe { libc::alarm(20) };
-}
-
-/// Forks while other threads make limited calls, are late, and are killed.
-fn meanwhile(reset: Reset) {
-    let house = House::of(&common::wat(GUEST), reset, 1 << 20);
-    let module = house.prepared.module().clone();
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for limit in [Duration::from_micros(1), Duration::from_secs(3600)] {
-            let (house, done) = (&house, &done);
-            scope.spawn(move || {
-                while !done.load(Ordering::SeqCst) {
-                    let mut instance = house.instance();
-                    let switch = instance.kill_switch();
-                    let params = [Value::I32(8)];
-                    let ended = instance.deadline(limit).call_values("load", &params);
-                    drop(ended);
-                    switch.kill().expect("it lives");
-                }
-            });
-        }
-        for _ in 0..60 {
-            let pid = fork();
-            if pid == 0 {
-                impatient();
-                let module = std::panic::AssertUnwindSafe(&module);
-                child(move || {
-                    let house = House::of(&module, reset, 1 << 20);
-                    ends_late(&house);
-                    // Other threads of the child's may have what those of the parent had.
-                    std::thread::scope(|scope| {
-                        scope.spawn(|| ends_late(&house));
-                    });
-                    let budget = house
-                        .instance()
-                        .cpu_budget(Duration::from_millis(2))
-                        .call_values("forever", &[]);
-                    assert!(matches!(budget, Err(CallError::CpuBudget(_))), "{budget:?}");
-                });
-            }
-            ended_well(pid);
-        }
-        done.store(true, Ordering::SeqCst);
-    });
-}
-
-/// A host function forks, and the guest goes on in the child until its deadline.
-fn going_on(reset: Reset) {
-    let house = House::new(reset, 1 << 20);
-    let parent = std::process::id();
-    for cpu in [false, true] {
-        let mut instance = house.instance();
-        let limit = Duration::from_millis(100);
-        let limited = if cpu {
-            instance.cpu_budget(limit)
-        } else {
-            instance.deadline(limit)
-        };
-        let ended = limited.call_values("fork_and_loop", &[]);
-        let late = matches!(ended, Err(CallError::Deadline(_) | CallError::CpuBudget(_)));
-        if std::process::id() != parent {
-            // SAFETY: ends the child without the parent's handlers.
-            unsafe { libc::_exit(i32::from(!late)) };
-        }
-        assert!(late, "{ended:?}");
-        let mut status = 0;
-        // SAFETY: waits for the child.
-        assert!(unsafe { libc::waitpid(-1, &raw mut status, 0) } > 0);
-        assert_eq!(status, 0, "in the child");
-    }
-}
-
 fn queue(reset: Reset) {
     let none = libc::rlimit {
         rlim_cur: 0,

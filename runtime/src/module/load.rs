@@ -15,7 +15,7 @@
 #![allow(unsafe_code)]
 
 use super::OpenError;
-use crate::sys;
+use crate::{locks, sys};
 use core::slice;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use pirn_format::cpu;
@@ -27,6 +27,7 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 
 /// A file that was read and checked.
 pub(super) struct File {
@@ -126,6 +127,7 @@ impl File {
 
     /// Maps what the loader knows by a name; `None` if that is not what was checked.
     fn load_as(&self, name: &Path, held: Option<fs::File>) -> Result<Option<Loaded>, OpenError> {
+        let _loader = locks::take(&LOADER);
         // SAFETY: the file was checked to have no code that runs on loading.
         let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }
             .map_err(|error| self.refused(&error))?;
@@ -154,7 +156,7 @@ impl File {
             hash: self.checked.header.hash,
             path: self.path.clone(),
             inode: self.inode,
-            _library: library,
+            library: Some(library),
             _held: held,
         }))
     }
@@ -174,6 +176,14 @@ impl File {
     }
 }
 
+/// Taken to use the dynamic loader: it has a lock of its own, which it does not take for a fork.
+static LOADER: Mutex<()> = Mutex::new(());
+
+/// Takes it for one.
+pub(super) fn lock() -> MutexGuard<'static, ()> {
+    sys::lock(&LOADER)
+}
+
 /// A mapped module.
 pub(super) struct Loaded {
     /// Address and bytes of each section.
@@ -182,10 +192,17 @@ pub(super) struct Loaded {
     pub(super) hash: [u8; HASH_BYTES],
     pub(super) path: PathBuf,
     inode: (u64, u64),
-    /// Unmaps the sections when it is dropped.
-    _library: Library,
+    /// Unmaps the sections when it is dropped. There until then.
+    library: Option<Library>,
     /// Keeps the name unique by which it was loaded.
     _held: Option<fs::File>,
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        let _loader = locks::take(&LOADER);
+        drop(self.library.take());
+    }
 }
 
 impl Loaded {

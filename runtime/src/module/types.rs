@@ -1,18 +1,30 @@
 //! Numbers that are unique in the process: of function types, so that a call through a table compares
 //! one number whatever modules are involved, and of modules.
 
-use crate::sys;
+use crate::{locks, sys};
 use pirn_format::types::FuncType;
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// The types that have one.
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+type Known = HashMap<FuncType, u32>;
+
+/// The lock of this module.
+pub(super) type Lock = MutexGuard<'static, Option<Known>>;
+
+/// Takes it.
+pub(super) fn lock() -> Lock {
+    sys::lock(&KNOWN)
+}
 
 /// The number of a function type: equal types have equal numbers.
 ///
 /// Numbers are never given back: a process holds each distinct type that it ever met once.
 pub(super) fn id(ty: &FuncType) -> u32 {
-    static KNOWN: Mutex<Option<HashMap<FuncType, u32>>> = Mutex::new(None);
-    let mut known = sys::lock(&KNOWN);
+    let mut known = locks::take(&KNOWN);
     let known = known.get_or_insert_default();
     if let Some(id) = known.get(ty) {
         return *id;

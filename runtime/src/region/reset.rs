@@ -15,7 +15,7 @@ mod rewritten;
 mod scanned;
 mod tracked;
 
-pub(crate) use tracked::{Touched, populate};
+pub(crate) use tracked::{Lock, Touched, lock, populate};
 
 use super::layout::{Layout, Limits};
 use super::slot::Parts;

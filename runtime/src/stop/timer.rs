@@ -22,16 +22,18 @@
 
 use super::word::{CPU_BUDGET, DEADLINE, SLICE};
 use super::{Bounds, Control};
+use crate::locks;
 use crate::sys;
 use crate::sys::fork::ForkMark;
 use core::panic::AssertUnwindSafe;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, fence};
+use once_cell::race::OnceBox;
 use std::collections::{BTreeMap, btree_map};
 use std::io;
 use std::panic::catch_unwind;
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -355,7 +357,7 @@ pub(super) fn lock() -> Locks {
 pub(crate) fn wake_waiting(control: &'static Control, time: u64) -> io::Result<()> {
     start()?;
     let tenant = control.word.tenant();
-    let mut waiting = sys::lock(&WAITING);
+    let mut waiting = locks::take(&WAITING);
     waiting.entry(time).or_default().push((control, tenant));
     drop(waiting);
     wake_at(time);
@@ -365,7 +367,7 @@ pub(crate) fn wake_waiting(control: &'static Control, time: u64) -> io::Result<(
 /// Takes back one [`wake_waiting`] of this tenant.
 pub(crate) fn forget_waiting(control: &'static Control, time: u64) {
     let tenant = control.word.tenant();
-    let mut waiting = sys::lock(&WAITING);
+    let mut waiting = locks::take(&WAITING);
     if let btree_map::Entry::Occupied(mut at) = waiting.entry(time) {
         let waits = at.get_mut();
         let this =
@@ -382,7 +384,7 @@ pub(crate) fn forget_waiting(control: &'static Control, time: u64) {
 /// Wakes those who wait and whose time has come; gives when the next comes.
 fn wake_all_waiting(now: u64) -> u64 {
     loop {
-        let mut waiting = sys::lock(&WAITING);
+        let mut waiting = locks::take(&WAITING);
         let Some(first) = waiting.first_entry() else {
             return NEVER;
         };
@@ -408,7 +410,7 @@ fn wake_all_waiting(now: u64) -> u64 {
 pub(crate) fn look_after(control: &'static Control, stamp: u64) {
     // Without a timer thread there is no second interrupt.
     if start().is_ok() {
-        sys::lock(&KILLED).push((control, stamp));
+        locks::take(&KILLED).push((control, stamp));
         wake_at(sys::clock::now_ns().saturating_add(AGAIN_NS));
     }
 }
@@ -417,7 +419,7 @@ pub(crate) fn look_after(control: &'static Control, stamp: u64) {
 /// taken by whoever finds that it does not.
 static RUNS: AtomicBool = AtomicBool::new(false);
 /// Whether this process is that of [`RUNS`], and no fork of it.
-static SAME: OnceLock<ForkMark> = OnceLock::new();
+static SAME: OnceBox<ForkMark> = OnceBox::new();
 
 /// Starts the timer thread if this process has none.
 ///
@@ -434,21 +436,15 @@ pub(crate) fn start() -> io::Result<()> {
 
 #[cold]
 fn start_first() -> io::Result<()> {
-    let mut thread = sys::lock(&THREAD);
-    let same = match SAME.get() {
-        Some(same) => same,
-        None => {
-            let mark = ForkMark::new()?;
-            SAME.get_or_init(|| mark)
-        }
-    };
+    let mut thread = locks::take(&THREAD);
+    let same = SAME.get_or_try_init(|| ForkMark::new().map(Box::new))?;
     if !same.is_ours() {
         // Of the threads of the process that this is a fork of there is this one.
         let mine = Node::mine();
         nodes()
             .filter(|node| !mine.is_some_and(|mine| ptr::eq(*node, mine)))
             .for_each(Node::release);
-        sys::lock(&KILLED).clear();
+        locks::take(&KILLED).clear();
         RUNS.store(false, Relaxed);
         same.renew();
     }
@@ -480,7 +476,7 @@ fn wake_at(time: u64) {
 /// Has the timer thread find out when to wake.
 #[cold]
 fn wake() {
-    let thread = sys::lock(&THREAD);
+    let thread = locks::take(&THREAD);
     if let Some(thread) = &*thread {
         thread.unpark();
     }
@@ -514,7 +510,7 @@ fn nodes() -> impl Iterator<Item = &'static Node> {
 
 /// Stops the calls whose time is up; gives when to look again.
 fn look_at_all(now: u64) -> u64 {
-    let mut killed = sys::lock(&KILLED);
+    let mut killed = locks::take(&KILLED);
     let mut again = NEVER;
     killed.retain(|(control, stamp)| {
         let next = control.word.runs(*stamp).then(|| control.poke()).flatten();

@@ -7,7 +7,7 @@
 
 use super::fork::ForkMark;
 use core::cell::Cell;
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 
 /// The kernel's number of this thread (gettid(2)).
 #[inline]
@@ -16,8 +16,8 @@ pub(crate) fn thread_id() -> i32 {
         static ID: Cell<i32> = const { Cell::new(0) };
     }
     // A fork's only thread has another number than the one that it is a copy of.
-    static OURS: OnceLock<Option<ForkMark>> = OnceLock::new();
-    let mark = OURS.get_or_init(|| ForkMark::new().ok());
+    static OURS: OnceBox<Option<ForkMark>> = OnceBox::new();
+    let mark = OURS.get_or_init(|| Box::new(ForkMark::new().ok()));
     let known = ID.get();
     if known != 0 && mark.as_ref().is_some_and(ForkMark::is_ours) {
         return known;

@@ -11,22 +11,25 @@
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;
+use core::num::NonZeroUsize;
 use core::ops::Range;
 use core::ptr;
+use once_cell::race::OnceNonZeroUsize;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::OnceLock;
 
 /// Bytes of a page of this kernel.
 pub(crate) fn page_bytes() -> usize {
-    static PAGE: OnceLock<usize> = OnceLock::new();
-    *PAGE.get_or_init(|| {
+    static PAGE: OnceNonZeroUsize = OnceNonZeroUsize::new();
+    const USUAL: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+    let ask = || {
         // SAFETY: sysconf(3) has no preconditions.
         let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        usize::try_from(bytes).unwrap_or(4096)
-    })
+        usize::try_from(bytes).ok().and_then(NonZeroUsize::new)
+    };
+    PAGE.get_or_init(|| ask().unwrap_or(USUAL)).get()
 }
 
 /// What may be done with memory.

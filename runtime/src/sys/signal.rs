@@ -25,8 +25,8 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicPtr};
 use core::{mem, ptr};
+use once_cell::race::OnceBox;
 use std::io;
-use std::sync::OnceLock;
 
 /// The signal that interrupts a thread which runs a guest that is to be stopped. Its default action is
 /// to be ignored, so none that comes late does harm.
@@ -45,7 +45,7 @@ const SIGNALS: [i32; 5] = [
 pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
 /// Ours.
-static HANDLER: OnceLock<Handler> = OnceLock::new();
+static HANDLER: OnceBox<Handler> = OnceBox::new();
 
 /// Whom we found where our handler was to be, for each of [`SIGNALS`]; the last first.
 static BEHIND: [AtomicPtr<Behind>; SIGNALS.len()] =
@@ -70,7 +70,7 @@ struct Behind {
 ///
 /// What sigaction(2) gives.
 pub(crate) fn install(handler: Handler) -> io::Result<()> {
-    let handler = *HANDLER.get_or_init(|| handler);
+    let handler = *HANDLER.get_or_init(|| Box::new(handler));
     (0..SIGNALS.len()).try_for_each(|at| put_in_front(at, handler))
 }
 

@@ -2,8 +2,9 @@
 //! by it.
 
 use core::cell::Cell;
+use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::OnceLock;
+use once_cell::race::OnceNonZeroUsize;
 
 /// Most parts that anything is split into.
 const PARTS_MAX: usize = 64;
@@ -12,11 +13,13 @@ const PARTS_MAX: usize = 64;
 /// [`PARTS_MAX`].
 pub(crate) fn parts() -> usize {
     // Asked once: the answer costs a system call and the reading of several files.
-    static PARTS: OnceLock<usize> = OnceLock::new();
-    *PARTS.get_or_init(|| {
+    static PARTS: OnceNonZeroUsize = OnceNonZeroUsize::new();
+    let count = || {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        processors.min(PARTS_MAX).next_power_of_two()
-    })
+        let parts = processors.min(PARTS_MAX).next_power_of_two();
+        NonZeroUsize::new(parts).unwrap_or(NonZeroUsize::MIN)
+    };
+    PARTS.get_or_init(count).get()
 }
 
 /// A number for this thread: threads are numbered as they come.

@@ -1,7 +1,11 @@
 //! What the runtime's tests share: from text to an open module.
 #![allow(dead_code, reason = "each test uses a part of it")]
-#![allow(unsafe_code, reason = "an alternate stack is given by a system call")]
+#![allow(
+    unsafe_code,
+    reason = "alternate stacks, limits and alarms are system calls"
+)]
 
+pub(crate) mod house;
 pub(crate) mod program;
 
 use pirn_compiler::{OptLevel, Options};
@@ -76,8 +80,10 @@ pub(crate) fn child(case: &str) -> Output {
     output
 }
 
-/// In such a process: what it is to do.
+/// In such a process: what it is to do. What waits for ever fails after ten minutes.
 pub(crate) fn case() -> String {
+    // SAFETY: a plain system call.
+    unsafe { libc::alarm(600) };
     std::env::var(CASE).expect("the other tests say which")
 }
 

@@ -36,6 +36,7 @@ mod registry;
 
 use super::lines::Lines;
 use super::{PAGE, PUT_BACK_MAX, SPARE};
+use crate::locks;
 use crate::module::{Inner, Module};
 use crate::region::layout::{Layout, Limits};
 use crate::region::slot::Parts;
@@ -46,6 +47,7 @@ use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use pages::{Account, Ledger};
 use registry::Registry;
 use std::io;
+use std::sync::MutexGuard;
 
 /// Pages that a slot lists. An instance that writes to more has all its memory given back.
 const LISTED_MAX: u32 = PUT_BACK_MAX as u32;
@@ -67,6 +69,18 @@ static ZEROS: Zeros = Zeros([0; PAGE]);
 
 /// Which memory belongs to which tracker, for the signal handler.
 static TRACKERS: Registry<Tracker> = Registry::new();
+
+/// The lock of this module.
+pub(crate) struct Lock {
+    _trackers: MutexGuard<'static, registry::Old<Tracker>>,
+}
+
+/// Takes it.
+pub(crate) fn lock() -> Lock {
+    Lock {
+        _trackers: TRACKERS.lock(),
+    }
+}
 
 /// Keeps track of the pages of all slots of a region.
 #[derive(Debug)]
@@ -130,6 +144,7 @@ impl Tracker {
             slot_bytes: layout.bytes(),
             vmctx: layout.vmctx(),
         });
+        locks::hold_over_forks();
         TRACKERS.add(chunks.iter().map(Reservation::range), &raw const *tracker);
         Ok(tracker)
     }

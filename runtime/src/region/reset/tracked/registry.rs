@@ -15,7 +15,7 @@ use crate::sys;
 use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 /// Ranges of addresses, each with a pointer to what it belongs to.
 #[derive(Debug)]
@@ -25,14 +25,17 @@ pub(super) struct Registry<T> {
     /// Those who may be reading a table.
     readers: AtomicUsize,
     /// Tables that were valid and may still be read.
-    old: Mutex<Vec<*mut Vec<Entry<T>>>>,
+    old: Mutex<Old<T>>,
 }
+
+/// Tables, each boxed.
+pub(super) type Old<T> = Vec<*mut Vec<Entry<T>>>;
 
 // SAFETY: the tables are reached as its documentation says, whatever thread asks.
 unsafe impl<T: Sync> Sync for Registry<T> {}
 
 #[derive(Debug)]
-struct Entry<T> {
+pub(super) struct Entry<T> {
     range: Range<usize>,
     value: *const T,
 }
@@ -68,8 +71,13 @@ impl<T> Registry<T> {
         self.change(|table| table.retain(|entry| entry.value != value));
     }
 
+    /// Takes the lock under which it is changed.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Old<T>> {
+        sys::lock(&self.old)
+    }
+
     fn change(&self, change: impl FnOnce(&mut Vec<Entry<T>>)) {
-        let mut old = sys::lock(&self.old);
+        let mut old = self.lock();
         let current = self.table.load(Ordering::SeqCst);
         // SAFETY: null, or the valid table: only the holder of the lock replaces it.
         let mut table = unsafe { current.as_ref() }.cloned().unwrap_or_default();
