@@ -8,7 +8,7 @@
 //! is not there, processors may write the part that is (Intel SDM 3A 9.1.1; Arm ARM B2.2).
 
 use super::function::FuncTranslator;
-use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Type, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use types::{I8, I8X16, I16, I32, I64};
 
 /// Most bytes that are loaded and stored in place: as many registers as the baseline of x86_64 can spare.
@@ -84,18 +84,7 @@ impl FuncTranslator<'_, '_> {
 
     /// The accesses for as many bytes as the last operand says, if they are few.
     fn few(&self) -> Option<Vec<(u64, Type)>> {
-        let length = *self.peek(1).first()?;
-        let dfg = &self.builder.func.dfg;
-        let length = dfg.value_def(length).inst()?;
-        match dfg.insts[length] {
-            InstructionData::UnaryImm {
-                opcode: Opcode::Iconst,
-                imm,
-            } => match imm.bits().cast_unsigned() {
-                bytes @ 1..=FEW_BYTES => Some(accesses(bytes)),
-                _ => None,
-            },
-            _ => None,
-        }
+        let bytes = u64::from(self.constant_value(self.peek(1)[0])?);
+        (1..=FEW_BYTES).contains(&bytes).then(|| accesses(bytes))
     }
 }

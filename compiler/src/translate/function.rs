@@ -10,7 +10,7 @@ use crate::names::Callee;
 use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
 use cranelift_codegen::ir::{
     self, AbiParam, AliasRegion, AliasRegionData, ExtFuncData, ExternalName, FuncRef, InstBuilder,
-    MemFlagsData, SigRef, Signature, Type, Value, types,
+    InstructionData, MemFlagsData, Opcode, SigRef, Signature, Type, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use pirn_format::exit::{Builtin, TrapCode};
@@ -197,6 +197,18 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     /// The Cranelift type of a value.
     pub(super) fn type_of(&self, value: Value) -> Type {
         self.builder.func.dfg.value_type(value)
+    }
+
+    /// The value of an i32, if it is a constant.
+    pub(super) fn constant_value(&self, value: Value) -> Option<u32> {
+        let dfg = &self.builder.func.dfg;
+        match dfg.insts[dfg.value_def(value).inst()?] {
+            InstructionData::UnaryImm {
+                opcode: Opcode::Iconst,
+                imm,
+            } => Some(imm.bits() as u32),
+            _ => None,
+        }
     }
 
     /// Flags for access to one region at an address that is always mapped.

@@ -9,8 +9,7 @@ use crate::hw::{Id, Intrinsic};
 use crate::types::value_type;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    AbiParam, ExtFuncData, ExternalName, FuncRef, InstBuilder, InstructionData, Opcode, Signature,
-    Type, Value, types,
+    AbiParam, ExtFuncData, ExternalName, FuncRef, InstBuilder, Signature, Type, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
 use pirn_format::exit::TrapCode;
@@ -36,7 +35,7 @@ impl FuncTranslator<'_, '_> {
         let immediate = match intrinsic.immediate {
             Some(_) => {
                 let offset = self.builder.srcloc().bits();
-                imports::immediate(intrinsic, self.known(self.peek(1)[0]), offset)?
+                imports::immediate(intrinsic, self.constant_value(self.peek(1)[0]), offset)?
             }
             None => 0,
         };
@@ -99,19 +98,6 @@ impl FuncTranslator<'_, '_> {
         let params = self.peek(intrinsic.params.len()).to_vec();
         self.drop_operands(params.len());
         params[..intrinsic.operands().len()].to_vec()
-    }
-
-    /// The value of an i32 that is a constant.
-    fn known(&self, value: Value) -> Option<u32> {
-        let dfg = &self.builder.func.dfg;
-        let inst = dfg.value_def(dfg.resolve_aliases(value)).inst()?;
-        match dfg.insts[inst] {
-            InstructionData::UnaryImm {
-                opcode: Opcode::Iconst,
-                imm,
-            } => Some(imm.bits() as u32),
-            _ => None,
-        }
     }
 
     /// An operation that becomes the instruction.
