@@ -20,17 +20,9 @@ pub(crate) type Multiplications = HashMap<u32, Multiplication>;
 /// A function that stores the lower 128 bits of a product of 128-bit numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Multiplication {
-    /// Its two stores in order: a store that is out of bounds must leave as much behind.
-    pub(crate) stores: [Store; 2],
-}
-
-/// A store of half a product.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Store {
-    /// Offset from the address that the function is given.
-    pub(crate) offset: u64,
-    /// Whether it is the upper half.
-    pub(crate) high: bool,
+    /// Whether it stores the upper half, which lies at offset 8, before the lower one at 0: a store that is
+    /// out of bounds must leave as much behind.
+    pub(crate) high_first: bool,
 }
 
 /// Longest body that is looked at, in bytes; those that are known have about 130.
@@ -61,24 +53,16 @@ const NUMBERS: [u32; 4] = [1, 2, 3, 4];
 /// What a body computes, if it is the product of its parameters.
 fn multiplication(body: &FunctionBody<'_>) -> Option<Multiplication> {
     let mut terms = Terms::default();
-    let [first, second] = stores(body, &mut terms)?;
+    let stored = stores(body, &mut terms)?;
     let [a, a_high, b, b_high] = NUMBERS.map(|number| terms.add_term(Term::Param(number)));
     for [a, a_high, b, b_high] in [[a, a_high, b, b_high], [b, b_high, a, a_high]] {
-        for halves in [terms.by_halves(a, b), terms.by_carries(a, b)] {
-            let [low, high] = halves;
+        for [low, high] in [terms.by_halves(a, b), terms.by_carries(a, b)] {
             let (one, other) = (terms.product(a, b_high), terms.product(a_high, b));
             let high = terms.sum(&[high, one, other]);
-            for (lower, upper) in [(first, second), (second, first)] {
-                let halves = [(0, low), (8, high)];
-                if halves == [(lower.0, lower.1), (upper.0, upper.1)] {
-                    let store = |(offset, _): (u64, TermId)| Store {
-                        offset,
-                        high: offset == 8,
-                    };
-                    return Some(Multiplication {
-                        stores: [store(first), store(second)],
-                    });
-                }
+            let (low, high) = ((0, low), (8, high));
+            if stored == [low, high] || stored == [high, low] {
+                let high_first = stored[0] == high;
+                return Some(Multiplication { high_first });
             }
         }
     }
@@ -162,6 +146,11 @@ enum Term {
     Less(TermId, TermId),
 }
 
+/// Operands whose order makes no difference.
+fn ascending(left: TermId, right: TermId) -> [TermId; 2] {
+    [left.min(right), left.max(right)]
+}
+
 /// All terms of one function and of what it is compared with.
 #[derive(Default)]
 struct Terms {
@@ -181,19 +170,17 @@ impl Terms {
     }
 
     fn binary(&mut self, op: &Operator<'_>, left: TermId, right: TermId) -> Option<TermId> {
-        let mut pair = [left, right];
-        pair.sort_unstable();
         Some(match op {
             Operator::I64Add => {
-                let addends = pair.iter().map(|term| match &self.terms[term.0] {
+                let addends = [left, right].map(|term| match &self.terms[term.0] {
                     Term::Sum(parts) => parts.len(),
                     _ => 1,
                 });
-                (addends.sum::<usize>() <= ADDENDS_MAX).then(|| self.sum(&pair))?
+                (addends[0] + addends[1] <= ADDENDS_MAX).then(|| self.sum(&[left, right]))?
             }
             Operator::I64Mul => self.product(left, right),
-            Operator::I64And => self.add_term(Term::And(pair)),
-            Operator::I64Or => self.add_term(Term::Or(pair)),
+            Operator::I64And => self.and(left, right),
+            Operator::I64Or => self.or(left, right),
             Operator::I64Shl => self.add_term(Term::ShiftLeft(left, right)),
             Operator::I64ShrU => self.add_term(Term::ShiftRight(left, right)),
             Operator::I64LtU => self.add_term(Term::Less(left, right)),
@@ -215,16 +202,20 @@ impl Terms {
     }
 
     fn product(&mut self, left: TermId, right: TermId) -> TermId {
-        let mut pair = [left, right];
-        pair.sort_unstable();
-        self.add_term(Term::Product(pair))
+        self.add_term(Term::Product(ascending(left, right)))
+    }
+
+    fn and(&mut self, left: TermId, right: TermId) -> TermId {
+        self.add_term(Term::And(ascending(left, right)))
+    }
+
+    fn or(&mut self, left: TermId, right: TermId) -> TermId {
+        self.add_term(Term::Or(ascending(left, right)))
     }
 
     fn low(&mut self, term: TermId) -> TermId {
         let mask = self.add_term(Term::Const(u64::from(u32::MAX)));
-        let mut pair = [term, mask];
-        pair.sort_unstable();
-        self.add_term(Term::And(pair))
+        self.and(term, mask)
     }
 
     fn shift_left(&mut self, term: TermId) -> TermId {
@@ -247,9 +238,7 @@ impl Terms {
         let (kept, crossed) = (self.low(middle), self.product(a0, b1));
         let second = self.sum(&[crossed, kept]);
         let (digit, upper) = (self.low(lowest), self.shift_left(second));
-        let mut pair = [digit, upper];
-        pair.sort_unstable();
-        let low = self.add_term(Term::Or(pair));
+        let low = self.or(digit, upper);
         let highest = self.product(a1, b1);
         let (middle, second) = (self.shift_right(middle), self.shift_right(second));
         [low, self.sum(&[highest, middle, second])]
@@ -269,9 +258,7 @@ impl Terms {
         let low = self.sum(&[lowest, shifted]);
         let carry = self.add_term(Term::Less(middle, crossed));
         let (carry, upper) = (self.shift_left(carry), self.shift_right(middle));
-        let mut pair = [carry, upper];
-        pair.sort_unstable();
-        let upper = self.add_term(Term::Or(pair));
+        let upper = self.or(carry, upper);
         let carry = self.add_term(Term::Less(low, lowest));
         let highest = self.product(a1, b1);
         [low, self.sum(&[highest, upper, carry])]

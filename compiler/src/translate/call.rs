@@ -61,9 +61,12 @@ impl FuncTranslator<'_, '_> {
         let other = self.builder.ins().imul(a_high, b);
         let high = self.builder.ins().iadd(high, one);
         let high = self.builder.ins().iadd(high, other);
-        for store in multiplication.stores {
-            let half = if store.high { high } else { low };
-            self.store_at(address, store.offset, half);
+        let mut stores = [(0, low), (8, high)];
+        if multiplication.high_first {
+            stores.reverse();
+        }
+        for (offset, half) in stores {
+            self.store_at(address, offset, half);
         }
     }
 
