@@ -97,7 +97,7 @@ impl Id {
     /// Whether code for such a processor may have the instruction.
     pub(crate) fn is_promised(self, cpu: CpuFeatures) -> bool {
         let Intrinsic { arch, feature, .. } = self.get();
-        *arch == cpu.arch() && cpu.iter().any(|has| has.name == *feature)
+        *arch == cpu.arch() && cpu.has(feature)
     }
 }
 

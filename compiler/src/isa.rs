@@ -26,23 +26,26 @@ pub(crate) fn build(options: &Options, verify: bool) -> Result<OwnedTargetIsa, C
         let Some(setting) = feature.setting else {
             continue;
         };
-        let on = options.cpu.iter().any(|used| used == feature);
-        let value = if on { "true" } else { "false" };
-        builder.set(setting, value).map_err(|error| {
+        let on = options.cpu.has(feature.name);
+        builder.set(setting, truth(on)).map_err(|error| {
             CompileError::Options(format!("cpu feature {}: {error}", feature.name))
         })?;
     }
     if arch == Arch::Aarch64 {
         // A select alone may be predicted; with the barrier behind it, it may not (Arm, "Cache Speculation
         // Side-channels", 3.1: CSDB).
-        let value = if options.spectre { "true" } else { "false" };
         builder
-            .set("use_csdb", value)
+            .set("use_csdb", truth(options.spectre))
             .map_err(|error| CompileError::Options(format!("setting use_csdb: {error}")))?;
     }
     builder
         .finish(flags(options, verify)?)
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))
+}
+
+/// A boolean setting's value.
+fn truth(on: bool) -> &'static str {
+    if on { "true" } else { "false" }
 }
 
 fn flags(options: &Options, verify: bool) -> Result<settings::Flags, CompileError> {
@@ -51,7 +54,6 @@ fn flags(options: &Options, verify: bool) -> Result<settings::Flags, CompileErro
         OptLevel::Speed => "speed",
         OptLevel::SpeedAndSize => "speed_and_size",
     };
-    let truth = |on: bool| if on { "true" } else { "false" };
     let mut flags = settings::builder();
     for (name, value) in [
         ("opt_level", opt_level),

@@ -291,6 +291,12 @@ impl CpuFeatures {
         })
     }
 
+    /// Whether the feature of this name is in the set.
+    #[must_use]
+    pub fn has(self, name: &str) -> bool {
+        self.iter().any(|feature| feature.name == name)
+    }
+
     /// The features in the set.
     pub fn iter(self) -> impl Iterator<Item = &'static Feature> {
         let in_set = move |(bit, _): &(usize, &Feature)| self.bits >> bit & 1 == 1;
@@ -387,6 +393,7 @@ mod tests {
         );
         assert!(v2.missing_from(v3).is_empty());
         assert_eq!(v2.with("avx").unwrap().without("avx"), Some(v2));
+        assert!(v3.has("avx") && !v2.has("avx") && !v3.has("avx9"));
         assert_eq!(v2.with("avx9"), None);
     }
 

@@ -57,7 +57,7 @@ impl FuncTranslator<'_, '_> {
 
     /// Whether the code generator has the operations that carry intrinsics: they are of SSSE3.
     fn has_carriers(&self) -> bool {
-        self.env.cpu.iter().any(|feature| feature.name == "ssse3")
+        self.env.cpu.has("ssse3")
     }
 
     /// The body of an intrinsic's own function, for who refers to it.
