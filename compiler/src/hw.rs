@@ -116,6 +116,18 @@ impl Intrinsic {
         (0..=bits).filter(move |value| value & !bits == 0)
     }
 
+    /// Those values for a reader; nothing if there is no immediate.
+    pub(crate) fn immediates_listed(&self) -> String {
+        match self.immediate {
+            None => String::new(),
+            Some(0xff) => "0x00 to 0xff".to_owned(),
+            Some(_) => {
+                let values = self.immediates().map(|value| format!("{value:#04x}"));
+                values.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
     /// Parameters that are no immediate.
     pub(crate) fn operands(&self) -> &'static [ValType] {
         let immediate = usize::from(self.immediate.is_some());
@@ -177,16 +189,8 @@ mod tests {
             .map(|id| {
                 let Intrinsic { name, feature, .. } = id.get();
                 let ty = id.get().ty().to_string();
-                let immediate = match id.get().immediate {
-                    None => String::new(),
-                    Some(0xff) => "0x00 to 0xff".to_owned(),
-                    Some(_) => {
-                        let values = id.get().immediates();
-                        let values: Vec<_> = values.map(|value| format!("{value:#04x}")).collect();
-                        values.join(", ")
-                    }
-                };
-                let cells = vec![ty, immediate, (*feature).to_owned(), String::new()];
+                let immediates = id.get().immediates_listed();
+                let cells = vec![ty, immediates, (*feature).to_owned(), String::new()];
                 (*name, cells)
             })
             .collect();
@@ -203,13 +207,15 @@ mod tests {
 
     #[test]
     fn immediates_are_the_values_that_mean_something() {
-        let values = |name: &str| {
-            let id = Id::named(name).expect("it exists");
-            id.get().immediates().collect::<Vec<_>>()
-        };
+        let intrinsic = |name: &str| Id::named(name).expect("it exists").get();
+        let values = |name: &str| intrinsic(name).immediates().collect::<Vec<_>>();
         assert_eq!(values("x86.pclmulqdq"), [0x00, 0x01, 0x10, 0x11]);
         assert_eq!(values("x86.sha1rnds4"), [0, 1, 2, 3]);
         assert_eq!(values("x86.aeskeygenassist").len(), 256);
         assert_eq!(values("x86.aesenc"), [0]);
+        let listed = |name: &str| intrinsic(name).immediates_listed();
+        assert_eq!(listed("x86.pclmulqdq"), "0x00, 0x01, 0x10, 0x11");
+        assert_eq!(listed("x86.aeskeygenassist"), "0x00 to 0xff");
+        assert_eq!(listed("x86.aesenc"), "");
     }
 }

@@ -112,38 +112,17 @@ pub(crate) fn immediate(
     constant: Option<u32>,
     offset: u32,
 ) -> Result<u8, CompileError> {
-    let wanted = || {
-        let mut values = intrinsic.immediates().map(|value| format!("{value:#04x}"));
-        match intrinsic.immediate {
-            Some(0xff) => "0x00 to 0xff".to_owned(),
-            _ => values.by_ref().collect::<Vec<_>>().join(", "),
-        }
-    };
+    let mut values = intrinsic.immediates();
+    if let Some(value) = values.find(|value| Some(u32::from(*value)) == constant) {
+        return Ok(value);
+    }
     let at = format!("in the call at offset {offset:#x}");
-    let Some(constant) = constant else {
-        return refuse(
-            intrinsic.name,
-            format!(
-                "its immediate is not constant {at}; call it once for each of {}",
-                wanted()
-            ),
-        );
+    let wanted = intrinsic.immediates_listed();
+    let message = match constant {
+        None => format!("its immediate is not constant {at}; call it once for each of {wanted}"),
+        Some(other) => format!("its immediate is {other:#04x} {at}; it may be {wanted}"),
     };
-    let value = intrinsic
-        .immediates()
-        .find(|value| u32::from(*value) == constant);
-    value.map_or_else(
-        || {
-            refuse(
-                intrinsic.name,
-                format!(
-                    "its immediate is {constant:#04x} {at}; it may be {}",
-                    wanted()
-                ),
-            )
-        },
-        Ok,
-    )
+    refuse(intrinsic.name, message)
 }
 
 fn refuse<T>(name: &str, message: String) -> Result<T, CompileError> {
