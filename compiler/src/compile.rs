@@ -279,10 +279,11 @@ impl Compiler<'_> {
                 let func = &mut state.context.func;
                 translate::intrinsic(self.env, index, id, &mut state.scratch, func);
             } else {
-                if portable.is_none() {
-                    portable = Some(Portable::new()?);
-                }
-                self.portable(id, portable.as_ref(), &mut state)?;
+                let portable = match &portable {
+                    Some(portable) => portable,
+                    None => portable.insert(Portable::new()?),
+                };
+                self.portable(id, portable, &mut state)?;
             }
             let piece = self.finish(callee, &mut state.context, &Carried::new())?;
             let mut piece = self.whole(callee, piece)?;
@@ -295,20 +296,13 @@ impl Compiler<'_> {
     }
 
     /// Translates the portable body of an intrinsic.
-    fn portable(
-        &self,
-        id: Id,
-        portable: Option<&Portable>,
-        state: &mut State,
-    ) -> Result<(), CompileError> {
+    fn portable(&self, id: Id, portable: &Portable, state: &mut State) -> Result<(), CompileError> {
         let name = id.get().name;
-        let found = portable.and_then(|all| Some((all.module(), all.body(name)?)));
-        let Some((module, body)) = found else {
-            return Err(CompileError::Codegen {
-                func: name.to_owned(),
-                message: "it has no portable body".to_owned(),
-            });
-        };
+        let module = portable.module();
+        let body = portable.body(name).ok_or_else(|| CompileError::Codegen {
+            func: name.to_owned(),
+            message: "it has no portable body".to_owned(),
+        })?;
         let env = Env {
             metadata: &module.metadata,
             layout: &module.layout,
