@@ -365,24 +365,35 @@ impl Compiler<'_> {
         if !optimises || context.func.dfg.num_insts() < TRIED_INSTRUCTIONS {
             return self.generate(callee, isa, context, carried);
         }
+        self.smaller(callee, context, carried)
+    }
+
+    /// The same with the optimiser's work, or where that needs a large frame, perhaps without it.
+    fn smaller(
+        &self,
+        callee: Callee,
+        context: &mut Context,
+        carried: &Carried,
+    ) -> Result<Option<Piece>, CompileError> {
         let as_it_was = context.func.clone();
-        let optimised = self.generate(callee, isa, context, carried)?;
-        if optimised
-            .as_ref()
-            .is_some_and(|piece| piece.frame_bytes < TRIED_FRAME_BYTES)
+        let optimised = self.generate(callee, self.env.isa, context, carried)?;
+        if let Some(piece) = &optimised
+            && piece.frame_bytes < TRIED_FRAME_BYTES
         {
             return Ok(optimised);
         }
         context.clear();
         context.func = as_it_was;
         let plain = self.generate(callee, self.isas.plain, context, carried)?;
-        let bytes = |piece: &Option<Piece>| piece.as_ref().map_or(usize::MAX, |p| p.code.len());
-        Ok(
-            match bytes(&plain) < bytes(&optimised) / 100 * SMALLER_PERCENT {
-                true => plain,
-                false => optimised,
-            },
-        )
+        Ok(match (optimised, plain) {
+            (Some(optimised), Some(plain)) => {
+                let bytes_max = optimised.code.len() / 100 * SMALLER_PERCENT;
+                let is_smaller = plain.code.len() < bytes_max;
+                Some(if is_smaller { plain } else { optimised })
+            }
+            // What carries an intrinsic was found in one of them, or in none.
+            (optimised, plain) => optimised.or(plain),
+        })
     }
 
     /// The same by these settings, for a function whose sites are ready.
