@@ -1,8 +1,10 @@
 //! The command line of `aotc`.
 
+mod common;
 #[path = "../../runtime/tests/common/program.rs"]
 mod program;
 
+use common::guests;
 use pirn_compiler::{Options, compile, parse_text};
 use std::ffi::OsStr;
 use std::fs;
@@ -10,10 +12,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use tempfile::TempDir;
-
-fn guests() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests")
-}
 
 /// A folder with a guest in it.
 fn folder(guest: &str) -> (TempDir, PathBuf) {

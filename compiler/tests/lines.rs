@@ -1,7 +1,10 @@
 //! `-g`: the guest's lines and functions, as independent readers see them, and what is made of debug
 //! information that is damaged, of another version, or made to cost.
 
+mod common;
+
 use addr2line::Context;
+use common::{guest, guests, leb};
 use gimli::write::{self, Address, AttributeValue, EndianVec, LineProgram, LineString};
 use gimli::{Encoding, Format, LineEncoding, LittleEndian};
 use object::read::elf::{ElfFile64, SectionHeader as _};
@@ -12,15 +15,6 @@ use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-
-fn guests() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests")
-}
-
-fn guest(name: &str) -> Vec<u8> {
-    std::fs::read(guests().join(name)).expect("the guest is there")
-}
 
 /// The file with debug information, and what was noted.
 fn with_lines(wasm: &[u8], arch: Arch, what: Emit) -> (Vec<u8>, Vec<String>) {
@@ -339,16 +333,6 @@ fn with_sections(sections: &[(&str, &[u8])]) -> Vec<u8> {
         wasm.extend(contents);
     }
     wasm.into_owned()
-}
-
-fn leb(mut number: usize) -> Vec<u8> {
-    let mut bytes = vec![];
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
 }
 
 /// Where the bodies of the module's functions lie in its code section.

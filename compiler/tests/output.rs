@@ -1,5 +1,8 @@
 //! What comes out: the same bytes for the same input, in the shape that the format promises.
 
+mod common;
+
+use common::{guest, leb};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::{LittleEndian as LE, Object as _, ObjectSection as _, ObjectSymbol as _, elf};
 use pirn_compiler::{Emit, OptLevel, Options, compile, emit, parse_text};
@@ -7,17 +10,6 @@ use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::read::{Checked, slice};
 use pirn_format::sections::Section;
 use std::collections::BTreeMap;
-use std::path::Path;
-
-fn guest(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../examples/guests")
-        .join(name);
-    let bytes = std::fs::read(path).expect("the guest is there");
-    parse_text(&bytes)
-        .expect("the guest is well-formed")
-        .into_owned()
-}
 
 const GUESTS: [&str; 6] = [
     "null.wat",
@@ -209,17 +201,6 @@ fn symbols_of_odd_names_are_those_names_without_control_characters() {
         ["twice", "twice", "", "a_b__[31mc_", &long],
         "in the order of their functions"
     );
-}
-
-/// A number as WebAssembly writes it.
-fn leb(mut number: usize) -> Vec<u8> {
-    let mut bytes = vec![];
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
 }
 
 #[test]
