@@ -3,23 +3,11 @@
 
 mod common;
 
+use common::random::Random;
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{CallError, Group, Instance, Linker, Module, Prepared, Region, TrapCode, Value};
 
 const MEMORY: usize = 64 << 10;
-
-struct Rng(u64);
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-}
 
 fn module(text: &str, level: OptLevel, fuel: bool, spectre: bool) -> Module {
     let mut options = Options::default();
@@ -63,8 +51,8 @@ fn every_length_and_distance_is_as_the_model() {
         let copy = prepared.func::<(u32, u32, u32), ()>("copy").expect("there");
         let fill = prepared.func::<(u32, u32, u32), ()>("fill").expect("there");
         let mut instance = prepared.try_instantiate(()).expect("a slot");
-        let mut rng = Rng(0x1234_5678_9abc_def1);
-        let mut model: Vec<u8> = (0..MEMORY).map(|_| rng.next() as u8).collect();
+        let mut random = Random(0x1234_5678_9abc_def1);
+        let mut model: Vec<u8> = (0..MEMORY).map(|_| random.u64() as u8).collect();
         instance.memory_mut().write(0, &model).expect("inside");
         let mut check = |instance: &mut Instance<()>, is_copy: bool, a: u32, b: u32, n: u32| {
             if fuel {
@@ -88,9 +76,9 @@ fn every_length_and_distance_is_as_the_model() {
         // Every length, near and far distances both ways, at odd alignments.
         for n in 0..=1040_u32 {
             for _ in 0..12 {
-                let to = 2000 + rng.below(64) as u32;
-                let d = rng.below(u64::from(n) + 20) as u32;
-                let (a, b) = if rng.below(2) == 0 {
+                let to = 2000 + random.below(64) as u32;
+                let d = random.below(u64::from(n) + 20) as u32;
+                let (a, b) = if random.below(2) == 0 {
                     (to, to + d)
                 } else {
                     (to + d, to)
@@ -101,8 +89,8 @@ fn every_length_and_distance_is_as_the_model() {
             check(
                 &mut instance,
                 false,
-                5000 + rng.below(64) as u32,
-                rng.next() as u32,
+                5000 + random.below(64) as u32,
+                random.u64() as u32,
                 n,
             );
             // The two ends of the memory, and one past.
@@ -269,10 +257,10 @@ fn the_base_is_the_slots_whoever_had_it_before() {
         let prepare = |m: &Module| region.prepare(m, &linker).expect("fits");
         let with: Vec<Prepared<()>> = modules.iter().map(prepare).collect();
         let without = prepare(&none);
-        let mut rng = Rng(0x1357_9bdf_0246_8ace);
+        let mut random = Random(0x1357_9bdf_0246_8ace);
         for round in 0..600 {
-            let k = rng.below(5) as usize;
-            let held = (rng.below(3) == 0).then(|| without.try_instantiate(()).expect("a slot"));
+            let k = random.below(5) as usize;
+            let held = (random.below(3) == 0).then(|| without.try_instantiate(()).expect("a slot"));
             if k == 4 {
                 let mut i = without.try_instantiate(()).expect("a slot");
                 assert!(matches!(

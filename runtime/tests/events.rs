@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::random::Random;
 use futures::executor::block_on;
 use futures::future::poll_immediate;
 use pirn_runtime::{
@@ -74,18 +75,6 @@ fn prepare(reset: Reset) -> Prepared<(), i32, i32> {
         .expect("it works here")
         .prepare(&common::wat(GUEST), &linker)
         .expect("it is linked")
-}
-
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
 }
 
 /// What the threads share.

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::random::Random;
 use pirn_runtime::{CallError, Func, Instance, Linker, Module, Region};
 
 /// The ways to compute it that the compiler knows.
@@ -65,18 +66,9 @@ fn numbers() -> Vec<u128> {
         1 << 127,
         u128::MAX,
     ];
-    let mut state = 1_u64;
-    let mut random = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        u128::from(state ^ (state >> 29))
-    };
-    let others = (0..40).map(|_| (random() << 64) | random());
-    edges
-        .into_iter()
-        .chain(others.collect::<Vec<_>>())
-        .collect()
+    let mut random = Random(1);
+    let others = (0..40).map(|_| random.u128());
+    edges.into_iter().chain(others).collect()
 }
 
 #[test]

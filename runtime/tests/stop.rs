@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::random::Random;
 use pirn_runtime::{
     CallError, Caller, Func, Instance, KillError, Linker, Met, Prepared, Region, TrapCode,
 };
@@ -479,27 +480,21 @@ fn kills_at_random_meet_whom_they_mean() {
                 }
             });
             scope.spawn(move || {
-                let mut random = seed * 2 + 1;
+                let mut random = Random(seed);
                 let endless = ENDLESS.map(|name| func(prepared, name));
                 let sum = prepared.func::<i32, i32>("sum").expect("it is exported");
                 for round in 0..ROUNDS {
-                    // xorshift
-                    random ^= random << 13;
-                    random ^= random >> 7;
-                    random ^= random << 17;
                     let mut instance = instance(prepared);
                     switches
-                        .send((instance.kill_switch(), random % 2000))
+                        .send((instance.kill_switch(), random.below(2000)))
                         .expect("it listens");
                     let ended = if round % 4 == 0 {
-                        let which = random as usize / 4096 % endless.len();
-                        instance.call(&endless[which], ())
+                        let which = random.below(endless.len() as u64);
+                        instance.call(&endless[which as usize], ())
                     } else {
-                        let call = instance.call(&sum, (random % 3000) as i32 + 1);
-                        call.map(|found| {
-                            let n = (random % 3000) as i32 + 1;
-                            assert_eq!(found, n * (n + 1) / 2);
-                        })
+                        let n = random.below(3000) as i32 + 1;
+                        let call = instance.call(&sum, n);
+                        call.map(|found| assert_eq!(found, n * (n + 1) / 2))
                     };
                     match ended {
                         Ok(()) => returned.fetch_add(1, Ordering::Relaxed),

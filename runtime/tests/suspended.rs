@@ -7,6 +7,7 @@
 
 mod common;
 
+use common::random::Random;
 use futures::task::{ArcWake, noop_waker};
 use pirn_runtime::{
     CallError, Caller, Func, FuncRef, HostError, Instance, Linker, Met, Operation, Prepared,
@@ -705,13 +706,7 @@ fn guests_that_are_handed_about_and_preempted_compute_the_same() {
             let (give, take, prepared, expected, steps) =
                 (give.clone(), &take, &prepared, &expected, &steps);
             scope.spawn(move || {
-                let mut random = seed * 7919 + 1;
-                let mut next = move |n: u64| {
-                    random = random
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1_442_695_040_888_963_407);
-                    (random >> 33) % n
-                };
+                let mut random = Random(seed);
                 while Instant::now() < until {
                     let got = take.lock().expect("no panic").try_recv().ok();
                     let (mut instance, killed, step) = match got {
@@ -721,15 +716,15 @@ fn guests_that_are_handed_about_and_preempted_compute_the_same() {
                                 thread::yield_now();
                                 continue;
                             };
-                            let slice = Duration::from_nanos(next(60_000));
+                            let slice = Duration::from_nanos(random.below(60_000));
                             let step = new.timeslice(slice).start(&all, 3000);
                             (new, false, step)
                         }
                     };
                     steps.fetch_add(1, Ordering::Relaxed);
-                    let slice = Duration::from_nanos(next(60_000));
+                    let slice = Duration::from_nanos(random.below(60_000));
                     let switch = instance.kill_switch();
-                    let kill = next(200) == 0;
+                    let kill = random.below(200) == 0;
                     let step = match step {
                         Ok(Step::Returned(n)) => {
                             assert_eq!(&Step::Returned(n), expected);
@@ -737,7 +732,7 @@ fn guests_that_are_handed_about_and_preempted_compute_the_same() {
                         }
                         Err(CallError::Killed(_)) if killed => continue,
                         Err(error) => panic!("{error:?}"),
-                        Ok(_) if next(50) == 0 => continue,
+                        Ok(_) if random.below(50) == 0 => continue,
                         Ok(Step::Asked(n)) => {
                             if kill {
                                 // An earlier one may have come behind its step.
@@ -747,8 +742,8 @@ fn guests_that_are_handed_about_and_preempted_compute_the_same() {
                             instance.timeslice(slice).resume_with(&all, n ^ 5)
                         }
                         Ok(Step::Preempted) => thread::scope(|scope| {
-                            let at = next(3000);
-                            let preempt = next(4) == 0;
+                            let at = random.below(3000);
+                            let preempt = random.below(4) == 0;
                             if kill || preempt {
                                 scope.spawn(move || {
                                     for _ in 0..at {

@@ -7,6 +7,7 @@
 
 pub(crate) mod house;
 pub(crate) mod program;
+pub(crate) mod random;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Module, Region, Reset};

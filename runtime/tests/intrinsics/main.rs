@@ -6,6 +6,7 @@ mod common;
 mod crypto;
 mod model;
 
+use common::random::Random;
 use model::{MODELS, Model};
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::{self, CpuFeatures};
@@ -67,26 +68,12 @@ fn instance(module: &Module) -> Instance<()> {
     prepared.instantiate(()).expect("a slot")
 }
 
-/// Random enough for operands, and the same every time.
-struct Random(u64);
-
-impl Random {
-    fn u64(&mut self) -> u64 {
-        // Steele and Vigna, "SplitMix64".
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    /// Every bit by chance, or all the same now and then.
-    fn u128(&mut self) -> u128 {
-        match self.u64() % 16 {
-            0 => 0,
-            1 => u128::MAX,
-            _ => u128::from(self.u64()) << 64 | u128::from(self.u64()),
-        }
+/// Every bit by chance, or all the same now and then.
+fn operand(random: &mut Random) -> u128 {
+    match random.below(16) {
+        0 => 0,
+        1 => u128::MAX,
+        _ => random.u128(),
     }
 }
 
@@ -212,7 +199,7 @@ fn agrees(model: &Model, options: &Options) {
         let rounds = (ROUNDS / model.values().len() as u32).max(4);
         let mut differs = false;
         for _ in 0..rounds {
-            let operands = [(); 3].map(|()| random.u128());
+            let operands = [(); 3].map(|()| operand(&mut random));
             let wanted = cut((model.run)(operands, value), model.result);
             let found = call(&mut instance, &format!("run{value}"), operands, &mut random);
             let found = cut(found, model.result);
@@ -287,7 +274,7 @@ fn intrinsics_are_called_by_reference_by_table_and_by_the_host() {
         for cpu in cpus() {
             let mut instance = instance(&open(&text, &options(cpu)));
             for export in ["itself", "by_table", "by_global", "by_reference"] {
-                let operands = [(); 3].map(|()| random.u128());
+                let operands = [(); 3].map(|()| operand(&mut random));
                 let wanted = value((model.run)(operands, 0), model.result);
                 let params = operands.iter().zip(model.operands);
                 let params: Vec<_> = params.map(|(bits, ty)| value(*bits, *ty)).collect();
@@ -411,7 +398,7 @@ fn a_guests_own_operators_are_not_taken_for_intrinsics() {
     let mut random = Random(2);
     for name in ["own", "same", "memory operands"] {
         for _ in 0..20 {
-            let params = [(); 2].map(|()| Value::V128(random.u128()));
+            let params = [(); 2].map(|()| Value::V128(operand(&mut random)));
             let results = [cpus()[0], cpus()[1], cpu::detect()]
                 .into_iter()
                 .flat_map(|cpu| {
