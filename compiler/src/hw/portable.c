@@ -327,23 +327,25 @@ HW("x86.sha1msg2") v128_t hw_x86_sha1msg2(v128_t a, v128_t b) {
     return wasm_u32x4_make(w19, w18, w17, w16);
 }
 
-HW("x86.sha256rnds2") v128_t hw_x86_sha256rnds2(v128_t cdgh, v128_t abef, v128_t words) {
-    uint32_t a = word(abef, 3), b = word(abef, 2), c = word(cdgh, 3), d = word(cdgh, 2);
-    uint32_t e = word(abef, 1), f = word(abef, 0), g = word(cdgh, 1), h = word(cdgh, 0);
+struct sha256 { uint32_t a, b, c, d, e, f, g, h; };
+
+// Rounds of SHA-256, the words from the lowest on; constants are added to them.
+INLINE struct sha256 sha256(struct sha256 s, v128_t words, int rounds) {
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-        uint32_t choose = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
-        uint32_t sum = h + choose + word(words, i) + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25));
-        h = g;
-        g = f;
-        f = e;
-        e = d + sum;
-        d = c;
-        c = b;
-        b = a;
-        a = sum + majority + (ror(b, 2) ^ ror(b, 13) ^ ror(b, 22));
+    for (int i = 0; i < rounds; i++) {
+        uint32_t choose = (s.e & s.f) ^ (~s.e & s.g), majority = (s.a & s.b) ^ (s.a & s.c) ^ (s.b & s.c);
+        uint32_t sum = s.h + choose + word(words, i) + (ror(s.e, 6) ^ ror(s.e, 11) ^ ror(s.e, 25));
+        uint32_t e = s.d + sum, a = sum + majority + (ror(s.a, 2) ^ ror(s.a, 13) ^ ror(s.a, 22));
+        s = (struct sha256){a, s.a, s.b, s.c, e, s.e, s.f, s.g};
     }
-    return wasm_u32x4_make(f, e, b, a);
+    return s;
+}
+
+HW("x86.sha256rnds2") v128_t hw_x86_sha256rnds2(v128_t cdgh, v128_t abef, v128_t words) {
+    struct sha256 s = {word(abef, 3), word(abef, 2), word(cdgh, 3), word(cdgh, 2),
+                       word(abef, 1), word(abef, 0), word(cdgh, 1), word(cdgh, 0)};
+    s = sha256(s, words, 2);
+    return wasm_u32x4_make(s.f, s.e, s.b, s.a);
 }
 
 INLINE v128_t ror_each(v128_t a, int by) {
@@ -400,31 +402,20 @@ HW("aarch64.sha1su1") v128_t hw_aarch64_sha1su1(v128_t sum, v128_t w12) {
     return wasm_u32x4_make(first, rol(word(a, 1), 1), rol(word(a, 2), 1), rol(word(a, 3), 1) ^ rol(first, 1));
 }
 
-INLINE v128_t sha256(v128_t abcd, v128_t efgh, v128_t words, int first) {
-    uint32_t a = word(abcd, 0), b = word(abcd, 1), c = word(abcd, 2), d = word(abcd, 3);
-    uint32_t e = word(efgh, 0), f = word(efgh, 1), g = word(efgh, 2), h = word(efgh, 3);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        uint32_t choose = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
-        uint32_t sum = h + choose + word(words, i) + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25));
-        h = g;
-        g = f;
-        f = e;
-        e = d + sum;
-        d = c;
-        c = b;
-        b = a;
-        a = sum + majority + (ror(b, 2) ^ ror(b, 13) ^ ror(b, 22));
-    }
-    return first ? wasm_u32x4_make(a, b, c, d) : wasm_u32x4_make(e, f, g, h);
+INLINE struct sha256 sha256_four(v128_t abcd, v128_t efgh, v128_t words) {
+    struct sha256 s = {word(abcd, 0), word(abcd, 1), word(abcd, 2), word(abcd, 3),
+                       word(efgh, 0), word(efgh, 1), word(efgh, 2), word(efgh, 3)};
+    return sha256(s, words, 4);
 }
 
 HW("aarch64.sha256h") v128_t hw_aarch64_sha256h(v128_t abcd, v128_t efgh, v128_t words) {
-    return sha256(abcd, efgh, words, 1);
+    struct sha256 s = sha256_four(abcd, efgh, words);
+    return wasm_u32x4_make(s.a, s.b, s.c, s.d);
 }
 
 HW("aarch64.sha256h2") v128_t hw_aarch64_sha256h2(v128_t efgh, v128_t abcd, v128_t words) {
-    return sha256(abcd, efgh, words, 0);
+    struct sha256 s = sha256_four(abcd, efgh, words);
+    return wasm_u32x4_make(s.e, s.f, s.g, s.h);
 }
 
 HW("aarch64.sha256su0") v128_t hw_aarch64_sha256su0(v128_t w0, v128_t w4) { return hw_x86_sha256msg1(w0, w4); }
