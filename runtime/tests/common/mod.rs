@@ -28,16 +28,20 @@ pub(crate) fn open_with(wasm: &[u8], options: &Options) -> Result<Module, String
 
 /// Compiles text and opens it; the text is the test's own.
 pub(crate) fn wat(text: &str) -> Module {
+    wat_with(text, &Options::default())
+}
+
+/// Compiles text with these options and opens it; the text is the test's own.
+pub(crate) fn wat_with(text: &str, options: &Options) -> Module {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
-    open(&wasm).expect("the module is valid")
+    open_with(&wasm, options).expect("the module is valid")
 }
 
 /// Compiles text so that it counts fuel, and opens it.
 pub(crate) fn counting(text: &str, level: OptLevel) -> Module {
     let mut options = Options::default();
     (options.fuel, options.opt_level) = (true, level);
-    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
-    open_with(&wasm, &options).expect("the module is valid")
+    wat_with(text, &options)
 }
 
 /// A file with these bytes, deleted when the path is dropped.

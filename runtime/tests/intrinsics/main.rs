@@ -57,11 +57,6 @@ fn options(cpu: CpuFeatures) -> Options {
     options
 }
 
-fn open(text: &str, options: &Options) -> Module {
-    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
-    common::open_with(&wasm, options).expect("the module is valid")
-}
-
 fn instance(module: &Module) -> Instance<()> {
     let region = Region::builder().slots(1).build().expect("a region");
     let prepared = region.prepare(module, &Linker::new()).expect("it fits");
@@ -189,7 +184,7 @@ fn agrees(model: &Model, options: &Options) {
         options.cpu.name(),
         options.opt_level
     );
-    let mut instance = instance(&open(&guest(model), options));
+    let mut instance = instance(&common::wat_with(&guest(model), options));
     if options.fuel {
         instance.set_fuel(u64::MAX >> 1).expect("it counts");
     }
@@ -272,7 +267,7 @@ fn intrinsics_are_called_by_reference_by_table_and_by_the_host() {
                 (table.set (i32.const 2) (ref.func $hw)) (call_indirect (type $t) {params} (i32.const 2))))"#
         );
         for cpu in cpus() {
-            let mut instance = instance(&open(&text, &options(cpu)));
+            let mut instance = instance(&common::wat_with(&text, &options(cpu)));
             for export in ["itself", "by_table", "by_global", "by_reference"] {
                 let operands = [(); 3].map(|()| operand(&mut random));
                 let wanted = value((model.run)(operands, 0), model.result);
@@ -304,7 +299,7 @@ fn functions_of_the_host_stay_what_they_are() {
       (func (export "bits") (param i32 i32) (result i32 i32)
         (call $pext (local.get 0) (local.get 1)) (call $pdep (local.get 0) (local.get 1))))"#;
     for cpu in cpus() {
-        let module = open(text, &options(cpu));
+        let module = common::wat_with(text, &options(cpu));
         let imports: Vec<_> = module
             .imports()
             .map(|(_, name, _)| name.to_owned())
@@ -356,7 +351,7 @@ fn sites_that_are_never_reached_are_no_matter() {
             [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize].map(|opt_level| {
                 let mut options = options(cpu);
                 options.opt_level = opt_level;
-                let mut instance = instance(&open(text, &options));
+                let mut instance = instance(&common::wat_with(text, &options));
                 let result = instance.call_values("run", &[Value::I64(1000)]);
                 result.expect("it returns")
             })
@@ -405,7 +400,7 @@ fn a_guests_own_operators_are_not_taken_for_intrinsics() {
                     [OptLevel::None, OptLevel::Speed].map(|opt_level| {
                         let mut options = options(cpu);
                         options.opt_level = opt_level;
-                        let mut instance = instance(&open(text, &options));
+                        let mut instance = instance(&common::wat_with(text, &options));
                         instance.call_values(name, &params).expect("it returns")
                     })
                 });

@@ -2,13 +2,10 @@
 //! trampoline where it computes them: each length, at each place around the memory's end and in each
 //! overlap, must do what the specification says.
 
-mod common;
-
+use super::{FUNCS, MEMORY, Operation, common, options, returned};
 use pirn_compiler::OptLevel;
-use pirn_runtime::{CallError, Group, Instance, Linker, Prepared, Region, Step, TrapCode, Value};
+use pirn_runtime::{Group, Instance, Linker, Prepared, Region, Step, Value};
 use std::time::Duration;
-
-const MEMORY: usize = 64 << 10;
 
 /// More than the compiler expands.
 const LENGTHS: usize = 130;
@@ -18,7 +15,7 @@ const TIMES: i32 = 200_000;
 
 const SLICE: Duration = Duration::from_micros(100);
 
-/// `copy-N` and `fill-N` for each length N, and `copy` and `fill` that take it.
+/// `copy-N` and `fill-N` for each length N, and those that take it.
 fn text() -> String {
     let each: String = (0..=LENGTHS)
         .map(|n| {
@@ -30,13 +27,7 @@ fn text() -> String {
             )
         })
         .collect();
-    format!(
-        r#"(module (memory (export "memory") 1) {each}
-          (func (export "copy") (param i32 i32 i32)
-            (memory.copy (local.get 0) (local.get 1) (local.get 2)))
-          (func (export "fill") (param i32 i32 i32)
-            (memory.fill (local.get 0) (local.get 1) (local.get 2))))"#
-    )
+    format!(r#"(module (memory (export "memory") 1) {each} {FUNCS})"#)
 }
 
 /// Bytes of which none is like its neighbours, at either end of the memory.
@@ -54,66 +45,37 @@ fn contents(instance: &Instance<()>) -> Vec<u8> {
     bytes
 }
 
-/// Whether it was done; a trap must be the one of memory.
-fn done(result: Result<(), CallError>) -> bool {
-    match result {
-        Ok(()) => true,
-        Err(CallError::Trap(trap)) => {
-            assert_eq!(trap.code(), TrapCode::MemoryOutOfBounds);
-            false
-        }
-        Err(other) => panic!("{other}"),
-    }
-}
-
-/// What the specification says: whether it is done, and what the memory holds then.
-fn model(bytes: &mut [u8], name: &str, n: usize, a: u32, b: u32) -> bool {
-    let inside = |at: u32| at as usize + n <= bytes.len();
-    if !inside(a) || (name == "copy" && !inside(b)) {
-        return false;
-    }
-    let (to, from) = (a as usize, b as usize);
-    match name {
-        "copy" => bytes.copy_within(from..from + n, to),
-        _ => bytes[to..to + n].fill(b as u8),
-    }
-    true
-}
-
 /// Runs one operation with the length in the code, if it is there, and with one that is computed.
-fn compare(prepared: &Prepared<()>, name: &str, n: usize, a: u32, b: u32) {
+fn compare(prepared: &Prepared<()>, operation: Operation, n: usize, to: u32, source: u32) {
+    let name = operation.name();
     let any = prepared.func::<(u32, u32, u32), ()>(name);
     let any = any.expect("it is exported");
     let few = prepared.func::<(u32, u32), ()>(&format!("{name}-{n}"));
     assert_eq!(few.is_ok(), n <= LENGTHS, "{name} {n}");
     let run = |instance: &mut Instance<()>, in_code: bool| match (&few, in_code) {
-        (Ok(few), true) => instance.call(few, (a, b)),
-        _ => instance.call(&any, (a, b, n as u32)),
+        (Ok(few), true) => instance.call(few, (to, source)),
+        _ => instance.call(&any, (to, source, n as u32)),
     };
     for in_code in [true, false] {
         let mut instance = prepared.try_instantiate(()).expect("a slot is free");
         write(&mut instance);
         let mut expected = contents(&instance);
-        let wanted = model(&mut expected, name, n, a, b);
+        let wanted = operation.apply(&mut expected, to, source, n as u32);
         assert_eq!(
-            done(run(&mut instance, in_code)),
+            returned(run(&mut instance, in_code)).is_some(),
             wanted,
-            "{name} {n} at {a:#x}, {b:#x}"
+            "{name} {n} at {to:#x}, {source:#x}"
         );
         let found = contents(&instance);
         assert!(
             found == expected,
-            "{name} {n} at {a:#x}, {b:#x} leaves other bytes"
+            "{name} {n} at {to:#x}, {source:#x} leaves other bytes"
         );
     }
 }
 
 fn prepared(level: OptLevel) -> Prepared<()> {
-    let mut options = pirn_compiler::Options::default();
-    options.opt_level = level;
-    let text = text();
-    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
-    let module = common::open_with(&wasm, &options).expect("the module is valid");
+    let module = common::wat_with(&text(), &options(level, false));
     let region = Region::builder().slots(2).build().expect("a region");
     region.prepare(&module, &Linker::new()).expect("it fits")
 }
@@ -146,13 +108,13 @@ fn a_few_bytes_are_copied_as_the_specification_says() {
         for n in lengths() {
             for to in places(n) {
                 for from in places(n) {
-                    compare(&prepared, "copy", n, to, from);
+                    compare(&prepared, Operation::Copy, n, to, from);
                 }
             }
             // Each way that the two ranges can overlap, or some.
             for distance in (0..=n as u32 + 1).step_by(1 + n / 40) {
-                compare(&prepared, "copy", n, 100, 100 + distance);
-                compare(&prepared, "copy", n, 100 + distance, 100);
+                compare(&prepared, Operation::Copy, n, 100, 100 + distance);
+                compare(&prepared, Operation::Copy, n, 100 + distance, 100);
             }
         }
     }
@@ -164,7 +126,7 @@ fn a_few_bytes_are_filled_as_the_specification_says() {
         let prepared = prepared(level);
         for n in lengths() {
             for to in places(n) {
-                compare(&prepared, "fill", n, to, 0xffff_ff5a);
+                compare(&prepared, Operation::Fill, n, to, 0xffff_ff5a);
             }
         }
     }
