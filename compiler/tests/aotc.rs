@@ -96,6 +96,51 @@ fn output_goes_where_it_is_asked_to_go() {
 }
 
 #[test]
+fn the_input_is_not_written_over() {
+    let (folder, wasm) = folder("fib.wasm");
+    let bytes = fs::read(&wasm).expect("the guest");
+    let named = |name: &str| folder.path().join(name);
+    let (link, hard) = (named("link.wasm"), named("hard.wasm"));
+    std::os::unix::fs::symlink(&wasm, &link).expect("room for a link");
+    fs::hard_link(&wasm, &hard).expect("room for a link");
+    let spared = |input: &Path, output: &Path, option: bool| {
+        let mut args = vec![input.as_os_str().to_owned()];
+        if option {
+            args.extend(["-o".into(), output.as_os_str().to_owned()]);
+        }
+        let cannot = format!(
+            "cannot write {}: it is the input, {}",
+            output.display(),
+            input.display()
+        );
+        refused(&aotc(args), &[&cannot, "-o"]);
+        assert!(fs::read(input).expect("it is there") == bytes);
+    };
+    spared(&wasm, &wasm, true);
+    spared(&wasm, &named("./fib.wasm"), true);
+    for other in [&link, &hard] {
+        spared(&wasm, other, true);
+        spared(other, &wasm, true);
+    }
+    // The name that is made of the input's.
+    let so = named("fib.so");
+    fs::rename(&wasm, &so).expect("a free name");
+    spared(&so, &so, false);
+    // A copy is another file, and so is one that is not there.
+    let copy = named("copy.wasm");
+    fs::copy(&so, &copy).expect("room for a file");
+    for output in [&copy, &named("new.so")] {
+        works(&aotc([so.as_os_str(), "-o".as_ref(), output.as_os_str()]));
+        assert!(
+            fs::read(output)
+                .expect("it is written")
+                .starts_with(b"\x7fELF")
+        );
+    }
+    assert!(fs::read(&so).expect("it is there") == bytes);
+}
+
+#[test]
 fn everything_is_emitted_for_both_targets() {
     let (_folder, wat) = folder("add.wat");
     for target in ["x86_64", "aarch64"] {

@@ -53,6 +53,7 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
     let output = args.output(input)?;
     let bytes = read(input)?;
     let wasm = pirn_compiler::parse_text(&bytes).with_context(|| name(input))?;
+    output.spares(input)?;
     let bar = bar();
     let start = Instant::now();
     let progress = |done: usize, total: usize| {

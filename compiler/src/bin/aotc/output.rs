@@ -1,6 +1,6 @@
 //! [`Output`]: a file that appears whole or not at all, or the standard output.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,18 @@ pub(crate) enum Output {
 }
 
 impl Output {
+    /// Refuses to write over the input, by whatever name it goes.
+    pub(crate) fn spares(&self, input: &Path) -> Result<()> {
+        match self {
+            Self::File(path) if is_same(path, input) => bail!(
+                "cannot write {}: it is the input, {}; give another name with -o",
+                path.display(),
+                input.display()
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes all bytes. A file is written under another name and renamed, so that a reader never
     /// sees half of one, and a module that a server has mapped stays as it is.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<()> {
@@ -25,6 +37,16 @@ impl Output {
 /// Prints text.
 pub(crate) fn print(text: &str) -> Result<()> {
     to_stdout(text.as_bytes())
+}
+
+/// Whether two names are of one file. A terminal, say, may well be read and written.
+fn is_same(path: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // A file that is not there is not the same.
+    let [Ok(path), Ok(other)] = [path, other].map(std::fs::metadata) else {
+        return false;
+    };
+    path.is_file() && (path.dev(), path.ino()) == (other.dev(), other.ino())
 }
 
 fn to_stdout(bytes: &[u8]) -> Result<()> {
