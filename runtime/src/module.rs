@@ -143,8 +143,8 @@ impl Module {
 
     /// Checks a module that `aotc` or the compiler's library made, and maps a copy of it.
     ///
-    /// Profilers and debuggers know the functions of a module by name only if it was opened from a
-    /// file. One file descriptor stays open as long as the module does.
+    /// Profilers know the functions of a module by name only if it was opened from a file, debuggers as
+    /// long as the process lives. One file descriptor stays open as long as the module does.
     ///
     /// # Errors
     ///

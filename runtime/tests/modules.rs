@@ -1,4 +1,5 @@
 //! Files that are opened: whatever is wrong with one is said in one line, and nothing of it is run.
+#![allow(unsafe_code, reason = "a test that asks the loader for its names")]
 
 mod common;
 
@@ -171,6 +172,42 @@ fn modules_in_memory_are_checked_like_files() {
             "{error}"
         );
     }
+}
+
+/// The loader's names of what it has loaded (dl_iterate_phdr(3)).
+fn loaded() -> Vec<String> {
+    unsafe extern "C" fn note(
+        info: *mut libc::dl_phdr_info,
+        _bytes: libc::size_t,
+        names: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: the loader gives a description with a string, and `loaded` a list that is its own.
+        let (name, names) = unsafe {
+            let name = core::ffi::CStr::from_ptr((*info).dlpi_name);
+            (name, &mut *names.cast::<Vec<String>>())
+        };
+        names.push(name.to_string_lossy().into_owned());
+        0
+    }
+    let mut names = vec![];
+    // SAFETY: the list outlives the call, which keeps nothing.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut names).cast()) };
+    names
+}
+
+#[test]
+fn another_process_finds_a_module_in_memory_by_the_loaders_name() {
+    let bytes = so("(module (func (export \"debugged\")))", &Options::default());
+    let _module = Module::from_bytes(&bytes).expect("it opens");
+    // As a debugger does. Other tests of this program have modules, too, and may close them.
+    let names = loaded().into_iter().filter(|name| name.contains("/fd/"));
+    let read = |name: String| {
+        assert!(!name.starts_with("/proc/self/"), "{name}");
+        let cat = std::process::Command::new("cat").arg(name).output();
+        cat.expect("the program starts").stdout
+    };
+    // The file is as long as its pages.
+    assert!(names.map(read).any(|found| found.starts_with(&bytes)));
 }
 
 #[test]

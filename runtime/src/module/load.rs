@@ -5,7 +5,7 @@
 //!
 //! The loader tells files apart by name and by inode. A new version that was renamed over an old one
 //! which is still loaded has the old one's name: then it is loaded through a descriptor of ours, which
-//! stays open so that the name stays unique.
+//! stays open so that the name stays unique. So is a module that was never in a file.
 //!
 //! # Safety
 //!
@@ -120,7 +120,7 @@ impl File {
         }
         let file = self.file.try_clone();
         let file = file.map_err(|error| self.refused(&error))?;
-        let name = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let name = descriptor(&file).map_err(|error| self.refused(&error))?;
         self.load_as(&name, Some(file))?
             .ok_or_else(|| self.changed())
     }
@@ -174,6 +174,25 @@ impl File {
             message,
         }
     }
+}
+
+/// The name of an open file, by which others find it too: the loader shows it to debuggers, and of
+/// /proc/self they take their own descriptors, gdb a pipe on which it then waits for ever.
+///
+/// A forked child has its own number, so that its names are not those that it inherits. If a later one has
+/// the number again, the descriptors of the inherited names are still open.
+fn descriptor(file: &fs::File) -> io::Result<PathBuf> {
+    // Our number as that /proc has it, which may be of another namespace than getpid(2).
+    let process = fs::read_link("/proc/self")?;
+    let fd = file.as_raw_fd().to_string();
+    Ok([
+        "/proc".as_ref(),
+        process.as_path(),
+        "fd".as_ref(),
+        fd.as_ref(),
+    ]
+    .iter()
+    .collect())
 }
 
 /// Taken to use the dynamic loader: it has a lock of its own, which it does not take for a fork.
