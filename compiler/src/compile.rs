@@ -50,6 +50,8 @@ pub(crate) struct Piece {
     pub(crate) body: Range<u32>,
     /// Ascending: what is of which instruction. Only where [`Wanted::locations`] is.
     pub(crate) locations: Vec<Location>,
+    /// Where its blocks begin, ascending. Only where the code generator tells it.
+    pub(crate) blocks: Vec<u32>,
     /// Intermediate code. Only where [`Wanted::clif`] is, and then nothing else is there.
     pub(crate) clif: String,
 }
@@ -68,6 +70,7 @@ impl Piece {
             unwind: None,
             body: 0..0,
             locations: vec![],
+            blocks: vec![],
             clif: String::new(),
         }
     }
@@ -442,6 +445,7 @@ impl Compiler<'_> {
         if self.wanted.locations {
             piece.locations = locations(&compiled);
         }
+        piece.blocks.clone_from(&compiled.bb_starts);
         piece.unwind = match compiled
             .create_unwind_info(self.env.isa)
             .map_err(|error| fault(error.to_string()))?

@@ -3,7 +3,7 @@
 use crate::compile::{self, Isas, Piece, Wanted, describe};
 use crate::error::CompileError;
 use crate::image::Image;
-use crate::isa;
+use crate::isa::{self, Uses};
 use crate::link::dwarf::Lines;
 use crate::link::text::Text;
 use crate::link::{elf, listing, object};
@@ -64,11 +64,19 @@ pub fn emit_noting(
     progress: &(dyn Fn(usize, usize) + Sync),
     note: &mut dyn FnMut(&str),
 ) -> Result<Vec<u8>, CompileError> {
-    let isa = isa::build(options, true)?;
-    let unchecked = isa::build(options, false)?;
+    let unchecked = Uses {
+        verifies: false,
+        tells_blocks: emit == Emit::Asm,
+    };
+    let checked = Uses {
+        verifies: true,
+        ..unchecked
+    };
+    let isa = isa::build(options, checked)?;
     let mut plain = options.clone();
     plain.opt_level = OptLevel::None;
-    let plain = isa::build(&plain, false)?;
+    let plain = isa::build(&plain, unchecked)?;
+    let unchecked = isa::build(options, unchecked)?;
     let isas = Isas {
         checked: &*isa,
         unchecked: &*unchecked,

@@ -7,12 +7,21 @@ use cranelift_codegen::settings::{self, Configurable};
 use pirn_format::cpu::Arch;
 use target_lexicon::Triple;
 
-/// The target that the options ask for; `verify`: with the verifier, in a build that checks itself.
+/// What is set by the use that is made of the code generator. None of it changes the code.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Uses {
+    /// The verifier runs, in a build that checks itself.
+    pub(crate) verifies: bool,
+    /// It says where blocks begin.
+    pub(crate) tells_blocks: bool,
+}
+
+/// The target that the options ask for.
 ///
 /// # Errors
 ///
 /// [`CompileError::Options`] for a target or feature that this build has no code generator for.
-pub(crate) fn build(options: &Options, verify: bool) -> Result<OwnedTargetIsa, CompileError> {
+pub(crate) fn build(options: &Options, uses: Uses) -> Result<OwnedTargetIsa, CompileError> {
     let arch = options.cpu.arch();
     let triple: Triple = match arch {
         Arch::X86_64 => "x86_64-unknown-linux-gnu",
@@ -39,7 +48,7 @@ pub(crate) fn build(options: &Options, verify: bool) -> Result<OwnedTargetIsa, C
             .map_err(|error| CompileError::Options(format!("setting use_csdb: {error}")))?;
     }
     builder
-        .finish(flags(options, verify)?)
+        .finish(flags(options, uses)?)
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))
 }
 
@@ -48,7 +57,7 @@ fn truth(on: bool) -> &'static str {
     if on { "true" } else { "false" }
 }
 
-fn flags(options: &Options, verify: bool) -> Result<settings::Flags, CompileError> {
+fn flags(options: &Options, uses: Uses) -> Result<settings::Flags, CompileError> {
     let opt_level = match options.opt_level {
         OptLevel::None => "none",
         OptLevel::Speed => "speed",
@@ -76,7 +85,11 @@ fn flags(options: &Options, verify: bool) -> Result<settings::Flags, CompileErro
             "enable_table_access_spectre_mitigation",
             truth(options.spectre),
         ),
-        ("enable_verifier", truth(verify && cfg!(debug_assertions))),
+        (
+            "enable_verifier",
+            truth(uses.verifies && cfg!(debug_assertions)),
+        ),
+        ("machine_code_cfg_info", truth(uses.tells_blocks)),
     ] {
         flags
             .set(name, value)

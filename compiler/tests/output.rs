@@ -354,6 +354,103 @@ fn listings_name_what_is_called() {
     }
 }
 
+/// The pieces of a listing: the lines of each, behind its header.
+fn pieces(asm: &str) -> Vec<Vec<&str>> {
+    let pieces = asm.trim_end().split("\n\n");
+    let pieces = pieces.map(|piece| piece.lines().skip(1));
+    pieces.map(Iterator::collect).collect()
+}
+
+/// What stands in a line between the offset and the comment.
+fn content(line: &str) -> &str {
+    let (_, rest) = line.split_once(": ").expect("an offset");
+    rest.split(";;").next().unwrap_or(rest).trim_end()
+}
+
+/// The bytes of a line of constants; `None` of any other.
+fn constants(line: &str) -> Option<Vec<u8>> {
+    let list = content(line).strip_prefix(".byte ")?;
+    let byte = |text: &str| u8::from_str_radix(&text[2..], 16).expect("a byte");
+    Some(list.split(',').map(byte).collect())
+}
+
+#[test]
+fn listings_tell_data_from_instructions() {
+    // Tables of branches, constants in the function, and in the trampoline, which has no locations.
+    let wasm = parse_text(
+        b"(module (memory 1)
+            (func (export \"f\") (param i32 v128) (result v128)
+              (loop $again
+                (block $b (block $a (br_table $a $b $again $a (local.get 0)))
+                  (return (i8x16.add (local.get 1) (v128.const i32x4 1 2 3 4))))
+                (memory.fill (i32.const 0) (i32.const 0) (local.get 0)))
+              (i32x4.add (local.get 1) (v128.const i32x4 5 6 7 8))))",
+    );
+    let wasm = wasm.expect("the text is well-formed");
+    for arch in Arch::ALL {
+        let asm = emit(&wasm, &Options::new(arch), Emit::Asm, &|_, _| ()).expect("it is valid");
+        let asm = String::from_utf8(asm).expect("text");
+        let pieces = pieces(&asm);
+        // An entry for each label and for the default, all of one operator.
+        let entries: Vec<_> = pieces[0]
+            .iter()
+            .filter(|line| content(line).starts_with(".long "))
+            .collect();
+        let from = wasm.windows(2).position(|bytes| bytes == [0x0e, 3]);
+        let from = format!(" ;; @{:06x}", from.expect("the table"));
+        assert_eq!(entries.len(), 4, "{asm}");
+        assert!(entries.iter().all(|line| line.ends_with(&from)), "{asm}");
+        let data: Vec<u8> = pieces[0]
+            .iter()
+            .filter_map(|line| constants(line))
+            .flatten()
+            .collect();
+        for first in [1, 5] {
+            let vector: Vec<u8> = (first..first + 4).flat_map(u32::to_le_bytes).collect();
+            assert!(data.windows(16).any(|bytes| bytes == vector), "{asm}");
+        }
+        let fill = pieces.last().expect("the trampoline");
+        if arch == Arch::X86_64 {
+            let last = fill.last().expect("the factor");
+            assert_eq!(constants(last), Some(vec![1; 8]), "{asm}");
+        }
+    }
+}
+
+#[test]
+fn nothing_but_data_is_listed_as_data() {
+    for name in GUESTS.into_iter().chain(["crypto.wasm", "simd.wasm"]) {
+        let wasm = guest(name);
+        for arch in Arch::ALL {
+            let options = Options::new(arch);
+            let asm = emit(&wasm, &options, Emit::Asm, &|_, _| ()).expect("the guest is valid");
+            let asm = String::from_utf8(asm).expect("text");
+            let listed = listed(&asm);
+            for piece in pieces(&asm) {
+                let (mut ended, mut data) = (false, false);
+                for line in piece {
+                    let text = content(line);
+                    if let Some(bytes) = constants(line) {
+                        // Behind the last instruction, and after all others.
+                        assert!(ended && bytes.len() <= 8, "{name} for {arch}: {line}");
+                        data = true;
+                    } else if let Some(entry) = text.strip_prefix(".long 0x") {
+                        let (target, _) = entry.split_once('-').expect("two numbers");
+                        let target = u32::from_str_radix(target, 16).expect("a number");
+                        assert!(listed.contains_key(&target), "{name} for {arch}: {line}");
+                    } else {
+                        // What zeros are.
+                        let zeros = ["add %al, (%rax)", "udf #0x0"].contains(&text);
+                        assert!(!data && !zeros, "{name} for {arch}: {line}");
+                        let word = text.split(' ').next().expect("a word");
+                        ended = ["ret", "jmp", "ud2", "b", "br", "udf"].contains(&word);
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn every_option_compiles_every_guest() {
     for name in GUESTS {

@@ -6,13 +6,18 @@
 //!      180: push %rbp                                      offset in .text
 //!      1df: call 0x2c0             ;; @0001ad -> 4 (square)
 //!                                      offset in the .wasm file, six digits as wasm-objdump has it
+//!      2e7: .long 0x3a0-0x2e0      ;; @0001c4   entry of a table of branches that is at 2e0
 //! ```
+//!
+//! What is data between the instructions the code generator does not say. But it lies where an instruction
+//! before it has its address from, relative to itself, and ends where a block or a trap begins.
 
 use super::text::Text;
 use crate::compile::{Piece, describe};
-use iced_x86::{DecoderOptions, Formatter as _, GasFormatter};
+use iced_x86::{Code, DecoderOptions, Formatter as _, GasFormatter};
 use pirn_format::cpu::Arch;
 use pirn_format::metadata::Metadata;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 use yaxpeax_arch::{Decoder as _, U8Reader};
@@ -34,17 +39,35 @@ pub(crate) fn write(pieces: &[Piece], text: &Text, metadata: &Metadata, arch: Ar
             true => writeln!(out, ";; {what}"),
             false => writeln!(out, ";; {what}: {:06x}..{:06x}", body.start, body.end),
         };
-        for (bytes, content) in spans(piece) {
+        let code = &text.bytes[entry.start as usize..][..piece.code.len()];
+        let mut data = Data::default();
+        for (bytes, wasm) in spans(piece) {
             let mut at = bytes.start;
             while at < bytes.end {
-                let place = (entry.start + at) as usize;
-                let rest = &text.bytes[place..(entry.start + bytes.end) as usize];
-                let (len, instruction) = match content {
-                    Content::Data => data(rest),
-                    Content::Code(_) => disassembler.next(rest, place as u64),
+                let start = u64::from(entry.start);
+                let rest = &code[at as usize..bytes.end as usize];
+                let (len, line) = match data.next(piece, code, at) {
+                    Some(Datum::Entry(target)) => {
+                        let table = start + u64::from(data.table);
+                        let target = table.wrapping_add_signed(target.into());
+                        (
+                            ENTRY_BYTES as usize,
+                            format!(".long {target:#x}-{table:#x}"),
+                        )
+                    }
+                    Some(Datum::Bytes(end)) => {
+                        bytes_of(&rest[..rest.len().min((end - at) as usize)])
+                    }
+                    None => {
+                        let rest = &rest[..rest.len().min(data.distance(at))];
+                        let instruction = disassembler.next(rest, start + u64::from(at));
+                        data.note(at + instruction.len as u32, &instruction, start);
+                        (instruction.len, instruction.text)
+                    }
                 };
-                let line = format!("{place:8x}: {instruction}");
-                let comment = comment(piece, metadata, at..at + len as u32, content);
+                let place = start + u64::from(at);
+                let line = format!("{place:8x}: {line}");
+                let comment = comment(piece, metadata, at..at + len as u32, wasm);
                 let _ = match comment.is_empty() {
                     true => writeln!(out, "{line}"),
                     false => writeln!(out, "{line:COMMENT_COLUMN$} ;;{comment}"),
@@ -58,9 +81,9 @@ pub(crate) fn write(pieces: &[Piece], text: &Text, metadata: &Metadata, arch: Ar
 }
 
 /// What is known of an instruction.
-fn comment(piece: &Piece, metadata: &Metadata, at: Range<u32>, content: Content) -> String {
+fn comment(piece: &Piece, metadata: &Metadata, at: Range<u32>, wasm: Option<u32>) -> String {
     let mut comment = String::new();
-    if let Content::Code(Some(wasm)) = content {
+    if let Some(wasm) = wasm {
         let _ = write!(comment, " @{wasm:06x}");
     }
     let first = piece
@@ -75,39 +98,142 @@ fn comment(piece: &Piece, metadata: &Metadata, at: Range<u32>, content: Content)
     comment
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
-    /// Instructions, of the one at this offset in the WebAssembly file, if that is known.
-    Code(Option<u32>),
-    /// Constants.
-    Data,
-}
-
-/// A piece from its start to its end: what is of which WebAssembly instruction, what lies between, and
-/// the constants that lie behind the last.
-fn spans(piece: &Piece) -> Vec<(Range<u32>, Content)> {
+/// A piece from its start to its end: what is of which WebAssembly instruction, and what lies between.
+fn spans(piece: &Piece) -> Vec<(Range<u32>, Option<u32>)> {
     let mut spans = vec![];
     let mut end = 0;
     for location in &piece.locations {
         let start = location.start.max(end);
-        spans.push((end..start, Content::Code(None)));
+        spans.push((end..start, None));
         end = location.end.max(start);
-        spans.push((start..end, Content::Code(Some(location.wasm))));
+        spans.push((start..end, Some(location.wasm)));
     }
-    // A trampoline has no WebAssembly instructions, and no constants.
-    let rest = match piece.locations.is_empty() {
-        true => Content::Code(None),
-        false => Content::Data,
-    };
-    spans.push((end..piece.code.len() as u32, rest));
+    spans.push((end..piece.code.len() as u32, None));
     spans
 }
 
+/// Bytes of an entry of a table of branches: how far its target is from the table's start.
+const ENTRY_BYTES: u32 = 4;
+/// Most bytes of padding before a constant, and one.
+const ALIGN_MAX: u32 = 64;
+
+/// What is known of the data of a piece, while its instructions are read. All offsets are in the piece.
+#[derive(Default)]
+struct Data {
+    /// Addresses that instructions have used.
+    used: BTreeSet<u32>,
+    /// Where the last instruction ended that jumped to a computed address.
+    jumped: Option<u32>,
+    /// Where the last table of branches begins, and where it ends at the latest.
+    table: u32,
+    table_end: u32,
+    /// Where the last constant ends.
+    end: u32,
+}
+
+/// Data at a place.
+enum Datum {
+    /// An entry of a table of branches, which has its target so far from the table's start.
+    Entry(i32),
+    /// Constants, and what lies between them, to there.
+    Bytes(u32),
+}
+
+impl Data {
+    /// Notes an instruction, the end of which is given, of a piece that starts there.
+    fn note(&mut self, end: u32, instruction: &Instruction, start: u64) {
+        let used = instruction.uses.and_then(|used| used.checked_sub(start));
+        self.used
+            .extend(used.and_then(|used| u32::try_from(used).ok()));
+        if instruction.jumps {
+            self.jumped = Some(end);
+        }
+    }
+
+    /// Bytes to the next data that is known of.
+    fn distance(&self, at: u32) -> usize {
+        let next = self.used.range(at + 1..).next();
+        next.map_or(usize::MAX, |next| (next - at) as usize)
+    }
+
+    /// The data at a place; `None` if an instruction is there.
+    fn next(&mut self, piece: &Piece, code: &[u8], at: u32) -> Option<Datum> {
+        if self.used.contains(&at) {
+            let end = self.behind(piece, at);
+            match self.jumped == Some(at) {
+                true => (self.table, self.table_end) = (at, end),
+                false => self.end = end,
+            }
+        }
+        if at < self.table_end {
+            let entry = code[at as usize..self.table_end as usize].first_chunk();
+            let target = entry.map(|bytes| i32::from_le_bytes(*bytes));
+            let is_block = |target| {
+                let place = self.table.checked_add_signed(target);
+                place.is_some_and(|place| piece.blocks.binary_search(&place).is_ok())
+            };
+            match target.filter(|target| is_block(*target)) {
+                Some(target) => return Some(Datum::Entry(target)),
+                // Whatever is behind its last entry.
+                None => (self.end, self.table_end) = (self.table_end, at),
+            }
+        }
+        if at < self.end {
+            return Some(Datum::Bytes(self.end));
+        }
+        // Padding: no instruction is of zeros only.
+        let next = *self.used.range(at + 1..).next()?;
+        let is_padding = next - at < ALIGN_MAX
+            && self.behind(piece, at) == next
+            && code
+                .get(at as usize..next as usize)?
+                .iter()
+                .all(|byte| *byte == 0);
+        is_padding.then_some(Datum::Bytes(next))
+    }
+
+    /// Where the next thing begins behind a place: a block, a trap, or other data.
+    fn behind(&self, piece: &Piece, at: u32) -> u32 {
+        let block = piece.blocks.partition_point(|block| *block <= at);
+        let trap = piece.traps.partition_point(|(trap, _)| *trap <= at);
+        let next = [
+            piece.blocks.get(block).copied(),
+            piece.traps.get(trap).map(|(trap, _)| *trap),
+            self.used.range(at + 1..).next().copied(),
+        ];
+        let next = next.into_iter().flatten().min();
+        next.unwrap_or(u32::MAX).min(piece.code.len() as u32)
+    }
+}
+
 /// One line of data.
-fn data(bytes: &[u8]) -> (usize, String) {
+fn bytes_of(bytes: &[u8]) -> (usize, String) {
     let bytes = &bytes[..bytes.len().min(DATA_BYTES)];
     let list: Vec<_> = bytes.iter().map(|byte| format!("{byte:#04x}")).collect();
     (bytes.len(), format!(".byte {}", list.join(",")))
+}
+
+/// An instruction as it was read.
+struct Instruction {
+    len: usize,
+    text: String,
+    /// The address relative to itself of what it reads, or of which it makes the address.
+    uses: Option<u64>,
+    /// Whether it jumps to a computed address.
+    jumps: bool,
+}
+
+impl Instruction {
+    /// What is none.
+    fn unknown(bytes: &[u8]) -> Self {
+        let (len, text) = bytes_of(bytes);
+        Self {
+            len,
+            text,
+            uses: None,
+            jumps: false,
+        }
+    }
 }
 
 /// Reads instructions of one architecture.
@@ -132,31 +258,59 @@ impl Disassembler {
         }
     }
 
-    /// Length and text of the instruction that these bytes, of which there is at least one, start with;
-    /// of what is none, as a table of branches between instructions, its first bytes.
-    fn next(&mut self, bytes: &[u8], address: u64) -> (usize, String) {
+    /// The instruction that these bytes, of which there is at least one, start with.
+    fn next(&mut self, bytes: &[u8], address: u64) -> Instruction {
         match self {
             Self::X86_64(formatter) => {
                 let options = DecoderOptions::NONE;
                 let instruction = iced_x86::Decoder::with_ip(64, bytes, address, options).decode();
                 if instruction.is_invalid() {
-                    return data(&bytes[..1]);
+                    return Instruction::unknown(&bytes[..1]);
                 }
                 let mut text = String::new();
                 formatter.format(&instruction, &mut text);
-                (instruction.len(), text)
+                let is_relative = instruction.is_ip_rel_memory_operand();
+                Instruction {
+                    len: instruction.len(),
+                    text,
+                    uses: is_relative.then(|| instruction.ip_rel_memory_address()),
+                    jumps: instruction.code() == Code::Jmp_rm64,
+                }
             }
             Self::Aarch64(decoder) => {
-                let Some(word) = bytes.get(..4) else {
-                    return data(bytes);
+                let Some(bytes) = bytes.first_chunk() else {
+                    return Instruction::unknown(bytes);
                 };
-                match decoder.decode(&mut U8Reader::new(word)) {
-                    Ok(instruction) => (4, absolute(&instruction.to_string(), address)),
-                    Err(_) => data(word),
+                match decoder.decode(&mut U8Reader::new(bytes)) {
+                    Ok(instruction) => {
+                        let word = u32::from_le_bytes(*bytes);
+                        Instruction {
+                            len: bytes.len(),
+                            text: absolute(&instruction.to_string(), address),
+                            uses: aarch64_uses(word)
+                                .map(|distance| address.wrapping_add_signed(distance)),
+                            // BR (Arm ARM, C6.2).
+                            jumps: word & 0xffff_fc1f == 0xd61f_0000,
+                        }
+                    }
+                    Err(_) => Instruction::unknown(bytes),
                 }
             }
         }
     }
+}
+
+/// How far behind itself lies what an instruction reads, or of which it makes the address (Arm ARM, C4.1).
+fn aarch64_uses(word: u32) -> Option<i64> {
+    // Bits 5 to 23, with their sign.
+    let high = i64::from((word << 8).cast_signed() >> 13);
+    // LDR (literal), of all registers: those bits count words.
+    if word & 0x3b00_0000 == 0x1800_0000 {
+        return Some(high * 4);
+    }
+    // ADR: two more bits are further up.
+    let is_adr = word & 0x9f00_0000 == 0x1000_0000;
+    is_adr.then(|| high * 4 + i64::from(word >> 29 & 3))
 }
 
 /// An instruction whose target, written as `$+0x10`, is written as its address.
@@ -203,7 +357,9 @@ mod tests {
             for _ in 0..300_000 {
                 let bytes: [u8; 16] = std::array::from_fn(|_| random());
                 for len in [1, 3, 4, 16] {
-                    let (used, text) = disassembler.next(&bytes[..len], 0x1000);
+                    let Instruction {
+                        len: used, text, ..
+                    } = disassembler.next(&bytes[..len], 0x1000);
                     assert!(used > 0 && used <= len && !text.is_empty());
                     assert!(!text.contains('\n'), "{text}");
                 }

@@ -15,7 +15,11 @@ fn lines(builtin: Builtin) -> Vec<String> {
     let wasm = crate::parse_text(b"(module (memory 1))").expect("the text is well-formed");
     let parsed = parse::parse(&wasm).expect("the module is valid");
     let options = Options::default();
-    let isa = isa::build(&options, true).expect("there is such a target");
+    let uses = isa::Uses {
+        verifies: true,
+        tells_blocks: false,
+    };
+    let isa = isa::build(&options, uses).expect("there is such a target");
     let env = Env {
         metadata: &parsed.metadata,
         layout: &parsed.layout,
