@@ -53,6 +53,41 @@ pub(crate) const SAVED_REGISTERS: usize = 6;
 /// Which of the saved registers is the frame pointer.
 pub(crate) const FRAME_POINTER: usize = 1;
 
+/// Has who walks the guest's stack go on with the caller of `start`, while rbx has the host's stack pointer: as
+/// from a frame of its own, of 48 bytes, which returns to where `start` goes on, and has changed no other
+/// register. Only where every function has unwind tables is there a place for it.
+///
+/// DW_CFA_remember_state, def_cfa, offset, same_value (DWARF 5, 6.4.2; numbers of registers: psABI 3.6.2). They
+/// are given as bytes because the assembler would go on counting the compiler's frame from those 48.
+#[cfg(panic = "unwind")]
+macro_rules! host_frame {
+    () => {
+        ".cfi_escape 0x0a, 0x0c, 3, 48, 0x83, 1, 0x86, 2, 0x90, 3, 8, 12, 8, 13, 8, 14, 8, 15"
+    };
+}
+
+/// Ends what [`host_frame`] says: DW_CFA_restore_state.
+#[cfg(panic = "unwind")]
+macro_rules! host_frame_end {
+    () => {
+        ".cfi_escape 0x0b"
+    };
+}
+
+#[cfg(not(panic = "unwind"))]
+macro_rules! host_frame {
+    () => {
+        ""
+    };
+}
+
+#[cfg(not(panic = "unwind"))]
+macro_rules! host_frame_end {
+    () => {
+        ""
+    };
+}
+
 /// Enters a guest at `entry(vmctx, code, cells)` on the stack that ends at `cells`.
 /// Comes back when the guest returns, with true, or when it leaves, with false: because an `answer` said
 /// so, its gate was closed, or because of a trap that a signal told of.
@@ -96,7 +131,9 @@ pub(crate) unsafe fn start(
             "mov rsp, rdx",
             // Frame pointer 0: the guest's chain of frames ends here.
             "xor ebp, ebp",
+            host_frame!(),
             "call {enter}",
+            host_frame_end!(),
             // The guest has returned.
             "mov eax, 1",
             "mov rsp, rbx",
@@ -144,7 +181,7 @@ pub(crate) unsafe fn resume(
         cells
             .cast::<usize>()
             .sub(1)
-            .write(returned as *const () as usize);
+            .write(returned as *const () as usize + RETURNED);
     };
     let on = if registers.is_null() {
         go_on as *const ()
@@ -399,12 +436,27 @@ unsafe extern "C" fn restore() {
 #[unsafe(naked)]
 unsafe extern "C" fn returned() {
     naked_asm!(
+        ".cfi_startproc",
+        // The frame on the host's stack is 48 bytes from where the activation says: DW_CFA_def_cfa_expression
+        // of r12, HOST_SP further, what is there, and 48 more (DWARF 5, 2.5.1 and 6.4.2.2).
+        ".cfi_escape 0x0f, 5, 0x7c, {host_sp}, 0x06, 0x23, 48",
+        ".cfi_offset rbx, -8",
+        ".cfi_offset rbp, -16",
+        ".cfi_offset rip, -24",
+        // Who walks the stack looks for what is before the return address.
+        "nop",
         "mov rsp, [r12 + {host_sp}]",
         "mov eax, 1",
         "jmp [rsp + 24]",
+        ".cfi_endproc",
         host_sp = const HOST_SP,
     )
 }
+
+/// Bytes of `returned` before the place where guests return to.
+const RETURNED: usize = 1;
+// A number of one byte in what says where the frame is.
+const _: () = assert!(HOST_SP < 64);
 
 /// The registers of a guest that was interrupted. Generated code has values of at most 128 bits, so of
 /// vector registers that is all, and it changes neither MXCSR nor the x87 unit.

@@ -1,0 +1,104 @@
+//! Who walks the stack of a running guest, as debuggers do, comes to the host that called it.
+#![allow(unsafe_code, reason = "a test that handles signals")]
+
+mod common;
+
+use pirn_runtime::{CallError, Caller, Func, HostError, Instance, Linker, Region, Step};
+use std::backtrace::Backtrace;
+use std::sync::Mutex;
+use std::time::Duration;
+
+const GUEST: &str = r#"(module
+  (import "h" "ask" (func $ask))
+  (func $spin (loop $l (br $l)))
+  (func (export "spins") (call $spin))
+  (func (export "asks") (call $ask) (call $spin)))"#;
+
+/// The stack that the signal's handler found, and whether there is one.
+static SEEN: Mutex<Option<String>> = Mutex::new(None);
+
+extern "C" fn look(_: i32) {
+    // The guest, which is what is interrupted, holds no lock of an allocator.
+    let mut seen = SEEN.lock().expect("no panic");
+    seen.get_or_insert_with(|| Backtrace::force_capture().to_string());
+}
+
+/// Has this thread look at its stack while `run` runs a guest, who is ended afterwards.
+fn seen_from_guest(run: impl FnOnce() -> Result<(), CallError>) -> String {
+    *SEEN.lock().expect("no panic") = None;
+    // SAFETY: pthread_self(3) has no requirements.
+    let thread = unsafe { libc::pthread_self() };
+    let signaller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        // SAFETY: the thread waits for this one.
+        assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGUSR1) }, 0);
+    });
+    let ended = run();
+    assert!(matches!(ended, Err(CallError::Deadline(_))), "{ended:?}");
+    signaller.join().expect("no panic");
+    let seen = SEEN.lock().expect("no panic").take();
+    seen.expect("the guest was interrupted")
+}
+
+const LIMIT: Duration = Duration::from_secs(2);
+
+type Asking = Instance<(), (), ()>;
+type Plain = Func<(), ()>;
+
+#[inline(never)]
+fn the_caller(instance: &mut Asking, func: &Plain) -> Result<(), CallError> {
+    instance.deadline(LIMIT).call(func, ())
+}
+
+#[inline(never)]
+fn the_starter(instance: &mut Asking, func: &Plain) {
+    let step = instance.start(func, ());
+    assert!(matches!(step, Ok(Step::Asked(()))), "{step:?}");
+}
+
+#[inline(never)]
+fn the_resumer(instance: &mut Asking, func: &Plain) -> Result<(), CallError> {
+    instance.deadline(LIMIT).resume_with(func, ()).map(drop)
+}
+
+#[test]
+fn the_hosts_frames_are_behind_the_guests() {
+    if std::env::consts::ARCH != "x86_64" {
+        // There the tables end with the function that entered the guest.
+        return;
+    }
+    // SAFETY: all-zero is a valid sigaction, and the handler is of the right type.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = look as extern "C" fn(i32) as usize;
+        action.sa_flags = libc::SA_ONSTACK;
+        let done = libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
+        assert_eq!(done, 0);
+    }
+    common::alternate_stack(1 << 20);
+    let mut linker = Linker::<(), (), ()>::asking();
+    linker
+        .func_ask(
+            "h",
+            "ask",
+            |_: Caller<'_, ()>, ()| Ok(()),
+            |_, (), ()| Ok::<(), HostError>(()),
+        )
+        .expect("the name is free");
+    let region = Region::builder().slots(2).build().expect("a region");
+    let prepared = region
+        .prepare(&common::wat(GUEST), &linker)
+        .expect("it links");
+    let func = |name| prepared.func::<(), ()>(name).expect("it is exported");
+    let (spins, asks) = (func("spins"), func("asks"));
+    let instance = || prepared.try_instantiate(()).expect("a slot is free");
+    let mut called = instance();
+    let seen = seen_from_guest(|| the_caller(&mut called, &spins));
+    assert!(seen.contains("the_caller"), "{seen}");
+    // Its frame on the host's stack is another's than who it was entered by.
+    let mut resumed = instance();
+    the_starter(&mut resumed, &asks);
+    let seen = seen_from_guest(|| the_resumer(&mut resumed, &asks));
+    assert!(seen.contains("the_resumer"), "{seen}");
+    assert!(!seen.contains("the_starter"), "{seen}");
+}
