@@ -9,6 +9,11 @@ pub enum CompileError {
     /// The text format could not be parsed.
     #[error("not a WebAssembly text module: {0}")]
     Text(String),
+    /// The bytes are an ELF file, as compiled modules are.
+    #[error(
+        "it is compiled already: an ELF file; run it with `aotrun`, look at it with `aotc inspect`"
+    )]
+    Compiled,
     /// The bytes are no valid module, or use a feature that is not supported.
     #[error("invalid module: {message} (at offset {offset:#x})")]
     Invalid {

@@ -422,8 +422,15 @@ fn global_type(ty: &wasmparser::GlobalType) -> Result<GlobalType, CompileError> 
 
 impl From<BinaryReaderError> for CompileError {
     fn from(error: BinaryReaderError) -> Self {
+        // There is nothing by which to enable what is not.
+        let message = error.message().replace('\n', " ");
+        let message = message.replace(" support is not enabled", " is not supported");
+        let mut message = message.replace("not enabled", "not supported");
+        if message.contains("must be enabled") {
+            message.push_str("; that is not supported");
+        }
         Self::Invalid {
-            message: error.message().replace('\n', " "),
+            message,
             offset: error.offset() as usize,
         }
     }

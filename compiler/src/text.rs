@@ -7,10 +7,14 @@ use std::borrow::Cow;
 ///
 /// # Errors
 ///
-/// [`CompileError::Text`] with line and column for what is neither.
+/// [`CompileError::Text`] with line and column for what is neither, [`CompileError::Compiled`] for what
+/// is compiled.
 pub fn parse_text(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CompileError> {
     if bytes.is_empty() {
         return Err(CompileError::Text("it is empty".to_owned()));
+    }
+    if bytes.starts_with(b"\x7fELF") {
+        return Err(CompileError::Compiled);
     }
     wat::parse_bytes(bytes).map_err(|error| CompileError::Text(first_line(&error.to_string())))
 }

@@ -267,11 +267,103 @@ fn mistakes_are_told_in_one_line() {
         &with("-o", "/no/such/folder/x.so"),
         &["cannot write /no/such/folder/x.so"],
     );
-    for (option, value) in [("--emit", "wasm"), ("--opt-level", "9"), ("--nothing", "x")] {
-        let output = with(option, value);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).contains(option));
-    }
+    // The name that a file has while it is written is not told.
+    let said = text(&with("-o", "/no/such/folder/x.so").stderr);
+    assert!(
+        said.contains("no folder /no/such/folder;") && !said.contains(".aotc-"),
+        "{said}"
+    );
+    refused(
+        &aotc([wat.as_os_str(), "-o".as_ref(), folder.path().as_os_str()]),
+        &["it is a folder; name a file in it"],
+    );
+    refused(
+        &with("--cpu", "baseline,"),
+        &["\"baseline,\" has a comma without a feature"],
+    );
+    refused(&with("--cpu", "+aes"), &["begin with a level"]);
+    let wide = "(module (func (param i64) (result i64 i64)
+        (i64.add128 (local.get 0) (local.get 0) (local.get 0) (local.get 0))))";
+    refused(
+        &aotc([file("wide.wat", wide)]),
+        &["invalid module: wide arithmetic is not supported (at"],
+    );
+    refused(
+        &aotc([file("shared.wat", "(module (memory 1 1 shared))")]),
+        &["threads must be enabled for shared memories; that is not supported"],
+    );
+    let so = folder.path().join("x.so");
+    works(&aotc([wat.as_os_str(), "-o".as_ref(), so.as_os_str()]));
+    refused(
+        &aotc([&so]),
+        &["x.so: it is compiled already", "run it with `aotrun`"],
+    );
     assert!(!wat.with_extension("so").exists(), "nothing was written");
     assert!(works(&aotc(["--help"])).contains("inspect"));
+}
+
+#[test]
+fn command_lines_that_are_wrong_are_told_in_one_line() {
+    for (line, parts) in [
+        (
+            &["--emit", "wasm", "x.wasm"][..],
+            &["--emit \"wasm\" is unknown", "asm, obj, so"][..],
+        ),
+        (
+            &["--opt-level", "3", "x.wasm"],
+            &["--opt-level \"3\"", "one of none, speed,"],
+        ),
+        (&["-O2", "x.wasm"], &["option -O is unknown"]),
+        (
+            &["--emti", "asm", "x.wasm"],
+            &["option --emti is unknown; --emit is like it"],
+        ),
+        (&["inspect"], &["<FILE> is missing"]),
+        (
+            &["inspect", "x.so", "y.so"],
+            &["\"y.so\" is one argument too many"],
+        ),
+        (&["x.wasm", "-o", ""], &["--output is without a value"]),
+        (&["x.wasm", "-o"], &["--output is without a value"]),
+        (
+            &["x.wasm", "--fuel=3"],
+            &["--fuel takes no value, \"3\" was given"],
+        ),
+        (
+            &["--cpu", "native", "--cpu", "native", "x.wasm"],
+            &["--cpu is given twice"],
+        ),
+        (
+            &["x.wasm", "y.wasm"],
+            &[
+                "\"y.wasm\" is one argument too many",
+                "one module at a time",
+            ],
+        ),
+        (
+            &["--fuel", "inspect", "x.so"],
+            &["a command is the first argument"],
+        ),
+        (
+            &["--emit", "a\nb", "x.wasm"],
+            &["--emit \"a\\nb\" is unknown"],
+        ),
+        (&["--a\nb", "x.wasm"], &["is unknown"]),
+    ] {
+        let output = aotc(line.iter().copied());
+        refused(&output, parts);
+        refused(&output, &["; see `aotc --help`\n"]);
+    }
+    for asked in ["--help", "--version"] {
+        assert!(works(&aotc([asked])).contains("aotc"));
+    }
+}
+
+#[test]
+fn debug_information_of_what_has_none_is_told_off() {
+    let (_folder, wasm) = folder("lines.wasm");
+    let output = aotc([wasm.as_os_str(), "-g".as_ref(), "--emit=clif".as_ref()]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = text(&output.stderr);
+    assert!(said.contains("-g does nothing with --emit clif"), "{said}");
 }

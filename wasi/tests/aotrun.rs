@@ -492,3 +492,26 @@ fn a_closed_pipe_is_no_reason_to_panic() {
         ("", Some(0))
     );
 }
+
+#[test]
+fn command_lines_that_are_wrong_are_told_in_one_line() {
+    for (line, parts) in [
+        (&[][..], &["<PROGRAM> is missing"][..]),
+        (
+            &["x.so", "--fuel", "all"],
+            &["--fuel: \"all\" is no number", "as in 1000000"],
+        ),
+        (
+            &["x.so", "--stack", "3X"],
+            &["--stack: \"3X\" is no number of bytes"],
+        ),
+        (
+            &["x.so", "--timing"],
+            &["--timing is unknown; --timings is like it"],
+        ),
+        (&["x.so", "--dir"], &["--dir is without a value"]),
+    ] {
+        refused(aotrun().args(line), parts);
+        refused(aotrun().args(line), &["; see `aotrun --help`\n"]);
+    }
+}

@@ -97,6 +97,11 @@ impl Args {
         Ok(options)
     }
 
+    /// Whether debug information is to be carried over to what has none.
+    pub(crate) fn has_idle_debug_info(&self) -> bool {
+        self.debug_info && matches!(self.emit, Kind::Clif)
+    }
+
     fn arch(&self) -> Result<Arch> {
         let name = self.target.as_deref().unwrap_or(std::env::consts::ARCH);
         let Some(arch) = Arch::from_name(name) else {
@@ -132,6 +137,9 @@ impl Args {
 fn cpu(arch: Arch, text: &str) -> Result<CpuFeatures> {
     let mut parts = text.split(',').map(str::trim);
     let name = parts.next().unwrap_or_default();
+    if name.starts_with(['+', '-']) {
+        bail!("cpu {text:?} begins with a feature; begin with a level, as in baseline,{text}");
+    }
     let mut set = match name {
         "native" => native(arch)?,
         name => level(arch, name)?,
@@ -140,6 +148,11 @@ fn cpu(arch: Arch, text: &str) -> Result<CpuFeatures> {
         let changed = match part.split_at_checked(1) {
             Some(("+", feature)) => set.with(feature),
             Some(("-", feature)) => set.without(feature),
+            None => {
+                bail!(
+                    "cpu {text:?} has a comma without a feature; write +FEATURE behind it, or leave it out"
+                )
+            }
             _ => {
                 bail!("cpu feature {part:?} starts with neither + nor -; write +{part} or -{part}")
             }
@@ -194,7 +207,10 @@ mod tests {
             ("v9", "x86-64-v3"),
             ("baseline,avx", "write +avx"),
             ("baseline,+neon", "there are sse3"),
-            ("baseline,", "starts with neither"),
+            ("baseline,", "\"baseline,\" has a comma without a feature"),
+            ("baseline,,+avx", "has a comma without"),
+            ("+avx", "as in baseline,+avx"),
+            ("-popcnt", "begin with a level"),
         ] {
             let error = cpu(arch, text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

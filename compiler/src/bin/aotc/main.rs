@@ -5,6 +5,7 @@
 mod args;
 mod inspect;
 mod output;
+mod usage;
 
 use anyhow::{Context, Result};
 use args::{Args, Command};
@@ -19,15 +20,9 @@ use std::time::{Duration, Instant};
 const QUIET: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    // Usage errors exit with 1, as all errors of ours: 2 may be a guest's.
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => {
-            let code = u8::from(error.use_stderr());
-            // Nothing can be done if the terminal is gone.
-            let _ = error.print();
-            return ExitCode::from(code);
-        }
+        Err(error) => return usage::tell("aotc", &error),
     };
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,6 +59,9 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
         }
     };
     let mut notes = vec![];
+    if args.has_idle_debug_info() {
+        notes.push("-g does nothing with --emit clif; leave it out".to_owned());
+    }
     let mut note = |text: &str| notes.push(text.to_owned());
     let kind = args.emit.into();
     let result = pirn_compiler::emit_noting(&wasm, &options, kind, &progress, &mut note);

@@ -1,6 +1,6 @@
 //! [`Output`]: a file that appears whole or not at all, or the standard output.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -59,6 +59,9 @@ fn to_stdout(bytes: &[u8]) -> Result<()> {
 }
 
 fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    if path.is_dir() {
+        bail!("it is a folder; name a file in it");
+    }
     // A device or a pipe is written, not replaced.
     if path.exists() && !path.is_file() {
         return Ok(std::fs::OpenOptions::new()
@@ -70,6 +73,18 @@ fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
+    if !folder.is_dir() {
+        let folder = folder.display();
+        bail!("there is no folder {folder}; make it, or give another with -o");
+    }
+    replace(path, folder, bytes).map_err(|error| {
+        // The name that it has until it is renamed is nobody's business.
+        let kind = error.kind();
+        anyhow!("{kind}; give another place with -o")
+    })
+}
+
+fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut file = tempfile::Builder::new()
         .prefix(".aotc-")
         .permissions(mode())

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) deadline: Option<Duration>,
     /// Ends the guest when it has executed so many operators; a .so must be compiled with `aotc --fuel`
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = fuel)]
     pub(crate) fuel: Option<u64>,
     /// Says how many microseconds each phase took
     #[arg(long)]
@@ -59,6 +59,12 @@ fn bytes(text: &str) -> Result<usize> {
         Some(bytes) => Ok(bytes),
         None => bail!("{text:?} is more bytes than there are addresses"),
     }
+}
+
+/// A number of operators.
+fn fuel(text: &str) -> Result<u64> {
+    let number = text.parse().ok();
+    number.with_context(|| format!("{text:?} is no number of operators; write it as in 1000000"))
 }
 
 /// A time that is not zero: in us, ms, s or m.

@@ -7,6 +7,8 @@ mod load;
 mod outcome;
 mod run;
 mod timings;
+#[path = "../../../../compiler/src/bin/aotc/usage.rs"]
+mod usage;
 
 use args::Args;
 use clap::Parser;
@@ -16,12 +18,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => {
-            let code = u8::from(error.use_stderr());
-            // Nothing can be done if the terminal is gone.
-            let _ = error.print();
-            return ExitCode::from(code);
-        }
+        Err(error) => return usage::tell("aotrun", &error),
     };
     let outcome = run::run(&args);
     // The guest's output comes before anything that is said about it.
