@@ -248,7 +248,7 @@ fn a_module_without_debug_information_is_said_to_be() {
     let lost = unit(4, &[(0, 0, 10), (0, 8, 20)]);
     let lost: Vec<_> = lost.iter().map(|(name, b)| (*name, &b[..])).collect();
     for (wasm, part) in [
-        (with_sections(&lost), "lost the addresses"),
+        (with_sections(&lost), "link without -O, or run wasm-opt -g"),
         (guest("hello.wasm"), "build the guest with -g"),
         (elsewhere, "is in another file"),
     ] {

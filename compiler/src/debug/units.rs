@@ -59,7 +59,8 @@ impl LeftOut {
 
 /// What a tool that rewrites code leaves if it does not know of debug information.
 const NO_CODE: &str = "its debug information is left out: it is of no code in the module; a tool that \
-    rewrote the module has lost the addresses, as wasm-opt does without -g";
+    rewrote the module has lost the addresses, as wasm-opt does, which clang -O runs when it links: compile with -c and \
+    link without -O, or run wasm-opt -g";
 
 /// Reads all units, and says in one line what was left out.
 pub(super) fn read(sections: &Sections<'_>, budget: Budget) -> (Source, Option<String>) {

@@ -4,9 +4,9 @@
 //! ```text
 //! ;; 3 (work): 000191..000211                              index, name, body in the .wasm file
 //!      180: push %rbp                                      offset in .text
-//!      1df: call 0x2c0             ;; @0001ad -> 4 (square)
+//!      1e0: call 0x2c0             ;; @0001ad -> 4 (square)
 //!                                      offset in the .wasm file, six digits as wasm-objdump has it
-//!      2e7: .long 0x3a0-0x2e0      ;; @0001c4   entry of a table of branches that is at 2e0
+//!      2e4: .long 0x3a0-0x2e0      ;; @0001c4   entry of a table of branches that is at 2e0
 //! ```
 //!
 //! What is data between the instructions the code generator does not say. But it lies where an instruction
