@@ -1,7 +1,7 @@
 //! The engines: how each one is started on a guest, and which are missing here.
 
 use crate::guests::{Built, first_line, said};
-use crate::source::Packages;
+use crate::source::{self, Packages};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -43,15 +43,20 @@ pub const NAMES: [&str; 9] = [
     "wasm3",
 ];
 
-/// The engines of these names that are here; says on standard output which are not, and why.
-pub fn find(names: &[String], packages: &Packages, out: &Path) -> Result<Vec<Engine>> {
+/// Whether there are engines of these names, here or elsewhere.
+pub fn check(names: &[String]) -> Result<()> {
     for name in names {
         let known = NAMES.join(", ");
         ensure!(
             NAMES.contains(&name.as_str()),
-            "no engine {name:?}; known: {known}"
+            "--engines: there is no {name:?}; known are {known}"
         );
     }
+    Ok(())
+}
+
+/// The engines of these names that are here; says on standard output which are not, and why.
+pub fn find(names: &[String], packages: &Packages, out: &Path) -> Result<Vec<Engine>> {
     let mut found = vec![];
     let wanted = |name: &&str| *name == "native" || names.iter().any(|wanted| wanted == name);
     for name in NAMES.into_iter().filter(wanted) {
@@ -102,7 +107,7 @@ fn v8() -> Result<(String, Runner)> {
     let node = "node";
     let version = said(Command::new(node).args(["-p", "process.versions.v8"]))
         .context("node 20 or newer: https://nodejs.org")?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("node.mjs");
+    let script = source::folder()?.join("node.mjs");
     let flags = [
         "--no-liftoff",
         "--no-wasm-lazy-compilation",
@@ -115,7 +120,7 @@ fn v8() -> Result<(String, Runner)> {
 }
 
 fn wazero(out: &Path) -> Result<(String, Runner)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("wazero");
+    let folder = source::folder()?.join("wazero");
     let go = || {
         let mut go = Command::new("go");
         go.current_dir(&folder)
@@ -142,7 +147,7 @@ fn wasm3(packages: &Packages, out: &Path) -> Result<(String, Runner)> {
     let mut cc = Command::new("clang");
     cc.args(["-O3", "-w", "-Dd_m3HasWASI=1", "-Dd_m3LogOutput=0", "-I"])
         .arg(&folder)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("wasm3.c"));
+        .arg(source::folder()?.join("wasm3.c"));
     for entry in std::fs::read_dir(&folder)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "c") {

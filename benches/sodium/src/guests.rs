@@ -1,6 +1,7 @@
 //! The guests: libsodium and its test programs, compiled for wasm32-wasi and for this machine by the same
 //! clang with the same flags, and then by pirn.
 
+use crate::source;
 use anyhow::{Context, Result, bail, ensure};
 use pirn_compiler::Options;
 use pirn_format::cpu::{CpuFeatures, detect};
@@ -101,6 +102,17 @@ pub struct Flags {
     pub wasm: Vec<String>,
 }
 
+/// The names of all test programs in libsodium's sources.
+pub fn programs(source: &Path) -> Result<Vec<String>> {
+    let mut names = vec![];
+    for entry in fs::read_dir(source.join("test/default"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        names.extend(name.strip_suffix(".c").map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
 /// The workshop.
 pub struct Guests {
     source: PathBuf,
@@ -122,11 +134,10 @@ impl Guests {
         let opt = said(Command::new("wasm-opt").arg("--version"))
             .context("Debian: apt-get install binaryen")?;
         let (version, opt) = (first_line(&version), first_line(&opt));
-        let (both_text, wasm_text) = (both.join(" "), wasm.join(" "));
-        println!(
-            "guests: {version}, {opt}, {} {both_text} {wasm_text}",
-            FLAGS[0]
-        );
+        let flags = [FLAGS[0]].into_iter();
+        let flags = flags.chain(both.iter().chain(&wasm).map(String::as_str));
+        let flags: Vec<_> = flags.collect();
+        println!("guests: {version}, {opt}, {}", flags.join(" "));
         let stamp =
             format!("{version} {opt} {FLAGS:?} {LINK_FLAGS:?} {both:?} {wasm:?} {HEADERS:?}");
         let mut guests = Self {
@@ -142,17 +153,6 @@ impl Guests {
             guests.objects[target as usize] = guests.library(target, jobs)?;
         }
         Ok(guests)
-    }
-
-    /// The names of all test programs.
-    pub fn programs(&self) -> Result<Vec<String>> {
-        let mut names = vec![];
-        for entry in fs::read_dir(self.source.join("test/default"))? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            names.extend(name.strip_suffix(".c").map(str::to_owned));
-        }
-        names.sort();
-        Ok(names)
     }
 
     /// What libsodium's authors have the program print.
@@ -275,7 +275,7 @@ impl Guests {
                 ("timed.h", defines.to_vec())
             }
         };
-        let header = Path::new(env!("CARGO_MANIFEST_DIR")).join(header);
+        let header = source::folder()?.join(header);
         let mut flags = vec!["-include".to_owned(), header.display().to_string()];
         flags.extend(defines);
         let file = self.source.join(format!("test/default/{program}.c"));

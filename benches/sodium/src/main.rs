@@ -23,7 +23,7 @@ use guests::{Flags, Guests, Kind};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use report::Table;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Runs libsodium's test programs under pirn, its peers, and natively.
@@ -115,10 +115,13 @@ fn run(args: &Args) -> Result<()> {
         Some(What::Report { notes }) => return tell(args, &measure::read(notes)?),
         None => {}
     }
+    // What is asked for, before anything is fetched or compiled for it.
+    engines::check(&args.engines)?;
     let out = std::env::current_exe()?;
     let out = out.parent().context("a folder")?.join("sodium");
     let packages = source::Packages::find()?;
     let source = packages.libsodium(&out)?;
+    let programs = programs(args, &source)?;
     let version = &packages.get("libsodium-sys-stable")?.version;
     println!("libsodium: as in libsodium-sys-stable {version}");
     let int128 = args.int128.then(|| guests::INT128.to_owned());
@@ -129,7 +132,6 @@ fn run(args: &Args) -> Result<()> {
     let guests = Guests::new(source, &out, flags, args.jobs)?;
     let engines = engines::find(&args.engines, &packages, &out)?;
     let native = &engines[0];
-    let programs = programs(args, &guests)?;
 
     let mut cpu = CpuSet::new();
     cpu.set(args.cpu)?;
@@ -159,14 +161,22 @@ fn run(args: &Args) -> Result<()> {
     tell(args, &samples)
 }
 
-/// The programs that are wanted, and say which are left out.
-fn programs(args: &Args, guests: &Guests) -> Result<Vec<String>> {
+/// The programs that are wanted.
+fn programs(args: &Args, source: &Path) -> Result<Vec<String>> {
+    let mut programs = guests::programs(source)?;
+    programs.retain(|name| !LEFT_OUT.contains(&name.as_str()));
+    for part in &args.only {
+        let tests = source.join("test/default");
+        ensure!(
+            programs.iter().any(|name| name.contains(part.as_str())),
+            "--only: no program has {part:?} in its name; they are in {}",
+            tests.display()
+        );
+    }
     let wanted = |name: &String| {
         args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()))
     };
-    let mut programs = guests.programs()?;
-    programs.retain(|name| !LEFT_OUT.contains(&name.as_str()) && wanted(name));
-    ensure!(!programs.is_empty(), "no program is named like that");
+    programs.retain(wanted);
     Ok(programs)
 }
 

@@ -5,6 +5,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The folder of this package: as cargo says that runs it, else where it was built.
+pub fn folder() -> Result<PathBuf> {
+    let built = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let run = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let mut folders = run.into_iter().chain([built.clone()]);
+    let found = folders.find(|folder| folder.join("wasm3.c").is_file());
+    found.with_context(|| {
+        format!(
+            "the sources of this program are not in {} any more; start it by \
+             `cargo run --release --manifest-path benches/sodium/Cargo.toml`",
+            built.display()
+        )
+    })
+}
+
 /// The packages that this one depends on.
 pub struct Packages(BTreeMap<String, Package>);
 
@@ -20,7 +35,7 @@ impl Packages {
     /// Asks cargo, which fetches what is not there.
     pub fn find() -> Result<Self> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let manifest = folder()?.join("Cargo.toml");
         let output = Command::new(cargo)
             .args(["metadata", "--format-version", "1", "--locked"])
             .arg("--manifest-path")
