@@ -104,8 +104,12 @@ HW_INLINE __m128i _mm_srli_epi64(__m128i a, int n) { return n > 63 ? _mm_setzero
 // ------------------------------------------------------------------------------------------- lanes
 
 #define _MM_SHUFFLE(d, c, b, a) (((d) << 6) | ((c) << 4) | ((b) << 2) | (a))
+// An operand that is needed twice is evaluated once.
 #define _mm_shuffle_epi32(a, by) \
-    wasm_i32x4_shuffle((a), (a), (by) & 3, (by) >> 2 & 3, (by) >> 4 & 3, (by) >> 6 & 3)
+    __extension__({ \
+        __m128i hw_once = (a); \
+        wasm_i32x4_shuffle(hw_once, hw_once, (by) & 3, (by) >> 2 & 3, (by) >> 4 & 3, (by) >> 6 & 3); \
+    })
 
 // An index with its highest bit set gives 0; of others the lowest four count. Constants cost nothing.
 HW_INLINE __m128i _mm_shuffle_epi8(__m128i a, __m128i by) {

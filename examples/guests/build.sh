@@ -74,6 +74,7 @@ build_c() {
     # Without the vectoriser: the plain C in it is what the intrinsics are compared with.
     c_guest simd "" -msimd128 -fno-vectorize -fno-slp-vectorize -ffp-contract=off
     c_guest crypto -mexec-model=reactor -O3 -msimd128 -I../../../include
+    c_guest x86 "" -msimd128 -I../../../include
 }
 
 build_rust() {

@@ -25,6 +25,14 @@ fn vectors_compute_what_plain_c_does() {
     assert_eq!(output.status.code(), Some(0));
 }
 
+/// Intel's intrinsics by the header for guests, and by that of a compiler for x86.
+#[test]
+fn intrinsics_by_name_compute_what_x86_does() {
+    let output = run(aotrun().arg(guest("x86.wasm")), "");
+    assert_eq!(stdout(&output), fixture("x86.expected.txt"));
+    assert_eq!(output.status.code(), Some(0));
+}
+
 /// Arguments, environment, files, directories, standard streams, clock and exit code.
 fn tour(program: &Path, language: &str, report: &str) {
     let data = tempfile::tempdir().expect("a temporary directory");
