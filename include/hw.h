@@ -14,6 +14,7 @@
 #else
 #define HW_IMPORT(name) extern __attribute__((const, import_module("hw"), import_name(name)))
 #endif
+#define HW_INLINE static inline __attribute__((always_inline, unused))
 
 // An immediate is the last parameter, and a constant wherever it is given: these are not for pointers to
 // functions.

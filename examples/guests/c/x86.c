@@ -82,8 +82,178 @@ static void operands(void) {
     end("insert, extract of q++");
 }
 
+// Everything of every value, and of every two.
+#define OF_1(name, ...) \
+    begin(); \
+    for (int i = 0; i < VALUES; i++) vector(#name, name(v[i], ##__VA_ARGS__)); \
+    end(#name)
+#define OF_2(name, ...) \
+    begin(); \
+    for (int i = 0; i < VALUES * VALUES; i++) vector(#name, name(v[i / VALUES], v[i % VALUES], ##__VA_ARGS__)); \
+    end(#name)
+
+// The same with immediates, at the ends of ranges of any, and beyond.
+#define FOUR(put, name, a, b, c, d) put(name, a); put(name, b); put(name, c); put(name, d);
+#define EACH(put, name) \
+    begin(); \
+    for (int i = 0; i < VALUES - 1; i++) { \
+        FOUR(put, name, 0, 1, 2, 3) FOUR(put, name, 4, 7, 8, 9) FOUR(put, name, 15, 16, 17, 18) FOUR(put, name, 24, 0x1b, 31, 32) \
+        FOUR(put, name, 33, 0x4e, 63, 64) FOUR(put, name, 0x93, 0xb1, 0xe4, 255) \
+    } \
+    end(#name)
+#define PUT_1(name, n) vector(#name, name(v[i], n))
+#define PUT_2(name, n) vector(#name, name(v[i], v[i + 1], n))
+
+static void immediates(void) {
+    EACH(PUT_1, _mm_shuffle_epi32);
+    EACH(PUT_1, _mm_srli_si128);
+    EACH(PUT_1, _mm_slli_si128);
+    EACH(PUT_1, _mm_bsrli_si128);
+    EACH(PUT_1, _mm_bslli_si128);
+    EACH(PUT_2, _mm_alignr_epi8);
+    EACH(PUT_2, _mm_blend_epi16);
+    EACH(PUT_2, _mm_clmulepi64_si128);
+}
+
+// Counts that are known when it runs; without a sign, they are more than any width.
+static void shifts(void) {
+    static volatile const int counts[] = {0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, INT32_MAX, INT32_MIN, -1, -32, -64};
+#define BY_NUMBER(name) \
+    begin(); \
+    for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) { \
+        for (int i = 0; i < VALUES; i++) vector(#name, name(v[i], counts[n])); \
+    } \
+    vector(#name, name(v[20], 33)); \
+    vector(#name, name(v[20], -1)); \
+    vector(#name, name(v[20], 256)); \
+    end(#name)
+    BY_NUMBER(_mm_slli_epi32);
+    BY_NUMBER(_mm_srli_epi32);
+    BY_NUMBER(_mm_slli_epi64);
+    BY_NUMBER(_mm_srli_epi64);
+}
+
+// A vector is two numbers of 64 bits with a sign, and may stand for other memory.
+static void operators(void) {
+#define OPERATOR(op) \
+    begin(); \
+    for (int i = 0; i < VALUES * VALUES; i++) vector(#op, (__m128i)(v[i / VALUES] op v[i % VALUES])); \
+    end("a " #op " b")
+    OPERATOR(+);
+    OPERATOR(-);
+    OPERATOR(*);
+    OPERATOR(&);
+    OPERATOR(|);
+    OPERATOR(^);
+    OPERATOR(==);
+    OPERATOR(!=);
+    OPERATOR(<);
+    OPERATOR(>);
+    OPERATOR(<=);
+    OPERATOR(>=);
+    begin();
+    for (int i = 0; i < VALUES; i++) {
+        vector("~a", ~v[i]);
+        vector("~a", -v[i]);
+        vector("~a", v[i] << 3);
+        vector("~a", v[i] >> 3);
+        vector("~a", (__m128i){v[i][1], i});
+    }
+    end("~a, -a, a << 3, a >> 3, a[1]");
+    begin();
+    uint32_t words[8] = {0};
+    for (int i = 0; i < VALUES; i++) {
+        words[i % 8] = 1;
+        *(__m128i *)(words + 4 * (i & 1)) ^= v[i];
+        *(__m128i_u *)(words + 1) += v[i];
+        for (int word = 0; word < 8; word++) number("words", words[word]);
+    }
+    end("words as vectors");
+}
+
+static void names(void) {
+    OF_2(_mm_xor_si128);
+    OF_2(_mm_or_si128);
+    OF_2(_mm_and_si128);
+    OF_2(_mm_andnot_si128);
+    OF_2(_mm_add_epi8);
+    OF_2(_mm_add_epi32);
+    OF_2(_mm_add_epi64);
+    OF_2(_mm_sub_epi32);
+    OF_2(_mm_sub_epi64);
+    OF_2(_mm_cmpeq_epi8);
+    OF_2(_mm_cmpeq_epi32);
+    OF_2(_mm_shuffle_epi8);
+    OF_2(_mm_unpacklo_epi32);
+    OF_2(_mm_unpackhi_epi32);
+    OF_2(_mm_unpacklo_epi64);
+    OF_2(_mm_unpackhi_epi64);
+    OF_2(_mm_sha1nexte_epu32);
+    OF_2(_mm_sha1msg1_epu32);
+    OF_2(_mm_sha1msg2_epu32);
+    OF_2(_mm_sha256rnds2_epu32, v[i % 7]);
+    OF_2(_mm_sha256msg1_epu32);
+    OF_2(_mm_sha256msg2_epu32);
+    OF_2(_mm_aesenc_si128);
+    OF_2(_mm_aesenclast_si128);
+    OF_2(_mm_aesdec_si128);
+    OF_2(_mm_aesdeclast_si128);
+    OF_1(_mm_aesimc_si128);
+    OF_2(_mm_gf2p8mul_epi8);
+    begin();
+    for (int i = 0; i < VALUES; i++) {
+        uint64_t a = (uint64_t)_mm_cvtsi128_si64(v[i]), b = (uint64_t)_mm_extract_epi64(v[i], 1);
+        number("scalars", _mm_crc32_u8((uint32_t)a, (uint8_t)b));
+        number("scalars", _mm_crc32_u16((uint32_t)a, (uint16_t)b));
+        number("scalars", _mm_crc32_u32((uint32_t)a, (uint32_t)b));
+        number("scalars", _mm_crc32_u64(a, b));
+        number("scalars", _pext_u32((uint32_t)a, (uint32_t)b));
+        number("scalars", _pext_u64(a, b));
+        number("scalars", _pdep_u32((uint32_t)a, (uint32_t)b));
+        number("scalars", _pdep_u64(a, b));
+    }
+    end("_mm_crc32_u8 to _pdep_u64");
+    begin();
+    for (int i = 0; i < VALUES; i++) {
+        __m128i to[3] = {v[3], v[4], v[5]};
+        uint8_t *at = (uint8_t *)to;
+        vector("memory", _mm_loadl_epi64((const __m128i_u *)((const uint8_t *)v + i)));
+        vector("memory", _mm_lddqu_si128((const __m128i *)((const uint8_t *)v + i)));
+        vector("memory", _mm_load_si128(v + i));
+        _mm_storeu_si128((__m128i_u *)(at + i), v[i]);
+        _mm_storel_epi64((__m128i_u *)(at + 37), v[i]);
+        bytes("memory", to, sizeof to);
+        _mm_store_si128(to + 1, v[i]);
+        bytes("memory", to, sizeof to);
+    }
+    end("loads and stores");
+    begin();
+    for (int i = 0; i < VALUES; i++) {
+        long long a = v[i][0];
+        vector("set", _mm_set1_epi8((char)a));
+        vector("set", _mm_set1_epi16((short)a));
+        vector("set", _mm_set1_epi32((int)a));
+        vector("set", _mm_set1_epi64x(a));
+        vector("set", _mm_set_epi64x(a, i));
+        vector("set", _mm_set_epi32((int)a, i, 2, 3));
+        vector("set", _mm_setr_epi32((int)a, i, 2, 3));
+        vector("set", _mm_set_epi8((char)a, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, (char)(a >> 8)));
+        vector("set", _mm_setr_epi8((char)a, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, (char)(a >> 8)));
+        vector("set", _mm_cvtsi32_si128((int)a));
+        vector("set", _mm_cvtsi64_si128(a));
+        vector("set", _mm_setzero_si128());
+        number("set", (uint64_t)_mm_cvtsi128_si32(v[i]));
+        number("set", (uint64_t)_mm_movemask_epi8(v[i]));
+    }
+    end("set and convert");
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) wanted = argv[1];
     values();
     operands();
+    operators();
+    shifts();
+    immediates();
+    names();
 }
