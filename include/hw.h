@@ -6,6 +6,19 @@
 #ifndef PIRN_HW_H
 #define PIRN_HW_H
 
+// Fatal, so that nothing else is said: to clang #error is not, but it is heard with -w, too.
+#pragma clang diagnostic push
+#pragma clang diagnostic fatal "-W#warnings"
+#if !defined(__wasm__)
+#warning "this header is for guests, and this target is not wasm; compile with --target=wasm32-wasi -msimd128, or without -I here"
+#elif !defined(__wasm_simd128__)
+#warning "this header needs vectors, and they are off; compile with -msimd128"
+#endif
+#pragma clang diagnostic pop
+#ifndef __wasm_simd128__
+#error "this header is for guests with vectors; compile with clang --target=wasm32-wasi -msimd128"
+#endif
+
 #include <stdint.h>
 #include <wasm_simd128.h>
 

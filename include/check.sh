@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Checks the headers with clang, as far as it takes one: that they compile without a warning as C and C++, say in one
+# line what they need where it is missing, and that what examples/guests/fixtures/x86.expected.txt holds is what this
+# machine computes. Guests that use them are tested without one.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cc=${CC_wasm32_wasi:-${WASI_SDK_PATH:+$WASI_SDK_PATH/bin/}clang}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch"
+fail() { echo "check.sh: $*" >&2; exit 1; }
+
+strict=(-Wall -Wextra -Wconversion -Wshadow -Wundef -Werror -flax-vector-conversions=none)
+printf '#include "%s"\n' $(cd "$here" && ls ./*.h) >all.c
+for language in c c++; do
+    for more in "" -DHW_PORTABLE; do
+        "$cc" --target=wasm32 -msimd128 -ffreestanding "${strict[@]}" $more -I "$here" -x $language -fsyntax-only all.c
+    done
+done
+
+# one_error FLAGS...: the only error is what the header says.
+one_error() {
+    if "$cc" -ffreestanding "$@" -I "$here" -fsyntax-only use.c 2>log; then fail "compiles with: $*"; fi
+    [ "$(grep -c 'error: ' log)" = 1 ] && grep -q 'error: "this header .*compile with ' log || fail "with $*: $(cat log)"
+}
+for header in "$here"/*.h; do
+    printf '#include "%s"\nv128_t f(__m128i a) { return _mm_setzero_si128(a); }\n' "$header" >use.c
+    one_error --target=wasm32
+    one_error --target=wasm32 -Werror
+    one_error --target=x86_64-linux-gnu
+    one_error --target=aarch64-linux-gnu
+    if "$cc" --target=wasm32 -ffreestanding -w -I "$here" -fsyntax-only use.c 2>log; then fail "compiles with -w"; fi
+done
+
+if [ "$(uname -m)" != x86_64 ]; then
+    echo "NOT RUN: x86.c; this machine is $(uname -m)" >&2
+    exit
+fi
+guests=$here/../examples/guests
+features=(-msse4.2 -maes -mpclmul -msha -mgfni -mbmi -mbmi2 -mlzcnt)
+"$cc" -O2 -std=gnu11 -Wall -Wextra -Werror "${features[@]}" "$guests/c/x86.c" -o x86
+./x86 | diff - "$guests/fixtures/x86.expected.txt" || fail "x86.expected.txt is not what this machine computes"
