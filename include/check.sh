@@ -18,6 +18,11 @@ for language in c c++; do
     done
 done
 
+# What portable.c defines, C++ finds.
+printf '#include <hw.h>\nuint32_t f(uint32_t a) { return hw_x86_pext_u32(a, a); }\n' >use.c
+"$cc" --target=wasm32 -msimd128 -ffreestanding -DHW_PORTABLE -I "$here" -x c++ -S use.c -o - |
+    grep -q 'functype[[:space:]]*hw_x86_pext_u32 ' || fail "names of functions are changed in C++"
+
 # one_error FLAGS...: the only error is what the header says.
 one_error() {
     if "$cc" -ffreestanding "$@" -I "$here" -fsyntax-only use.c 2>log; then fail "compiles with: $*"; fi

@@ -29,6 +29,10 @@
 #endif
 #define HW_INLINE static inline __attribute__((always_inline, unused))
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // An immediate is the last parameter, and a constant wherever it is given: these are not for pointers to
 // functions.
 
@@ -92,5 +96,9 @@ HW_IMPORT("aarch64.crc32cb") uint32_t hw_aarch64_crc32cb(uint32_t crc, uint32_t 
 HW_IMPORT("aarch64.crc32ch") uint32_t hw_aarch64_crc32ch(uint32_t crc, uint32_t data);
 HW_IMPORT("aarch64.crc32cw") uint32_t hw_aarch64_crc32cw(uint32_t crc, uint32_t data);
 HW_IMPORT("aarch64.crc32cx") uint32_t hw_aarch64_crc32cx(uint32_t crc, uint64_t data);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
