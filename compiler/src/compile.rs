@@ -25,7 +25,7 @@ use cranelift_codegen::{
 use pirn_format::exit::TrapCode;
 use pirn_format::metadata::Metadata;
 use rayon::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
 /// The machine code of one function or trampoline. All offsets are from its start.
@@ -174,14 +174,15 @@ pub(crate) fn compile(
             result
         })
         .collect();
-    let mut pieces = compiler.intrinsics()?;
-    pieces.reserve(compiled.len());
+    let mut functions = Vec::with_capacity(compiled.len());
     let mut changes_tables = false;
     for function in compiled {
         let (piece, facts) = function?;
         changes_tables |= facts.changes_tables;
-        pieces.push(piece);
+        functions.push(piece);
     }
+    let mut pieces = compiler.intrinsics(&functions)?;
+    pieces.append(&mut functions);
     let needed = needed(&parsed.metadata, &pieces);
     let trampolines: Vec<_> = needed
         .into_par_iter()
@@ -270,16 +271,26 @@ impl Compiler<'_> {
         Ok((piece, facts))
     }
 
-    /// The functions that imported intrinsics are.
-    fn intrinsics(&self) -> Result<Vec<Piece>, CompileError> {
+    /// The functions that imported intrinsics are. What nothing refers to is empty: every function of
+    /// the module has a piece.
+    fn intrinsics(&self, functions: &[Piece]) -> Result<Vec<Piece>, CompileError> {
+        let relocs = functions.iter().flat_map(|piece| &piece.relocs);
+        let called: HashSet<Callee> = relocs.map(|reloc| reloc.target).collect();
+        let escaped = &self.env.metadata.escaped;
         let mut state = State::default();
         let mut portable = None;
         let mut pieces = vec![];
         for (index, id) in self.env.intrinsics.iter() {
             let callee = Callee::Func(index);
-            if id.is_promised(self.env.cpu) && translate::has_instruction(id) {
+            // Nobody knows yet who refers to whom where no machine code was made.
+            let is_used = self.wanted.clif
+                || called.contains(&callee)
+                || escaped.binary_search(&index).is_ok();
+            let has_instruction = id.is_promised(self.env.cpu) && translate::has_instruction(id);
+            if !is_used || has_instruction {
                 state.context.clear();
                 let func = &mut state.context.func;
+                let id = is_used.then_some(id);
                 translate::intrinsic(self.env, index, id, &mut state.scratch, func);
             } else {
                 let portable = match &portable {

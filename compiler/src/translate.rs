@@ -128,11 +128,12 @@ pub(crate) fn translate(
     Ok(facts)
 }
 
-/// Writes the function that an intrinsic is, with its instruction, into `func`, which is empty.
+/// Writes the function that an intrinsic is, with its instruction, or that nothing refers to, without one,
+/// into `func`, which is empty.
 pub(crate) fn intrinsic(
     env: Env<'_>,
     index: u32,
-    id: Id,
+    id: Option<Id>,
     scratch: &mut Scratch,
     func: &mut ir::Function,
 ) {
@@ -141,6 +142,9 @@ pub(crate) fn intrinsic(
     func.signature = guest_signature(&env.metadata.types[ty as usize]);
     let builder = FunctionBuilder::new(func, &mut scratch.builder);
     let mut t = FuncTranslator::new(env, builder, ty);
-    t.intrinsic_body(id);
+    match id {
+        Some(id) => t.intrinsic_body(id),
+        None => t.never(),
+    }
     t.finish();
 }

@@ -241,6 +241,49 @@ fn instructions_are_where_they_were_called() {
     assert_eq!(count(text, &[0x66, 0x0f, 0x3a, 0x44]), 0);
 }
 
+/// What a function that nothing refers to takes, at most.
+const EMPTY_BYTES: usize = 16;
+
+/// A body is there for who calls it or has a reference to it, and for nobody else.
+#[test]
+fn bodies_that_nothing_refers_to_are_empty() {
+    let import = r#"(import "hw" "x86.crc32_u64" (func $crc (param i64 i64) (result i64)))
+      (import "hw" "x86.aeskeygenassist" (func $key (param v128 i32) (result v128)))"#;
+    let call =
+        "(func (param i64) (result i64) (call $crc (local.get 0) (call $crc (local.get 0) (local.get 0))))
+         (func (param v128) (result v128) (call $key (local.get 0) (i32.const 27)))";
+    let bytes = |rest: &str, options: &Options| {
+        let so = make(&format!("(module {import} {rest})"), options).expect("it is valid");
+        Checked::new(&so).expect("it is sound");
+        ["hw.x86.crc32_u64", "hw.x86.aeskeygenassist"].map(|name| code(&so, name).len())
+    };
+    for options in [x86(&["aes"]), Options::new(Arch::Aarch64)] {
+        assert!(
+            bytes("", &options)
+                .iter()
+                .all(|bytes| *bytes <= EMPTY_BYTES)
+        );
+    }
+    let [crc, key] = bytes(call, &x86(&["aes"]));
+    assert!(crc <= EMPTY_BYTES && key <= EMPTY_BYTES, "{crc}, {key}");
+    let mut without = x86(&["aes"]);
+    without.cpu = without.cpu.without("sse4.2").expect("it exists");
+    let [crc, key] = bytes(call, &without);
+    assert!(crc > EMPTY_BYTES && key <= EMPTY_BYTES, "{crc}, {key}");
+    for reference in [
+        r#"(export "crc" (func $crc))"#,
+        "(table 1 funcref) (elem (i32.const 0) func $crc)",
+        "(global funcref (ref.func $crc))",
+        "(elem declare func $crc) (func (result funcref) (ref.func $crc))",
+    ] {
+        for options in [&x86(&["aes"]), &without] {
+            let [crc, key] = bytes(reference, options);
+            assert!(crc > EMPTY_BYTES, "{crc} bytes for {reference}");
+            assert!(key <= EMPTY_BYTES, "{key}");
+        }
+    }
+}
+
 /// The cost of an intrinsic is that of one operator, whatever it is made of.
 #[test]
 fn fuel_is_counted_alike_for_instructions_and_bodies() {

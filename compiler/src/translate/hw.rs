@@ -9,7 +9,7 @@ use crate::hw::{Id, Intrinsic};
 use crate::types::value_type;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    AbiParam, ExtFuncData, ExternalName, FuncRef, InstBuilder, Signature, Type, Value, types,
+    self, AbiParam, ExtFuncData, ExternalName, FuncRef, InstBuilder, Signature, Type, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
 use pirn_format::exit::TrapCode;
@@ -91,6 +91,12 @@ impl FuncTranslator<'_, '_> {
             // Nobody gives another: immediates are constants, and nothing refers to this function.
             self.trap(TrapCode::Unreachable);
         }
+    }
+
+    /// The body of a function that nobody calls.
+    pub(super) fn never(&mut self) {
+        let code = ir::TrapCode::unwrap_user(TrapCode::Unreachable as u8);
+        self.builder.ins().trap(code);
     }
 
     /// Pops the operands, and drops the immediate.
