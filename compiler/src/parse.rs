@@ -194,13 +194,17 @@ impl<'a> Builder<'a> {
     ) -> Result<(), CompileError> {
         let m = &mut self.metadata;
         if import.module == hw::MODULE {
-            let ty = match import.ty {
-                wasmparser::TypeRef::Func(ty) => Some(ty),
-                _ => None,
+            let declared = match import.ty {
+                wasmparser::TypeRef::Func(ty) => Ok(ty),
+                wasmparser::TypeRef::Table(_) => Err("a table"),
+                wasmparser::TypeRef::Memory(_) => Err("a memory"),
+                wasmparser::TypeRef::Global(_) => Err("a global"),
+                _ => Err("something else"),
             };
-            let declared = ty.and_then(|ty| m.types.get(ty as usize));
-            let intrinsic = hw::imports::find(import.name, declared)?;
-            funcs.push(ty.map(|ty| (ty, intrinsic)));
+            let ty =
+                declared.and_then(|ty| m.types.get(ty as usize).ok_or("a function of no type"));
+            let intrinsic = hw::imports::find(import.name, ty)?;
+            funcs.push(declared.ok().map(|ty| (ty, intrinsic)));
             return Ok(());
         }
         let ty = match import.ty {

@@ -37,7 +37,7 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
               (call $hw (local.get 0) (local.get 0) {immediate}))"#
         )
     };
-    let cases: [(&[&str], &str, &[&str]); 15] = [
+    let cases: [(&[&str], &str, &[&str]); 20] = [
         (
             &[r#"(import "hw" "x86.hcf" (func))"#],
             "x86.hcf",
@@ -45,8 +45,13 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
         ),
         (
             &[r#"(import "hw" "" (func))"#],
-            "hw :",
-            &["none of that name"],
+            "hw \"\":",
+            &["none of that name in hw; docs/INTRINSICS.md"],
+        ),
+        (
+            &[r#"(import "hw" "x86.aesenk" (func))"#],
+            "x86.aesenk",
+            &["none of that name in hw; the nearest is x86.aesenc; docs/INTRINSICS.md"],
         ),
         (
             &["(import \"hw\" \"a\\nb\\1b\" (func))"],
@@ -69,7 +74,17 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
         (
             &[r#"(import "hw" "x86.aesenc" (memory 1))"#],
             "x86.aesenc",
-            &["no function", "declare it so"],
+            &["imported as a memory, and is a function (v128, v128) -> v128; import it as that"],
+        ),
+        (
+            &[r#"(import "hw" "x86.pext_u32" (global i32))"#],
+            "x86.pext_u32",
+            &["imported as a global, and is a function (i32, i32) -> i32"],
+        ),
+        (
+            &[r#"(import "hw" "x86.pext_u32" (table 1 funcref))"#],
+            "x86.pext_u32",
+            &["imported as a table"],
         ),
         (
             &[r#"(import "hw" "memory" (global i32))"#],
@@ -81,8 +96,26 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
             "x86.pclmulqdq",
             &[
                 "not constant in the call at offset",
-                "each of 0x00, 0x01, 0x10, 0x11",
+                ", function 1;",
+                "write a switch over 0x00, 0x01, 0x10, 0x11 with a call of a constant",
             ],
+        ),
+        (
+            &[
+                product,
+                "(func)",
+                &of("(local.get 1)").replacen("(func", "(func $mine", 1),
+            ],
+            "x86.pclmulqdq",
+            &[", function 2 (mine);"],
+        ),
+        (
+            &[
+                r#"(import "hw" "x86.aeskeygenassist" (func $hw (param v128 i32) (result v128)))"#,
+                "(func (param v128 i32) (result v128) (call $hw (local.get 0) (local.get 1)))",
+            ],
+            "x86.aeskeygenassist",
+            &["write a switch over 0x00 to 0xff"],
         ),
         (
             &[product, &of("(i32.const 2)")],

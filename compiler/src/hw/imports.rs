@@ -84,42 +84,80 @@ impl Imports {
     }
 }
 
-/// The intrinsic of an imported name, if the module declares it as it is.
-pub(crate) fn find(name: &str, declared: Option<&FuncType>) -> Result<Id, CompileError> {
+/// The intrinsic of an imported name, if the module declares it as it is: by its type, or, if it is no
+/// function, as what.
+pub(crate) fn find(name: &str, declared: Result<&FuncType, &str>) -> Result<Id, CompileError> {
     let Some(id) = Id::named(name) else {
+        let near = match nearest(name) {
+            Some(near) => format!("; the nearest is {near}"),
+            None => String::new(),
+        };
         return refuse(
             name,
-            format!("there is none of that name in {MODULE}; docs/INTRINSICS.md lists them"),
+            format!("there is none of that name in {MODULE}{near}; docs/INTRINSICS.md lists them"),
         );
     };
     let ty = id.get().ty();
     match declared {
-        Some(declared) if *declared == ty => Ok(id),
-        Some(declared) => refuse(
+        Ok(declared) if *declared == ty => Ok(id),
+        Ok(declared) => refuse(
             name,
             format!("it is declared as {declared}, and is {ty}; declare it so"),
         ),
-        None => refuse(
+        Err(what) => refuse(
             name,
-            format!("it is imported as what is no function, and is {ty}; declare it so"),
+            format!("it is imported as {what}, and is a function {ty}; import it as that"),
         ),
     }
 }
 
-/// The immediate of a call: the value of its last operand, if that is a constant.
+/// The longest name that one is sought near to.
+const NEAR_BYTES_MAX: usize = 64;
+
+/// The name that few changes make of this one: at most a third of its letters.
+fn nearest(name: &str) -> Option<&'static str> {
+    if name.len() > NEAR_BYTES_MAX {
+        return None;
+    }
+    let names = Id::all().map(|id| id.get().name);
+    let (changes, near) = names.map(|near| (changes(name, near), near)).min()?;
+    (changes * 3 <= name.len()).then_some(near)
+}
+
+/// How many letters are changed, left out or put in between the two (Levenshtein's distance).
+fn changes(a: &str, b: &str) -> usize {
+    // Of what of a was seen, and of each beginning of b.
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, of_a) in a.bytes().enumerate() {
+        let mut before = row[0];
+        row[0] = i + 1;
+        for (j, of_b) in b.bytes().enumerate() {
+            let changed = before + usize::from(of_a != of_b);
+            before = row[j + 1];
+            row[j + 1] = changed.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The immediate of a call in a function, which is described: the value of its last operand, if that is a
+/// constant.
 pub(crate) fn immediate(
     intrinsic: &Intrinsic,
     constant: Option<u32>,
     offset: u32,
+    func: impl FnOnce() -> String,
 ) -> Result<u8, CompileError> {
     let mut values = intrinsic.immediates();
     if let Some(value) = values.find(|value| Some(u32::from(*value)) == constant) {
         return Ok(value);
     }
-    let at = format!("in the call at offset {offset:#x}");
+    let at = format!("in the call at offset {offset:#x}, function {}", func());
     let wanted = intrinsic.immediates_listed();
     let message = match constant {
-        None => format!("its immediate is not constant {at}; call it once for each of {wanted}"),
+        None => format!(
+            "its immediate is not constant {at}; write a switch over {wanted} with a call of a constant in each case"
+        ),
         Some(other) => format!("its immediate is {other:#04x} {at}; it may be {wanted}"),
     };
     refuse(intrinsic.name, message)
@@ -127,7 +165,10 @@ pub(crate) fn immediate(
 
 fn refuse<T>(name: &str, message: String) -> Result<T, CompileError> {
     Err(CompileError::Intrinsic {
-        name: name.escape_debug().to_string(),
+        name: match name {
+            "" => "\"\"".to_owned(),
+            name => name.escape_debug().to_string(),
+        },
         message,
     })
 }
@@ -135,6 +176,26 @@ fn refuse<T>(name: &str, message: String) -> Result<T, CompileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn near_is_what_few_letters_differ_in() {
+        let distances = [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("flaw", "lawn", 2),
+        ];
+        for (a, b, distance) in distances {
+            assert_eq!(changes(a, b), distance, "{a} {b}");
+        }
+        assert_eq!(nearest("x86.aesenk"), Some("x86.aesenc"));
+        assert_eq!(nearest("x86.crc32_64"), Some("x86.crc32_u64"));
+        assert_eq!(nearest("aarch64.sha256h3"), Some("aarch64.sha256h"));
+        assert_eq!(nearest("x86.hcf"), None);
+        assert_eq!(nearest(""), None);
+        assert_eq!(nearest(&"x86.aesenc".repeat(1000)), None);
+    }
 
     #[test]
     fn the_hosts_come_first_and_the_rest_stays() {

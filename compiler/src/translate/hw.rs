@@ -1,11 +1,13 @@
 //! Calls of intrinsics: see [`crate::hw`].
 
 use super::function::FuncTranslator;
+use crate::compile::describe;
 use crate::error::CompileError;
 use crate::hw::carrier::Carrier;
 use crate::hw::imports;
 use crate::hw::site::{Part, Site};
 use crate::hw::{Id, Intrinsic};
+use crate::names::Callee;
 use crate::types::value_type;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -34,8 +36,9 @@ impl FuncTranslator<'_, '_> {
         let intrinsic = id.get();
         let immediate = match intrinsic.immediate {
             Some(_) => {
+                let constant = self.constant_value(self.peek(1)[0]);
                 let offset = self.builder.srcloc().bits();
-                imports::immediate(intrinsic, self.constant_value(self.peek(1)[0]), offset)?
+                imports::immediate(intrinsic, constant, offset, || self.described())?
             }
             None => 0,
         };
@@ -53,6 +56,13 @@ impl FuncTranslator<'_, '_> {
         };
         self.push(result);
         Ok(())
+    }
+
+    /// The function that is translated, for a message.
+    fn described(&self) -> String {
+        let name = self.builder.func.name.get_user();
+        let callee = name.and_then(Callee::from_name);
+        callee.map_or_else(String::new, |callee| describe(callee, self.env.metadata))
     }
 
     /// Whether the code generator has the operations that carry intrinsics: they are of SSSE3.
