@@ -20,9 +20,18 @@ pub(crate) struct Uses {
 ///
 /// # Errors
 ///
-/// [`CompileError::Options`] for a target or feature that this build has no code generator for.
+/// [`CompileError::Options`] for a target or feature that this build has no code generator for, and for a
+/// processor that code cannot do without.
 pub(crate) fn build(options: &Options, uses: Uses) -> Result<OwnedTargetIsa, CompileError> {
     let arch = options.cpu.arch();
+    for needed in needed(arch) {
+        if !options.cpu.has(needed) {
+            return Err(CompileError::Options(format!(
+                "cpu {} has no {needed}, which code for v128 and for rounding needs; do not take it away",
+                options.cpu.name()
+            )));
+        }
+    }
     let triple: Triple = match arch {
         Arch::X86_64 => "x86_64-unknown-linux-gnu",
         Arch::Aarch64 => "aarch64-unknown-linux-gnu",
@@ -50,6 +59,15 @@ pub(crate) fn build(options: &Options, uses: Uses) -> Result<OwnedTargetIsa, Com
     builder
         .finish(flags(options, uses)?)
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))
+}
+
+/// Features without which the code generator calls functions that nobody has, for shuffles and `ceil`
+/// among others.
+fn needed(arch: Arch) -> &'static [&'static str] {
+    match arch {
+        Arch::X86_64 => &["ssse3", "sse4.1"],
+        Arch::Aarch64 => &[],
+    }
 }
 
 /// A boolean setting's value.

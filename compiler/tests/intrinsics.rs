@@ -435,14 +435,3 @@ fn imports_of_intrinsics_are_limited() {
         "{error}"
     );
 }
-
-#[test]
-fn a_processor_without_ssse3_has_aes() {
-    let text = r#"(module (import "hw" "x86.aesenc" (func $e (param v128 v128) (result v128)))
-      (func (export "f") (param v128 v128) (result v128) (call $e (local.get 0) (local.get 1))))"#;
-    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
-    let mut options = Options::new(Arch::X86_64);
-    let cpu = CpuFeatures::none(Arch::X86_64);
-    options.cpu = with(cpu, &["aes"]);
-    pirn_compiler::compile(&wasm, &options).expect("a site takes the carrier's place");
-}

@@ -46,6 +46,32 @@ fn the_same_input_gives_the_same_bytes() {
 }
 
 #[test]
+fn a_processor_without_what_v128_needs_is_refused_in_a_line() {
+    for name in ["ssse3", "sse4.1"] {
+        let mut options = Options::new(Arch::X86_64);
+        options.cpu = options.cpu.without(name).expect("it exists");
+        let error = compile(&guest("null.wat"), &options).expect_err(name);
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "cpu baseline,-{name} has no {name}, which code for v128 and for rounding needs; do not take it away"
+            )
+        );
+    }
+    // What is needed is enough: shuffles, and rounding of either kind.
+    let text = r#"(module (func (param v128 f32) (result v128 f32)
+      (f32x4.ceil (i8x16.swizzle (local.get 0) (i8x16.shuffle 3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 (local.get 0) (local.get 0))))
+      (f32.nearest (local.get 1))))"#;
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    let mut options = Options::new(Arch::X86_64);
+    options.cpu = CpuFeatures::none(Arch::X86_64);
+    for name in ["ssse3", "sse4.1"] {
+        options.cpu = options.cpu.with(name).expect("it exists");
+    }
+    compile(&wasm, &options).expect("it needs no more");
+}
+
+#[test]
 fn the_error_is_that_of_the_first_function() {
     let mut text = String::from("(module ");
     for i in 0..200 {

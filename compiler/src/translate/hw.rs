@@ -48,7 +48,7 @@ impl FuncTranslator<'_, '_> {
         }
         let operands = self.operands(intrinsic);
         let result = match (intrinsic.carrier, &operands[..]) {
-            (Some((carrier, _)), [a, b]) if !self.env.plain && self.has_carriers() => {
+            (Some((carrier, _)), [a, b]) if !self.env.plain => {
                 self.carried.insert(self.builder.srcloc().bits(), id);
                 self.carrier(carrier, *a, *b)
             }
@@ -63,11 +63,6 @@ impl FuncTranslator<'_, '_> {
         let name = self.builder.func.name.get_user();
         let callee = name.and_then(Callee::from_name);
         callee.map_or_else(String::new, |callee| describe(callee, self.env.metadata))
-    }
-
-    /// Whether the code generator has the operations that carry intrinsics: they are of SSSE3.
-    fn has_carriers(&self) -> bool {
-        self.env.cpu.has("ssse3")
     }
 
     /// The body of an intrinsic's own function, for who refers to it.
@@ -116,7 +111,7 @@ impl FuncTranslator<'_, '_> {
         params[..intrinsic.operands().len()].to_vec()
     }
 
-    /// An operation that becomes the instruction.
+    /// An operation that becomes the instruction. It is of SSSE3, which every processor has.
     fn carrier(&mut self, carrier: Carrier, a: Value, b: Value) -> Value {
         let result = match carrier {
             Carrier::Pmulhrsw => {
