@@ -24,7 +24,7 @@ fn instances_that_find_no_mappings_give_their_slots_back() {
 #[test]
 fn where_the_kernel_refuses_a_reset_the_next_one_is_taken() {
     if common::resets() != Reset::ALL {
-        eprintln!("NOT RUN: this machine has refused some resets already");
+        common::not_run("this machine has refused some resets already");
         return;
     }
     common::exited_with("refused", 0);
@@ -36,7 +36,7 @@ fn where_the_kernel_refuses_a_reset_the_next_one_is_taken() {
 /// Sees that a process that runs out of memory ends well, where it is the runtime that fills its pages.
 fn exited_where_tracked(case: &str) {
     if Region::builder().reset(Reset::Tracked).build().is_err() {
-        eprintln!("NOT RUN: where the kernel fills pages, it kills who has no memory left");
+        common::not_run("where the kernel fills pages, it kills who has no memory left");
         return;
     }
     common::exited_with(case, 0);
@@ -59,7 +59,7 @@ fn a_slot_whose_reset_fails_is_clean_or_not_given_out() {
 #[test]
 fn a_slot_whose_mapping_fails_half_way_is_never_used_again() {
     if !common::resets().contains(&Reset::Scanned) {
-        eprintln!("NOT RUN: only scanned slots are mapped anew, and that does not work here");
+        common::not_run("only scanned slots are mapped anew, and that does not work here");
         return;
     }
     common::exited_with("lost", 0);

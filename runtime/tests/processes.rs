@@ -230,7 +230,7 @@ fn merged(reset: Reset) {
     const PR_SET_MEMORY_MERGE: i32 = 67;
     // SAFETY: a setting of this process.
     if unsafe { libc::prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0) } != 0 {
-        eprintln!("NOT RUN: this kernel merges no pages");
+        common::not_run("this kernel merges no pages");
         return;
     }
     let house = House::new(reset, 4 << 16);

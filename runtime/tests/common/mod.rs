@@ -11,6 +11,7 @@ pub(crate) mod random;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Module, Region, Reset};
+use std::fmt::Display;
 use std::io::Write;
 use std::process::Output;
 use tempfile::TempPath;
@@ -54,14 +55,17 @@ pub(crate) fn file(bytes: &[u8]) -> TempPath {
     file.into_temp_path()
 }
 
+/// Says what is not tested here, past the test harness, which hides what a test that passes prints.
+pub(crate) fn not_run(what: impl Display) {
+    writeln!(std::io::stderr(), "NOT RUN: {what}").expect("stderr is open");
+}
+
 /// The ways of resetting that this machine has; of the others it is said that they were not tested.
 pub(crate) fn resets() -> Vec<Reset> {
     let works = |reset: &Reset| {
         let tried = Region::builder().slots(1).reset(*reset).build();
         if let Err(error) = &tried {
-            // Past the test harness, which hides what a test that passes prints.
-            let said = writeln!(std::io::stderr(), "NOT RUN: {error}");
-            said.expect("stderr is open");
+            not_run(error);
         }
         tried.is_ok()
     };
@@ -110,7 +114,7 @@ pub(crate) fn exited_with(case: &str, code: i32) {
 /// In such a process: ends it well, saying what this machine does not have. An emulator of a processor may
 /// keep less than the kernel under it.
 pub(crate) fn not_here(what: &str) -> ! {
-    eprintln!("NOT RUN: {what}");
+    not_run(what);
     std::process::exit(0);
 }
 

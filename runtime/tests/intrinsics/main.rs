@@ -12,7 +12,6 @@ use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::{self, CpuFeatures};
 use pirn_runtime::{Caller, Instance, Linker, Module, Region, ValType, Value};
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 /// Random operands of each intrinsic, each immediate, form and level.
 const ROUNDS: u32 = 200;
@@ -211,8 +210,7 @@ fn every_intrinsic_computes_what_its_model_does() {
     for missing in FEATURES {
         let exists = machine.with(missing).is_some();
         if exists && !machine.has(missing) {
-            writeln!(std::io::stderr(), "NOT RUN: instructions of {missing}")
-                .expect("stderr is open");
+            common::not_run(format_args!("instructions of {missing}"));
         }
     }
     for model in MODELS {
