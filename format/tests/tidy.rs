@@ -235,6 +235,26 @@ fn documents_name_files_that_exist() {
 }
 
 #[test]
+fn each_suite_is_in_the_document() {
+    let document = fs::read_to_string(root().join("docs/TESTING.md")).expect("text");
+    let suite = |name: &str| {
+        let (package, test) = name.split_once("/tests/")?;
+        let test = test.strip_suffix("/main.rs").or(test.strip_suffix(".rs"))?;
+        (!test.contains('/')).then(|| format!("{package}/tests/{test}"))
+    };
+    let files = files(&[".rs"]);
+    let suites: Vec<_> = files.iter().filter_map(|(name, _)| suite(name)).collect();
+    assert!(suites.len() > 30, "only {suites:?}");
+    let has_row = |suite: &String| {
+        let parent = suite.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let named = |path: &str| document.contains(&format!("`{path}`"));
+        named(&format!("{suite}.rs")) || named(suite) || named(parent)
+    };
+    let missing: Vec<_> = suites.into_iter().filter(|suite| !has_row(suite)).collect();
+    none("test suites without a row in docs/TESTING.md", &missing);
+}
+
+#[test]
 fn dependencies_point_one_way() {
     let manifest = |krate: &str| {
         let text = fs::read_to_string(root().join(krate).join("Cargo.toml")).expect("a manifest");
