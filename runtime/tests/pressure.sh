@@ -12,7 +12,7 @@ refused() {
     exit 0
 }
 
-mapfile -t tests < <(cargo test --package pirn-runtime --locked --no-run --test tenants --test freshness 2>&1 |
+mapfile -t tests < <(cargo test --workspace --locked --no-run --test tenants --test freshness 2>&1 |
     sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
 [ ${#tests[@]} = 2 ] || { echo "found ${#tests[@]} of 2 tests; build them first" >&2; exit 1; }
 
