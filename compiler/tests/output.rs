@@ -289,6 +289,11 @@ fn other_outputs_are_what_they_are_called() {
     }
 }
 
+fn listing(wasm: &[u8], options: &Options) -> String {
+    let asm = emit(wasm, options, Emit::Asm, &|_, _| ()).expect("the guest is valid");
+    String::from_utf8(asm).expect("text")
+}
+
 /// Offset in the text of each instruction of a listing, and in the WebAssembly file if it is said.
 fn listed(asm: &str) -> BTreeMap<u32, Option<u32>> {
     let hex = |digits: &str| u32::from_str_radix(digits, 16).expect("a number");
@@ -307,8 +312,7 @@ fn listings_say_of_which_operator_each_instruction_is() {
         let wasm = guest(name);
         for arch in Arch::ALL {
             let options = Options::new(arch);
-            let asm = emit(&wasm, &options, Emit::Asm, &|_, _| ()).expect("the guest is valid");
-            let asm = String::from_utf8(asm).expect("text");
+            let asm = listing(&wasm, &options);
             let listed = listed(&asm);
             let so = compile(&wasm, &options).expect("the guest is valid");
             let checked = Checked::new(&so).expect("it is sound");
@@ -355,8 +359,7 @@ fn listings_name_what_is_called() {
     );
     let wasm = wasm.expect("the text is well-formed");
     for arch in Arch::ALL {
-        let asm = emit(&wasm, &Options::new(arch), Emit::Asm, &|_, _| ()).expect("it is valid");
-        let asm = String::from_utf8(asm).expect("text");
+        let asm = listing(&wasm, &Options::new(arch));
         for called in [
             "-> 1 (in)",
             "-> trampoline of memory.grow",
@@ -414,8 +417,7 @@ fn listings_tell_data_from_instructions() {
     );
     let wasm = wasm.expect("the text is well-formed");
     for arch in Arch::ALL {
-        let asm = emit(&wasm, &Options::new(arch), Emit::Asm, &|_, _| ()).expect("it is valid");
-        let asm = String::from_utf8(asm).expect("text");
+        let asm = listing(&wasm, &Options::new(arch));
         let pieces = pieces(&asm);
         // An entry for each label and for the default, all of one operator.
         let entries: Vec<_> = pieces[0]
@@ -449,8 +451,7 @@ fn nothing_but_data_is_listed_as_data() {
         let wasm = guest(name);
         for arch in Arch::ALL {
             let options = Options::new(arch);
-            let asm = emit(&wasm, &options, Emit::Asm, &|_, _| ()).expect("the guest is valid");
-            let asm = String::from_utf8(asm).expect("text");
+            let asm = listing(&wasm, &options);
             let listed = listed(&asm);
             for piece in pieces(&asm) {
                 let (mut ended, mut data) = (false, false);
@@ -507,8 +508,7 @@ fn code_for_aarch64_leaves_x18_alone_and_bars_speculation_past_masks() {
         for (spectre, opt_level) in [(true, OptLevel::Speed), (false, OptLevel::None)] {
             let mut options = Options::new(Arch::Aarch64);
             (options.spectre, options.opt_level) = (spectre, opt_level);
-            let asm = emit(&wasm, &options, Emit::Asm, &|_, _| ()).expect("the guest is valid");
-            let asm = String::from_utf8(asm).expect("text");
+            let asm = listing(&wasm, &options);
             let lines = || asm.lines().filter(|line| !line.starts_with(";;"));
             // The runtime goes on in interrupted guests by it.
             let mut words = lines().flat_map(|line| line.split(|c: char| !c.is_alphanumeric()));
