@@ -49,10 +49,8 @@ fn a_guest_that_goes_on_in_a_fork_is_stopped_there() {
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
-    let case = common::case();
-    let (case, name) = case.split_once(' ').expect("two words");
-    let reset = common::reset_named(name);
-    match case {
+    let (case, reset) = common::case_and_reset();
+    match case.as_str() {
         "held" => held(reset),
         "forking" => forking(reset),
         "late" => late(reset),

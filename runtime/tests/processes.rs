@@ -56,10 +56,8 @@ fn guests_are_stopped_whoever_takes_the_signal_later() {
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
-    let case = common::case();
-    let (case, name) = case.split_once(' ').expect("two words");
-    let reset = common::reset_named(name);
-    match case {
+    let (case, reset) = common::case_and_reset();
+    match case.as_str() {
         "blocked" => blocked(reset),
         "data" => data(reset),
         "half-way" => half_way(reset),

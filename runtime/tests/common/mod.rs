@@ -96,6 +96,13 @@ pub(crate) fn case() -> String {
     std::env::var(CASE).expect("the other tests say which")
 }
 
+/// The same, of a case under a reset.
+pub(crate) fn case_and_reset() -> (String, Reset) {
+    let both = case();
+    let (case, reset) = both.split_once(' ').expect("two words");
+    (case.to_owned(), reset_named(reset))
+}
+
 /// Sees that such a process ends with this code.
 pub(crate) fn exited_with(case: &str, code: i32) {
     let output = child(case);
