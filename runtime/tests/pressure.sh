@@ -2,10 +2,13 @@
 # Runs the tests of what is left in slots under memory pressure: with swap, and in a control group of few
 # MiB, so that the kernel takes pages away all the time. It needs root; where it may not, it says so.
 #
-#     runtime/tests/pressure.sh [LIMIT]        of memory, 24M if none is given
+#     runtime/tests/pressure.sh [LIMIT]        of memory, in MiB, 24 if none is given
+#
+# A kernel that finds nothing to take away for a moment kills who asks for more. Such a test is run again with
+# half as much memory more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-limit=${1:-24M}
+limit=${1:-24} most=100
 
 refused() {
     echo "NOT RUN: memory pressure: $*" >&2
@@ -31,19 +34,33 @@ for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
     group=$root/pirn-pressure
     for file in memory.limit_in_bytes memory.max; do
         # A shell tells of a file that cannot be opened before the redirection of its errors.
-        if { echo "$limit" >"$group/$file"; } 2>&-; then break 2; fi
+        if { echo "${limit}M" >"$group/$file"; } 2>&-; then break 2; fi
     done
     rmdir "$group"
     group=
 done
 [ -n "$group" ] || refused "no control group can be limited"
 
+# How many processes of the group the kernel has killed.
+kills() {
+    case $file in
+        memory.max) awk '/^oom_kill / {print $2}' "$group/memory.events" ;;
+        *) awk '/^oom_kill / {print $2}' "$group/memory.oom_control" ;;
+    esac
+}
+
 before=$(awk '/^pswpout/ {print $2}' /proc/vmstat)
 cd runtime
 for test in "${tests[@]}"; do
+    killed=$(kills)
     # Of this shell, which becomes the test.
-    GROUP=$group TEST=../$test bash -c 'echo $$ >"$GROUP/cgroup.procs"; exec "$TEST"'
+    until GROUP=$group TEST=../$test bash -c 'echo $$ >"$GROUP/cgroup.procs"; exec "$TEST"'; do
+        [ "$(kills)" != "$killed" ] && [ "$limit" -lt "$most" ] || exit 1
+        killed=$(kills) limit=$((limit + limit / 2))
+        echo "memory pressure: killed by the kernel; once more with $limit MiB"
+        echo "${limit}M" >"$group/$file"
+    done
 done
 after=$(awk '/^pswpout/ {print $2}' /proc/vmstat)
 echo "memory pressure: $((after - before)) pages were moved out"
-[ "$after" -gt "$before" ] || { echo "no page was moved out: lower the limit of $limit" >&2; exit 1; }
+[ "$after" -gt "$before" ] || { echo "no page was moved out: lower the limit of $limit MiB" >&2; exit 1; }
