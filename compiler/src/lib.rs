@@ -29,6 +29,7 @@ mod names;
 mod options;
 mod parse;
 mod progress;
+mod schedule;
 mod text;
 mod trampoline;
 mod translate;

@@ -1,0 +1,331 @@
+//! The order of what has no effect in long blocks, so that few values are alive at once.
+//!
+//! The translator puts what has no effect where the guest's compiler had it, Cranelift's optimiser where it is first
+//! wanted, and lowering keeps that order. Where a block computes with many more values than there are registers, as
+//! unrolled ciphers do, the order decides how many of them are spilled. Here such a block is ordered anew, from
+//! its end to its start: of all that nothing without a place uses any more, next comes what leaves fewest values
+//! alive, and of these what was wanted last (bottom-up list scheduling for registers: Goodman and Hsu, Code
+//! scheduling and register allocation in large basic blocks, 1988).
+//!
+//! What has an effect, or may trap, keeps its order, so a guest cannot tell.
+
+use cranelift_codegen::entity::{EntitySet, SecondaryMap};
+use cranelift_codegen::ir::{Block, Function, Inst, Opcode, Value, ValueDef};
+use pirn_format::cpu::Arch;
+use std::collections::BinaryHeap;
+
+/// How many values can be in registers: integers, then floating-point numbers and vectors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registers([usize; CLASSES]);
+
+const CLASSES: usize = 2;
+
+/// How many hundredths of a block's instructions must have no effect for an order of our own.
+const FREE_PERCENT: usize = 75;
+
+impl Registers {
+    /// Those that Cranelift gives to values.
+    pub(crate) fn of(arch: Arch) -> Self {
+        Self(match arch {
+            // All but rsp and rbp.
+            Arch::X86_64 => [14, 16],
+            // All but x16 and x17, by which others are moved, x18, fp, lr and sp.
+            Arch::Aarch64 => [26, 32],
+        })
+    }
+
+    /// The fewer of both.
+    fn fewest(self) -> usize {
+        self.0[0].min(self.0[1])
+    }
+}
+
+/// Orders anew the blocks of a function in which more values are alive at once than there are registers, and most
+/// of which may be ordered; whether there is one.
+pub(crate) fn schedule(func: &mut Function, registers: Registers) -> bool {
+    let mut is_changed = false;
+    let mut shared = None;
+    let mut numbers = Numbers::new();
+    let blocks: Vec<_> = func.layout.blocks().collect();
+    for block in blocks {
+        let insts: Vec<_> = func.layout.block_insts(block).collect();
+        let opcodes = insts.iter().map(|inst| func.dfg.insts[*inst].opcode());
+        let free = opcodes.filter(|opcode| is_free(*opcode)).count();
+        if insts.len() <= registers.fewest() || free * 100 < insts.len() * FREE_PERCENT {
+            continue;
+        }
+        let shared = shared.get_or_insert_with(|| shared_values(func));
+        let list = List::new(func, &insts, shared, &mut numbers);
+        if list.presses(registers) {
+            is_changed = true;
+            let order = list.order();
+            place(func, block, order.iter().map(|at| insts[*at as usize]));
+        }
+    }
+    is_changed
+}
+
+fn place(func: &mut Function, block: Block, order: impl Iterator<Item = Inst>) {
+    for inst in order {
+        func.layout.remove_inst(inst);
+        func.layout.append_inst(inst, block);
+    }
+}
+
+/// Values that are used in another block than they are made in.
+fn shared_values(func: &Function) -> EntitySet<Value> {
+    let mut shared = EntitySet::new();
+    for block in func.layout.blocks() {
+        for inst in func.layout.block_insts(block) {
+            for value in func.dfg.inst_values(inst) {
+                let value = func.dfg.resolve_aliases(value);
+                let made = match func.dfg.value_def(value) {
+                    ValueDef::Result(inst, _) => func.layout.inst_block(inst),
+                    ValueDef::Param(block, _) => Some(block),
+                    ValueDef::Union(..) => None,
+                };
+                if made != Some(block) {
+                    shared.insert(value);
+                }
+            }
+        }
+    }
+    shared
+}
+
+/// Whether it may be anywhere between what it uses and what uses it.
+fn is_free(opcode: Opcode) -> bool {
+    !(opcode.is_terminator()
+        || opcode.is_branch()
+        || opcode.is_call()
+        || opcode.can_trap()
+        || opcode.can_load()
+        || opcode.can_store()
+        || opcode.other_side_effects())
+}
+
+/// Whether lowering makes its result wherever it is used.
+fn is_constant(opcode: Opcode) -> bool {
+    matches!(opcode, Opcode::Iconst | Opcode::F32const | Opcode::F64const)
+}
+
+/// Whether lowering makes this value wherever it is used.
+fn is_constant_value(func: &Function, value: Value) -> bool {
+    match func.dfg.value_def(value) {
+        ValueDef::Result(inst, _) => is_constant(func.dfg.insts[inst].opcode()),
+        _ => false,
+    }
+}
+
+/// A value that a block makes or uses.
+struct Local {
+    value: Value,
+    /// Which kind of register it needs.
+    class: usize,
+    maker: Option<u32>,
+    /// Ascending.
+    users: Vec<u32>,
+    /// Whether it is used or made in other blocks, and then taken to be alive at this one's end.
+    stays: bool,
+}
+
+/// An instruction of a block.
+#[derive(Default)]
+struct Node {
+    /// Values, each once, and no constants.
+    uses: Vec<u32>,
+    makes: Vec<u32>,
+    /// What must come before it.
+    before: Vec<u32>,
+}
+
+/// A block: its instructions and their values, each known by its number.
+struct List {
+    nodes: Vec<Node>,
+    values: Vec<Local>,
+}
+
+/// Numbers of values in the block that was looked at last; of other values this may be anything.
+type Numbers = SecondaryMap<Value, u32>;
+
+impl List {
+    fn new(func: &Function, insts: &[Inst], shared: &EntitySet<Value>, map: &mut Numbers) -> Self {
+        let mut list = Self {
+            nodes: Vec::with_capacity(insts.len()),
+            values: vec![],
+        };
+        let mut last_effect = None;
+        for (at, inst) in (0..).zip(insts) {
+            let mut node = Node::default();
+            for value in func.dfg.inst_values(*inst) {
+                let value = func.dfg.resolve_aliases(value);
+                let number = list.number(func, value, shared, map);
+                let local = &mut list.values[number as usize];
+                // Its last user, if it is this one.
+                if local.users.last() == Some(&at) {
+                    continue;
+                }
+                local.users.push(at);
+                node.before.extend(local.maker);
+                if !is_constant_value(func, value) {
+                    node.uses.push(number);
+                }
+            }
+            let opcode = func.dfg.insts[*inst].opcode();
+            for value in func.dfg.inst_results(*inst) {
+                let number = list.number(func, *value, shared, map);
+                list.values[number as usize].maker = Some(at);
+                if !is_constant(opcode) {
+                    node.makes.push(number);
+                }
+            }
+            if !is_free(opcode) {
+                node.before.extend(last_effect.replace(at));
+            }
+            list.nodes.push(node);
+        }
+        list
+    }
+
+    fn number(
+        &mut self,
+        func: &Function,
+        value: Value,
+        shared: &EntitySet<Value>,
+        map: &mut Numbers,
+    ) -> u32 {
+        let known = map[value];
+        let local = self.values.get(known as usize);
+        if local.is_some_and(|local| local.value == value) {
+            return known;
+        }
+        let ty = func.dfg.value_type(value);
+        self.values.push(Local {
+            value,
+            class: usize::from(ty.is_float() || ty.is_vector()),
+            maker: None,
+            users: vec![],
+            stays: shared.contains(value) && !is_constant_value(func, value),
+        });
+        map[value] = self.values.len() as u32 - 1;
+        map[value]
+    }
+
+    /// Whether more values are alive at once than there are registers.
+    fn presses(&self, registers: Registers) -> bool {
+        let class = |value: u32| self.values[value as usize].class;
+        let mut live: Vec<_> = self.values.iter().map(|local| local.stays).collect();
+        let mut count = [0; CLASSES];
+        for local in self.values.iter().filter(|local| local.stays) {
+            count[local.class] += 1;
+        }
+        self.nodes.iter().rev().any(|node| {
+            for value in &node.makes {
+                let was = std::mem::replace(&mut live[*value as usize], false);
+                count[class(*value)] -= usize::from(was);
+            }
+            for value in &node.uses {
+                let was = std::mem::replace(&mut live[*value as usize], true);
+                count[class(*value)] += usize::from(!was);
+            }
+            (0..CLASSES).any(|class| count[class] > registers.0[class])
+        })
+    }
+
+    /// An order that leaves few values alive at once.
+    fn order(&self) -> Vec<u32> {
+        let mut behind = vec![0u32; self.nodes.len()];
+        for before in self.nodes.iter().flat_map(|node| &node.before) {
+            behind[*before as usize] += 1;
+        }
+        let mut order = Order {
+            list: self,
+            live: self.values.iter().map(|local| local.stays).collect(),
+            wanted: vec![0; self.values.len()],
+            behind,
+            ready: BinaryHeap::new(),
+        };
+        order.run()
+    }
+}
+
+/// An order while it is made, from the end on.
+struct Order<'a> {
+    list: &'a List,
+    /// Which values are used by what has its place, or by other blocks.
+    live: Vec<bool>,
+    /// When what uses a value had its place last.
+    wanted: Vec<u32>,
+    /// How many of those that must come behind an instruction have no place yet.
+    behind: Vec<u32>,
+    /// What all of those have their place of, the next one first, and perhaps once more with what it was worth
+    /// earlier.
+    ready: BinaryHeap<(Worth, u32)>,
+}
+
+/// How many values less are alive before an instruction than behind it, and when its own was wanted.
+type Worth = (i32, u32);
+
+impl Order<'_> {
+    fn run(&mut self) -> Vec<u32> {
+        let mut order = Vec::with_capacity(self.list.nodes.len());
+        let mut is_placed = vec![false; self.list.nodes.len()];
+        // The last one leaves the block: everything else is before it.
+        let mut next = self.list.nodes.len().checked_sub(1).map(|last| last as u32);
+        for at in 0..next.unwrap_or(0) {
+            if self.behind[at as usize] == 0 {
+                self.add(at);
+            }
+        }
+        while let Some(at) = next {
+            is_placed[at as usize] = true;
+            order.push(at);
+            self.place(at, order.len() as u32);
+            next = loop {
+                match self.ready.pop() {
+                    Some((_, at)) if is_placed[at as usize] => {}
+                    other => break other.map(|(_, at)| at),
+                }
+            };
+        }
+        order.reverse();
+        order
+    }
+
+    fn place(&mut self, at: u32, time: u32) {
+        let node = &self.list.nodes[at as usize];
+        for value in &node.makes {
+            self.live[*value as usize] = false;
+        }
+        for value in &node.uses {
+            self.wanted[*value as usize] = time;
+            if !std::mem::replace(&mut self.live[*value as usize], true) {
+                // It costs the others that use it nothing any more.
+                for user in &self.list.values[*value as usize].users {
+                    if *user != at && self.behind[*user as usize] == 0 {
+                        self.add(*user);
+                    }
+                }
+            }
+        }
+        for before in &node.before {
+            self.behind[*before as usize] -= 1;
+            if self.behind[*before as usize] == 0 {
+                self.add(*before);
+            }
+        }
+    }
+
+    fn add(&mut self, at: u32) {
+        let node = &self.list.nodes[at as usize];
+        let live = |value: &&u32| self.live[**value as usize];
+        let begun = node.uses.iter().filter(|value| !live(value)).count();
+        let ended = node.makes.iter().filter(live).count();
+        let wanted = node.makes.iter().map(|value| self.wanted[*value as usize]);
+        let worth = (ended as i32 - begun as i32, wanted.max().unwrap_or(0));
+        self.ready.push((worth, at));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! A block that computes with more values than there are registers, which the compiler orders anew: it computes what
+//! it would in the guest's order, and stops where it would, with the same in its memory.
+
+mod common;
+
+use common::random::Random;
+use pirn_compiler::{OptLevel, Options};
+use pirn_runtime::{CallError, Func, Instance, Linker, Module, Region};
+use std::fmt::Write;
+
+/// FIPS 202, 3.2.2: how far each lane is turned, at x + 5 y.
+const TURNS: [u32; 25] = [
+    0, 1, 62, 28, 27, 36, 44, 6, 55, 20, 3, 10, 43, 25, 39, 41, 45, 15, 21, 8, 18, 2, 61, 56, 14,
+];
+const ROUNDS: usize = 24;
+const MEMORY: usize = 1 << 16;
+
+/// FIPS 202, 3.2.5: the constants of the rounds, by the register that makes their bits.
+fn round_constants() -> [u64; ROUNDS] {
+    let mut register = 1u8;
+    let mut bit = || {
+        let bit = register & 1;
+        register = (register << 1) ^ ((register >> 7) * 0x71);
+        u64::from(bit)
+    };
+    std::array::from_fn(|_| (0..7).fold(0, |all, j| all | bit() << ((1 << j) - 1)))
+}
+
+/// The permutation, by the standard; gives the first lane as each round leaves it.
+fn keccak(lanes: &mut [u64; 25]) -> [u64; ROUNDS] {
+    round_constants().map(|constant| {
+        let column = |x: usize| (0..5).fold(0, |sum, y| sum ^ lanes[x + 5 * y]);
+        let columns: [u64; 5] = std::array::from_fn(column);
+        let mut turned = [0; 25];
+        for (at, lane) in lanes.iter().enumerate() {
+            let (x, y) = (at % 5, at / 5);
+            let changed = lane ^ columns[(x + 4) % 5] ^ columns[(x + 1) % 5].rotate_left(1);
+            turned[y + 5 * ((2 * x + 3 * y) % 5)] = changed.rotate_left(TURNS[at]);
+        }
+        *lanes = std::array::from_fn(|at| {
+            let row = |x: usize| turned[(at + x) % 5 + at / 5 * 5];
+            turned[at] ^ !row(1) & row(2)
+        });
+        lanes[0] ^= constant;
+        lanes[0]
+    })
+}
+
+/// A guest that permutes what its memory begins with, in one block, step by step over all lanes: as many values
+/// are alive at once as there can be. Each round stores its first lane, from an address on that it is given.
+fn guest() -> String {
+    let mut code = String::new();
+    let mut line = |text: String| writeln!(code, "({text})").expect("a string");
+    let get = |name: &str, at: usize| format!("(local.get ${name}{at})");
+    let xor = |a: &str, b: &str| format!("(i64.xor {a} {b})");
+    for at in 0..25 {
+        line(format!(
+            "local.set $a{at} (i64.load offset={} (i32.const 0))",
+            at * 8
+        ));
+    }
+    for (round, constant) in round_constants().into_iter().enumerate() {
+        for x in 0..5 {
+            let lane = |y: usize| get("a", x + 5 * y);
+            let sum = (1..5).fold(lane(0), |sum, y| xor(&sum, &lane(y)));
+            line(format!("local.set $c{x} {sum}"));
+        }
+        for x in 0..5 {
+            let turned = format!("(i64.rotl {} (i64.const 1))", get("c", (x + 1) % 5));
+            line(format!(
+                "local.set $d{x} {}",
+                xor(&get("c", (x + 4) % 5), &turned)
+            ));
+        }
+        for (at, turn) in TURNS.iter().enumerate() {
+            let (x, y) = (at % 5, at / 5);
+            let (to, changed) = (
+                y + 5 * ((2 * x + 3 * y) % 5),
+                xor(&get("a", at), &get("d", x)),
+            );
+            line(format!(
+                "local.set $b{to} (i64.rotl {changed} (i64.const {turn}))"
+            ));
+        }
+        for at in 0..25 {
+            let row = |x: usize| get("b", (at + x) % 5 + at / 5 * 5);
+            let and = format!("(i64.and {} {})", xor(&row(1), "(i64.const -1)"), row(2));
+            line(format!("local.set $a{at} {}", xor(&row(0), &and)));
+        }
+        let constant = format!("(i64.const {})", constant.cast_signed());
+        line(format!("local.set $a0 {}", xor(&get("a", 0), &constant)));
+        line(format!(
+            "i64.store offset={} (local.get $to) {}",
+            round * 8,
+            get("a", 0)
+        ));
+    }
+    for at in 0..25 {
+        line(format!(
+            "i64.store offset={} (i32.const 0) {}",
+            at * 8,
+            get("a", at)
+        ));
+    }
+    let locals = [("a", 25), ("b", 25), ("c", 5), ("d", 5)];
+    let local = |(name, count)| (0..count).map(move |at| format!("(local ${name}{at} i64)"));
+    let locals: String = locals.into_iter().flat_map(local).collect();
+    format!(
+        r#"(module (memory (export "memory") 1)
+             (func (export "run") (param $to i32) {locals} {code}))"#
+    )
+}
+
+fn compiled(level: OptLevel) -> Vec<u8> {
+    let wasm = pirn_compiler::parse_text(guest().as_bytes()).map(std::borrow::Cow::into_owned);
+    let mut options = Options::default();
+    options.opt_level = level;
+    let so = pirn_compiler::compile(&wasm.expect("it is well-formed"), &options);
+    so.expect("it is valid")
+}
+
+/// A guest that was compiled at a level, with its function.
+struct Guest(Instance<()>, Func<u32, ()>);
+
+impl Guest {
+    fn new(level: OptLevel) -> Self {
+        let module = Module::from_bytes(&compiled(level)).expect("it is sound");
+        let region = Region::builder().slots(1).build().expect("a region");
+        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+        let run = prepared.func("run").expect("it is exported");
+        Self(prepared.try_instantiate(()).expect("a slot is free"), run)
+    }
+
+    /// What a permutation leaves in a memory that has these lanes, and whether it returns.
+    fn run(&mut self, lanes: &[u64; 25], to: u32) -> (bool, Vec<u8>) {
+        let mut bytes = vec![0; MEMORY];
+        self.0.memory_mut().write(0, &bytes).expect("inside");
+        self.0.memory_mut().write(0, &of(lanes)).expect("inside");
+        let returned = match self.0.call(&self.1, to) {
+            Ok(()) => true,
+            Err(CallError::Trap(_)) => false,
+            Err(other) => panic!("{other}"),
+        };
+        self.0.memory().read(0, &mut bytes).expect("inside");
+        (returned, bytes)
+    }
+}
+
+fn of(lanes: &[u64]) -> Vec<u8> {
+    lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect()
+}
+
+const LEVELS: [OptLevel; 3] = [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize];
+
+#[test]
+fn it_computes_what_the_standard_says() {
+    let mut lanes = [0; 25];
+    keccak(&mut lanes);
+    // Of the permutation's authors, "KeccakF-1600-IntermediateValues".
+    assert_eq!(
+        [lanes[0], lanes[24]],
+        [0xf125_8f79_40e1_dde7, 0xeaf1_ff7b_5cec_a249]
+    );
+    for level in LEVELS {
+        let (mut guest, mut random) = (Guest::new(level), Random(7));
+        for _ in 0..20 {
+            let mut lanes = std::array::from_fn(|_| random.u64());
+            let (returned, found) = guest.run(&lanes, 1024);
+            let first = keccak(&mut lanes);
+            assert!(returned && found[..200] == of(&lanes), "{level:?}");
+            assert!(found[1024..][..ROUNDS * 8] == of(&first), "{level:?}");
+        }
+    }
+}
+
+#[test]
+fn it_stops_in_the_round_that_it_would() {
+    for level in LEVELS {
+        let (mut guest, mut random) = (Guest::new(level), Random(8));
+        for round in 0..ROUNDS {
+            let begin = std::array::from_fn(|_| random.u64());
+            // The first store that is not wholly inside is this round's.
+            let to = MEMORY - round * 8 - random.below(8) as usize;
+            let (returned, found) = guest.run(&begin, to as u32);
+            let first = keccak(&mut begin.clone());
+            assert!(!returned, "{level:?}, {round}");
+            let mut wanted = vec![0; MEMORY];
+            wanted[..200].copy_from_slice(&of(&begin));
+            wanted[to..][..round * 8].copy_from_slice(&of(&first[..round]));
+            assert!(found == wanted, "{level:?}, {round}");
+        }
+    }
+}
+
+/// Most values are spilled in the guest's order and in the optimiser's.
+#[test]
+fn it_is_shorter_in_another_order() {
+    if std::env::consts::ARCH != "x86_64" {
+        common::not_run("aarch64 has registers for nearly all values of the guest");
+        return;
+    }
+    let [plain, ordered] = [OptLevel::None, OptLevel::Speed].map(|level| compiled(level).len());
+    assert!(
+        ordered * 20 < plain * 19,
+        "{ordered} bytes, and {plain} in the guest's order"
+    );
+}
