@@ -18,11 +18,13 @@ use wasmparser::{
     ValidatorResources, WasmFeatures,
 };
 
-/// What is accepted: WebAssembly 2.0, and the two later features that today's toolchains emit.
-/// Everything else is refused by the validator, which names the feature.
+/// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves,
+/// and wide arithmetic, which they emit when they are asked to. Everything else is refused by the
+/// validator, which names the feature.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::EXTENDED_CONST)
-    .union(WasmFeatures::CALL_INDIRECT_OVERLONG);
+    .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
+    .union(WasmFeatures::WIDE_ARITHMETIC);
 
 /// A module whose every section but the function bodies is validated and described.
 pub(crate) struct ParsedModule<'a> {

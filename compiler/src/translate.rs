@@ -15,6 +15,7 @@ mod numeric;
 mod operator;
 mod simd;
 mod table;
+mod wide;
 
 use crate::error::CompileError;
 use crate::hw::Id;

@@ -27,6 +27,9 @@ const EVERYTHING: &str = r#"(module $m
     (memory.init $p (i32.const 0) (i32.const 0) (i32.const 1))
     (table.init $tab $e (i32.const 0) (i32.const 0) (i32.const 1))
     (drop (i8x16.swizzle (global.get $v) (v128.load (local.get 0))))
+    (i64.mul_wide_s (global.get $h) (i64.const 3))
+    (i64.sub128 (i64.add128 (i64.const 1) (i64.const 2)) (i64.const 4) (i64.const 5))
+    (drop) (drop)
     (drop (f64.promote_f32 (f32.sqrt (local.get 1))))))"#;
 
 fn everything() -> Vec<u8> {
@@ -185,11 +188,7 @@ fn features_beyond_2_0_are_refused_by_name() {
            (f32x4.relaxed_madd (local.get 0) (local.get 1) (local.get 2))))",
             "relaxed SIMD",
         ),
-        (
-            "(module (func (result i64 i64)
-           (i64.add128 (i64.const 0) (i64.const 0) (i64.const 0) (i64.const 0))))",
-            "wide arithmetic",
-        ),
+        ("(module (memory 1 (pagesize 1)))", "custom page sizes"),
     ] {
         let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
         let error = survives(&wasm).expect_err(text).to_string();

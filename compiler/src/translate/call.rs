@@ -54,8 +54,7 @@ impl FuncTranslator<'_, '_> {
             unreachable!("validated: five operands")
         };
         self.drop_operands(5);
-        let [wide_a, wide_b] = [a, b].map(|half| self.builder.ins().uextend(types::I128, half));
-        let product = self.builder.ins().imul(wide_a, wide_b);
+        let product = self.wide_product(a, b);
         let (low, high) = self.builder.ins().isplit(product);
         let one = self.builder.ins().imul(a, b_high);
         let other = self.builder.ins().imul(a_high, b);

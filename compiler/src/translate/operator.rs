@@ -65,7 +65,12 @@ impl FuncTranslator<'_, '_> {
 
     /// An operator that only takes operands and gives results.
     fn operand_operator(&mut self, op: &Operator<'_>) -> Result<(), CompileError> {
-        if self.numeric(op) || self.memory(op) || self.table(op) || simd::translate(self, op) {
+        if self.numeric(op)
+            || self.wide(op)
+            || self.memory(op)
+            || self.table(op)
+            || simd::translate(self, op)
+        {
             return Ok(());
         }
         let name = format!("{op:?}");

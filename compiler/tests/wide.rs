@@ -1,0 +1,82 @@
+//! What numbers of 128 bits (the wide-arithmetic proposal) become: the processor's own instructions, and no others.
+
+use pirn_compiler::{Emit, OptLevel, Options, emit, parse_text};
+use pirn_format::cpu::Arch;
+
+const TEXT: &str = r#"(module
+  (func $sum (param i64 i64 i64 i64) (result i64 i64)
+    (i64.add128 (local.get 0) (local.get 1) (local.get 2) (local.get 3)))
+  (func $difference (param i64 i64 i64 i64) (result i64 i64)
+    (i64.sub128 (local.get 0) (local.get 1) (local.get 2) (local.get 3)))
+  (func $signed (param i64 i64) (result i64 i64)
+    (i64.mul_wide_s (local.get 0) (local.get 1)))
+  (func $unsigned (param i64 i64) (result i64 i64)
+    (i64.mul_wide_u (local.get 0) (local.get 1)))
+  (func $limb (param $a i64) (param $b i64) (param $carry i64) (result i64 i64)
+    (i64.add128
+      (i64.add128 (local.get $a) (i64.const 0) (local.get $b) (i64.const 0))
+      (local.get $carry) (i64.const 0)))
+  (func $product_and_limb (param $a i64) (param $b i64) (param $limb i64) (param $carry i64) (result i64 i64)
+    (i64.add128
+      (i64.add128
+        (i64.mul_wide_u (local.get $a) (local.get $b))
+        (local.get $limb) (i64.const 0))
+      (local.get $carry) (i64.const 0))))"#;
+
+/// The mnemonics of the function of a name, without frames and moves: those that remain compute.
+fn computing(arch: Arch, level: OptLevel, name: &str) -> Vec<String> {
+    let wasm = parse_text(TEXT.as_bytes()).expect("the text is well-formed");
+    let mut options = Options::new(arch);
+    options.opt_level = level;
+    let asm = emit(&wasm, &options, Emit::Asm, &|_, _| ()).expect("the module is valid");
+    let asm = String::from_utf8(asm).expect("it is text");
+    let mut pieces = asm.split("\n\n");
+    let piece = pieces.find(|piece| {
+        let header = piece.lines().next().unwrap_or_default();
+        header.contains(&format!("({name})"))
+    });
+    let lines = piece.expect("it is listed").lines().skip(1);
+    let mnemonics = lines.map(|line| {
+        let (_, text) = line.split_once(": ").expect("an offset");
+        text.split(' ').next().expect("a mnemonic").to_owned()
+    });
+    let others = ["push", "pop", "stp", "ldp", "mov", "xor", "ret"];
+    mnemonics
+        .filter(|mnemonic| !others.contains(&mnemonic.as_str()))
+        .collect()
+}
+
+#[test]
+fn each_operator_is_the_instructions_that_processors_have_for_it() {
+    for (name, x86_64, aarch64) in [
+        ("sum", "add adc", "adds adc"),
+        ("difference", "sub sbb", "subs sbc"),
+        ("signed", "imul", "mul smulh"),
+        ("unsigned", "mul", "mul umulh"),
+    ] {
+        for level in [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize] {
+            let found = computing(Arch::X86_64, level, name).join(" ");
+            assert_eq!(found, x86_64, "{name} {level:?}");
+            let found = computing(Arch::Aarch64, level, name).join(" ");
+            assert_eq!(found, aarch64, "{name} {level:?}");
+        }
+    }
+}
+
+/// What multiplications of large numbers are made of.
+#[test]
+fn a_limb_of_a_chain_needs_no_comparison() {
+    for (name, x86_64, aarch64) in [
+        ("limb", "add setb movzbq add adc", "adds adc adds adc"),
+        (
+            "product_and_limb",
+            "mul add adc add adc",
+            "mul umulh adds adc adds adc",
+        ),
+    ] {
+        let found = computing(Arch::X86_64, OptLevel::Speed, name).join(" ");
+        assert_eq!(found, x86_64, "{name}");
+        let found = computing(Arch::Aarch64, OptLevel::Speed, name).join(" ");
+        assert_eq!(found, aarch64, "{name}");
+    }
+}
