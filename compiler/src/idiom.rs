@@ -1,8 +1,10 @@
 //! Functions that are known by what they compute, whatever they are called.
 //!
-//! WebAssembly has no multiplication of 64 by 64 bits to 128, so compilers call a function for it,
-//! `__multi3` of their runtime library: `(address, a low, a high, b low, b high)`, which stores the lower
-//! 128 bits of the product. It is a dozen instructions and four multiplications; processors have one.
+//! WebAssembly 2.0 has no multiplication of 64 by 64 bits to 128, so compilers that do not count on wide
+//! arithmetic call a function for it, `__multi3` of their runtime library: `(address, a low, a high, b low,
+//! b high)`, which stores the lower 128 bits of the product. It is a dozen instructions and four
+//! multiplications; processors have one. Optimisers of whole modules, as `wasm-opt`, which clang runs where
+//! it finds it, take the upper halves away where every call gives 0 for them: `(address, a, b)`.
 //!
 //! A body counts as that function only if it computes the very same expressions as one of those that are
 //! known, up to the laws of commutativity and associativity. It is not run, and no name is believed.
@@ -17,9 +19,11 @@ use wasmparser::{FunctionBody, MemArgTarget, Operator};
 /// Multiplications of 128 bits among a module's functions, by index.
 pub(crate) type Multiplications = HashMap<u32, Multiplication>;
 
-/// A function that stores the lower 128 bits of a product of 128-bit numbers.
+/// A function that stores the lower 128 bits of a product of 128-bit numbers, or of 64-bit ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Multiplication {
+    /// Whether its parameters have upper halves.
+    pub(crate) is_wide: bool,
     /// Whether it stores the upper half, which lies at offset 8, before the lower one at 0: a store that is
     /// out of bounds must leave as much behind.
     pub(crate) high_first: bool,
@@ -37,32 +41,48 @@ pub(crate) fn multiplications(bodies: &[Body<'_>], metadata: &Metadata) -> Multi
     let looked_at = bodies.par_iter().filter(|body| {
         let ty = metadata.funcs[body.index as usize];
         let (ty, bytes) = (&metadata.types[ty as usize], body.body.range());
-        ty.params[..] == [I32, I64, I64, I64, I64]
+        matches!(ty.params[..], [I32, I64, I64] | [I32, I64, I64, I64, I64])
             && ty.results.is_empty()
             && bytes.end - bytes.start <= BODY_BYTES_MAX
     });
     looked_at
-        .filter_map(|body| Some((body.index, multiplication(&body.body)?)))
+        .filter_map(|body| {
+            let ty = metadata.funcs[body.index as usize];
+            let params = metadata.types[ty as usize].params.len() as u32;
+            Some((body.index, multiplication(&body.body, params)?))
+        })
         .collect()
 }
 
-/// Parameters: the address, and both numbers, lower half first.
+/// The first parameter; both numbers follow, lower half first.
 const ADDRESS: u32 = 0;
-const NUMBERS: [u32; 4] = [1, 2, 3, 4];
 
 /// What a body computes, if it is the product of its parameters.
-fn multiplication(body: &FunctionBody<'_>) -> Option<Multiplication> {
+fn multiplication(body: &FunctionBody<'_>, params: u32) -> Option<Multiplication> {
     let mut terms = Terms::default();
-    let stored = stores(body, &mut terms)?;
-    let [a, a_high, b, b_high] = NUMBERS.map(|number| terms.add_term(Term::Param(number)));
-    for [a, a_high, b, b_high] in [[a, a_high, b, b_high], [b, b_high, a, a_high]] {
+    let params: Vec<_> = (ADDRESS..params)
+        .map(|param| terms.add_term(Term::Param(param)))
+        .collect();
+    let stored = stores(body, params.clone(), &mut terms)?;
+    let (a, b, upper_halves) = match params[..] {
+        [_, a, b] => (a, b, None),
+        [_, a, a_high, b, b_high] => (a, b, Some((a_high, b_high))),
+        _ => return None,
+    };
+    let mut crossed = vec![];
+    if let Some((a_high, b_high)) = upper_halves {
+        crossed = vec![terms.product(a, b_high), terms.product(a_high, b)];
+    }
+    for [a, b] in [[a, b], [b, a]] {
         for [low, high] in [terms.by_halves(a, b), terms.by_carries(a, b)] {
-            let (one, other) = (terms.product(a, b_high), terms.product(a_high, b));
-            let high = terms.sum(&[high, one, other]);
+            let addends: Vec<_> = [high].iter().chain(&crossed).copied().collect();
+            let high = terms.sum(&addends);
             let (low, high) = ((0, low), (8, high));
             if stored == [low, high] || stored == [high, low] {
-                let high_first = stored[0] == high;
-                return Some(Multiplication { high_first });
+                return Some(Multiplication {
+                    is_wide: upper_halves.is_some(),
+                    high_first: stored[0] == high,
+                });
             }
         }
     }
@@ -70,10 +90,12 @@ fn multiplication(body: &FunctionBody<'_>) -> Option<Multiplication> {
 }
 
 /// The two stores that a body makes at its address, by offset and value; `None` for one that does anything
-/// else but compute. Nothing here is validated yet.
-fn stores(body: &FunctionBody<'_>, terms: &mut Terms) -> Option<[(u64, TermId); 2]> {
-    let params = (ADDRESS..=NUMBERS[3]).map(|param| terms.add_term(Term::Param(param)));
-    let mut locals: Vec<_> = params.collect();
+/// else but compute. `locals` are its parameters. Nothing here is validated yet.
+fn stores(
+    body: &FunctionBody<'_>,
+    mut locals: Vec<TermId>,
+    terms: &mut Terms,
+) -> Option<[(u64, TermId); 2]> {
     for group in body.get_locals_reader().ok()? {
         let (count, ty) = group.ok()?;
         if ty != wasmparser::ValType::I64 || u64::from(count) > BODY_BYTES_MAX {

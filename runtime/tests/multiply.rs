@@ -4,7 +4,7 @@
 mod common;
 
 use common::random::Random;
-use pirn_runtime::{CallError, Func, Instance, Linker, Module, Region};
+use pirn_runtime::{CallError, Instance, Linker, Module, Region, Value};
 
 /// The ways to compute it that the compiler knows.
 const TEXTS: [&str; 2] = [
@@ -12,36 +12,39 @@ const TEXTS: [&str; 2] = [
     include_str!("../../compiler/tests/multiply/carries.wat"),
 ];
 
-type Params = (u32, u64, u64, u64, u64);
+/// The same for numbers of 64 bits.
+const NARROW_TEXTS: [&str; 2] = [
+    include_str!("../../compiler/tests/multiply/digits-narrow.wat"),
+    include_str!("../../compiler/tests/multiply/carries-narrow.wat"),
+];
 
 struct Guest {
     instance: Instance<()>,
-    funcs: [Func<Params, ()>; 3],
 }
 
 impl Guest {
     fn new(module: &Module) -> Self {
         let region = Region::builder().slots(1).build().expect("a region");
         let prepared = region.prepare(module, &Linker::new()).expect("it fits");
-        let func = |name| prepared.func(name).expect("it is exported");
         Self {
-            funcs: ["itself", "called", "narrow"].map(func),
             instance: prepared.try_instantiate(()).expect("a slot is free"),
         }
     }
 
-    /// What one of the functions leaves at the end of the memory, and whether it returned.
-    fn run(&mut self, func: usize, to: u32, a: u128, b: u128) -> (bool, [u8; 32]) {
-        let halves = |number: u128| (number as u64, (number >> 64) as u64);
-        let ((a, a_high), (b, b_high)) = (halves(a), halves(b));
+    /// What one of the functions leaves at the end of the memory, and whether it returned. `numbers`: both, or
+    /// the halves of both.
+    fn run(&mut self, func: &str, to: u32, numbers: &[u64]) -> (bool, [u8; 32]) {
         let end = (64 << 10) - 32;
         let mut memory = self.instance.memory_mut();
         memory.write(end, &[0xa5; 32]).expect("inside");
-        let result = self
-            .instance
-            .call(&self.funcs[func], (to, a, a_high, b, b_high));
+        let numbers = numbers.iter().map(|n| Value::I64(n.cast_signed()));
+        let params: Vec<_> = [Value::I32(to.cast_signed())]
+            .into_iter()
+            .chain(numbers)
+            .collect();
+        let result = self.instance.call_values(func, &params);
         assert!(
-            matches!(result, Ok(()) | Err(CallError::Trap(_))),
+            matches!(result, Ok(_) | Err(CallError::Trap(_))),
             "{result:?}"
         );
         let mut found = [0; 32];
@@ -51,6 +54,11 @@ impl Guest {
             .expect("inside");
         (result.is_ok(), found)
     }
+}
+
+/// Both numbers, lower half first.
+fn halves(a: u128, b: u128) -> [u64; 4] {
+    [a as u64, (a >> 64) as u64, b as u64, (b >> 64) as u64]
 }
 
 /// Numbers around which carries are made and lost, and others.
@@ -73,33 +81,51 @@ fn numbers() -> Vec<u128> {
 
 #[test]
 fn a_multiplication_that_is_called_is_the_one_that_the_function_makes() {
+    let to = (64 << 10) - 16;
     for text in TEXTS {
         let mut guest = Guest::new(&common::wat(text));
-        let to = (64 << 10) - 16;
         for a in numbers() {
             for b in numbers() {
                 let product = a.wrapping_mul(b).to_le_bytes();
-                for func in [0, 1] {
-                    let (returned, found) = guest.run(func, to, a, b);
+                for func in ["itself", "called"] {
+                    let (returned, found) = guest.run(func, to, &halves(a, b));
                     assert!(returned && found[16..] == product, "{func}: {a:#x} {b:#x}");
                 }
-                let (low_a, low_b) = (u128::from(a as u64), u128::from(b as u64));
-                let (returned, found) = guest.run(2, to, a, b);
-                let product = (low_a * low_b).to_le_bytes();
+                let (returned, found) = guest.run("narrow", to, &halves(a, b));
+                let product = narrow(a, b);
                 assert!(returned && found[16..] == product, "narrow: {a:#x} {b:#x}");
+            }
+        }
+    }
+    for text in NARROW_TEXTS {
+        let mut guest = Guest::new(&common::wat(text));
+        for a in numbers() {
+            for b in numbers() {
+                for func in ["itself", "called"] {
+                    let (returned, found) = guest.run(func, to, &[a as u64, b as u64]);
+                    let product = narrow(a, b);
+                    assert!(returned && found[16..] == product, "{func}: {a:#x} {b:#x}");
+                }
             }
         }
     }
 }
 
+/// The product of the lower halves.
+fn narrow(a: u128, b: u128) -> [u8; 16] {
+    (u128::from(a as u64) * u128::from(b as u64)).to_le_bytes()
+}
+
 #[test]
 fn a_product_that_has_no_room_leaves_what_the_function_leaves() {
-    for text in TEXTS {
+    let (a, b) = (u128::MAX / 3, u128::MAX / 5);
+    let wide = TEXTS.map(|text| (text, halves(a, b).to_vec()));
+    let narrow = NARROW_TEXTS.map(|text| (text, vec![a as u64, b as u64]));
+    for (text, numbers) in wide.into_iter().chain(narrow) {
         let mut guest = Guest::new(&common::wat(text));
         for to in ((64 << 10) - 20..=64 << 10).chain([u32::MAX - 15, u32::MAX - 7, u32::MAX]) {
-            let (a, b) = (u128::MAX / 3, u128::MAX / 5);
-            let itself = guest.run(0, to, a, b);
-            assert_eq!(guest.run(1, to, a, b), itself, "{to:#x}");
+            let itself = guest.run("itself", to, &numbers);
+            assert_eq!(guest.run("called", to, &numbers), itself, "{to:#x}");
             assert_eq!(itself.0, to <= (64 << 10) - 16, "{to:#x}");
         }
     }

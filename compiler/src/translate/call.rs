@@ -48,18 +48,23 @@ impl FuncTranslator<'_, '_> {
         self.push_results(call, params);
     }
 
-    /// Does what a function does that stores a product of 128-bit numbers.
+    /// Does what a function does that stores a product of 128-bit numbers, or of 64-bit ones.
     fn multiply(&mut self, multiplication: Multiplication) {
-        let [address, a, a_high, b, b_high] = *self.peek(5) else {
-            unreachable!("validated: five operands")
+        let operands = if multiplication.is_wide { 5 } else { 3 };
+        let (address, a, b, upper_halves) = match *self.peek(operands) {
+            [address, a, a_high, b, b_high] => (address, a, b, Some((a_high, b_high))),
+            [address, a, b] => (address, a, b, None),
+            _ => unreachable!("validated: as many operands"),
         };
-        self.drop_operands(5);
+        self.drop_operands(operands);
         let product = self.wide_product(a, b);
-        let (low, high) = self.builder.ins().isplit(product);
-        let one = self.builder.ins().imul(a, b_high);
-        let other = self.builder.ins().imul(a_high, b);
-        let high = self.builder.ins().iadd(high, one);
-        let high = self.builder.ins().iadd(high, other);
+        let (low, mut high) = self.builder.ins().isplit(product);
+        if let Some((a_high, b_high)) = upper_halves {
+            let one = self.builder.ins().imul(a, b_high);
+            let other = self.builder.ins().imul(a_high, b);
+            high = self.builder.ins().iadd(high, one);
+            high = self.builder.ins().iadd(high, other);
+        }
         let mut stores = [(0, low), (8, high)];
         if multiplication.high_first {
             stores.reverse();
