@@ -12,8 +12,14 @@ fail() { echo "check.sh: $*" >&2; exit 1; }
 
 strict=(-Wall -Wextra -Wconversion -Wshadow -Wundef -Werror -flax-vector-conversions=none)
 printf '#include "%s"\n' $(cd "$here" && ls ./*.h) >all.c
+variants=("" -DHW_PORTABLE)
+if "$cc" --target=wasm32 -mwide-arithmetic -x c -fsyntax-only - </dev/null 2>log; then
+    variants+=(-mwide-arithmetic)
+else
+    echo "NOT RUN: headers with wide arithmetic; $cc $("$cc" -dumpversion) has no -mwide-arithmetic, clang 20 has" >&2
+fi
 for language in c c++; do
-    for more in "" -DHW_PORTABLE; do
+    for more in "${variants[@]}"; do
         "$cc" --target=wasm32 -msimd128 -ffreestanding "${strict[@]}" $more -I "$here" -x $language -fsyntax-only all.c
     done
 done
