@@ -48,6 +48,6 @@ if [ "$(uname -m)" != x86_64 ]; then
     exit
 fi
 guests=$here/../examples/guests
-features=(-msse4.2 -maes -mpclmul -msha -mgfni -mbmi -mbmi2 -mlzcnt)
+features=(-msse4.2 -maes -mpclmul -msha -mgfni -mbmi -mbmi2 -mlzcnt -madx)
 "$cc" -O2 -std=gnu11 -Wall -Wextra -Werror "${features[@]}" "$guests/c/x86.c" -o x86
 ./x86 | diff - "$guests/fixtures/x86.expected.txt" || fail "x86.expected.txt is not what this machine computes"

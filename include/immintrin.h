@@ -118,6 +118,12 @@ HW_INLINE unsigned long long _mulx_u64(unsigned long long a, unsigned long long 
     return (unsigned long long)product;
 }
 
+// ADCX has a flag of its own, which makes no difference here.
+HW_INLINE unsigned char _addcarryx_u32(unsigned char carry, unsigned a, unsigned b, unsigned *to) { return _addcarry_u32(carry, a, b, to); }
+HW_INLINE unsigned char _addcarryx_u64(unsigned char carry, unsigned long long a, unsigned long long b, unsigned long long *to) {
+    return _addcarry_u64(carry, a, b, to);
+}
+
 // Advice, and order among threads, which a guest has one of.
 #define _MM_HINT_NTA 0
 #define _MM_HINT_T0 3

@@ -3,7 +3,7 @@
 //
 // fixtures/x86.expected.txt is what the same prints on x86, by the compiler's own header:
 //
-//     clang -O2 -msse4.2 -maes -mpclmul -msha -mgfni -mbmi -mbmi2 -mlzcnt x86.c
+//     clang -O2 -msse4.2 -maes -mpclmul -msha -mgfni -mbmi -mbmi2 -mlzcnt -madx x86.c
 #include <x86intrin.h>
 #include <inttypes.h>
 #include <stdint.h>
@@ -358,6 +358,8 @@ static void names(void) {
             number("carries", _subborrow_u32(in, (unsigned)a, (unsigned)b, &half)), number("carries", half);
             number("carries", _addcarry_u64(in, a, b, &sum)), number("carries", sum);
             number("carries", _subborrow_u64(in, a, b, &sum)), number("carries", sum);
+            number("carries", _addcarryx_u32(in, (unsigned)a, (unsigned)b, &half)), number("carries", half);
+            number("carries", _addcarryx_u64(in, a, b, &sum)), number("carries", sum);
         }
         number("carries", _mulx_u64(a, b, &sum)), number("carries", sum);
     }
