@@ -430,6 +430,7 @@ impl From<BinaryReaderError> for CompileError {
     fn from(error: BinaryReaderError) -> Self {
         // There is nothing by which to enable what is not.
         let message = error.message().replace('\n', " ");
+        let message = message.replace("s support is not enabled", "s are not supported");
         let message = message.replace(" support is not enabled", " is not supported");
         let mut message = message.replace("not enabled", "not supported");
         if message.contains("must be enabled") {

@@ -284,7 +284,13 @@ fn mistakes_are_told_in_one_line() {
     refused(&with("--cpu", "+aes"), &["begin with a level"]);
     refused(
         &aotc([file("tail.wat", "(module (func $f (return_call $f)))")]),
-        &["invalid module: tail calls is not supported (at"],
+        &["invalid module: tail calls are not supported (at"],
+    );
+    let relaxed = "(module (func (param v128) (result v128)
+        (i8x16.relaxed_swizzle (local.get 0) (local.get 0))))";
+    refused(
+        &aotc([file("relaxed.wat", relaxed)]),
+        &["invalid module: relaxed SIMD is not supported (at"],
     );
     refused(
         &aotc([file("shared.wat", "(module (memory 1 1 shared))")]),
