@@ -1,7 +1,7 @@
-//! The guests: libsodium and its test programs, compiled for wasm32-wasi and for this machine by the same
-//! clang with the same flags, and then by pirn.
+//! The guests: the programs of a set, compiled for wasm32-wasi and for this machine by the same clang with the
+//! same flags, and then by pirn.
 
-use crate::source;
+use crate::set::{Library, Program, Set};
 use anyhow::{Context, Result, bail, ensure};
 use pirn_compiler::Options;
 use pirn_format::cpu::{CpuFeatures, detect};
@@ -9,37 +9,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// For both targets. libsodium has its assembly, its intrinsics and its inline assembly for processors that
-/// it is told of, and it is told of none; the tables of its AES are what it takes for WebAssembly by itself.
-const FLAGS: &[&str] = &[
-    "-O3",
-    "-fno-strict-aliasing",
-    "-fno-strict-overflow",
-    "-fwrapv",
-    "-w",
-    "-D_GNU_SOURCE=1",
-    "-DCONFIGURED=1",
-    "-DDEV_MODE=1",
-    "-DFAVOR_PERFORMANCE=1",
-    "-DHAVE_ATOMIC_OPS=1",
-    "-DHAVE_C11_MEMORY_FENCES=1",
-    "-DHAVE_CLOCK_GETTIME=1",
-    "-DHAVE_GCC_MEMORY_FENCES=1",
-    "-DHAVE_GETENTROPY=1",
-    "-DHAVE_INTTYPES_H=1",
-    "-DHAVE_NANOSLEEP=1",
-    "-DHAVE_POSIX_MEMALIGN=1",
-    "-DHAVE_STDINT_H=1",
-    "-DHAVE_SYS_PARAM_H=1",
-    "-DHAVE_SYS_RANDOM_H=1",
-    "-DNATIVE_LITTLE_ENDIAN=1",
-    "-include",
-    "time.h",
-];
-
-/// What makes libsodium compute with 128-bit integers. Its configure finds none for WebAssembly.
-pub const INT128: &str = "-DHAVE_TI_MODE=1";
 
 /// A stack as long as threads of a C library have, and below the data, where running over it is seen.
 const LINK_FLAGS: &[&str] = &["-Wl,-z,stack-size=1048576", "-Wl,--stack-first"];
@@ -91,9 +60,6 @@ pub struct Built {
     pub so_native: PathBuf,
 }
 
-/// What is included first, so that it counts when it changes.
-const HEADERS: [&str; 2] = [include_str!("../right.h"), include_str!("../timed.h")];
-
 /// Flags beside those that there always are.
 pub struct Flags {
     /// For both targets.
@@ -102,30 +68,20 @@ pub struct Flags {
     pub wasm: Vec<String>,
 }
 
-/// The names of all test programs in libsodium's sources.
-pub fn programs(source: &Path) -> Result<Vec<String>> {
-    let mut names = vec![];
-    for entry in fs::read_dir(source.join("test/default"))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        names.extend(name.strip_suffix(".c").map(str::to_owned));
-    }
-    names.sort();
-    Ok(names)
-}
-
 /// The workshop.
 pub struct Guests {
-    source: PathBuf,
+    set: Set,
     out: PathBuf,
     cc: String,
     flags: Vec<String>,
     wasm_flags: Vec<String>,
-    objects: [Vec<PathBuf>; 2],
+    /// Of each library, for each target.
+    objects: [Vec<Vec<PathBuf>>; 2],
 }
 
 impl Guests {
-    /// Compiles the library for both targets, or finds it compiled.
-    pub fn new(source: PathBuf, out: &Path, flags: Flags, jobs: usize) -> Result<Self> {
+    /// Compiles the set's libraries for both targets, or finds them compiled.
+    pub fn new(set: Set, out: &Path, flags: Flags, jobs: usize) -> Result<Self> {
         let Flags { both, wasm } = flags;
         let sdk = std::env::var("WASI_SDK_PATH");
         let cc = sdk.map_or("clang".to_owned(), |sdk| format!("{sdk}/bin/clang"));
@@ -134,14 +90,15 @@ impl Guests {
         let opt = said(Command::new("wasm-opt").arg("--version"))
             .context("Debian: apt-get install binaryen")?;
         let (version, opt) = (first_line(&version), first_line(&opt));
-        let flags = [FLAGS[0]].into_iter();
+        let flags = [set.flags[0]].into_iter();
         let flags = flags.chain(both.iter().chain(&wasm).map(String::as_str));
         let flags: Vec<_> = flags.collect();
         println!("guests: {version}, {opt}, {}", flags.join(" "));
+        let (all, contents) = (&set.flags, &set.contents);
         let stamp =
-            format!("{version} {opt} {FLAGS:?} {LINK_FLAGS:?} {both:?} {wasm:?} {HEADERS:?}");
+            format!("{version} {opt} {all:?} {LINK_FLAGS:?} {both:?} {wasm:?} {contents:?}");
         let mut guests = Self {
-            source,
+            set,
             // Whatever is built otherwise lies elsewhere.
             out: out.join(format!("{:016x}", hash(&stamp))),
             cc,
@@ -150,19 +107,15 @@ impl Guests {
             objects: [vec![], vec![]],
         };
         for target in [Target::Native, Target::Wasm] {
-            guests.objects[target as usize] = guests.library(target, jobs)?;
+            let libraries = guests.set.libraries.iter();
+            let built = libraries.map(|library| guests.library(target, library, jobs));
+            guests.objects[target as usize] = built.collect::<Result<_>>()?;
         }
         Ok(guests)
     }
 
-    /// What libsodium's authors have the program print.
-    pub fn expected(&self, program: &str) -> Result<Vec<u8>> {
-        let path = self.source.join(format!("test/default/{program}.exp"));
-        fs::read(&path).with_context(|| path.display().to_string())
-    }
-
     /// The files of one program, made if they are not there.
-    pub fn program(&self, program: &str, kind: Kind) -> Result<Built> {
+    pub fn program(&self, program: &Program, kind: Kind) -> Result<Built> {
         let native = self.link(Target::Native, program, kind)?;
         let raw = self.link(Target::Wasm, program, kind)?;
         let wasm = raw.with_extension("wasm");
@@ -186,8 +139,13 @@ impl Guests {
     }
 
     /// The program for this machine alone.
-    pub fn native(&self, program: &str, kind: Kind) -> Result<PathBuf> {
+    pub fn native(&self, program: &Program, kind: Kind) -> Result<PathBuf> {
         self.link(Target::Native, program, kind)
+    }
+
+    /// What they are the programs of.
+    pub fn set(&self) -> &Set {
+        &self.set
     }
 
     /// Where something that belongs to the guests can be kept.
@@ -211,41 +169,29 @@ impl Guests {
         if to.exists() {
             return Ok(());
         }
-        let include = self.source.join("src/libsodium/include");
         let part = to.with_extension("part");
         let mut cc = self.compiler(target);
-        cc.args(FLAGS)
-            .args(&self.flags)
-            .args(flags)
-            .arg("-I")
-            .arg(&include);
-        cc.arg("-I").arg(include.join("sodium"));
-        cc.arg("-I").arg(self.source.join("test/quirks"));
+        cc.args(&self.set.flags).args(&self.flags).args(flags);
+        for folder in &self.set.includes {
+            cc.arg("-I").arg(folder);
+        }
         said(cc.arg("-c").arg(file).arg("-o").arg(&part))?;
         Ok(fs::rename(part, to)?)
     }
 
-    /// The library's objects.
-    fn library(&self, target: Target, jobs: usize) -> Result<Vec<PathBuf>> {
-        let folder = self.out.join(target.folder()).join("library");
+    /// A library's objects.
+    fn library(&self, target: Target, library: &Library, jobs: usize) -> Result<Vec<PathBuf>> {
+        let folder = self.out.join(target.folder()).join(library.name);
         fs::create_dir_all(&folder)?;
-        let root = self.source.join("src/libsodium");
-        let mut files = vec![];
-        sources(&root, &mut files)?;
-        files.sort();
+        let files = &library.files;
         let object = |file: &Path| {
-            let name = file.strip_prefix(&root).unwrap_or(file).display();
+            let name = file.strip_prefix(&library.root).unwrap_or(file).display();
             folder.join(name.to_string().replace('/', "-") + ".o")
         };
         let next = AtomicUsize::new(0);
         let work = || -> Result<()> {
             while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.object(
-                    target,
-                    file,
-                    &object(file),
-                    &["-fvisibility=hidden".to_owned()],
-                )?;
+                self.object(target, file, &object(file), &library.flags)?;
             }
             Ok(())
         };
@@ -258,9 +204,9 @@ impl Guests {
     }
 
     /// One program, before wasm-opt.
-    fn link(&self, target: Target, program: &str, kind: Kind) -> Result<PathBuf> {
+    fn link(&self, target: Target, program: &Program, kind: Kind) -> Result<PathBuf> {
         let folder = self.out.join(target.folder());
-        let name = format!("{program}.{}", kind.name());
+        let name = format!("{}.{}", program.name, kind.name());
         let (object, to) = (
             folder.join(name.clone() + ".o"),
             folder.join(name + ".linked"),
@@ -268,25 +214,15 @@ impl Guests {
         if to.exists() {
             return Ok(to);
         }
-        let (header, defines) = match kind {
-            Kind::Right => ("right.h", vec![]),
-            Kind::Timed(count) => {
-                let defines = ["-DBENCHMARKS=1".to_owned(), format!("-DITERATIONS={count}")];
-                ("timed.h", defines.to_vec())
-            }
-        };
-        let header = source::folder()?.join(header);
-        let mut flags = vec!["-include".to_owned(), header.display().to_string()];
-        flags.extend(defines);
-        let file = self.source.join(format!("test/default/{program}.c"));
-        self.object(target, &file, &object, &flags)?;
+        self.object(target, &program.main, &object, &self.set.flags_for(kind))?;
         let part = to.with_extension("part");
         let mut cc = self.compiler(target);
         if let Target::Wasm = target {
             cc.args(LINK_FLAGS);
         }
-        cc.arg(&object).args(&self.objects[target as usize]);
-        said(cc.arg("-o").arg(&part))?;
+        cc.arg(&object)
+            .args(&self.objects[target as usize][program.library]);
+        said(cc.args(["-lm", "-o"]).arg(&part))?;
         fs::rename(part, &to)?;
         Ok(to)
     }
@@ -306,19 +242,6 @@ fn compile(wasm: &Path, to: &Path, cpu: CpuFeatures) -> Result<()> {
     let part = to.with_extension("part");
     fs::write(&part, so)?;
     Ok(fs::rename(part, to)?)
-}
-
-/// C files below a folder.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            sources(&path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "c") {
-            found.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Runs a tool, and gives what it has printed; what it says on stderr is the error.

@@ -15,6 +15,7 @@ mod guests;
 mod measure;
 mod plot;
 mod report;
+mod set;
 mod source;
 
 use anyhow::{Context, Result, ensure};
@@ -23,7 +24,8 @@ use guests::{Flags, Guests, Kind};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use report::Table;
-use std::path::{Path, PathBuf};
+use set::Set;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Runs libsodium's test programs under pirn, its peers, and natively.
@@ -84,21 +86,6 @@ enum What {
     },
 }
 
-/// Programs that fault on purpose, to see the guard pages of a native allocator.
-const LEFT_OUT: [&str; 2] = ["sodium_utils2", "sodium_utils3"];
-
-/// Programs that compute nothing when they are timed: AES-GCM is there for processors with instructions for
-/// it, and what stands in a call of printf goes with it. And one that measures the host's random numbers.
-const UNTIMED: [&str; 7] = [
-    "aead_aes256gcm",
-    "aead_aes256gcm2",
-    "misuse",
-    "onetimeauth2",
-    "randombytes",
-    "sodium_core",
-    "sodium_version",
-];
-
 fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -120,16 +107,18 @@ fn run(args: &Args) -> Result<()> {
     let out = std::env::current_exe()?;
     let out = out.parent().context("a folder")?.join("sodium");
     let packages = source::Packages::find()?;
-    let source = packages.libsodium(&out)?;
-    let programs = programs(args, &source)?;
-    let version = &packages.get("libsodium-sys-stable")?.version;
-    println!("libsodium: as in libsodium-sys-stable {version}");
-    let int128 = args.int128.then(|| guests::INT128.to_owned());
+    let mut set = Set::libsodium(&packages, &out)?;
+    set.only(&args.only)?;
+    let programs = set.programs.clone();
+    for line in &set.about {
+        println!("{line}");
+    }
+    let int128 = args.int128.then(|| set::INT128.to_owned());
     let flags = Flags {
         both: int128.into_iter().collect(),
         wasm: args.wasm_flag.clone(),
     };
-    let guests = Guests::new(source, &out, flags, args.jobs)?;
+    let guests = Guests::new(set, &out, flags, args.jobs)?;
     let engines = engines::find(&args.engines, &packages, &out)?;
     let native = &engines[0];
 
@@ -147,37 +136,15 @@ fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let mut timed = vec![];
-    for program in programs {
-        if UNTIMED.contains(&program.as_str()) {
-            continue;
-        }
-        let count = measure::calibrate(&guests, native, &program, args.ms)?;
-        let built = guests.program(&program, Kind::Timed(count))?;
-        timed.push((program, built));
+    for program in programs.iter().filter(|program| program.timed) {
+        let count = measure::calibrate(&guests, native, program, args.ms)?;
+        let built = guests.program(program, Kind::Timed(count))?;
+        timed.push((program.name.clone(), built));
     }
     let notes = out.join("samples.tsv");
     println!("samples: {}", notes.display());
     let samples = measure::measure(&timed, &engines, &wrong, args.rounds, &notes)?;
     tell(args, &samples)
-}
-
-/// The programs that are wanted.
-fn programs(args: &Args, source: &Path) -> Result<Vec<String>> {
-    let mut programs = guests::programs(source)?;
-    programs.retain(|name| !LEFT_OUT.contains(&name.as_str()));
-    for part in &args.only {
-        let tests = source.join("test/default");
-        ensure!(
-            programs.iter().any(|name| name.contains(part.as_str())),
-            "--only: no program has {part:?} in its name; they are in {}",
-            tests.display()
-        );
-    }
-    let wanted = |name: &String| {
-        args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()))
-    };
-    programs.retain(wanted);
-    Ok(programs)
 }
 
 fn tell(args: &Args, samples: &measure::Samples) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::engines::Engine;
 use crate::guests::{Built, Guests, Kind};
+use crate::set::Program;
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,13 +13,14 @@ pub type Samples = BTreeMap<String, BTreeMap<String, Vec<f64>>>;
 /// Programs with engines by which they are not right.
 pub type Wrong = BTreeSet<(String, String)>;
 
-/// Compares what each engine has each program print with the native program's and with libsodium's own.
-pub fn check(guests: &Guests, programs: &[String], engines: &[Engine]) -> Result<Wrong> {
+/// Compares what each engine, the native one among them, has each program print with what it is to print.
+pub fn check(guests: &Guests, programs: &[Program], engines: &[Engine]) -> Result<Wrong> {
     let mut wrong = Wrong::new();
     let mut right = 0;
     for program in programs {
         let built = guests.program(program, Kind::Right)?;
-        let expected = guests.expected(program)?;
+        let expected = std::fs::read(&program.expected)
+            .with_context(|| program.expected.display().to_string())?;
         for engine in engines {
             let why = match engine.run(&built) {
                 Ok(found) if found == expected => None,
@@ -28,15 +30,16 @@ pub fn check(guests: &Guests, programs: &[String], engines: &[Engine]) -> Result
             match why {
                 None => right += 1,
                 Some(why) => {
-                    println!("wrong: {program} by {}: {why}", engine.name);
-                    wrong.insert((program.clone(), engine.name.to_owned()));
+                    println!("wrong: {} by {}: {why}", program.name, engine.name);
+                    wrong.insert((program.name.clone(), engine.name.to_owned()));
                 }
             }
         }
     }
     println!(
-        "{right} of {} runs print what libsodium's authors expect, and what the native program prints",
-        programs.len() * engines.len()
+        "{right} of {} runs print what {}, and what the native program prints",
+        programs.len() * engines.len(),
+        guests.set().expects
     );
     Ok(wrong)
 }
@@ -61,8 +64,8 @@ fn difference(found: &[u8], expected: &[u8]) -> String {
 }
 
 /// How often a program computes, so that it takes about as long as is wanted natively.
-pub fn calibrate(guests: &Guests, native: &Engine, program: &str, ms: u64) -> Result<u64> {
-    let file = guests.out().join(format!("{program}.{ms}ms"));
+pub fn calibrate(guests: &Guests, native: &Engine, program: &Program, ms: u64) -> Result<u64> {
+    let file = guests.out().join(format!("{}.{ms}ms", program.name));
     if let Ok(text) = std::fs::read_to_string(&file) {
         return text.trim().parse().context("a count");
     }
