@@ -1,9 +1,9 @@
-//! Runs libsodium's test programs under pirn, its peers, and natively, one after another on one processor,
-//! and prints a table of ratios.
+//! Runs libsodium's test programs, or a set of others, under pirn, its peers, and natively, one after another on
+//! one processor, and prints a table of ratios.
 //!
 //! Each program computes many times and prints how long a pass took by its own clock: neither compilation
 //! nor the start of anything counts, for nobody. Before that, each is run once to print what it finds, which
-//! must be what libsodium's authors expect.
+//! must be what libsodium's authors expect, or what is known of the others.
 //!
 //! `cargo run --release --manifest-path benches/sodium/Cargo.toml -- --help`
 
@@ -24,15 +24,19 @@ use guests::{Flags, Guests, Kind};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use report::Table;
-use set::Set;
+use set::{Name, Set};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Runs libsodium's test programs under pirn, its peers, and natively.
+/// Runs libsodium's test programs, or a set of others, under pirn, its peers, and natively.
 #[derive(Debug, Parser)]
 struct Args {
     #[command(subcommand)]
     command: Option<What>,
+    /// What is run: libsodium, its test programs; programs, which are a recursion, matrices, SHA-256, lists,
+    /// a machine of states, a JSON parser and a Lua interpreter
+    #[arg(long, default_value = "libsodium")]
+    set: String,
     /// Only these engines; the native programs are always run
     #[arg(long, value_delimiter = ',', default_values = engines::NAMES)]
     engines: Vec<String>,
@@ -97,17 +101,23 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
+    // What is asked for, before anything is fetched or compiled for it.
+    let name = Name::of(&args.set)?;
     match &args.command {
         Some(What::Guest { engine, file }) => return guest::run(engine, file),
-        Some(What::Report { notes }) => return tell(args, &measure::read(notes)?),
+        Some(What::Report { notes }) => return tell(args, name, &measure::read(notes)?),
         None => {}
     }
-    // What is asked for, before anything is fetched or compiled for it.
     engines::check(&args.engines)?;
+    ensure!(
+        !args.int128 || name == Name::Libsodium,
+        "--int128 is libsodium's, not of the set {:?}; leave one of them out",
+        args.set
+    );
     let out = std::env::current_exe()?;
     let out = out.parent().context("a folder")?.join("sodium");
     let packages = source::Packages::find()?;
-    let mut set = Set::libsodium(&packages, &out)?;
+    let mut set = Set::find(name, &packages, &out)?;
     set.only(&args.only)?;
     let programs = set.programs.clone();
     for line in &set.about {
@@ -141,17 +151,17 @@ fn run(args: &Args) -> Result<()> {
         let built = guests.program(program, Kind::Timed(count))?;
         timed.push((program.name.clone(), built));
     }
-    let notes = out.join("samples.tsv");
+    let notes = out.join(name.notes());
     println!("samples: {}", notes.display());
     let samples = measure::measure(&timed, &engines, &wrong, args.rounds, &notes)?;
-    tell(args, &samples)
+    tell(args, name, &samples)
 }
 
-fn tell(args: &Args, samples: &measure::Samples) -> Result<()> {
+fn tell(args: &Args, name: Name, samples: &measure::Samples) -> Result<()> {
     let table = Table::new(samples, args.least);
     print!("{}", table.text());
     match &args.svg {
-        Some(svg) => plot::draw(&table, svg),
+        Some(svg) => plot::draw(&table, name.title(), svg),
         None => Ok(()),
     }
 }

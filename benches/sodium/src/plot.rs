@@ -12,7 +12,7 @@ const LINE: u32 = 14;
 const MEAN_MAX: f64 = 8.;
 
 /// Draws the ratios, the programs by pirn's. Engines that are slower by far are named alone.
-pub fn draw(table: &Table, to: &Path) -> Result<()> {
+pub fn draw(table: &Table, title: &str, to: &Path) -> Result<()> {
     let mut rows: Vec<_> = table.rows.iter().collect();
     let first = |ratios: &[Option<f64>]| ratios.first().copied().flatten().unwrap_or(f64::MAX);
     rows.sort_by(|a, b| first(&b.ratios).total_cmp(&first(&a.ratios)));
@@ -25,7 +25,7 @@ pub fn draw(table: &Table, to: &Path) -> Result<()> {
     let area = SVGBackend::new(to, (900, 120 + LINE * (rows.len() as u32 + 1))).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
-        .caption("libsodium's test programs", ("sans-serif", 18))
+        .caption(title, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(180)

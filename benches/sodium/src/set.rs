@@ -1,12 +1,56 @@
-//! A set of programs: where its sources are, how they are compiled, and what they are to print.
+//! The sets of programs: where their sources are, how they are compiled, and what they are to print.
 
 use crate::guests::Kind;
 use crate::source::{self, Packages};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The set.
+/// Which set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name {
+    /// libsodium's test programs.
+    Libsodium,
+    /// Small programs of our own, a JSON parser and a Lua interpreter.
+    Programs,
+}
+
+impl Name {
+    const ALL: [Self; 2] = [Self::Libsodium, Self::Programs];
+
+    /// The set that is called so.
+    pub fn of(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|set| set.text() == name);
+        let known = Self::ALL.map(Self::text).join(", ");
+        found.with_context(|| format!("--set: there is no {name:?}; known are {known}"))
+    }
+
+    /// What it is called.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Libsodium => "libsodium",
+            Self::Programs => "programs",
+        }
+    }
+
+    /// The file that its samples are noted in.
+    pub fn notes(self) -> &'static str {
+        match self {
+            Self::Libsodium => "samples.tsv",
+            Self::Programs => "samples-programs.tsv",
+        }
+    }
+
+    /// What a graph of it is called.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Libsodium => "libsodium's test programs",
+            Self::Programs => "programs beside libsodium's",
+        }
+    }
+}
+
+/// One set.
 pub struct Set {
     /// Whose word its programs are to print, as the end of a sentence.
     pub expects: &'static str,
@@ -106,9 +150,41 @@ const UNTIMED: [&str; 7] = [
     "sodium_version",
 ];
 
+/// The programs of our own that are one file.
+const OWN: [&str; 6] = ["fib", "integers", "lists", "matmul", "sha256", "states"];
+
+/// Lua without setjmp, which WASI has none of: an error ends the program. Its hashes have the same seed in each
+/// run.
+const LUA_FLAGS: &[&str] = &[
+    "-DLUAI_THROW(L,c)=abort()",
+    "-DLUAI_TRY(L,c,a)={a}",
+    "-Dluai_jmpbuf=int",
+    "-Dl_signalT=int",
+    "-Dluai_makeseed(L)=1u",
+];
+
+/// What the script does not use of Lua: files, processes, time, coroutines, the debugger.
+const LUA_LEFT_OUT: [&str; 8] = [
+    "lcorolib.c",
+    "ldblib.c",
+    "linit.c",
+    "liolib.c",
+    "lmathlib.c",
+    "loadlib.c",
+    "loslib.c",
+    "lutf8lib.c",
+];
+
 impl Set {
-    /// libsodium's test programs; its sources are unpacked below `out`.
-    pub fn libsodium(packages: &Packages, out: &Path) -> Result<Self> {
+    /// The set of this name; what it takes is unpacked or written below `out`.
+    pub fn find(name: Name, packages: &Packages, out: &Path) -> Result<Self> {
+        match name {
+            Name::Libsodium => Self::libsodium(packages, out),
+            Name::Programs => Self::programs(packages, out),
+        }
+    }
+
+    fn libsodium(packages: &Packages, out: &Path) -> Result<Self> {
         let source = packages.libsodium(out)?;
         let root = source.join("src/libsodium");
         let tests = source.join("test/default");
@@ -158,6 +234,62 @@ impl Set {
         })
     }
 
+    fn programs(packages: &Packages, out: &Path) -> Result<Self> {
+        let folder = source::folder()?.join("programs");
+        let (lua, yyjson) = (packages.lua()?, packages.yyjson()?);
+        let scripts = out.join("script");
+        script(&folder.join("script.lua"), &scripts)?;
+
+        let own = |name: &'static str| Library {
+            name,
+            root: folder.clone(),
+            files: vec![folder.join(name).with_extension("c")],
+            flags: vec![],
+        };
+        let mut libraries: Vec<_> = OWN.into_iter().map(own).collect();
+        let mut json = own("json");
+        json.files.push(yyjson.join("yyjson.c"));
+        json.flags = vec![includes(&yyjson)];
+        libraries.push(json);
+        let mut interpreter = own("lua");
+        sources(&lua, &mut interpreter.files)?;
+        let used = |file: &PathBuf| !LUA_LEFT_OUT.iter().any(|name| file.ends_with(name));
+        interpreter.files.retain(used);
+        let folders = [&folder.join("no-setjmp"), &lua, &scripts];
+        interpreter.flags = folders.map(|folder| includes(folder)).to_vec();
+        let flags = LUA_FLAGS.iter().map(|flag| (*flag).to_owned());
+        interpreter.flags.extend(flags);
+        libraries.push(interpreter);
+
+        let program = |(number, library): (usize, &Library)| Program {
+            name: library.name.to_owned(),
+            main: folder.join("main.c"),
+            library: number,
+            expected: folder.join(library.name).with_extension("exp"),
+            timed: true,
+        };
+        let mut programs: Vec<_> = libraries.iter().enumerate().map(program).collect();
+        programs.sort_by(|a, b| a.name.cmp(&b.name));
+        let about = vec![
+            format!("lua: as in lua-src {}", packages.get("lua-src")?.version),
+            format!(
+                "yyjson: as in yyjson-sys {}",
+                packages.get("yyjson-sys")?.version
+            ),
+        ];
+        Ok(Self {
+            expects: "the files beside them hold",
+            contents: contents(&folder, &about)?,
+            about,
+            programs,
+            libraries,
+            flags: FLAGS.to_vec(),
+            includes: vec![folder.clone()],
+            folder,
+            headers: None,
+        })
+    }
+
     /// Leaves the programs alone whose names hold one of these; all, where there are none of these.
     pub fn only(&mut self, parts: &[String]) -> Result<()> {
         for part in parts {
@@ -192,6 +324,36 @@ impl Set {
         flags.extend(defines);
         flags
     }
+}
+
+/// The flag that has headers looked for in a folder.
+fn includes(folder: &Path) -> String {
+    format!("-I{}", folder.display())
+}
+
+/// Writes the script as what C takes for the elements of an array.
+fn script(file: &Path, to: &Path) -> Result<()> {
+    let text = fs::read(file).with_context(|| file.display().to_string())?;
+    let text: String = text.iter().map(|byte| format!("{byte},")).collect();
+    fs::create_dir_all(to)?;
+    Ok(fs::write(to.join("script.inc"), text)?)
+}
+
+/// The texts of all files that are ours, and the versions of what is not.
+fn contents(folder: &Path, about: &[String]) -> Result<Vec<String>> {
+    let mut files = vec![];
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension != "exp") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let texts = files.iter().map(fs::read_to_string);
+    let mut contents = texts.collect::<Result<Vec<_>, _>>()?;
+    contents.extend_from_slice(about);
+    contents.extend(LUA_FLAGS.iter().map(|flag| (*flag).to_owned()));
+    Ok(contents)
 }
 
 /// C files below a folder.

@@ -87,6 +87,16 @@ impl Packages {
         Ok(folder)
     }
 
+    /// The folder of Lua's sources, of those versions that the crate has.
+    pub fn lua(&self) -> Result<PathBuf> {
+        Ok(self.get("lua-src")?.folder.join("lua-5.4.9"))
+    }
+
+    /// The folder of yyjson's sources.
+    pub fn yyjson(&self) -> Result<PathBuf> {
+        Ok(self.get("yyjson-sys")?.folder.join("yyjson/src"))
+    }
+
     /// The folder of wasm3's sources.
     pub fn wasm3(&self) -> Result<PathBuf> {
         Ok(self.get("wasm3-sys")?.folder.join("wasm3/source"))

@@ -41,7 +41,13 @@ pub fn run(file: &Path, compiler: impl Into<Box<dyn CompilerConfig>>) -> Result<
             "fd_fdstat_get" => Function::new_typed_with_env(&mut store, &host, fd_fdstat_get),
             "fd_seek" => Function::new_typed(&mut store, |_: i32, _: i64, _: i32, _: i32| SPIPE),
             "fd_write" => Function::new_typed_with_env(&mut store, &host, fd_write),
+            // There are no files.
+            "fd_fdstat_set_flags" => Function::new_typed(&mut store, |_: i32, _: i32| BADF),
+            "fd_prestat_dir_name" => Function::new_typed(&mut store, |_: i32, _: i32, _: i32| BADF),
+            "fd_prestat_get" => Function::new_typed(&mut store, |_: i32, _: i32| BADF),
             "fd_read" => Function::new_typed(&mut store, |_: i32, _: i32, _: i32, _: i32| BADF),
+            "fd_renumber" => Function::new_typed(&mut store, |_: i32, _: i32| BADF),
+            "path_open" => Function::new_typed(&mut store, path_open),
             "poll_oneoff" => Function::new_typed(&mut store, |_: i32, _: i32, _: i32, _: i32| NOSYS),
             "proc_exit" => Function::new_typed(&mut store, proc_exit),
             "random_get" => Function::new_typed_with_env(&mut store, &host, random_get),
@@ -65,6 +71,21 @@ fn memory<'a>(env: &'a Env<'_>) -> Option<MemoryView<'a>> {
 /// Zero, or the error for an address that is outside.
 fn errno<T>(done: Option<T>) -> i32 {
     done.map_or(FAULT, |_| 0)
+}
+
+#[expect(clippy::too_many_arguments, reason = "as many as WASI's has")]
+fn path_open(
+    _fd: i32,
+    _flags: i32,
+    _path: i32,
+    _path_bytes: i32,
+    _open: i32,
+    _rights: i64,
+    _inherited: i64,
+    _fd_flags: i32,
+    _to: i32,
+) -> i32 {
+    BADF
 }
 
 fn proc_exit(code: i32) {
