@@ -10,6 +10,7 @@ use crate::parse::value_type;
 use crate::types;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, JumpTableData, Value};
 use pirn_format::types::ValType;
+use std::collections::BTreeMap;
 use wasmparser::{BlockType, BrTable};
 
 /// One enclosing block.
@@ -238,21 +239,43 @@ impl FuncTranslator<'_, '_> {
         self.builder.switch_to_block(next);
     }
 
+    /// Branches by a table, to one block for all entries of a target that has several.
+    ///
+    /// Each entry is an edge of its own to the code generator, and one that other branches go to as well
+    /// gets a block for what is moved on the way there: the same moves as often as the target is named.
     pub(super) fn branch_table(&mut self, table: &BrTable<'_>) -> Result<(), CompileError> {
         let index = self.pop();
-        let call = |t: &mut Self, depth: u32| {
-            let (target, values) = t.target(depth);
-            t.builder.func.dfg.block_call(target, &values)
-        };
-        let mut targets = Vec::with_capacity(table.len() as usize);
-        for depth in table.targets() {
-            targets.push(call(self, depth?));
+        let mut depths = table.targets().collect::<Result<Vec<_>, _>>()?;
+        depths.push(table.default());
+        let mut times = BTreeMap::new();
+        for depth in &depths {
+            *times.entry(*depth).or_insert(0_usize) += 1;
         }
-        let default = call(self, table.default());
-        let table = self
-            .builder
-            .create_jump_table(JumpTableData::new(default, &targets));
+        // In order of their depths: the same input gives the same code.
+        let shared: BTreeMap<u32, Block> = times
+            .into_iter()
+            .filter(|(_, times)| *times > 1)
+            .map(|(depth, _)| (depth, self.builder.create_block()))
+            .collect();
+        let mut calls = Vec::with_capacity(depths.len());
+        for depth in depths {
+            calls.push(match shared.get(&depth) {
+                Some(block) => self.builder.func.dfg.block_call(*block, &[]),
+                None => {
+                    let (target, values) = self.target(depth);
+                    self.builder.func.dfg.block_call(target, &values)
+                }
+            });
+        }
+        let default = calls.pop().expect("a table has its default");
+        let table = JumpTableData::new(default, &calls);
+        let table = self.builder.create_jump_table(table);
         self.builder.ins().br_table(index, table);
+        for (depth, block) in shared {
+            self.builder.seal_block(block);
+            self.builder.switch_to_block(block);
+            self.branch(depth);
+        }
         self.reachable = false;
         Ok(())
     }
