@@ -369,42 +369,18 @@ HW_OF_2(_mm_packs_epi16, wasm_i8x16_narrow_i16x8)
 HW_OF_2(_mm_packus_epi16, wasm_u8x16_narrow_i16x8)
 HW_OF_2(_mm_packs_epi32, wasm_i16x8_narrow_i32x4)
 HW_OF_2(_mm_packus_epi32, wasm_u16x8_narrow_i32x4)
-HW_INLINE __m128i _mm_cvtepi8_epi16(__m128i a) {
-    return (__m128i)wasm_i16x8_extend_low_i8x16((v128_t)a);
-}
-HW_INLINE __m128i _mm_cvtepi8_epi32(__m128i a) {
-    return (__m128i)wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16((v128_t)a));
-}
-HW_INLINE __m128i _mm_cvtepi8_epi64(__m128i a) {
-    return (__m128i)wasm_i64x2_extend_low_i32x4(wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16((v128_t)a)));
-}
-HW_INLINE __m128i _mm_cvtepi16_epi32(__m128i a) {
-    return (__m128i)wasm_i32x4_extend_low_i16x8((v128_t)a);
-}
-HW_INLINE __m128i _mm_cvtepi16_epi64(__m128i a) {
-    return (__m128i)wasm_i64x2_extend_low_i32x4(wasm_i32x4_extend_low_i16x8((v128_t)a));
-}
-HW_INLINE __m128i _mm_cvtepi32_epi64(__m128i a) {
-    return (__m128i)wasm_i64x2_extend_low_i32x4((v128_t)a);
-}
-HW_INLINE __m128i _mm_cvtepu8_epi16(__m128i a) {
-    return (__m128i)wasm_u16x8_extend_low_u8x16((v128_t)a);
-}
-HW_INLINE __m128i _mm_cvtepu8_epi32(__m128i a) {
-    return (__m128i)wasm_u32x4_extend_low_u16x8(wasm_u16x8_extend_low_u8x16((v128_t)a));
-}
-HW_INLINE __m128i _mm_cvtepu8_epi64(__m128i a) {
-    return (__m128i)wasm_u64x2_extend_low_u32x4(wasm_u32x4_extend_low_u16x8(wasm_u16x8_extend_low_u8x16((v128_t)a)));
-}
-HW_INLINE __m128i _mm_cvtepu16_epi32(__m128i a) {
-    return (__m128i)wasm_u32x4_extend_low_u16x8((v128_t)a);
-}
-HW_INLINE __m128i _mm_cvtepu16_epi64(__m128i a) {
-    return (__m128i)wasm_u64x2_extend_low_u32x4(wasm_u32x4_extend_low_u16x8((v128_t)a));
-}
-HW_INLINE __m128i _mm_cvtepu32_epi64(__m128i a) {
-    return (__m128i)wasm_u64x2_extend_low_u32x4((v128_t)a);
-}
+HW_OF_1(_mm_cvtepi8_epi16, wasm_i16x8_extend_low_i8x16)
+HW_OF_1(_mm_cvtepi16_epi32, wasm_i32x4_extend_low_i16x8)
+HW_OF_1(_mm_cvtepi32_epi64, wasm_i64x2_extend_low_i32x4)
+HW_INLINE __m128i _mm_cvtepi8_epi32(__m128i a) { return _mm_cvtepi16_epi32(_mm_cvtepi8_epi16(a)); }
+HW_INLINE __m128i _mm_cvtepi16_epi64(__m128i a) { return _mm_cvtepi32_epi64(_mm_cvtepi16_epi32(a)); }
+HW_INLINE __m128i _mm_cvtepi8_epi64(__m128i a) { return _mm_cvtepi16_epi64(_mm_cvtepi8_epi16(a)); }
+HW_OF_1(_mm_cvtepu8_epi16, wasm_u16x8_extend_low_u8x16)
+HW_OF_1(_mm_cvtepu16_epi32, wasm_u32x4_extend_low_u16x8)
+HW_OF_1(_mm_cvtepu32_epi64, wasm_u64x2_extend_low_u32x4)
+HW_INLINE __m128i _mm_cvtepu8_epi32(__m128i a) { return _mm_cvtepu16_epi32(_mm_cvtepu8_epi16(a)); }
+HW_INLINE __m128i _mm_cvtepu16_epi64(__m128i a) { return _mm_cvtepu32_epi64(_mm_cvtepu16_epi32(a)); }
+HW_INLINE __m128i _mm_cvtepu8_epi64(__m128i a) { return _mm_cvtepu16_epi64(_mm_cvtepu8_epi16(a)); }
 // Each with its neighbour.
 #define HW_NEIGHBOURS_16(name, what) \
     HW_INLINE __m128i name(__m128i a, __m128i b) { \
