@@ -406,14 +406,13 @@ impl Compiler<'_> {
             return Ok(optimised);
         }
         context.clear();
-        context.func = as_it_was.clone();
+        context.func = as_it_was;
         let plain = self.generate(callee, self.isas.plain, context, carried)?;
         let piece = smaller(optimised, plain, SMALLER_PERCENT);
         if !has_frame(&piece, SCHEDULED_FRAME_BYTES) {
             return Ok(piece);
         }
-        context.clear();
-        context.func = as_it_was;
+        // Without the optimiser it is still as it was.
         if !schedule(&mut context.func, Registers::of(self.env.cpu.arch())) {
             return Ok(piece);
         }

@@ -104,17 +104,13 @@ fn is_free(opcode: Opcode) -> bool {
         || opcode.other_side_effects())
 }
 
-/// Whether lowering makes its result wherever it is used.
-fn is_constant(opcode: Opcode) -> bool {
-    matches!(opcode, Opcode::Iconst | Opcode::F32const | Opcode::F64const)
-}
-
 /// Whether lowering makes this value wherever it is used.
-fn is_constant_value(func: &Function, value: Value) -> bool {
-    match func.dfg.value_def(value) {
-        ValueDef::Result(inst, _) => is_constant(func.dfg.insts[inst].opcode()),
-        _ => false,
-    }
+fn is_constant(func: &Function, value: Value) -> bool {
+    let opcode = match func.dfg.value_def(value) {
+        ValueDef::Result(inst, _) => func.dfg.insts[inst].opcode(),
+        _ => return false,
+    };
+    matches!(opcode, Opcode::Iconst | Opcode::F32const | Opcode::F64const)
 }
 
 /// A value that a block makes or uses.
@@ -167,7 +163,7 @@ impl List {
                 }
                 local.users.push(at);
                 node.before.extend(local.maker);
-                if !is_constant_value(func, value) {
+                if !is_constant(func, value) {
                     node.uses.push(number);
                 }
             }
@@ -175,7 +171,7 @@ impl List {
             for value in func.dfg.inst_results(*inst) {
                 let number = list.number(func, *value, shared, map);
                 list.values[number as usize].maker = Some(at);
-                if !is_constant(opcode) {
+                if !is_constant(func, *value) {
                     node.makes.push(number);
                 }
             }
@@ -205,7 +201,7 @@ impl List {
             class: usize::from(ty.is_float() || ty.is_vector()),
             maker: None,
             users: vec![],
-            stays: shared.contains(value) && !is_constant_value(func, value),
+            stays: shared.contains(value) && !is_constant(func, value),
         });
         map[value] = self.values.len() as u32 - 1;
         map[value]
@@ -268,25 +264,22 @@ type Worth = (i32, u32);
 
 impl Order<'_> {
     fn run(&mut self) -> Vec<u32> {
-        let mut order = Vec::with_capacity(self.list.nodes.len());
-        let mut is_placed = vec![false; self.list.nodes.len()];
-        // The last one leaves the block: everything else is before it.
-        let mut next = self.list.nodes.len().checked_sub(1).map(|last| last as u32);
-        for at in 0..next.unwrap_or(0) {
+        let count = self.list.nodes.len();
+        let mut order = Vec::with_capacity(count);
+        let mut is_placed = vec![false; count];
+        for at in 0..count as u32 {
             if self.behind[at as usize] == 0 {
                 self.add(at);
             }
         }
-        while let Some(at) = next {
-            is_placed[at as usize] = true;
-            order.push(at);
-            self.place(at, order.len() as u32);
-            next = loop {
-                match self.ready.pop() {
-                    Some((_, at)) if is_placed[at as usize] => {}
-                    other => break other.map(|(_, at)| at),
-                }
-            };
+        // The last one leaves the block: everything else is before it.
+        let last = (0..count as u32).last();
+        self.ready.extend(last.map(|last| ((i32::MAX, 0), last)));
+        while let Some((_, at)) = self.ready.pop() {
+            if !std::mem::replace(&mut is_placed[at as usize], true) {
+                order.push(at);
+                self.place(at, order.len() as u32);
+            }
         }
         order.reverse();
         order
