@@ -1,5 +1,6 @@
 //! [`Piece`]s: the machine code of every function and trampoline, before it is laid into one text.
 
+use crate::address;
 use crate::error::CompileError;
 use crate::hw::Id;
 use crate::hw::carrier::{self, Carried};
@@ -23,6 +24,7 @@ use cranelift_codegen::isa::unwind::systemv;
 use cranelift_codegen::{
     CompiledCode, Context, FinalizedMachCallSite, FinalizedRelocTarget, verify_function,
 };
+use pirn_format::cpu::Arch;
 use pirn_format::exit::TrapCode;
 use pirn_format::metadata::Metadata;
 use rayon::prelude::*;
@@ -371,6 +373,11 @@ impl Compiler<'_> {
             piece.clif = context.func.display().to_string();
             return Ok(Some(piece));
         }
+        let optimises = isa.flags().opt_level() != cranelift_codegen::settings::OptLevel::None;
+        if optimises && self.env.cpu.arch() == Arch::X86_64 {
+            context.flowgraph();
+            address::fold(&mut context.func, &context.domtree);
+        }
         if site::has_sites(&context.func) {
             if isa.flags().enable_verifier() {
                 verify_function(&context.func, isa).map_err(|errors| CompileError::Codegen {
@@ -385,7 +392,6 @@ impl Compiler<'_> {
             };
             return self.generate(callee, isa, context, carried);
         }
-        let optimises = isa.flags().opt_level() != cranelift_codegen::settings::OptLevel::None;
         if !optimises || !has_long_block(&context.func) {
             return self.generate(callee, isa, context, carried);
         }

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod compile;
 mod debug;
 mod emit;

@@ -29,8 +29,12 @@ pub const GUARD_BYTES: u64 = 32 << 20;
 /// Bytes of one page of linear memory (spec 4.2.8).
 pub const WASM_PAGE_BYTES: u64 = 64 << 10;
 
-/// Most pages of a 32-bit memory.
-pub const MEMORY_PAGES_MAX: u64 = 1 << 16;
+/// Most pages of a memory: one less than 32 bits address. So an index that was inside the memory does not wrap
+/// when as many bytes as a page has are added to it; generated code relies on it.
+pub const MEMORY_PAGES_MAX: u64 = MEMORY_REACH_BYTES / WASM_PAGE_BYTES - 1;
+
+/// Most bytes of a memory.
+pub const MEMORY_BYTES_MAX: u64 = MEMORY_PAGES_MAX * WASM_PAGE_BYTES;
 
 /// Bytes of one page of an initial memory image in the file, on every target.
 ///

@@ -33,4 +33,4 @@ pub use error::FormatError;
 ///
 /// It changes with every change to the layout of the context, to an exit number, to the header or
 /// to the metadata: compiler and runtime of one version always agree.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;

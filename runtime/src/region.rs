@@ -266,7 +266,7 @@ impl RegionBuilder {
         self
     }
 
-    /// Most bytes of an instance's memory (at most 4 GiB).
+    /// Most bytes of an instance's memory (at most 4 GiB, of which a memory has all but the last 64 KiB).
     pub fn memory_max(mut self, bytes: usize) -> Self {
         self.limits.memory_bytes_max = bytes;
         self

@@ -5,7 +5,8 @@
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
 //! An index is 32 bits wide and zero-extended here, in this function and nowhere else but for bulk
-//! operations (`trampoline/bulk.rs` has bounds of its own), so a guest reaches `base .. base + 4 GiB` by it.
+//! operations (`trampoline/bulk.rs` has bounds of its own) and where `address.rs` rewrites what is made here within
+//! the same bounds, so a guest reaches `base .. base + 4 GiB` by it.
 //! Behind that lie [`GUARD_BYTES`] that are never accessible:
 //!
 //! ```text

@@ -14,7 +14,8 @@
 
 use core::ops::Range;
 use pirn_format::layout::{
-    CONTEXT_BYTES, ELEMENT_BYTES, GUARD_BYTES, MEMORY_REACH_BYTES, WASM_PAGE_BYTES,
+    CONTEXT_BYTES, ELEMENT_BYTES, GUARD_BYTES, MEMORY_BYTES_MAX, MEMORY_REACH_BYTES,
+    WASM_PAGE_BYTES,
 };
 
 /// Every part of a slot starts and ends on a multiple of this: the largest page of a kernel for our
@@ -113,7 +114,8 @@ impl Layout {
         )?;
         limits.memory_bytes_max = limits
             .memory_bytes_max
-            .next_multiple_of(WASM_PAGE_BYTES as usize);
+            .next_multiple_of(WASM_PAGE_BYTES as usize)
+            .min(MEMORY_BYTES_MAX as usize);
         limits.stack_bytes = limits.stack_bytes.next_multiple_of(PART_ALIGN);
         limits.instance_bytes = limits.instance_bytes.next_multiple_of(PART_ALIGN);
         let table_bytes = limits.table_elements as usize * ELEMENT_BYTES as usize;
@@ -172,8 +174,8 @@ impl Layout {
                 "no access of a guest leaves its slot",
             ),
             (
-                limits.memory_bytes_max as u64 <= MEMORY_REACH_BYTES,
-                "the memory's guard stays inaccessible",
+                limits.memory_bytes_max as u64 <= MEMORY_BYTES_MAX,
+                "no memory has more pages than generated code relies on",
             ),
         ];
         checks
@@ -271,7 +273,7 @@ mod tests {
             let mut rounded = limits;
             let layout = Layout::new(&mut rounded).unwrap();
             prop_assert_eq!(layout.broken_invariant(&rounded), None);
-            prop_assert!(rounded.memory_bytes_max >= limits.memory_bytes_max);
+            prop_assert!(rounded.memory_bytes_max >= limits.memory_bytes_max.min(MEMORY_BYTES_MAX as usize));
             prop_assert!(rounded.stack_bytes >= limits.stack_bytes);
             prop_assert!(rounded.instance_bytes >= limits.instance_bytes);
             for index in [0, 1, 55, 56, 57] {
@@ -340,6 +342,27 @@ mod tests {
                 assert!(Layout::new(&mut limits).is_err(), "{setting} {below}");
             }
         }
+    }
+
+    #[test]
+    fn a_memory_has_all_pages_of_4_gib_but_the_last() {
+        let rounded = |memory_bytes_max| {
+            let mut limits = some();
+            limits.memory_bytes_max = memory_bytes_max;
+            let layout = Layout::new(&mut limits).unwrap();
+            assert_eq!(layout.broken_invariant(&limits), None);
+            limits.memory_bytes_max
+        };
+        let page = WASM_PAGE_BYTES as usize;
+        let most = 65_535 * page;
+        for asked in [most, most + 1, 1 << 32] {
+            assert_eq!(rounded(asked), most, "{asked}");
+        }
+        assert_eq!(rounded(most - page), most - page);
+        let mut limits = some();
+        let layout = Layout::new(&mut limits).unwrap();
+        limits.memory_bytes_max = most + page;
+        assert!(layout.broken_invariant(&limits).is_some());
     }
 
     #[test]

@@ -1,0 +1,204 @@
+//! Addresses on x86_64: which constants that a guest adds to an index become displacements, and which may not. That
+//! guests cannot tell is for `runtime/tests/address`.
+
+use pirn_compiler::{Emit, OptLevel, Options, emit, parse_text};
+use pirn_format::cpu::Arch;
+
+/// The instructions of a function of two numbers that takes the sum of what is loaded, all i64.
+fn listing(code: &str, arch: Arch, level: OptLevel) -> Vec<String> {
+    let text = format!(
+        r#"(module (memory 1) (func (export "run") (param $p i32) (param $q i32) (result i64)
+             (local $s i64) {code} (local.get $s)))"#
+    );
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    let mut options = Options::new(arch);
+    options.opt_level = level;
+    let asm = emit(&wasm, &options, Emit::Asm, &|_, _| ()).expect("the module is valid");
+    let asm = String::from_utf8(asm).expect("it is text");
+    // The trampoline is behind an empty line.
+    let function = asm.split("\n\n").next().expect("a function");
+    let lines = function.lines().filter_map(|line| line.split_once(": "));
+    let texts = lines.map(|(_, text)| text.split(";;").next().unwrap_or_default());
+    texts.map(|text| text.trim().to_owned()).collect()
+}
+
+fn optimised(code: &str) -> Vec<String> {
+    listing(code, Arch::X86_64, OptLevel::Speed)
+}
+
+/// How many instructions add, but for those that free a frame. What is loaded is not added.
+fn sums(listing: &[String]) -> usize {
+    let adds = |text: &&String| {
+        (text.starts_with("lea") || text.starts_with("add")) && !text.ends_with("%rsp")
+    };
+    listing.iter().filter(adds).count()
+}
+
+/// Takes what is loaded at an index.
+fn load(index: &str) -> String {
+    format!("(local.set $s (i64.xor (local.get $s) (i64.load {index})))")
+}
+
+fn plus(index: &str, constant: i32) -> String {
+    format!("(i32.add {index} (i32.const {constant}))")
+}
+
+const P: &str = "(local.get $p)";
+const Q: &str = "(local.get $q)";
+
+/// Eight words, one behind the other.
+fn words() -> String {
+    let rest = (1..8).map(|at| load(&plus(P, at * 8)));
+    load(P) + &rest.collect::<String>()
+}
+
+#[test]
+fn what_is_behind_an_access_is_a_displacement() {
+    for level in [OptLevel::Speed, OptLevel::SpeedAndSize] {
+        let code = listing(&words(), Arch::X86_64, level);
+        assert_eq!(sums(&code), 0, "{code:#?}");
+        for at in 1..8 {
+            let displacement = format!(" {:#x}(%", at * 8);
+            let is_there = |text: &String| text.contains(&displacement);
+            assert!(code.iter().any(is_there), "{displacement} in {code:#?}");
+        }
+    }
+}
+
+#[test]
+fn it_is_so_from_a_sum_that_was_computed() {
+    let first = plus(P, 1000);
+    let all = (0..8).map(|at| load(&plus(&first, at * 8)));
+    let code = optimised(&all.collect::<String>());
+    assert_eq!(sums(&code), 1, "{code:#?}");
+    let sum = format!("(i32.add {P} {Q})");
+    let turned = format!("(i32.add {} {})", plus(Q, 8), plus(P, 8));
+    let code = optimised(&(load(&sum) + &load(&plus(&sum, 8)) + &load(&turned)));
+    assert_eq!(sums(&code), 1, "{code:#?}");
+}
+
+#[test]
+fn it_is_so_where_the_first_access_was_passed() {
+    let behind = load(&plus(P, 8));
+    let first = load(P);
+    for code in [
+        format!("{first} (if {Q} (then {behind}))"),
+        format!("{first} (loop $again {behind} (br_if $again {Q}))"),
+        format!("(block $out {first} (br_if $out {Q}) {behind})"),
+        format!("(block $out (br_if $out {Q}) {first} {behind})"),
+        format!("(drop (i64.load8_u {P})) {behind}"),
+        format!("(i64.store8 {P} (i64.const 7)) {behind}"),
+        format!("(v128.store {P} (v128.const i64x2 1 2)) {behind}"),
+    ] {
+        let code = optimised(&code);
+        assert_eq!(sums(&code), 0, "{code:#?}");
+    }
+}
+
+#[test]
+fn it_is_not_so_where_the_sum_might_wrap() {
+    let behind = load(&plus(P, 8));
+    let first = load(P);
+    for code in [
+        behind.clone(),
+        format!("{behind} {first}"),
+        format!("{first} {}", load(&plus(P, -8))),
+        format!("(if {Q} (then {first}) (else {behind}))"),
+        format!("(if {Q} (then {first})) {behind}"),
+        format!("(block $out (br_if $out {Q}) {first}) {behind}"),
+        format!("{} {behind}", load(Q)),
+        format!("{} {behind}", load(&format!("(i32.add {P} {P})"))),
+    ] {
+        let code = optimised(&code);
+        assert!(sums(&code) > 0, "{code:#?}");
+    }
+}
+
+#[test]
+fn it_is_so_at_most_a_page_above() {
+    let far = |above| sums(&optimised(&(load(P) + &load(&plus(P, above)))));
+    assert_eq!([far(65_536), far(65_537)], [0, 1]);
+}
+
+/// The last that the guard covers, and one byte more.
+#[test]
+fn it_is_so_where_the_guard_covers_it() {
+    let far = |offset| {
+        let at = plus(P, 1000);
+        let code = format!("{} (local.set $s (i64.load offset={offset} {at}))", load(P));
+        sums(&optimised(&code))
+    };
+    let most = (32 << 20) - 8;
+    assert_eq!([far(most - 1000), far(most - 999)], [0, 1]);
+}
+
+/// So that a function of any number of accesses is compiled in a time that grows with it.
+#[test]
+fn it_is_so_behind_one_of_the_last_few() {
+    let far = |accesses: i32| {
+        let down = (1..=accesses).map(|at| load(&plus(P, at * -1_000_000)));
+        let code = load(P) + &down.collect::<String>() + &load(&plus(P, 8));
+        sums(&optimised(&code)) as i32 - accesses
+    };
+    assert_eq!([far(1), far(7), far(8)], [0, 0, 1]);
+}
+
+#[test]
+fn what_is_added_to_a_small_number_is_a_displacement() {
+    for small in [
+        format!("(i32.and {P} (i32.const 0xfffff8))"),
+        format!("(i32.shr_u {P} (i32.const 8))"),
+        format!("(i32.load16_u {P})"),
+        "(i32.const 24)".to_owned(),
+    ] {
+        let code = optimised(&load(&plus(&small, 4096)));
+        assert_eq!(sums(&code), 0, "{code:#?}");
+    }
+    for large in [
+        format!("(i32.and {P} (i32.const -8))"),
+        format!("(i32.shr_s {P} (i32.const 8))"),
+        format!("(i32.shr_u {P} (i32.const 32))"),
+        format!("(i32.load16_s {P})"),
+    ] {
+        let code = optimised(&load(&plus(&large, 4096)));
+        assert_eq!(sums(&code), 1, "{code:#?}");
+    }
+}
+
+#[test]
+fn a_byte_that_selects_an_entry_of_a_table_is_extended_and_scaled() {
+    for (by, mask, scale) in [
+        (8, 0xff, ""),
+        (15, 0x1fe, ",2"),
+        (14, 0x3fc, ",4"),
+        (13, 0x7f8, ",8"),
+    ] {
+        let index = format!("(i32.and (i32.shr_u {P} (i32.const {by})) (i32.const {mask}))");
+        let code = optimised(&load(&plus(&index, 1024)));
+        let has = |text: &str| code.iter().any(|line| line.contains(text));
+        assert!(has("movzb") && has(" 0x400(%rdi,%"), "{code:#?}");
+        assert!(has(&format!("{scale}),")), "{code:#?}");
+        let is_left = |line: &String| {
+            ["and", "lea", "add", "shl"]
+                .iter()
+                .any(|op| line.starts_with(op))
+        };
+        assert!(!code.iter().any(is_left), "{code:#?}");
+    }
+}
+
+/// What the levels are compared with.
+#[test]
+fn nothing_is_rewritten_without_the_optimiser() {
+    let code = listing(&words(), Arch::X86_64, OptLevel::None);
+    assert_eq!(sums(&code), 7, "{code:#?}");
+}
+
+/// There an access has an index or a displacement.
+#[test]
+fn nothing_is_rewritten_on_aarch64() {
+    for level in [OptLevel::None, OptLevel::Speed] {
+        let code = listing(&words(), Arch::Aarch64, level);
+        assert_eq!(sums(&code), 7, "{code:#?}");
+    }
+}

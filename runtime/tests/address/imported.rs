@@ -1,0 +1,74 @@
+//! A memory that is another's: its base is loaded, perhaps once for each access.
+
+use super::shapes::{CONSTANTS, SHAPES, ends};
+use super::{LEVELS, common, function, image, is_rewritten, region};
+use pirn_compiler::{OptLevel, Options};
+use pirn_runtime::{CallError, Group, Linker, MemberId, TrapCode, Value};
+
+/// A guest that imports its memory, and who has that.
+struct Pair {
+    group: Group<()>,
+    owner: MemberId,
+    user: MemberId,
+}
+
+/// What a call gives or why it does not, and the memory behind it.
+type Left = (Result<Vec<Value>, TrapCode>, Vec<u8>);
+
+impl Pair {
+    fn new(functions: &str, level: OptLevel) -> Self {
+        let mut group = Group::new(&region(), ());
+        let linker = Linker::new();
+        let owner = common::wat(r#"(module (memory (export "memory") 1 1))"#);
+        let owner = group.instantiate(&owner, &linker).expect("it starts");
+        group.name("owner", owner);
+        let mut options = Options::default();
+        options.opt_level = level;
+        let user = format!(r#"(module (import "owner" "memory" (memory 1)) {functions})"#);
+        let user = group
+            .instantiate(&common::wat_with(&user, &options), &linker)
+            .expect("it links");
+        Self { group, owner, user }
+    }
+
+    fn call(&mut self, name: &str, params: [u32; 3], image: &[u8]) -> Left {
+        let mut memory = self.group.memory_mut(self.owner).expect("a member");
+        memory.write(0, image).expect("it is inside");
+        let params = params.map(|param| Value::I32(param.cast_signed()));
+        let result = match self.group.call(self.user, name, &params) {
+            Ok(results) => Ok(results),
+            Err(CallError::Trap(trap)) => Err(trap.code()),
+            Err(other) => panic!("{name} {params:x?}: {other}"),
+        };
+        let memory = self.group.memory(self.owner).expect("a member");
+        (result, memory.as_slice().to_vec())
+    }
+}
+
+#[test]
+fn in_an_imported_memory_they_are_what_they_are_unoptimised() {
+    if !is_rewritten() {
+        return;
+    }
+    let image = image();
+    for (shape, code) in SHAPES {
+        let functions = CONSTANTS
+            .map(|constant| function(&constant.to_string(), &code(i64::from(constant))))
+            .concat();
+        let [plain, rest @ ..] = LEVELS;
+        let mut plain = Pair::new(&functions, plain);
+        for level in rest {
+            let mut pair = Pair::new(&functions, level);
+            for constant in CONSTANTS {
+                for p in ends(constant) {
+                    let (name, params) = (constant.to_string(), [p, p & 1, 0]);
+                    let [found, expected] =
+                        [&mut pair, &mut plain].map(|pair| pair.call(&name, params, &image));
+                    let at = || format!("{shape}, {constant:#x} from {p:#x} at {level:?}");
+                    assert_eq!(found.0, expected.0, "{}", at());
+                    assert!(found.1 == expected.1, "memories differ: {}", at());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The largest memory: 65,535 pages, behind whose last byte a sum of 65,536 more does not wrap.
+
+use super::{LEVELS, PAGE, common};
+use pirn_compiler::Options;
+use pirn_runtime::{CallError, Instance, Linker, Region, TrapCode, Value};
+
+const PAGES_MAX: u32 = 65_535;
+
+/// Accesses at `$at`, and so far above it as the largest memory leaves, and one byte more.
+const GUEST: &str = r#"(module (memory (export "memory") 1 65536)
+  (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
+  (func (export "far") (param $at i32) (result i32)
+    (i32.store8 (local.get $at) (i32.const 7))
+    (i32.load8_u (i32.add (local.get $at) (i32.const 65536))))
+  (func (export "farther") (param $at i32) (result i32)
+    (i32.store8 (local.get $at) (i32.const 7))
+    (i32.load8_u (i32.add (local.get $at) (i32.const 65537))))
+  (func (export "back") (param $at i32) (result i32)
+    (i32.store8 (local.get $at) (i32.const 7))
+    (i32.store8 (i32.add (local.get $at) (i32.const -1)) (i32.const 8))
+    (i32.load8_u (local.get $at))))"#;
+
+fn region() -> Region {
+    let region = Region::builder().slots(1).memory_max(4 << 30);
+    region.build().expect("a region")
+}
+
+/// What a function of the guest gives for a number, or why it does not return.
+fn call(instance: &mut Instance<()>, name: &str, param: u32) -> Result<u32, TrapCode> {
+    match instance.call_values(name, &[Value::I32(param.cast_signed())]) {
+        Ok(results) => match results[..] {
+            [Value::I32(result)] => Ok(result.cast_unsigned()),
+            _ => panic!("{name} gives {results:?}"),
+        },
+        Err(CallError::Trap(trap)) => Err(trap.code()),
+        Err(other) => panic!("{name} {param:#x}: {other}"),
+    }
+}
+
+#[test]
+fn behind_the_last_byte_of_the_largest_memory_sums_wrap_where_they_should() {
+    let region = region();
+    let last = PAGES_MAX * PAGE as u32 - 1;
+    for level in LEVELS {
+        let mut options = Options::default();
+        options.opt_level = level;
+        let module = common::wat_with(GUEST, &options);
+        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+        let mut instance = prepared.try_instantiate(()).expect("a slot is free");
+        let mut call = |name, param| call(&mut instance, name, param);
+        assert_eq!(call("grow", PAGES_MAX - 1), Ok(1));
+        let outside = Err(TrapCode::MemoryOutOfBounds);
+        // 2^32 - 1, the last index that there is, and 0.
+        assert_eq!(call("far", last), outside, "{level:?}");
+        assert_eq!(call("back", 1), Ok(7), "{level:?}");
+        assert_eq!(call("farther", last), Ok(8), "{level:?}");
+        assert_eq!(call("far", last - PAGE as u32), Ok(7), "{level:?}");
+        assert_eq!(call("far", last - PAGE as u32 + 1), outside, "{level:?}");
+        assert_eq!(call("farther", last - PAGE as u32), outside, "{level:?}");
+        assert_eq!(call("back", 0), outside, "{level:?}");
+        assert_eq!(call("back", last + 1), outside, "{level:?}");
+    }
+}
+
+#[test]
+fn a_memory_grows_to_all_pages_but_the_last() {
+    let region = region();
+    let module = common::wat(GUEST);
+    let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+    let mut instance = prepared.try_instantiate(()).expect("a slot is free");
+    let mut grow = |pages| call(&mut instance, "grow", pages);
+    assert_eq!(grow(PAGES_MAX), Ok(u32::MAX), "65,536 pages");
+    assert_eq!(grow(PAGES_MAX - 1), Ok(1), "65,535 pages");
+    for pages in [1, 65_536, u32::MAX] {
+        assert_eq!(grow(pages), Ok(u32::MAX), "{pages} more");
+    }
+    assert_eq!(grow(0), Ok(PAGES_MAX));
+}
+
+/// It is a valid module, of which no region has a memory.
+#[test]
+fn a_memory_of_all_pages_is_refused_in_one_line() {
+    let module = common::wat("(module (memory 65536))");
+    let refused = region().prepare(&module, &Linker::<()>::new());
+    let message = refused.expect_err("it does not fit").to_string();
+    let expected = "module needs 65536 pages of memory, slots hold 65535";
+    assert!(
+        message.starts_with(expected) && !message.contains('\n'),
+        "{message}"
+    );
+    let module = common::wat("(module (memory 65535))");
+    let prepared = region().prepare(&module, &Linker::<()>::new());
+    prepared.expect("it fits");
+}
