@@ -9,6 +9,7 @@ use crate::hw::portable::Portable;
 use crate::hw::site::{self, Found, Site, Unpatched};
 use crate::idiom::{self, Multiplications};
 use crate::names::Callee;
+use crate::operands;
 use crate::options::Options;
 use crate::parse::{Body, ParsedModule};
 use crate::progress::Progress;
@@ -21,6 +22,7 @@ use cranelift_codegen::ir::{self, ExternalName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::isa::unwind::UnwindInfo;
 use cranelift_codegen::isa::unwind::systemv;
+use cranelift_codegen::settings::OptLevel;
 use cranelift_codegen::{
     CompiledCode, Context, FinalizedMachCallSite, FinalizedRelocTarget, verify_function,
 };
@@ -116,7 +118,7 @@ pub(crate) struct Isas<'a> {
     pub(crate) checked: &'a dyn TargetIsa,
     /// The same without the verifier: for functions with sites of intrinsics.
     pub(crate) unchecked: &'a dyn TargetIsa,
-    /// Without verifier and optimiser: for those with more constants than registers.
+    /// Without verifier and optimiser: for what has been optimised, and functions with more constants than registers.
     pub(crate) plain: &'a dyn TargetIsa,
 }
 
@@ -373,8 +375,7 @@ impl Compiler<'_> {
             piece.clif = context.func.display().to_string();
             return Ok(Some(piece));
         }
-        let optimises = isa.flags().opt_level() != cranelift_codegen::settings::OptLevel::None;
-        if optimises && self.env.cpu.arch() == Arch::X86_64 {
+        if optimises(isa) && self.env.cpu.arch() == Arch::X86_64 {
             context.flowgraph();
             address::fold(&mut context.func, &context.domtree);
         }
@@ -392,7 +393,7 @@ impl Compiler<'_> {
             };
             return self.generate(callee, isa, context, carried);
         }
-        if !optimises || !has_long_block(&context.func) {
+        if !optimises(isa) || !has_long_block(&context.func) {
             return self.generate(callee, isa, context, carried);
         }
         self.smaller(callee, context, carried)
@@ -441,6 +442,16 @@ impl Compiler<'_> {
         let mut piece = Piece::new(callee);
         context.set_disasm(!carried.is_empty());
         let mut control = ControlPlane::default();
+        let isa = if optimises(isa) {
+            let optimised = context.optimize(isa, &mut control);
+            optimised.map_err(|error| fault(error.to_string()))?;
+            if self.env.cpu.arch() == Arch::X86_64 {
+                operands::settle(&mut context.func);
+            }
+            self.isas.plain
+        } else {
+            isa
+        };
         context
             .compile(isa, &mut control)
             .map_err(|error| fault(error.inner.to_string()))?;
@@ -482,6 +493,11 @@ impl Compiler<'_> {
         };
         Ok(Some(piece))
     }
+}
+
+/// Whether these settings optimise.
+fn optimises(isa: &dyn TargetIsa) -> bool {
+    isa.flags().opt_level() != OptLevel::None
 }
 
 /// Whether it needs a frame of so many bytes, or is none: what carries an intrinsic was not found in it.

@@ -27,6 +27,7 @@ mod image;
 mod isa;
 mod link;
 mod names;
+mod operands;
 mod options;
 mod parse;
 mod progress;

@@ -73,7 +73,7 @@ fn place(func: &mut Function, block: Block, order: impl Iterator<Item = Inst>) {
 }
 
 /// Values that are used in another block than they are made in.
-fn shared_values(func: &Function) -> EntitySet<Value> {
+pub(crate) fn shared_values(func: &Function) -> EntitySet<Value> {
     let mut shared = EntitySet::new();
     for block in func.layout.blocks() {
         for inst in func.layout.block_insts(block) {

@@ -1,0 +1,120 @@
+//! Operators as x86_64 has them, where there is more than one way to write them.
+//!
+//! An instruction with two operands writes its result over the first. If that is used later, it is copied before, and if
+//! the second one is not, or another instruction writes where it likes, the copy is for nothing. The allocator of
+//! registers takes operands in the order that it is given.
+
+use crate::schedule::shared_values;
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::entity::EntitySet;
+use cranelift_codegen::ir::types::{I8, I16, I32, I64};
+use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Value};
+
+/// Writes the operators of a function that has been optimised.
+pub(crate) fn settle(func: &mut Function) {
+    let shared = shared_values(func);
+    let blocks: Vec<_> = func.layout.blocks().collect();
+    let mut uses = Uses::default();
+    for block in blocks {
+        let mut next = func.layout.last_inst(block);
+        while let Some(inst) = next {
+            next = func.layout.prev_inst(inst);
+            if let InstructionData::Binary { opcode, args } = func.dfg.insts[inst] {
+                let args = args.map(|arg| func.dfg.resolve_aliases(arg));
+                let stays = args.map(|arg| shared.contains(arg) || uses.later.contains(arg));
+                let is_compared = uses.compared.contains(func.dfg.first_result(inst));
+                write(func, inst, opcode, args, stays, is_compared);
+            }
+            uses.note(func, inst);
+        }
+    }
+}
+
+/// What uses values behind where it is looked at.
+#[derive(Default)]
+struct Uses {
+    /// Those that anything uses.
+    later: EntitySet<Value>,
+    /// Those that are compared, or branched by: that takes bits of a value without having them apart.
+    compared: EntitySet<Value>,
+}
+
+impl Uses {
+    fn note(&mut self, func: &Function, inst: Inst) {
+        let opcode = func.dfg.insts[inst].opcode();
+        let compares = matches!(opcode, Opcode::Icmp | Opcode::Brif | Opcode::Select);
+        for value in func.dfg.inst_values(inst) {
+            let value = func.dfg.resolve_aliases(value);
+            self.later.insert(value);
+            if compares {
+                self.compared.insert(value);
+            }
+        }
+    }
+}
+
+/// Writes one operator, of whose operands it is known whether they are used later.
+fn write(
+    func: &mut Function,
+    inst: Inst,
+    opcode: Opcode,
+    [a, b]: [Value; 2],
+    [a_stays, b_stays]: [bool; 2],
+    is_compared: bool,
+) {
+    let ty = func.dfg.value_type(a);
+    let known = [a, b].map(|value| constant(func, value));
+    match (opcode, known) {
+        // MOVZX.
+        (Opcode::Band, [_, Some(mask)]) if !is_compared => {
+            let narrow = match (ty, mask) {
+                (I32 | I64, 0xff) => I8,
+                (I32 | I64, 0xffff) => I16,
+                (I64, 0xffff_ffff) => I32,
+                _ => return,
+            };
+            let low = before(func, inst).ins().ireduce(narrow, a);
+            let opcode = Opcode::Uextend;
+            func.dfg.insts[inst] = InstructionData::Unary { opcode, arg: low };
+        }
+        // LEA.
+        (Opcode::Isub, [_, Some(constant)]) if a_stays && matches!(ty, I32 | I64) => {
+            let negative = match ty {
+                I32 => i64::from((constant as u32).wrapping_neg()),
+                _ => constant.wrapping_neg(),
+            };
+            let negative = before(func, inst).ins().iconst(ty, negative);
+            let (opcode, args) = (Opcode::Iadd, [a, negative]);
+            func.dfg.insts[inst] = InstructionData::Binary { opcode, args };
+        }
+        // Those whose operands may be swapped. A constant is a part of the instruction as the second one.
+        (Opcode::Iadd | Opcode::Band | Opcode::Bor | Opcode::Bxor | Opcode::Imul, [of_a, None])
+            if (a_stays || of_a.is_some()) && !b_stays && !is_vector_constant(func, b) =>
+        {
+            func.dfg.inst_args_mut(inst).swap(0, 1);
+        }
+        _ => {}
+    }
+}
+
+fn before(func: &mut Function, inst: Inst) -> FuncCursor<'_> {
+    let mut cursor = FuncCursor::new(func).at_inst(inst);
+    cursor.use_srcloc(inst);
+    cursor
+}
+
+/// The bits of an integer, if it is a constant.
+fn constant(func: &Function, value: Value) -> Option<i64> {
+    match func.dfg.insts[func.dfg.value_def(value).inst()?] {
+        InstructionData::UnaryImm {
+            opcode: Opcode::Iconst,
+            imm,
+        } => Some(imm.bits()),
+        _ => None,
+    }
+}
+
+fn is_vector_constant(func: &Function, value: Value) -> bool {
+    let maker = func.dfg.value_def(value).inst();
+    maker.is_some_and(|inst| func.dfg.insts[inst].opcode() == Opcode::Vconst)
+}

@@ -1,0 +1,94 @@
+//! What is written over: operands that are used later are not copied before where another form needs no copy.
+
+use pirn_compiler::{Emit, Options, emit, parse_text};
+use pirn_format::cpu::Arch;
+
+/// The instructions of a function whose parameters are `$a` and `$b`, without its frame.
+fn listed(ty: &str, body: &str) -> Vec<String> {
+    let text = format!(
+        "(module (func (export \"run\") (param $a {ty}) (param $b {ty}) (result {ty})
+           (local $x {ty}) {body}))"
+    );
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    let asm = emit(&wasm, &Options::new(Arch::X86_64), Emit::Asm, &|_, _| ());
+    let asm = String::from_utf8(asm.expect("the module is valid")).expect("it is text");
+    let function = asm.split("\n\n").next().expect("the function is first");
+    let instructions = function.lines().skip(1).map(|line| {
+        let (_, instruction) = line.split_once(": ").expect("an offset");
+        let (instruction, _) = instruction.split_once(";;").unwrap_or((instruction, ""));
+        instruction.trim().to_owned()
+    });
+    let is_frame = |instruction: &String| instruction.contains("%rbp");
+    instructions.filter(|each| !is_frame(each)).collect()
+}
+
+#[test]
+fn either_order_takes_as_many_instructions() {
+    for ty in ["i32", "i64"] {
+        for op in ["add", "and", "or", "xor", "mul"] {
+            let [first, last] = ["$a) (local.get $b", "$b) (local.get $a"].map(|operands| {
+                let body = format!(
+                    "(local.set $b ({ty}.shl (local.get $b) (local.get $a)))
+                     (local.set $x ({ty}.{op} (local.get {operands})))
+                     ({ty}.sub (local.get $a) ({ty}.rotl (local.get $x) ({ty}.const 7)))"
+                );
+                listed(ty, &body)
+            });
+            assert_eq!(first.len(), last.len(), "{ty}.{op}: {first:?} and {last:?}");
+        }
+    }
+}
+
+/// What computes something of `$a`, which is used later.
+fn of_what_stays(ty: &str, something: &str) -> Vec<String> {
+    let body = format!(
+        "(local.set $x ({ty}.mul {something} (local.get $b)))
+         ({ty}.mul (local.get $x) ({ty}.sub (local.get $a) (local.get $b)))"
+    );
+    listed(ty, &body)
+}
+
+#[test]
+fn bytes_are_taken_and_constants_subtracted_without_a_copy() {
+    for (ty, something, instruction) in [
+        ("i32", "(i32.and (local.get $a) (i32.const 255))", "movzbl"),
+        (
+            "i32",
+            "(i32.and (local.get $a) (i32.const 65535))",
+            "movzwl",
+        ),
+        (
+            "i32",
+            "(i32.add (local.get $a) (i32.const -7))",
+            "lea -0x7(",
+        ),
+        ("i32", "(i32.sub (local.get $a) (i32.const 7))", "lea -0x7("),
+        ("i64", "(i64.and (local.get $a) (i64.const 255))", "movzb"),
+        ("i64", "(i64.and (local.get $a) (i64.const 65535))", "movzw"),
+        (
+            "i64",
+            "(i64.add (local.get $a) (i64.const -7))",
+            "lea -0x7(",
+        ),
+    ] {
+        let found = of_what_stays(ty, something);
+        let count = found.iter().filter(|each| each.starts_with(instruction));
+        assert_eq!(count.count(), 1, "{something}: {found:?}");
+        // That, two products, a difference, the return, and one copy: of the operand of the difference, or for the result.
+        assert!(found.len() <= 6, "{something}: {found:?}");
+    }
+}
+
+#[test]
+fn bits_that_are_only_compared_are_not_taken() {
+    let found = listed(
+        "i32",
+        "(if (i32.and (local.get $a) (i32.const 255)) (then (local.set $b (i32.const 9)))) (local.get $b)",
+    );
+    let is_test = |each: &&String| each.starts_with("test");
+    assert_eq!(found.iter().filter(is_test).count(), 1, "{found:?}");
+    assert!(
+        !found.iter().any(|each| each.starts_with("movz")),
+        "{found:?}"
+    );
+}
