@@ -1,7 +1,9 @@
 //! Addresses on x86_64: which constants that a guest adds to an index become displacements, and which may not. That
 //! guests cannot tell is for `runtime/tests/address`.
 
-use pirn_compiler::{Emit, OptLevel, Options, emit, parse_text};
+mod common;
+
+use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;
 
 /// The instructions of a function of two numbers that takes the sum of what is loaded, all i64.
@@ -10,16 +12,9 @@ fn listing(code: &str, arch: Arch, level: OptLevel) -> Vec<String> {
         r#"(module (memory 1) (func (export "run") (param $p i32) (param $q i32) (result i64)
              (local $s i64) {code} (local.get $s)))"#
     );
-    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
     let mut options = Options::new(arch);
     options.opt_level = level;
-    let asm = emit(&wasm, &options, Emit::Asm, &|_, _| ()).expect("the module is valid");
-    let asm = String::from_utf8(asm).expect("it is text");
-    // The trampoline is behind an empty line.
-    let function = asm.split("\n\n").next().expect("a function");
-    let lines = function.lines().filter_map(|line| line.split_once(": "));
-    let texts = lines.map(|(_, text)| text.split(";;").next().unwrap_or_default());
-    texts.map(|text| text.trim().to_owned()).collect()
+    common::first_function(&text, &options)
 }
 
 fn optimised(code: &str) -> Vec<String> {
@@ -174,17 +169,25 @@ fn a_byte_that_selects_an_entry_of_a_table_is_extended_and_scaled() {
         (13, 0x7f8, ",8"),
     ] {
         let index = format!("(i32.and (i32.shr_u {P} (i32.const {by})) (i32.const {mask}))");
-        let code = optimised(&load(&plus(&index, 1024)));
-        let has = |text: &str| code.iter().any(|line| line.contains(text));
-        assert!(has("movzb") && has(" 0x400(%rdi,%"), "{code:#?}");
-        assert!(has(&format!("{scale}),")), "{code:#?}");
-        let is_left = |line: &String| {
-            ["and", "lea", "add", "shl"]
-                .iter()
-                .any(|op| line.starts_with(op))
-        };
-        assert!(!code.iter().any(is_left), "{code:#?}");
+        is_scaled(&index, scale);
     }
+    for (by, scale) in [(1, ",2"), (2, ",4"), (3, ",8")] {
+        let index = format!("(i32.shl (i32.and {P} (i32.const 255)) (i32.const {by}))");
+        is_scaled(&index, scale);
+    }
+}
+
+fn is_scaled(index: &str, scale: &str) {
+    let code = optimised(&load(&plus(index, 1024)));
+    let has = |text: &str| code.iter().any(|line| line.contains(text));
+    assert!(has("movzb") && has(" 0x400(%rdi,%"), "{code:#?}");
+    assert!(has(&format!("{scale}),")), "{code:#?}");
+    let is_left = |line: &String| {
+        ["and", "lea", "add", "shl"]
+            .iter()
+            .any(|op| line.starts_with(op))
+    };
+    assert!(!code.iter().any(is_left), "{code:#?}");
 }
 
 /// What the levels are compared with.

@@ -1,6 +1,8 @@
 //! Tables of branches: what is moved on the way to a target is there once, however often the table names it.
 
-use pirn_compiler::{Emit, OptLevel, Options, emit, parse_text};
+mod common;
+
+use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;
 
 /// An interpreter's loop in small: locals that each turn computes, and a table whose entries are nearly
@@ -23,14 +25,11 @@ fn interpreter(entries: usize) -> String {
 
 /// How many instructions a listing has; the tables' own entries are data.
 fn instructions(text: &str, arch: Arch, level: OptLevel, fuel: bool) -> usize {
-    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
     let mut options = Options::new(arch);
     (options.opt_level, options.fuel) = (level, fuel);
-    let asm = emit(&wasm, &options, Emit::Asm, &|_, _| ()).expect("the module is valid");
-    let asm = String::from_utf8(asm).expect("it is text");
-    let lines = asm.lines().filter_map(|line| line.split_once(": "));
-    let texts = lines.map(|(_, text)| text.trim_start());
-    texts.filter(|text| !text.starts_with(".long")).count()
+    let asm = common::listing(text, &options);
+    let is_code = |text: &&str| !text.starts_with(".long");
+    common::instructions(&asm).filter(is_code).count()
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What is written over: operands that are used later are not copied before where another form needs no copy.
 
-use pirn_compiler::{Emit, Options, emit, parse_text};
+mod common;
+
+use pirn_compiler::Options;
 use pirn_format::cpu::Arch;
 
 /// The instructions of a function whose parameters are `$a` and `$b`, without its frame.
@@ -9,17 +11,9 @@ fn listed(ty: &str, body: &str) -> Vec<String> {
         "(module (func (export \"run\") (param $a {ty}) (param $b {ty}) (result {ty})
            (local $x {ty}) {body}))"
     );
-    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
-    let asm = emit(&wasm, &Options::new(Arch::X86_64), Emit::Asm, &|_, _| ());
-    let asm = String::from_utf8(asm.expect("the module is valid")).expect("it is text");
-    let function = asm.split("\n\n").next().expect("the function is first");
-    let instructions = function.lines().skip(1).map(|line| {
-        let (_, instruction) = line.split_once(": ").expect("an offset");
-        let (instruction, _) = instruction.split_once(";;").unwrap_or((instruction, ""));
-        instruction.trim().to_owned()
-    });
-    let is_frame = |instruction: &String| instruction.contains("%rbp");
-    instructions.filter(|each| !is_frame(each)).collect()
+    let mut found = common::first_function(&text, &Options::new(Arch::X86_64));
+    found.retain(|instruction| !instruction.contains("%rbp"));
+    found
 }
 
 #[test]

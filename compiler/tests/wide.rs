@@ -1,6 +1,8 @@
 //! What numbers of 128 bits (the wide-arithmetic proposal) become: the processor's own instructions, and no others.
 
-use pirn_compiler::{Emit, OptLevel, Options, emit, parse_text};
+mod common;
+
+use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;
 
 const TEXT: &str = r#"(module
@@ -25,21 +27,16 @@ const TEXT: &str = r#"(module
 
 /// The mnemonics of the function of a name, without frames and moves: those that remain compute.
 fn computing(arch: Arch, level: OptLevel, name: &str) -> Vec<String> {
-    let wasm = parse_text(TEXT.as_bytes()).expect("the text is well-formed");
     let mut options = Options::new(arch);
     options.opt_level = level;
-    let asm = emit(&wasm, &options, Emit::Asm, &|_, _| ()).expect("the module is valid");
-    let asm = String::from_utf8(asm).expect("it is text");
+    let asm = common::listing(TEXT, &options);
     let mut pieces = asm.split("\n\n");
     let piece = pieces.find(|piece| {
         let header = piece.lines().next().unwrap_or_default();
         header.contains(&format!("({name})"))
     });
-    let lines = piece.expect("it is listed").lines().skip(1);
-    let mnemonics = lines.map(|line| {
-        let (_, text) = line.split_once(": ").expect("an offset");
-        text.split(' ').next().expect("a mnemonic").to_owned()
-    });
+    let instructions = common::instructions(piece.expect("it is listed"));
+    let mnemonics = instructions.map(|text| text.split(' ').next().unwrap_or_default().to_owned());
     let others = ["push", "pop", "stp", "ldp", "mov", "xor", "ret"];
     mnemonics
         .filter(|mnemonic| !others.contains(&mnemonic.as_str()))

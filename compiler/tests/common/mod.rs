@@ -1,6 +1,7 @@
 //! What the compiler's tests share: guests, and how a binary module writes numbers.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use pirn_compiler::{Emit, Options, emit, parse_text};
 use std::path::{Path, PathBuf};
 
 /// The folder of the examples' guests.
@@ -13,6 +14,27 @@ pub(crate) fn guest(name: &str) -> Vec<u8> {
     let bytes = std::fs::read(guests().join(name)).expect("the guest is there");
     let wasm = pirn_compiler::parse_text(&bytes).expect("the guest is well-formed");
     wasm.into_owned()
+}
+
+/// The machine code of a module, as `--emit asm` lists it: a piece behind the other, with an empty line between.
+pub(crate) fn listing(text: &str, options: &Options) -> String {
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    let asm = emit(&wasm, options, Emit::Asm, &|_, _| ()).expect("the module is valid");
+    String::from_utf8(asm).expect("it is text")
+}
+
+/// The instructions of one of its pieces, without offsets and what they are of.
+pub(crate) fn instructions(piece: &str) -> impl Iterator<Item = &str> {
+    let lines = piece.lines().filter_map(|line| line.split_once(": "));
+    let lines = lines.filter(|(offset, _)| !offset.contains(';'));
+    lines.map(|(_, text)| text.split(";;").next().unwrap_or_default().trim())
+}
+
+/// The instructions of a module's first function.
+pub(crate) fn first_function(text: &str, options: &Options) -> Vec<String> {
+    let listing = listing(text, options);
+    let function = listing.split("\n\n").next().expect("a function");
+    instructions(function).map(str::to_owned).collect()
 }
 
 /// A number as WebAssembly writes it (spec 5.2.2).
