@@ -108,7 +108,8 @@ impl FuncTranslator<'_, '_> {
     /// Base and number of elements of a table.
     fn table_bounds(&mut self, table: u32) -> (Value, Value) {
         let cell = self.env.layout.table(table);
-        let (desc, offset) = if table < self.env.metadata.imported_tables() {
+        let is_imported = table < self.env.metadata.imported_tables();
+        let (desc, offset) = if is_imported {
             (self.load_constant(POINTER, self.vmctx, cell), 0)
         } else {
             (self.vmctx, cell)
@@ -119,10 +120,14 @@ impl FuncTranslator<'_, '_> {
             .builder
             .ins()
             .load(POINTER, flags, desc, offset + TABLE_BASE);
-        let elements = self
-            .builder
-            .ins()
-            .load(POINTER, flags, desc, offset + TABLE_ELEMENTS);
+        let ins = self.builder.ins();
+        let ty = &self.env.metadata.tables[table as usize];
+        // One that cannot grow has what it starts with.
+        let elements = if !is_imported && ty.max == Some(ty.min) {
+            ins.iconst(POINTER, ty.min.cast_signed())
+        } else {
+            ins.load(POINTER, flags, desc, offset + TABLE_ELEMENTS)
+        };
         (base, elements)
     }
 }
