@@ -1,6 +1,7 @@
 //! [`Piece`]s: the machine code of every function and trampoline, before it is laid into one text.
 
 use crate::address;
+use crate::cache::Run;
 use crate::error::CompileError;
 use crate::hw::Id;
 use crate::hw::carrier::{self, Carried};
@@ -42,7 +43,7 @@ pub(crate) struct Piece {
     /// Alignment in bytes.
     pub(crate) align: u32,
     /// Bytes of its frame below the frame pointer.
-    frame_bytes: u32,
+    pub(crate) frame_bytes: u32,
     /// Calls of other pieces.
     pub(crate) relocs: Vec<PieceReloc>,
     /// Instructions that may fault, ascending, and their trap codes' numbers.
@@ -63,7 +64,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// Nothing yet.
-    fn new(callee: Callee) -> Self {
+    pub(crate) fn new(callee: Callee) -> Self {
         Self {
             callee,
             code: vec![],
@@ -157,6 +158,7 @@ pub(crate) fn compile(
     isas: Isas<'_>,
     options: &Options,
     wanted: Wanted,
+    run: Option<&Run<'_>>,
     progress: &Progress<'_>,
 ) -> Result<Vec<Piece>, CompileError> {
     let bodies = std::mem::take(&mut parsed.bodies);
@@ -178,6 +180,7 @@ pub(crate) fn compile(
         },
         isas,
         wanted,
+        run,
     };
     progress.start(bodies.len());
     let compiled: Vec<_> = bodies
@@ -258,6 +261,8 @@ struct Compiler<'a> {
     env: Env<'a>,
     isas: Isas<'a>,
     wanted: Wanted,
+    /// The cache, if there is one.
+    run: Option<&'a Run<'a>>,
 }
 
 impl Compiler<'_> {
@@ -270,7 +275,7 @@ impl Compiler<'_> {
         let range = body.body.range();
         let again = (self.env.intrinsics.len() > 0).then(|| body.again());
         let facts = translate(self.env, body, state)?;
-        let mut piece = self.finish(callee, &mut state.context, &facts.carried)?;
+        let mut piece = self.known(callee, &mut state.context, &facts.carried)?;
         if let (None, Some(body)) = (&piece, again) {
             let env = Env {
                 plain: true,
@@ -359,6 +364,28 @@ impl Compiler<'_> {
         );
         let piece = self.finish(callee, &mut state.context, &Carried::new())?;
         self.whole(callee, piece)
+    }
+
+    /// As [`Self::finish`], from the cache if it is there. What intrinsics are made into depends on more than its key.
+    fn known(
+        &self,
+        callee: Callee,
+        context: &mut Context,
+        carried: &Carried,
+    ) -> Result<Option<Piece>, CompileError> {
+        let has_intrinsics = !carried.is_empty() || site::has_sites(&context.func);
+        let Some(run) = self.run.filter(|_| !has_intrinsics) else {
+            return self.finish(callee, context, carried);
+        };
+        let key = run.key(&context.func);
+        if let Some(piece) = run.get(&key, callee, &context.func) {
+            return Ok(Some(piece));
+        }
+        let piece = self.finish(callee, context, carried)?;
+        if let Some(piece) = &piece {
+            run.add(key, piece, &context.func);
+        }
+        Ok(piece)
     }
 
     /// Generates the machine code of what is in the context; `None` if the two calls of an intrinsic

@@ -1,5 +1,6 @@
 //! [`compile()`] and [`emit()`]: the whole way from a module's bytes to a file.
 
+use crate::cache::Run;
 use crate::compile::{self, Isas, Piece, Wanted, describe};
 use crate::error::CompileError;
 use crate::image::Image;
@@ -52,7 +53,8 @@ pub fn emit(
 }
 
 /// As [`emit()`]. `note` is told, in one line, what of the guest's debug information is missing or left
-/// out, if [`Options::debug_info`] is set: whatever is wrong with it, the module is compiled.
+/// out, if [`Options::debug_info`] is set, and why [`Options::cache`] cannot be written to: whatever is wrong
+/// with them, the module is compiled.
 ///
 /// # Errors
 ///
@@ -89,7 +91,13 @@ pub fn emit_noting(
         locations: options.debug_info || emit == Emit::Asm,
     };
     let progress = Progress::new(progress);
-    let pieces = compile::compile(&mut parsed, isas, options, wanted, &progress)?;
+    let run = Run::new(options, wanted, &*isa);
+    let pieces = compile::compile(&mut parsed, isas, options, wanted, run.as_ref(), &progress);
+    // What is right in a module that is wrong need not be compiled again either.
+    if let Some(Err(problem)) = run.map(Run::write) {
+        note(&problem);
+    }
+    let pieces = pieces?;
     if emit == Emit::Clif {
         return Ok(clif(&pieces, &parsed.metadata).into_bytes());
     }

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod cache;
 mod compile;
 mod debug;
 mod emit;
@@ -37,6 +38,7 @@ mod trampoline;
 mod translate;
 mod types;
 
+pub use cache::Cache;
 pub use emit::{Emit, compile, emit, emit_noting};
 pub use error::CompileError;
 pub use options::{OptLevel, Options};

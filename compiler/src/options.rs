@@ -1,6 +1,8 @@
 //! [`Options`]: what a compilation may be asked to do differently.
 
+use crate::cache::Cache;
 use pirn_format::cpu::{Arch, CpuFeatures};
+use std::sync::Arc;
 
 /// What a compilation may be asked to do differently.
 #[derive(Debug, Clone)]
@@ -22,6 +24,9 @@ pub struct Options {
     /// which line of the guest's source each instruction is of, to debuggers and profilers (default: no).
     /// What is run is the same.
     pub debug_info: bool,
+    /// Where functions that were compiled earlier are taken from, and new ones are put (default: nowhere).
+    /// What comes out is the same.
+    pub cache: Option<Arc<Cache>>,
 }
 
 /// How hard to optimise.
@@ -47,6 +52,7 @@ impl Options {
             spectre: true,
             fuel: false,
             debug_info: false,
+            cache: None,
         }
     }
 }

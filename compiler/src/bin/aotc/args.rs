@@ -3,9 +3,10 @@
 use crate::output::Output;
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
-use pirn_compiler::{Emit, OptLevel, Options};
+use pirn_compiler::{Cache, Emit, OptLevel, Options};
 use pirn_format::cpu::{Arch, CpuFeatures};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Compiles a WebAssembly module to a native shared object, ahead of time.
 #[derive(Debug, Parser)]
@@ -40,6 +41,10 @@ pub(crate) struct Args {
     /// Count the operators that are executed, so that a guest can be given a limit of them
     #[arg(long)]
     fuel: bool,
+    /// A folder to take functions from that were compiled earlier, and to put new ones; made if it is not there.
+    /// Who can write into it decides what guests do
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -89,6 +94,10 @@ impl Args {
         options.spectre = !self.no_spectre_masks;
         options.fuel = self.fuel;
         options.debug_info = self.debug_info;
+        options.cache = match &self.cache {
+            Some(folder) => Some(Arc::new(Cache::open(folder)?)),
+            None => None,
+        };
         options.opt_level = match self.opt_level {
             Level::None => OptLevel::None,
             Level::Speed => OptLevel::Speed,

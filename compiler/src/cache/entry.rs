@@ -1,0 +1,106 @@
+//! [`Entry`]: what the cache keeps of a function.
+
+use crate::compile::{Location, Piece, PieceReloc};
+use crate::names::Callee;
+use cranelift_codegen::binemit::{Addend, Reloc};
+use cranelift_codegen::ir::function::FunctionParameters;
+use cranelift_codegen::isa::unwind::systemv::UnwindInfo;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// A [`Piece`] without names and places of its module. Its machine code comes behind it: as a part of it, it would be
+/// encoded byte by byte.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Entry {
+    align: u32,
+    frame_bytes: u32,
+    relocs: Vec<EntryReloc>,
+    traps: Vec<(u32, u32)>,
+    /// From the function's first place in the WebAssembly file, as those of `locations`.
+    sites: Vec<(u32, u32)>,
+    unwind: Option<UnwindInfo>,
+    locations: Vec<(u32, u32, u32)>,
+    blocks: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct EntryReloc {
+    offset: u32,
+    kind: Reloc,
+    addend: Addend,
+    /// Which of the functions that this one has names for.
+    name: u32,
+}
+
+impl Entry {
+    /// What is kept of a piece; none if it refers to what has no name.
+    pub(super) fn content(piece: &Piece, params: &FunctionParameters) -> Option<Vec<u8>> {
+        let base = params.base_srcloc().bits();
+        let relative = |wasm: u32| wasm.wrapping_sub(base);
+        let names: HashMap<_, _> = params.user_named_funcs().values().zip(0..).collect();
+        let relocs = piece.relocs.iter().map(|reloc| {
+            Some(EntryReloc {
+                offset: reloc.offset,
+                kind: reloc.kind,
+                addend: reloc.addend,
+                name: *names.get(&reloc.target.name())?,
+            })
+        });
+        let sites = piece.sites.iter();
+        let locations = piece.locations.iter();
+        let entry = Self {
+            align: piece.align,
+            frame_bytes: piece.frame_bytes,
+            relocs: relocs.collect::<Option<_>>()?,
+            traps: piece.traps.clone(),
+            sites: sites.map(|(at, wasm)| (*at, relative(*wasm))).collect(),
+            unwind: piece.unwind.clone(),
+            locations: locations
+                .map(|known| (known.start, known.end, relative(known.wasm)))
+                .collect(),
+            blocks: piece.blocks.clone(),
+        };
+        let mut content = postcard::to_allocvec(&entry).ok()?;
+        content.extend_from_slice(&piece.code);
+        Some(content)
+    }
+
+    /// The piece of a content, for a function with these names, from this place on.
+    pub(super) fn piece(
+        content: &[u8],
+        callee: Callee,
+        params: &FunctionParameters,
+    ) -> Option<Piece> {
+        let (entry, code) = postcard::take_from_bytes::<Self>(content).ok()?;
+        let base = params.base_srcloc().bits();
+        let absolute = |wasm: u32| wasm.wrapping_add(base);
+        let relocs = entry.relocs.into_iter().map(|reloc| {
+            let mut names = params.user_named_funcs().values();
+            Some(PieceReloc {
+                offset: reloc.offset,
+                kind: reloc.kind,
+                addend: reloc.addend,
+                target: Callee::from_name(names.nth(reloc.name as usize)?)?,
+            })
+        });
+        let sites = entry.sites.into_iter();
+        let locations = entry.locations.into_iter();
+        let mut piece = Piece::new(callee);
+        piece.align = entry.align;
+        piece.frame_bytes = entry.frame_bytes;
+        piece.code = code.to_vec();
+        piece.relocs = relocs.collect::<Option<_>>()?;
+        piece.traps = entry.traps;
+        piece.sites = sites.map(|(at, wasm)| (at, absolute(wasm))).collect();
+        piece.unwind = entry.unwind;
+        piece.locations = locations
+            .map(|(start, end, wasm)| Location {
+                start,
+                end,
+                wasm: absolute(wasm),
+            })
+            .collect();
+        piece.blocks = entry.blocks;
+        Some(piece)
+    }
+}

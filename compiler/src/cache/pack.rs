@@ -1,0 +1,174 @@
+//! [`Pack`]: a file of the cache.
+//!
+//! ```text
+//! pack = magic 8 │ count 4 │ count × (key 32 │ checksum 32 │ bytes 4) │ contents, one behind the other
+//! ```
+//!
+//! What was written last comes first. Numbers are little-endian.
+
+use super::{Key, OTHERS_WRITE};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What packs begin with. Other contents, other digits.
+pub(super) const MAGIC: [u8; 8] = *b"pirnpk01";
+
+/// Bytes of a pack; what has been there longest makes room. All packs together are at most 1 GiB.
+const PACK_BYTES_MAX: u64 = 16 << 20;
+
+const HEAD_BYTES: usize = MAGIC.len() + 4;
+const ROW_BYTES: usize = 32 + 32 + 4;
+
+/// A file of the cache while a module is compiled.
+pub(super) struct Pack {
+    path: PathBuf,
+    /// Read once it is looked into.
+    known: OnceLock<Known>,
+    /// To be added.
+    new: Mutex<HashMap<Key, Vec<u8>>>,
+}
+
+impl Pack {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            known: OnceLock::new(),
+            new: Mutex::default(),
+        }
+    }
+
+    /// What was in the file for a key when it was first looked into.
+    pub(super) fn get(&self, key: &Key) -> Option<Vec<u8>> {
+        let known = self.known.get_or_init(|| Known::read(&self.path));
+        known.content(key)
+    }
+
+    /// What [`Pack::write`] is to add.
+    pub(super) fn add(&self, key: Key, content: Vec<u8>) {
+        let new = self.new.lock();
+        new.unwrap_or_else(PoisonError::into_inner)
+            .insert(key, content);
+    }
+
+    /// Writes the file anew, in this folder, if there is something to add.
+    pub(super) fn write(self, folder: &Path) -> io::Result<()> {
+        let new = self
+            .new
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        if new.is_empty() {
+            return Ok(());
+        }
+        // Another compilation may have written it meanwhile.
+        let known = Known::read(&self.path);
+        let mut old: Vec<_> = known.places.iter().collect();
+        old.retain(|(key, _)| !new.contains_key(*key));
+        old.sort_unstable_by_key(|(_, place)| place.start);
+        let old = old
+            .into_iter()
+            .filter_map(|(key, _)| Some((*key, known.content(key)?)));
+        let mut entries: Vec<_> = new.into_iter().collect();
+        entries.sort_unstable_by_key(|(key, _)| *key);
+        entries.extend(old);
+        let mut bytes = HEAD_BYTES as u64;
+        entries.retain(|(_, content)| {
+            let more = bytes + (ROW_BYTES + content.len()) as u64;
+            let fits = more <= PACK_BYTES_MAX;
+            bytes = if fits { more } else { bytes };
+            fits
+        });
+        let mut file = tempfile::Builder::new()
+            .prefix(".aotc-")
+            .tempfile_in(folder)?;
+        let mut out = BufWriter::new(&mut file);
+        out.write_all(&MAGIC)?;
+        out.write_all(&(entries.len() as u32).to_le_bytes())?;
+        for (key, content) in &entries {
+            out.write_all(key)?;
+            out.write_all(&checksum(key, content))?;
+            out.write_all(&(content.len() as u32).to_le_bytes())?;
+        }
+        for (_, content) in &entries {
+            out.write_all(content)?;
+        }
+        out.flush()?;
+        drop(out);
+        file.persist(&self.path).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+/// A pack as it was read.
+#[derive(Default)]
+struct Known {
+    file: Option<File>,
+    places: HashMap<Key, Place>,
+}
+
+/// Where a content lies in its pack.
+struct Place {
+    start: u64,
+    bytes: u32,
+    checksum: Key,
+}
+
+impl Known {
+    /// As much as there is, and makes sense.
+    fn read(path: &Path) -> Self {
+        Self::try_read(path).unwrap_or_default()
+    }
+
+    fn try_read(path: &Path) -> Option<Self> {
+        let file = File::open(path).ok()?;
+        let metadata = file.metadata().ok()?;
+        if metadata.mode() & OTHERS_WRITE != 0 {
+            return None;
+        }
+        let mut head = [0; HEAD_BYTES];
+        file.read_exact_at(&mut head, 0).ok()?;
+        let (magic, count) = head.split_last_chunk::<4>()?;
+        let count = u32::from_le_bytes(*count);
+        let rows_bytes = u64::from(count) * ROW_BYTES as u64;
+        let mut start = HEAD_BYTES as u64 + rows_bytes;
+        if *magic != MAGIC || start > metadata.len() {
+            return None;
+        }
+        let mut rows = vec![0; rows_bytes as usize];
+        file.read_exact_at(&mut rows, HEAD_BYTES as u64).ok()?;
+        let mut places = HashMap::with_capacity(count as usize);
+        for row in rows.chunks_exact(ROW_BYTES) {
+            let (key, rest) = row.split_first_chunk()?;
+            let (checksum, bytes) = rest.split_first_chunk()?;
+            let bytes = u32::from_le_bytes(*bytes.first_chunk()?);
+            let place = Place {
+                start,
+                bytes,
+                checksum: *checksum,
+            };
+            start += u64::from(bytes);
+            // What a wrong number says need not be asked for.
+            if start <= metadata.len() {
+                places.insert(*key, place);
+            }
+        }
+        let file = Some(file);
+        Some(Self { file, places })
+    }
+
+    /// The content of this key, if it is what was written.
+    fn content(&self, key: &Key) -> Option<Vec<u8>> {
+        let (file, place) = (self.file.as_ref()?, self.places.get(key)?);
+        let mut content = vec![0; place.bytes as usize];
+        file.read_exact_at(&mut content, place.start).ok()?;
+        (checksum(key, &content) == place.checksum).then_some(content)
+    }
+}
+
+fn checksum(key: &Key, content: &[u8]) -> Key {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(key).update(content).finalize().into()
+}

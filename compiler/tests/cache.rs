@@ -1,0 +1,545 @@
+//! The cache: what comes out is the same without it, and whatever is in its folder; and what is found again.
+
+mod common;
+#[path = "../../runtime/tests/common/program.rs"]
+mod program;
+
+use common::{guest, guests};
+use pirn_compiler::{Cache, Emit, OptLevel, Options, compile, emit, emit_noting, parse_text};
+use pirn_format::cpu::Arch;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// What a pack begins with, in bytes, and has for each entry: see `compiler/src/cache.rs`.
+const HEAD_BYTES: usize = 8 + 4;
+const ROW_BYTES: usize = 32 + 32 + 4;
+const PACK_BYTES_MAX: usize = 16 << 20;
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+/// The same with a cache, newly opened.
+fn with(options: &Options, folder: &Path) -> (Options, Arc<Cache>) {
+    let cache = Arc::new(Cache::open(folder).expect("it is private"));
+    let mut options = options.clone();
+    options.cache = Some(cache.clone());
+    (options, cache)
+}
+
+fn make(wasm: &[u8], options: &Options, kind: Emit) -> Vec<u8> {
+    emit(wasm, options, kind, &|_, _| ()).expect("the module is valid")
+}
+
+/// Compiles with a cache: what comes out, how many functions were found, and how many not.
+fn cached(wasm: &[u8], options: &Options, kind: Emit, folder: &Path) -> (Vec<u8>, usize, usize) {
+    let (options, cache) = with(options, folder);
+    (make(wasm, &options, kind), cache.hits(), cache.misses())
+}
+
+/// Variants of the options that give other code, or other things beside it.
+fn variants() -> Vec<(Options, Emit)> {
+    let mut all = vec![];
+    for arch in Arch::ALL {
+        let plain = Options::new(arch);
+        let mut change = |kind, change: &dyn Fn(&mut Options)| {
+            let mut options = plain.clone();
+            change(&mut options);
+            all.push((options, kind));
+        };
+        change(Emit::So, &|_| ());
+        change(Emit::Asm, &|_| ());
+        change(Emit::So, &|options| options.debug_info = true);
+        change(Emit::Asm, &|options| options.debug_info = true);
+        change(Emit::So, &|options| options.fuel = true);
+        change(Emit::So, &|options| options.spectre = false);
+        change(Emit::So, &|options| options.opt_level = OptLevel::None);
+        change(Emit::So, &|options| {
+            options.opt_level = OptLevel::SpeedAndSize;
+        });
+        for feature in arch.features() {
+            if let Some(cpu) = plain.cpu.with(feature.name).filter(|cpu| *cpu != plain.cpu) {
+                change(Emit::So, &|options| options.cpu = cpu);
+            }
+        }
+    }
+    all
+}
+
+fn wat(text: &str) -> Vec<u8> {
+    parse_text(text.as_bytes())
+        .expect("it is well-formed")
+        .into_owned()
+}
+
+/// A module of functions that call, trap and divide, with others before them, and one constant.
+fn module(before: &str, constant: u32) -> Vec<u8> {
+    wat(&format!(
+        r#"(module (memory 1) (table 4 funcref)
+            (type $unary (func (param i32) (result i32)))
+            {before}
+            (func $load (param i32) (result i32) (i32.load offset=4 (local.get 0)))
+            (func $divide (param i32) (result i32)
+                (i32.div_s (call $load (local.get 0)) (call $sum (local.get 0) (i32.const {constant}))))
+            (func $sum (param i32 i32) (result i32) (local i64)
+                (local.set 2 (i64.extend_i32_u (local.get 1)))
+                (i32.add (call $divide (local.get 0)) (i32.wrap_i64 (local.get 2))))
+            (func (export "f") (param i32) (result i32)
+                (drop (memory.grow (local.get 0)))
+                (call_indirect (type $unary) (call $load (local.get 0)) (local.get 0))))"#
+    ))
+}
+
+const FUNCTIONS: usize = 4;
+
+#[test]
+fn the_same_bytes_come_out_without_with_and_from_it() {
+    let all = folder();
+    let mut names: Vec<_> = fs::read_dir(guests())
+        .expect("the folder is there")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("a name")
+        })
+        .filter(|name| name.ends_with(".wasm") || name.ends_with(".wat"))
+        .collect();
+    names.sort_unstable();
+    assert!(names.len() > 10, "{names:?}");
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1);
+    let one = one.build().expect("a thread");
+    for name in names {
+        let wasm = guest(&name);
+        for arch in Arch::ALL {
+            let kinds = [
+                (true, Emit::So),
+                (false, Emit::So),
+                (true, Emit::Obj),
+                (true, Emit::Asm),
+            ];
+            // Of the listing for aarch64 see the test of all options.
+            let count = kinds.len() - usize::from(arch == Arch::Aarch64);
+            for (debug_info, kind) in kinds.into_iter().take(count) {
+                let mut options = Options::new(arch);
+                options.debug_info = debug_info;
+                let what = format!("{name} for {arch}, {kind:?}, {debug_info}");
+                let none = make(&wasm, &options, kind);
+                let (cold, _, misses) = cached(&wasm, &options, kind, all.path());
+                assert!(cold == none, "{what}: cold");
+                let (warm, hits, missed) =
+                    one.install(|| cached(&wasm, &options, kind, all.path()));
+                assert!(warm == none, "{what}: warm");
+                assert_eq!(missed, 0, "{what}: {hits} hits, {misses} misses before");
+            }
+        }
+    }
+}
+
+#[test]
+fn options_that_differ_share_nothing() {
+    let all = folder();
+    let wasm = guest("hello.wasm");
+    let small = module("", 7);
+    for (options, kind) in variants() {
+        // A function that is there twice may be found the second time.
+        let (cold, hits, misses) = cached(&small, &options, kind, all.path());
+        assert_eq!((hits, misses), (0, FUNCTIONS), "{options:?}, {kind:?}");
+        assert!(
+            cold == make(&small, &options, kind),
+            "{options:?}, {kind:?}"
+        );
+        let (warm, hits, misses) = cached(&small, &options, kind, all.path());
+        assert_eq!((hits, misses), (FUNCTIONS, 0), "{options:?}, {kind:?}");
+        assert!(warm == cold, "{options:?}, {kind:?}");
+    }
+    for (options, kind) in variants().into_iter().step_by(3) {
+        let none = make(&wasm, &options, kind);
+        for when in ["cold", "warm"] {
+            let (some, ..) = cached(&wasm, &options, kind, all.path());
+            assert!(some == none, "{when}: {options:?}, {kind:?}");
+        }
+    }
+}
+
+/// A call of an intrinsic is told from a call by its name alone, which is in no key.
+#[test]
+fn a_call_of_an_intrinsic_is_not_taken_for_another() {
+    let of = |module, name| {
+        wat(&format!(
+            r#"(module (import "{module}" "{name}" (func $f (param i32 i32) (result i32)))
+                (func (export "e") (param i32) (result i32) (call $f (local.get 0) (local.get 0))))"#
+        ))
+    };
+    let modules = [
+        of("hw", "x86.crc32_u8"),
+        of("m", "f"),
+        of("hw", "x86.crc32_u32"),
+    ];
+    let all = folder();
+    let options = Options::new(Arch::X86_64);
+    for (wasm, looked_for) in modules.iter().chain(&modules).zip([0, 1, 0, 0, 1, 0]) {
+        let none = make(wasm, &options, Emit::So);
+        let (bytes, hits, misses) = cached(wasm, &options, Emit::So, all.path());
+        assert!(bytes == none);
+        assert_eq!(hits + misses, looked_for);
+    }
+}
+
+#[test]
+fn intermediate_code_is_neither_looked_for_nor_kept() {
+    let empty = folder();
+    let (_, hits, misses) = cached(
+        &module("", 7),
+        &Options::default(),
+        Emit::Clif,
+        empty.path(),
+    );
+    assert_eq!((hits, misses), (0, 0));
+    assert_eq!(packs(empty.path()), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_changed_function_is_compiled_and_the_others_are_found() {
+    for (options, kind) in variants() {
+        let all = folder();
+        cached(&module("", 7), &options, kind, all.path());
+        let changed = module("", 8);
+        let (bytes, hits, misses) = cached(&changed, &options, kind, all.path());
+        assert_eq!((hits, misses), (FUNCTIONS - 1, 1), "{options:?}");
+        assert!(
+            bytes == make(&changed, &options, kind),
+            "{options:?}, {kind:?}"
+        );
+    }
+}
+
+/// All other functions move in the file, have other indices, and call others by them.
+#[test]
+fn functions_behind_a_new_one_are_found() {
+    let before = r#"(func $new (param i32) (result i32)
+        (if (i32.eqz (local.get 0)) (then unreachable)) (call $sum (local.get 0) (i32.const 3)))"#;
+    for (options, kind) in variants() {
+        let all = folder();
+        let (old, ..) = cached(&module("", 7), &options, kind, all.path());
+        let moved = module(before, 7);
+        let (bytes, hits, misses) = cached(&moved, &options, kind, all.path());
+        assert_eq!((hits, misses), (FUNCTIONS, 1), "{options:?}");
+        assert!(
+            bytes == make(&moved, &options, kind),
+            "{options:?}, {kind:?}"
+        );
+        assert!(bytes != old);
+    }
+}
+
+/// What is left of a module that does not compile is not compiled again.
+#[test]
+fn an_invalid_function_does_not_keep_the_others_from_being_found() {
+    let all = folder();
+    let (options, cache) = with(&Options::default(), all.path());
+    compile(&module("(func (result i32) (i64.const 1))", 7), &options).expect_err("a wrong type");
+    assert_eq!((cache.hits(), cache.misses()), (0, FUNCTIONS));
+    compile(&module("", 7), &options).expect("it is valid");
+    assert_eq!((cache.hits(), cache.misses()), (FUNCTIONS, FUNCTIONS));
+}
+
+/// The files of a cache.
+fn packs(folder: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(folder).expect("the folder is there");
+    let mut all: Vec<_> = all.map(|entry| entry.expect("an entry").path()).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Puts these bytes in place of a pack: what comes out is the same, not all is found, and after that all is.
+fn survives(what: &str, pack: &Path, damaged: &[u8], wasm: &[u8], none: &[u8]) {
+    let folder = pack.parent().expect("it is in a folder");
+    fs::write(pack, damaged).expect("it is ours");
+    let options = Options::default();
+    let (bytes, _, misses) = cached(wasm, &options, Emit::So, folder);
+    assert!(bytes == none, "{what}");
+    assert!(misses > 0, "{what} is not noticed");
+    let (bytes, hits, misses) = cached(wasm, &options, Emit::So, folder);
+    assert!(bytes == none, "{what}, again");
+    assert_eq!((hits, misses), (FUNCTIONS, 0), "{what}, again");
+}
+
+#[test]
+fn damage_of_any_byte_is_found_and_mended() {
+    let all = folder();
+    let wasm = module("", 7);
+    let none = make(&wasm, &Options::default(), Emit::So);
+    cached(&wasm, &Options::default(), Emit::So, all.path());
+    for (number, pack) in packs(all.path()).into_iter().enumerate() {
+        let whole = fs::read(&pack).expect("it was written");
+        // All of one, a sample of the others.
+        let step = [7, 1][usize::from(number == 0)];
+        for at in (0..whole.len()).step_by(step) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= [0x01, 0x80, 0xff][at % 3];
+            survives(&format!("byte {at}"), &pack, &damaged, &wasm, &none);
+        }
+        for bytes in (0..whole.len()).step_by(step) {
+            survives(
+                &format!("{bytes} bytes"),
+                &pack,
+                &whole[..bytes],
+                &wasm,
+                &none,
+            );
+        }
+        for more in [&b"\0"[..], &[0xff; 100]] {
+            // What is behind an entry is nobody's.
+            fs::write(&pack, [&whole[..], more].concat()).expect("it is ours");
+            let (bytes, ..) = cached(&wasm, &Options::default(), Emit::So, all.path());
+            assert!(bytes == none);
+        }
+    }
+}
+
+/// The rows of a pack, each with its content.
+fn entries(pack: &[u8]) -> Vec<([u8; ROW_BYTES], Vec<u8>)> {
+    let count = u32::from_le_bytes(pack[8..HEAD_BYTES].try_into().expect("4 bytes")) as usize;
+    let (rows, mut rest) = pack[HEAD_BYTES..].split_at(count * ROW_BYTES);
+    let mut all = vec![];
+    for row in rows.chunks(ROW_BYTES) {
+        let row: [u8; ROW_BYTES] = row.try_into().expect("as many");
+        let bytes = u32::from_le_bytes(row[64..].try_into().expect("4 bytes")) as usize;
+        let content;
+        (content, rest) = rest.split_at(bytes);
+        all.push((row, content.to_vec()));
+    }
+    all
+}
+
+fn pack(entries: &[([u8; ROW_BYTES], Vec<u8>)]) -> Vec<u8> {
+    let mut pack = b"pirnpk01".to_vec();
+    pack.extend((entries.len() as u32).to_le_bytes());
+    pack.extend(entries.iter().flat_map(|(row, _)| row));
+    pack.extend(entries.iter().flat_map(|(_, content)| content));
+    pack
+}
+
+#[test]
+fn an_entry_in_place_of_another_is_found_and_mended() {
+    let all = folder();
+    let wasm = module("", 7);
+    let none = make(&wasm, &Options::default(), Emit::So);
+    cached(&wasm, &Options::default(), Emit::So, all.path());
+    let files = packs(all.path());
+    let read = |path: &PathBuf| entries(&fs::read(path).expect("it was written"));
+    let known: Vec<_> = files.iter().flat_map(read).collect();
+    assert_eq!(known.len(), FUNCTIONS);
+    for path in &files {
+        for (other, content) in &known {
+            let mut entries = read(path);
+            if entries[0].0 == *other {
+                continue;
+            }
+            entries[0].0[32..].copy_from_slice(&other[32..]);
+            entries[0].1.clone_from(content);
+            survives("another's entry", path, &pack(&entries), &wasm, &none);
+        }
+    }
+}
+
+#[test]
+fn packs_are_as_large_as_they_may_be_and_no_larger() {
+    let wasm = wat("(module (func (export \"f\")))");
+    for over in [0, 1] {
+        let all = folder();
+        cached(&wasm, &Options::default(), Emit::So, all.path());
+        let path = packs(all.path()).remove(0);
+        let own = fs::read(&path).expect("it was written");
+        // Another module's function, which fills the pack or is one byte too long, and only that.
+        let mut row = entries(&own)[0].0;
+        row[31] ^= 1;
+        let content = vec![7; PACK_BYTES_MAX - own.len() - ROW_BYTES + over];
+        let checksum = blake3::hash(&[&row[..32], &content].concat());
+        row[32..64].copy_from_slice(checksum.as_bytes());
+        row[64..].copy_from_slice(&(content.len() as u32).to_le_bytes());
+        fs::write(&path, pack(&[(row, content)])).expect("it is ours");
+        let (_, hits, misses) = cached(&wasm, &Options::default(), Emit::So, all.path());
+        assert_eq!((hits, misses), (0, 1));
+        let bytes = fs::metadata(&path).expect("it is there").len() as usize;
+        assert_eq!(bytes, [PACK_BYTES_MAX, own.len()][over]);
+        let (_, hits, _) = cached(&wasm, &Options::default(), Emit::So, all.path());
+        assert_eq!(hits, 1);
+    }
+}
+
+#[test]
+fn compilers_share_a_folder_at_once() {
+    let all = folder();
+    let (cache, out) = (all.path().join("cache"), all.path().join("out"));
+    fs::create_dir(&out).expect("a folder");
+    for round in ["cold", "warm"] {
+        let running: Vec<_> = (0..6)
+            .map(|number| {
+                let name = ["hello.wasm", "fib.wasm"][number % 2];
+                let path = out.join(number.to_string());
+                let child = program::program(env!("CARGO_BIN_EXE_aotc"))
+                    .arg(guests().join(name))
+                    .args([Path::new("--cache"), &cache, Path::new("-o"), &path])
+                    .spawn();
+                (name, path, child.expect("it starts"))
+            })
+            .collect();
+        for (name, path, mut child) in running {
+            assert!(child.wait().expect("it ends").success(), "{round}: {name}");
+            let none = make(&guest(name), &Options::default(), Emit::So);
+            assert!(
+                fs::read(path).expect("it is written") == none,
+                "{round}: {name}"
+            );
+        }
+    }
+    // Nothing but packs is left.
+    for pack in packs(&cache) {
+        assert_eq!(
+            pack.file_name().expect("a name").len(),
+            2,
+            "{}",
+            pack.display()
+        );
+    }
+}
+
+/// What is said, in one line, and what comes out.
+fn noted(wasm: &[u8], folder: &Path) -> (Vec<String>, Vec<u8>) {
+    let (options, _) = with(&Options::default(), folder);
+    let mut notes = vec![];
+    let mut note = |text: &str| notes.push(text.to_owned());
+    let bytes = emit_noting(wasm, &options, Emit::So, &|_, _| (), &mut note);
+    (notes, bytes.expect("the module is valid"))
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_said_to_be() {
+    let wasm = guest("hello.wasm");
+    let none = make(&wasm, &Options::default(), Emit::So);
+    let all = folder();
+    let elsewhere = folder();
+    let out = elsewhere.path().join("out");
+    for number in 0..64 {
+        // Nothing can be renamed to what these are, whoever does it.
+        fs::create_dir_all(all.path().join(format!("{number:02x}/in"))).expect("a folder");
+    }
+    let said = |(notes, bytes): (Vec<String>, Vec<u8>)| {
+        assert!(bytes == none);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        let start = format!("cache {}: ", all.path().display());
+        assert!(
+            notes[0].starts_with(&start) && !notes[0].contains('\n'),
+            "{notes:?}"
+        );
+        assert!(notes[0].ends_with("or name another folder"), "{notes:?}");
+    };
+    said(noted(&wasm, all.path()));
+    let output = program::program(env!("CARGO_BIN_EXE_aotc"))
+        .arg(guests().join("hello.wasm"))
+        .args([Path::new("-o"), &out, Path::new("--cache"), all.path()])
+        .output()
+        .expect("it starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success()
+            && errors.starts_with("aotc: warning: ")
+            && errors.lines().count() == 1,
+        "{errors}"
+    );
+    assert!(fs::read(&out).expect("it is written") == none);
+    fs::remove_dir_all(all.path())
+        .and_then(|()| fs::create_dir(all.path()))
+        .expect("it is ours");
+    fs::set_permissions(all.path(), Permissions::from_mode(0o500)).expect("it is ours");
+    match fs::create_dir(all.path().join("probe")) {
+        Ok(()) => eprintln!(
+            "not tested: a folder of mode 500, which root writes to; run this as another user"
+        ),
+        Err(_) => said(noted(&wasm, all.path())),
+    }
+    fs::set_permissions(all.path(), Permissions::from_mode(0o700)).expect("it is ours");
+    // It may vanish meanwhile.
+    let (options, _) = with(&Options::default(), all.path());
+    fs::remove_dir_all(all.path()).expect("it is ours");
+    assert!(make(&wasm, &options, Emit::So) == none);
+}
+
+#[test]
+fn a_folder_is_made_private_and_others_may_not_write_to_it() {
+    let all = folder();
+    let made = all.path().join("a/b");
+    Cache::open(&made).expect("it can be made");
+    let mode = |path: &Path| {
+        fs::metadata(path)
+            .expect("it is there")
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(mode(&made), 0o700);
+    cached(&module("", 7), &Options::default(), Emit::So, &made);
+    let files = packs(&made);
+    assert!(files.iter().all(|path| mode(path) == 0o600));
+    // A pack that others may have written is not read.
+    for (mode, found) in [(0o644, FUNCTIONS), (0o620, 0), (0o602, 0)] {
+        for path in &files {
+            fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
+        }
+        let (_, hits, _) = cached(&module("", 7), &Options::default(), Emit::So, &made);
+        assert_eq!(hits, found, "{mode:o}");
+    }
+    for (mode, remedy) in [
+        (0o755, None),
+        (0o775, Some("755")),
+        (0o1777, Some("755")),
+        (0o702, Some("700")),
+    ] {
+        fs::set_permissions(&made, Permissions::from_mode(mode)).expect("it is ours");
+        let refused = Cache::open(&made).err().map(|error| error.to_string());
+        assert_eq!(refused.is_some(), remedy.is_some(), "{mode:o}: {refused:?}");
+        if let (Some(refused), Some(remedy)) = (refused, remedy) {
+            let start = format!("cache {}: others could put code into it", made.display());
+            assert!(refused.starts_with(&start), "{refused}");
+            assert!(
+                refused.contains(&format!("make that {remedy}")),
+                "{refused}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_no_folder_is_refused_in_a_line() {
+    let all = folder();
+    let file = all.path().join("file");
+    fs::write(&file, "").expect("a file");
+    for (cache, part) in [
+        (
+            file.clone(),
+            "it is no folder; name one, or one that can be made",
+        ),
+        (file.join("below"), "not a directory; name another folder"),
+    ] {
+        let output = program::program(env!("CARGO_BIN_EXE_aotc"))
+            .arg(guests().join("null.wat"))
+            .args([
+                Path::new("--cache"),
+                &cache,
+                Path::new("-o"),
+                &all.path().join("out"),
+            ])
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said, format!("aotc: cache {}: {part}\n", cache.display()));
+        assert_eq!(output.status.code(), Some(1));
+    }
+    assert!(!all.path().join("out").exists());
+}
