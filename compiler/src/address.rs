@@ -21,6 +21,7 @@
 //!
 //! Only for x86_64: an access of aarch64 has an index or a displacement.
 
+use crate::values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::dominator_tree::DominatorTree;
 use cranelift_codegen::ir::immediates::Offset32;
@@ -185,13 +186,17 @@ impl Fold<'_> {
             return;
         }
         let (rest, constant) = self.apart(access.index);
-        let does_not_wrap = self.at_most(rest, DEPTH).checked_add(constant).is_some();
-        match displacement(access, constant).filter(|_| does_not_wrap) {
-            Some(displacement) if rest != access.index || self.byte(rest).is_some() => {
-                let address = self.address(access, rest);
+        let byte = self.byte(rest);
+        let is_shorter = |_: &Offset32| {
+            let is_another = rest != access.index || byte.is_some();
+            is_another && self.at_most(rest, DEPTH).checked_add(constant).is_some()
+        };
+        match displacement(access, constant).filter(is_shorter) {
+            Some(displacement) => {
+                let address = self.address(access, rest, byte);
                 self.write(access, address, displacement);
             }
-            _ => self.behind(access),
+            None => self.behind(access),
         }
     }
 
@@ -227,9 +232,8 @@ impl Fold<'_> {
         }
     }
 
-    /// The base and an index, an i32.
-    fn address(&mut self, access: &Access, index: Value) -> Value {
-        let byte = self.byte(index);
+    /// The base and an index, an i32, which may be a byte.
+    fn address(&mut self, access: &Access, index: Value, byte: Option<Byte>) -> Value {
         let mut cursor = FuncCursor::new(self.func).at_inst(access.inst);
         cursor.use_srcloc(access.inst);
         let wide = match byte {
@@ -291,10 +295,10 @@ impl Fold<'_> {
         if let Some(constant) = self.constant(value) {
             return constant;
         }
-        let (Some(depth), Some(inst)) = (depth.checked_sub(1), self.maker(value)) else {
+        let dfg = &self.func.dfg;
+        let (Some(depth), Some(inst)) = (depth.checked_sub(1), values::maker(dfg, value)) else {
             return u32::MAX;
         };
-        let dfg = &self.func.dfg;
         match (dfg.insts[inst].opcode(), dfg.inst_args(inst)) {
             (Opcode::Band, [a, b]) => self.at_most(*a, depth).min(self.at_most(*b, depth)),
             (Opcode::Bor, [a, b]) => {
@@ -361,19 +365,13 @@ impl Fold<'_> {
 
     /// The value of an i32, if it is a constant.
     fn constant(&self, value: Value) -> Option<u32> {
-        match self.func.dfg.insts[self.maker(value)?] {
-            InstructionData::UnaryImm {
-                opcode: Opcode::Iconst,
-                imm,
-            } => Some(imm.bits() as u32),
-            _ => None,
-        }
+        values::constant(&self.func.dfg, value).map(|bits| bits as u32)
     }
 
     /// An operator with two operands.
     fn binary(&self, value: Value) -> Option<(Opcode, [Value; 2])> {
         let dfg = &self.func.dfg;
-        match dfg.insts[self.maker(value)?] {
+        match dfg.insts[values::maker(dfg, value)?] {
             InstructionData::Binary { opcode, args } => {
                 Some((opcode, args.map(|arg| dfg.resolve_aliases(arg))))
             }
@@ -384,14 +382,10 @@ impl Fold<'_> {
     /// An operator with one operand.
     fn unary(&self, value: Value) -> Option<(Opcode, Value)> {
         let dfg = &self.func.dfg;
-        match dfg.insts[self.maker(value)?] {
+        match dfg.insts[values::maker(dfg, value)?] {
             InstructionData::Unary { opcode, arg } => Some((opcode, dfg.resolve_aliases(arg))),
             _ => None,
         }
-    }
-
-    fn maker(&self, value: Value) -> Option<Inst> {
-        self.func.dfg.value_def(value).inst()
     }
 }
 

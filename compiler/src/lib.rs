@@ -37,6 +37,7 @@ mod text;
 mod trampoline;
 mod translate;
 mod types;
+mod values;
 
 pub use cache::Cache;
 pub use emit::{Emit, compile, emit, emit_noting};

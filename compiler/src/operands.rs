@@ -4,7 +4,7 @@
 //! the second one is not, or another instruction writes where it likes, the copy is for nothing. The allocator of
 //! registers takes operands in the order that it is given.
 
-use crate::schedule::shared_values;
+use crate::values::{self, shared_values};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::entity::EntitySet;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
@@ -63,7 +63,8 @@ fn write(
     is_compared: bool,
 ) {
     let ty = func.dfg.value_type(a);
-    let known = [a, b].map(|value| constant(func, value));
+    let known = [a, b].map(|value| values::constant(&func.dfg, value));
+    let is_vector_constant = values::opcode(&func.dfg, b) == Some(Opcode::Vconst);
     match (opcode, known) {
         // MOVZX.
         (Opcode::Band, [_, Some(mask)]) if !is_compared => {
@@ -89,7 +90,7 @@ fn write(
         }
         // Those whose operands may be swapped. A constant is a part of the instruction as the second one.
         (Opcode::Iadd | Opcode::Band | Opcode::Bor | Opcode::Bxor | Opcode::Imul, [of_a, None])
-            if (a_stays || of_a.is_some()) && !b_stays && !is_vector_constant(func, b) =>
+            if (a_stays || of_a.is_some()) && !b_stays && !is_vector_constant =>
         {
             func.dfg.inst_args_mut(inst).swap(0, 1);
         }
@@ -101,20 +102,4 @@ fn before(func: &mut Function, inst: Inst) -> FuncCursor<'_> {
     let mut cursor = FuncCursor::new(func).at_inst(inst);
     cursor.use_srcloc(inst);
     cursor
-}
-
-/// The bits of an integer, if it is a constant.
-fn constant(func: &Function, value: Value) -> Option<i64> {
-    match func.dfg.insts[func.dfg.value_def(value).inst()?] {
-        InstructionData::UnaryImm {
-            opcode: Opcode::Iconst,
-            imm,
-        } => Some(imm.bits()),
-        _ => None,
-    }
-}
-
-fn is_vector_constant(func: &Function, value: Value) -> bool {
-    let maker = func.dfg.value_def(value).inst();
-    maker.is_some_and(|inst| func.dfg.insts[inst].opcode() == Opcode::Vconst)
 }

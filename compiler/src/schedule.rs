@@ -9,8 +9,9 @@
 //!
 //! What has an effect, or may trap, keeps its order, so a guest cannot tell.
 
+use crate::values::{self, shared_values};
 use cranelift_codegen::entity::{EntitySet, SecondaryMap};
-use cranelift_codegen::ir::{Block, Function, Inst, Opcode, Value, ValueDef};
+use cranelift_codegen::ir::{Block, Function, Inst, Opcode, Value};
 use pirn_format::cpu::Arch;
 use std::collections::BinaryHeap;
 
@@ -72,27 +73,6 @@ fn place(func: &mut Function, block: Block, order: impl Iterator<Item = Inst>) {
     }
 }
 
-/// Values that are used in another block than they are made in.
-pub(crate) fn shared_values(func: &Function) -> EntitySet<Value> {
-    let mut shared = EntitySet::new();
-    for block in func.layout.blocks() {
-        for inst in func.layout.block_insts(block) {
-            for value in func.dfg.inst_values(inst) {
-                let value = func.dfg.resolve_aliases(value);
-                let made = match func.dfg.value_def(value) {
-                    ValueDef::Result(inst, _) => func.layout.inst_block(inst),
-                    ValueDef::Param(block, _) => Some(block),
-                    ValueDef::Union(..) => None,
-                };
-                if made != Some(block) {
-                    shared.insert(value);
-                }
-            }
-        }
-    }
-    shared
-}
-
 /// Whether it may be anywhere between what it uses and what uses it.
 fn is_free(opcode: Opcode) -> bool {
     !(opcode.is_terminator()
@@ -106,11 +86,11 @@ fn is_free(opcode: Opcode) -> bool {
 
 /// Whether lowering makes this value wherever it is used.
 fn is_constant(func: &Function, value: Value) -> bool {
-    let opcode = match func.dfg.value_def(value) {
-        ValueDef::Result(inst, _) => func.dfg.insts[inst].opcode(),
-        _ => return false,
-    };
-    matches!(opcode, Opcode::Iconst | Opcode::F32const | Opcode::F64const)
+    let made_by = values::opcode(&func.dfg, value);
+    matches!(
+        made_by,
+        Some(Opcode::Iconst | Opcode::F32const | Opcode::F64const)
+    )
 }
 
 /// A value that a block makes or uses.

@@ -31,6 +31,6 @@ pub use error::FormatError;
 
 /// Version of everything in this crate. A module of another version is refused.
 ///
-/// It changes with every change to the layout of the context, to an exit number, to the header or
-/// to the metadata: compiler and runtime of one version always agree.
+/// It changes with every change to the layout of the context, to an exit number, to the header, to
+/// the metadata or to what generated code relies on: compiler and runtime of one version always agree.
 pub const FORMAT_VERSION: u32 = 4;

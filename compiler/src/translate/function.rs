@@ -8,9 +8,10 @@ use crate::hw::carrier::Carried;
 use crate::hw::site::Site;
 use crate::names::Callee;
 use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
+use crate::values;
 use cranelift_codegen::ir::{
     self, AbiParam, AliasRegion, AliasRegionData, ExtFuncData, ExternalName, FuncRef, InstBuilder,
-    InstructionData, MemFlagsData, Opcode, SigRef, Signature, Type, Value, types,
+    MemFlagsData, SigRef, Signature, Type, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use pirn_format::exit::{Builtin, TrapCode};
@@ -201,14 +202,8 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
 
     /// The value of an i32, if it is a constant.
     pub(super) fn constant_value(&self, value: Value) -> Option<u32> {
-        let dfg = &self.builder.func.dfg;
-        match dfg.insts[dfg.value_def(value).inst()?] {
-            InstructionData::UnaryImm {
-                opcode: Opcode::Iconst,
-                imm,
-            } => Some(imm.bits() as u32),
-            _ => None,
-        }
+        let constant = values::constant(&self.builder.func.dfg, value);
+        constant.map(|bits| bits as u32)
     }
 
     /// Flags for access to one region at an address that is always mapped.
