@@ -407,12 +407,7 @@ impl Compiler<'_> {
             address::fold(&mut context.func, &context.domtree);
         }
         if site::has_sites(&context.func) {
-            if isa.flags().enable_verifier() {
-                verify_function(&context.func, isa).map_err(|errors| CompileError::Codegen {
-                    func: describe(callee, self.env.metadata),
-                    message: errors.to_string().replace('\n', " "),
-                })?;
-            }
+            self.verify(callee, isa, &context.func)?;
             site::preserve_all(&mut context.func);
             let isa = match context.func.dfg.constants.len() > VECTORS_MAX {
                 true => self.isas.plain,
@@ -424,6 +419,22 @@ impl Compiler<'_> {
             return self.generate(callee, isa, context, carried);
         }
         self.smaller(callee, context, carried)
+    }
+
+    /// Verifies intermediate code, if these settings do.
+    fn verify(
+        &self,
+        callee: Callee,
+        isa: &dyn TargetIsa,
+        func: &ir::Function,
+    ) -> Result<(), CompileError> {
+        if !isa.flags().enable_verifier() {
+            return Ok(());
+        }
+        verify_function(func, isa).map_err(|errors| CompileError::Codegen {
+            func: describe(callee, self.env.metadata),
+            message: errors.to_string().replace('\n', " "),
+        })
     }
 
     /// The same with the optimiser's work, or where that needs a large frame, perhaps without it, or in another
@@ -474,6 +485,7 @@ impl Compiler<'_> {
             optimised.map_err(|error| fault(error.to_string()))?;
             if self.env.cpu.arch() == Arch::X86_64 {
                 operands::settle(&mut context.func);
+                self.verify(callee, isa, &context.func)?;
             }
             self.isas.plain
         } else {
