@@ -192,11 +192,8 @@ pub(crate) fn compile(
         })
         .collect();
     let mut functions = Vec::with_capacity(compiled.len());
-    let mut changes_tables = false;
     for function in compiled {
-        let (piece, facts) = function?;
-        changes_tables |= facts.changes_tables;
-        functions.push(piece);
+        functions.push(function?);
     }
     let mut pieces = compiler.intrinsics(&functions)?;
     pieces.append(&mut functions);
@@ -210,7 +207,6 @@ pub(crate) fn compile(
     for trampoline in trampolines {
         pieces.push(trampoline?);
     }
-    parsed.metadata.tables_change |= changes_tables;
     Ok(pieces)
 }
 
@@ -266,28 +262,24 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    fn function(
-        &self,
-        body: Body<'_>,
-        state: &mut State,
-    ) -> Result<(Piece, translate::Facts), CompileError> {
+    fn function(&self, body: Body<'_>, state: &mut State) -> Result<Piece, CompileError> {
         let callee = Callee::Func(body.index);
         let range = body.body.range();
         let again = (self.env.intrinsics.len() > 0).then(|| body.again());
-        let facts = translate(self.env, body, state)?;
-        let mut piece = self.known(callee, &mut state.context, &facts.carried)?;
+        let carried = translate(self.env, body, state)?;
+        let mut piece = self.known(callee, &mut state.context, &carried)?;
         if let (None, Some(body)) = (&piece, again) {
             let env = Env {
                 plain: true,
                 ..self.env
             };
-            let facts = translate(env, body, state)?;
-            piece = self.finish(callee, &mut state.context, &facts.carried)?;
+            let carried = translate(env, body, state)?;
+            piece = self.finish(callee, &mut state.context, &carried)?;
         }
         let mut piece = self.whole(callee, piece)?;
         // In range: the whole module is.
         piece.body = range.start as u32..range.end as u32;
-        Ok((piece, facts))
+        Ok(piece)
     }
 
     /// The functions that imported intrinsics are. What nothing refers to is empty: every function of
@@ -567,11 +559,7 @@ fn has_long_block(func: &ir::Function) -> bool {
 }
 
 /// Translates a body into the context.
-fn translate(
-    env: Env<'_>,
-    body: Body<'_>,
-    state: &mut State,
-) -> Result<translate::Facts, CompileError> {
+fn translate(env: Env<'_>, body: Body<'_>, state: &mut State) -> Result<Carried, CompileError> {
     state.context.clear();
     let func = &mut state.context.func;
     let result = translate::translate(env, body, &mut state.scratch, func);

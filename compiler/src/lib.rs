@@ -33,6 +33,7 @@ mod options;
 mod parse;
 mod progress;
 mod schedule;
+mod tables;
 mod text;
 mod trampoline;
 mod translate;

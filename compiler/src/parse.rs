@@ -8,6 +8,7 @@ use crate::debug;
 use crate::error::CompileError;
 use crate::hw;
 use crate::hw::imports::Imports;
+use crate::tables;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{
     DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata, SegmentMode,
@@ -338,7 +339,9 @@ impl<'a> Builder<'a> {
         self.escaped.dedup();
         self.intrinsics.check_escaped(&self.escaped)?;
         self.metadata.escaped = self.escaped;
-        self.metadata.tables_change = self.exports_table || self.metadata.imported_tables() > 0;
+        self.metadata.tables_change = self.exports_table
+            || self.metadata.imported_tables() > 0
+            || !self.metadata.tables.is_empty() && tables::are_written(&self.bodies);
         let Some(layout) = self.metadata.layout() else {
             return limits::INSTANCE_AREA_BYTES.exceeded();
         };

@@ -65,18 +65,9 @@ pub(crate) struct Scratch {
     pub(crate) validator: FuncValidatorAllocations,
 }
 
-/// What a function's translation found out about the module.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
-    /// Whether the function changes a table.
-    pub(crate) changes_tables: bool,
-    /// Intrinsics that operations carry.
-    pub(crate) carried: Carried,
-}
-
 /// Validates and translates one function into `func`, which is empty. The result's name, signature
 /// and every `FuncRef` are in place; external names are [`Callee`]s, source locations are offsets in
-/// the module's bytes.
+/// the module's bytes. Gives the intrinsics that operations carry.
 ///
 /// # Errors
 ///
@@ -86,7 +77,7 @@ pub(crate) fn translate(
     body: Body<'_>,
     scratch: &mut Scratch,
     func: &mut ir::Function,
-) -> Result<Facts, CompileError> {
+) -> Result<Carried, CompileError> {
     let ty = env.metadata.funcs[body.index as usize];
     func.name = UserFuncName::User(Callee::Func(body.index).name());
     func.signature = guest_signature(&env.metadata.types[ty as usize]);
@@ -120,13 +111,10 @@ pub(crate) fn translate(
     }
     operators.finish()?;
     t.leave_memory();
-    let facts = Facts {
-        changes_tables: t.changes_tables,
-        carried: std::mem::take(&mut t.carried),
-    };
+    let carried = std::mem::take(&mut t.carried);
     t.finish();
     scratch.validator = validator.into_allocations();
-    Ok(facts)
+    Ok(carried)
 }
 
 /// Writes the function that an intrinsic is, with its instruction, or that nothing refers to, without one,

@@ -63,8 +63,6 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) locals: Vec<(Variable, ValType)>,
     /// Whether the operator being translated can be reached.
     pub(super) reachable: bool,
-    /// Whether an operator changed a table.
-    pub(super) changes_tables: bool,
     /// Whether an operator called what returns.
     pub(super) calls: bool,
     /// The count of fuel, if the module counts it.
@@ -100,7 +98,6 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             frames: vec![],
             locals: vec![],
             reachable: true,
-            changes_tables: false,
             calls: false,
             fuel: None,
             regions,

@@ -1,6 +1,7 @@
 //! Tables and references (spec 4.4.3, 4.4.6).
 
 use super::function::{FuncTranslator, Region};
+use crate::tables::is_write;
 use crate::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -11,6 +12,9 @@ use wasmparser::Operator;
 impl FuncTranslator<'_, '_> {
     /// Translates an operator on tables or references; `false` if it is none.
     pub(super) fn table(&mut self, op: &Operator<'_>) -> bool {
+        // Calls count on it.
+        let is_told = !is_write(op) || self.env.metadata.tables_change;
+        assert!(is_told, "what writes to tables was found before");
         match op {
             Operator::RefNull { .. } => {
                 let null = self.builder.ins().iconst(POINTER, 0);
@@ -32,7 +36,6 @@ impl FuncTranslator<'_, '_> {
                 self.push(value);
             }
             Operator::TableSet { table } => {
-                self.changes_tables = true;
                 let (index, value) = self.pop2();
                 let element = self.table_element(*table, index, TrapCode::TableOutOfBounds);
                 let flags = self.flags(Region::Table);
@@ -44,24 +47,20 @@ impl FuncTranslator<'_, '_> {
                 self.push(elements);
             }
             Operator::TableGrow { table } => {
-                self.changes_tables = true;
                 let (value, delta) = self.pop2();
                 let (table, delta) = (self.word(*table), self.extend(delta));
                 self.grown(Builtin::TableGrow, &[table, value, delta]);
             }
             Operator::TableFill { table } => {
-                self.changes_tables = true;
                 self.bulk(Builtin::TableFill, &[*table]);
             }
             Operator::TableCopy {
                 dst_table,
                 src_table,
             } => {
-                self.changes_tables = true;
                 self.bulk(Builtin::TableCopy, &[*dst_table, *src_table]);
             }
             Operator::TableInit { elem_index, table } => {
-                self.changes_tables = true;
                 self.bulk(Builtin::TableInit, &[*table, *elem_index]);
             }
             Operator::ElemDrop { elem_index } => {
