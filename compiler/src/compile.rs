@@ -175,6 +175,7 @@ pub(crate) fn compile(
             spectre: options.spectre,
             cpu: options.cpu,
             intrinsics: &parsed.intrinsics,
+            tables: &parsed.tables,
             plain: false,
             multiplications: &multiplications,
         },
@@ -222,6 +223,7 @@ fn needed(metadata: &Metadata, pieces: &[Piece]) -> Vec<Callee> {
     needed.extend(types.into_iter().map(Callee::Entry));
     let called = pieces.iter().flat_map(|piece| &piece.relocs);
     let (mut builtins, mut traps) = (BTreeSet::new(), BTreeSet::new());
+    let mut mistyped = None;
     for reloc in called {
         match reloc.target {
             Callee::Builtin(builtin) => {
@@ -230,11 +232,13 @@ fn needed(metadata: &Metadata, pieces: &[Piece]) -> Vec<Callee> {
             Callee::Trap(code) => {
                 traps.insert(code);
             }
-            Callee::Func(_) | Callee::Entry(_) => {}
+            Callee::Mistyped => mistyped = Some(Callee::Mistyped),
+            Callee::Func(_) | Callee::Entry(_) | Callee::Table(_) => {}
         }
     }
     needed.extend(builtins.into_iter().map(Callee::Builtin));
     needed.extend(traps.into_iter().map(Callee::Trap));
+    needed.extend(mistyped);
     needed
 }
 
@@ -332,6 +336,7 @@ impl Compiler<'_> {
             metadata: &module.metadata,
             layout: &module.layout,
             intrinsics: &Imports::default(),
+            tables: &module.tables,
             multiplications: &Multiplications::new(),
             ..self.env
         };
@@ -577,6 +582,8 @@ pub(crate) fn describe(callee: Callee, metadata: &Metadata) -> String {
         Callee::Entry(ty) => format!("trampoline of type {ty}"),
         Callee::Builtin(builtin) => format!("trampoline of {}", builtin.name()),
         Callee::Trap(code) => format!("stub of trap \"{code}\""),
+        Callee::Mistyped => "stub of traps in calls by a table".to_owned(),
+        Callee::Table(index) => format!("table {index}"),
     }
 }
 

@@ -102,7 +102,7 @@ pub fn emit_noting(
         return Ok(clif(&pieces, &parsed.metadata).into_bytes());
     }
     let mut metadata = parsed.metadata;
-    let text = Text::lay(&pieces, &mut metadata, &*isa)?;
+    let text = Text::lay(&pieces, &parsed.tables, &mut metadata, &*isa)?;
     if emit == Emit::Asm {
         return Ok(listing::write(&pieces, &text, &metadata, options.cpu.arch()).into_bytes());
     }

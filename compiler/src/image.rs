@@ -87,7 +87,7 @@ impl Image {
 
 /// Whether every active element segment goes to a table of the module's own, to a constant place that
 /// it fits into.
-fn elements_fit(metadata: &Metadata) -> bool {
+pub(crate) fn elements_fit(metadata: &Metadata) -> bool {
     metadata.elements.iter().all(|segment| {
         let SegmentMode::Active { index, offset } = &segment.mode else {
             return true;
@@ -129,7 +129,7 @@ fn pages(
 }
 
 /// The value of an i32 expression that names no global.
-fn constant(expr: &ConstExpr) -> Option<u32> {
+pub(crate) fn constant(expr: &ConstExpr) -> Option<u32> {
     let mut stack = vec![];
     for op in &expr.0 {
         let value = match *op {

@@ -1,5 +1,6 @@
 //! From pieces to a file: one text, its tables, and the ELF object around them.
 
+mod arrays;
 pub(crate) mod dwarf;
 pub(crate) mod elf;
 pub(crate) mod listing;

@@ -4,7 +4,7 @@ use cranelift_codegen::ir::UserExternalName;
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::traps::CodeKind;
 
-/// What a direct call or an address in generated code can refer to: every piece of the text has one.
+/// What a direct call or an address in generated code can refer to: every piece and array of the text has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Callee {
     /// The body of a defined function, or, for an imported one, its trampoline to the host. By
@@ -16,12 +16,19 @@ pub(crate) enum Callee {
     Trap(TrapCode),
     /// The trampoline by which the host calls functions of a type, by type index.
     Entry(u32),
+    /// The stub that leaves with the trap for what was found in an array in place of the type that a call wants:
+    /// `stub(vmctx, found)`, never returns.
+    Mistyped,
+    /// The array of a known table, by table index: no code.
+    Table(u32),
 }
 
 const FUNC: u32 = 0;
 const BUILTIN: u32 = 1;
 const TRAP: u32 = 2;
 const ENTRY: u32 = 3;
+const MISTYPED: u32 = 4;
+const TABLE: u32 = 5;
 
 impl Callee {
     /// The name that Cranelift carries.
@@ -31,6 +38,8 @@ impl Callee {
             Self::Builtin(builtin) => (BUILTIN, builtin as u32),
             Self::Trap(code) => (TRAP, code as u32),
             Self::Entry(ty) => (ENTRY, ty),
+            Self::Mistyped => (MISTYPED, 0),
+            Self::Table(index) => (TABLE, index),
         };
         UserExternalName { namespace, index }
     }
@@ -42,6 +51,8 @@ impl Callee {
             BUILTIN => Self::Builtin(Builtin::from_number(name.index)?),
             TRAP => Self::Trap(TrapCode::from_number(name.index)?),
             ENTRY => Self::Entry(name.index),
+            MISTYPED => Self::Mistyped,
+            TABLE => Self::Table(name.index),
             _ => return None,
         })
     }
@@ -54,6 +65,8 @@ impl Callee {
             Self::Builtin(builtin) => CodeKind::Builtin(builtin as u32),
             Self::Trap(code) => CodeKind::Trap(code as u32),
             Self::Entry(ty) => CodeKind::Entry(ty),
+            Self::Mistyped => CodeKind::Trap(TrapCode::IndirectCallTypeMismatch as u32),
+            Self::Table(_) => unreachable!("an array is no piece of code"),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::debug;
 use crate::error::CompileError;
 use crate::hw;
 use crate::hw::imports::Imports;
-use crate::tables;
+use crate::tables::{self, KnownTables};
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{
     DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata, SegmentMode,
@@ -38,6 +38,8 @@ pub(crate) struct ParsedModule<'a> {
     pub(crate) data: Vec<&'a [u8]>,
     /// The intrinsics that it imports: functions behind those that the host gives, without bodies here.
     pub(crate) intrinsics: Imports,
+    /// What its tables hold, where nothing changes them.
+    pub(crate) tables: KnownTables,
     /// Bodies of the other functions, in order.
     pub(crate) bodies: Vec<Body<'a>>,
     /// Debug information, not yet read.
@@ -342,6 +344,7 @@ impl<'a> Builder<'a> {
         self.metadata.tables_change = self.exports_table
             || self.metadata.imported_tables() > 0
             || !self.metadata.tables.is_empty() && tables::are_written(&self.bodies);
+        let tables = KnownTables::new(&self.metadata);
         let Some(layout) = self.metadata.layout() else {
             return limits::INSTANCE_AREA_BYTES.exceeded();
         };
@@ -349,6 +352,7 @@ impl<'a> Builder<'a> {
             metadata: self.metadata,
             layout,
             intrinsics: self.intrinsics,
+            tables,
             data: self.data,
             bodies: self.bodies,
             debug: self.debug,

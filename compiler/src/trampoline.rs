@@ -5,8 +5,10 @@
 mod bulk;
 
 use crate::names::Callee;
+use crate::tables;
 use crate::translate::Env;
 use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, Type,
     UserFuncName, Value,
@@ -40,6 +42,8 @@ pub(crate) fn build(
             None,
         ),
         Callee::Trap(_) => (words(0, 0), None),
+        Callee::Mistyped => (words(1, 0), None),
+        Callee::Table(_) => unreachable!("an array is no code"),
     };
     func.signature = signature;
     let ty = ty.map(|ty| &metadata.types[ty as usize]);
@@ -49,7 +53,10 @@ pub(crate) fn build(
         (Callee::Func(index), Some(ty)) => t.import(index, ty),
         (Callee::Builtin(builtin), _) => t.builtin(builtin, env),
         (Callee::Trap(code), _) => t.trap(code),
-        (Callee::Entry(_) | Callee::Func(_), None) => unreachable!("both have a type"),
+        (Callee::Mistyped, _) => t.mistyped(),
+        (Callee::Entry(_) | Callee::Func(_), None) | (Callee::Table(_), _) => {
+            unreachable!("both have a type, and an array is no code")
+        }
     }
     t.builder.seal_all_blocks();
     t.builder.finalize(env.isa.frontend_config());
@@ -114,7 +121,8 @@ impl<'a> Trampoline<'a> {
         let cells = self.cells(ty.params.len().max(ty.results.len()));
         let params = self.params[1..].to_vec();
         self.store(cells, &params);
-        self.leave(CONTEXT_HOST_CALL, u64::from(index), cells);
+        let index = self.word(index.into());
+        self.leave(CONTEXT_HOST_CALL, index, cells);
         let results = self.load(cells, &ty.results);
         self.builder.ins().return_(&results);
     }
@@ -124,7 +132,8 @@ impl<'a> Trampoline<'a> {
         let cells = self.cells(builtin.params());
         let params = self.params[1..].to_vec();
         self.store(cells, &params);
-        self.exit(exit::reason(Kind::Builtin, builtin as u32), cells);
+        let reason = self.word(exit::reason(Kind::Builtin, builtin as u32));
+        self.leave(CONTEXT_EXIT, reason, cells);
         let results: &[ValType] = if builtin.has_result() {
             &[ValType::I64]
         } else {
@@ -135,29 +144,49 @@ impl<'a> Trampoline<'a> {
     }
 
     fn trap(&mut self, code: TrapCode) {
-        let none = self.builder.ins().iconst(POINTER, 0);
-        self.exit(exit::reason(Kind::Trap, code as u32), none);
+        let reason = self.word(exit::reason(Kind::Trap, code as u32));
+        self.trap_with(reason, code);
+    }
+
+    /// Leaves with the trap for what was found in place of a type.
+    fn mistyped(&mut self) {
+        let code = TrapCode::IndirectCallTypeMismatch;
+        let mut reason = self.word(exit::reason(Kind::Trap, code as u32));
+        for (kind, code) in [
+            (tables::NULL, TrapCode::UninitializedElement),
+            (tables::OUTSIDE, TrapCode::UndefinedElement),
+        ] {
+            let kind = self.word(kind.into());
+            let is_that = self.builder.ins().icmp(IntCC::Equal, self.params[1], kind);
+            let other = self.word(exit::reason(Kind::Trap, code as u32));
+            reason = self.builder.ins().select(is_that, other, reason);
+        }
+        self.trap_with(reason, code);
+    }
+
+    /// Leaves with a trap for that reason, one of which is for that code.
+    fn trap_with(&mut self, reason: Value, code: TrapCode) {
+        let none = self.word(0);
+        self.leave(CONTEXT_EXIT, reason, none);
         // The exit routine does not return from a trap.
         self.builder
             .ins()
             .trap(ir::TrapCode::unwrap_user(code as u8));
     }
 
-    /// Calls the exit routine.
-    fn exit(&mut self, reason: u64, cells: Value) {
-        self.leave(CONTEXT_EXIT, reason, cells);
-    }
-
     /// Calls the routine in a field of the context.
-    fn leave(&mut self, field: i32, what: u64, cells: Value) {
+    fn leave(&mut self, field: i32, what: Value, cells: Value) {
         let vmctx = self.params[0];
         let flags = MemFlagsData::trusted().with_readonly();
         let routine = self.builder.ins().load(POINTER, flags, vmctx, field);
-        let what = self.builder.ins().iconst(POINTER, what.cast_signed());
         let signature = self.builder.import_signature(host_signature());
         self.builder
             .ins()
             .call_indirect(signature, routine, &[vmctx, what, cells]);
+    }
+
+    fn word(&mut self, value: u64) -> Value {
+        self.builder.ins().iconst(POINTER, value.cast_signed())
     }
 
     /// Address of an array of cells on the stack, at least one.

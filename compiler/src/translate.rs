@@ -24,6 +24,7 @@ use crate::hw::imports::Imports;
 use crate::idiom::Multiplications;
 use crate::names::Callee;
 use crate::parse::{Body, value_type};
+use crate::tables::KnownTables;
 use crate::types::guest_signature;
 use cranelift_codegen::ir::{self, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
@@ -52,6 +53,8 @@ pub(crate) struct Env<'a> {
     pub(crate) cpu: CpuFeatures,
     /// The intrinsics that the module imports.
     pub(crate) intrinsics: &'a Imports,
+    /// What is known of its tables.
+    pub(crate) tables: &'a KnownTables,
     /// Whether intrinsics are only sites of one call each, which always works.
     pub(crate) plain: bool,
 }

@@ -237,6 +237,43 @@ fn functions_behind_a_new_one_are_found() {
     }
 }
 
+/// A function that calls through a table is found where the table's functions are others, or are elsewhere in the file,
+/// and not where its code would be other.
+#[test]
+fn what_is_known_of_tables_is_in_the_key_if_code_has_it() {
+    let module = |types: &str, table: &str, items: &str| {
+        wat(&format!(
+            r#"(module {types} (type $many (func (param i32) (result i32))) (type $one (func (result i32)))
+                {table} (elem (i32.const 1) func {items})
+                (func (export "many") (param i32) (result i32) (call_indirect (type $many) (local.get 0) (local.get 0)))
+                (func (export "one") (param i32) (result i32) (call_indirect (type $one) (local.get 0)))
+                (func $a (type $many) (local.get 0)) (func $b (type $many) (i32.const 4)) (func $c (type $many) unreachable)
+                (func $o (type $one) (i32.const 5)) (func $p (type $one) (i32.const 6)))"#
+        ))
+    };
+    let table = "(table 6 funcref)";
+    for (options, kind) in variants() {
+        let all = folder();
+        cached(&module("", table, "$a $b $o"), &options, kind, all.path());
+        for (types, table, items, missed) in [
+            ("", table, "$a $b $o", 0),
+            ("", table, "$b $c $o", 0),
+            ("", table, "$a $b $p", 0),
+            ("", table, "$a $b $c $o", 1),
+            ("", table, "$a $o", 2),
+            ("", "(table 7 funcref)", "$a $b $o", 2),
+            ("(type (func (param f32)))", table, "$a $b $o", 1),
+            ("", "(table (export \"t\") 6 funcref)", "$a $b $o", 2),
+        ] {
+            let other = module(types, table, items);
+            let (bytes, _, misses) = cached(&other, &options, kind, all.path());
+            let what = format!("{types} {table} {items}: {options:?}, {kind:?}");
+            assert_eq!(misses, missed, "{what}");
+            assert!(bytes == make(&other, &options, kind), "{what}");
+        }
+    }
+}
+
 /// What is left of a module that does not compile is not compiled again.
 #[test]
 fn an_invalid_function_does_not_keep_the_others_from_being_found() {

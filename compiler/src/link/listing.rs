@@ -7,6 +7,8 @@
 //!      1e0: call 0x2c0             ;; @0001ad -> 4 (square)
 //!                                      offset in the .wasm file, six digits as wasm-objdump has it
 //!      2e4: .long 0x3a0-0x2e0      ;; @0001c4   entry of a table of branches that is at 2e0
+//! ;; table 0                                              the array of a known table
+//!      3c0: .long 0x180-0x3c0, 0x2                         entry: code, type
 //! ```
 //!
 //! What is data between the instructions the code generator does not say. But it lies where an instruction
@@ -14,6 +16,7 @@
 
 use super::text::Text;
 use crate::compile::{Piece, describe};
+use crate::names::Callee;
 use iced_x86::{Code, DecoderOptions, Formatter as _, GasFormatter};
 use pirn_format::cpu::Arch;
 use pirn_format::metadata::Metadata;
@@ -77,7 +80,24 @@ pub(crate) fn write(pieces: &[Piece], text: &Text, metadata: &Metadata, arch: Ar
         }
         out.push('\n');
     }
+    for (table, place) in text.arrays.iter() {
+        let _ = writeln!(out, ";; {}", describe(Callee::Table(table), metadata));
+        array(&mut out, &text.bytes, place);
+        out.push('\n');
+    }
     out
+}
+
+/// The array of a known table.
+fn array(out: &mut String, text: &[u8], place: Range<u32>) {
+    let start = place.start;
+    let entries = text[start as usize..place.end as usize].as_chunks();
+    for (at, entry) in (start..).step_by(8).zip(entries.0) {
+        let entry = u64::from_le_bytes(*entry);
+        let (code, ty) = (start.wrapping_add(entry as u32), entry >> 32);
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{at:8x}: .long {code:#x}-{start:#x}, {ty:#x}");
+    }
 }
 
 /// What is known of an instruction.

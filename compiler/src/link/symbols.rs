@@ -22,6 +22,8 @@ pub(super) fn names(pieces: &[Piece], metadata: &Metadata) -> Vec<String> {
         Callee::Entry(ty) => format!("entry of type {ty}"),
         Callee::Builtin(builtin) => builtin.name().to_owned(),
         Callee::Trap(code) => format!("trap {code}"),
+        Callee::Mistyped => "trap in a call by a table".to_owned(),
+        Callee::Table(index) => format!("table {index}"),
     };
     let printable = |name: String| name.replace(char::is_control, "_");
     pieces.iter().map(|piece| printable(name(piece))).collect()

@@ -1,9 +1,11 @@
 //! [`Text`]: all pieces laid behind each other, with every call resolved.
 
-use crate::compile::{Piece, describe};
+use super::arrays::Arrays;
+use crate::compile::{Piece, PieceReloc, describe};
 use crate::error::CompileError;
 use crate::names::Callee;
 use crate::parse::limits;
+use crate::tables::KnownTables;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::TargetIsa;
 use pirn_format::metadata::Metadata;
@@ -16,6 +18,8 @@ pub(crate) struct Text {
     pub(crate) bytes: Vec<u8>,
     /// Where each piece lies, in the order of the pieces.
     pub(crate) entries: Vec<CodeEntry>,
+    /// What lies behind the pieces.
+    pub(crate) arrays: Arrays,
     /// Encoded [`CodeEntry`]s.
     pub(crate) code: Vec<u8>,
     /// Encoded [`TrapEntry`]s.
@@ -33,6 +37,7 @@ impl Text {
     /// cannot be resolved inside the text.
     pub(crate) fn lay(
         pieces: &[Piece],
+        tables: &KnownTables,
         metadata: &mut Metadata,
         isa: &dyn TargetIsa,
     ) -> Result<Self, CompileError> {
@@ -47,32 +52,46 @@ impl Text {
         let mut text = Self {
             bytes: vec![],
             entries: Vec::with_capacity(pieces.len()),
+            arrays: Arrays::default(),
             code: vec![],
             traps: vec![],
             sites: vec![],
         };
+        let mut of_arrays = vec![];
         for piece in pieces {
             let start = builder.append(true, &piece.code, piece.align, &mut control);
             limits::TEXT_BYTES.check(start + piece.code.len() as u64)?;
             for reloc in &piece.relocs {
                 let at = start + u64::from(reloc.offset);
+                if let Callee::Table(table) = reloc.target {
+                    text.arrays.want(table);
+                    of_arrays.push((at as u32, piece, reloc, table));
+                    continue;
+                }
                 let resolved = labels.get(&reloc.target).is_some_and(|label| {
                     builder.resolve_reloc(at, reloc.kind, reloc.addend, *label)
                 });
                 if !resolved {
-                    let (kind, target) = (reloc.kind, describe(reloc.target, metadata));
-                    return Err(CompileError::Codegen {
-                        func: describe(piece.callee, metadata),
-                        message: format!("relocation {kind:?} to {target} cannot be resolved"),
-                    });
+                    return unresolved(piece, reloc, metadata);
                 }
             }
             // In range: checked against the limit above.
             text.place(piece, start as u32, imported);
         }
+        text.arrays.lay(&mut *builder, tables, &mut control)?;
         text.bytes = builder.finish(&mut control);
         limits::TEXT_BYTES.check(text.bytes.len() as u64)?;
         text.tell(pieces, metadata);
+        // Whatever reads an array calls it.
+        if let Some(stub) = labels.get(&Callee::Mistyped) {
+            let stub = text.entries[*stub].start;
+            text.arrays.write(&mut text.bytes, tables, metadata, stub);
+        }
+        for (at, piece, reloc, table) in of_arrays {
+            if !text.arrays.resolve(&mut text.bytes, at, reloc, table) {
+                return unresolved(piece, reloc, metadata);
+            }
+        }
         Ok(text)
     }
 
@@ -114,8 +133,21 @@ impl Text {
             match piece.callee {
                 Callee::Func(index) => metadata.code[index as usize] = entry.start,
                 Callee::Entry(ty) => metadata.entries[ty as usize] = Some(entry.start),
-                Callee::Builtin(_) | Callee::Trap(_) => {}
+                Callee::Builtin(_) | Callee::Trap(_) | Callee::Mistyped | Callee::Table(_) => {}
             }
         }
     }
+}
+
+/// The error of a reference that cannot be resolved.
+fn unresolved<T>(
+    piece: &Piece,
+    reloc: &PieceReloc,
+    metadata: &Metadata,
+) -> Result<T, CompileError> {
+    let (kind, target) = (reloc.kind, describe(reloc.target, metadata));
+    Err(CompileError::Codegen {
+        func: describe(piece.callee, metadata),
+        message: format!("relocation {kind:?} to {target} cannot be resolved"),
+    })
 }

@@ -4,6 +4,7 @@ use super::function::{FuncTranslator, Region};
 use crate::error::CompileError;
 use crate::idiom::Multiplication;
 use crate::names::Callee;
+use crate::tables::{ENTRY_BYTES, ENTRY_TYPE, Target};
 use crate::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Inst, InstBuilder, Value, types};
@@ -77,6 +78,60 @@ impl FuncTranslator<'_, '_> {
     /// Calls the function at an index of a table, if it is of a type.
     pub(super) fn call_indirect(&mut self, ty: u32, table: u32) {
         let index = self.pop();
+        let (tables, position) = (self.env.tables, self.constant_value(index));
+        let func = position.and_then(|at| tables.func(self.env.metadata, table, ty, at));
+        match (func, tables.target(table, ty)) {
+            (Some(func), _) => self.call_func(func),
+            (None, Some(Target::One { position, func })) => {
+                let position = i64::from(position);
+                let differs = self
+                    .builder
+                    .ins()
+                    .icmp_imm_u(IntCC::NotEqual, index, position);
+                self.unless(differs, |t| {
+                    let (_, _, found) = t.entry(table, index);
+                    t.trap_mistyped(found);
+                });
+                self.call_func(func);
+            }
+            (None, Some(Target::Many { number })) => {
+                let (array, entry, found) = self.entry(table, index);
+                let number = i64::from(number);
+                let differs = self
+                    .builder
+                    .ins()
+                    .icmp_imm_u(IntCC::NotEqual, found, number);
+                self.unless(differs, |t| t.trap_mistyped(found));
+                let flags = self.flags(Region::Constant).with_readonly();
+                let code = self.builder.ins().sload32(flags, entry, 0);
+                let code = self.builder.ins().iadd(array, code);
+                self.call_code(ty, code, self.vmctx);
+            }
+            (None, None) => self.call_element(ty, table, index),
+        }
+    }
+
+    /// Address of the array of a known table, of the entry in it for `index`, an i32, and the entry's type.
+    /// Whatever is outside has one, so the address is masked under speculation, too.
+    fn entry(&mut self, table: u32, index: Value) -> (Value, Value, Value) {
+        let array = self.array(table);
+        let index = self.extend(index);
+        let last = self.word(self.env.tables.len(table));
+        let outside = IntCC::UnsignedGreaterThanOrEqual;
+        let outside = self.builder.ins().icmp(outside, index, last);
+        let ins = self.builder.ins();
+        let index = match self.env.spectre {
+            true => ins.select_spectre_guard(outside, last, index),
+            false => ins.select(outside, last, index),
+        };
+        let scaled = self.builder.ins().imul_imm_s(index, i64::from(ENTRY_BYTES));
+        let entry = self.builder.ins().iadd(array, scaled);
+        let found = self.load_constant(types::I32, entry, ENTRY_TYPE);
+        (array, entry, found)
+    }
+
+    /// Calls the function at an index of a table of which nothing is known, if it is of a type.
+    fn call_element(&mut self, ty: u32, table: u32, index: Value) {
         let element = self.table_element(table, index, TrapCode::UndefinedElement);
         let flags = self.flags(Region::Table);
         let reference = self.builder.ins().load(POINTER, flags, element, 0);
@@ -89,6 +144,11 @@ impl FuncTranslator<'_, '_> {
         self.trap_if(differs, TrapCode::IndirectCallTypeMismatch);
         let code = self.load_reference(POINTER, reference, FUNCREF_CODE);
         let vmctx = self.load_reference(POINTER, reference, FUNCREF_VMCTX);
+        self.call_code(ty, code, vmctx);
+    }
+
+    /// Calls code of a type.
+    fn call_code(&mut self, ty: u32, code: Value, vmctx: Value) {
         let params = self.env.metadata.types[ty as usize].params.len();
         let arguments = self.arguments(vmctx, params);
         let signature = self.signature(ty);

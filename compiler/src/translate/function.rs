@@ -10,8 +10,8 @@ use crate::names::Callee;
 use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
 use crate::values;
 use cranelift_codegen::ir::{
-    self, AbiParam, AliasRegion, AliasRegionData, ExtFuncData, ExternalName, FuncRef, InstBuilder,
-    MemFlagsData, SigRef, Signature, Type, Value, types,
+    self, AbiParam, AliasRegion, AliasRegionData, ExtFuncData, ExternalName, FuncRef, GlobalValue,
+    GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, Type, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use pirn_format::exit::{Builtin, TrapCode};
@@ -69,6 +69,7 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) fuel: Option<Fuel>,
     regions: [AliasRegion; Region::ALL.len()],
     callees: HashMap<Callee, FuncRef>,
+    arrays: HashMap<u32, GlobalValue>,
     signatures: HashMap<u32, SigRef>,
     pub(super) sites: HashMap<Site, FuncRef>,
     /// Intrinsics that operations carry, so far.
@@ -102,6 +103,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             fuel: None,
             regions,
             callees: HashMap::new(),
+            arrays: HashMap::new(),
             signatures: HashMap::new(),
             sites: HashMap::new(),
             carried: Carried::new(),
@@ -226,21 +228,42 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     /// The cold block is of this operator alone: the call of the stub is the site whose WebAssembly
     /// offset the trap reports, so sites do not share blocks.
     pub(super) fn trap_if(&mut self, condition: Value, code: TrapCode) {
-        let (trap, next) = (self.builder.create_block(), self.builder.create_block());
-        self.builder.set_cold_block(trap);
-        self.builder.ins().brif(condition, trap, [], next, []);
-        self.builder.switch_to_block(trap);
-        self.builder.seal_block(trap);
-        self.trap(code);
+        self.unless(condition, |t| t.trap(code));
+    }
+
+    /// Does what does not return, in a cold block, if `condition` is not zero.
+    pub(super) fn unless(&mut self, condition: Value, leave: impl FnOnce(&mut Self)) {
+        let (cold, next) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(cold);
+        self.builder.ins().brif(condition, cold, [], next, []);
+        self.builder.switch_to_block(cold);
+        self.builder.seal_block(cold);
+        leave(self);
         self.builder.switch_to_block(next);
         self.builder.seal_block(next);
     }
 
     /// Leaves with a trap, ending the block.
     pub(super) fn trap(&mut self, code: TrapCode) {
+        self.call_stub(Callee::Trap(code), &[], code);
+    }
+
+    /// Leaves with the trap for what was found in an array in place of a type, ending the block.
+    pub(super) fn trap_mistyped(&mut self, found: Value) {
+        let found = self.extend(found);
+        self.call_stub(
+            Callee::Mistyped,
+            &[found],
+            TrapCode::IndirectCallTypeMismatch,
+        );
+    }
+
+    /// Leaves by a stub for a trap of that code, or of another one.
+    fn call_stub(&mut self, stub: Callee, params: &[Value], code: TrapCode) {
         self.store_fuel();
-        let stub = self.callee(Callee::Trap(code));
-        self.builder.ins().call(stub, &[self.vmctx]);
+        let stub = self.callee(stub);
+        let arguments: Vec<_> = [self.vmctx].iter().chain(params).copied().collect();
+        self.builder.ins().call(stub, &arguments);
         // Never reached: the stub does not return.
         self.builder
             .ins()
@@ -283,7 +306,10 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
                 self.word_signature(builtin.params(), results)
             }
             Callee::Trap(_) => self.word_signature(0, 0),
-            Callee::Entry(_) => unreachable!("no guest function calls an entry trampoline"),
+            Callee::Mistyped => self.word_signature(1, 0),
+            Callee::Entry(_) | Callee::Table(_) => {
+                unreachable!("no guest function calls an entry trampoline or an array")
+            }
         };
         let name = self
             .builder
@@ -297,6 +323,21 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         });
         self.callees.insert(callee, reference);
         reference
+    }
+
+    /// The address of the array of a known table.
+    pub(super) fn array(&mut self, table: u32) -> Value {
+        let func = &mut self.builder.func;
+        let array = self.arrays.entry(table).or_insert_with(|| {
+            let name = func.declare_imported_user_function(Callee::Table(table).name());
+            func.create_global_value(GlobalValueData::Symbol {
+                name: ExternalName::user(name),
+                offset: 0.into(),
+                colocated: true,
+                tls: false,
+            })
+        });
+        self.builder.ins().symbol_value(POINTER, *array)
     }
 
     fn word_signature(&mut self, params: usize, results: usize) -> SigRef {

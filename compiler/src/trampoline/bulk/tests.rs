@@ -27,6 +27,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
         spectre: options.spectre,
         cpu: options.cpu,
         intrinsics: &Imports::default(),
+        tables: &parsed.tables,
         plain: false,
         multiplications: &Multiplications::new(),
     };

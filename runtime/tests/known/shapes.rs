@@ -1,0 +1,186 @@
+//! Tables of every shape: what segments leave in them, and what keeps the compiler from knowing it.
+
+use super::{both, common, compare, is_known, module, options, region};
+use pirn_compiler::Options;
+use pirn_runtime::{Group, Linker, Region, Value};
+
+/// A second table, of its own segments.
+const OTHER: &str = "(table $u 3 5 funcref) (elem (table $u) (i32.const 1) func $b $o)";
+
+/// What is of the tables in a module, of which the first is `$t`, and how many calls through that return with the
+/// index given, of the types `$i` and `$same`, which are equal, `$l`, and `$one`, twice each.
+const KNOWN: [&str; 12] = [
+    // One function of its type, one of several, at both ends.
+    "(table $t 7 funcref) (elem (i32.const 0) func $o $a) (elem (i32.const 4) func $c $d $e)",
+    // Empty segments at its end, and others that do nothing.
+    "(table $t 2 9 funcref) (elem (i32.const 2) func) (elem (i32.const 0) func $a $d)
+     (elem func $b $c) (elem declare func $e)",
+    // Segments over segments.
+    "(table $t 8 funcref) (elem (i32.const 1) func $a $b $c $d $e) (elem (i32.const 3) func $e $o)
+     (elem (i32.const 0) func $d $d)",
+    // Nulls over functions, and functions over nulls.
+    "(table $t 6 funcref) (elem (i32.const 0) func $a $b $c $d $o)
+     (elem (i32.const 1) funcref (ref.null func) (ref.func $e) (ref.null func))
+     (elem (i32.const 3) funcref (item (ref.null func))) (elem (i32.const 3) func $d)",
+    // The only one of its type, hidden by a null.
+    "(table $t 3 funcref) (elem (i32.const 1) func $o $a) (elem (i32.const 1) funcref (ref.null func))",
+    // One function at several places.
+    "(table $t 6 funcref) (elem (i32.const 1) func $o $d $o $d $a)",
+    // One of a type, declared as the other of two that are equal.
+    "(table $t 3 funcref) (elem (i32.const 2) func $c)",
+    // Offsets that are computed, and one that wraps.
+    "(table $t 6 funcref) (elem (offset (i32.add (i32.const 1) (i32.const 2))) func $a $d)
+     (elem (offset (i32.mul (i32.const 0x10000) (i32.const 0x10000))) func $b)",
+    // Beside a table of the host's references, with nulls.
+    "(table $t 4 funcref) (table $x 5 externref) (elem (i32.const 1) func $a $b $d)
+     (elem (table $x) (i32.const 1) externref (ref.null extern))",
+    // Before and after its segment is dropped, which was gone anyhow.
+    "(table $t 4 funcref) (elem $s (i32.const 1) func $a $b $d)
+     (func (export \"first\") (param i32 i32) (result i32) (elem.drop $s) (i32.const 0))",
+    // A start function that calls through it.
+    "(table $t 4 funcref) (elem (i32.const 1) func $a $b $d)
+     (func $begin (drop (call_indirect $t (type $i) (i32.const 4) (i32.const 2)))) (start $begin)",
+    // Functions of the host that are elsewhere.
+    "(table $t 4 funcref) (elem (i32.const 1) func $a $b $d) (elem declare func $h)",
+];
+
+/// What keeps the compiler from knowing a table.
+const UNKNOWN: [&str; 17] = [
+    // No call enters anything: nothing in it, and nothing to be in it.
+    "(table $t 4 funcref)",
+    "(table $t 0 funcref) (elem (i32.const 0) func)",
+    "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d)
+     (func (export \"first\") (param i32 i32) (result i32) (table.set $t (i32.const 2) (ref.func $d)) (i32.const 0))",
+    "(table $t 5 9 funcref) (elem (i32.const 1) func $a $b $d)
+     (func (export \"first\") (param i32 i32) (result i32) (table.grow $t (ref.func $b) (i32.const 3)))",
+    "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d)
+     (func (export \"first\") (param i32 i32) (result i32)
+       (table.fill $t (i32.const 2) (ref.func $o) (i32.const 2)) (i32.const 0))",
+    "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d)
+     (func (export \"first\") (param i32 i32) (result i32)
+       (table.copy $t $u (i32.const 0) (i32.const 0) (i32.const 3)) (i32.const 0))",
+    "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d) (elem $s func $o $c)
+     (func (export \"first\") (param i32 i32) (result i32)
+       (table.init $t $s (i32.const 2) (i32.const 0) (i32.const 2)) (i32.const 0))",
+    // Only another table is written to, or only where nothing is reached.
+    "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d)
+     (func (export \"first\") (param i32 i32) (result i32) (table.set $u (i32.const 0) (ref.func $d)) (i32.const 0))",
+    "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d)
+     (func (export \"first\") (param i32 i32) (result i32)
+       (return (i32.const 0)) (table.set $t (i32.const 0) (ref.func $d)))",
+    // Exported under another name.
+    "(table $t (export \"other\") 5 funcref) (elem (i32.const 1) func $a $b $d)",
+    "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d) (export \"other\" (table $u))",
+    // The host's function, also where another is written over it.
+    "(table $t 5 funcref) (elem (i32.const 1) func $a $h $d)",
+    "(table $t 5 funcref) (elem (i32.const 1) func $a $h $d) (elem (i32.const 2) func $a)",
+    // The host's number.
+    "(table $t 5 funcref) (elem (offset (global.get $g)) func $a $b)",
+    "(table $t 5 funcref) (elem (i32.const 1) func $a $b) (elem (table $u) (offset (global.get $g)) func $a)",
+    // At most so many elements are known.
+    "(table $t 65534 funcref) (elem (i32.const 1) func $a $b)",
+    "(table $t 10000000 funcref) (elem (i32.const 1) func $a $b)",
+];
+
+/// What does not start.
+const FAILING: [&str; 5] = [
+    "(table $t 3 funcref) (elem (i32.const 1) func $a $b $d)",
+    "(table $t 3 9 funcref) (elem (i32.const 0) func $a) (elem (i32.const 4) func)",
+    "(table $t 3 funcref) (elem (i32.const -1) func $a)",
+    "(table $t 3 funcref) (elem (i32.const 0) func $a) (elem (i32.const 0xffffffff) func $a $b)",
+    "(table $t 3 funcref) (elem (i32.const 0) func $a) (elem (table $u) (i32.const 3) func $b)",
+];
+
+const IMPORTS: &str = "(import \"h\" \"f\" (func $h (param i32) (result i32)))
+  (import \"h\" \"g\" (global $g i32))";
+
+fn text(shape: &str) -> String {
+    module(IMPORTS, &["$t", "$u"], &format!("{shape} {OTHER}"))
+}
+
+/// Compares a shape under all options.
+fn check(region: &Region, shape: &str, known: bool) -> usize {
+    let text = text(shape);
+    let first = shape.contains("\"first\"").then_some("first");
+    let mut returned = 0;
+    for options in options() {
+        let [one, other] = both(&text).map(|text| is_known(&text, &options));
+        assert_eq!([one, other], [known, false], "{shape}");
+        returned = compare(region, &text, &["$t", "$u"], &options, first);
+    }
+    returned
+}
+
+#[test]
+fn calls_through_known_tables_are_calls() {
+    let region = region();
+    for shape in KNOWN {
+        assert!(check(&region, shape, true) > 5, "{shape}");
+    }
+}
+
+#[test]
+fn calls_through_other_tables_are_calls() {
+    let region = Region::builder().slots(2).table_elements(10_000_100);
+    let region = region.build().expect("a region");
+    for shape in UNKNOWN {
+        assert!(check(&region, shape, false) > 5, "{shape}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_does_not_start() {
+    let region = region();
+    for shape in FAILING {
+        assert_eq!(check(&region, shape, false), 0, "{shape}");
+    }
+}
+
+/// The limit, and one more.
+#[test]
+fn so_many_elements_are_known_and_no_more() {
+    let region = Region::builder().slots(2).table_elements(70_000);
+    let region = region.build().expect("a region");
+    // Three are the other table's.
+    for (elements, known) in [(65_533, true), (65_534, false)] {
+        let last = elements - 1;
+        let shape = format!(
+            "(table $t {elements} funcref) (elem (i32.const 1) func $a $d) (elem (i32.const {last}) func $e)"
+        );
+        assert!(check(&region, &shape, known) > 5);
+    }
+}
+
+/// Of two instances in one group each calls with its own state, though one calls the other.
+#[test]
+fn each_instance_calls_with_its_own_context() {
+    const TEXT: &str = r#"(module
+      (import "before" "get" (func $before (param i32) (result i32)))
+      (type $get (func (param i32) (result i32)))
+      (table 4 funcref) (elem (i32.const 1) func $one $two $far)
+      (global $g (mut i32) (i32.const START))
+      (func $one (type $get) (i32.add (global.get $g) (local.get 0)))
+      (func $two (type $get) (i32.mul (global.get $g) (local.get 0)))
+      (func $far (type $get) (call $before (i32.const 2)))
+      (func (export "get") (param i32) (result i32)
+        (call_indirect (type $get) (i32.const 5) (local.get 0))))"#;
+    let mut group = Group::new(&region(), ());
+    let mut linker = Linker::new();
+    linker
+        .func("before", "get", |x: i32| -x)
+        .expect("the name is free");
+    for (start, through) in [(1000, -2), (2000, 5000)] {
+        let text = TEXT.replace("START", &start.to_string());
+        assert!(is_known(&text, &Options::default()));
+        let module = common::wat(&text);
+        let member = group.instantiate(&module, &linker).expect("it starts");
+        let mut call = |index| {
+            let result = group.call(member, "get", &[Value::I32(index)]);
+            result.expect("it returns")[0]
+        };
+        assert_eq!(call(1), Value::I32(start + 5));
+        assert_eq!(call(2), Value::I32(start * 5));
+        assert_eq!(call(3), Value::I32(through));
+        group.name("before", member);
+    }
+}
