@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod kinds;
 mod random;
 mod shapes;
 
