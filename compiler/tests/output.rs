@@ -282,6 +282,9 @@ fn other_outputs_are_what_they_are_called() {
         let obj = make(Emit::Obj);
         let file = ElfFile64::<LE>::parse(&obj[..]).expect("an object");
         assert!(file.symbols().any(|symbol| symbol.name() == Ok("add")));
+        // What an ADRP says of an address holds where the text is moved by so much.
+        let text = file.section_by_name(".text").expect("machine code");
+        assert_eq!(text.align() % 4096, 0, "{arch}");
         assert_eq!(
             make(Emit::So),
             compile(&wasm, &Options::new(arch)).expect("it is valid")

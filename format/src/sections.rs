@@ -2,13 +2,17 @@
 
 use crate::layout::IMAGE_PAGE_BYTES;
 
+/// What an ADRP counts in, in bytes: code for aarch64 has addresses in the text by it, so it runs
+/// nowhere but at a multiple.
+pub const ADRP_BYTES: u64 = 1 << 12;
+
 /// A part of a compiled module, found through the header's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Section {
     /// Machine code. Text offsets are from its start.
     Text = 0,
-    /// Array of [`CodeEntry`](crate::traps::CodeEntry), ascending: all that lies in the text.
+    /// Array of [`CodeEntry`](crate::traps::CodeEntry), ascending: all code that lies in the text.
     Code = 1,
     /// Array of [`TrapEntry`](crate::traps::TrapEntry), ascending: instructions that may fault.
     Traps = 2,
@@ -58,7 +62,7 @@ impl Section {
     #[must_use]
     pub const fn align(self) -> u64 {
         match self {
-            Self::Text => 64,
+            Self::Text => ADRP_BYTES,
             Self::Image => IMAGE_PAGE_BYTES,
             Self::Code | Self::Traps | Self::Sites | Self::ImageRuns => 4,
             Self::Data | Self::Metadata => 1,

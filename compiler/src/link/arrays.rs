@@ -8,11 +8,12 @@ use cranelift_codegen::TextSectionBuilder;
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use pirn_format::metadata::Metadata;
+use pirn_format::sections;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes whose number is what an ADRP has of an address; every text starts at a multiple of them.
-const ADRP_BYTES: i64 = 1 << 12;
+/// What an ADRP counts in. Every text starts at a multiple of it.
+const ADRP_BYTES: i64 = sections::ADRP_BYTES as i64;
 
 /// Where arrays of known tables lie, by table.
 #[derive(Debug, Default)]
