@@ -232,8 +232,9 @@ fn needed(metadata: &Metadata, pieces: &[Piece]) -> Vec<Callee> {
             Callee::Trap(code) => {
                 traps.insert(code);
             }
-            Callee::Mistyped => mistyped = Some(Callee::Mistyped),
-            Callee::Func(_) | Callee::Entry(_) | Callee::Table(_) => {}
+            // It is in every array, whoever calls it.
+            Callee::Mistyped | Callee::Table(_) => mistyped = Some(Callee::Mistyped),
+            Callee::Func(_) | Callee::Entry(_) => {}
         }
     }
     needed.extend(builtins.into_iter().map(Callee::Builtin));

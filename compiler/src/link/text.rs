@@ -82,7 +82,7 @@ impl Text {
         text.bytes = builder.finish(&mut control);
         limits::TEXT_BYTES.check(text.bytes.len() as u64)?;
         text.tell(pieces, metadata);
-        // Whatever reads an array calls it.
+        // It is there wherever an array is.
         if let Some(stub) = labels.get(&Callee::Mistyped) {
             let stub = text.entries[*stub].start;
             text.arrays.write(&mut text.bytes, tables, metadata, stub);
