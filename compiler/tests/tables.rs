@@ -213,6 +213,28 @@ fn arrays_are_where_instructions_look_for_them() {
     }
 }
 
+/// Whatever is predicted, what is read is in the array: the index is masked without a branch, and where aarch64 may predict
+/// the mask, a barrier follows.
+#[test]
+fn indices_are_masked_before_the_array_is_read() {
+    for (arch, is_mask, is_read) in [
+        (Arch::X86_64, "cmov", "mov 0x4("),
+        (Arch::Aarch64, "csel ", "ldr w"),
+    ] {
+        for (call, spectre) in [(MANY, true), (MANY, false), (ONE, true), (ONE, false)] {
+            let mut options = Options::new(arch);
+            options.spectre = spectre;
+            let code = common::first_function(&module(call, ""), &options);
+            let first = |what: &str| code.iter().position(|line| line.starts_with(what));
+            let (mask, read) = (first(is_mask), first(is_read));
+            assert!(mask.is_some() && mask < read, "{arch}: {code:#?}");
+            let has_barrier = spectre && arch == Arch::Aarch64;
+            let barrier = first("csdb").filter(|at| Some(*at) > mask && Some(*at) < read);
+            assert_eq!(barrier.is_some(), has_barrier, "{arch}: {code:#?}");
+        }
+    }
+}
+
 /// A section of a module, whose contents have fewer than 128 bytes.
 fn section(id: u8, contents: &[u8]) -> Vec<u8> {
     [&[id, contents.len() as u8], contents].concat()
