@@ -1,6 +1,7 @@
 //! [`Piece`]s: the machine code of every function and trampoline, before it is laid into one text.
 
 use crate::address;
+use crate::block::Registers;
 use crate::cache::Run;
 use crate::error::CompileError;
 use crate::hw::Id;
@@ -14,7 +15,7 @@ use crate::operands;
 use crate::options::Options;
 use crate::parse::{Body, ParsedModule};
 use crate::progress::Progress;
-use crate::schedule::{Registers, schedule};
+use crate::schedule::schedule;
 use crate::trampoline;
 use crate::translate::{self, Env, Scratch};
 use cranelift_codegen::binemit::{Addend, Reloc};

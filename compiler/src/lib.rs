@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod block;
 mod cache;
 mod compile;
 mod debug;

@@ -9,37 +9,13 @@
 //!
 //! What has an effect, or may trap, keeps its order, so a guest cannot tell.
 
-use crate::values::{self, shared_values};
-use cranelift_codegen::entity::{EntitySet, SecondaryMap};
-use cranelift_codegen::ir::{Block, Function, Inst, Opcode, Value};
-use pirn_format::cpu::Arch;
+use crate::block::{List, Numbers, Registers, is_free};
+use crate::values::shared_values;
+use cranelift_codegen::ir::{Block, Function, Inst};
 use std::collections::BinaryHeap;
-
-/// How many values can be in registers: integers, then floating-point numbers and vectors.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Registers([usize; CLASSES]);
-
-const CLASSES: usize = 2;
 
 /// How many hundredths of a block's instructions must have no effect for an order of our own.
 const FREE_PERCENT: usize = 75;
-
-impl Registers {
-    /// Those that Cranelift gives to values.
-    pub(crate) fn of(arch: Arch) -> Self {
-        Self(match arch {
-            // All but rsp and rbp.
-            Arch::X86_64 => [14, 16],
-            // All but x16 and x17, by which others are moved, x18, fp, lr and sp.
-            Arch::Aarch64 => [26, 32],
-        })
-    }
-
-    /// The fewer of both.
-    fn fewest(self) -> usize {
-        self.0[0].min(self.0[1])
-    }
-}
 
 /// Orders anew the blocks of a function in which more values are alive at once than there are registers, and most
 /// of which may be ordered; whether there is one.
@@ -73,141 +49,7 @@ fn place(func: &mut Function, block: Block, order: impl Iterator<Item = Inst>) {
     }
 }
 
-/// Whether it may be anywhere between what it uses and what uses it.
-fn is_free(opcode: Opcode) -> bool {
-    !(opcode.is_terminator()
-        || opcode.is_branch()
-        || opcode.is_call()
-        || opcode.can_trap()
-        || opcode.can_load()
-        || opcode.can_store()
-        || opcode.other_side_effects())
-}
-
-/// Whether lowering makes this value wherever it is used.
-fn is_constant(func: &Function, value: Value) -> bool {
-    let made_by = values::opcode(&func.dfg, value);
-    matches!(
-        made_by,
-        Some(Opcode::Iconst | Opcode::F32const | Opcode::F64const)
-    )
-}
-
-/// A value that a block makes or uses.
-struct Local {
-    value: Value,
-    /// Which kind of register it needs.
-    class: usize,
-    maker: Option<u32>,
-    /// Ascending.
-    users: Vec<u32>,
-    /// Whether it is used or made in other blocks, and then taken to be alive at this one's end.
-    stays: bool,
-}
-
-/// An instruction of a block.
-#[derive(Default)]
-struct Node {
-    /// Values, each once, and no constants.
-    uses: Vec<u32>,
-    makes: Vec<u32>,
-    /// What must come before it.
-    before: Vec<u32>,
-}
-
-/// A block: its instructions and their values, each known by its number.
-struct List {
-    nodes: Vec<Node>,
-    values: Vec<Local>,
-}
-
-/// Numbers of values in the block that was looked at last; of other values this may be anything.
-type Numbers = SecondaryMap<Value, u32>;
-
 impl List {
-    fn new(func: &Function, insts: &[Inst], shared: &EntitySet<Value>, map: &mut Numbers) -> Self {
-        let mut list = Self {
-            nodes: Vec::with_capacity(insts.len()),
-            values: vec![],
-        };
-        let mut last_effect = None;
-        for (at, inst) in (0..).zip(insts) {
-            let mut node = Node::default();
-            for value in func.dfg.inst_values(*inst) {
-                let value = func.dfg.resolve_aliases(value);
-                let number = list.number(func, value, shared, map);
-                let local = &mut list.values[number as usize];
-                // Its last user, if it is this one.
-                if local.users.last() == Some(&at) {
-                    continue;
-                }
-                local.users.push(at);
-                node.before.extend(local.maker);
-                if !is_constant(func, value) {
-                    node.uses.push(number);
-                }
-            }
-            let opcode = func.dfg.insts[*inst].opcode();
-            for value in func.dfg.inst_results(*inst) {
-                let number = list.number(func, *value, shared, map);
-                list.values[number as usize].maker = Some(at);
-                if !is_constant(func, *value) {
-                    node.makes.push(number);
-                }
-            }
-            if !is_free(opcode) {
-                node.before.extend(last_effect.replace(at));
-            }
-            list.nodes.push(node);
-        }
-        list
-    }
-
-    fn number(
-        &mut self,
-        func: &Function,
-        value: Value,
-        shared: &EntitySet<Value>,
-        map: &mut Numbers,
-    ) -> u32 {
-        let known = map[value];
-        let local = self.values.get(known as usize);
-        if local.is_some_and(|local| local.value == value) {
-            return known;
-        }
-        let ty = func.dfg.value_type(value);
-        self.values.push(Local {
-            value,
-            class: usize::from(ty.is_float() || ty.is_vector()),
-            maker: None,
-            users: vec![],
-            stays: shared.contains(value) && !is_constant(func, value),
-        });
-        map[value] = self.values.len() as u32 - 1;
-        map[value]
-    }
-
-    /// Whether more values are alive at once than there are registers.
-    fn presses(&self, registers: Registers) -> bool {
-        let class = |value: u32| self.values[value as usize].class;
-        let mut live: Vec<_> = self.values.iter().map(|local| local.stays).collect();
-        let mut count = [0; CLASSES];
-        for local in self.values.iter().filter(|local| local.stays) {
-            count[local.class] += 1;
-        }
-        self.nodes.iter().rev().any(|node| {
-            for value in &node.makes {
-                let was = std::mem::replace(&mut live[*value as usize], false);
-                count[class(*value)] -= usize::from(was);
-            }
-            for value in &node.uses {
-                let was = std::mem::replace(&mut live[*value as usize], true);
-                count[class(*value)] += usize::from(!was);
-            }
-            (0..CLASSES).any(|class| count[class] > registers.0[class])
-        })
-    }
-
     /// An order that leaves few values alive at once.
     fn order(&self) -> Vec<u32> {
         let mut behind = vec![0u32; self.nodes.len()];
@@ -301,4 +143,4 @@ impl Order<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,8 +1,10 @@
 //! Orders of random blocks: what has effects keeps its order, and what is used comes before its users.
 
 use super::*;
+use crate::block::CLASSES;
+use cranelift_codegen::entity::EntitySet;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, UserFuncName, types};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, UserFuncName, Value, types};
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_codegen::settings::{self, Flags};
 use cranelift_codegen::verify_function;
@@ -29,7 +31,7 @@ fn below(state: &mut u64, end: usize) -> usize {
 }
 
 /// A function of two blocks: the first computes, loads, stores and divides at random, the second uses some of that.
-fn random(mut seed: u64, insts: usize) -> Function {
+pub(crate) fn random(mut seed: u64, insts: usize) -> Function {
     let mut func = Function::new();
     func.name = UserFuncName::testcase("random");
     for _ in 0..3 {
@@ -89,7 +91,7 @@ fn random(mut seed: u64, insts: usize) -> Function {
     func
 }
 
-fn insts(func: &Function) -> Vec<Vec<Inst>> {
+pub(crate) fn insts(func: &Function) -> Vec<Vec<Inst>> {
     let of = |block| func.layout.block_insts(block).collect();
     func.layout.blocks().map(of).collect()
 }
