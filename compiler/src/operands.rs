@@ -79,6 +79,14 @@ fn write(
             func.dfg.insts[inst] = InstructionData::Unary { opcode, arg: low };
         }
         // LEA.
+        (Opcode::Imul, [_, Some(factor @ (3 | 5 | 9))]) if matches!(ty, I32 | I64) => {
+            let mut cursor = before(func, inst);
+            let by = i64::from((factor - 1).trailing_zeros());
+            let by = cursor.ins().iconst(ty, by);
+            let others = cursor.ins().ishl(a, by);
+            let (opcode, args) = (Opcode::Iadd, [a, others]);
+            func.dfg.insts[inst] = InstructionData::Binary { opcode, args };
+        }
         (Opcode::Isub, [_, Some(constant)]) if a_stays && matches!(ty, I32 | I64) => {
             let negative = match ty {
                 I32 => i64::from((constant as u32).wrapping_neg()),

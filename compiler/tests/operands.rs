@@ -86,3 +86,28 @@ fn bits_that_are_only_compared_are_not_taken() {
         "{found:?}"
     );
 }
+
+#[test]
+fn factors_of_three_five_and_nine_are_sums() {
+    for ty in ["i32", "i64"] {
+        for (factor, instruction) in [(3, ",2)"), (5, ",4)"), (9, ",8)")] {
+            for body in [
+                format!("({ty}.mul (local.get $a) ({ty}.const {factor}))"),
+                format!("({ty}.mul ({ty}.const {factor}) (local.get $a))"),
+            ] {
+                let found = listed(ty, &body);
+                let is_sum = |each: &&String| each.starts_with("lea") && each.contains(instruction);
+                assert_eq!(found.iter().filter(is_sum).count(), 1, "{body}: {found:?}");
+                assert!(
+                    !found.iter().any(|each| each.starts_with("imul")),
+                    "{found:?}"
+                );
+            }
+        }
+        let found = listed(ty, &format!("({ty}.mul (local.get $a) ({ty}.const 7))"));
+        assert!(
+            found.iter().any(|each| each.starts_with("imul")),
+            "{found:?}"
+        );
+    }
+}
