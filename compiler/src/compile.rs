@@ -10,6 +10,7 @@ use crate::hw::imports::Imports;
 use crate::hw::portable::Portable;
 use crate::hw::site::{self, Found, Site, Unpatched};
 use crate::idiom::{self, Multiplications};
+use crate::loads;
 use crate::names::Callee;
 use crate::operands;
 use crate::options::Options;
@@ -479,17 +480,20 @@ impl Compiler<'_> {
         let mut piece = Piece::new(callee);
         context.set_disasm(!carried.is_empty());
         let mut control = ControlPlane::default();
-        let isa = if optimises(isa) {
-            let optimised = context.optimize(isa, &mut control);
-            optimised.map_err(|error| fault(error.to_string()))?;
-            if self.env.cpu.arch() == Arch::X86_64 {
+        let optimised = context.optimize(isa, &mut control);
+        optimised.map_err(|error| fault(error.to_string()))?;
+        if self.env.cpu.arch() == Arch::X86_64 {
+            if optimises(isa) {
                 operands::settle(&mut context.func);
-                self.verify(callee, isa, &context.func)?;
+                loads::fold(&mut context.func);
             }
-            self.isas.plain
-        } else {
-            isa
-        };
+            loads::locate(&mut context.func);
+            // What sites call has a convention that the verifier does not know.
+            if !site::has_sites(&context.func) {
+                self.verify(callee, self.env.isa, &context.func)?;
+            }
+        }
+        let isa = if optimises(isa) { self.isas.plain } else { isa };
         context
             .compile(isa, &mut control)
             .map_err(|error| fault(error.inner.to_string()))?;

@@ -28,6 +28,7 @@ mod idiom;
 mod image;
 mod isa;
 mod link;
+mod loads;
 mod names;
 mod operands;
 mod options;

@@ -111,3 +111,62 @@ fn factors_of_three_five_and_nine_are_sums() {
         );
     }
 }
+
+/// The instructions of a function with a memory, whose parameters are `$p`, an address, and `$a` and `$b`.
+fn with_memory(ty: &str, body: &str) -> Vec<String> {
+    let text = format!(
+        "(module (memory 1)
+           (func (export \"run\") (param $p i32) (param $a {ty}) (param $b {ty}) (result {ty})
+             (local $x {ty}) {body}))"
+    );
+    common::first_function(&text, &Options::new(Arch::X86_64))
+}
+
+/// Whether an instruction has this operator, and its operand at the address in the guest's memory.
+fn has_operand_in_memory(found: &[String], operator: &str) -> bool {
+    let is = |each: &&String| each.starts_with(operator) && each.contains(" 0x8(%rdi,");
+    found.iter().filter(is).count() == 1
+}
+
+#[test]
+fn loads_are_operands_of_what_is_used_more_than_once() {
+    for ty in ["i32", "i64"] {
+        for op in ["add", "sub", "and", "or", "xor", "mul"] {
+            let operator = op.replace("mul", "imul");
+            let load = format!("({ty}.load offset=8 (local.get $p))");
+            let used_twice =
+                format!("({ty}.mul (local.get $x) ({ty}.rotl (local.get $x) ({ty}.const 7)))");
+            let body = format!(
+                "(local.set $a ({ty}.rotl (local.get $a) (local.get $b)))
+                 (local.set $x ({ty}.{op} (local.get $a) {load})) (return {used_twice})"
+            );
+            let found = with_memory(ty, &body);
+            assert!(
+                has_operand_in_memory(&found, &operator),
+                "{ty}.{op}: {found:?}"
+            );
+            // With another load between, which the optimiser has before the operator.
+            let body = format!(
+                "(local.set $x ({ty}.{op} (local.get $a) {load}))
+                 (local.set $b ({ty}.load offset=64 (local.get $p)))
+                 (return ({ty}.sub {used_twice} (local.get $b)))"
+            );
+            let found = with_memory(ty, &body);
+            assert!(
+                has_operand_in_memory(&found, &operator),
+                "{ty}.{op}: {found:?}"
+            );
+            // What is loaded before a store stays there.
+            let body = format!(
+                "(local.set $x {load})
+                 ({ty}.store (local.get $p) (local.get $b))
+                 (local.set $x ({ty}.{op} ({ty}.rotl (local.get $a) (local.get $b)) (local.get $x)))
+                 (return {used_twice})"
+            );
+            let found = with_memory(ty, &body);
+            let at = |what: &str| found.iter().position(|each| each.contains(what));
+            let (load, store) = (at("0x8(%rdi,"), at(", (%rdi,"));
+            assert!(load.is_some() && load < store, "{ty}.{op}: {found:?}");
+        }
+    }
+}

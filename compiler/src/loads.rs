@@ -1,0 +1,212 @@
+//! Loads as operands of the instructions that use them.
+//!
+//! Lowering makes a load an operand of its only user if nothing with an effect is between them, and if what the user
+//! makes has one user itself, and so on: what is used twice might be lowered twice. So a user comes directly behind its
+//! load here, if its other operand is there already, and its result goes through a number of 128 bits: taking that
+//! apart has two results, by which lowering knows that it is done once, and needs no instruction.
+//!
+//! The instruction that both become is the user's, and so would be the place in the guest that a trap tells.
+
+use crate::block::is_free;
+use crate::values::{self, shared_values};
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::entity::SecondaryMap;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Type, Value};
+
+/// How far users of users are looked for.
+const DEPTH_MAX: usize = 16;
+
+/// How often a value is used, and where last.
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    count: u32,
+    last: Option<Inst>,
+}
+
+/// Whether values of a type are operands in memory.
+pub(crate) fn is_operand(ty: Type) -> bool {
+    matches!(ty, I32 | I64)
+}
+
+/// The other operand of an instruction that can have this one in memory.
+pub(crate) fn other_operand(func: &Function, inst: Inst, value: Value) -> Option<Value> {
+    let InstructionData::Binary { opcode, args } = func.dfg.insts[inst] else {
+        return None;
+    };
+    let [a, b] = args.map(|arg| func.dfg.resolve_aliases(arg));
+    let other = match opcode {
+        Opcode::Iadd | Opcode::Band | Opcode::Bor | Opcode::Bxor | Opcode::Imul if a == value => b,
+        Opcode::Iadd | Opcode::Band | Opcode::Bor | Opcode::Bxor | Opcode::Imul | Opcode::Isub
+            if b == value =>
+        {
+            a
+        }
+        _ => return None,
+    };
+    let is_constant = values::constant(&func.dfg, other).is_some();
+    (other != value && !is_constant).then_some(other)
+}
+
+/// How all values are used.
+fn all_uses(func: &Function) -> SecondaryMap<Value, Uses> {
+    let mut uses = SecondaryMap::<Value, Uses>::new();
+    let blocks = func.layout.blocks();
+    for inst in blocks.flat_map(|block| func.layout.block_insts(block)) {
+        for value in func.dfg.inst_values(inst) {
+            let uses = &mut uses[func.dfg.resolve_aliases(value)];
+            uses.count += 1;
+            uses.last = Some(inst);
+        }
+    }
+    uses
+}
+
+/// Gives the only users of loads, which the loads may become operands of, the loads' places in the guest: a trap is
+/// told by it.
+pub(crate) fn locate(func: &mut Function) {
+    let uses = all_uses(func);
+    let blocks: Vec<_> = func.layout.blocks().collect();
+    for block in blocks {
+        let mut next = func.layout.first_inst(block);
+        while let Some(inst) = next {
+            next = func.layout.next_inst(inst);
+            if !matches!(func.dfg.insts[inst], InstructionData::Load { .. }) {
+                continue;
+            }
+            let place = func.srcloc(inst);
+            let mut value = func.dfg.first_result(inst);
+            while let Uses {
+                count: 1,
+                last: Some(user),
+            } = uses[value]
+            {
+                let opcode = func.dfg.insts[user].opcode();
+                let is_here = func.layout.inst_block(user) == Some(block);
+                if is_here && (is_free(opcode) || opcode == Opcode::Brif) {
+                    func.set_srcloc(user, place);
+                }
+                // A branch by what is compared is one with the comparison.
+                if !matches!(opcode, Opcode::Icmp | Opcode::Fcmp) {
+                    break;
+                }
+                value = func.dfg.first_result(user);
+            }
+        }
+    }
+}
+
+/// Makes loads operands of their users.
+pub(crate) fn fold(func: &mut Function) {
+    let shared = shared_values(func);
+    let uses = all_uses(func);
+    let mut positions = SecondaryMap::<Inst, u32>::new();
+    let blocks: Vec<_> = func.layout.blocks().collect();
+    let insts = blocks
+        .iter()
+        .flat_map(|block| func.layout.block_insts(*block));
+    for (position, inst) in (0..).zip(insts) {
+        positions[inst] = position;
+    }
+    for block in blocks {
+        let mut next = func.layout.last_inst(block);
+        // The next one with an effect.
+        let mut effect = None;
+        while let Some(inst) = next {
+            next = func.layout.prev_inst(inst);
+            let opcode = func.dfg.insts[inst].opcode();
+            if is_free(opcode) {
+                continue;
+            }
+            let Some(behind) = effect.replace(inst).filter(|_| opcode == Opcode::Load) else {
+                continue;
+            };
+            let loaded = func.dfg.first_result(inst);
+            let user = match uses[loaded] {
+                Uses {
+                    count: 1,
+                    last: Some(user),
+                } if is_operand(func.dfg.value_type(loaded)) => user,
+                _ => continue,
+            };
+            let Some(other) = other_operand(func, user, loaded) else {
+                continue;
+            };
+            let ends = uses[other].last == Some(user) && !shared.contains(other);
+            if !ends || func.layout.inst_block(user) != Some(block) {
+                continue;
+            }
+            if positions[user] > positions[behind] {
+                let maker = values::maker(&func.dfg, other);
+                let is_late = |maker: &Inst| {
+                    let is_here = func.layout.inst_block(*maker) == Some(block);
+                    is_here && positions[*maker] >= positions[behind]
+                };
+                if maker.filter(is_late).is_some() {
+                    continue;
+                }
+                func.layout.remove_inst(user);
+                func.layout.insert_inst(user, behind);
+                // As it is before that one.
+                positions[user] = positions[behind];
+            }
+            let made = func.dfg.first_result(user);
+            if is_used_twice(func, &uses, made) {
+                make_once(func, user);
+                if let Some(maker) = values::maker(&func.dfg, made) {
+                    positions[maker] = positions[user];
+                }
+            }
+        }
+    }
+}
+
+/// Whether a value, or what is made of it, has more than one user.
+fn is_used_twice(func: &Function, uses: &SecondaryMap<Value, Uses>, mut value: Value) -> bool {
+    for _ in 0..DEPTH_MAX {
+        let Uses {
+            count: 1,
+            last: Some(user),
+        } = uses[value]
+        else {
+            return uses[value].count > 1;
+        };
+        let results = func.dfg.inst_results(user);
+        if !is_free(func.dfg.insts[user].opcode()) || results.len() != 1 {
+            return false;
+        }
+        value = results[0];
+    }
+    true
+}
+
+/// Has lowering make the result of an operator once, whoever uses it.
+fn make_once(func: &mut Function, inst: Inst) {
+    let InstructionData::Binary { opcode, args } = func.dfg.insts[inst] else {
+        return;
+    };
+    // Any that is there: its half is not used.
+    let entry = func.layout.entry_block().expect("a function with a body");
+    let is_half = |param: &&Value| func.dfg.value_type(**param) == I64;
+    let params = func.dfg.block_params(entry);
+    let Some(vmctx) = params.first().filter(is_half).copied() else {
+        return;
+    };
+    let result = func.dfg.first_result(inst);
+    let ty = func.dfg.value_type(result);
+    func.dfg.clear_results(inst);
+    let mut cursor = FuncCursor::new(func).at_inst(inst);
+    cursor.use_srcloc(inst);
+    let (operator, dfg) = cursor.ins().Binary(opcode, ty, args[0], args[1]);
+    let made = dfg.first_result(operator);
+    if ty == I32 {
+        let made = cursor.ins().uextend(I64, made);
+        let both = cursor.ins().iconcat(made, vmctx);
+        let (low, _) = cursor.ins().isplit(both);
+        cursor.ins().with_result(result).ireduce(I32, low);
+    } else {
+        let both = cursor.ins().iconcat(made, vmctx);
+        cursor.ins().with_results([Some(result), None]).isplit(both);
+    }
+    cursor.remove_inst();
+}
