@@ -17,6 +17,7 @@ use crate::options::Options;
 use crate::parse::{Body, ParsedModule};
 use crate::progress::Progress;
 use crate::schedule::schedule;
+use crate::spill::spill;
 use crate::trampoline;
 use crate::translate::{self, Env, Scratch};
 use cranelift_codegen::binemit::{Addend, Reloc};
@@ -451,15 +452,20 @@ impl Compiler<'_> {
             return Ok(optimised);
         }
         context.clear();
-        context.func = as_it_was;
+        context.func.clone_from(&as_it_was);
         let plain = self.generate(callee, self.isas.plain, context, carried)?;
         let piece = smaller(optimised, plain, SMALLER_PERCENT);
         if !has_frame(&piece, SCHEDULED_FRAME_BYTES) {
             return Ok(piece);
         }
-        // Without the optimiser it is still as it was.
-        if !schedule(&mut context.func, Registers::of(self.env.cpu.arch())) {
+        context.clear();
+        context.func = as_it_was;
+        let arch = self.env.cpu.arch();
+        if !schedule(&mut context.func, Registers::of(arch)) {
             return Ok(piece);
+        }
+        if arch == Arch::X86_64 {
+            spill(&mut context.func, Registers::of(arch));
         }
         let scheduled = self.generate(callee, self.isas.plain, context, carried)?;
         Ok(smaller(piece, scheduled, SCHEDULED_PERCENT))
@@ -483,7 +489,7 @@ impl Compiler<'_> {
         let optimised = context.optimize(isa, &mut control);
         optimised.map_err(|error| fault(error.to_string()))?;
         if self.env.cpu.arch() == Arch::X86_64 {
-            if optimises(isa) {
+            if optimises(self.env.isa) {
                 operands::settle(&mut context.func);
                 loads::fold(&mut context.func);
             }

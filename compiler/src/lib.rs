@@ -35,6 +35,7 @@ mod options;
 mod parse;
 mod progress;
 mod schedule;
+mod spill;
 mod tables;
 mod text;
 mod trampoline;
