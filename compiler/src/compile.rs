@@ -493,7 +493,7 @@ impl Compiler<'_> {
                 operands::settle(&mut context.func);
                 loads::fold(&mut context.func);
             }
-            loads::locate(&mut context.func);
+            loads::locate(&mut context.func, carried);
             // What sites call has a convention that the verifier does not know.
             if !site::has_sites(&context.func) {
                 self.verify(callee, self.env.isa, &context.func)?;

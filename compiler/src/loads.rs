@@ -8,6 +8,7 @@
 //! The instruction that both become is the user's, and so would be the place in the guest that a trap tells.
 
 use crate::block::is_free;
+use crate::hw::carrier::Carried;
 use crate::values::{self, shared_values};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::entity::SecondaryMap;
@@ -63,8 +64,8 @@ fn all_uses(func: &Function) -> SecondaryMap<Value, Uses> {
 }
 
 /// Gives the only users of loads, which the loads may become operands of, the loads' places in the guest: a trap is
-/// told by it.
-pub(crate) fn locate(func: &mut Function) {
+/// told by it. Not to what carries an intrinsic, which is found by its own.
+pub(crate) fn locate(func: &mut Function, carried: &Carried) {
     let uses = all_uses(func);
     let blocks: Vec<_> = func.layout.blocks().collect();
     for block in blocks {
@@ -83,7 +84,8 @@ pub(crate) fn locate(func: &mut Function) {
             {
                 let opcode = func.dfg.insts[user].opcode();
                 let is_here = func.layout.inst_block(user) == Some(block);
-                if is_here && (is_free(opcode) || opcode == Opcode::Brif) {
+                let carries = carried.contains_key(&func.srcloc(user).bits());
+                if is_here && !carries && (is_free(opcode) || opcode == Opcode::Brif) {
                     func.set_srcloc(user, place);
                 }
                 // A branch by what is compared is one with the comparison.

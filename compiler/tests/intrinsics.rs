@@ -391,6 +391,38 @@ fn carried_instructions_are_where_they_were_called() {
     }
 }
 
+/// What an operation carries is found by its place in the guest, which it keeps as the only user of a load.
+#[test]
+fn carried_instructions_are_found_behind_a_load() {
+    let cases = [("aesenc", 0xdc), ("aesenclast", 0xdd)];
+    let levels = [OptLevel::None, OptLevel::Speed];
+    for ((name, opcode), opt_level) in cases
+        .into_iter()
+        .flat_map(|case| levels.map(|level| (case, level)))
+    {
+        let text = format!(
+            r#"(module
+                 (import "hw" "x86.{name}" (func $hw (param v128 v128) (result v128)))
+                 (memory 1)
+                 (func $keyed (param i32 v128) (result v128)
+                   (return (call $hw (local.get 1) (v128.load offset=16 (local.get 0))))))"#
+        );
+        let mut options = x86(&["aes", "avx"]);
+        options.opt_level = opt_level;
+        let code = code(&make(&text, &options).expect("it is valid"), "keyed");
+        // A call's instruction has no VEX prefix.
+        let carried = |window: &&[u8]| {
+            let vex = window[0] == 0xc4 && window[1] & 0x1f == 2 && window[2] & 7 == 1;
+            vex && window[3] == opcode
+        };
+        assert_eq!(
+            code.windows(4).filter(carried).count(),
+            1,
+            "{name}: {code:02x?}"
+        );
+    }
+}
+
 #[test]
 fn instructions_of_aarch64_are_words() {
     let text = r#"(module
