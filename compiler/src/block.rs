@@ -41,7 +41,7 @@ pub(crate) fn is_free(opcode: Opcode) -> bool {
 }
 
 /// Whether lowering makes this value wherever it is used.
-fn is_constant(func: &Function, value: Value) -> bool {
+pub(crate) fn is_constant(func: &Function, value: Value) -> bool {
     let made_by = values::opcode(&func.dfg, value);
     matches!(
         made_by,

@@ -11,7 +11,7 @@
 //! Such an operand is addressed by a register of its own, as lowering makes an address of the frame's own first; all
 //! else by rsp, from which processors load sooner what has just been stored by it.
 
-use crate::block::{List, Numbers, Registers};
+use crate::block::{List, Numbers, Registers, is_constant};
 use crate::loads::{self, is_operand};
 use crate::values::shared_values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
@@ -100,10 +100,12 @@ impl<'a> Spiller<'a> {
         this
     }
 
-    /// Whether it is put anywhere: an integer of this block. What other blocks use, too, is alive in all of this one.
+    /// Whether it is put anywhere: an integer of this block, and no constant. What other blocks use, too, is alive in all
+    /// of this one.
     fn is_managed(&self, number: u32) -> bool {
         let local = &self.list.values[number as usize];
-        is_operand(self.func.dfg.value_type(local.value)) && !local.stays && !local.users.is_empty()
+        let is_kept = local.stays || local.users.is_empty() || is_constant(self.func, local.value);
+        is_operand(self.func.dfg.value_type(local.value)) && !is_kept
     }
 
     fn run(mut self, insts: &[Inst]) {
