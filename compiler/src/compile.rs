@@ -10,7 +10,7 @@ use crate::hw::imports::Imports;
 use crate::hw::portable::Portable;
 use crate::hw::site::{self, Found, Site, Unpatched};
 use crate::idiom::{self, Multiplications};
-use crate::loads;
+use crate::loads::{self, Uses};
 use crate::names::Callee;
 use crate::operands;
 use crate::options::Options;
@@ -486,18 +486,25 @@ impl Compiler<'_> {
         let mut piece = Piece::new(callee);
         context.set_disasm(!carried.is_empty());
         let mut control = ControlPlane::default();
-        let optimised = context.optimize(isa, &mut control);
-        optimised.map_err(|error| fault(error.to_string()))?;
-        if self.env.cpu.arch() == Arch::X86_64 {
-            if optimises(self.env.isa) {
-                operands::settle(&mut context.func);
-                loads::fold(&mut context.func);
+        let is_x86_64 = self.env.cpu.arch() == Arch::X86_64;
+        let settles = is_x86_64 && optimises(self.env.isa);
+        if optimises(isa) || settles {
+            let optimised = context.optimize(isa, &mut control);
+            optimised.map_err(|error| fault(error.to_string()))?;
+        }
+        if settles {
+            operands::settle(&mut context.func);
+        }
+        if is_x86_64 {
+            let uses = Uses::of(&context.func);
+            loads::locate(&mut context.func, &uses, carried);
+            if settles {
+                loads::fold(&mut context.func, &uses);
             }
-            loads::locate(&mut context.func, carried);
-            // What sites call has a convention that the verifier does not know.
-            if !site::has_sites(&context.func) {
-                self.verify(callee, self.env.isa, &context.func)?;
-            }
+        }
+        // What sites call has a convention that the verifier does not know.
+        if settles && !site::has_sites(&context.func) {
+            self.verify(callee, self.env.isa, &context.func)?;
         }
         let isa = if optimises(isa) { self.isas.plain } else { isa };
         context

@@ -20,9 +20,32 @@ const DEPTH_MAX: usize = 16;
 
 /// How often a value is used, and where last.
 #[derive(Clone, Copy, Default)]
-struct Uses {
+struct Use {
     count: u32,
     last: Option<Inst>,
+}
+
+/// How the values of a function are used.
+pub(crate) struct Uses(SecondaryMap<Value, Use>);
+
+impl Uses {
+    pub(crate) fn of(func: &Function) -> Self {
+        let mut uses = SecondaryMap::<Value, Use>::new();
+        let blocks = func.layout.blocks();
+        for inst in blocks.flat_map(|block| func.layout.block_insts(block)) {
+            for value in func.dfg.inst_values(inst) {
+                let uses = &mut uses[func.dfg.resolve_aliases(value)];
+                uses.count += 1;
+                uses.last = Some(inst);
+            }
+        }
+        Self(uses)
+    }
+
+    /// The only user of a value, which uses it once.
+    fn only(&self, value: Value) -> Option<Inst> {
+        self.0[value].last.filter(|_| self.0[value].count == 1)
+    }
 }
 
 /// Whether values of a type are operands in memory.
@@ -49,24 +72,9 @@ pub(crate) fn other_operand(func: &Function, inst: Inst, value: Value) -> Option
     (other != value && !is_constant).then_some(other)
 }
 
-/// How all values are used.
-fn all_uses(func: &Function) -> SecondaryMap<Value, Uses> {
-    let mut uses = SecondaryMap::<Value, Uses>::new();
-    let blocks = func.layout.blocks();
-    for inst in blocks.flat_map(|block| func.layout.block_insts(block)) {
-        for value in func.dfg.inst_values(inst) {
-            let uses = &mut uses[func.dfg.resolve_aliases(value)];
-            uses.count += 1;
-            uses.last = Some(inst);
-        }
-    }
-    uses
-}
-
 /// Gives the only users of loads, which the loads may become operands of, the loads' places in the guest: a trap is
 /// told by it. Not to what carries an intrinsic, which is found by its own.
-pub(crate) fn locate(func: &mut Function, carried: &Carried) {
-    let uses = all_uses(func);
+pub(crate) fn locate(func: &mut Function, uses: &Uses, carried: &Carried) {
     let blocks: Vec<_> = func.layout.blocks().collect();
     for block in blocks {
         let mut next = func.layout.first_inst(block);
@@ -77,11 +85,7 @@ pub(crate) fn locate(func: &mut Function, carried: &Carried) {
             }
             let place = func.srcloc(inst);
             let mut value = func.dfg.first_result(inst);
-            while let Uses {
-                count: 1,
-                last: Some(user),
-            } = uses[value]
-            {
+            while let Some(user) = uses.only(value) {
                 let opcode = func.dfg.insts[user].opcode();
                 let is_here = func.layout.inst_block(user) == Some(block);
                 let carries = carried.contains_key(&func.srcloc(user).bits());
@@ -99,9 +103,8 @@ pub(crate) fn locate(func: &mut Function, carried: &Carried) {
 }
 
 /// Makes loads operands of their users.
-pub(crate) fn fold(func: &mut Function) {
+pub(crate) fn fold(func: &mut Function, uses: &Uses) {
     let shared = shared_values(func);
-    let uses = all_uses(func);
     let mut positions = SecondaryMap::<Inst, u32>::new();
     let blocks: Vec<_> = func.layout.blocks().collect();
     let insts = blocks
@@ -124,17 +127,14 @@ pub(crate) fn fold(func: &mut Function) {
                 continue;
             };
             let loaded = func.dfg.first_result(inst);
-            let user = match uses[loaded] {
-                Uses {
-                    count: 1,
-                    last: Some(user),
-                } if is_operand(func.dfg.value_type(loaded)) => user,
-                _ => continue,
+            let is_whole = is_operand(func.dfg.value_type(loaded));
+            let Some(user) = uses.only(loaded).filter(|_| is_whole) else {
+                continue;
             };
             let Some(other) = other_operand(func, user, loaded) else {
                 continue;
             };
-            let ends = uses[other].last == Some(user) && !shared.contains(other);
+            let ends = uses.0[other].last == Some(user) && !shared.contains(other);
             if !ends || func.layout.inst_block(user) != Some(block) {
                 continue;
             }
@@ -153,7 +153,7 @@ pub(crate) fn fold(func: &mut Function) {
                 positions[user] = positions[behind];
             }
             let made = func.dfg.first_result(user);
-            if is_used_twice(func, &uses, made) {
+            if is_used_twice(func, uses, made) {
                 make_once(func, user);
                 if let Some(maker) = values::maker(&func.dfg, made) {
                     positions[maker] = positions[user];
@@ -164,14 +164,10 @@ pub(crate) fn fold(func: &mut Function) {
 }
 
 /// Whether a value, or what is made of it, has more than one user.
-fn is_used_twice(func: &Function, uses: &SecondaryMap<Value, Uses>, mut value: Value) -> bool {
+fn is_used_twice(func: &Function, uses: &Uses, mut value: Value) -> bool {
     for _ in 0..DEPTH_MAX {
-        let Uses {
-            count: 1,
-            last: Some(user),
-        } = uses[value]
-        else {
-            return uses[value].count > 1;
+        let Some(user) = uses.only(value) else {
+            return uses.0[value].count > 1;
         };
         let results = func.dfg.inst_results(user);
         if !is_free(func.dfg.insts[user].opcode()) || results.len() != 1 {
