@@ -131,9 +131,7 @@ impl List {
         shared: &EntitySet<Value>,
         map: &mut Numbers,
     ) -> u32 {
-        let known = map[value];
-        let local = self.values.get(known as usize);
-        if local.is_some_and(|local| local.value == value) {
+        if let Some(known) = self.find(value, map) {
             return known;
         }
         let ty = func.dfg.value_type(value);
@@ -146,6 +144,14 @@ impl List {
         });
         map[value] = self.values.len() as u32 - 1;
         map[value]
+    }
+
+    /// The number of a value, if the block makes or uses it.
+    pub(crate) fn find(&self, value: Value, map: &Numbers) -> Option<u32> {
+        let local = self.values.get(map[value] as usize);
+        local
+            .filter(|local| local.value == value)
+            .map(|_| map[value])
     }
 
     /// Whether more values are alive at once than there are registers.

@@ -165,17 +165,14 @@ impl<'a> Spiller<'a> {
     /// that are in registers are wanted earlier.
     fn operand(&self, inst: Inst, uses: &[u32]) -> Option<u32> {
         uses.iter().copied().find(|number| {
+            if self.held.contains(number) {
+                return false;
+            }
             let value = self.list.values[*number as usize].value;
-            let is_elsewhere = !self.held.contains(number);
             let other = loads::other_operand(self.func, inst, value);
-            let other = other
-                .filter(|_| is_elsewhere)
-                .map(|other| self.numbers[other]);
-            let ends = other.is_some_and(|other| {
-                uses.contains(&other)
-                    && self.held.contains(&other)
-                    && self.next_use(other).is_none()
-            });
+            let other = other.and_then(|other| self.list.find(other, self.numbers));
+            let ends = other
+                .is_some_and(|other| self.held.contains(&other) && self.next_use(other).is_none());
             let is_wanted_last = || {
                 let others = self.held.iter().filter(|held| !uses.contains(held));
                 let latest = others.map(|held| self.worth(*held).0).max();
@@ -228,10 +225,8 @@ impl<'a> Spiller<'a> {
         let dfg = &mut self.func.dfg;
         for at in 0..dfg.inst_args(inst).len() {
             let value = dfg.resolve_aliases(dfg.inst_args(inst)[at]);
-            let number = self.numbers[value] as usize;
-            let local = self.list.values.get(number);
-            if local.is_some_and(|local| local.value == value) {
-                dfg.inst_args_mut(inst)[at] = self.names[number];
+            if let Some(number) = self.list.find(value, self.numbers) {
+                dfg.inst_args_mut(inst)[at] = self.names[number as usize];
             }
         }
     }
