@@ -72,7 +72,7 @@ impl Text {
                     builder.resolve_reloc(at, reloc.kind, reloc.addend, *label)
                 });
                 if !resolved {
-                    return unresolved(piece, reloc, metadata);
+                    return Err(unresolved(piece, reloc, metadata));
                 }
             }
             // In range: checked against the limit above.
@@ -89,7 +89,7 @@ impl Text {
         }
         for (at, piece, reloc, table) in of_arrays {
             if !text.arrays.resolve(&mut text.bytes, at, reloc, table) {
-                return unresolved(piece, reloc, metadata);
+                return Err(unresolved(piece, reloc, metadata));
             }
         }
         Ok(text)
@@ -140,14 +140,10 @@ impl Text {
 }
 
 /// The error of a reference that cannot be resolved.
-fn unresolved<T>(
-    piece: &Piece,
-    reloc: &PieceReloc,
-    metadata: &Metadata,
-) -> Result<T, CompileError> {
+fn unresolved(piece: &Piece, reloc: &PieceReloc, metadata: &Metadata) -> CompileError {
     let (kind, target) = (reloc.kind, describe(reloc.target, metadata));
-    Err(CompileError::Codegen {
+    CompileError::Codegen {
         func: describe(piece.callee, metadata),
         message: format!("relocation {kind:?} to {target} cannot be resolved"),
-    })
+    }
 }
