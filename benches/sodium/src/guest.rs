@@ -4,7 +4,7 @@
 mod wasmer;
 
 use anyhow::{Context, Result, bail};
-use pirn_runtime::{Linker, Module, Region};
+use pirn_runtime::{Linker, Module, Region, Reset};
 use pirn_wasi::{Exit, WasiCtx, WasiCtxBuilder};
 use std::path::Path;
 use wasmtime_wasi::I32Exit;
@@ -37,6 +37,8 @@ fn pirn(file: &Path) -> Result<i32> {
         .slots(1)
         .memory_max(MEMORY_BYTES)
         .stack(STACK_BYTES)
+        // Each slot is used once.
+        .reset(Reset::Decommitted)
         .build()?;
     let prepared = region.prepare(&module, &linker)?;
     let wasi = WasiCtxBuilder::new().inherit_stdio().arg("guest")?.build();

@@ -18,7 +18,7 @@ pub fn check(guests: &Guests, programs: &[Program], engines: &[Engine]) -> Resul
     let mut wrong = Wrong::new();
     let mut right = 0;
     for program in programs {
-        let built = guests.program(program, Kind::Right)?;
+        let built = guests.program(program, Kind::Right, 0)?;
         let expected = std::fs::read(&program.expected)
             .with_context(|| program.expected.display().to_string())?;
         for engine in engines {
@@ -104,10 +104,11 @@ fn sample(engine: &Engine, built: &Built) -> Result<f64> {
     Ok(ps as f64)
 }
 
-/// Measures in rounds; in each, the engines have their turns at a program one after another. Each sample is
-/// noted in a file when it is there. An interpreter has its turn in the first round alone.
+/// Measures in rounds; in each, the engines have their turns at a program one after another, all with its data at the
+/// same of the places that it was built for. Each sample is noted in a file when it is there. An interpreter has its
+/// turn in the first round alone.
 pub fn measure(
-    programs: &[(String, Built)],
+    programs: &[(String, Vec<Built>)],
     engines: &[Engine],
     wrong: &Wrong,
     rounds: usize,
@@ -119,7 +120,8 @@ pub fn measure(
     let mut failed = wrong.clone();
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
-        for (program, built) in programs {
+        for (program, places) in programs {
+            let built = &places[round % places.len()];
             for turn in 0..engines.len() {
                 // Another one begins each round.
                 let engine = &engines[(turn + round) % engines.len()];
