@@ -6,7 +6,7 @@ use crate::outcome::Outcome;
 use crate::timings::Timings;
 use anyhow::{Context, Result, anyhow, bail};
 use pirn_runtime::{
-    CallError, ExternType, FuncType, Instance, LinkError, Linker, Module, Prepared, Region,
+    CallError, ExternType, FuncType, Instance, LinkError, Linker, Module, Prepared, Region, Reset,
     ValType, Value,
 };
 use pirn_wasi::WasiCtx;
@@ -53,7 +53,9 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
 
 fn prepare(args: &Args, module: &Module) -> Result<Prepared<WasiCtx>> {
     let region = Region::builder()
+        // Nothing runs in the slot behind the program.
         .slots(1)
+        .reset(Reset::Decommitted)
         .memory_max(args.memory_max)
         .stack(args.stack)
         .tables(64)
