@@ -565,7 +565,7 @@ fn has_frame(piece: &Option<Piece>, bytes: u32) -> bool {
 fn smaller(first: Option<Piece>, other: Option<Piece>, percent: usize) -> Option<Piece> {
     match (first, other) {
         (Some(first), Some(other)) => {
-            let bytes_max = first.code.len() / 100 * percent;
+            let bytes_max = first.code.len() * percent / 100;
             let is_smaller = other.code.len() < bytes_max;
             Some(if is_smaller { other } else { first })
         }
@@ -706,3 +706,6 @@ fn trap_number(code: ir::TrapCode) -> Result<u32, String> {
         .map(|code| code as u32)
         .ok_or_else(|| format!("trap code {code} is unknown"))
 }
+
+#[cfg(test)]
+mod tests;
