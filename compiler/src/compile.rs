@@ -151,6 +151,11 @@ const SMALLER_PERCENT: usize = 97;
 const SCHEDULED_FRAME_BYTES: u32 = 256;
 const SCHEDULED_PERCENT: usize = 90;
 
+/// Bytes of a line of the instruction cache, where every function begins that has more: processors fetch and decode
+/// code, and keep what they have decoded, by such lines and their parts, and where a loop lies among them should not
+/// depend on what was linked before it. Of libsodium's programs `codecs3` took 0.84 of the time, the mean of all 0.98.
+const LINE_BYTES: u32 = 64;
+
 /// Compiles every function and every trampoline that the module needs, functions first, by index.
 ///
 /// # Errors
@@ -513,10 +518,11 @@ impl Compiler<'_> {
         let Some(compiled) = context.take_compiled_code() else {
             return Err(fault("no code was made".to_owned()));
         };
-        piece.align = compiled
-            .buffer
-            .alignment
-            .max(self.env.isa.function_alignment().preferred);
+        let of_code = match compiled.code_buffer().len() {
+            bytes if bytes > LINE_BYTES as usize => LINE_BYTES,
+            _ => self.env.isa.function_alignment().preferred,
+        };
+        piece.align = compiled.buffer.alignment.max(of_code);
         piece.code = compiled.code_buffer().to_vec();
         let frame = compiled.buffer.frame_layout();
         piece.frame_bytes = frame.map_or(0, |frame| frame.frame_to_fp_offset);

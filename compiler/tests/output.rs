@@ -172,6 +172,31 @@ fn shape(so: &[u8], checked: &Checked, arch: Arch) {
     }
 }
 
+/// Where a loop lies in a line depends on its function alone.
+#[test]
+fn functions_larger_than_a_cache_line_begin_with_one() {
+    for (arch, name) in Arch::ALL
+        .into_iter()
+        .flat_map(|arch| GUESTS.map(|name| (arch, name)))
+    {
+        let so = compile(&guest(name), &Options::new(arch)).expect("the guest is valid");
+        let file = ElfFile64::<LE>::parse(&so[..]).expect("another reader reads it");
+        let code: Vec<_> = file.symbols().filter(|symbol| symbol.size() > 64).collect();
+        assert!(
+            !code.is_empty() || name == "null.wat" || name == "add.wat",
+            "{name}"
+        );
+        for symbol in code {
+            assert_eq!(
+                symbol.address() % 64,
+                0,
+                "{name} for {arch}: {:?}",
+                symbol.name()
+            );
+        }
+    }
+}
+
 #[test]
 fn symbols_are_the_guests_function_names() {
     let so = compile(&guest("traps.wat"), &Options::default()).expect("the guest is valid");
