@@ -35,14 +35,18 @@ pub(crate) fn settle(func: &mut Function) {
 struct Uses {
     /// Those that anything uses.
     later: EntitySet<Value>,
-    /// Those that are compared, or branched by: that takes bits of a value without having them apart.
+    /// Those that are compared with zero, or branched by: that takes bits of a value without having them apart.
     compared: EntitySet<Value>,
 }
 
 impl Uses {
     fn note(&mut self, func: &Function, inst: Inst) {
         let opcode = func.dfg.insts[inst].opcode();
-        let compares = matches!(opcode, Opcode::Icmp | Opcode::Brif | Opcode::Select);
+        let is_zero = |value: &Value| values::constant(&func.dfg, *value) == Some(0);
+        let compares = match opcode {
+            Opcode::Icmp => func.dfg.inst_args(inst).iter().any(is_zero),
+            _ => matches!(opcode, Opcode::Brif | Opcode::Select),
+        };
         for value in func.dfg.inst_values(inst) {
             let value = func.dfg.resolve_aliases(value);
             self.later.insert(value);

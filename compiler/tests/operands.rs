@@ -88,6 +88,17 @@ fn bits_that_are_only_compared_are_not_taken() {
 }
 
 #[test]
+fn bytes_that_are_compared_with_another_value_are_taken_without_a_copy() {
+    let found = listed(
+        "i32",
+        "(if (i32.eq (i32.and (local.get $a) (i32.const 255)) (local.get $b))
+           (then (return (i32.const 9)))) (local.get $a)",
+    );
+    let count = |name: &str| found.iter().filter(|each| each.starts_with(name)).count();
+    assert_eq!([count("movz"), count("and")], [1, 0], "{found:?}");
+}
+
+#[test]
 fn factors_of_three_five_and_nine_are_sums() {
     for ty in ["i32", "i64"] {
         for (factor, instruction) in [(3, ",2)"), (5, ",4)"), (9, ",8)")] {
