@@ -1,6 +1,7 @@
 //! [`ParsedModule`]: a validated module's description, ready to be translated function by function.
 
 mod constant;
+mod features;
 pub(crate) mod limits;
 mod names;
 
@@ -9,23 +10,15 @@ use crate::error::CompileError;
 use crate::hw;
 use crate::hw::imports::Imports;
 use crate::tables::{self, KnownTables};
+pub(crate) use features::FEATURES;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{
     DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata, SegmentMode,
 };
 use pirn_format::types::{ExternType, FuncType, GlobalType, MemoryType, TableType, ValType};
 use wasmparser::{
-    BinaryReaderError, FuncToValidate, FunctionBody, Parser, Payload, ValidPayload, Validator,
-    ValidatorResources, WasmFeatures,
+    FuncToValidate, FunctionBody, Parser, Payload, ValidPayload, Validator, ValidatorResources,
 };
-
-/// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves,
-/// and wide arithmetic, which they emit when they are asked to. Everything else is refused by the
-/// validator, which names the feature.
-pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
-    .union(WasmFeatures::EXTENDED_CONST)
-    .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
-    .union(WasmFeatures::WIDE_ARITHMETIC);
 
 /// A module whose every section but the function bodies is validated and described.
 pub(crate) struct ParsedModule<'a> {
@@ -431,21 +424,4 @@ fn global_type(ty: &wasmparser::GlobalType) -> Result<GlobalType, CompileError> 
         content,
         mutable: ty.mutable,
     })
-}
-
-impl From<BinaryReaderError> for CompileError {
-    fn from(error: BinaryReaderError) -> Self {
-        // There is nothing by which to enable what is not.
-        let message = error.message().replace('\n', " ");
-        let message = message.replace("s support is not enabled", "s are not supported");
-        let message = message.replace(" support is not enabled", " is not supported");
-        let mut message = message.replace("not enabled", "not supported");
-        if message.contains("must be enabled") {
-            message.push_str("; that is not supported");
-        }
-        Self::Invalid {
-            message,
-            offset: error.offset() as usize,
-        }
-    }
 }

@@ -294,7 +294,7 @@ fn mistakes_are_told_in_one_line() {
     );
     refused(
         &aotc([file("shared.wat", "(module (memory 1 1 shared))")]),
-        &["threads must be enabled for shared memories; that is not supported"],
+        &["invalid module: threads are not supported (at"],
     );
     let so = folder.path().join("x.so");
     works(&aotc([wat.as_os_str(), "-o".as_ref(), so.as_os_str()]));

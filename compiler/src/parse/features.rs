@@ -1,0 +1,66 @@
+//! [`FEATURES`]: what of WebAssembly is accepted, and by which names the rest is refused. docs/FEATURES.md has a row for each.
+
+use crate::error::CompileError;
+use wasmparser::{BinaryReaderError, WasmFeatures};
+
+/// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves,
+/// and wide arithmetic, which they emit when they are asked to. The validator refuses the rest.
+pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
+    .union(WasmFeatures::EXTENDED_CONST)
+    .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
+    .union(WasmFeatures::WIDE_ARITHMETIC);
+
+/// What is refused, with its verb.
+const REFUSED: [(WasmFeatures, &str); 13] = [
+    (WasmFeatures::TAIL_CALL, "tail calls are"),
+    (
+        WasmFeatures::FUNCTION_REFERENCES,
+        "typed function references are",
+    ),
+    (WasmFeatures::MEMORY64, "64-bit memories and tables are"),
+    (WasmFeatures::RELAXED_SIMD, "relaxed SIMD is"),
+    (WasmFeatures::EXCEPTIONS, "exceptions are"),
+    (WasmFeatures::MULTI_MEMORY, "multiple memories are"),
+    (WasmFeatures::GC, "garbage collection is"),
+    (WasmFeatures::THREADS, "threads are"),
+    (
+        WasmFeatures::SHARED_EVERYTHING_THREADS,
+        "shared-everything threads are",
+    ),
+    (WasmFeatures::CUSTOM_PAGE_SIZES, "custom page sizes are"),
+    (WasmFeatures::STACK_SWITCHING, "stack switching is"),
+    (WasmFeatures::MEMORY_CONTROL, "memory control is"),
+    (WasmFeatures::COMPONENT_MODEL, "components are"),
+];
+
+/// The feature that is missed, which is not always said but in words.
+fn missing(error: &BinaryReaderError) -> Option<&'static str> {
+    let message = error.message();
+    let feature = match error.missing_wasm_feature() {
+        None if message.starts_with("gc proposal ") => Some(WasmFeatures::GC),
+        None if message.contains("encoded as a component") => Some(WasmFeatures::COMPONENT_MODEL),
+        None if message.contains("the GC proposal is disabled") => Some(WasmFeatures::GC),
+        None if message == "multiple memories" => Some(WasmFeatures::MULTI_MEMORY),
+        feature => feature,
+    };
+    let mut refused = REFUSED.iter();
+    let (_, name) = refused.find(|(refused, _)| Some(*refused) == feature)?;
+    Some(name)
+}
+
+impl From<BinaryReaderError> for CompileError {
+    fn from(error: BinaryReaderError) -> Self {
+        let message = match missing(&error) {
+            Some(feature) => format!("{feature} not supported"),
+            // There is nothing by which to enable what is not.
+            None => {
+                let message = error.message().replace('\n', " ");
+                message.replace("not enabled", "not supported")
+            }
+        };
+        Self::Invalid {
+            message,
+            offset: error.offset() as usize,
+        }
+    }
+}

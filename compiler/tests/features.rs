@@ -1,0 +1,134 @@
+//! docs/FEATURES.md: what it says is supported compiles for both targets, and what it says is refused is, by that message.
+
+use pirn_compiler::{CompileError, Options, compile, parse_text};
+use pirn_format::cpu::Arch;
+
+/// The document.
+const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
+
+/// What is supported: by its name in the document, a module that uses it.
+const SUPPORTED: [(&str, &str); 2] = [
+    (
+        "extended constant expressions",
+        "(module (import \"a\" \"g\" (global $g i32)) (memory 1)
+           (global i64 (i64.mul (i64.const 2) (i64.sub (i64.const 5) (i64.const 1))))
+           (data (i32.add (global.get $g) (i32.const 4)) \"x\"))",
+    ),
+    (
+        "wide arithmetic",
+        "(module (func (result i64 i64) (i64.mul_wide_u (i64.const 1) (i64.const 2))))",
+    ),
+];
+
+/// What is refused: by its name in the document, a module that uses it.
+const REFUSED: [(&str, &str); 16] = [
+    ("tail calls", "(module (func $f (return_call $f)))"),
+    (
+        "typed function references",
+        "(module (type $t (func)) (func (param (ref $t))))",
+    ),
+    ("64-bit memories and tables", "(module (memory i64 1))"),
+    (
+        "relaxed SIMD",
+        "(module (func (param v128 v128 v128) (result v128)
+           (f32x4.relaxed_madd (local.get 0) (local.get 1) (local.get 2))))",
+    ),
+    ("exception handling", "(module (tag))"),
+    ("multiple memories", "(module (memory 1) (memory 1))"),
+    ("garbage collection", "(module (type (struct)))"),
+    ("garbage collection", "(module (type (array i8)))"),
+    (
+        "garbage collection",
+        "(module (rec (type (func)) (type (func))))",
+    ),
+    ("garbage collection", "(module (type (sub (func))))"),
+    ("garbage collection", "(module (func (param anyref)))"),
+    (
+        "garbage collection",
+        "(module (func (drop (ref.i31 (i32.const 0)))))",
+    ),
+    ("threads", "(module (memory 1 1 shared))"),
+    (
+        "threads",
+        "(module (memory 1) (func (drop (i32.atomic.load (i32.const 0)))))",
+    ),
+    ("custom page sizes", "(module (memory 1 (pagesize 1)))"),
+    ("components", "(component)"),
+];
+
+/// What uses a supported feature as it may not be used, and a part of the message.
+const INVALID: [(&str, &str); 2] = [
+    (
+        "(module (memory 1) (func (drop (i32.load (i64.const 0)))))",
+        "type mismatch",
+    ),
+    (
+        "(module (memory 1) (func (drop (i32.load offset=0x100000000 (i32.const 0)))))",
+        "offset out of range",
+    ),
+];
+
+fn compiled(text: &str, arch: Arch) -> Result<Vec<u8>, CompileError> {
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    compile(&wasm, &Options::new(arch))
+}
+
+/// The cells of the rows of the document's tables that begin with a name.
+fn rows(name: &str) -> Vec<Vec<&'static str>> {
+    let rows = DOCUMENT.lines().filter(|line| line.starts_with("| "));
+    rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect())
+        .filter(|cells: &Vec<&str>| cells[0] == name)
+        .collect()
+}
+
+#[test]
+fn what_is_supported_compiles() {
+    for (name, text) in SUPPORTED {
+        for arch in Arch::ALL {
+            let result = compiled(text, arch);
+            assert!(result.is_ok(), "{name}: {result:?}: {text}");
+        }
+        assert_eq!(rows(name).len(), 1, "a row for {name}");
+    }
+}
+
+#[test]
+fn what_is_refused_is_refused_by_the_documents_message() {
+    let mut missing = vec![];
+    for (name, text) in REFUSED {
+        for arch in Arch::ALL {
+            let Err(error) = compiled(text, arch) else {
+                missing.push(format!("{name} compiles: {text}"));
+                continue;
+            };
+            let CompileError::Invalid { message, .. } = &error else {
+                missing.push(format!("{name}: {error}: {text}"));
+                continue;
+            };
+            let said = format!("`{message}`");
+            if !rows(name)
+                .iter()
+                .any(|cells| cells.iter().any(|cell| cell.contains(&said)))
+            {
+                missing.push(format!("{name}: {message}"));
+            }
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "docs/FEATURES.md lacks\n{}",
+        missing.join("\n")
+    );
+}
+
+#[test]
+fn what_is_not_valid_is_refused() {
+    for (text, part) in INVALID {
+        match compiled(text, Arch::X86_64) {
+            Err(CompileError::Invalid { message, .. }) => {
+                assert!(message.contains(part), "{message}: {text}");
+            }
+            other => panic!("{other:?}: {text}"),
+        }
+    }
+}
