@@ -20,6 +20,7 @@ use crate::schedule::schedule;
 use crate::spill::spill;
 use crate::trampoline;
 use crate::translate::{self, Env, Scratch};
+use crate::work::{self, Work};
 use cranelift_codegen::binemit::{Addend, Reloc};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{self, ExternalName};
@@ -178,6 +179,7 @@ pub(crate) fn compile(
     let compiler = Compiler {
         env: Env {
             metadata: &parsed.metadata,
+            imported: parsed.metadata.imported(),
             layout: &parsed.layout,
             isa: isas.checked,
             spectre: options.spectre,
@@ -343,6 +345,7 @@ impl Compiler<'_> {
         })?;
         let env = Env {
             metadata: &module.metadata,
+            imported: module.metadata.imported(),
             layout: &module.layout,
             intrinsics: &Imports::default(),
             tables: &module.tables,
@@ -402,7 +405,12 @@ impl Compiler<'_> {
         context: &mut Context,
         carried: &Carried,
     ) -> Result<Option<Piece>, CompileError> {
-        let isa = self.env.isa;
+        let is_deep = work::is_deep(&context.func);
+        let isa = if is_deep {
+            self.isas.plain
+        } else {
+            self.env.isa
+        };
         if self.wanted.clif {
             let mut piece = Piece::new(callee);
             piece.clif = context.func.display().to_string();
@@ -415,7 +423,7 @@ impl Compiler<'_> {
         if site::has_sites(&context.func) {
             self.verify(callee, isa, &context.func)?;
             site::preserve_all(&mut context.func);
-            let isa = match context.func.dfg.constants.len() > VECTORS_MAX {
+            let isa = match is_deep || context.func.dfg.constants.len() > VECTORS_MAX {
                 true => self.isas.plain,
                 false => self.isas.unchecked,
             };
@@ -511,6 +519,11 @@ impl Compiler<'_> {
         if settles && !site::has_sites(&context.func) {
             self.verify(callee, self.env.isa, &context.func)?;
         }
+        let work = Work {
+            callee,
+            metadata: self.env.metadata,
+        };
+        work.check_held(&context.func)?;
         let isa = if optimises(isa) { self.isas.plain } else { isa };
         context
             .compile(isa, &mut control)

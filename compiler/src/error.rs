@@ -32,6 +32,18 @@ pub enum CompileError {
         /// How much is allowed.
         limit: u64,
     },
+    /// The module is valid, and one of its functions is made into more than this compiler allows.
+    #[error("function {func} has {found} {what}, the limit is {limit}; split it")]
+    FunctionLimit {
+        /// Index or name of the function.
+        func: String,
+        /// What there is too much of.
+        what: &'static str,
+        /// How much of it there is, at least.
+        found: u64,
+        /// How much is allowed.
+        limit: u64,
+    },
     /// An import of `hw` that is no intrinsic, or a use of one that there is no instruction for.
     #[error("intrinsic hw {name}: {message}")]
     Intrinsic {

@@ -42,6 +42,7 @@ mod trampoline;
 mod translate;
 mod types;
 mod values;
+mod work;
 
 pub use cache::Cache;
 pub use emit::{Emit, compile, emit, emit_noting};

@@ -26,6 +26,7 @@ use crate::names::Callee;
 use crate::parse::{Body, value_type};
 use crate::tables::KnownTables;
 use crate::types::guest_signature;
+use crate::work::Work;
 use cranelift_codegen::ir::{self, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -33,7 +34,7 @@ use function::FuncTranslator;
 pub(crate) use hw::has_instruction;
 use pirn_format::cpu::CpuFeatures;
 use pirn_format::layout::InstanceLayout;
-use pirn_format::metadata::Metadata;
+use pirn_format::metadata::{Imported, Metadata};
 use wasmparser::FuncValidatorAllocations;
 
 /// What every function of a module is translated against.
@@ -41,6 +42,8 @@ use wasmparser::FuncValidatorAllocations;
 pub(crate) struct Env<'a> {
     /// The module.
     pub(crate) metadata: &'a Metadata,
+    /// How much of it is imported.
+    pub(crate) imported: Imported,
     /// Where its instance area's parts lie.
     pub(crate) layout: &'a InstanceLayout,
     /// The target.
@@ -74,7 +77,7 @@ pub(crate) struct Scratch {
 ///
 /// # Errors
 ///
-/// [`CompileError::Invalid`] if the body is not valid.
+/// [`CompileError::Invalid`] if the body is not valid, [`CompileError::FunctionLimit`] if it becomes too much.
 pub(crate) fn translate(
     env: Env<'_>,
     body: Body<'_>,
@@ -82,8 +85,15 @@ pub(crate) fn translate(
     func: &mut ir::Function,
 ) -> Result<Carried, CompileError> {
     let ty = env.metadata.funcs[body.index as usize];
-    func.name = UserFuncName::User(Callee::Func(body.index).name());
+    let callee = Callee::Func(body.index);
+    func.name = UserFuncName::User(callee.name());
     func.signature = guest_signature(&env.metadata.types[ty as usize]);
+    // Empty, whatever was translated before: its size is checked.
+    func.dfg.value_lists = ir::ValueListPool::new();
+    let work = Work {
+        callee,
+        metadata: env.metadata,
+    };
     let allocations = std::mem::take(&mut scratch.validator);
     let mut validator = body.validate.into_validator(allocations);
     let builder = FunctionBuilder::new(func, &mut scratch.builder);
@@ -106,11 +116,17 @@ pub(crate) fn translate(
     t.enter_memory();
     t.enter_fuel();
     t.enter_function(ty);
+    let range = body.body.range();
+    let (bytes, mut pairs) = (range.end - range.start, 0);
     while !operators.eof() {
         let (op, offset) = operators.read_with_offset()?;
         validator.op(offset, &op)?;
         t.builder.set_srcloc(ir::SourceLoc::new(offset as u32));
+        if let Some(carried) = t.ends_loop(&op) {
+            work.check_loop(&mut pairs, carried)?;
+        }
         t.operator(&op)?;
+        work.check_size(t.builder.func, bytes)?;
     }
     operators.finish()?;
     t.leave_memory();

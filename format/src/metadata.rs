@@ -192,6 +192,19 @@ pub enum SegmentMode {
     Done,
 }
 
+/// How much of each kind a module imports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Imported {
+    /// Functions.
+    pub funcs: u32,
+    /// Tables.
+    pub tables: u32,
+    /// Memories.
+    pub memories: u32,
+    /// Globals.
+    pub globals: u32,
+}
+
 impl Metadata {
     /// Encodes it for the file.
     ///
@@ -247,6 +260,17 @@ impl Metadata {
     #[must_use]
     pub fn imported_globals(&self) -> u32 {
         self.count_imports(|ty| matches!(ty, ExternType::Global(_)))
+    }
+
+    /// The numbers of all of them. Each of the above walks through the imports.
+    #[must_use]
+    pub fn imported(&self) -> Imported {
+        Imported {
+            funcs: self.imported_funcs(),
+            tables: self.imported_tables(),
+            memories: self.imported_memories(),
+            globals: self.imported_globals(),
+        }
     }
 
     fn count_imports(&self, is: impl Fn(&ExternType) -> bool) -> u32 {

@@ -2,22 +2,19 @@
 
 use crate::compile::Piece;
 use crate::names::Callee;
-use pirn_format::metadata::Metadata;
+use pirn_format::metadata::{ExportItem, Metadata};
+use std::collections::HashMap;
 
 /// The symbol of each piece, without zero bytes or control characters, which a string table or a
 /// terminal would trip over.
 pub(super) fn names(pieces: &[Piece], metadata: &Metadata) -> Vec<String> {
-    let imported = metadata.imported_funcs();
+    let imports: Vec<_> = metadata.imports_of_funcs().collect();
+    let names = func_names(metadata);
     let name = |piece: &Piece| match piece.callee {
-        Callee::Func(index) if index < imported => {
-            match metadata.imports_of_funcs().nth(index as usize) {
-                Some(import) => format!("import {}.{}", import.module, import.name),
-                None => format!("import {index}"),
-            }
-        }
-        Callee::Func(index) => match metadata.func_name(index) {
-            Some(name) => name.to_owned(),
-            None => format!("wasm[{index}]"),
+        Callee::Func(index) => match (imports.get(index as usize), names.get(&index)) {
+            (Some(import), _) => format!("import {}.{}", import.module, import.name),
+            (None, Some(name)) => (*name).to_owned(),
+            (None, None) => format!("wasm[{index}]"),
         },
         Callee::Entry(ty) => format!("entry of type {ty}"),
         Callee::Builtin(builtin) => builtin.name().to_owned(),
@@ -27,4 +24,18 @@ pub(super) fn names(pieces: &[Piece], metadata: &Metadata) -> Vec<String> {
     };
     let printable = |name: String| name.replace(char::is_control, "_");
     pieces.iter().map(|piece| printable(name(piece))).collect()
+}
+
+/// What [`Metadata::func_name`] says of each function that has a name, found at once: a module may have as many exports as
+/// functions.
+fn func_names(metadata: &Metadata) -> HashMap<u32, &str> {
+    let exports = metadata.exports.iter().rev();
+    let exported = exports.filter_map(|export| match export.item {
+        ExportItem::Func(index) => Some((index, export.name.as_str())),
+        _ => None,
+    });
+    let named = metadata.func_names.iter();
+    exported
+        .chain(named.map(|(index, name)| (*index, name.as_str())))
+        .collect()
 }

@@ -66,7 +66,61 @@ pub(crate) const DEBUG_ROWS: Limit = Limit {
     most: 1 << 24,
 };
 
+/// Each takes some kilobyte while code is generated. The largest function of an interpreter of Ruby has 700,000.
+pub(crate) const FUNCTION_NODES: Limit = Limit {
+    what: "values, instructions and blocks of intermediate code",
+    most: 1 << 23,
+};
+
+/// What branches, calls and other instructions are given. The same function has less than 2,100,000.
+pub(crate) const FUNCTION_OPERANDS: Limit = Limit {
+    what: "operands of intermediate code",
+    most: 1 << 26,
+};
+
+/// For each pair of locals that are used in a loop one may be moved: 1.3 ns.
+pub(crate) const FUNCTION_LOOPS: Limit = Limit {
+    what: "pairs of locals in its loops",
+    most: 1 << 32,
+};
+
+/// For each, the allocator may look at the value for every register: 20 ns.
+pub(crate) const FUNCTION_HELD: Limit = Limit {
+    what: "instructions that its values are held across",
+    most: 1 << 31,
+};
+
 impl Limit {
+    /// The most that is allowed.
+    pub(crate) fn most(self) -> u64 {
+        self.most
+    }
+
+    /// The same, or less if this is.
+    pub(crate) fn at_most(self, most: u64) -> Self {
+        let most = self.most.min(most);
+        Self { most, ..self }
+    }
+
+    /// Refuses more than the limit in one function, which is described.
+    pub(crate) fn check_function(
+        self,
+        found: u64,
+        func: impl FnOnce() -> String,
+    ) -> Result<(), CompileError> {
+        let Self { what, most: limit } = self;
+        if found > limit {
+            let func = func();
+            return Err(CompileError::FunctionLimit {
+                func,
+                what,
+                found,
+                limit,
+            });
+        }
+        Ok(())
+    }
+
     /// Refuses more than the limit.
     pub(crate) fn check(self, found: u64) -> Result<(), CompileError> {
         let Self { what, most: limit } = self;

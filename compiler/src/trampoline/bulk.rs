@@ -106,7 +106,7 @@ impl Trampoline<'_> {
     /// Base and size of memory 0.
     fn memory(&mut self, env: Env<'_>) -> (Value, Value) {
         let (vmctx, flags) = (self.params[0], MemFlagsData::trusted());
-        if env.metadata.imported_memories() == 0 {
+        if env.imported.memories == 0 {
             let bytes = CONTEXT_MEMORY + MEMORY_BYTES;
             let bytes = self.builder.ins().load(POINTER, flags, vmctx, bytes);
             return (vmctx, bytes);

@@ -115,7 +115,7 @@ impl FuncTranslator<'_, '_> {
 
     /// Address of the owner's descriptor, if memory 0 is imported.
     fn imported_memory(&mut self) -> Option<Value> {
-        if self.env.metadata.imported_memories() == 0 {
+        if self.env.imported.memories == 0 {
             return None;
         }
         let cell = self.env.layout.memory(0);

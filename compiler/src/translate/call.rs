@@ -32,7 +32,7 @@ impl FuncTranslator<'_, '_> {
         }
         let ty = self.env.metadata.funcs[index as usize];
         let params = self.env.metadata.types[ty as usize].params.len();
-        let call = if index < self.env.metadata.imported_funcs() {
+        let call = if index < self.env.imported.funcs {
             let import = self.env.layout.import(index);
             let code = self.load_constant(POINTER, self.vmctx, import + IMPORT_CODE);
             let vmctx = self.load_constant(POINTER, self.vmctx, import + IMPORT_VMCTX);

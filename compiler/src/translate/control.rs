@@ -11,7 +11,7 @@ use crate::types;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, JumpTableData, Value};
 use pirn_format::types::ValType;
 use std::collections::BTreeMap;
-use wasmparser::{BlockType, BrTable};
+use wasmparser::{BlockType, BrTable, Operator};
 
 /// One enclosing block.
 pub(super) struct Frame {
@@ -157,6 +157,16 @@ impl FuncTranslator<'_, '_> {
                 self.reachable = true;
             }
             other => self.frames[at].kind = other,
+        }
+    }
+
+    /// How many values a loop carries that this operator ends, if it does, as long as those that do not change are among them.
+    pub(super) fn ends_loop(&self, op: &Operator<'_>) -> Option<usize> {
+        match (op, self.frames.last()) {
+            (Operator::End, Some(frame)) if matches!(frame.kind, Kind::Loop) => {
+                Some(self.builder.func.dfg.num_block_params(frame.target))
+            }
+            _ => None,
         }
     }
 

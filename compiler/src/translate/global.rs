@@ -25,7 +25,7 @@ impl FuncTranslator<'_, '_> {
     fn global_place(&mut self, index: u32) -> (Value, i32) {
         let offset = self.env.layout.global(index);
         let metadata = self.env.metadata;
-        let imported = index < metadata.imported_globals();
+        let imported = index < self.env.imported.globals;
         if imported && metadata.globals[index as usize].mutable {
             return (self.load_constant(POINTER, self.vmctx, offset), 0);
         }

@@ -107,7 +107,7 @@ impl FuncTranslator<'_, '_> {
     /// Base and number of elements of a table.
     fn table_bounds(&mut self, table: u32) -> (Value, Value) {
         let cell = self.env.layout.table(table);
-        let is_imported = table < self.env.metadata.imported_tables();
+        let is_imported = table < self.env.imported.tables;
         let (desc, offset) = if is_imported {
             (self.load_constant(POINTER, self.vmctx, cell), 0)
         } else {

@@ -11,26 +11,52 @@ use anyhow::{Context, Result};
 use args::{Args, Command};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::SIGABRT;
+use signal_hook::flag;
+use std::any::Any;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// A compilation that takes longer shows how far it is.
 const QUIET: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
+    if let Err(error) = end_without_memory() {
+        eprintln!("aotc: {error:#}");
+        return ExitCode::FAILURE;
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return usage::tell("aotc", &error),
     };
-    match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+    match std::panic::catch_unwind(|| run(&args)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
             eprintln!("aotc: {error:#}");
             ExitCode::FAILURE
         }
+        // It has been told. Anything else is a fault of the compiler.
+        Err(payload) if is_out_of_memory(&*payload) => ExitCode::FAILURE,
+        Err(payload) => std::panic::resume_unwind(payload),
     }
+}
+
+/// Whether this is how the code generator says that an allocation failed, where it does not leave that to the standard library.
+fn is_out_of_memory(payload: &(dyn Any + Send)) -> bool {
+    let message = payload.downcast_ref::<String>();
+    message.is_some_and(|message| message.contains("out of memory"))
+}
+
+/// Has an allocation that fails, of which the standard library tells before it aborts, end the program as other errors do,
+/// and leave no image of its memory behind.
+fn end_without_memory() -> Result<()> {
+    let always = Arc::new(AtomicBool::new(true));
+    flag::register_conditional_shutdown(SIGABRT, 1, always).context("cannot handle SIGABRT")?;
+    Ok(())
 }
 
 fn run(args: &Args) -> Result<()> {

@@ -22,6 +22,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
     let isa = isa::build(&options, uses).expect("there is such a target");
     let env = Env {
         metadata: &parsed.metadata,
+        imported: parsed.metadata.imported(),
         layout: &parsed.layout,
         isa: &*isa,
         spectre: options.spectre,

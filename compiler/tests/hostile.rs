@@ -1,0 +1,478 @@
+//! Modules made to take the compiler's time or memory: each is compiled, at all levels of the optimiser and for both
+//! targets, or refused by the name of a limit. None of them is large; by its few bytes each asks for much.
+
+#[path = "../../runtime/tests/common/program.rs"]
+#[allow(dead_code, reason = "asked for one thing")]
+mod program;
+
+use pirn_compiler::{CompileError, OptLevel, Options, compile, parse_text};
+use pirn_format::cpu::Arch;
+use std::process::Command;
+
+const I32: u8 = 0x7f;
+/// The most parameters and results that a type may have.
+const WIDE: usize = 1000;
+/// The most locals that a function may have.
+const LOCALS: u32 = 50_000;
+
+fn leb(mut number: u64) -> Vec<u8> {
+    let mut bytes = vec![];
+    while number > 0x7f {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+fn list(items: &[Vec<u8>]) -> Vec<u8> {
+    [leb(items.len() as u64), items.concat()].concat()
+}
+
+fn section(id: u8, contents: &[u8]) -> Vec<u8> {
+    [vec![id], leb(contents.len() as u64), contents.to_vec()].concat()
+}
+
+/// A function type of so many numbers.
+fn ty(params: usize, results: usize) -> Vec<u8> {
+    let values = |count| [leb(count as u64), vec![I32; count]].concat();
+    [vec![0x60], values(params), values(results)].concat()
+}
+
+/// A function of so many locals and this code.
+fn body(locals: u32, code: &[u8]) -> Vec<u8> {
+    let locals = match locals {
+        0 => vec![0],
+        count => [vec![1], leb(count.into()), vec![I32]].concat(),
+    };
+    let body = [locals, code.to_vec(), vec![0x0b]].concat();
+    [leb(body.len() as u64), body].concat()
+}
+
+/// A module of these types, functions by the indices of theirs, and other sections, by their numbers.
+fn module(types: &[Vec<u8>], funcs: &[(u8, Vec<u8>)], others: &[(u8, Vec<u8>)]) -> Vec<u8> {
+    let indices: Vec<_> = funcs.iter().map(|(ty, _)| vec![*ty]).collect();
+    let bodies: Vec<_> = funcs.iter().map(|(_, body)| body.clone()).collect();
+    let mut sections = vec![(1, list(types)), (3, list(&indices)), (10, list(&bodies))];
+    sections.extend_from_slice(others);
+    // The number of data segments, 12, is not used here.
+    // Tags, 13, are between memories and globals.
+    sections.sort_by_key(|(id, _)| if *id == 13 { (5, 13) } else { (*id, 0) });
+    let sections = sections.iter().map(|(id, contents)| section(*id, contents));
+    [
+        b"\0asm\x01\0\0\0".to_vec(),
+        sections.collect::<Vec<_>>().concat(),
+    ]
+    .concat()
+}
+
+/// A module with a memory and one function.
+fn one(types: &[Vec<u8>], locals: u32, code: &[u8]) -> Vec<u8> {
+    module(types, &[(0, body(locals, code))], &[(5, vec![1, 0, 1])])
+}
+
+/// An instruction with an index.
+fn with(opcode: u8, index: u64) -> Vec<u8> {
+    [vec![opcode], leb(index)].concat()
+}
+
+fn each(count: u64, code: impl Fn(u64) -> Vec<u8>) -> Vec<u8> {
+    (0..count).flat_map(code).collect()
+}
+
+/// All options that change how much is done.
+fn ways() -> Vec<Options> {
+    let mut ways = vec![];
+    for arch in [Arch::X86_64, Arch::Aarch64] {
+        for level in [OptLevel::None, OptLevel::Speed] {
+            let mut options = Options::new(arch);
+            options.opt_level = level;
+            ways.push(options);
+        }
+    }
+    ways
+}
+
+fn refused(name: &str, wasm: &[u8], options: &Options, limit: &str) {
+    match compile(wasm, options) {
+        Err(CompileError::FunctionLimit {
+            func,
+            what,
+            found,
+            limit: most,
+        }) => {
+            assert_eq!((func.as_str(), what), ("0", limit), "{name}");
+            assert!(found > most, "{name}: {found} and {most}");
+        }
+        Err(other) => panic!("{name}: {other}"),
+        Ok(_) => panic!("{name} is compiled"),
+    }
+}
+
+const NODES: &str = "values, instructions and blocks of intermediate code";
+const OPERANDS: &str = "operands of intermediate code";
+const PAIRS: &str = "pairs of locals in its loops";
+const HELD: &str = "instructions that its values are held across";
+
+/// Code of two bytes that makes a thousand values, and of which a function may have a million.
+#[test]
+fn code_that_becomes_much_more_is_refused() {
+    let wide = [ty(0, 0), ty(0, WIDE), ty(WIDE, 0), ty(WIDE, WIDE)];
+    let zeros = [0x41, 0].repeat(WIDE);
+    let drops = vec![0x1a; WIDE];
+    let calls = module(
+        &wide,
+        &[
+            (0, body(0, &[0x10, 1, 0x10, 2].repeat(10_000))),
+            (1, body(0, &zeros)),
+            (2, body(0, &[])),
+        ],
+        &[],
+    );
+    let inside = |inner: Vec<u8>| one(&wide, 1, &[zeros.clone(), inner, drops.clone()].concat());
+    let joined = [
+        vec![0x02, 1],
+        [0x20, 0].repeat(WIDE),
+        [0x20, 0, 0x0d, 0].repeat(100_000),
+        vec![0x0b],
+        drops.clone(),
+    ];
+    // A branch to a place where each local has had another value.
+    let locals = [
+        vec![0x02, 0x40],
+        each(20_000, |n| {
+            [vec![0x41, 1], with(0x21, n), vec![0x20, 0, 0x0d, 0]].concat()
+        }),
+        vec![0x0b],
+        each(20_000, |n| [with(0x20, n), vec![0x1a]].concat()),
+    ];
+    let cases = [
+        ("calls", calls, NODES),
+        ("blocks", inside([0x02, 3, 0x0b].repeat(10_000)), NODES),
+        ("loops", inside([0x03, 3, 0x0b].repeat(10_000)), NODES),
+        (
+            "ifs",
+            inside([0x20, 0, 0x04, 3, 0x0b].repeat(10_000)),
+            NODES,
+        ),
+        ("branches", one(&wide, 1, &joined.concat()), OPERANDS),
+        ("locals", one(&wide, LOCALS, &locals.concat()), OPERANDS),
+        (
+            "indirect calls",
+            module(
+                &wide,
+                &[(0, body(1, &[0x20, 0, 0x11, 0, 0].repeat(400_000)))],
+                &[(4, vec![1, 0x70, 0, 10])],
+            ),
+            NODES,
+        ),
+    ];
+    // That is found before the optimiser, on any target.
+    for (name, wasm, limit) in &cases {
+        refused(name, wasm, &Options::default(), limit);
+    }
+}
+
+/// What takes time by its square is refused before it is done.
+#[test]
+fn what_takes_time_by_the_square_of_its_length_is_refused() {
+    let depth = 10;
+    let loops = [
+        [0x03, 0x40].repeat(depth),
+        each(LOCALS.into(), |n| [with(0x20, n), vec![0x1a]].concat()),
+        vec![0x0b; depth],
+    ];
+    refused(
+        "loops",
+        &one(&[ty(0, 0)], LOCALS, &loops.concat()),
+        &Options::default(),
+        PAIRS,
+    );
+    // All are loaded before one of them is stored.
+    let count = 100_000;
+    let held = [
+        each(count, |n| {
+            [vec![0x20, 0, 0x20, 0, 0x28, 2], leb(4 * n)].concat()
+        }),
+        [0x36, 2, 0].repeat(count as usize),
+    ];
+    let held = one(&[ty(0, 0)], 1, &held.concat());
+    for arch in [Arch::X86_64, Arch::Aarch64] {
+        let mut options = Options::new(arch);
+        options.opt_level = OptLevel::None;
+        refused("loads", &held, &options, HELD);
+    }
+}
+
+/// What is large or deep, and no more than that.
+#[test]
+fn what_is_only_large_is_compiled() {
+    let none = [ty(0, 0)];
+    let empty = || (0, body(0, &[]));
+    let many =
+        |count: u64, item: &dyn Fn(u64) -> Vec<u8>| list(&(0..count).map(item).collect::<Vec<_>>());
+    let name = |n: u64| {
+        let name = n.to_string();
+        [leb(name.len() as u64), name.into_bytes(), vec![0, 0]].concat()
+    };
+    let nested = 5_000;
+    let cases = [
+        (
+            "blocks",
+            one(
+                &none,
+                0,
+                &[[0x02, 0x40].repeat(nested), vec![0x0b; nested]].concat(),
+            ),
+        ),
+        (
+            "loops",
+            one(
+                &none,
+                0,
+                &[[0x03, 0x40].repeat(nested), vec![0x0b; nested]].concat(),
+            ),
+        ),
+        (
+            "ifs",
+            one(
+                &none,
+                1,
+                &[[0x20, 0, 0x04, 0x40].repeat(nested), vec![0x0b; nested]].concat(),
+            ),
+        ),
+        (
+            "unreachable blocks",
+            one(
+                &none,
+                0,
+                &[vec![0], [0x02, 0x40].repeat(500_000), vec![0x0b; 500_000]].concat(),
+            ),
+        ),
+        (
+            "divisions",
+            one(
+                &none,
+                1,
+                &[vec![0x20, 0], [0x20, 0, 0x6d].repeat(4_000), vec![0x1a]].concat(),
+            ),
+        ),
+        (
+            "a table of branches",
+            one(
+                &none,
+                1,
+                &[[
+                    vec![0x02, 0x40, 0x20, 0],
+                    with(0x0e, 65_520),
+                    vec![0; 65_521],
+                    vec![0x0b],
+                ]
+                .concat()
+                .repeat(10)]
+                .concat(),
+            ),
+        ),
+        (
+            "locals",
+            one(
+                &none,
+                LOCALS,
+                &each(LOCALS.into(), |n| [vec![0x41, 1], with(0x21, n)].concat()),
+            ),
+        ),
+        ("functions", module(&none, &vec![empty(); 50_000], &[])),
+        (
+            "calls of each other",
+            module(
+                &none,
+                &(1..20_000)
+                    .map(|n| (0, body(0, &with(0x10, n).repeat(2))))
+                    .chain([empty()])
+                    .collect::<Vec<_>>(),
+                &[],
+            ),
+        ),
+        (
+            "imports",
+            module(
+                &none,
+                &[empty()],
+                &[(2, many(20_000, &|_| vec![1, b'a', 1, b'b', 0, 0]))],
+            ),
+        ),
+        (
+            "exports",
+            module(&none, &[empty()], &[(7, many(99_999, &name))]),
+        ),
+        (
+            "globals",
+            module(
+                &none,
+                &[empty()],
+                &[(6, many(200_000, &|_| vec![I32, 1, 0x41, 0, 0x0b]))],
+            ),
+        ),
+        (
+            "a constant of many operators",
+            module(
+                &none,
+                &[empty()],
+                &[(
+                    6,
+                    list(&[[
+                        vec![I32, 0, 0x41, 0],
+                        [0x41, 1, 0x6a].repeat(100_000),
+                        vec![0x0b],
+                    ]
+                    .concat()]),
+                )],
+            ),
+        ),
+        (
+            "elements",
+            module(
+                &none,
+                &[empty()],
+                &[
+                    (4, [vec![1, 0x70, 0], leb(500_000)].concat()),
+                    (
+                        9,
+                        list(&[[vec![0, 0x41, 0, 0x0b], many(500_000, &|_| vec![0])].concat()]),
+                    ),
+                ],
+            ),
+        ),
+        (
+            "data",
+            module(
+                &none,
+                &[empty()],
+                &[
+                    (5, [vec![1, 0], leb(512)].concat()),
+                    (
+                        11,
+                        list(
+                            &[[vec![0, 0x41, 0, 0x0b], leb(32 << 20), vec![1; 32 << 20]].concat()],
+                        ),
+                    ),
+                ],
+            ),
+        ),
+    ];
+    for (name, wasm) in &cases {
+        for options in ways() {
+            let object = compile(wasm, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(object.len() > 1000, "{name}");
+        }
+    }
+}
+
+/// What the validator refuses has the validator's message, and nothing has been made by then.
+#[test]
+fn what_no_module_may_have_is_refused_by_name() {
+    let none = [ty(0, 0)];
+    let cases = [
+        ("locals", one(&none, LOCALS + 1, &[]), "too many locals"),
+        (
+            "parameters",
+            module(&[ty(WIDE + 1, 0)], &[], &[]),
+            "function params size is out of bounds",
+        ),
+        (
+            "a body",
+            one(&none, 0, &vec![0x01; 8_000_000]),
+            "function body size",
+        ),
+        (
+            "functions",
+            [
+                b"\0asm\x01\0\0\0".to_vec(),
+                section(1, &list(&none)),
+                section(3, &leb(1_000_001)),
+            ]
+            .concat(),
+            "functions count",
+        ),
+        (
+            "a memory",
+            module(&none, &[], &[(5, [vec![1, 0], leb(65_537)].concat())]),
+            "memory size",
+        ),
+    ];
+    for (name, wasm, part) in cases {
+        let error = compile(&wasm, &Options::default())
+            .expect_err(name)
+            .to_string();
+        assert!(error.contains(part), "{name}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+/// The text format, nested deeply.
+#[test]
+fn nested_text_is_parsed_or_refused() {
+    let deep = 100_000;
+    let blocks = format!(
+        "(module (func {}{}))",
+        "(block ".repeat(deep),
+        ")".repeat(deep)
+    );
+    let wasm = parse_text(blocks.as_bytes()).expect("it is well-formed");
+    assert!(wasm.len() > 3 * deep, "{} bytes", wasm.len());
+    for text in [
+        "(".repeat(deep),
+        format!("(module {}", "(func ".repeat(deep)),
+    ] {
+        let error = parse_text(text.as_bytes()).expect_err("it has no end");
+        assert!(matches!(error, CompileError::Text(_)), "{error}");
+    }
+}
+
+#[test]
+fn without_memory_the_program_ends_as_with_other_errors() {
+    if program::has_runner() {
+        println!("NOT RUN: aotc without memory; its emulator is what would have none");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (wasm, so) = (folder.path().join("m.wasm"), folder.path().join("m.so"));
+    let nested = 1_000_000;
+    let code = [[0x02, 0x40].repeat(nested), vec![0x0b; nested]].concat();
+    std::fs::write(&wasm, one(&[ty(0, 0)], 0, &code)).expect("it is written");
+    let mut failed = 0;
+    for megabytes in [60, 100, 150, 250, 400, 8000] {
+        let output = Command::new("sh")
+            .args([
+                "-c",
+                "ulimit -v $0; exec \"$@\"",
+                &(megabytes << 10).to_string(),
+            ])
+            .arg(env!("CARGO_BIN_EXE_aotc"))
+            .arg(&wasm)
+            .arg("-o")
+            .arg(&so)
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .expect("the shell starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => assert!(so.exists()),
+            Some(1) => {
+                failed += 1;
+                assert!(said.contains("memory"), "{megabytes} MB: {said}");
+                assert!(!so.exists(), "{megabytes} MB: {said}");
+            }
+            other => panic!("{megabytes} MB: {other:?}: {said}"),
+        }
+        let left = std::fs::read_dir(folder.path())
+            .expect("it is there")
+            .count();
+        assert_eq!(
+            left,
+            1 + usize::from(output.status.success()),
+            "{megabytes} MB"
+        );
+    }
+    assert!(failed > 0 && failed < 6, "{failed} of 6 failed");
+}
