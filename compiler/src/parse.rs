@@ -134,7 +134,7 @@ impl<'a> Builder<'a> {
             }
             Payload::MemorySection(memories) => {
                 for memory in memories {
-                    m.memories.push(memory_type(&memory?));
+                    m.memories.push(memory_type(&memory?)?);
                 }
             }
             Payload::GlobalSection(globals) => {
@@ -217,7 +217,7 @@ impl<'a> Builder<'a> {
                 ExternType::Table(ty)
             }
             wasmparser::TypeRef::Memory(ty) => {
-                let ty = memory_type(&ty);
+                let ty = memory_type(&ty)?;
                 m.memories.push(ty);
                 ExternType::Memory(ty)
             }
@@ -411,11 +411,12 @@ fn table_type(ty: &wasmparser::TableType) -> Result<TableType, CompileError> {
     })
 }
 
-fn memory_type(ty: &wasmparser::MemoryType) -> MemoryType {
-    MemoryType {
+fn memory_type(ty: &wasmparser::MemoryType) -> Result<MemoryType, CompileError> {
+    limits::MEMORY_PAGES.check(ty.initial)?;
+    Ok(MemoryType {
         min: ty.initial,
         max: ty.maximum,
-    }
+    })
 }
 
 fn global_type(ty: &wasmparser::GlobalType) -> Result<GlobalType, CompileError> {

@@ -186,3 +186,19 @@ proptest! {
         let _ = survives(&bytes);
     }
 }
+
+#[test]
+fn a_memory_that_no_slot_has_is_refused() {
+    for (pages, is_refused) in [(65_535, false), (65_536, true)] {
+        for text in [
+            format!("(module (memory {pages}))"),
+            format!("(module (memory {pages} 65536))"),
+            format!(r#"(module (import "a" "m" (memory {pages})))"#),
+        ] {
+            let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+            let error = survives(&wasm).err().map(|error| error.to_string());
+            let wanted = "module has 65536 pages of memory to begin with, the limit is 65535";
+            assert_eq!(error, is_refused.then(|| wanted.to_owned()), "{text}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //! imports, exports and globals, 100,000 segments, 50,000 locals and 7.6 MB a function).
 
 use crate::error::CompileError;
-use pirn_format::layout::INSTANCE_AREA_BYTES_MAX;
+use pirn_format::layout::{INSTANCE_AREA_BYTES_MAX, MEMORY_PAGES_MAX};
 
 /// A limit with its name.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,12 @@ pub(crate) const MODULE_BYTES: Limit = Limit {
 pub(crate) const INSTANCE_AREA_BYTES: Limit = Limit {
     what: "bytes of globals, imports and function references or more",
     most: INSTANCE_AREA_BYTES_MAX,
+};
+
+/// A memory never has the last page that its addresses would reach, so what begins with it runs nowhere.
+pub(crate) const MEMORY_PAGES: Limit = Limit {
+    what: "pages of memory to begin with",
+    most: MEMORY_PAGES_MAX,
 };
 
 /// Offsets in the machine code are 32 bits wide, and calls reach 2 GiB.
@@ -147,6 +153,7 @@ mod tests {
         for limit in [
             MODULE_BYTES,
             INSTANCE_AREA_BYTES,
+            MEMORY_PAGES,
             TEXT_BYTES,
             DEBUG_BYTES,
             DEBUG_ABBREV_BYTES,
