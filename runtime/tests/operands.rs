@@ -3,16 +3,15 @@
 
 mod common;
 
+use common::guest::{Guest, MEMORY};
 use common::random::Random;
-use pirn_compiler::{OptLevel, Options};
-use pirn_runtime::{CallError, Func, Instance, Linker, Module, Region, TrapCode};
+use pirn_compiler::OptLevel;
+use pirn_runtime::TrapCode;
 use std::fmt::Write;
 
 /// Guests of the test, and of the one that is run by hand.
 const GUESTS: u64 = 120;
 const MANY_GUESTS: u64 = 5_000;
-
-const MEMORY: usize = 1 << 16;
 
 /// Calls of each guest.
 const CALLS: usize = 6;
@@ -136,39 +135,6 @@ fn guest(seed: u64) -> String {
         }
     }
     text + "))"
-}
-
-/// A guest that was compiled at a level, with its function.
-struct Guest(Instance<()>, Func<u32, ()>);
-
-/// What went wrong, and where in the guest.
-type Place = (TrapCode, Option<u32>);
-
-impl Guest {
-    fn new(text: &str, level: OptLevel) -> Self {
-        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
-        let mut options = Options::default();
-        options.opt_level = level;
-        let so = pirn_compiler::compile(&wasm, &options).expect("it is valid");
-        let module = Module::from_bytes(&so).expect("it is sound");
-        let region = Region::builder().slots(1).build().expect("a region");
-        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
-        let run = prepared.func("run").expect("it is exported");
-        Self(prepared.try_instantiate(()).expect("a slot is free"), run)
-    }
-
-    /// What a call leaves in a memory of these bytes, and its trap.
-    fn run(&mut self, begin: &[u8], address: u32) -> (Option<Place>, Vec<u8>) {
-        self.0.memory_mut().write(0, begin).expect("inside");
-        let trap = match self.0.call(&self.1, address) {
-            Ok(()) => None,
-            Err(CallError::Trap(trap)) => Some((trap.code(), trap.wasm_offset())),
-            Err(other) => panic!("{other}"),
-        };
-        let mut bytes = vec![0; MEMORY];
-        self.0.memory().read(0, &mut bytes).expect("inside");
-        (trap, bytes)
-    }
 }
 
 fn compare(guests: std::ops::Range<u64>) {

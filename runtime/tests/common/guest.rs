@@ -1,0 +1,41 @@
+//! A guest that exports its memory, of one page, and a function that is given an address: what it leaves, and where it
+//! stops, by the code of each level.
+
+use super::wat_with;
+use pirn_compiler::{OptLevel, Options};
+use pirn_runtime::{CallError, Func, Instance, Linker, Region, TrapCode};
+
+/// Bytes of its memory.
+pub(crate) const MEMORY: usize = 1 << 16;
+
+/// What went wrong, and where in the guest.
+pub(crate) type Place = (TrapCode, Option<u32>);
+
+/// A guest that was compiled at a level, with its function.
+pub(crate) struct Guest(Instance<()>, Func<u32, ()>);
+
+impl Guest {
+    pub(crate) fn new(text: &str, level: OptLevel) -> Self {
+        let mut options = Options::default();
+        options.opt_level = level;
+        let module = wat_with(text, &options);
+        let region = Region::builder().slots(1).build().expect("a region");
+        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+        let run = prepared.func("run").expect("it is exported");
+        Self(prepared.try_instantiate(()).expect("a slot is free"), run)
+    }
+
+    /// The trap of a call, and what the call leaves in a memory that begins with these bytes, and has zeros behind.
+    pub(crate) fn run(&mut self, begin: &[u8], address: u32) -> (Option<Place>, Vec<u8>) {
+        let mut bytes = begin.to_vec();
+        bytes.resize(MEMORY, 0);
+        self.0.memory_mut().write(0, &bytes).expect("inside");
+        let trap = match self.0.call(&self.1, address) {
+            Ok(()) => None,
+            Err(CallError::Trap(trap)) => Some((trap.code(), trap.wasm_offset())),
+            Err(other) => panic!("{other}"),
+        };
+        self.0.memory().read(0, &mut bytes).expect("inside");
+        (trap, bytes)
+    }
+}
