@@ -2,6 +2,7 @@
 
 mod constant;
 mod features;
+pub(crate) mod hints;
 pub(crate) mod limits;
 mod names;
 
@@ -17,7 +18,8 @@ use pirn_format::metadata::{
 };
 use pirn_format::types::{ExternType, FuncType, GlobalType, MemoryType, TableType, ValType};
 use wasmparser::{
-    FuncToValidate, FunctionBody, Parser, Payload, ValidPayload, Validator, ValidatorResources,
+    BranchHint, FuncToValidate, FunctionBody, KnownCustom, Parser, Payload, SectionLimited,
+    ValidPayload, Validator, ValidatorResources,
 };
 
 /// A module whose every section but the function bodies is validated and described.
@@ -47,6 +49,8 @@ pub(crate) struct Body<'a> {
     pub(crate) body: FunctionBody<'a>,
     /// The validator for it.
     pub(crate) validate: FuncToValidate<ValidatorResources>,
+    /// Which way its branches go, if the module says it.
+    pub(crate) hints: Option<SectionLimited<'a, BranchHint>>,
 }
 
 impl Body<'_> {
@@ -59,6 +63,7 @@ impl Body<'_> {
                 resources: self.validate.resources.clone(),
                 ..self.validate
             },
+            hints: self.hints.clone(),
         }
     }
 }
@@ -85,6 +90,7 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
                 index,
                 body,
                 validate,
+                hints: builder.hints.take(index),
             });
         } else {
             builder.section(payload)?;
@@ -101,6 +107,7 @@ struct Builder<'a> {
     data: Vec<&'a [u8]>,
     bodies: Vec<Body<'a>>,
     debug: debug::Sections<'a>,
+    hints: hints::Section<'a>,
     /// Whether a function, by index, can be referred to.
     escaped: Vec<u32>,
     exports_table: bool,
@@ -175,8 +182,10 @@ impl<'a> Builder<'a> {
             }
             Payload::CustomSection(section) => {
                 self.debug.note(section.name(), section.data());
-                if let wasmparser::KnownCustom::Name(names) = section.as_known() {
-                    names::read(names, m);
+                match section.as_known() {
+                    KnownCustom::Name(names) => names::read(names, m),
+                    KnownCustom::BranchHints(hints) => self.hints.note(hints),
+                    _ => {}
                 }
             }
             _ => {}

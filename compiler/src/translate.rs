@@ -23,6 +23,7 @@ use crate::hw::carrier::Carried;
 use crate::hw::imports::Imports;
 use crate::idiom::Multiplications;
 use crate::names::Callee;
+use crate::parse::hints::Hints;
 use crate::parse::{Body, value_type};
 use crate::tables::KnownTables;
 use crate::types::guest_signature;
@@ -98,6 +99,7 @@ pub(crate) fn translate(
     let mut validator = body.validate.into_validator(allocations);
     let builder = FunctionBuilder::new(func, &mut scratch.builder);
     let mut t = FuncTranslator::new(env, builder, ty);
+    t.hints = Hints::of(body.hints, &body.body);
     let mut locals = body.body.get_locals_reader()?;
     for _ in 0..locals.get_count() {
         let offset = locals.original_position();

@@ -274,6 +274,30 @@ fn what_is_known_of_tables_is_in_the_key_if_code_has_it() {
     }
 }
 
+/// What is unlikely lies elsewhere, so it is another function.
+#[test]
+fn a_branch_hint_is_in_the_key() {
+    let module = |hint: &str| {
+        wat(&format!(
+            r#"(module (func (export "run") (param i32) (result i32)
+                 (local.get 0) {hint} (if (then (local.set 0 (i32.const 5)))) (local.get 0)))"#
+        ))
+    };
+    let hint = |value| module(&format!(r#"(@metadata.code.branch_hint "\0{value}")"#));
+    let (folder, options) = (folder(), Options::default());
+    for (wasm, found) in [
+        (module(""), 0),
+        (hint(0), 0),
+        (hint(1), 0),
+        (hint(0), 1),
+        (module(""), 1),
+    ] {
+        let (so, hits, misses) = cached(&wasm, &options, Emit::So, folder.path());
+        assert_eq!((hits, misses), (found, 1 - found));
+        assert_eq!(so, make(&wasm, &options, Emit::So));
+    }
+}
+
 /// What is left of a module that does not compile is not compiled again.
 #[test]
 fn an_invalid_function_does_not_keep_the_others_from_being_found() {

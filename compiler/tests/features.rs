@@ -7,7 +7,11 @@ use pirn_format::cpu::Arch;
 const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
 
 /// What is supported: by its name in the document, a module that uses it.
-const SUPPORTED: [(&str, &str); 2] = [
+const SUPPORTED: [(&str, &str); 3] = [
+    (
+        "branch hints",
+        "(module (func (@metadata.code.branch_hint \"\\00\") (if (i32.const 1) (then))))",
+    ),
     (
         "extended constant expressions",
         "(module (import \"a\" \"g\" (global $g i32)) (memory 1)

@@ -26,6 +26,8 @@ pub(super) struct Frame {
     results: usize,
     /// Whether `target`, if it is the end, is branched to.
     end_reachable: bool,
+    /// Whether it is likely to be: by a branch that is not itself cold.
+    end_likely: bool,
 }
 
 enum Kind {
@@ -59,6 +61,7 @@ impl FuncTranslator<'_, '_> {
             branch_values: results.len(),
             results: results.len(),
             end_reachable: false,
+            end_likely: false,
         });
     }
 
@@ -100,6 +103,7 @@ impl FuncTranslator<'_, '_> {
             branch_values: 0,
             results: 0,
             end_reachable: false,
+            end_likely: false,
         });
     }
 
@@ -112,6 +116,9 @@ impl FuncTranslator<'_, '_> {
     pub(super) fn r#loop(&mut self, ty: BlockType) -> Result<(), CompileError> {
         let (params, results) = self.block_type(ty)?;
         let header = self.block_with(&params);
+        if self.is_cold() {
+            self.builder.set_cold_block(header);
+        }
         let height = self.stack.len() - params.len();
         let values = arguments(self.peek(params.len()));
         self.builder.ins().jump(header, &values);
@@ -126,6 +133,7 @@ impl FuncTranslator<'_, '_> {
             branch_values: params.len(),
             results: results.len(),
             end_reachable: false,
+            end_likely: false,
         });
         Ok(())
     }
@@ -133,7 +141,9 @@ impl FuncTranslator<'_, '_> {
     pub(super) fn r#if(&mut self, ty: BlockType) -> Result<(), CompileError> {
         let (params, results) = self.block_type(ty)?;
         let condition = self.pop();
-        let (then, otherwise) = (self.builder.create_block(), self.builder.create_block());
+        let likely = self.hint();
+        let then = self.block_to_go_on(likely == Some(false));
+        let otherwise = self.block_to_go_on(likely == Some(true));
         self.builder.ins().brif(condition, then, [], otherwise, []);
         self.builder.seal_block(then);
         self.builder.seal_block(otherwise);
@@ -198,7 +208,9 @@ impl FuncTranslator<'_, '_> {
             Kind::Unreachable => {}
             Kind::Loop => {
                 self.builder.seal_block(frame.target);
-                if !self.reachable {
+                if self.reachable {
+                    self.leave_loop(frame.target);
+                } else {
                     self.stack.truncate(frame.height);
                 }
             }
@@ -207,6 +219,9 @@ impl FuncTranslator<'_, '_> {
                 self.stack.truncate(frame.height);
                 self.reachable = frame.end_reachable;
                 if frame.end_reachable {
+                    if !frame.end_likely {
+                        self.builder.set_cold_block(frame.target);
+                    }
                     self.builder.switch_to_block(frame.target);
                     let results = self.builder.block_params(frame.target);
                     debug_assert_eq!(results.len(), frame.results);
@@ -226,9 +241,27 @@ impl FuncTranslator<'_, '_> {
     fn target(&mut self, depth: u32) -> (Block, Vec<BlockArg>) {
         let at = self.frames.len() - 1 - depth as usize;
         let values = arguments(self.peek(self.frames[at].branch_values));
+        let is_cold = self.is_cold();
         let frame = &mut self.frames[at];
         frame.end_reachable = true;
+        frame.end_likely |= !is_cold;
         (frame.target, values)
+    }
+
+    /// Whether the condition of the branch that is translated is likely true, if the module says it.
+    fn hint(&mut self) -> Option<bool> {
+        self.hints.take(self.builder.srcloc().bits())
+    }
+
+    /// Goes on behind a loop: that few of its passes come there says nothing of how often it is left.
+    fn leave_loop(&mut self, header: Block) {
+        if !self.is_cold() || self.builder.func.layout.is_cold(header) {
+            return;
+        }
+        let next = self.builder.create_block();
+        self.builder.ins().jump(next, []);
+        self.builder.seal_block(next);
+        self.builder.switch_to_block(next);
     }
 
     /// Branches; what follows cannot be reached.
@@ -240,11 +273,27 @@ impl FuncTranslator<'_, '_> {
 
     pub(super) fn branch_if(&mut self, depth: u32) {
         let condition = self.pop();
-        let (target, values) = self.target(depth);
-        let next = self.builder.create_block();
-        self.builder
-            .ins()
-            .brif(condition, target, &values, next, []);
+        let likely = self.hint();
+        self.branch_where(condition, likely, depth);
+    }
+
+    /// Branches if `condition` is not zero, which is likely or not if the module says it.
+    fn branch_where(&mut self, condition: Value, likely: Option<bool>, depth: u32) {
+        let next = self.block_to_go_on(likely == Some(true));
+        if likely == Some(false) {
+            // Others may come to the target, so what is unlikely is the way there.
+            let way = self.block_to_go_on(true);
+            self.builder.ins().brif(condition, way, [], next, []);
+            self.builder.seal_block(way);
+            self.builder.switch_to_block(way);
+            self.branch(depth);
+            self.reachable = true;
+        } else {
+            let (target, values) = self.target(depth);
+            self.builder
+                .ins()
+                .brif(condition, target, &values, next, []);
+        }
         self.builder.seal_block(next);
         self.builder.switch_to_block(next);
     }
@@ -265,7 +314,7 @@ impl FuncTranslator<'_, '_> {
         let shared: BTreeMap<u32, Block> = times
             .into_iter()
             .filter(|(_, times)| *times > 1)
-            .map(|(depth, _)| (depth, self.builder.create_block()))
+            .map(|(depth, _)| (depth, self.block_to_go_on(false)))
             .collect();
         let mut calls = Vec::with_capacity(depths.len());
         for depth in depths {

@@ -7,11 +7,12 @@ use super::fuel::Fuel;
 use crate::hw::carrier::Carried;
 use crate::hw::site::Site;
 use crate::names::Callee;
+use crate::parse::hints::Hints;
 use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
 use crate::values;
 use cranelift_codegen::ir::{
-    self, AbiParam, AliasRegion, AliasRegionData, ExtFuncData, ExternalName, FuncRef, GlobalValue,
-    GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, Type, Value, types,
+    self, AbiParam, AliasRegion, AliasRegionData, Block, ExtFuncData, ExternalName, FuncRef,
+    GlobalValue, GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, Type, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use pirn_format::exit::{Builtin, TrapCode};
@@ -67,6 +68,8 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) calls: bool,
     /// The count of fuel, if the module counts it.
     pub(super) fuel: Option<Fuel>,
+    /// Which way its branches go, as far as the module says it.
+    pub(super) hints: Hints<'e>,
     regions: [AliasRegion; Region::ALL.len()],
     callees: HashMap<Callee, FuncRef>,
     arrays: HashMap<u32, GlobalValue>,
@@ -101,6 +104,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             reachable: true,
             calls: false,
             fuel: None,
+            hints: Hints::default(),
             regions,
             callees: HashMap::new(),
             arrays: HashMap::new(),
@@ -233,14 +237,28 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
 
     /// Does what does not return, in a cold block, if `condition` is not zero.
     pub(super) fn unless(&mut self, condition: Value, leave: impl FnOnce(&mut Self)) {
-        let (cold, next) = (self.builder.create_block(), self.builder.create_block());
-        self.builder.set_cold_block(cold);
+        let (cold, next) = (self.block_to_go_on(true), self.block_to_go_on(false));
         self.builder.ins().brif(condition, cold, [], next, []);
         self.builder.switch_to_block(cold);
         self.builder.seal_block(cold);
         leave(self);
         self.builder.switch_to_block(next);
         self.builder.seal_block(next);
+    }
+
+    /// Whether what is translated is unlikely to be executed.
+    pub(super) fn is_cold(&self) -> bool {
+        let block = self.builder.current_block();
+        block.is_some_and(|block| self.builder.func.layout.is_cold(block))
+    }
+
+    /// A new block that only this one leads to: cold if this one is, or if it seldom goes there.
+    pub(super) fn block_to_go_on(&mut self, seldom: bool) -> Block {
+        let block = self.builder.create_block();
+        if seldom || self.is_cold() {
+            self.builder.set_cold_block(block);
+        }
+        block
     }
 
     /// Leaves with a trap, ending the block.
