@@ -282,9 +282,10 @@ fn mistakes_are_told_in_one_line() {
         &["\"baseline,\" has a comma without a feature"],
     );
     refused(&with("--cpu", "+aes"), &["begin with a level"]);
+    let memories = "(module (memory 1) (memory 1))";
     refused(
-        &aotc([file("tail.wat", "(module (func $f (return_call $f)))")]),
-        &["invalid module: tail calls are not supported (at"],
+        &aotc([file("memories.wat", memories)]),
+        &["invalid module: multiple memories are not supported (at"],
     );
     let relaxed = "(module (func (param v128) (result v128)
         (i8x16.relaxed_swizzle (local.get 0) (local.get 0))))";

@@ -25,6 +25,8 @@ const EVERYTHING: &str = r#"(module $m
     (@metadata.code.branch_hint "\01")
     (if (result i32) (then (i32.load offset=4 (local.get 0))) (else (memory.size)))
     (drop (call_indirect $tab (type $t) (i32.const 1) (local.get 0)))
+    (if (local.get 0) (then (return_call $k (i32.const 0))))
+    (if (local.get 0) (then (return_call_indirect $tab (type $t) (i32.const 1) (local.get 0))))
     (memory.init $p (i32.const 0) (i32.const 0) (i32.const 1))
     (table.init $tab $e (i32.const 0) (i32.const 0) (i32.const 1))
     (drop (i8x16.swizzle (global.get $v) (v128.load (local.get 0))))

@@ -7,7 +7,7 @@ use pirn_format::cpu::Arch;
 const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
 
 /// What is supported: by its name in the document, a module that uses it.
-const SUPPORTED: [(&str, &str); 3] = [
+const SUPPORTED: [(&str, &str); 4] = [
     (
         "branch hints",
         "(module (func (@metadata.code.branch_hint \"\\00\") (if (i32.const 1) (then))))",
@@ -19,14 +19,18 @@ const SUPPORTED: [(&str, &str); 3] = [
            (data (i32.add (global.get $g) (i32.const 4)) \"x\"))",
     ),
     (
+        "tail calls",
+        "(module (import \"a\" \"f\" (func $f)) (table 1 funcref)
+           (func (return_call $f)) (func (return_call_indirect (i32.const 0))))",
+    ),
+    (
         "wide arithmetic",
         "(module (func (result i64 i64) (i64.mul_wide_u (i64.const 1) (i64.const 2))))",
     ),
 ];
 
 /// What is refused: by its name in the document, a module that uses it.
-const REFUSED: [(&str, &str); 16] = [
-    ("tail calls", "(module (func $f (return_call $f)))"),
+const REFUSED: [(&str, &str); 15] = [
     (
         "typed function references",
         "(module (type $t (func)) (func (param (ref $t))))",
@@ -61,7 +65,12 @@ const REFUSED: [(&str, &str); 16] = [
 ];
 
 /// What uses a supported feature as it may not be used, and a part of the message.
-const INVALID: [(&str, &str); 2] = [
+const INVALID: [(&str, &str); 6] = [
+    (
+        "(module (func $f (result i64) (return_call $g)) (func $g (result i32) (i32.const 0)))",
+        "requires result type",
+    ),
+    ("(module (func (return_call 1)))", "unknown function"),
     (
         "(module (memory 1) (func (drop (i32.load (i64.const 0)))))",
         "type mismatch",
@@ -69,6 +78,14 @@ const INVALID: [(&str, &str); 2] = [
     (
         "(module (memory 1) (func (drop (i32.load offset=0x100000000 (i32.const 0)))))",
         "offset out of range",
+    ),
+    (
+        "(module (table 1 externref) (func (return_call_indirect (i32.const 0))))",
+        "type mismatch",
+    ),
+    (
+        "(module (func (param i64) (return_call 0 (i32.const 0))))",
+        "type mismatch",
     ),
 ];
 

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::values::number;
 use pirn_runtime::{
     CallError, Group, GroupError, InstantiateError, LinkError, Linker, Region, TrapCode, Value,
 };
@@ -41,13 +42,6 @@ fn group(slots: u32) -> Group<()> {
         &Region::builder().slots(slots).build().expect("a region"),
         (),
     )
-}
-
-fn number(result: Result<Vec<Value>, CallError>) -> i32 {
-    match result.expect("it returns")[..] {
-        [Value::I32(number)] => number,
-        ref other => panic!("{other:?}"),
-    }
 }
 
 #[test]

@@ -17,8 +17,8 @@ const LOOPS: &str = r#"(module $loops
   (import "h" "enter" (func $enter))
   (import "h" "quick" (func $quick (param i32) (result i32)))
   (memory (export "memory") 1 2)
-  (table 1 funcref)
-  (elem (i32.const 0) $leaf)
+  (table 2 funcref)
+  (elem (i32.const 0) $leaf $tail_by_table)
   (type $leaf (func (param i32) (result i32)))
   (global $n (export "n") (mut i32) (i32.const 0))
   (func $leaf (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
@@ -28,6 +28,8 @@ const LOOPS: &str = r#"(module $loops
   (func (export "calls") (loop $l (drop (call $leaf (i32.const 1))) (br $l)))
   (func (export "calls_indirectly")
     (loop $l (drop (call_indirect (type $leaf) (i32.const 1) (i32.const 0))) (br $l)))
+  (func $tail (export "tail_calls") (return_call $tail))
+  (func $tail_by_table (export "tail_calls_indirectly") (return_call_indirect (i32.const 1)))
   (func (export "calls_the_host") (loop $l (drop (call $quick (i32.const 1))) (br $l)))
   (func (export "asks_the_runtime")
     (loop $l (drop (memory.grow (i32.const 0))) (memory.fill (i32.const 0) (i32.const 7) (i32.const 65536)) (br $l)))
@@ -49,11 +51,13 @@ const LOOPS: &str = r#"(module $loops
     (local.get $sum)))"#;
 
 /// The functions of [`LOOPS`] that never end.
-const ENDLESS: [&str; 7] = [
+const ENDLESS: [&str; 9] = [
     "forever",
     "counts",
     "calls",
     "calls_indirectly",
+    "tail_calls",
+    "tail_calls_indirectly",
     "calls_the_host",
     "asks_the_runtime",
     "touches_pages",

@@ -1,4 +1,8 @@
-//! Calls (spec 4.4.8): direct, of imports, and through tables.
+//! Calls and tail calls (spec 4.4.8): direct, of imports, and through tables.
+//!
+//! A tail call leaves the frame of who makes it before it enters: the callee returns to that one's caller, and takes
+//! its own parameters from the stack, as every function of the guest's convention does. What is an instruction in
+//! place of a call is followed by a return.
 
 use super::function::{FuncTranslator, Region};
 use crate::error::CompileError;
@@ -7,46 +11,69 @@ use crate::names::Callee;
 use crate::tables::{ENTRY_BYTES, ENTRY_TYPE, Target};
 use crate::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Inst, InstBuilder, Value, types};
+use cranelift_codegen::ir::{FuncRef, InstBuilder, Value, types};
 use pirn_format::exit::TrapCode;
 use pirn_format::layout::{
     FUNCREF_CODE, FUNCREF_TYPE_ID, FUNCREF_VMCTX, IMPORT_CODE, IMPORT_VMCTX,
 };
 
+/// Where a callee returns to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Returns {
+    /// Behind the call.
+    Here,
+    /// To the caller of the function that makes a tail call.
+    ToCaller,
+}
+
+/// What is entered.
+#[derive(Clone, Copy)]
+pub(super) enum Code {
+    /// A function of the module.
+    Func(FuncRef),
+    /// What is at an address.
+    At(Value),
+}
+
 impl FuncTranslator<'_, '_> {
     /// Calls the function of an index in the file.
-    pub(super) fn call(&mut self, in_file: u32) -> Result<(), CompileError> {
+    pub(super) fn call(&mut self, in_file: u32, returns: Returns) -> Result<(), CompileError> {
         let index = self.env.intrinsics.index(in_file);
         match self.env.intrinsics.intrinsic(index) {
-            Some(id) => self.intrinsic(index, id)?,
-            None => self.call_func(index),
+            Some(id) => {
+                self.intrinsic(index, id)?;
+                self.done(returns);
+            }
+            None => self.call_func(index, returns),
         }
         Ok(())
     }
 
     /// Calls a function of the module or an imported one.
-    pub(super) fn call_func(&mut self, index: u32) {
+    pub(super) fn call_func(&mut self, index: u32, returns: Returns) {
         if let Some(multiplication) = self.env.multiplications.get(&index) {
             self.multiply(*multiplication);
+            self.done(returns);
             return;
         }
         let ty = self.env.metadata.funcs[index as usize];
-        let params = self.env.metadata.types[ty as usize].params.len();
-        let call = if index < self.env.imported.funcs {
+        if index < self.env.imported.funcs {
             let import = self.env.layout.import(index);
             let code = self.load_constant(POINTER, self.vmctx, import + IMPORT_CODE);
             let vmctx = self.load_constant(POINTER, self.vmctx, import + IMPORT_VMCTX);
-            let arguments = self.arguments(vmctx, params);
-            let signature = self.signature(ty);
-            self.builder
-                .ins()
-                .call_indirect(signature, code, &arguments)
+            self.enter_code(ty, Code::At(code), vmctx, returns);
         } else {
             let callee = self.callee(Callee::Func(index));
-            let arguments = self.arguments(self.vmctx, params);
-            self.builder.ins().call(callee, &arguments)
-        };
-        self.push_results(call, params);
+            self.enter_code(ty, Code::Func(callee), self.vmctx, returns);
+        }
+    }
+
+    /// What stood for a call has been done.
+    fn done(&mut self, returns: Returns) {
+        match returns {
+            Returns::Here => {}
+            Returns::ToCaller => self.r#return(),
+        }
     }
 
     /// Does what a function does that stores a product of 128-bit numbers, or of 64-bit ones.
@@ -76,12 +103,12 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Calls the function at an index of a table, if it is of a type.
-    pub(super) fn call_indirect(&mut self, ty: u32, table: u32) {
+    pub(super) fn call_indirect(&mut self, ty: u32, table: u32, returns: Returns) {
         let index = self.pop();
         let (tables, position) = (self.env.tables, self.constant_value(index));
         let func = position.and_then(|at| tables.func(self.env.metadata, table, ty, at));
         match (func, tables.target(table, ty)) {
-            (Some(func), _) => self.call_func(func),
+            (Some(func), _) => self.call_func(func, returns),
             (None, Some(Target::One { position, func })) => {
                 let position = i64::from(position);
                 let differs = self
@@ -92,7 +119,7 @@ impl FuncTranslator<'_, '_> {
                     let (_, _, found) = t.entry(table, index);
                     t.trap_mistyped(found);
                 });
-                self.call_func(func);
+                self.call_func(func, returns);
             }
             (None, Some(Target::Many { number })) => {
                 let (array, entry, found) = self.entry(table, index);
@@ -105,9 +132,9 @@ impl FuncTranslator<'_, '_> {
                 let flags = self.flags(Region::Constant).with_readonly();
                 let code = self.builder.ins().sload32(flags, entry, 0);
                 let code = self.builder.ins().iadd(array, code);
-                self.call_code(ty, code, self.vmctx);
+                self.enter_code(ty, Code::At(code), self.vmctx, returns);
             }
-            (None, None) => self.call_element(ty, table, index),
+            (None, None) => self.call_element(ty, table, index, returns),
         }
     }
 
@@ -131,7 +158,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Calls the function at an index of a table of which nothing is known, if it is of a type.
-    fn call_element(&mut self, ty: u32, table: u32, index: Value) {
+    fn call_element(&mut self, ty: u32, table: u32, index: Value, returns: Returns) {
         let element = self.table_element(table, index, TrapCode::UndefinedElement);
         let flags = self.flags(Region::Table);
         let reference = self.builder.ins().load(POINTER, flags, element, 0);
@@ -144,19 +171,35 @@ impl FuncTranslator<'_, '_> {
         self.trap_if(differs, TrapCode::IndirectCallTypeMismatch);
         let code = self.load_reference(POINTER, reference, FUNCREF_CODE);
         let vmctx = self.load_reference(POINTER, reference, FUNCREF_VMCTX);
-        self.call_code(ty, code, vmctx);
+        self.enter_code(ty, Code::At(code), vmctx, returns);
     }
 
-    /// Calls code of a type.
-    fn call_code(&mut self, ty: u32, code: Value, vmctx: Value) {
+    /// Enters code of a type, with the last operands for its parameters.
+    fn enter_code(&mut self, ty: u32, code: Code, vmctx: Value, returns: Returns) {
         let params = self.env.metadata.types[ty as usize].params.len();
-        let arguments = self.arguments(vmctx, params);
+        let arguments: Vec<_> = [&[vmctx], self.peek(params)].concat();
         let signature = self.signature(ty);
-        let call = self
-            .builder
-            .ins()
-            .call_indirect(signature, code, &arguments);
-        self.push_results(call, params);
+        match (returns, code) {
+            (Returns::Here, code) => {
+                self.calls = true;
+                let ins = self.builder.ins();
+                let call = match code {
+                    Code::Func(callee) => ins.call(callee, &arguments),
+                    Code::At(code) => ins.call_indirect(signature, code, &arguments),
+                };
+                self.drop_operands(params);
+                let results = self.builder.inst_results(call);
+                self.stack.extend_from_slice(results);
+            }
+            (Returns::ToCaller, code) => {
+                let ins = self.builder.ins();
+                match code {
+                    Code::Func(callee) => ins.return_call(callee, &arguments),
+                    Code::At(code) => ins.return_call_indirect(signature, code, &arguments),
+                };
+                self.reachable = false;
+            }
+        }
     }
 
     /// Loads a field of a function reference that is not null. It is constant, but only behind the
@@ -169,19 +212,5 @@ impl FuncTranslator<'_, '_> {
     ) -> Value {
         let flags = self.flags(Region::Constant).with_readonly();
         self.builder.ins().load(ty, flags, reference, offset)
-    }
-
-    fn arguments(&mut self, vmctx: Value, params: usize) -> Vec<Value> {
-        self.calls = true;
-        let mut arguments = Vec::with_capacity(1 + params);
-        arguments.push(vmctx);
-        arguments.extend_from_slice(self.peek(params));
-        arguments
-    }
-
-    fn push_results(&mut self, call: Inst, params: usize) {
-        self.drop_operands(params);
-        let results = self.builder.inst_results(call);
-        self.stack.extend_from_slice(results);
     }
 }

@@ -15,6 +15,7 @@
 //! builtin    context = left; builtin
 //! trap       context = left, less what the run has cost so far: in the cold block of the trap
 //! return     context = left
+//! tail call  context = left; the callee's entry looks at it
 //! ```
 //!
 //! A fault that comes by a signal executes no code, and finds what was last written: it misses at most
@@ -44,7 +45,7 @@ enum Step {
     Run,
     /// It may branch: the run is over.
     Branch,
-    /// It returns, or asks the runtime for something.
+    /// It returns, or calls what returns to the caller, or asks the runtime for something.
     Out,
     /// It is the start of a loop.
     Loop,
@@ -83,7 +84,10 @@ fn step(op: &Operator<'_>, intrinsics: &Imports) -> Step {
         | Operator::BrIf { .. }
         | Operator::BrTable { .. }
         | Operator::Unreachable => Step::Branch,
-        Operator::Return | Operator::MemoryGrow { .. } => Step::Out,
+        Operator::Return
+        | Operator::ReturnCall { .. }
+        | Operator::ReturnCallIndirect { .. }
+        | Operator::MemoryGrow { .. } => Step::Out,
         Operator::Loop { .. } => Step::Loop,
         Operator::Call { function_index } => {
             let index = intrinsics.index(*function_index);

@@ -1,5 +1,6 @@
 //! Calls of intrinsics: see [`crate::hw`].
 
+use super::call::Returns;
 use super::function::FuncTranslator;
 use crate::compile::describe;
 use crate::error::CompileError;
@@ -43,7 +44,7 @@ impl FuncTranslator<'_, '_> {
             None => 0,
         };
         if !id.is_promised(self.env.cpu) || (intrinsic.is_pair() && self.env.plain) {
-            self.call_func(index);
+            self.call_func(index, Returns::Here);
             return Ok(());
         }
         let operands = self.operands(intrinsic);

@@ -1,5 +1,6 @@
 //! The hall: sends each operator to its room.
 
+use super::call::Returns;
 use super::function::FuncTranslator;
 use super::simd;
 use crate::error::CompileError;
@@ -40,11 +41,18 @@ impl FuncTranslator<'_, '_> {
             Operator::BrIf { relative_depth } => self.branch_if(*relative_depth),
             Operator::BrTable { targets } => self.branch_table(targets)?,
             Operator::Return => self.r#return(),
-            Operator::Call { function_index } => self.call(*function_index)?,
+            Operator::Call { function_index } => self.call(*function_index, Returns::Here)?,
             Operator::CallIndirect {
                 type_index,
                 table_index,
-            } => self.call_indirect(*type_index, *table_index),
+            } => self.call_indirect(*type_index, *table_index, Returns::Here),
+            Operator::ReturnCall { function_index } => {
+                self.call(*function_index, Returns::ToCaller)?;
+            }
+            Operator::ReturnCallIndirect {
+                type_index,
+                table_index,
+            } => self.call_indirect(*type_index, *table_index, Returns::ToCaller),
             Operator::Drop => {
                 self.pop();
             }

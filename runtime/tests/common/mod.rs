@@ -9,6 +9,7 @@ pub(crate) mod guest;
 pub(crate) mod house;
 pub(crate) mod program;
 pub(crate) mod random;
+pub(crate) mod values;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Module, Region, Reset};

@@ -113,6 +113,20 @@
   (func (export "mismatch")
     (drop (call_indirect $t (param i32) (result i32) (i32.const 1) (i32.const 0))))
 
+  ;; The same, with no operator for the return.
+  ;; tail uses 2
+  (func (export "tail") (return_call $one))
+  ;; tail-indirect 0 uses 3
+  ;; tail-indirect 1 uses 2, traps: uninitialized element
+  ;; tail-indirect 8 uses 2, traps: undefined element
+  (func (export "tail-indirect") (param i32) (return_call_indirect $t (type $none) (local.get 0)))
+
+  ;; Six a step, and two for the last.
+  ;; countdown 0 uses 2
+  ;; countdown 4 uses 26
+  (func $countdown (export "countdown") (param i32)
+    (if (local.get 0) (then (return_call $countdown (i32.sub (local.get 0) (i32.const 1))))))
+
   ;; Eight a step, and three for the last.
   ;; factorial 0 uses 3
   ;; factorial 4 uses 35

@@ -31,6 +31,7 @@ const FUNCS: &str = r#"
   (type $same (func (param i32) (result i32)))
   (type $one (func (result f32)))
   (type $never (func (param f64)))
+  (type $tail (func (param i32) (result i32)))
   (memory 1)
   (func $a (type $i) (i32.add (local.get 0) (i32.const 100)))
   (func $b (type $i) (i32.mul (local.get 0) (i32.const 3)))
@@ -41,7 +42,7 @@ const FUNCS: &str = r#"
 
 /// The types by which calls are made, and how the call's number is made of it: functions are called by an index and a
 /// number.
-const CALLS: [(&str, &str); 5] = [
+const CALLS: [(&str, &str); 6] = [
     ("i", "(CALL (local.get $x) INDEX)"),
     ("same", "(CALL (local.get $x) INDEX)"),
     (
@@ -50,6 +51,7 @@ const CALLS: [(&str, &str); 5] = [
     ),
     ("one", "(i32.trunc_f32_s (CALL INDEX))"),
     ("never", "(CALL (f64.const 1) INDEX) (i32.const 5)"),
+    ("tail", "(return_CALL (local.get $x) INDEX)"),
 ];
 
 /// A function that calls by a type through a table, at an index that it is given or that it says.

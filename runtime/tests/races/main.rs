@@ -29,6 +29,22 @@ const COUNTERS: &str = r#"(module
   (func (export "counts") (loop $l (call $count) (br $l)))
   (func (export "counts_and_calls")
     (loop $l (call $count) (drop (call $quick (i32.const 1))) (br $l)))
+  (func $tail (export "counts_by_tail_calls") (call $count) (return_call $tail))
+  ;; From few parameters to many and back, and a frame that is returned to.
+  (func $few (param $n i32) (result i64)
+    (if (result i64) (local.get $n)
+      (then (return_call $many (i64.const 1) (i64.const 2) (i64.const 3) (i64.const 4) (i64.const 5) (i64.const 6)
+        (i64.const 7) (i64.const 8) (i64.const 9) (i64.const 10) (i64.const 11) (i64.const 12) (local.get $n)))
+      (else (i64.const 3))))
+  (func $many (param i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 i64) (param $n i32) (result i64)
+    (i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.wrap_i64 (i64.add (local.get 8) (local.get 11)))))
+    (if (i32.and (local.get $n) (i32.const 1)) (then (call $count)))
+    (return_call $few (i32.sub (local.get $n) (i32.const 1))))
+  (func (export "tails") (result i64) (local $a i64) (local $i i32)
+    (loop $l
+      (local.set $a (i64.add (i64.mul (local.get $a) (i64.const 7)) (call $few (local.get $i))))
+      (br_if $l (i32.lt_s (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 6))))
+    (i64.add (local.get $a) (i64.extend_i32_s (i32.load (i32.const 0)))))
   ;; Numbers of all kinds, held in registers across calls of the host.
   (func (export "mixes") (result i64)
     (local $i i32) (local $v v128) (local $w v128) (local $x f64) (local $y f32) (local $a i64) (local $b i64)
@@ -196,7 +212,7 @@ fn a_loop_ends_wherever_it_is_killed() {
     let _alone = STEPPING.lock().expect("no panic");
     let prepared = prepare(COUNTERS);
     warm_up(&prepared);
-    for name in ["counts", "counts_and_calls"] {
+    for name in ["counts", "counts_and_calls", "counts_by_tail_calls"] {
         let func = prepared.func::<(), ()>(name).expect("it is exported");
         let mut met = [0; 4];
         // The way in, and several times around.
@@ -294,24 +310,29 @@ fn a_call_that_traps_by_a_table_is_killed_or_traps() {
 
 #[test]
 fn a_guest_that_is_preempted_at_any_fifth_instruction_goes_on_there() {
-    preempted_at(5);
+    preempted_at("mixes", 5);
+}
+
+#[test]
+fn a_guest_that_is_preempted_around_tail_calls_goes_on_there() {
+    preempted_at("tails", 1);
 }
 
 #[test]
 #[ignore = "takes a minute; the test above is a sample"]
 fn a_guest_that_is_preempted_at_any_instruction_goes_on_there() {
-    preempted_at(1);
+    preempted_at("mixes", 1);
 }
 
-/// Preempts a call at each instruction that is a multiple of `nth`.
-fn preempted_at(nth: u32) {
+/// Preempts a call of a function at each instruction that is a multiple of `nth`.
+fn preempted_at(name: &str, nth: u32) {
     let _alone = STEPPING.lock().expect("no panic");
     let prepared = prepare(COUNTERS);
     warm_up(&prepared);
-    let mixes = prepared.func::<(), i64>("mixes").expect("it is exported");
+    let func = prepared.func::<(), i64>(name).expect("it is exported");
     let whole = prepared
         .try_instantiate(())
-        .and_then(|mut instance| Ok(instance.call(&mixes, ())?))
+        .and_then(|mut instance| Ok(instance.call(&func, ())?))
         .expect("it returns");
     PREEMPT.store(0, Ordering::SeqCst);
     let other = std::thread::spawn(preempts);
@@ -329,7 +350,7 @@ fn preempted_at(nth: u32) {
         MET.store(0, Ordering::SeqCst);
         let slice = Duration::from_secs(3600);
         let mut suspended = 0;
-        let mut step = stepped(|| instance.timeslice(slice).start(&mixes, ()));
+        let mut step = stepped(|| instance.timeslice(slice).start(&func, ()));
         let result = loop {
             match step.expect("it goes on") {
                 Step::Returned(result) => break result,
@@ -343,7 +364,7 @@ fn preempted_at(nth: u32) {
                     Ordering::SeqCst,
                 );
             }
-            step = stepped(|| instance.timeslice(slice).resume(&mixes));
+            step = stepped(|| instance.timeslice(slice).resume(&func));
         };
         assert_eq!(result, whole, "preempted {suspended} times, first at {at}");
         steps += suspended;
@@ -355,6 +376,6 @@ fn preempted_at(nth: u32) {
     PREEMPT.store(2, Ordering::SeqCst);
     other.thread().unpark();
     other.join().expect("no panic");
-    println!("preempted {steps} times");
+    println!("{name}: preempted {steps} times");
     assert!(steps > arch::MANY / 2 / nth, "{steps}");
 }
