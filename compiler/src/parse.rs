@@ -136,7 +136,15 @@ impl<'a> Builder<'a> {
             }
             Payload::TableSection(tables) => {
                 for table in tables {
-                    m.tables.push(table_type(&table?.ty)?);
+                    let table = table?;
+                    m.tables.push(table_type(&table.ty)?);
+                    let init = match &table.init {
+                        wasmparser::TableInit::RefNull => None,
+                        wasmparser::TableInit::Expr(init) => {
+                            Some(constant::expr(init, &self.intrinsics, &mut self.escaped)?)
+                        }
+                    };
+                    m.table_inits.push(init);
                 }
             }
             Payload::MemorySection(memories) => {
@@ -404,9 +412,25 @@ pub(crate) fn value_type(ty: wasmparser::ValType) -> Result<ValType, ()> {
         wasmparser::ValType::F32 => ValType::F32,
         wasmparser::ValType::F64 => ValType::F64,
         wasmparser::ValType::V128 => ValType::V128,
-        wasmparser::ValType::Ref(ty) if ty == wasmparser::RefType::FUNCREF => ValType::FuncRef,
-        wasmparser::ValType::Ref(ty) if ty == wasmparser::RefType::EXTERNREF => ValType::ExternRef,
-        wasmparser::ValType::Ref(_) => return Err(()),
+        wasmparser::ValType::Ref(ty) => return reference_type(ty),
+    })
+}
+
+fn reference_type(ty: wasmparser::RefType) -> Result<ValType, ()> {
+    use wasmparser::HeapType;
+    Ok(match (ty.heap_type(), ty.is_nullable()) {
+        (HeapType::FUNC, true) => ValType::FuncRef,
+        (HeapType::FUNC, false) => ValType::NonNullFuncRef,
+        (HeapType::EXTERN, true) => ValType::ExternRef,
+        (HeapType::EXTERN, false) => ValType::NonNullExternRef,
+        (HeapType::Concrete(index), nullable) => {
+            let index = index.as_module_index().ok_or(())?;
+            match nullable {
+                true => ValType::TypedFuncRef(index),
+                false => ValType::NonNullTypedFuncRef(index),
+            }
+        }
+        _ => return Err(()),
     })
 }
 

@@ -7,10 +7,10 @@
 //! A table's elements are known if
 //!
 //! * no table of the module is imported or exported, and no instruction writes to one: then the elements are what
-//!   the element segments made them, and its size is what it started with;
+//!   its initial value and the element segments made them, and its size is what it started with;
 //! * every active element segment fits where it goes, whatever the host gives: then each instance has them all before
 //!   any of its code runs, or never runs;
-//! * all that segments write to it are functions that the module defines, and null.
+//! * all that it starts with and segments write to it are functions that the module defines, and null.
 //!
 //! Calls through such a table read an array in the text in its place (`translate/call.rs`), which has an entry for each
 //! element, and one more for whatever is outside:
@@ -24,8 +24,8 @@
 
 use crate::image::{constant, elements_fit};
 use crate::parse::Body;
-use pirn_format::metadata::{ConstOp, ElementItems, Metadata, SegmentMode};
-use pirn_format::types::ValType;
+use pirn_format::metadata::{ConstExpr, ConstOp, ElementItems, Metadata, SegmentMode};
+use pirn_format::types::number_types;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use wasmparser::{BinaryReaderError, FunctionBody, Operator};
@@ -86,7 +86,7 @@ impl KnownTables {
         }
         let types = numbers(metadata);
         let tables = (0..).zip(&metadata.tables).map(|(index, ty)| {
-            (ty.element == ValType::FuncRef).then_some(())?;
+            ty.element.is_func_ref().then_some(())?;
             let elements = elements_of(metadata, index)?;
             let mut targets = HashMap::new();
             for (position, func) in (0..).zip(&elements) {
@@ -155,17 +155,31 @@ impl KnownTables {
 
 /// The number of each type.
 fn numbers(metadata: &Metadata) -> Vec<u32> {
-    let mut first = HashMap::new();
-    let types = (0..).zip(&metadata.types);
-    types
-        .map(|(index, ty)| *first.entry(ty).or_insert(index))
-        .collect()
+    let (mut first, mut index) = (HashMap::new(), 0);
+    number_types(&metadata.types, |ty| {
+        let known = first.get(&*ty).copied();
+        let number = known.unwrap_or_else(|| {
+            first.insert(ty.into_owned(), index);
+            index
+        });
+        index += 1;
+        number
+    })
 }
 
 /// The elements of a table that never changes, if all are functions of the module or null.
 fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
     let min = metadata.tables[table as usize].min;
-    let mut elements = vec![None; min as usize];
+    let imported = metadata.imported_tables();
+    let init = match &metadata.table_inits[(table - imported) as usize] {
+        Some(init) => item(init)?,
+        None => None,
+    };
+    let imported = metadata.imported_funcs();
+    if init.is_some_and(|func| func < imported) {
+        return None;
+    }
+    let mut elements = vec![init; min as usize];
     for segment in &metadata.elements {
         let SegmentMode::Active { index, offset } = &segment.mode else {
             continue;
@@ -174,7 +188,6 @@ fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
             continue;
         }
         let (start, items) = (constant(offset)? as usize, items(&segment.items)?);
-        let imported = metadata.imported_funcs();
         if items.iter().flatten().any(|func| *func < imported) {
             return None;
         }
@@ -188,14 +201,16 @@ fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
 fn items(items: &ElementItems) -> Option<Vec<Option<u32>>> {
     match items {
         ElementItems::Funcs(funcs) => Some(funcs.iter().copied().map(Some).collect()),
-        ElementItems::Exprs(exprs) => {
-            let item = exprs.iter().map(|expr| match expr.0[..] {
-                [ConstOp::RefFunc(func)] => Some(Some(func)),
-                [ConstOp::RefNull] => Some(None),
-                _ => None,
-            });
-            item.collect()
-        }
+        ElementItems::Exprs(exprs) => exprs.iter().map(item).collect(),
+    }
+}
+
+/// The function that an expression refers to, or null, if no global says it.
+fn item(expr: &ConstExpr) -> Option<Option<u32>> {
+    match expr.0[..] {
+        [ConstOp::RefFunc(func)] => Some(Some(func)),
+        [ConstOp::RefNull] => Some(None),
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ use pirn_format::cpu::Arch;
 const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
 
 /// What is supported: by its name in the document, a module that uses it.
-const SUPPORTED: [(&str, &str); 4] = [
+const SUPPORTED: [(&str, &str); 5] = [
     (
         "branch hints",
         "(module (func (@metadata.code.branch_hint \"\\00\") (if (i32.const 1) (then))))",
@@ -24,17 +24,25 @@ const SUPPORTED: [(&str, &str); 4] = [
            (func (return_call $f)) (func (return_call_indirect (i32.const 0))))",
     ),
     (
+        "typed function references",
+        "(module (type $t (func (result i32))) (type $u (func (param (ref $t)) (result (ref null $t))))
+           (global (ref $t) (ref.func $f)) (table 3 (ref $t) (ref.func $f)) (elem declare func $f)
+           (func $f (type $t) (i32.const 1))
+           (func (type $u) (local $l (ref func)) (local.set $l (ref.func $f))
+             (drop (call_ref $t (local.get 0))) (drop (ref.as_non_null (local.get 0)))
+             (block $b (br_on_null $b (local.get 0)) (drop))
+             (drop (block $c (result (ref $t)) (br_on_non_null $c (local.get 0)) (local.get 0)))
+             (local.get 0))
+           (func (param (ref null $t)) (param (ref extern)) (result i32) (return_call_ref $t (local.get 0))))",
+    ),
+    (
         "wide arithmetic",
         "(module (func (result i64 i64) (i64.mul_wide_u (i64.const 1) (i64.const 2))))",
     ),
 ];
 
 /// What is refused: by its name in the document, a module that uses it.
-const REFUSED: [(&str, &str); 15] = [
-    (
-        "typed function references",
-        "(module (type $t (func)) (func (param (ref $t))))",
-    ),
+const REFUSED: [(&str, &str); 16] = [
     ("64-bit memories and tables", "(module (memory i64 1))"),
     (
         "relaxed SIMD",
@@ -42,6 +50,10 @@ const REFUSED: [(&str, &str); 15] = [
            (f32x4.relaxed_madd (local.get 0) (local.get 1) (local.get 2))))",
     ),
     ("exception handling", "(module (tag))"),
+    (
+        "garbage collection",
+        "(module (type $t (func (param (ref $t)))))",
+    ),
     ("multiple memories", "(module (memory 1) (memory 1))"),
     ("garbage collection", "(module (type (struct)))"),
     ("garbage collection", "(module (type (array i8)))"),
@@ -61,11 +73,15 @@ const REFUSED: [(&str, &str); 15] = [
         "(module (memory 1) (func (drop (i32.atomic.load (i32.const 0)))))",
     ),
     ("custom page sizes", "(module (memory 1 (pagesize 1)))"),
+    (
+        "shared-everything threads",
+        "(module (func (param (ref null (shared func)))))",
+    ),
     ("components", "(component)"),
 ];
 
 /// What uses a supported feature as it may not be used, and a part of the message.
-const INVALID: [(&str, &str); 6] = [
+const INVALID: [(&str, &str); 17] = [
     (
         "(module (func $f (result i64) (return_call $g)) (func $g (result i32) (i32.const 0)))",
         "requires result type",
@@ -86,6 +102,46 @@ const INVALID: [(&str, &str); 6] = [
     (
         "(module (func (param i64) (return_call 0 (i32.const 0))))",
         "type mismatch",
+    ),
+    (
+        "(module (type $t (func)) (func (param funcref) (call_ref $t (local.get 0))))",
+        "type mismatch",
+    ),
+    (
+        "(module (type $t (func)) (type $u (func (param i32)))
+           (func (param (ref $u)) (call_ref $t (local.get 0))))",
+        "type mismatch",
+    ),
+    (
+        "(module (type $t (func (result i32)))
+           (func (param (ref $t)) (return_call_ref $t (local.get 0))))",
+        "requires result type",
+    ),
+    (
+        "(module (func (local (ref func)) (drop (local.get 0))))",
+        "uninitialized local",
+    ),
+    ("(module (table 1 (ref func)))", "type mismatch"),
+    (
+        "(module (type $t (func)) (global (ref $t) (ref.null $t)))",
+        "type mismatch",
+    ),
+    (
+        "(module (func $f) (func (drop (ref.func $f))))",
+        "undeclared function reference",
+    ),
+    (
+        "(module (func (param i32) (drop (ref.as_non_null (local.get 0)))))",
+        "type mismatch",
+    ),
+    (
+        "(module (func (param externref) (br_on_non_null 0 (local.get 0))))",
+        "type mismatch",
+    ),
+    ("(module (func (param (ref 1))))", "unknown type"),
+    (
+        "(module (type (func (param (ref 1)))) (type (func)))",
+        "unknown type",
     ),
 ];
 

@@ -240,8 +240,7 @@ fn section(id: u8, contents: &[u8]) -> Vec<u8> {
     [&[id, contents.len() as u8], contents].concat()
 }
 
-/// Element segments of all forms (spec 5.5.12), and tables that begin with something else than null, which no
-/// module may have yet.
+/// Element segments of all forms (spec 5.5.12), and tables that begin with null, said or not, and with a function.
 #[test]
 fn segments_of_every_form_are_read() {
     let header = b"\0asm\x01\0\0\0".to_vec();
@@ -303,9 +302,23 @@ fn segments_of_every_form_are_read() {
             }
         }
     }
-    let initialised = [1, 0x40, 0, 0x70, 0, 5, 0xd2, 1, 0x0b];
-    let segment = [0, 0x41, 2, 0x0b, 1, 1];
-    compile(&build(&initialised, &segment), &Options::default()).expect_err("a later feature");
+    let none: &[u8] = &[0, 0x41, 2, 0x0b, 0];
+    let one: &[u8] = &[0, 0x41, 2, 0x0b, 1, 1];
+    let null: &[u8] = &[1, 0x40, 0, 0x70, 0, 5, 0xd0, 0x70, 0x0b];
+    let func: &[u8] = &[1, 0x40, 0, 0x70, 0, 5, 0xd2, 1, 0x0b];
+    // Without a function nothing is entered.
+    for (table, segment, known) in [
+        (null, none, false),
+        (null, one, true),
+        (func, none, true),
+        (func, one, true),
+    ] {
+        assert_eq!(
+            is_known(&build(table, segment)),
+            known,
+            "{table:x?} {segment:x?}"
+        );
+    }
     // Not a table at all.
     let none = [&header[..], &types, &funcs, &memory, &code].concat();
     compile(&none, &Options::default()).expect_err("there is no table");

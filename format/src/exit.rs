@@ -165,17 +165,19 @@ pub enum TrapCode {
     InvalidConversionToInteger = 9,
     /// `unreachable` was executed.
     Unreachable = 10,
-    /// A null reference where none may be.
+    /// `ref.as_non_null` of a null reference.
     NullReference = 11,
     /// The system has no memory for a page that was touched for the first time.
     MemoryExhausted = 12,
     /// The fuel that the guest was given is used up. Raised only by code that counts it.
     OutOfFuel = 13,
+    /// `call_ref` of a null reference.
+    NullFunctionReference = 14,
 }
 
 impl TrapCode {
     /// All trap codes, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::StackOverflow,
         Self::MemoryOutOfBounds,
         Self::TableOutOfBounds,
@@ -189,6 +191,7 @@ impl TrapCode {
         Self::NullReference,
         Self::MemoryExhausted,
         Self::OutOfFuel,
+        Self::NullFunctionReference,
     ];
 
     /// The trap code of a number, if there is one.
@@ -214,6 +217,7 @@ impl TrapCode {
             Self::NullReference => "null reference",
             Self::MemoryExhausted => "the system has no memory for a page",
             Self::OutOfFuel => "out of fuel",
+            Self::NullFunctionReference => "null function reference",
         }
     }
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct Metadata {
     /// Name of the module from its name section.
     pub name: Option<String>,
-    /// Function types.
+    /// Function types. Each names only those before it.
     pub types: Vec<FuncType>,
     /// Imports, in order.
     pub imports: Vec<Import>,
@@ -27,6 +27,8 @@ pub struct Metadata {
     pub funcs: Vec<u32>,
     /// Type of every table.
     pub tables: Vec<TableType>,
+    /// Initial value of all elements of every defined table; null if there is none.
+    pub table_inits: Vec<Option<ConstExpr>>,
     /// Type of every memory.
     pub memories: Vec<MemoryType>,
     /// Type of every global.

@@ -2,8 +2,9 @@
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-/// A value type (spec 2.3.4).
+/// A value type (spec 3.0, 2.3.4 and 2.3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ValType {
     /// 32-bit integer.
@@ -20,11 +21,68 @@ pub enum ValType {
     FuncRef,
     /// Opaque reference of the host, or null.
     ExternRef,
+    /// Reference to a function, not null: `(ref func)`.
+    NonNullFuncRef,
+    /// Opaque reference of the host, not null: `(ref extern)`.
+    NonNullExternRef,
+    /// Reference to a function of the type of this index among its module's, or null: `(ref null $t)`.
+    TypedFuncRef(u32),
+    /// Reference to a function of the type of this index among its module's, not null: `(ref $t)`.
+    NonNullTypedFuncRef(u32),
+}
+
+impl ValType {
+    /// Whether its values are references to functions.
+    #[must_use]
+    pub const fn is_func_ref(self) -> bool {
+        matches!(
+            self,
+            Self::FuncRef
+                | Self::NonNullFuncRef
+                | Self::TypedFuncRef(_)
+                | Self::NonNullTypedFuncRef(_)
+        )
+    }
+
+    /// The function type that it names, by its index.
+    #[must_use]
+    pub const fn type_index(self) -> Option<u32> {
+        match self {
+            Self::TypedFuncRef(index) | Self::NonNullTypedFuncRef(index) => Some(index),
+            _ => None,
+        }
+    }
+
+    /// The same type, which names another's index or number in place of its own.
+    #[must_use]
+    pub fn renamed(self, name: impl FnOnce(u32) -> u32) -> Self {
+        match self {
+            Self::TypedFuncRef(index) => Self::TypedFuncRef(name(index)),
+            Self::NonNullTypedFuncRef(index) => Self::NonNullTypedFuncRef(name(index)),
+            other => other,
+        }
+    }
+
+    /// Whether each of its values is one of `wanted`, where both name types alike (spec 3.3, matching).
+    #[must_use]
+    pub fn matches(self, wanted: Self) -> bool {
+        match (self, wanted) {
+            (Self::NonNullExternRef, Self::ExternRef)
+            | (Self::NonNullTypedFuncRef(_), Self::NonNullFuncRef) => true,
+            (found, Self::FuncRef) => found.is_func_ref(),
+            (Self::NonNullTypedFuncRef(found), Self::TypedFuncRef(wanted)) => found == wanted,
+            (found, wanted) => found == wanted,
+        }
+    }
 }
 
 impl fmt::Display for ValType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::TypedFuncRef(index) => return write!(f, "(ref null {index})"),
+            Self::NonNullTypedFuncRef(index) => return write!(f, "(ref {index})"),
+            Self::NonNullFuncRef => "(ref func)",
+            Self::NonNullExternRef => "(ref extern)",
             Self::I32 => "i32",
             Self::I64 => "i64",
             Self::F32 => "f32",
@@ -43,6 +101,43 @@ pub struct FuncType {
     pub params: Vec<ValType>,
     /// Result types, in order.
     pub results: Vec<ValType>,
+}
+
+impl FuncType {
+    /// Its parameters and results.
+    pub fn values(&self) -> impl Iterator<Item = ValType> {
+        self.params.iter().chain(&self.results).copied()
+    }
+}
+
+/// A number for each type of a module, so that equal types have equal ones, of whatever modules.
+///
+/// A type may name those before it. `number` is given each with numbers in place of indices, and gives the same number
+/// for the same again: then two types are equal if they are written alike, however far down.
+///
+/// # Panics
+///
+/// If a type names itself or one behind it, which neither the validator nor [`Metadata`](crate::metadata::Metadata)
+/// lets through.
+pub fn number_types(
+    types: &[FuncType],
+    mut number: impl FnMut(Cow<'_, FuncType>) -> u32,
+) -> Vec<u32> {
+    let mut numbers: Vec<u32> = Vec::with_capacity(types.len());
+    for ty in types {
+        let name = |index: u32| numbers[index as usize];
+        let named = |types: &[ValType]| types.iter().map(|ty| ty.renamed(name)).collect();
+        let given = if ty.values().any(|ty| ty.type_index().is_some()) {
+            Cow::Owned(FuncType {
+                params: named(&ty.params),
+                results: named(&ty.results),
+            })
+        } else {
+            Cow::Borrowed(ty)
+        };
+        numbers.push(number(given));
+    }
+    numbers
 }
 
 impl fmt::Display for FuncType {
@@ -86,7 +181,7 @@ impl fmt::Display for GlobalType {
 /// The type of a table (spec 2.3.10). Limits are in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TableType {
-    /// [`ValType::FuncRef`] or [`ValType::ExternRef`].
+    /// A reference type.
     pub element: ValType,
     /// Initial number of elements.
     pub min: u64,
@@ -135,4 +230,94 @@ pub enum ExternType {
     Memory(MemoryType),
     /// A global.
     Global(GlobalType),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ValType::{
+        ExternRef, FuncRef, I32, NonNullExternRef, NonNullFuncRef, NonNullTypedFuncRef,
+        TypedFuncRef,
+    };
+
+    fn ty(params: &[ValType]) -> FuncType {
+        FuncType {
+            params: params.to_vec(),
+            results: vec![],
+        }
+    }
+
+    /// Numbers as a process gives them, from 100 on.
+    fn numbers(modules: &[&[FuncType]]) -> Vec<Vec<u32>> {
+        let mut known: Vec<FuncType> = vec![];
+        let mut number = |ty: Cow<'_, FuncType>| {
+            let at = known.iter().position(|known| *known == *ty);
+            let at = at.unwrap_or_else(|| {
+                known.push(ty.into_owned());
+                known.len() - 1
+            });
+            100 + at as u32
+        };
+        let modules = modules.iter();
+        modules
+            .map(|types| number_types(types, &mut number))
+            .collect()
+    }
+
+    #[test]
+    fn equal_types_have_equal_numbers_wherever_they_are() {
+        let one = [ty(&[I32]), ty(&[TypedFuncRef(0)]), ty(&[TypedFuncRef(1)])];
+        let other = [
+            ty(&[]),
+            ty(&[TypedFuncRef(0)]),
+            ty(&[I32]),
+            ty(&[I32]),
+            ty(&[TypedFuncRef(3)]),
+            ty(&[NonNullTypedFuncRef(2)]),
+            ty(&[TypedFuncRef(4)]),
+        ];
+        let found = numbers(&[&one, &other]);
+        let [one, other] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(one[..], [100, 101, 102]);
+        assert_eq!(other[..], [103, 104, 100, 100, 101, 105, 102]);
+    }
+
+    #[test]
+    fn references_match_those_that_hold_them() {
+        let all = [
+            I32,
+            FuncRef,
+            ExternRef,
+            NonNullFuncRef,
+            NonNullExternRef,
+            TypedFuncRef(1),
+            TypedFuncRef(2),
+            NonNullTypedFuncRef(1),
+            NonNullTypedFuncRef(2),
+        ];
+        let wider = [
+            (NonNullFuncRef, vec![FuncRef]),
+            (NonNullExternRef, vec![ExternRef]),
+            (TypedFuncRef(1), vec![FuncRef]),
+            (TypedFuncRef(2), vec![FuncRef]),
+            (
+                NonNullTypedFuncRef(1),
+                vec![FuncRef, NonNullFuncRef, TypedFuncRef(1)],
+            ),
+            (
+                NonNullTypedFuncRef(2),
+                vec![FuncRef, NonNullFuncRef, TypedFuncRef(2)],
+            ),
+        ];
+        for found in all {
+            for wanted in all {
+                let is_wider =
+                    |(ty, wider): &(ValType, Vec<ValType>)| *ty == found && wider.contains(&wanted);
+                let expected = found == wanted || wider.iter().any(is_wider);
+                assert_eq!(found.matches(wanted), expected, "{found} {wanted}");
+            }
+        }
+    }
 }

@@ -24,6 +24,16 @@ pub enum LinkError {
         /// Module and name.
         import: String,
     },
+    /// The host offers a function of a type that names a function type of a module.
+    #[error(
+        "{import} has a value of type {ty}, which only modules know; use funcref, or (ref func)"
+    )]
+    HostFunc {
+        /// Module and name.
+        import: String,
+        /// The type.
+        ty: String,
+    },
     /// The module imports what nobody offers.
     #[error("import {import} ({wanted}) is not defined; define it in the linker")]
     Missing {

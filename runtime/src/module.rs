@@ -170,7 +170,7 @@ impl Module {
         let checked = file.checked;
         let inner = Arc::new(Inner {
             id: types::fresh_module(),
-            type_ids: checked.metadata.types.iter().map(types::id).collect(),
+            type_ids: types::ids(&checked.metadata.types),
             loaded,
             metadata: checked.metadata,
             layout: checked.layout,

@@ -26,7 +26,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Its type.
+    /// Its type: of references, the one that holds null, too.
     #[must_use]
     pub fn ty(&self) -> ValType {
         match self {
@@ -37,6 +37,30 @@ impl Value {
             Self::V128(_) => ValType::V128,
             Self::FuncRef(_) => ValType::FuncRef,
             Self::ExternRef(_) => ValType::ExternRef,
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        matches!(self, Self::FuncRef(None) | Self::ExternRef(None))
+    }
+
+    /// Whether it is a value of a type. Of a function reference that is not null this is not to be known where the
+    /// type is one of a function's: then it is said not to be.
+    pub(crate) fn fits(&self, ty: ValType) -> bool {
+        let is_null = self.is_null();
+        match ty {
+            ValType::NonNullFuncRef => !is_null && self.ty() == ValType::FuncRef,
+            ValType::NonNullExternRef => !is_null && self.ty() == ValType::ExternRef,
+            ValType::TypedFuncRef(_) => matches!(self, Self::FuncRef(None)),
+            ty => self.ty() == ty,
+        }
+    }
+
+    /// What it is where it does not fit, in words.
+    pub(crate) fn described(&self) -> String {
+        match self {
+            null if null.is_null() => format!("null of type {}", self.ty()),
+            other => other.ty().to_string(),
         }
     }
 
@@ -153,8 +177,11 @@ impl Cell {
             ValType::F32 => Value::F32(self.u32()),
             ValType::F64 => Value::F64(self.u64()),
             ValType::V128 => Value::V128(self.u128()),
-            ValType::FuncRef => Value::FuncRef(self.func_ref(stamp)),
-            ValType::ExternRef => Value::ExternRef(self.extern_ref()),
+            ValType::FuncRef
+            | ValType::NonNullFuncRef
+            | ValType::TypedFuncRef(_)
+            | ValType::NonNullTypedFuncRef(_) => Value::FuncRef(self.func_ref(stamp)),
+            ValType::ExternRef | ValType::NonNullExternRef => Value::ExternRef(self.extern_ref()),
         }
     }
 

@@ -4,19 +4,17 @@ use crate::error::CompileError;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
 /// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves,
-/// and tail calls and wide arithmetic, which they emit when they are asked to. The validator refuses the rest.
+/// and tail calls, typed function references and wide arithmetic, which they emit when they are asked to. The
+/// validator refuses the rest.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::EXTENDED_CONST)
     .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
+    .union(WasmFeatures::FUNCTION_REFERENCES)
     .union(WasmFeatures::TAIL_CALL)
     .union(WasmFeatures::WIDE_ARITHMETIC);
 
 /// What is refused, with its verb.
-const REFUSED: [(WasmFeatures, &str); 12] = [
-    (
-        WasmFeatures::FUNCTION_REFERENCES,
-        "typed function references are",
-    ),
+const REFUSED: [(WasmFeatures, &str); 11] = [
     (WasmFeatures::MEMORY64, "64-bit memories and tables are"),
     (WasmFeatures::RELAXED_SIMD, "relaxed SIMD is"),
     (WasmFeatures::EXCEPTIONS, "exceptions are"),

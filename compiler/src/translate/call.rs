@@ -1,4 +1,4 @@
-//! Calls and tail calls (spec 4.4.8): direct, of imports, and through tables.
+//! Calls and tail calls (spec 4.4.8): direct, of imports, through tables, and of references.
 //!
 //! A tail call leaves the frame of who makes it before it enters: the callee returns to that one's caller, and takes
 //! its own parameters from the stack, as every function of the guest's convention does. What is an instruction in
@@ -169,6 +169,19 @@ impl FuncTranslator<'_, '_> {
         let wanted = self.load_constant(types::I32, self.vmctx, wanted);
         let differs = self.builder.ins().icmp(IntCC::NotEqual, found, wanted);
         self.trap_if(differs, TrapCode::IndirectCallTypeMismatch);
+        self.enter_reference(ty, reference, returns);
+    }
+
+    /// Calls a reference, which is to a function of that type or null.
+    pub(super) fn call_ref(&mut self, ty: u32, returns: Returns) {
+        let reference = self.pop();
+        let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
+        self.trap_if(null, TrapCode::NullFunctionReference);
+        self.enter_reference(ty, reference, returns);
+    }
+
+    /// Enters the function of that type that a reference is to.
+    fn enter_reference(&mut self, ty: u32, reference: Value, returns: Returns) {
         let code = self.load_reference(POINTER, reference, FUNCREF_CODE);
         let vmctx = self.load_reference(POINTER, reference, FUNCREF_VMCTX);
         self.enter_code(ty, Code::At(code), vmctx, returns);

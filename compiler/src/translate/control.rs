@@ -8,6 +8,7 @@ use super::function::FuncTranslator;
 use crate::error::CompileError;
 use crate::parse::value_type;
 use crate::types;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, JumpTableData, Value};
 use pirn_format::types::ValType;
 use std::collections::BTreeMap;
@@ -275,6 +276,21 @@ impl FuncTranslator<'_, '_> {
         let condition = self.pop();
         let likely = self.hint();
         self.branch_where(condition, likely, depth);
+    }
+
+    /// Branches if the last operand, a reference, is null, and drops it then.
+    pub(super) fn branch_on_null(&mut self, depth: u32) {
+        let reference = self.pop();
+        let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
+        self.branch_where(null, None, depth);
+        self.push(reference);
+    }
+
+    /// Branches with the last operand, a reference, if it is not null, and drops it otherwise.
+    pub(super) fn branch_on_non_null(&mut self, depth: u32) {
+        let reference = self.peek(1)[0];
+        self.branch_where(reference, None, depth);
+        self.pop();
     }
 
     /// Branches if `condition` is not zero, which is likely or not if the module says it.

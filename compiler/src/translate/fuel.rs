@@ -82,11 +82,14 @@ fn step(op: &Operator<'_>, intrinsics: &Imports) -> Step {
         | Operator::End
         | Operator::Br { .. }
         | Operator::BrIf { .. }
+        | Operator::BrOnNull { .. }
+        | Operator::BrOnNonNull { .. }
         | Operator::BrTable { .. }
         | Operator::Unreachable => Step::Branch,
         Operator::Return
         | Operator::ReturnCall { .. }
         | Operator::ReturnCallIndirect { .. }
+        | Operator::ReturnCallRef { .. }
         | Operator::MemoryGrow { .. } => Step::Out,
         Operator::Loop { .. } => Step::Loop,
         Operator::Call { function_index } => {
@@ -97,7 +100,7 @@ fn step(op: &Operator<'_>, intrinsics: &Imports) -> Step {
                 None => Step::Call,
             }
         }
-        Operator::CallIndirect { .. } => Step::Call,
+        Operator::CallIndirect { .. } | Operator::CallRef { .. } => Step::Call,
         Operator::MemoryFill { .. } | Operator::MemoryCopy { .. } | Operator::MemoryInit { .. } => {
             Step::Bulk(BULK_BYTES_LOG2)
         }

@@ -53,6 +53,10 @@ impl FuncTranslator<'_, '_> {
                 type_index,
                 table_index,
             } => self.call_indirect(*type_index, *table_index, Returns::ToCaller),
+            Operator::CallRef { type_index } => self.call_ref(*type_index, Returns::Here),
+            Operator::ReturnCallRef { type_index } => self.call_ref(*type_index, Returns::ToCaller),
+            Operator::BrOnNull { relative_depth } => self.branch_on_null(*relative_depth),
+            Operator::BrOnNonNull { relative_depth } => self.branch_on_non_null(*relative_depth),
             Operator::Drop => {
                 self.pop();
             }

@@ -2,7 +2,7 @@
 
 use super::{ConstExpr, ConstOp, ElementItems, ExportItem, Metadata, SegmentMode};
 use crate::error::FormatError;
-use crate::types::ExternType;
+use crate::types::{ExternType, ValType};
 
 /// Checks every index of `m`, and that parallel lists have the lengths they must have.
 pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
@@ -17,6 +17,19 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
         m.global_inits.len(),
         m.globals.len() - imported(m, &m.globals)?,
     )?;
+    equal(
+        "table values",
+        m.table_inits.len() + m.imported_tables() as usize,
+        m.tables.len(),
+    )?;
+    for (at, ty) in m.types.iter().enumerate() {
+        ty.values().try_for_each(|ty| named_type(ty, at))?;
+    }
+    let tables = m.tables.iter().map(|table| table.element);
+    let globals = m.globals.iter().map(|global| global.content);
+    tables
+        .chain(globals)
+        .try_for_each(|ty| named_type(ty, m.types.len()))?;
     imports(m)?;
     for &ty in &m.funcs {
         index("type of a function", ty, m.types.len())?;
@@ -32,9 +45,16 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
     }
     exports(m)?;
     segments(m)?;
-    m.global_inits
-        .iter()
+    let tables = m.table_inits.iter().flatten();
+    tables
+        .chain(&m.global_inits)
         .try_for_each(|init| const_expr(m, init))
+}
+
+/// The type that a value type names is one of the first `len`.
+fn named_type(ty: ValType, len: usize) -> Result<(), FormatError> {
+    ty.type_index()
+        .map_or(Ok(()), |named| index("type of a reference", named, len))
 }
 
 /// Number of imported globals, which must not exceed that of all.

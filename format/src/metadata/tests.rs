@@ -1,7 +1,7 @@
 //! Tests of the metadata's encoding and of its check.
 
 use super::*;
-use crate::types::ValType;
+use crate::types::{TableType, ValType};
 
 fn small() -> Metadata {
     let ty = FuncType {
@@ -24,6 +24,12 @@ fn small() -> Metadata {
             item: ExportItem::Func(1),
         }],
         funcs: vec![0, 0],
+        tables: vec![TableType {
+            element: ValType::TypedFuncRef(0),
+            min: 1,
+            max: None,
+        }],
+        table_inits: vec![Some(ConstExpr(vec![ConstOp::RefFunc(1)]))],
         globals: vec![global],
         global_inits: vec![ConstExpr(vec![ConstOp::I32(-1)])],
         escaped: vec![1],
@@ -79,6 +85,25 @@ fn every_index_out_of_range_is_refused_by_name() {
         (|m| m.entries.clear(), "entry trampolines"),
         (|m| m.entries[0] = None, "entry trampoline"),
         (|m| m.global_inits.clear(), "global values"),
+        (|m| m.table_inits.clear(), "table values"),
+        (|m| m.table_inits.push(None), "table values"),
+        (
+            |m| m.table_inits[0] = Some(ConstExpr(vec![ConstOp::RefFunc(0)])),
+            "referred function",
+        ),
+        (
+            |m| m.tables[0].element = ValType::NonNullTypedFuncRef(1),
+            "type of a reference",
+        ),
+        (
+            |m| m.globals[0].content = ValType::TypedFuncRef(1),
+            "type of a reference",
+        ),
+        // A type names those before it.
+        (
+            |m| m.types[0].results = vec![ValType::TypedFuncRef(0)],
+            "type of a reference",
+        ),
         (|m| m.escaped = vec![2], "function"),
         (|m| m.escaped = vec![1, 1], "not ascending"),
         (|m| m.escaped = vec![0], "no reference"),

@@ -118,8 +118,8 @@ where
         let mut answers: Vec<_> = results.iter().copied().map(Value::default_of).collect();
         (self.func)(caller, &arguments, &mut answers)?;
         for ((cell, answer), ty) in cells.iter_mut().zip(answers).zip(results) {
-            if answer.ty() != *ty {
-                let found = answer.ty();
+            if !answer.fits(*ty) {
+                let found = answer.described();
                 return Err(HostError::message(format!(
                     "host function gave a result of type {found}, its type says {ty}"
                 )));

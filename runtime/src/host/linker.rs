@@ -97,7 +97,8 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     ///
     /// # Errors
     ///
-    /// [`LinkError::Duplicate`] if the name is taken.
+    /// [`LinkError::Duplicate`] if the name is taken, [`LinkError::HostFunc`] if `ty` names a function type: the host has
+    /// no references but those to functions of any type.
     pub fn func_values(
         &mut self,
         module: &str,
@@ -108,6 +109,12 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         + Sync
         + 'static,
     ) -> Result<&mut Self, LinkError> {
+        if let Some(named) = ty.values().find(|ty| ty.type_index().is_some()) {
+            return Err(LinkError::HostFunc {
+                import: format!("{module}.{name}"),
+                ty: named.to_string(),
+            });
+        }
         let func = HostFunc::untyped(ty, func);
         self.define(module, name, Item::Func(Arc::new(func)))
     }

@@ -27,7 +27,7 @@ use crate::value::{Stamp, Value};
 use core::convert::Infallible;
 use pirn_format::layout::{CONTEXT_ACTIVATION, FuncImport, WASM_PAGE_BYTES};
 use pirn_format::metadata::{ExportItem, Import};
-use pirn_format::types::{ExternType, MemoryType, TableType};
+use pirn_format::types::{ExternType, MemoryType, TableType, ValType};
 use std::collections::HashMap;
 
 /// Instances that import from each other, and share the host's data `T`. Each has a slot of its own;
@@ -293,15 +293,21 @@ impl Linked<'_> {
             }
             (ExternType::Global(wanted), ExportItem::Global(index)) => {
                 let found = owner.inner.module.metadata().globals[index as usize];
-                (found == wanted).then(|| self.global(owner, index, wanted.mutable))
+                let (content, into) = self.numbered(owner, found.content, wanted.content);
+                let fits = match (found.mutable, wanted.mutable) {
+                    (true, true) => content == into,
+                    (false, false) => content.matches(into),
+                    _ => false,
+                };
+                fits.then(|| self.global(owner, index, wanted.mutable))
             }
             (ExternType::Table(wanted), ExportItem::Table(index)) => {
                 let desc = builtin::table(owner, index);
                 // SAFETY: the descriptor of a table of a member; no guest runs.
                 let now = unsafe { (*desc).elements };
                 let found = owner.inner.module.metadata().tables[index as usize];
-                let fits = found.element == wanted.element
-                    && limits_fit(now, found.max, wanted.min, wanted.max);
+                let (element, into) = self.numbered(owner, found.element, wanted.element);
+                let fits = element == into && limits_fit(now, found.max, wanted.min, wanted.max);
                 fits.then(|| {
                     self.imports.tables.push(desc as u64);
                     false
@@ -333,6 +339,22 @@ impl Linked<'_> {
                 "export what the module wants",
             )
         })
+    }
+
+    /// Both types, of which one is the owner's and the other this module's, with numbers that are the process's in place
+    /// of each module's own indices.
+    fn numbered<T>(
+        &self,
+        owner: &Member<T>,
+        found: ValType,
+        wanted: ValType,
+    ) -> (ValType, ValType) {
+        let number =
+            |module: &Module, ty: ValType| ty.renamed(|index| module.type_ids()[index as usize]);
+        (
+            number(&owner.inner.module, found),
+            number(self.module, wanted),
+        )
     }
 
     fn func<T>(&mut self, owner: &Member<T>, ty: u32, index: u32) -> bool {

@@ -136,7 +136,7 @@ impl Imports {
                     mutable: false,
                 }),
                 Item::Global(value),
-            ) if *content == value.ty() => {
+            ) if value.fits(*content) => {
                 let cell = Cell::from_value(*value, Stamp(0)).map_err(|ForeignRef| {
                     LinkError::Foreign {
                         import: full_name(import),

@@ -23,7 +23,7 @@ use crate::switch::activation::LAST;
 use crate::switch::{Guest, Record, exit_routine, floats, host_call_routine};
 use crate::sys;
 use crate::trap::{Trap, TrapCode};
-use crate::value::{Cell, Stamp, Value};
+use crate::value::{self, Cell, Stamp, Value};
 use core::ops::Deref;
 use core::{ptr, slice};
 use pirn_format::layout::{
@@ -294,11 +294,11 @@ impl<T> Member<T> {
                 let first = self.slot.table(&self.inner.region, n);
                 slice::from_raw_parts_mut(first, *min as usize)
             };
-            let (first, rest) = table.split_at_mut(elements.len());
-            for (to, element) in first.iter_mut().zip(elements) {
+            let (first, rest) = table.split_at_mut(elements.first.len());
+            for (to, element) in first.iter_mut().zip(&elements.first) {
                 *to = element.at(self.vmctx()).u64();
             }
-            rest.fill(0);
+            rest.fill(elements.rest.at(self.vmctx()).u64());
         }
     }
 
@@ -408,6 +408,15 @@ impl<T> Member<T> {
         }
         // SAFETY: an initialised context; the guest does not run.
         unsafe { memory::stamp_of(self.vmctx()) }
+    }
+
+    /// The number of the type of the function that a reference is to; `None` if it is not of this instance or its group.
+    pub(crate) fn type_of(&mut self, reference: value::FuncRef) -> Option<u32> {
+        let stamp = self.stamp(true);
+        let cell = Cell::from_func_ref(Some(reference), stamp).ok()?;
+        // SAFETY: the stamp says that this instance, or another one of its group, gave the reference; what it is to
+        // was written before, and stays as long as they do.
+        Some(unsafe { (*(cell.u64() as *const FuncRef)).type_id })
     }
 
     /// The value of global `index`.

@@ -21,8 +21,8 @@ pub(crate) struct Plan {
     pub(crate) own_memory: bool,
     /// Whether the module's code counts fuel.
     pub(crate) counts_fuel: bool,
-    /// Initial elements of every table that the module defines; null from the end of the list on.
-    pub(crate) tables: Box<[Box<[Constant]>]>,
+    /// What every table that the module defines starts with.
+    pub(crate) tables: Box<[Elements]>,
     /// Element segments from this one on are written instance by instance, because one of them does
     /// not fit or goes to an imported table.
     pub(crate) first_dynamic_element: usize,
@@ -31,6 +31,15 @@ pub(crate) struct Plan {
     /// Whether the tables start alike in every instance of the module, whatever it is linked to, and
     /// stay so: then a slot that held this module needs none written.
     pub(crate) tables_constant: bool,
+}
+
+/// What a table starts with.
+#[derive(Debug)]
+pub(crate) struct Elements {
+    /// The first elements.
+    pub(crate) first: Vec<Constant>,
+    /// All others.
+    pub(crate) rest: Constant,
 }
 
 impl Plan {
@@ -198,10 +207,17 @@ fn tables(
     metadata: &Metadata,
     layout: &InstanceLayout,
     globals: &[Option<Constant>],
-) -> (Box<[Box<[Constant]>]>, usize) {
+) -> (Box<[Elements]>, usize) {
     let imported = metadata.imported_tables();
     let own = &metadata.tables[imported as usize..];
-    let mut tables: Vec<Vec<Constant>> = vec![vec![]; own.len()];
+    let inits = metadata.table_inits.iter();
+    let elements = |init: &Option<ConstExpr>| Elements {
+        first: vec![],
+        rest: init.as_ref().map_or(Constant::NULL, |init| {
+            constant(init, globals, metadata, layout)
+        }),
+    };
+    let mut tables: Box<[Elements]> = inits.map(elements).collect();
     let mut done = 0;
     for segment in &metadata.elements {
         if let SegmentMode::Active { index, offset } = &segment.mode {
@@ -216,18 +232,15 @@ fn tables(
                 break;
             }
             let table = &mut tables[position as usize];
-            if table.len() < start + len {
-                table.resize(start + len, Constant::NULL);
+            if table.first.len() < start + len {
+                table.first.resize(start + len, table.rest);
             }
             let global = |index: u32| *globals.get(index as usize)?;
-            for (at, slot) in table[start..start + len].iter_mut().enumerate() {
+            for (at, slot) in table.first[start..start + len].iter_mut().enumerate() {
                 *slot = element(&segment.items, at, global, metadata, layout);
             }
         }
         done += 1;
     }
-    (
-        tables.into_iter().map(Vec::into_boxed_slice).collect(),
-        done,
-    )
+    (tables, done)
 }

@@ -3,7 +3,7 @@
 use super::exit;
 use super::member::{Member, Target};
 use crate::error::CallError;
-use crate::value::{Cell, FuncType, Value};
+use crate::value::{Cell, FuncType, ValType, Value};
 
 /// Calls the exported function of a name of member `at`.
 pub(crate) fn call<T>(
@@ -14,12 +14,14 @@ pub(crate) fn call<T>(
     data: &mut T,
 ) -> Result<Vec<Value>, CallError> {
     let (target, ty) = find(&members[at], name)?;
-    check(name, &ty, params)?;
+    count_of(name, &ty, params)?;
     let count = ty.params.len().max(ty.results.len());
-    let member = &mut members[at];
-    let stamp = member.stamp(true);
-    for (cell, value) in member.cells(count).iter_mut().zip(params) {
-        *cell = Cell::from_value(*value, stamp).map_err(super::foreign)?;
+    let stamp = members[at].stamp(true);
+    for (position, (value, ty)) in params.iter().zip(&ty.params).enumerate() {
+        let cell = Cell::from_value(*value, stamp).map_err(super::foreign)?;
+        let member = &mut members[at];
+        check(member, name, position, *value, *ty)?;
+        member.cells(count)[position] = cell;
     }
     exit::run(members, at, target, count, data)?;
     let cells = members[at].cells(count).iter().zip(&ty.results);
@@ -39,21 +41,39 @@ fn find<T>(member: &Member<T>, name: &str) -> Result<(Target, FuncType), CallErr
     Ok((target, ty.clone()))
 }
 
-/// Checks number and types of the parameters.
-fn check(name: &str, ty: &FuncType, params: &[Value]) -> Result<(), CallError> {
+/// Checks the number of the parameters.
+fn count_of(name: &str, ty: &FuncType, params: &[Value]) -> Result<(), CallError> {
     if params.len() != ty.params.len() {
         let (found, wanted) = (params.len(), ty.params.len());
         return Err(CallError::Invalid(format!(
             "function {name:?} of type {ty} takes {wanted} values, {found} were given"
         )));
     }
-    for (position, (value, wanted)) in params.iter().zip(&ty.params).enumerate() {
-        let found = value.ty();
-        if found != *wanted {
-            return Err(CallError::Invalid(format!(
-                "function {name:?} takes {wanted} as value {position}, {found} was given"
-            )));
-        }
-    }
     Ok(())
+}
+
+/// Checks the type of a parameter.
+fn check<T>(
+    member: &mut Member<T>,
+    name: &str,
+    position: usize,
+    value: Value,
+    wanted: ValType,
+) -> Result<(), CallError> {
+    let found = match (value, wanted.type_index()) {
+        (Value::FuncRef(Some(reference)), Some(index)) => {
+            let found = member.type_of(reference);
+            let module = &member.inner.module;
+            if found == Some(module.type_ids()[index as usize]) {
+                return Ok(());
+            }
+            let ty = &module.metadata().types[index as usize];
+            format!("a function of another type than {ty}")
+        }
+        _ if value.fits(wanted) => return Ok(()),
+        _ => value.described(),
+    };
+    Err(CallError::Invalid(format!(
+        "function {name:?} takes {wanted} as value {position}, {found} was given"
+    )))
 }

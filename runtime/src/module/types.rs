@@ -2,7 +2,8 @@
 //! one number whatever modules are involved, and of modules.
 
 use crate::{locks, sys};
-use pirn_format::types::FuncType;
+use pirn_format::types::{FuncType, number_types};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -20,19 +21,24 @@ pub(super) fn lock() -> Lock {
     sys::lock(&KNOWN)
 }
 
-/// The number of a function type: equal types have equal numbers.
+/// The numbers of a module's types: equal types have equal numbers.
+pub(super) fn ids(types: &[FuncType]) -> Vec<u32> {
+    number_types(types, id)
+}
+
+/// The number of a function type, in which numbers are in place of indices.
 ///
 /// Numbers are never given back: a process holds each distinct type that it ever met once.
-pub(super) fn id(ty: &FuncType) -> u32 {
+fn id(ty: Cow<'_, FuncType>) -> u32 {
     let mut known = locks::take(&KNOWN);
     let known = known.get_or_insert_default();
-    if let Some(id) = known.get(ty) {
+    if let Some(id) = known.get(&*ty) {
         return *id;
     }
     // A type takes more than a byte of memory: there are never 2^32 of them.
     let id = u32::try_from(known.len()).unwrap_or(u32::MAX);
     assert!(id < u32::MAX, "2^32 function types in one process");
-    known.insert(ty.clone(), id);
+    known.insert(ty.into_owned(), id);
     id
 }
 
@@ -54,9 +60,10 @@ mod tests {
             params: params.to_vec(),
             results: results.to_vec(),
         };
-        assert_eq!(id(&ty(&[I32], &[I64])), id(&ty(&[I32], &[I64])));
-        assert_ne!(id(&ty(&[I32], &[I64])), id(&ty(&[I64], &[I32])));
-        assert_ne!(id(&ty(&[I32], &[])), id(&ty(&[], &[I32])));
+        let id = |ty| id(Cow::Owned(ty));
+        assert_eq!(id(ty(&[I32], &[I64])), id(ty(&[I32], &[I64])));
+        assert_ne!(id(ty(&[I32], &[I64])), id(ty(&[I64], &[I32])));
+        assert_ne!(id(ty(&[I32], &[])), id(ty(&[], &[I32])));
         assert_ne!(fresh_module(), fresh_module());
     }
 }

@@ -120,6 +120,21 @@
   ;; tail-indirect 1 uses 2, traps: uninitialized element
   ;; tail-indirect 8 uses 2, traps: undefined element
   (func (export "tail-indirect") (param i32) (return_call_indirect $t (type $none) (local.get 0)))
+  ;; The reference, the call, and what is called.
+  ;; reference uses 3
+  (func (export "reference") (call_ref $none (ref.func $one)))
+  ;; tail-reference uses 3
+  (func (export "tail-reference") (return_call_ref $none (ref.func $one)))
+  ;; null-reference uses 2, traps: null function reference
+  (func (export "null-reference") (call_ref $none (ref.null $none)))
+  ;; non-null uses 2, traps: null reference
+  (func (export "non-null") (drop (ref.as_non_null (ref.null func))))
+  ;; on-null uses 2
+  (func (export "on-null")
+    (block (br_on_null 0 (ref.null func)) (drop) (drop (i32.const 1))))
+  ;; on-non-null uses 3
+  (func (export "on-non-null")
+    (drop (block (result (ref $none)) (br_on_non_null 0 (ref.null $none)) (ref.func $one))))
 
   ;; Six a step, and two for the last.
   ;; countdown 0 uses 2
