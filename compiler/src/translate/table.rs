@@ -101,8 +101,8 @@ impl FuncTranslator<'_, '_> {
         if !self.env.spectre {
             return address;
         }
-        // Under a wrong prediction the first element is read, which every table that was indexed
-        // in bounds before has, and whose page is the slot's own.
+        // Under a wrong prediction the first element is read, which is the instance's own: of a table that has none the
+        // runtime writes null there, before any code of the instance runs.
         let condition = self.builder.ins().icmp(outside, index, elements);
         self.builder
             .ins()

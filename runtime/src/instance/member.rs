@@ -285,14 +285,15 @@ impl<T> Member<T> {
         }
     }
 
-    /// All elements of the tables that the module defines.
+    /// All elements of the tables that the module defines, and of each that has none the first:
+    /// that is what generated code reads where it takes an index past the end for one before it (`translate/table.rs`).
     fn write_tables(&self) {
         let plan = &self.inner.plan;
         for (n, ((_, min), elements)) in (0..).zip(plan.table_cells.iter().zip(&plan.tables)) {
-            // SAFETY: the slot's tables hold `min` elements each, see `check_limits`, and are ours.
+            // SAFETY: the slot's tables hold `min` elements each, see `check_limits`, and one in any case; they are ours.
             let table = unsafe {
                 let first = self.slot.table(&self.inner.region, n);
-                slice::from_raw_parts_mut(first, *min as usize)
+                slice::from_raw_parts_mut(first, (*min).max(1) as usize)
             };
             let (first, rest) = table.split_at_mut(elements.first.len());
             for (to, element) in first.iter_mut().zip(&elements.first) {
@@ -438,5 +439,60 @@ impl<T> Member<T> {
     pub(crate) fn memory_mut(&mut self) -> MemoryMut<'_> {
         // SAFETY: as in `memory`.
         unsafe { memory::view_mut(self.vmctx()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Instance, Linker, Module, Region, Reset};
+    use pirn_compiler::{Options, compile, parse_text};
+
+    fn instance(region: &Region, text: &str) -> Instance<()> {
+        let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+        let so = compile(&wasm, &Options::default()).expect("the module compiles");
+        let module = Module::from_bytes(&so).expect("the module opens");
+        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+        prepared.try_instantiate(()).expect("the slot is free")
+    }
+
+    /// Masked indices read it under a wrong prediction, whatever the table has.
+    #[test]
+    fn the_first_element_of_an_empty_table_is_null() {
+        const FULL: &str =
+            "(module (table 3 funcref) (elem (i32.const 0) func $f $f $f) (func $f))";
+        for empty in [
+            "(module (table 0 funcref))",
+            "(module (table 0 5 funcref) (func (export \"grow\") (drop (table.grow (ref.null func) (i32.const 1)))))",
+        ] {
+            for reset in Reset::ALL {
+                let region = Region::builder().slots(1).reset(reset).build();
+                let Ok(region) = region else { continue };
+                let first = |instance: &Instance<()>| {
+                    let member = &instance.member;
+                    let element = member.slot.table(&member.inner.region, 0);
+                    // SAFETY: the region has room for elements of each table.
+                    unsafe { element.read() }
+                };
+                for _ in 0..2 {
+                    let full = instance(&region, FULL);
+                    assert_ne!(first(&full), 0, "{reset:?}");
+                    drop(full);
+                    assert_eq!(first(&instance(&region, empty)), 0, "{empty} {reset:?}");
+                }
+            }
+        }
+    }
+
+    /// Where no table may have an element.
+    #[test]
+    fn tables_without_room_are_empty() {
+        let region = Region::builder().slots(1).table_elements(0).build();
+        let region = region.expect("a region");
+        let mut guest = instance(
+            &region,
+            "(module (table 0 funcref) (func (export \"size\") (result i32) (table.size 0)))",
+        );
+        let size = guest.call_values("size", &[]).expect("it runs");
+        assert_eq!(format!("{size:?}"), "[I32(0)]");
     }
 }

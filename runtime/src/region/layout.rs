@@ -118,7 +118,8 @@ impl Layout {
             .min(MEMORY_BYTES_MAX as usize);
         limits.stack_bytes = limits.stack_bytes.next_multiple_of(PART_ALIGN);
         limits.instance_bytes = limits.instance_bytes.next_multiple_of(PART_ALIGN);
-        let table_bytes = limits.table_elements as usize * ELEMENT_BYTES as usize;
+        // One is there in any case: generated code that takes an index past the end for one before it reads the first.
+        let table_bytes = limits.table_elements.max(1) as usize * ELEMENT_BYTES as usize;
         let table_bytes = table_bytes.next_multiple_of(PART_ALIGN);
         let stack = STACK_GUARD_BYTES;
         let tables = stack + limits.stack_bytes;
