@@ -37,11 +37,13 @@ const ADDENDS_MAX: usize = 16;
 
 /// Finds them.
 pub(crate) fn multiplications(bodies: &[Body<'_>], metadata: &Metadata) -> Multiplications {
-    use ValType::{I32, I64};
+    use ValType::I64;
+    let address = metadata.memory_address().val_type();
     let looked_at = bodies.par_iter().filter(|body| {
         let ty = metadata.funcs[body.index as usize];
         let (ty, bytes) = (&metadata.types[ty as usize], body.body.range());
-        matches!(ty.params[..], [I32, I64, I64] | [I32, I64, I64, I64, I64])
+        matches!(ty.params[..], [_, I64, I64] | [_, I64, I64, I64, I64])
+            && ty.params[0] == address
             && ty.results.is_empty()
             && bytes.end - bytes.start <= BODY_BYTES_MAX
     });

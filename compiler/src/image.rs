@@ -1,7 +1,7 @@
 //! [`Image`]: the initial contents of memory 0, sparse, and what is left of the data segments.
 
 use pirn_format::image::ImageRun;
-use pirn_format::layout::{IMAGE_PAGE_BYTES, WASM_PAGE_BYTES};
+use pirn_format::layout::IMAGE_PAGE_BYTES;
 use pirn_format::metadata::{ConstExpr, ConstOp, DataSegment, Metadata, SegmentMode};
 use std::collections::BTreeMap;
 
@@ -30,7 +30,8 @@ impl Image {
     pub(crate) fn build(metadata: &mut Metadata, data: &[&[u8]]) -> Self {
         let own = metadata.imported_memories() == 0;
         let memory_bytes = match metadata.memories.first() {
-            Some(memory) if own => memory.min * WASM_PAGE_BYTES,
+            // There is a limit to it.
+            Some(memory) if own => memory.min_bytes().unwrap_or(u64::MAX),
             _ => 0,
         };
         let mut image = Self {
@@ -94,7 +95,8 @@ pub(crate) fn elements_fit(metadata: &Metadata) -> bool {
         };
         let (own, start) = (*index >= metadata.imported_tables(), constant(offset));
         let min = metadata.tables[*index as usize].min;
-        own && start.is_some_and(|start| u64::from(start) + segment.items.len() as u64 <= min)
+        let end = start.and_then(|start| start.checked_add(segment.items.len() as u64));
+        own && end.is_some_and(|end| end <= min)
     })
 }
 
@@ -109,8 +111,8 @@ fn pages(
         let SegmentMode::Active { offset, .. } = &segment.mode else {
             continue;
         };
-        let start = u64::from(constant(offset)?);
-        if start + bytes.len() as u64 > memory_bytes {
+        let start = constant(offset)?;
+        if start.checked_add(bytes.len() as u64)? > memory_bytes {
             return None;
         }
         let (mut at, mut rest) = (start as usize, *bytes);
@@ -128,17 +130,28 @@ fn pages(
     Some(pages)
 }
 
-/// The value of an i32 expression that names no global.
-pub(crate) fn constant(expr: &ConstExpr) -> Option<u32> {
+/// The value of an expression of integers that names no global, zero-extended.
+pub(crate) fn constant(expr: &ConstExpr) -> Option<u64> {
+    let narrow = |value: u64| value & u64::from(u32::MAX);
     let mut stack = vec![];
     for op in &expr.0 {
         let value = match *op {
-            ConstOp::I32(value) => value,
-            ConstOp::I32Add | ConstOp::I32Sub | ConstOp::I32Mul => {
-                let (b, a): (i32, i32) = (stack.pop()?, stack.pop()?);
+            ConstOp::I32(value) => u64::from(value.cast_unsigned()),
+            ConstOp::I64(value) => value.cast_unsigned(),
+            ConstOp::I32Add
+            | ConstOp::I32Sub
+            | ConstOp::I32Mul
+            | ConstOp::I64Add
+            | ConstOp::I64Sub
+            | ConstOp::I64Mul => {
+                let (b, a): (u64, u64) = (stack.pop()?, stack.pop()?);
+                // The lower half of a result depends on those of the operands alone.
                 match op {
-                    ConstOp::I32Add => a.wrapping_add(b),
-                    ConstOp::I32Sub => a.wrapping_sub(b),
+                    ConstOp::I32Add => narrow(a.wrapping_add(b)),
+                    ConstOp::I32Sub => narrow(a.wrapping_sub(b)),
+                    ConstOp::I32Mul => narrow(a.wrapping_mul(b)),
+                    ConstOp::I64Add => a.wrapping_add(b),
+                    ConstOp::I64Sub => a.wrapping_sub(b),
                     _ => a.wrapping_mul(b),
                 }
             }
@@ -146,14 +159,14 @@ pub(crate) fn constant(expr: &ConstExpr) -> Option<u32> {
         };
         stack.push(value);
     }
-    stack.pop().map(i32::cast_unsigned)
+    stack.pop()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use pirn_format::image::decode_runs;
-    use pirn_format::types::MemoryType;
+    use pirn_format::types::{AddrType, MemoryType};
 
     fn build(memory_pages: u64, segments: &[(Option<i32>, &[u8])]) -> (Image, Metadata) {
         let mode = |place: &Option<i32>| match place {
@@ -170,6 +183,7 @@ mod tests {
         };
         let mut metadata = Metadata {
             memories: vec![MemoryType {
+                address: AddrType::I32,
                 min: memory_pages,
                 max: None,
             }],

@@ -16,7 +16,9 @@ use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{
     DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata, SegmentMode,
 };
-use pirn_format::types::{ExternType, FuncType, GlobalType, MemoryType, TableType, ValType};
+use pirn_format::types::{
+    AddrType, ExternType, FuncType, GlobalType, MemoryType, TableType, ValType,
+};
 use wasmparser::{
     BranchHint, FuncToValidate, FunctionBody, KnownCustom, Parser, Payload, SectionLimited,
     ValidPayload, Validator, ValidatorResources,
@@ -439,6 +441,7 @@ fn table_type(ty: &wasmparser::TableType) -> Result<TableType, CompileError> {
         .map_err(|()| unsupported("a table of that type"))?;
     Ok(TableType {
         element,
+        address: address_type(ty.table64),
         min: ty.initial,
         max: ty.maximum,
     })
@@ -447,9 +450,17 @@ fn table_type(ty: &wasmparser::TableType) -> Result<TableType, CompileError> {
 fn memory_type(ty: &wasmparser::MemoryType) -> Result<MemoryType, CompileError> {
     limits::MEMORY_PAGES.check(ty.initial)?;
     Ok(MemoryType {
+        address: address_type(ty.memory64),
         min: ty.initial,
         max: ty.maximum,
     })
+}
+
+fn address_type(is_64: bool) -> AddrType {
+    match is_64 {
+        true => AddrType::I64,
+        false => AddrType::I32,
+    }
 }
 
 fn global_type(ty: &wasmparser::GlobalType) -> Result<GlobalType, CompileError> {

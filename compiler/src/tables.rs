@@ -80,7 +80,8 @@ pub(crate) enum Target {
 impl KnownTables {
     /// Finds what is known of the tables of a module, of which only the functions' bodies have not been read.
     pub(crate) fn new(metadata: &Metadata) -> Self {
-        let elements: u64 = metadata.tables.iter().map(|table| table.min).sum();
+        let sizes = metadata.tables.iter().map(|table| table.min);
+        let elements = sizes.fold(0, u64::saturating_add);
         if metadata.tables_change || !elements_fit(metadata) || elements > ELEMENTS_MAX {
             return Self::default();
         }
@@ -117,9 +118,10 @@ impl KnownTables {
         metadata: &Metadata,
         table: u32,
         ty: u32,
-        position: u32,
+        position: u64,
     ) -> Option<u32> {
-        let func = (*self.table(table)?.elements.get(position as usize)?)?;
+        let position = usize::try_from(position).ok()?;
+        let func = (*self.table(table)?.elements.get(position)?)?;
         let found = metadata.funcs[func as usize];
         (self.types[found as usize] == self.types[ty as usize]).then_some(func)
     }
@@ -187,7 +189,8 @@ fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
         if *index != table {
             continue;
         }
-        let (start, items) = (constant(offset)? as usize, items(&segment.items)?);
+        let (start, items) = (constant(offset)?, items(&segment.items)?);
+        let start = usize::try_from(start).ok()?;
         if items.iter().flatten().any(|func| *func < imported) {
             return None;
         }

@@ -208,6 +208,23 @@ fn inspect_tells_what_a_module_holds() {
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
+    let wide = wasm.with_file_name("wide.wat");
+    let text =
+        "(module (import \"a\" \"m\" (memory i64 1 2)) (table (export \"t\") i64 3 funcref))";
+    fs::write(&wide, text).expect("room for a file");
+    works(&aotc([&wide]));
+    let said = works(&aotc([
+        "inspect".as_ref(),
+        wide.with_extension("so").as_os_str(),
+    ]));
+    for part in [
+        "memory     i64 64 KiB, at most 128 KiB\n",
+        "table      i64 3.. funcref\n",
+        "  a.m: memory i64 1..2 pages\n",
+        "  t: table i64 3.. funcref\n",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
     let cpu = ["--fuel", "--target", "aarch64", "--cpu", "armv8.4-a,+fp16"].map(OsStr::new);
     works(&aotc([wasm.as_os_str()].into_iter().chain(cpu)));
     let said = works(&aotc([

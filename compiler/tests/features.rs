@@ -7,7 +7,24 @@ use pirn_format::cpu::Arch;
 const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
 
 /// What is supported: by its name in the document, a module that uses it.
-const SUPPORTED: [(&str, &str); 5] = [
+const SUPPORTED: [(&str, &str); 6] = [
+    (
+        "64-bit memories and tables",
+        "(module (memory i64 1 0x1000000000000) (table $t i64 1 0xffffffffffffffff funcref) (table $s 1 funcref)
+           (data (i64.const 8) \"x\") (data $d \"y\") (elem (table $t) (i64.const 0) func $f) (elem $e func $f) (func $f)
+           (func (param i64) (result i64)
+             (v128.store8_lane offset=0x100000000 3 (local.get 0) (v128.const i64x2 0 0))
+             (memory.init $d (local.get 0) (i32.const 0) (i32.const 1))
+             (memory.copy (local.get 0) (i64.const 0) (local.get 0))
+             (memory.fill (local.get 0) (i32.const 0) (local.get 0))
+             (table.init $t $e (local.get 0) (i32.const 0) (i32.const 1))
+             (table.copy $s $t (i32.const 0) (local.get 0) (i32.const 1))
+             (table.fill $t (local.get 0) (ref.null func) (local.get 0))
+             (table.set $t (local.get 0) (table.get $t (local.get 0)))
+             (call_indirect $t (local.get 0))
+             (i64.add (memory.grow (local.get 0)) (i64.add (table.size $t)
+               (table.grow $t (ref.null func) (memory.size))))))",
+    ),
     (
         "branch hints",
         "(module (func (@metadata.code.branch_hint \"\\00\") (if (i32.const 1) (then))))",
@@ -42,8 +59,7 @@ const SUPPORTED: [(&str, &str); 5] = [
 ];
 
 /// What is refused: by its name in the document, a module that uses it.
-const REFUSED: [(&str, &str); 16] = [
-    ("64-bit memories and tables", "(module (memory i64 1))"),
+const REFUSED: [(&str, &str); 15] = [
     (
         "relaxed SIMD",
         "(module (func (param v128 v128 v128) (result v128)
@@ -81,12 +97,16 @@ const REFUSED: [(&str, &str); 16] = [
 ];
 
 /// What uses a supported feature as it may not be used, and a part of the message.
-const INVALID: [(&str, &str); 17] = [
+const INVALID: [(&str, &str); 21] = [
     (
         "(module (func $f (result i64) (return_call $g)) (func $g (result i32) (i32.const 0)))",
         "requires result type",
     ),
     ("(module (func (return_call 1)))", "unknown function"),
+    (
+        "(module (memory i64 1) (func (drop (i32.load (i32.const 0)))))",
+        "type mismatch",
+    ),
     (
         "(module (memory 1) (func (drop (i32.load (i64.const 0)))))",
         "type mismatch",
@@ -94,6 +114,18 @@ const INVALID: [(&str, &str); 17] = [
     (
         "(module (memory 1) (func (drop (i32.load offset=0x100000000 (i32.const 0)))))",
         "offset out of range",
+    ),
+    (
+        "(module (table i64 1 funcref) (func (call_indirect (i32.const 0))))",
+        "type mismatch",
+    ),
+    (
+        "(module (table i64 1 funcref) (elem (i32.const 0) func))",
+        "type mismatch",
+    ),
+    (
+        "(module (memory i64 1 0x1000000000001))",
+        "memory size must be at most",
     ),
     (
         "(module (table 1 externref) (func (return_call_indirect (i32.const 0))))",

@@ -37,6 +37,27 @@ fn multiplications_are_known_by_what_they_compute() {
             .replace("$b", "$a")
             .replace("$x", "$b");
         assert_eq!(calls(&swapped, &options), 0);
+        // And the type of addresses, where it is the memory's; of a memory of the other nothing is valid.
+        let wide = text.replace("$to i32", "$to i64");
+        let wide = wide.replace("\"memory\") 1)", "\"memory\") i64 1)");
+        assert_ne!(wide, text);
+        assert_eq!(calls(&wide, &options), 0);
+    }
+}
+
+/// A function that would multiply if its address were of the memory's type.
+#[test]
+fn an_address_of_another_type_is_no_fault_of_the_compiler() {
+    for text in TEXTS {
+        for wrong in [
+            text.replace("$to i32", "$to i64"),
+            text.replace("\"memory\") 1)", "\"memory\") i64 1)"),
+        ] {
+            let wasm = parse_text(wrong.as_bytes()).expect("the text is well-formed");
+            let result = pirn_compiler::compile(&wasm, &Options::default());
+            let error = result.expect_err("it is not valid").to_string();
+            assert!(error.contains("type mismatch"), "{error}");
+        }
     }
 }
 

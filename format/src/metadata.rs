@@ -7,7 +7,7 @@
 
 use crate::error::FormatError;
 use crate::layout::{Counts, InstanceLayout};
-use crate::types::{ExternType, FuncType, GlobalType, MemoryType, TableType};
+use crate::types::{AddrType, ExternType, FuncType, GlobalType, MemoryType, TableType};
 use serde::{Deserialize, Serialize};
 
 /// Everything about a module that is neither code nor searched in place.
@@ -277,6 +277,13 @@ impl Metadata {
 
     fn count_imports(&self, is: impl Fn(&ExternType) -> bool) -> u32 {
         self.imports.iter().filter(|import| is(&import.ty)).count() as u32
+    }
+
+    /// The type of addresses in memory 0; that of 32 bits if there is none.
+    #[must_use]
+    pub fn memory_address(&self) -> AddrType {
+        let memory = self.memories.first();
+        memory.map_or(AddrType::I32, |memory| memory.address)
     }
 
     /// The counts that place the instance area.

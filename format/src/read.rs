@@ -10,7 +10,7 @@ use crate::cpu::{Arch, CpuFeatures};
 use crate::error::FormatError;
 use crate::header::{HEADER_BYTES, Header, NOTE_NAME, NOTE_TYPE, content_hash, short_hash};
 use crate::image::{ImageRun, decode_runs};
-use crate::layout::{InstanceLayout, WASM_PAGE_BYTES};
+use crate::layout::InstanceLayout;
 use crate::metadata::{Metadata, SegmentMode};
 use crate::sections::{Range, Section};
 use crate::traps::{CodeKind, CodeTable, SiteTable, TrapTable};
@@ -72,15 +72,17 @@ impl Checked {
             return damaged("its instance area is over the limit".to_owned());
         };
         let memory_bytes = match metadata.memories.first() {
-            Some(memory) if metadata.imported_memories() == 0 => memory.min * WASM_PAGE_BYTES,
-            _ => 0,
+            Some(memory) if metadata.imported_memories() == 0 => memory.min_bytes(),
+            _ => Some(0),
         };
-        if memory_bytes != header.memory_bytes {
-            let (found, expected) = (header.memory_bytes, memory_bytes);
+        let found = header.memory_bytes;
+        let Some(memory_bytes) = memory_bytes.filter(|expected| *expected == found) else {
+            let expected =
+                memory_bytes.map_or("2^64 or more".to_owned(), |bytes| bytes.to_string());
             return damaged(format!(
                 "its header says {found} bytes of memory, its metadata {expected}"
             ));
-        }
+        };
         let image_bytes = header.section(Section::Image).len;
         let Some(runs) = decode_runs(bytes(Section::ImageRuns), image_bytes, memory_bytes) else {
             return damaged("the runs of its image do not fit".to_owned());

@@ -1,5 +1,6 @@
 //! The types of WebAssembly as the metadata of a compiled module records them.
 
+use crate::layout::WASM_PAGE_BYTES;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -178,11 +179,52 @@ impl fmt::Display for GlobalType {
     }
 }
 
+/// The type of addresses in a memory or table, and of its sizes (spec 3.0, 2.3.10).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum AddrType {
+    /// 32 bits.
+    #[default]
+    I32,
+    /// 64 bits, of which a memory uses no more than the lower 32: see
+    /// [`MEMORY_BYTES_MAX`](crate::layout::MEMORY_BYTES_MAX).
+    I64,
+}
+
+impl AddrType {
+    /// The type of its values.
+    #[must_use]
+    pub const fn val_type(self) -> ValType {
+        match self {
+            Self::I32 => ValType::I32,
+            Self::I64 => ValType::I64,
+        }
+    }
+
+    /// The address that a value is, of whose bits only as many count as the type has.
+    #[must_use]
+    pub const fn address(self, bits: u64) -> u64 {
+        match self {
+            Self::I32 => bits & u32::MAX as u64,
+            Self::I64 => bits,
+        }
+    }
+
+    /// What the text format has before limits.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::I32 => "",
+            Self::I64 => "i64 ",
+        }
+    }
+}
+
 /// The type of a table (spec 2.3.10). Limits are in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TableType {
     /// A reference type.
     pub element: ValType,
+    /// The type of its indices.
+    pub address: AddrType,
     /// Initial number of elements.
     pub min: u64,
     /// Most elements that `table.grow` may reach, if stated.
@@ -191,7 +233,7 @@ pub struct TableType {
 
 impl fmt::Display for TableType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        limits(f, self.min, self.max)?;
+        limits(f, self.address, self.min, self.max)?;
         write!(f, " {}", self.element)
     }
 }
@@ -199,20 +241,36 @@ impl fmt::Display for TableType {
 /// The type of a memory (spec 2.3.9). Limits are in pages of 64 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemoryType {
+    /// The type of its addresses.
+    pub address: AddrType,
     /// Initial number of pages.
     pub min: u64,
     /// Most pages that `memory.grow` may reach, if stated.
     pub max: Option<u64>,
 }
 
+impl MemoryType {
+    /// The initial number of bytes, if 64 bits hold it.
+    #[must_use]
+    pub const fn min_bytes(&self) -> Option<u64> {
+        self.min.checked_mul(WASM_PAGE_BYTES)
+    }
+}
+
 impl fmt::Display for MemoryType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        limits(f, self.min, self.max)?;
+        limits(f, self.address, self.min, self.max)?;
         f.write_str(" pages")
     }
 }
 
-fn limits(f: &mut fmt::Formatter<'_>, min: u64, max: Option<u64>) -> fmt::Result {
+fn limits(
+    f: &mut fmt::Formatter<'_>,
+    address: AddrType,
+    min: u64,
+    max: Option<u64>,
+) -> fmt::Result {
+    f.write_str(address.prefix())?;
     match max {
         Some(max) => write!(f, "{min}..{max}"),
         None => write!(f, "{min}.."),

@@ -54,6 +54,17 @@ pub enum LinkError {
         /// What to do.
         remedy: &'static str,
     },
+    /// The module has a 64-bit memory, and imports from an interface that knows none.
+    #[error(
+        "import {import} is of an interface with addresses of 32 bits, the module's memory is {memory}; compile it with \
+         a memory of 32-bit addresses"
+    )]
+    Addresses {
+        /// Module and name.
+        import: String,
+        /// The type of the module's memory.
+        memory: String,
+    },
     /// The module needs more than the region's slots hold.
     #[error("module needs {needed} {unit} of {what}, slots hold {limit}; raise `{setting}`")]
     Limit {

@@ -45,7 +45,9 @@ pub use region::{Description, Region, RegionBuilder, RegionError, Reset};
 pub use stop::kill::{KillError, KillSwitch, Met};
 pub use trap::{Frame, Stop, Trap, TrapCode};
 pub use value::typed::{Params, Results, WasmTy};
-pub use value::{ExternRef, FuncRef, FuncType, GlobalType, MemoryType, TableType, ValType, Value};
+pub use value::{
+    AddrType, ExternRef, FuncRef, FuncType, GlobalType, MemoryType, TableType, ValType, Value,
+};
 
 /// The program of the README compiles.
 #[doc = include_str!("../../README.md")]

@@ -20,28 +20,39 @@ const NARROW_TEXTS: [&str; 2] = [
 
 struct Guest {
     instance: Instance<()>,
+    /// Whether its memory has addresses of 64 bits.
+    is_64: bool,
+}
+
+/// The guest of a text, and the same with a 64-bit memory.
+fn guests(text: &str) -> [Guest; 2] {
+    let wide = text.replace("\"memory\") 1)", "\"memory\") i64 1)");
+    let wide = wide.replace("$to i32", "$to i64");
+    [(text, false), (&wide, true)].map(|(text, is_64)| Guest::new(&common::wat(text), is_64))
 }
 
 impl Guest {
-    fn new(module: &Module) -> Self {
+    fn new(module: &Module, is_64: bool) -> Self {
         let region = Region::builder().slots(1).build().expect("a region");
         let prepared = region.prepare(module, &Linker::new()).expect("it fits");
         Self {
             instance: prepared.try_instantiate(()).expect("a slot is free"),
+            is_64,
         }
     }
 
     /// What one of the functions leaves at the end of the memory, and whether it returned. `numbers`: both, or
     /// the halves of both.
-    fn run(&mut self, func: &str, to: u32, numbers: &[u64]) -> (bool, [u8; 32]) {
+    fn run(&mut self, func: &str, to: u64, numbers: &[u64]) -> (bool, [u8; 32]) {
         let end = (64 << 10) - 32;
         let mut memory = self.instance.memory_mut();
         memory.write(end, &[0xa5; 32]).expect("inside");
         let numbers = numbers.iter().map(|n| Value::I64(n.cast_signed()));
-        let params: Vec<_> = [Value::I32(to.cast_signed())]
-            .into_iter()
-            .chain(numbers)
-            .collect();
+        let to = match self.is_64 {
+            true => Value::I64(to.cast_signed()),
+            false => Value::I32((to as u32).cast_signed()),
+        };
+        let params: Vec<_> = [to].into_iter().chain(numbers).collect();
         let result = self.instance.call_values(func, &params);
         assert!(
             matches!(result, Ok(_) | Err(CallError::Trap(_))),
@@ -82,8 +93,7 @@ fn numbers() -> Vec<u128> {
 #[test]
 fn a_multiplication_that_is_called_is_the_one_that_the_function_makes() {
     let to = (64 << 10) - 16;
-    for text in TEXTS {
-        let mut guest = Guest::new(&common::wat(text));
+    for mut guest in TEXTS.into_iter().flat_map(guests) {
         for a in numbers() {
             for b in numbers() {
                 let product = a.wrapping_mul(b).to_le_bytes();
@@ -97,8 +107,7 @@ fn a_multiplication_that_is_called_is_the_one_that_the_function_makes() {
             }
         }
     }
-    for text in NARROW_TEXTS {
-        let mut guest = Guest::new(&common::wat(text));
+    for mut guest in NARROW_TEXTS.into_iter().flat_map(guests) {
         for a in numbers() {
             for b in numbers() {
                 for func in ["itself", "called"] {
@@ -122,11 +131,17 @@ fn a_product_that_has_no_room_leaves_what_the_function_leaves() {
     let wide = TEXTS.map(|text| (text, halves(a, b).to_vec()));
     let narrow = NARROW_TEXTS.map(|text| (text, vec![a as u64, b as u64]));
     for (text, numbers) in wide.into_iter().chain(narrow) {
-        let mut guest = Guest::new(&common::wat(text));
-        for to in ((64 << 10) - 20..=64 << 10).chain([u32::MAX - 15, u32::MAX - 7, u32::MAX]) {
-            let itself = guest.run("itself", to, &numbers);
-            assert_eq!(guest.run("called", to, &numbers), itself, "{to:#x}");
-            assert_eq!(itself.0, to <= (64 << 10) - 16, "{to:#x}");
+        for mut guest in guests(text) {
+            let last = u64::from(u32::MAX);
+            let far = [last - 15, last - 7, last];
+            let farther = [last + 1, (1 << 33) + 8, 1 << 63, u64::MAX - 7, u64::MAX];
+            let farther = farther.into_iter().filter(|_| guest.is_64);
+            let near = (64 << 10) - 20..=64 << 10;
+            for to in near.chain(far).chain(farther.collect::<Vec<_>>()) {
+                let itself = guest.run("itself", to, &numbers);
+                assert_eq!(guest.run("called", to, &numbers), itself, "{to:#x}");
+                assert_eq!(itself.0, to <= (64 << 10) - 16, "{to:#x}");
+            }
         }
     }
 }

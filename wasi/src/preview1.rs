@@ -18,7 +18,8 @@ pub const MODULE: &str = "wasi_snapshot_preview1";
 
 /// Offers preview 1 to guests. `ctx` finds the context in the host's data of an instance.
 ///
-/// A pointer outside the guest's memory ends the call, as it does in Wasmtime. Host calls block:
+/// Preview 1 has pointers of 32 bits: who imports it and has a 64-bit memory is refused where it is prepared
+/// ([`LinkError::Addresses`]). A pointer outside the guest's memory ends the call, as it does in Wasmtime. Host calls block:
 /// `poll_oneoff` sleeps, until the guest is stopped, and reading waits for input.
 ///
 /// # Errors
@@ -111,6 +112,7 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: fn(&mut T) -> &mut WasiCtx,
 ) -> Result<(), LinkError> {
+    linker.addresses_of_32_bits(MODULE);
     link_functions(linker, ctx)?;
     linker.func(
         MODULE,

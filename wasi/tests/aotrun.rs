@@ -393,6 +393,18 @@ fn what_the_guest_needs_and_is_not_there_is_named() {
             "(i64) -> i32",
         ],
     );
+    // Preview 1 is for memories of 32-bit addresses.
+    let (_folder, program) = module(
+        "(module (import \"wasi_snapshot_preview1\" \"fd_close\" (func (param i32) (result i32)))
+           (memory (export \"memory\") i64 1) (func (export \"_start\")))",
+    );
+    refused(
+        aotrun().arg(program),
+        &[
+            "import wasi_snapshot_preview1.fd_close is of an interface with addresses of 32 bits",
+            "the module's memory is i64 1.. pages; compile it with a memory of 32-bit addresses",
+        ],
+    );
     let (_folder, program) = module("(module (memory 3) (func (export \"_start\")))");
     refused(
         aotrun().args(["--memory-max", "128KiB"]).arg(program),

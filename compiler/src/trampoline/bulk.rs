@@ -11,7 +11,8 @@
 //! │ This file is a part of the sandbox. Every change to it wants two reviews.                    │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
-//! Addresses are `base + index + offset`: the index is a guest's, zero-extended from 32 bits, and no offset
+//! Addresses are `base + index + offset`: the index is a guest's, zero-extended from 32 bits, into a 64-bit
+//! memory its lower half, which was compared with all of it (see `translate/bounds.rs`). No offset
 //! is less than 0 or more than [`IN_PLACE_BYTES`], also where the processor goes on after a branch that it
 //! has predicted wrong. Below the base lies the context; a store to it that is never made, but seen by the
 //! loads behind it, could give a guest another base.
@@ -23,6 +24,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value, types};
 use pirn_format::exit::Builtin;
 use pirn_format::layout::{CONTEXT_MEMORY, MEMORY_BASE, MEMORY_BYTES};
+use pirn_format::types::AddrType;
 use types::{I8, I8X16, I16, I32, I64};
 
 /// Most bytes that are not left to the runtime. From here on, the host's routines gain more than it costs
@@ -64,6 +66,13 @@ impl Trampoline<'_> {
         let leave = self.builder.create_block();
         self.builder.set_cold_block(leave);
         let (base, bytes) = self.memory(env);
+        let (to, source) = match (env.metadata.memory_address(), source) {
+            (AddrType::I32, source) => (to, source),
+            (AddrType::I64, Source::Memory(from)) => {
+                (self.low(to, leave), Source::Memory(self.low(from, leave)))
+            }
+            (AddrType::I64, source) => (self.low(to, leave), source),
+        };
         let many = self
             .builder
             .ins()
@@ -73,7 +82,7 @@ impl Trampoline<'_> {
         if let Source::Memory(from) = source {
             end = self.builder.ins().umax(to, from);
         }
-        // Operands are 32 bits wide: no sum wraps.
+        // All three are less than 2^32: no sum wraps.
         let end = self.builder.ins().iadd(end, len);
         let outside = self
             .builder
@@ -101,6 +110,15 @@ impl Trampoline<'_> {
             }
         }
         self.builder.switch_to_block(leave);
+    }
+
+    /// The lower half of an index, zero-extended; goes to `other` if it is not the whole index.
+    fn low(&mut self, index: Value, other: Block) -> Value {
+        let low = self.builder.ins().ireduce(I32, index);
+        let low = self.builder.ins().uextend(I64, low);
+        let outside = self.builder.ins().icmp(IntCC::NotEqual, low, index);
+        self.unless(outside, other);
+        low
     }
 
     /// Base and size of memory 0.

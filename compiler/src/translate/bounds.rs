@@ -4,10 +4,11 @@
 //! │ This file is the sandbox. Every change to it wants two reviews.                              │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
-//! An index is 32 bits wide and zero-extended here, in this function and nowhere else but for bulk
+//! An index is 32 bits wide and zero-extended here, in this file and nowhere else but for bulk
 //! operations (`trampoline/bulk.rs` has bounds of its own) and where `address.rs` rewrites what is made here within
 //! the same bounds, so a guest reaches `base .. base + 4 GiB` by it.
-//! Behind that lie [`GUARD_BYTES`] that are never accessible:
+//! Behind that lie [`GUARD_BYTES`] that are never accessible. Each slot reserves all of that, so the owner of an
+//! imported memory does, too:
 //!
 //! ```text
 //! base                      current size               base + 4 GiB             + GUARD_BYTES
@@ -19,27 +20,56 @@
 //! * `offset + size <= GUARD_BYTES`: the access cannot leave the reservation. One instruction, no
 //!   check; the processor faults where the memory ends, and the trap table says what that means.
 //! * otherwise the end of the access is compared with the memory's current size in 64-bit arithmetic,
-//!   which cannot wrap: index < 2^32 and offset < 2^32. The address is masked under speculation.
+//!   which cannot wrap: index < 2^32 and offset <= 2^32. The address is masked under speculation.
+//!
+//! An index into a 64-bit memory is any number of 64 bits. No memory has more than 4 GiB, so one that has a bit above
+//! the lowest 32 is outside whatever the size is, and traps by a comparison of the index with its lower half. From there
+//! on it is that half, zero-extended, and all is as above: the address is made of the half, not of the index, so
+//! it lies in the reservation also where the processor goes on after a comparison that it predicted wrong, and needs no
+//! other mask. That costs a copy, a comparison and a branch, no load, and holds for memories of any size:
+//!
+//! ```text
+//! index ──▶ low = index & (2^32 - 1) ──▶ trap unless low = index ──▶ [base + low + offset]
+//! ```
+//!
+//! An offset of 2^32 or more is outside, too, whatever the index is. It counts as 2^32, which no memory has, so that no
+//! sum wraps.
 
 use super::function::{FuncTranslator, Region};
 use crate::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, Value};
+use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, Value, types};
 use pirn_format::exit::TrapCode;
-use pirn_format::layout::{CONTEXT_MEMORY, GUARD_BYTES, MEMORY_BASE, MEMORY_BYTES};
+use pirn_format::layout::{
+    CONTEXT_MEMORY, GUARD_BYTES, MEMORY_BASE, MEMORY_BYTES, MEMORY_BYTES_MAX, MEMORY_REACH_BYTES,
+};
+use pirn_format::types::AddrType;
+
+// An offset that counts as the reach is outside.
+const _: () = assert!(MEMORY_BYTES_MAX < MEMORY_REACH_BYTES && GUARD_BYTES < MEMORY_REACH_BYTES);
 
 impl FuncTranslator<'_, '_> {
-    /// Address, displacement and flags for an access of `access_bytes` bytes at `offset`, less than 2^32,
-    /// from `index`, an i32.
+    /// Address, displacement and flags for an access of `access_bytes` bytes at `offset` from `index`, which has
+    /// the memory's type of addresses.
     pub(super) fn memory_address(
         &mut self,
         offset: u64,
         index: Value,
         access_bytes: u32,
     ) -> (Value, i32, MemFlagsData) {
-        let index = self.extend(index);
+        let index = self.memory_index(index);
+        self.address_within(offset, index, access_bytes)
+    }
+
+    /// The same from what [`memory_index`](Self::memory_index) gave.
+    pub(super) fn address_within(
+        &mut self,
+        offset: u64,
+        index: Value,
+        access_bytes: u32,
+    ) -> (Value, i32, MemFlagsData) {
         let base = self.memory_base();
-        // The validator bounds offsets to 32 bits: no sum below can wrap.
+        let offset = offset.min(MEMORY_REACH_BYTES);
         let end = offset + u64::from(access_bytes);
         let flags = self
             .guest_flags(Region::Memory)
@@ -70,6 +100,20 @@ impl FuncTranslator<'_, '_> {
                 .select_spectre_guard(outside, null, address);
         }
         (address, 0, flags)
+    }
+
+    /// The lower half of an index into memory 0, zero-extended; a trap if it is not the whole index.
+    pub(super) fn memory_index(&mut self, index: Value) -> Value {
+        match self.env.metadata.memory_address() {
+            AddrType::I32 => self.extend(index),
+            AddrType::I64 => {
+                let low = self.builder.ins().ireduce(types::I32, index);
+                let low = self.extend(low);
+                let outside = self.builder.ins().icmp(IntCC::NotEqual, low, index);
+                self.trap_if(outside, TrapCode::MemoryOutOfBounds);
+                low
+            }
+        }
     }
 
     /// Address of byte 0 of memory 0.

@@ -85,6 +85,7 @@ impl FuncTranslator<'_, '_> {
             _ => unreachable!("validated: as many operands"),
         };
         self.drop_operands(operands);
+        let address = self.memory_index(address);
         let product = self.wide_product(a, b);
         let (low, mut high) = self.builder.ins().isplit(product);
         if let Some((a_high, b_high)) = upper_halves {
@@ -98,7 +99,7 @@ impl FuncTranslator<'_, '_> {
             stores.reverse();
         }
         for (offset, half) in stores {
-            self.store_at(address, offset, half);
+            self.store_within(address, offset, half);
         }
     }
 
@@ -138,11 +139,11 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Address of the array of a known table, of the entry in it for `index`, an i32, and the entry's type.
+    /// Address of the array of a known table, of the entry in it for `index`, an i32 or i64, and the entry's type.
     /// Whatever is outside has one, so the address is masked under speculation, too.
     fn entry(&mut self, table: u32, index: Value) -> (Value, Value, Value) {
         let array = self.array(table);
-        let index = self.extend(index);
+        let index = self.extended(index);
         let last = self.word(self.env.tables.len(table));
         let outside = IntCC::UnsignedGreaterThanOrEqual;
         let outside = self.builder.ins().icmp(outside, index, last);

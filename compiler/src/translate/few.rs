@@ -40,14 +40,15 @@ impl FuncTranslator<'_, '_> {
             return false;
         };
         let (to, from, _) = self.pop3();
+        let (to, from) = (self.memory_index(to), self.memory_index(from));
         let mut loaded = Vec::with_capacity(accesses.len());
         for (offset, ty) in &accesses {
-            let (address, offset, flags) = self.memory_address(*offset, from, ty.bytes());
+            let (address, offset, flags) = self.address_within(*offset, from, ty.bytes());
             loaded.push(self.builder.ins().load(*ty, flags, address, offset));
         }
         self.probe(to, &accesses);
         for ((offset, _), value) in accesses.iter().zip(loaded) {
-            self.store_at(to, *offset, value);
+            self.store_within(to, *offset, value);
         }
         true
     }
@@ -55,7 +56,7 @@ impl FuncTranslator<'_, '_> {
     /// Traps unless the last bytes of a destination are inside the memory.
     fn probe(&mut self, to: Value, accesses: &[(u64, Type)]) {
         let (offset, ty) = accesses[0];
-        let (address, offset, flags) = self.memory_address(offset, to, ty.bytes());
+        let (address, offset, flags) = self.address_within(offset, to, ty.bytes());
         self.builder.ins().load(ty, flags, address, offset);
     }
 
@@ -65,6 +66,7 @@ impl FuncTranslator<'_, '_> {
             return false;
         };
         let (to, byte, _) = self.pop3();
+        let to = self.memory_index(to);
         let byte = self.builder.ins().ireduce(I8, byte);
         let filler = match accesses[0].1 {
             I8 => byte,
@@ -77,14 +79,14 @@ impl FuncTranslator<'_, '_> {
         };
         self.probe(to, &accesses);
         for (offset, _) in &accesses {
-            self.store_at(to, *offset, filler);
+            self.store_within(to, *offset, filler);
         }
         true
     }
 
     /// The accesses for as many bytes as the last operand says, if they are few.
     fn few(&self) -> Option<Vec<(u64, Type)>> {
-        let bytes = u64::from(self.constant_value(self.peek(1)[0])?);
+        let bytes = self.constant_value(self.peek(1)[0])?;
         (1..=FEW_BYTES).contains(&bytes).then(|| accesses(bytes))
     }
 }

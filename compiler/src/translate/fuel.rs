@@ -75,6 +75,9 @@ fn cost(op: &Operator<'_>) -> i64 {
 /// scalar operator moves. An element of a table is as wide.
 const BULK_BYTES_LOG2: u8 = 3;
 
+/// What a longer length counts as: no memory and no table has so many bytes or elements, and no count wraps.
+const LENGTH_MAX: i64 = u32::MAX as i64;
+
 fn step(op: &Operator<'_>, intrinsics: &Imports) -> Step {
     match op {
         Operator::If { .. }
@@ -236,9 +239,13 @@ impl FuncTranslator<'_, '_> {
         self.trap_if(none, TrapCode::OutOfFuel);
     }
 
-    /// The last operand, an i32, in 64 bits.
+    /// The last operand, an i32 or i64, in 64 bits, at most [`LENGTH_MAX`].
     fn length(&mut self) -> Value {
         let length = self.peek(1)[0];
-        self.extend(length)
+        if self.type_of(length) == types::I32 {
+            return self.extend(length);
+        }
+        let most = self.builder.ins().iconst(types::I64, LENGTH_MAX);
+        self.builder.ins().umin(length, most)
     }
 }

@@ -203,10 +203,13 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         self.builder.func.dfg.value_type(value)
     }
 
-    /// The value of an i32, if it is a constant.
-    pub(super) fn constant_value(&self, value: Value) -> Option<u32> {
-        let constant = values::constant(&self.builder.func.dfg, value);
-        constant.map(|bits| bits as u32)
+    /// The value of an i32 or i64, zero-extended, if it is a constant.
+    pub(super) fn constant_value(&self, value: Value) -> Option<u64> {
+        let bits = values::constant(&self.builder.func.dfg, value)?;
+        Some(match self.type_of(value) {
+            types::I32 => u64::from(bits as u32),
+            _ => bits.cast_unsigned(),
+        })
     }
 
     /// Flags for access to one region at an address that is always mapped.
@@ -307,6 +310,14 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     /// Zero-extends an i32 to 64 bits.
     pub(super) fn extend(&mut self, value: Value) -> Value {
         self.builder.ins().uextend(types::I64, value)
+    }
+
+    /// An operand in 64 bits: an i32 is zero-extended.
+    pub(super) fn extended(&mut self, operand: Value) -> Value {
+        match self.type_of(operand) {
+            types::I32 => self.extend(operand),
+            _ => operand,
+        }
     }
 
     /// The reference by which this function calls another piece of the module's text.

@@ -37,7 +37,9 @@ impl FuncTranslator<'_, '_> {
         let intrinsic = id.get();
         let immediate = match intrinsic.immediate {
             Some(_) => {
+                // An i32.
                 let constant = self.constant_value(self.peek(1)[0]);
+                let constant = constant.map(|constant| constant as u32);
                 let offset = self.builder.srcloc().bits();
                 imports::immediate(intrinsic, constant, offset, || self.described())?
             }

@@ -4,6 +4,7 @@ use super::function::FuncTranslator;
 use cranelift_codegen::ir::{Inst, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FuncInstBuilder;
 use pirn_format::exit::Builtin;
+use pirn_format::types::AddrType;
 use wasmparser::{MemArg, Operator};
 
 /// A load that extends what it reads, at an address and a displacement.
@@ -104,13 +105,14 @@ impl FuncTranslator<'_, '_> {
 
     pub(super) fn store(&mut self, memarg: &MemArg) {
         let (index, value) = self.pop2();
-        self.store_at(index, memarg.offset, value);
+        let index = self.memory_index(index);
+        self.store_within(index, memarg.offset, value);
     }
 
-    /// Stores a value at an offset from `index`, an i32.
-    pub(super) fn store_at(&mut self, index: Value, offset: u64, value: Value) {
+    /// Stores a value at an offset from what [`memory_index`](Self::memory_index) gave.
+    pub(super) fn store_within(&mut self, index: Value, offset: u64, value: Value) {
         let bytes = self.type_of(value).bytes();
-        let (address, offset, flags) = self.memory_address(offset, index, bytes);
+        let (address, offset, flags) = self.address_within(offset, index, bytes);
         self.builder.ins().store(flags, value, address, offset);
     }
 
@@ -124,33 +126,38 @@ impl FuncTranslator<'_, '_> {
     fn memory_size(&mut self) {
         let bytes = self.memory_bytes();
         let pages = self.builder.ins().ushr_imm_u(bytes, 16);
-        let pages = self.builder.ins().ireduce(types::I32, pages);
-        self.push(pages);
+        self.push_address(self.env.metadata.memory_address(), pages);
     }
 
     fn memory_grow(&mut self, memory: u32) {
         let delta = self.pop();
-        let (memory, delta) = (self.word(memory), self.extend(delta));
-        self.grown(Builtin::MemoryGrow, &[memory, delta]);
+        let (memory, delta) = (self.word(memory), self.extended(delta));
+        let address = self.env.metadata.memory_address();
+        self.grown(Builtin::MemoryGrow, address, &[memory, delta]);
     }
 
-    /// Pushes what a growing builtin answers: the size before, or -1, both 32 bits wide.
-    pub(super) fn grown(&mut self, builtin: Builtin, params: &[Value]) {
+    /// Pushes what a growing builtin answers, as a type of addresses: the size before, or -1.
+    pub(super) fn grown(&mut self, builtin: Builtin, address: AddrType, params: &[Value]) {
         if let Some(previous) = self.builtin(builtin, params) {
-            let previous = self.builder.ins().ireduce(types::I32, previous);
-            self.push(previous);
+            self.push_address(address, previous);
         }
     }
 
-    /// A bulk operation with these indices, and three i32 operands or a reference among them.
+    /// Pushes the lowest bits of a word, as many as a type of addresses has.
+    pub(super) fn push_address(&mut self, address: AddrType, word: Value) {
+        let value = match address {
+            AddrType::I32 => self.builder.ins().ireduce(types::I32, word),
+            AddrType::I64 => word,
+        };
+        self.push(value);
+    }
+
+    /// A bulk operation with these indices, and three operands that are i32, i64, or a reference.
     pub(super) fn bulk(&mut self, builtin: Builtin, indices: &[u32]) {
         let (a, b, c) = self.pop3();
         let mut params: Vec<_> = indices.iter().map(|index| self.word(*index)).collect();
         for operand in [a, b, c] {
-            params.push(match self.type_of(operand) {
-                types::I32 => self.extend(operand),
-                _ => operand,
-            });
+            params.push(self.extended(operand));
         }
         self.builtin(builtin, &params);
     }

@@ -4,9 +4,10 @@ use super::function::{FuncTranslator, Region};
 use crate::tables::is_write;
 use crate::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Value};
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{ELEMENT_BYTES, TABLE_BASE, TABLE_ELEMENTS};
+use pirn_format::types::AddrType;
 use wasmparser::Operator;
 
 impl FuncTranslator<'_, '_> {
@@ -48,13 +49,13 @@ impl FuncTranslator<'_, '_> {
             }
             Operator::TableSize { table } => {
                 let (_, elements) = self.table_bounds(*table);
-                let elements = self.builder.ins().ireduce(types::I32, elements);
-                self.push(elements);
+                self.push_address(self.table_address(*table), elements);
             }
             Operator::TableGrow { table } => {
                 let (value, delta) = self.pop2();
-                let (table, delta) = (self.word(*table), self.extend(delta));
-                self.grown(Builtin::TableGrow, &[table, value, delta]);
+                let (index, delta) = (self.word(*table), self.extended(delta));
+                let address = self.table_address(*table);
+                self.grown(Builtin::TableGrow, address, &[index, value, delta]);
             }
             Operator::TableFill { table } => {
                 self.bulk(Builtin::TableFill, &[*table]);
@@ -85,11 +86,16 @@ impl FuncTranslator<'_, '_> {
         self.push(reference);
     }
 
-    /// Address of the element at `index`, an i32, of a table; a trap past its end. The address is
+    /// The type of a table's indices.
+    fn table_address(&self, table: u32) -> AddrType {
+        self.env.metadata.tables[table as usize].address
+    }
+
+    /// Address of the element at `index`, an i32 or i64, of a table; a trap past its end. The address is
     /// masked under speculation.
     pub(super) fn table_element(&mut self, table: u32, index: Value, code: TrapCode) -> Value {
         let (base, elements) = self.table_bounds(table);
-        let index = self.extend(index);
+        let index = self.extended(index);
         let outside = IntCC::UnsignedGreaterThanOrEqual;
         let condition = self.builder.ins().icmp(outside, index, elements);
         self.trap_if(condition, code);

@@ -1,7 +1,7 @@
 //! Tests of the metadata's encoding and of its check.
 
 use super::*;
-use crate::types::{TableType, ValType};
+use crate::types::{AddrType, TableType, ValType};
 
 fn small() -> Metadata {
     let ty = FuncType {
@@ -26,6 +26,7 @@ fn small() -> Metadata {
         funcs: vec![0, 0],
         tables: vec![TableType {
             element: ValType::TypedFuncRef(0),
+            address: AddrType::I64,
             min: 1,
             max: None,
         }],
@@ -114,7 +115,13 @@ fn every_index_out_of_range_is_refused_by_name() {
         ),
         (|m| m.imports[0].ty = ExternType::Func(7), "import"),
         (
-            |m| m.imports[0].ty = ExternType::Memory(MemoryType { min: 0, max: None }),
+            |m| {
+                m.imports[0].ty = ExternType::Memory(MemoryType {
+                    address: AddrType::I32,
+                    min: 0,
+                    max: None,
+                });
+            },
             "import",
         ),
         (

@@ -8,7 +8,7 @@ use crate::value::typed::Params;
 use crate::value::{FuncType, Value};
 use core::convert::Infallible;
 use core::fmt;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// What the host offers to guests, by module and name: functions, and immutable globals.
@@ -18,6 +18,8 @@ use std::sync::Arc;
 /// types without values unless they are named, as in `Linker::<Request, Fetch, Body>::asking()`.
 pub struct Linker<T, Q = Infallible, A = Infallible> {
     items: Items<Store<T, Q, A>>,
+    /// Modules of which functions take addresses of 32 bits.
+    narrow: HashSet<String>,
     /// What is asked before something grows.
     pub(crate) limiter: Limiter<Store<T, Q, A>>,
 }
@@ -55,6 +57,7 @@ impl<T, Q, A> Clone for Linker<T, Q, A> {
     fn clone(&self) -> Self {
         Self {
             items: self.items.clone(),
+            narrow: self.narrow.clone(),
             limiter: self.limiter.clone(),
         }
     }
@@ -74,6 +77,7 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     pub fn asking() -> Self {
         Self {
             items: HashMap::new(),
+            narrow: HashSet::new(),
             limiter: Limiter::default(),
         }
     }
@@ -176,6 +180,14 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self.define(module, name, Item::Global(value))
     }
 
+    /// Says that what is offered under a module name is an interface whose addresses have 32 bits, also those that lie
+    /// in the guest's memory, as WASI preview 1 is. A module that imports any of it and has a 64-bit memory is refused:
+    /// [`LinkError::Addresses`].
+    pub fn addresses_of_32_bits(&mut self, module: &str) -> &mut Self {
+        self.narrow.insert(module.to_owned());
+        self
+    }
+
     fn define(
         &mut self,
         module: &str,
@@ -197,6 +209,11 @@ impl<T, Q, A> Linker<T, Q, A> {
     /// What is offered under a name.
     pub(crate) fn get(&self, module: &str, name: &str) -> Option<&Item<Store<T, Q, A>>> {
         self.items.get(module)?.get(name)
+    }
+
+    /// Whether what is offered under a module name has addresses of 32 bits.
+    pub(crate) fn is_narrow(&self, module: &str) -> bool {
+        self.narrow.contains(module)
     }
 }
 

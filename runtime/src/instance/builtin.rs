@@ -22,6 +22,7 @@ use pirn_format::layout::{
     CONTEXT_MEMORY, MEMORY_PAGES_MAX, MemoryDesc, TableDesc, WASM_PAGE_BYTES,
 };
 use pirn_format::metadata::{ConstExpr, DataSegment};
+use pirn_format::types::AddrType;
 
 /// What growing answers when it did not grow.
 const NOT_GROWN: u64 = u64::MAX;
@@ -140,10 +141,9 @@ fn grow_memory<T>(members: &mut [Member<T>], at: usize, delta: u64, data: &mut T
     if delta == 0 {
         return previous;
     }
-    // 32 bits of pages are 48 of bytes.
     let growth = Growth {
         current: previous * WASM_PAGE_BYTES,
-        desired: pages * WASM_PAGE_BYTES,
+        desired: pages.saturating_mul(WASM_PAGE_BYTES),
         maximum: maximum.map(|pages| pages.saturating_mul(WASM_PAGE_BYTES)),
     };
     let limiter = &owner.inner.limiter;
@@ -310,16 +310,15 @@ fn global<T>(member: &Member<T>, index: u32) -> Cell {
     unsafe { *member.global_cell(index) }
 }
 
-/// The offset of an active segment, as this instance's globals have it.
-pub(super) fn offset<T>(member: &Member<T>, expr: &ConstExpr) -> u64 {
+/// The offset of an active segment, which is an address of that type, as this instance's globals have it.
+pub(super) fn offset<T>(member: &Member<T>, expr: &ConstExpr, address: AddrType) -> u64 {
     let value = evaluate(
         expr,
         |index| Some(Constant::Absolute(global(member, index))),
         |_| None,
     );
     match value {
-        // Offsets are of type i32 (spec 3.4.7, 3.4.8): what lies above is unspecified.
-        Some(Constant::Absolute(cell)) => u64::from(cell.u32()),
+        Some(Constant::Absolute(cell)) => address.address(cell.u64()),
         // No offset is a reference; no memory and no table is that large.
         _ => u64::MAX,
     }

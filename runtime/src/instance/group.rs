@@ -11,7 +11,7 @@
 //! group: none is dropped before the group, and a member's slot does not move.
 #![allow(unsafe_code)]
 
-use super::imports::{GlobalImport, Hosts, Imports, Resolved, describe, mismatch, missing};
+use super::imports::{GlobalImport, Hosts, Imports, Resolved, describe, mismatch};
 use super::member::{self, Inner, Member, Share};
 use super::memory::{Memory, MemoryMut};
 use super::{builtin, prepared, untyped};
@@ -267,10 +267,7 @@ impl<T: 'static> Group<T> {
                     hosts.skip();
                 }
             } else {
-                let item = linker
-                    .get(&import.module, &import.name)
-                    .ok_or_else(|| missing(metadata, import))?;
-                imports.host(metadata, import, item, &mut hosts)?;
+                imports.host(metadata, import, linker, &mut hosts)?;
             }
         }
         Ok((imports, hosts))
@@ -307,7 +304,9 @@ impl Linked<'_> {
                 let now = unsafe { (*desc).elements };
                 let found = owner.inner.module.metadata().tables[index as usize];
                 let (element, into) = self.numbered(owner, found.element, wanted.element);
-                let fits = element == into && limits_fit(now, found.max, wanted.min, wanted.max);
+                let fits = element == into
+                    && found.address == wanted.address
+                    && limits_fit(now, found.max, wanted.min, wanted.max);
                 fits.then(|| {
                     self.imports.tables.push(desc as u64);
                     false
@@ -323,7 +322,9 @@ impl Linked<'_> {
                         (*(desc as *const pirn_format::layout::MemoryDesc)).bytes,
                     )
                 };
-                limits_fit(now / WASM_PAGE_BYTES, found.max, wanted.min, wanted.max).then(|| {
+                let fits = found.address == wanted.address
+                    && limits_fit(now / WASM_PAGE_BYTES, found.max, wanted.min, wanted.max);
+                fits.then(|| {
                     self.imports.memories.push(desc);
                     false
                 })

@@ -15,7 +15,7 @@ use crate::value::{Cell, ForeignRef, Stamp};
 use core::fmt::Display;
 use pirn_format::layout::FuncImport;
 use pirn_format::metadata::{Import, Metadata};
-use pirn_format::types::{ExternType, GlobalType};
+use pirn_format::types::{AddrType, ExternType, GlobalType};
 use std::sync::Arc;
 
 /// What a module's imports were resolved to, kind by kind, in order.
@@ -98,17 +98,14 @@ impl Imports {
     ///
     /// # Errors
     ///
-    /// [`LinkError::Missing`] and [`LinkError::Mismatch`].
+    /// As [`host`](Self::host).
     pub(crate) fn resolve<T, Q, A>(
         metadata: &Metadata,
         linker: &Linker<T, Q, A>,
     ) -> Result<Resolved<Store<T, Q, A>>, LinkError> {
         let (mut imports, mut hosts) = (Self::new(), Hosts::new());
         for import in &metadata.imports {
-            let item = linker
-                .get(&import.module, &import.name)
-                .ok_or_else(|| missing(metadata, import))?;
-            imports.host(metadata, import, item, &mut hosts)?;
+            imports.host(metadata, import, linker, &mut hosts)?;
         }
         Ok((imports, hosts))
     }
@@ -117,14 +114,26 @@ impl Imports {
     ///
     /// # Errors
     ///
-    /// [`LinkError::Mismatch`].
-    pub(crate) fn host<T>(
+    /// [`LinkError::Missing`], [`LinkError::Mismatch`] and [`LinkError::Addresses`].
+    pub(crate) fn host<T, Q, A>(
         &mut self,
         metadata: &Metadata,
         import: &Import,
-        item: &Item<T>,
-        hosts: &mut Hosts<T>,
+        linker: &Linker<T, Q, A>,
+        hosts: &mut Hosts<Store<T, Q, A>>,
     ) -> Result<(), LinkError> {
+        let item = linker
+            .get(&import.module, &import.name)
+            .ok_or_else(|| missing(metadata, import))?;
+        if let Some(memory) = metadata.memories.first()
+            && memory.address != AddrType::I32
+            && linker.is_narrow(&import.module)
+        {
+            return Err(LinkError::Addresses {
+                import: full_name(import),
+                memory: memory.to_string(),
+            });
+        }
         match (&import.ty, item) {
             (ExternType::Func(ty), Item::Func(func)) if metadata.types[*ty as usize] == func.ty => {
                 self.funcs.push(None);

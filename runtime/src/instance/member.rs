@@ -386,14 +386,15 @@ fn write_segments<T>(members: &mut [Member<T>], at: usize) -> Result<(), TrapCod
     let elements = metadata.elements.iter().enumerate();
     for (segment, element) in elements.skip(inner.plan.first_dynamic_element) {
         if let SegmentMode::Active { index, offset } = &element.mode {
-            let start = builtin::offset(&members[at], offset);
+            let address = metadata.tables[*index as usize].address;
+            let start = builtin::offset(&members[at], offset, address);
             let len = element.items.len() as u64;
             builtin::write_elements(&members[at], *index, segment as u32, start, 0, len)?;
         }
     }
     for segment in &metadata.data {
         if let SegmentMode::Active { offset, .. } = &segment.mode {
-            let start = builtin::offset(&members[at], offset);
+            let start = builtin::offset(&members[at], offset, metadata.memory_address());
             builtin::write_data(&members[at], segment, start, 0, u64::from(segment.len))?;
         }
     }

@@ -128,6 +128,15 @@ macro_rules! read_methods {
             self.0
         }
 
+        /// The address that a pointer of a guest with a 64-bit memory is, all of whose addresses have 32 bits.
+        ///
+        /// # Errors
+        ///
+        /// [`TrapCode::MemoryOutOfBounds`] for a pointer of more.
+        pub fn address(&self, pointer: u64) -> Result<u32, Trap> {
+            u32::try_from(pointer).map_err(|_| Trap::new(TrapCode::MemoryOutOfBounds))
+        }
+
         /// `len` bytes at `address`. Their pages are there on return, so that a system call can read
         /// from them; of [`as_slice`](Self::as_slice), which touches nothing, it may answer `EFAULT`.
         ///

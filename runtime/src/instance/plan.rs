@@ -227,10 +227,12 @@ fn tables(
             let Constant::Absolute(start) = constant(offset, globals, metadata, layout) else {
                 break;
             };
-            let (start, len) = (start.u32() as usize, segment.items.len());
-            if (start + len) as u64 > own[position as usize].min {
+            let ty = &own[position as usize];
+            let (start, len) = (ty.address.address(start.u64()), segment.items.len());
+            if start.checked_add(len as u64).is_none_or(|end| end > ty.min) {
                 break;
             }
+            let start = start as usize;
             let table = &mut tables[position as usize];
             if table.first.len() < start + len {
                 table.first.resize(start + len, table.rest);

@@ -6,7 +6,7 @@ use pirn_format::layout::WASM_PAGE_BYTES;
 use pirn_format::metadata::{ExportItem, Metadata};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
-use pirn_format::types::ExternType;
+use pirn_format::types::{AddrType, ExternType};
 use std::fmt::Write;
 
 /// Describes a compiled module after checking it, a line a fact.
@@ -41,11 +41,12 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
         let max = memory.max.map_or(String::from("no maximum"), |max| {
             format!("at most {}", bytes(max.saturating_mul(WASM_PAGE_BYTES)))
         });
-        writeln!(
-            out,
-            "memory     {}, {max}",
-            bytes(memory.min * WASM_PAGE_BYTES)
-        )?;
+        let min = bytes(memory.min.saturating_mul(WASM_PAGE_BYTES));
+        let address = match memory.address {
+            AddrType::I32 => "",
+            AddrType::I64 => "i64 ",
+        };
+        writeln!(out, "memory     {address}{min}, {max}")?;
     }
     for table in &m.tables {
         writeln!(out, "table      {table}")?;

@@ -1,0 +1,221 @@
+//! Accesses of 64-bit memories: an address is made of the lower half of an index, which no prediction can widen, and of
+//! nothing else; what that costs; what is refused by its size. What guests compute is for `runtime/tests/memory64`.
+
+mod common;
+
+use pirn_compiler::{CompileError, OptLevel, Options, compile, parse_text};
+use pirn_format::cpu::Arch;
+
+const LEVELS: [OptLevel; 3] = [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize];
+
+/// The instructions of a function of two numbers, which are indices.
+fn listing(memory: &str, code: &str, arch: Arch, level: OptLevel) -> Vec<String> {
+    let text = format!("(module {memory} (func (export \"run\") (param i64 i64) {code}))");
+    let mut options = Options::new(arch);
+    options.opt_level = level;
+    common::first_function(&text, &options)
+}
+
+/// The register that has the first index.
+fn whole(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "%rsi",
+        Arch::Aarch64 => "x3",
+    }
+}
+
+/// The operand in memory of an instruction, if it has one that is not on the stack and not below the context.
+fn accessed(text: &str, arch: Arch) -> Option<&str> {
+    let place = match arch {
+        Arch::X86_64 => &text[text.find('(')?..=text.rfind(')')?],
+        Arch::Aarch64 => &text[text.find('[')?..=text.rfind(']')?],
+    };
+    let is_stack = ["%rsp", "%rbp", "sp"].iter().any(|sp| place.contains(sp));
+    (!is_stack && !text.starts_with("lea")).then_some(place)
+}
+
+/// The registers that are named.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '%')
+}
+
+/// The register of 64 bits that a name is of.
+fn register(name: &str, arch: Arch) -> String {
+    match arch {
+        Arch::X86_64 => match name.strip_prefix("%e") {
+            Some(rest) => format!("%r{rest}"),
+            None => name.strip_suffix('d').unwrap_or(name).to_owned(),
+        },
+        Arch::Aarch64 => name
+            .strip_prefix('w')
+            .map_or(name.to_owned(), |rest| format!("x{rest}")),
+    }
+}
+
+/// Sees that the first index, all of it, is compared and copied, and that nothing else is made of it: no address.
+/// How often it is compared.
+fn compared(code: &[String], arch: Arch) -> usize {
+    let mut whole = vec![whole(arch).to_owned()];
+    let mut count = 0;
+    for text in code {
+        let reads = |part: &str| words(part).any(|word| whole.iter().any(|name| name == word));
+        let Some((op, operands)) = text.split_once(' ') else {
+            continue;
+        };
+        let parts = match arch {
+            Arch::X86_64 => operands.rsplit_once(", "),
+            Arch::Aarch64 => operands.split_once(", ").map(|(into, from)| (from, into)),
+        };
+        let Some((from, into)) = parts else {
+            assert!(!reads(operands), "{text} in {code:#?}");
+            continue;
+        };
+        if op == "cmp" {
+            count += usize::from(reads(operands));
+            continue;
+        }
+        let stores = op.starts_with("st") || into.contains('(');
+        if stores || op != "mov" {
+            assert!(
+                !reads(from) && (!stores || !reads(into)),
+                "{text} in {code:#?}"
+            );
+        }
+        if op == "mov" && reads(from) && !stores {
+            assert!(accessed(text, arch).is_none(), "{text} in {code:#?}");
+            whole.push(into.to_owned());
+        } else if !stores {
+            whole.retain(|name| *name != register(into, arch));
+        }
+    }
+    count
+}
+
+#[test]
+fn an_address_is_made_of_the_lower_half() {
+    let accesses = [
+        "(drop (i32.load8_u (local.get 0)))",
+        "(drop (i64.load offset=100 (local.get 0)))",
+        "(i64.store offset=65536 (local.get 0) (local.get 1))",
+        "(v128.store (local.get 0) (v128.const i64x2 1 2))",
+        "(memory.fill (local.get 0) (i32.const 0) (i64.const 16))",
+        "(drop (i64.load offset=33554424 (local.get 0)))",
+        "(drop (i64.load offset=0x10000000 (local.get 0)))",
+    ];
+    for arch in Arch::ALL {
+        for level in LEVELS {
+            for access in accesses {
+                let code = listing("(memory i64 1)", access, arch, level);
+                assert_eq!(
+                    compared(&code, arch),
+                    1,
+                    "{access} {arch} {level:?}: {code:#?}"
+                );
+                let places = code.iter().filter_map(|text| accessed(text, arch));
+                assert!(places.count() > 0, "{access} {arch} {level:?}: {code:#?}");
+            }
+        }
+    }
+}
+
+/// The size is not loaded where the guard covers the rest: a copy, a comparison and a branch are all.
+#[test]
+fn an_access_costs_three_instructions_more() {
+    for arch in Arch::ALL {
+        let narrow = listing(
+            "(memory 1)",
+            "(drop (i32.load (i32.wrap_i64 (local.get 0))))",
+            arch,
+            OptLevel::Speed,
+        );
+        let wide = listing(
+            "(memory i64 1)",
+            "(drop (i32.load (local.get 0)))",
+            arch,
+            OptLevel::Speed,
+        );
+        // And what leaves for the trap: a call, and what is never reached.
+        assert!(
+            wide.len() <= narrow.len() + 3 + 2,
+            "{arch}: {narrow:#?} {wide:#?}"
+        );
+        let loads = |code: &[String]| {
+            let places = code.iter().filter_map(|text| accessed(text, arch));
+            places.count()
+        };
+        assert_eq!(loads(&wide), 1, "{arch}: {wide:#?}");
+    }
+}
+
+/// An index is compared once, however many accesses a copy is.
+#[test]
+fn a_copy_compares_each_index_once() {
+    for arch in Arch::ALL {
+        for level in LEVELS {
+            let copy = "(memory.copy (local.get 0) (local.get 1) (i64.const 100))";
+            let code = listing("(memory i64 1)", copy, arch, level);
+            let compared = code.iter().filter(|text| text.starts_with("cmp")).count();
+            assert_eq!(compared, 2, "{arch} {level:?}: {code:#?}");
+        }
+    }
+}
+
+/// Explicit checks have their mask: of what an offset takes past the guard, and of tables.
+#[test]
+fn checked_addresses_are_masked() {
+    let far = "(drop (i32.load offset=0x10000000 (local.get 0)))";
+    let farther = "(drop (i32.load offset=0xfffffffffffffff0 (local.get 0)))";
+    let get = "(drop (table.get 0 (local.get 0)))";
+    for arch in Arch::ALL {
+        let masks = |code: &[String]| {
+            let mask = match arch {
+                Arch::X86_64 => "cmov",
+                Arch::Aarch64 => "csdb",
+            };
+            code.iter().filter(|text| text.starts_with(mask)).count()
+        };
+        for level in LEVELS {
+            for access in [far, farther] {
+                let code = listing("(memory i64 1)", access, arch, level);
+                assert_eq!(masks(&code), 1, "{access} {arch} {level:?}: {code:#?}");
+            }
+            for table in ["(table i64 5 externref)", "(table i64 5 5 externref)"] {
+                let code = listing(table, get, arch, level);
+                assert_eq!(masks(&code), 1, "{table} {arch} {level:?}: {code:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_memory_that_no_slot_has_is_refused_by_its_size() {
+    let compiled = |text: &str| {
+        let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+        compile(&wasm, &Options::default()).map(drop)
+    };
+    for (pages, fits) in [
+        ("65535", true),
+        ("65536", false),
+        ("0x100000001", false),
+        ("0x1000000000000", false),
+    ] {
+        for text in [
+            format!("(module (memory i64 {pages}))"),
+            format!("(module (import \"a\" \"m\" (memory i64 {pages})))"),
+        ] {
+            match compiled(&text) {
+                Ok(()) => assert!(fits, "{text}"),
+                Err(error @ CompileError::Limit { .. }) => {
+                    assert!(!fits, "{error}: {text}");
+                    let error = error.to_string();
+                    assert!(error.contains("pages of memory to begin with"), "{error}");
+                }
+                Err(error) => panic!("{error}: {text}"),
+            }
+        }
+    }
+    // A maximum may be as large as the type allows.
+    compiled("(module (memory i64 1 0x1000000000000))").expect("a maximum reserves nothing");
+    compiled("(module (table i64 1 0xffffffffffffffff funcref))")
+        .expect("nor does that of a table");
+}

@@ -1,0 +1,138 @@
+//! 64-bit memories and tables: what a guest computes, leaves in its memory and traps with at every border of an address
+//! of 64 bits, against a model and against the same guests with 32-bit memories.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod access;
+mod bulk;
+mod linking;
+mod random;
+mod tables;
+mod tenants;
+
+use pirn_compiler::{OptLevel, Options};
+use pirn_runtime::{CallError, Group, Instance, Linker, MemberId, Region, TrapCode, Value};
+
+/// Bytes of a page.
+const PAGE: u64 = 1 << 16;
+
+/// Bytes behind 4 GiB that accesses without a check may reach.
+const GUARD: u64 = 32 << 20;
+
+/// Without the optimiser, and with it.
+const LEVELS: [OptLevel; 2] = [OptLevel::None, OptLevel::Speed];
+
+/// What a call returned, or its trap.
+type Told = Result<Vec<Value>, TrapCode>;
+
+fn told(result: Result<Vec<Value>, CallError>) -> Told {
+    result.map_err(|error| match error {
+        CallError::Trap(trap) => trap.code(),
+        other => panic!("{other}"),
+    })
+}
+
+/// An instance, alone or with an imported memory.
+enum Guest {
+    Alone(Instance<()>),
+    Importing(Group<()>, MemberId),
+}
+
+fn region(slots: u32) -> Region {
+    let region = Region::builder().slots(slots).memory_max(4 << 20).tables(4);
+    region.build().expect("a region")
+}
+
+/// A module of this text.
+fn module(text: &str, level: OptLevel, fuel: bool) -> pirn_runtime::Module {
+    let mut options = Options::default();
+    (options.opt_level, options.fuel) = (level, fuel);
+    common::wat_with(text, &options)
+}
+
+impl Guest {
+    fn alone(region: &Region, text: &str, level: OptLevel, fuel: bool) -> Self {
+        let module = module(text, level, fuel);
+        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+        Self::Alone(prepared.try_instantiate(()).expect("a slot is free"))
+    }
+
+    /// A guest whose text imports `own.memory`, which is of this type.
+    fn importing(region: &Region, memory: &str, text: &str, level: OptLevel) -> Self {
+        let mut group = Group::new(region, ());
+        let owner = format!("(module (memory (export \"memory\") {memory}))");
+        let owner = group.instantiate(&common::wat(&owner), &Linker::new());
+        group.name("own", owner.expect("it fits"));
+        let member = group.instantiate(&module(text, level, false), &Linker::new());
+        let member = member.expect("it fits");
+        Self::Importing(group, member)
+    }
+
+    fn call(&mut self, name: &str, params: &[Value]) -> Told {
+        told(match self {
+            Self::Alone(instance) => instance.call_values(name, params),
+            Self::Importing(group, member) => group.call(*member, name, params),
+        })
+    }
+
+    /// What its memory holds, looked at.
+    fn memory<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Self::Alone(instance) => look(instance.memory().as_slice()),
+            Self::Importing(group, member) => {
+                look(group.memory(*member).expect("a member").as_slice())
+            }
+        }
+    }
+
+    /// Whether its memory holds that, and no more.
+    fn holds(&self, bytes: &[u8]) -> bool {
+        self.memory(|memory| memory == bytes)
+    }
+
+    /// Whether both memories hold the same.
+    fn is_like(&self, other: &Self) -> bool {
+        other.memory(|other| self.holds(other))
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Alone(instance) => instance.memory_mut().as_mut_slice().copy_from_slice(bytes),
+            Self::Importing(group, member) => {
+                let mut memory = group.memory_mut(*member).expect("a member");
+                memory.as_mut_slice().copy_from_slice(bytes);
+            }
+        }
+    }
+}
+
+/// A number as an operand.
+fn i64(value: u64) -> Value {
+    Value::I64(value.cast_signed())
+}
+
+/// Numbers around which an address of 64 bits may be taken for another: 0, 4 GiB, what lies inside 4 GiB higher, the sign,
+/// the last; and the memory's end.
+fn edges(bytes: u64) -> Vec<u64> {
+    let around = [
+        0,
+        PAGE,
+        bytes,
+        1 << 31,
+        1 << 32,
+        (1 << 32) + bytes,
+        (1 << 32) + GUARD,
+        1 << 33,
+        1 << 47,
+        1 << 63,
+        (1 << 63) + bytes,
+        (1 << 63) + (1 << 32),
+    ];
+    let near = |at: u64| [-17, -16, -8, -4, -1, 0, 1, 8].map(|by| at.wrapping_add_signed(by));
+    let mut edges: Vec<_> = around.into_iter().flat_map(near).collect();
+    edges.extend([PAGE / 2, (1 << 32) + PAGE / 2, u64::MAX - PAGE]);
+    edges.sort_unstable();
+    edges.dedup();
+    edges
+}
