@@ -148,6 +148,7 @@ impl<'a> Run<'a> {
             cpu,
             opt_level,
             spectre,
+            relaxed_simd,
             fuel,
             debug_info,
             cache,
@@ -156,7 +157,7 @@ impl<'a> Run<'a> {
         let cache = cache.as_deref().filter(|_| !clif)?;
         let mut all = Input(vec![]);
         (pack::MAGIC, cache.build, cranelift_codegen::VERSION).hash(&mut all);
-        format!("{cpu:?} {opt_level:?}").hash(&mut all);
+        format!("{cpu:?} {opt_level:?} {relaxed_simd:?}").hash(&mut all);
         (spectre, fuel, debug_info, locations).hash(&mut all);
         (
             isa.name(),

@@ -183,6 +183,7 @@ pub(crate) fn compile(
             layout: &parsed.layout,
             isa: isas.checked,
             spectre: options.spectre,
+            relaxed_simd: options.relaxed_simd,
             cpu: options.cpu,
             intrinsics: &parsed.intrinsics,
             tables: &parsed.tables,
@@ -415,6 +416,9 @@ impl Compiler<'_> {
             let mut piece = Piece::new(callee);
             piece.clif = context.func.display().to_string();
             return Ok(Some(piece));
+        }
+        if !carrier::are_apart(&context.func, carried) {
+            return Ok(None);
         }
         if optimises(isa) && self.env.cpu.arch() == Arch::X86_64 {
             context.flowgraph();

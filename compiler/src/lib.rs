@@ -47,5 +47,5 @@ mod work;
 pub use cache::Cache;
 pub use emit::{Emit, compile, emit, emit_noting};
 pub use error::CompileError;
-pub use options::{OptLevel, Options};
+pub use options::{OptLevel, Options, RelaxedSimd};
 pub use text::parse_text;

@@ -17,6 +17,8 @@ pub struct Options {
     /// Whether addresses of checked accesses are masked against speculation past the check
     /// (default: yes).
     pub spectre: bool,
+    /// What relaxed operators on vectors give where WebAssembly lets them choose (default: what costs least).
+    pub relaxed_simd: RelaxedSimd,
     /// Whether the code counts the operators that it executes, and ends once it has used up the fuel
     /// that the instance was given (default: no).
     pub fuel: bool,
@@ -41,6 +43,17 @@ pub enum OptLevel {
     SpeedAndSize,
 }
 
+/// What relaxed operators on vectors give where WebAssembly lets them choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RelaxedSimd {
+    /// What the target's processors do fastest, among what is allowed. It depends on [`Options::cpu`] alone.
+    #[default]
+    Fastest,
+    /// The result of WebAssembly's deterministic profile: the same on every target. Signs and payloads of NaNs are
+    /// the processor's still, as with all operators on floating-point numbers.
+    Deterministic,
+}
+
 impl Options {
     /// The defaults for an architecture: its baseline CPU, optimised for speed.
     #[must_use]
@@ -50,6 +63,7 @@ impl Options {
             cpu,
             opt_level: OptLevel::default(),
             spectre: true,
+            relaxed_simd: RelaxedSimd::default(),
             fuel: false,
             debug_info: false,
             cache: None,

@@ -23,6 +23,7 @@ use crate::hw::carrier::Carried;
 use crate::hw::imports::Imports;
 use crate::idiom::Multiplications;
 use crate::names::Callee;
+use crate::options::RelaxedSimd;
 use crate::parse::hints::Hints;
 use crate::parse::{Body, value_type};
 use crate::tables::KnownTables;
@@ -51,6 +52,8 @@ pub(crate) struct Env<'a> {
     pub(crate) isa: &'a dyn TargetIsa,
     /// Whether addresses of checked accesses are masked against speculation past the check.
     pub(crate) spectre: bool,
+    /// What relaxed operators on vectors give where they may choose.
+    pub(crate) relaxed_simd: RelaxedSimd,
     /// Functions that multiply, whose calls need not be calls.
     pub(crate) multiplications: &'a Multiplications,
     /// What the processor is promised to have.

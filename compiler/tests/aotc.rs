@@ -246,6 +246,36 @@ fn inspect_tells_what_a_module_holds() {
     );
 }
 
+/// On request the result is that of every target, so the code is another.
+#[test]
+fn relaxed_simd_is_deterministic_on_request() {
+    let (folder, _) = folder("add.wat");
+    let relaxed = folder.path().join("relaxed.wat");
+    let text = "(module (func (param v128) (result v128)
+        (i8x16.relaxed_swizzle (local.get 0) (local.get 0))))";
+    fs::write(&relaxed, text).expect("room for a file");
+    let of = |options: &[&str]| {
+        let args = ["--target", "x86_64", "--emit", "asm", "-o", "-"];
+        let output = aotc(
+            options
+                .iter()
+                .chain(&args)
+                .map(OsStr::new)
+                .chain([relaxed.as_os_str()]),
+        );
+        works(&output);
+        self::text(&output.stdout)
+    };
+    let plain = of(&[]);
+    assert_eq!(of(&["--relaxed-simd", "fastest"]), plain);
+    let same = of(&["--relaxed-simd=deterministic"]);
+    // The index is made one that has the highest bit, if it is none of a lane.
+    assert!(
+        same.contains("paddusb") && !plain.contains("paddusb"),
+        "{same}"
+    );
+}
+
 #[test]
 fn mistakes_are_told_in_one_line() {
     let (folder, wat) = folder("add.wat");
@@ -304,11 +334,9 @@ fn mistakes_are_told_in_one_line() {
         &aotc([file("memories.wat", memories)]),
         &["invalid module: multiple memories are not supported (at"],
     );
-    let relaxed = "(module (func (param v128) (result v128)
-        (i8x16.relaxed_swizzle (local.get 0) (local.get 0))))";
     refused(
-        &aotc([file("relaxed.wat", relaxed)]),
-        &["invalid module: relaxed SIMD is not supported (at"],
+        &with("--relaxed-simd", "sometimes"),
+        &["\"sometimes\"", "fastest", "deterministic"],
     );
     refused(
         &aotc([file("shared.wat", "(module (memory 1 1 shared))")]),

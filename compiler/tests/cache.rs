@@ -5,7 +5,9 @@ mod common;
 mod program;
 
 use common::{guest, guests};
-use pirn_compiler::{Cache, Emit, OptLevel, Options, compile, emit, emit_noting, parse_text};
+use pirn_compiler::{
+    Cache, Emit, OptLevel, Options, RelaxedSimd, compile, emit, emit_noting, parse_text,
+};
 use pirn_format::cpu::Arch;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -56,6 +58,9 @@ fn variants() -> Vec<(Options, Emit)> {
         change(Emit::Asm, &|options| options.debug_info = true);
         change(Emit::So, &|options| options.fuel = true);
         change(Emit::So, &|options| options.spectre = false);
+        change(Emit::So, &|options| {
+            options.relaxed_simd = RelaxedSimd::Deterministic;
+        });
         change(Emit::So, &|options| options.opt_level = OptLevel::None);
         change(Emit::So, &|options| {
             options.opt_level = OptLevel::SpeedAndSize;

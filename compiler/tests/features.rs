@@ -7,7 +7,7 @@ use pirn_format::cpu::Arch;
 const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
 
 /// What is supported: by its name in the document, a module that uses it.
-const SUPPORTED: [(&str, &str); 6] = [
+const SUPPORTED: [(&str, &str); 7] = [
     (
         "64-bit memories and tables",
         "(module (memory i64 1 0x1000000000000) (table $t i64 1 0xffffffffffffffff funcref) (table $s 1 funcref)
@@ -36,6 +36,11 @@ const SUPPORTED: [(&str, &str); 6] = [
            (data (i32.add (global.get $g) (i32.const 4)) \"x\"))",
     ),
     (
+        "relaxed SIMD",
+        "(module (func (param v128 v128 v128) (result v128)
+           (f32x4.relaxed_madd (local.get 0) (local.get 1) (local.get 2))))",
+    ),
+    (
         "tail calls",
         "(module (import \"a\" \"f\" (func $f)) (table 1 funcref)
            (func (return_call $f)) (func (return_call_indirect (i32.const 0))))",
@@ -59,12 +64,7 @@ const SUPPORTED: [(&str, &str); 6] = [
 ];
 
 /// What is refused: by its name in the document, a module that uses it.
-const REFUSED: [(&str, &str); 15] = [
-    (
-        "relaxed SIMD",
-        "(module (func (param v128 v128 v128) (result v128)
-           (f32x4.relaxed_madd (local.get 0) (local.get 1) (local.get 2))))",
-    ),
+const REFUSED: [(&str, &str); 14] = [
     ("exception handling", "(module (tag))"),
     (
         "garbage collection",
@@ -97,7 +97,7 @@ const REFUSED: [(&str, &str); 15] = [
 ];
 
 /// What uses a supported feature as it may not be used, and a part of the message.
-const INVALID: [(&str, &str); 21] = [
+const INVALID: [(&str, &str); 23] = [
     (
         "(module (func $f (result i64) (return_call $g)) (func $g (result i32) (i32.const 0)))",
         "requires result type",
@@ -171,6 +171,14 @@ const INVALID: [(&str, &str); 21] = [
         "type mismatch",
     ),
     ("(module (func (param (ref 1))))", "unknown type"),
+    (
+        "(module (func (param v128 i32) (result v128) (i8x16.relaxed_swizzle (local.get 0) (local.get 1))))",
+        "type mismatch",
+    ),
+    (
+        "(module (func (param v128) (result v128) (f32x4.relaxed_madd (local.get 0) (local.get 0))))",
+        "type mismatch",
+    ),
     (
         "(module (type (func (param (ref 1)))) (type (func)))",
         "unknown type",

@@ -15,13 +15,15 @@
 //! ```
 //!
 //! The optimiser may merge, move, copy and drop it. What is left of it is found by the source location, which no
-//! other operator has. An operation carries one intrinsic only, because the optimiser would take two for the same.
+//! other operator has. An operation carries one intrinsic only, because the optimiser would take two for the same; for
+//! that reason, too, a function that has one of its own beside ([`are_apart`]) is compiled with sites alone.
 //! The instruction must be the only one of that opcode in its range, and as many are changed as the code
 //! generator says it made: if a guest's own operators make some too, the function is compiled once more, with
 //! sites alone ([`Unpatched::Apart`]).
 
 use super::Id;
 use super::site::Unpatched;
+use cranelift_codegen::ir::{Function, Inst, Opcode};
 use cranelift_codegen::{Final, MachSrcLoc};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -58,6 +60,20 @@ impl Carrier {
 
 /// The intrinsics that operations of a function carry, by the source location of each.
 pub(crate) type Carried = HashMap<u32, Id>;
+
+/// Whether each of these operations in a function as translated carries an intrinsic, or none does. The optimiser would
+/// take one that is a guest's own, as relaxed operators are, for one that carries, if their operands are the same.
+pub(crate) fn are_apart(func: &Function, carried: &Carried) -> bool {
+    let carries = |inst| carried.contains_key(&func.srcloc(inst).bits());
+    let blocks = func.layout.blocks();
+    let mut insts = blocks.flat_map(|block| func.layout.block_insts(block));
+    carried.is_empty() || insts.all(|inst| !is_carrier(func, inst) || carries(inst))
+}
+
+fn is_carrier(func: &Function, inst: Inst) -> bool {
+    let opcode = func.dfg.insts[inst].opcode();
+    matches!(opcode, Opcode::X86Pmulhrsw | Opcode::X86Pmaddubsw)
+}
 
 /// Changes the opcodes of what is left of them; `listing` is the function's, line by line an instruction.
 pub(crate) fn patch(

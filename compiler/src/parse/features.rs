@@ -4,19 +4,19 @@ use crate::error::CompileError;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
 /// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves,
-/// and tail calls, typed function references, 64-bit memories and tables and wide arithmetic, which they emit
-/// when they are asked to. The validator refuses the rest.
+/// and tail calls, typed function references, 64-bit memories and tables, relaxed SIMD and wide arithmetic, which
+/// they emit when they are asked to. The validator refuses the rest.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::EXTENDED_CONST)
     .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
     .union(WasmFeatures::FUNCTION_REFERENCES)
     .union(WasmFeatures::MEMORY64)
+    .union(WasmFeatures::RELAXED_SIMD)
     .union(WasmFeatures::TAIL_CALL)
     .union(WasmFeatures::WIDE_ARITHMETIC);
 
 /// What is refused, with its verb.
-const REFUSED: [(WasmFeatures, &str); 10] = [
-    (WasmFeatures::RELAXED_SIMD, "relaxed SIMD is"),
+const REFUSED: [(WasmFeatures, &str); 9] = [
     (WasmFeatures::EXCEPTIONS, "exceptions are"),
     (WasmFeatures::MULTI_MEMORY, "multiple memories are"),
     (WasmFeatures::GC, "garbage collection is"),

@@ -7,6 +7,7 @@ mod float;
 mod integer;
 mod lane;
 mod memory;
+mod relaxed;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,12 @@ type Binary = fn(FuncInstBuilder<'_, '_>, Value, Value) -> Value;
 
 /// Translates an operator on vectors; `false` if it is none.
 pub(super) fn translate(t: &mut FuncTranslator<'_, '_>, op: &Operator<'_>) -> bool {
-    t.vector_memory(op) || t.lane(op) || t.bitwise(op) || t.vector_integer(op) || t.vector_float(op)
+    t.vector_memory(op)
+        || t.lane(op)
+        || t.bitwise(op)
+        || t.vector_integer(op)
+        || t.vector_float(op)
+        || t.relaxed(op)
 }
 
 impl FuncTranslator<'_, '_> {

@@ -361,6 +361,59 @@ fn sites_that_are_never_reached_are_no_matter() {
     );
 }
 
+/// A relaxed operator may be the very operation that carries an intrinsic, on the same operands, in either order.
+#[test]
+fn relaxed_operators_are_not_taken_for_intrinsics() {
+    for (hw, own) in [
+        ("x86.aesenc", "i16x8.relaxed_q15mulr_s"),
+        ("x86.aesenclast", "i16x8.relaxed_dot_i8x16_i7x16_s"),
+    ] {
+        let model = MODELS
+            .iter()
+            .find(|model| model.name == hw)
+            .expect("it is there");
+        let text = format!(
+            r#"(module (import "hw" "{hw}" (func $hw (param v128 v128) (result v128)))
+              (func (export "hw first") (param v128 v128) (result v128 v128)
+                (call $hw (local.get 0) (local.get 1)) ({own} (local.get 0) (local.get 1)))
+              (func (export "own first") (param v128 v128) (result v128 v128) (local v128)
+                (local.set 2 ({own} (local.get 0) (local.get 1)))
+                (call $hw (local.get 0) (local.get 1)) (local.get 2))
+              (func (export "turned") (param v128 v128) (result v128 v128)
+                (call $hw (local.get 0) (local.get 1)) ({own} (local.get 1) (local.get 0)))
+              (func (export "own") (param v128 v128) (result v128) ({own} (local.get 0) (local.get 1))))"#
+        );
+        let mut random = Random(5);
+        for cpu in cpus() {
+            for opt_level in [OptLevel::None, OptLevel::Speed] {
+                let mut options = options(cpu);
+                options.opt_level = opt_level;
+                let mut instance = instance(&common::wat_with(&text, &options));
+                for _ in 0..ROUNDS {
+                    let [a, b] = [(); 2].map(|()| operand(&mut random));
+                    let mut call = |name: &str, operands: [u128; 2]| {
+                        let result = instance.call_values(name, &operands.map(Value::V128));
+                        result.expect("it returns")
+                    };
+                    let wanted = Value::V128((model.run)([a, b, 0], 0));
+                    for (name, operands) in [
+                        ("hw first", [a, b]),
+                        ("own first", [a, b]),
+                        ("turned", [b, a]),
+                    ] {
+                        let own = call("own", operands)[0];
+                        assert_eq!(
+                            call(name, [a, b]),
+                            [wanted, own],
+                            "{hw} {name}, {opt_level:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Operators that become what carries intrinsics through the code generator, beside them; the same operands for
 /// both intrinsics, unused ones, and ones that are computed in a loop without changing.
 #[test]

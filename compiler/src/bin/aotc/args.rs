@@ -3,7 +3,7 @@
 use crate::output::Output;
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
-use pirn_compiler::{Cache, Emit, OptLevel, Options};
+use pirn_compiler::{Cache, Emit, OptLevel, Options, RelaxedSimd};
 use pirn_format::cpu::{Arch, CpuFeatures};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +35,10 @@ pub(crate) struct Args {
     /// Do not mask checked addresses against speculation; for guests that are trusted
     #[arg(long)]
     no_spectre_masks: bool,
+    /// What relaxed operators on vectors give where they may choose: what is fastest on the target, or the
+    /// same on all targets
+    #[arg(long, value_enum, value_name = "RESULTS", default_value_t = Relaxed::Fastest)]
+    relaxed_simd: Relaxed,
     /// Carry the guest's debug information over: debuggers and profilers then show the lines of its source
     #[arg(short = 'g', long)]
     debug_info: bool,
@@ -75,6 +79,12 @@ enum Level {
     SpeedAndSize,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Relaxed {
+    Fastest,
+    Deterministic,
+}
+
 impl From<Kind> for Emit {
     fn from(kind: Kind) -> Self {
         match kind {
@@ -92,6 +102,10 @@ impl Args {
         let mut options = Options::new(arch);
         options.cpu = cpu(arch, &self.cpu)?;
         options.spectre = !self.no_spectre_masks;
+        options.relaxed_simd = match self.relaxed_simd {
+            Relaxed::Fastest => RelaxedSimd::Fastest,
+            Relaxed::Deterministic => RelaxedSimd::Deterministic,
+        };
         options.fuel = self.fuel;
         options.debug_info = self.debug_info;
         options.cache = match &self.cache {

@@ -26,6 +26,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
         layout: &parsed.layout,
         isa: &*isa,
         spectre: options.spectre,
+        relaxed_simd: options.relaxed_simd,
         cpu: options.cpu,
         intrinsics: &Imports::default(),
         tables: &parsed.tables,

@@ -74,7 +74,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Two f64 lanes to the lower i32 lanes, saturating twice; the upper lanes are zero.
-    fn truncate_low(&mut self, convert: Unary, narrow: Binary) {
+    pub(super) fn truncate_low(&mut self, convert: Unary, narrow: Binary) {
         let vector = self.pop_lanes(F64X2);
         let wide = convert(self.builder.ins(), vector);
         let zero = self.vector_constant([0; 16], I64X2);

@@ -34,7 +34,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Products of the lanes that `widen` takes.
-    fn product(&mut self, a: Value, b: Value, widen: Unary) -> Value {
+    pub(super) fn product(&mut self, a: Value, b: Value, widen: Unary) -> Value {
         let a = widen(self.builder.ins(), a);
         let b = widen(self.builder.ins(), b);
         self.builder.ins().imul(a, b)

@@ -1,8 +1,8 @@
 //! Every vector operator compiles for both targets, without a call of any helper. What they compute is
 //! the specification's test suite's to say; this test sees that none is missing.
 
-use crate::{Options, compile};
-use pirn_format::cpu::Arch;
+use crate::{OptLevel, Options, RelaxedSimd, compile};
+use pirn_format::cpu::{Arch, CpuFeatures};
 use wasmparser::WasmFeatures;
 
 /// Opcodes behind the prefix 0xfd that WebAssembly 2.0 has (spec 5.4.8): 0 to 255 but for these.
@@ -11,6 +11,9 @@ const UNUSED: [u32; 20] = [
     238,
 ];
 const OPERATORS: usize = 236;
+
+/// Those of relaxed SIMD, behind the same prefix.
+const RELAXED: std::ops::Range<u32> = 0x100..0x114;
 
 /// A module with one function, which runs the operator on zeros.
 fn module(opcode: u32) -> Vec<u8> {
@@ -32,7 +35,7 @@ fn module(opcode: u32) -> Vec<u8> {
         for immediate in immediates {
             for drop in [&[0x1a][..], &[]] {
                 let wasm = wasm(opcode, operands, immediate, drop);
-                let features = WasmFeatures::WASM2;
+                let features = WasmFeatures::WASM2 | WasmFeatures::RELAXED_SIMD;
                 if wasmparser::Validator::new_with_features(features)
                     .validate_all(&wasm)
                     .is_ok()
@@ -74,5 +77,39 @@ fn every_operator_compiles_for_both_targets() {
                 compiled.err()
             );
         }
+    }
+}
+
+#[test]
+fn every_relaxed_operator_compiles_for_each_level_and_option() {
+    for opcode in RELAXED {
+        let wasm = module(opcode);
+        for arch in Arch::ALL {
+            for level in arch.levels() {
+                for (relaxed, opt_level) in [
+                    (RelaxedSimd::Fastest, OptLevel::None),
+                    (RelaxedSimd::Fastest, OptLevel::Speed),
+                    (RelaxedSimd::Deterministic, OptLevel::None),
+                    (RelaxedSimd::Deterministic, OptLevel::Speed),
+                ] {
+                    let mut options = Options::new(arch);
+                    options.cpu = CpuFeatures::level(arch, level.name).expect("it is listed");
+                    (options.relaxed_simd, options.opt_level) = (relaxed, opt_level);
+                    let compiled = compile(&wasm, &options);
+                    let error = compiled.err();
+                    assert!(error.is_none(), "{opcode:#x} for {}: {error:?}", level.name);
+                }
+            }
+        }
+    }
+}
+
+/// FMA is in the encoding of AVX: without it there is a product and a sum.
+#[test]
+fn a_feature_that_is_of_no_use_alone_is_no_error() {
+    for opcode in RELAXED {
+        let mut options = Options::new(Arch::X86_64);
+        options.cpu = options.cpu.with("fma").expect("it is a feature");
+        assert!(compile(&module(opcode), &options).is_ok(), "{opcode:#x}");
     }
 }
