@@ -29,11 +29,13 @@ use cranelift_codegen::isa::unwind::UnwindInfo;
 use cranelift_codegen::isa::unwind::systemv;
 use cranelift_codegen::settings::OptLevel;
 use cranelift_codegen::{
-    CompiledCode, Context, FinalizedMachCallSite, FinalizedRelocTarget, verify_function,
+    CompiledCode, Context, FinalizedMachCallSite, FinalizedMachExceptionHandler,
+    FinalizedRelocTarget, verify_function,
 };
 use pirn_format::cpu::Arch;
 use pirn_format::exit::TrapCode;
 use pirn_format::metadata::Metadata;
+use pirn_format::traps::HandlerEntry;
 use rayon::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
@@ -54,6 +56,8 @@ pub(crate) struct Piece {
     pub(crate) traps: Vec<(u32, u32)>,
     /// Trapping instructions and return addresses, ascending, and their WebAssembly offsets.
     pub(crate) sites: Vec<(u32, u32)>,
+    /// Calls behind which exceptions are caught, ascending.
+    pub(crate) handlers: Vec<HandlerEntry>,
     /// How to unwind through it.
     pub(crate) unwind: Option<systemv::UnwindInfo>,
     /// Where its body lies in the WebAssembly file; empty for a trampoline.
@@ -77,6 +81,7 @@ impl Piece {
             relocs: vec![],
             traps: vec![],
             sites: vec![],
+            handlers: vec![],
             unwind: None,
             body: 0..0,
             locations: vec![],
@@ -558,6 +563,7 @@ impl Compiler<'_> {
             Err(Unpatched::Fault(message)) => return Err(fault(message)),
         }
         (piece.traps, piece.sites) = sites(&compiled, &found).map_err(fault)?;
+        piece.handlers = handlers(&compiled).map_err(fault)?;
         if self.wanted.locations {
             piece.locations = locations(&compiled);
         }
@@ -713,6 +719,30 @@ fn sites(compiled: &CompiledCode, patched: &[Found]) -> Result<(Numbered, Number
     traps.dedup_by_key(|(offset, _)| *offset);
     sites.sort_unstable();
     Ok((traps, sites))
+}
+
+/// The calls behind which exceptions are caught: all by the same code, whatever is thrown.
+fn handlers(compiled: &CompiledCode) -> Result<Vec<HandlerEntry>, String> {
+    let mut handlers = vec![];
+    for call in compiled.buffer.call_sites() {
+        match (call.exception_handlers, call.frame_offset) {
+            ([], _) => {}
+            ([FinalizedMachExceptionHandler::Default(handler)], Some(frame_bytes)) => {
+                handlers.push(HandlerEntry {
+                    offset: call.ret_addr,
+                    handler: *handler,
+                    frame_bytes,
+                });
+            }
+            (other, frame_bytes) => {
+                return Err(format!(
+                    "exceptions are caught by {other:?} in a frame of {frame_bytes:?}"
+                ));
+            }
+        }
+    }
+    handlers.sort_unstable_by_key(|handler| handler.offset);
+    Ok(handlers)
 }
 
 /// The number in the trap table of a code generator's trap code.

@@ -154,6 +154,11 @@ impl<'a> Builder<'a> {
                     m.memories.push(memory_type(&memory?)?);
                 }
             }
+            Payload::TagSection(tags) => {
+                for tag in tags {
+                    m.tags.push(tag?.func_type_idx);
+                }
+            }
             Payload::GlobalSection(globals) => {
                 for global in globals {
                     let global = global?;
@@ -245,8 +250,12 @@ impl<'a> Builder<'a> {
                 m.globals.push(ty);
                 ExternType::Global(ty)
             }
-            wasmparser::TypeRef::Tag(_) | wasmparser::TypeRef::FuncExact(_) => {
-                return Err(unsupported("an import of a tag or an exact function"));
+            wasmparser::TypeRef::Tag(ty) => {
+                m.tags.push(ty.func_type_idx);
+                ExternType::Tag(ty.func_type_idx)
+            }
+            wasmparser::TypeRef::FuncExact(_) => {
+                return Err(unsupported("an import of an exact function"));
             }
         };
         m.imports.push(Import {
@@ -282,7 +291,8 @@ impl<'a> Builder<'a> {
             }
             ExternalKind::Memory => ExportItem::Memory(index),
             ExternalKind::Global => ExportItem::Global(index),
-            _ => return Err(unsupported("an export of a tag or an exact function")),
+            ExternalKind::Tag => ExportItem::Tag(index),
+            _ => return Err(unsupported("an export of an exact function")),
         };
         self.metadata.exports.push(Export {
             name: export.name.to_owned(),
@@ -419,12 +429,18 @@ pub(crate) fn value_type(ty: wasmparser::ValType) -> Result<ValType, ()> {
 }
 
 fn reference_type(ty: wasmparser::RefType) -> Result<ValType, ()> {
-    use wasmparser::HeapType;
+    use wasmparser::{AbstractHeapType, HeapType};
+    const EXN: HeapType = HeapType::Abstract {
+        shared: false,
+        ty: AbstractHeapType::Exn,
+    };
     Ok(match (ty.heap_type(), ty.is_nullable()) {
         (HeapType::FUNC, true) => ValType::FuncRef,
         (HeapType::FUNC, false) => ValType::NonNullFuncRef,
         (HeapType::EXTERN, true) => ValType::ExternRef,
         (HeapType::EXTERN, false) => ValType::NonNullExternRef,
+        (EXN, true) => ValType::ExnRef,
+        (EXN, false) => ValType::NonNullExnRef,
         (HeapType::Concrete(index), nullable) => {
             let index = index.as_module_index().ok_or(())?;
             match nullable {

@@ -5,6 +5,7 @@
 mod bounds;
 mod call;
 mod control;
+mod exception;
 mod few;
 mod fuel;
 mod function;
@@ -129,6 +130,10 @@ pub(crate) fn translate(
         t.builder.set_srcloc(ir::SourceLoc::new(offset as u32));
         if let Some(carried) = t.ends_loop(&op) {
             work.check_loop(&mut pairs, carried)?;
+        }
+        if let Some((ways, values)) = t.ends_try(&op) {
+            work.check_try(&mut pairs, ways, t.locals.len())?;
+            work.check_clauses(t.builder.func, values)?;
         }
         t.operator(&op)?;
         work.check_size(t.builder.func, bytes)?;

@@ -20,6 +20,8 @@ pub(crate) fn value_type(ty: ValType) -> ir::Type {
         | ValType::ExternRef
         | ValType::NonNullFuncRef
         | ValType::NonNullExternRef
+        | ValType::ExnRef
+        | ValType::NonNullExnRef
         | ValType::TypedFuncRef(_)
         | ValType::NonNullTypedFuncRef(_) => types::I64,
         ValType::F32 => types::F32,

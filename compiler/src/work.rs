@@ -35,6 +35,10 @@ const OPERANDS_PER_BYTE: u64 = 1 << 9;
 /// What a block costs beside its instructions when a value is followed through it.
 const BLOCK_COST: u64 = 8;
 
+/// How many pairs of locals in a loop cost as much as one way to where exceptions are caught and one local: 20 ns, and four
+/// bytes.
+const WAY_COST: u64 = 1 << 4;
+
 /// Whether the optimiser would take long for a function because of its depth.
 pub(crate) fn is_deep(func: &Function) -> bool {
     func.dfg.num_insts() as u64 * func.dfg.num_blocks() as u64 > DEEP
@@ -71,6 +75,24 @@ impl Work<'_> {
     pub(crate) fn check_loop(self, sum: &mut u64, carried: usize) -> Result<(), CompileError> {
         *sum += (carried as u64).pow(2);
         self.check(limits::FUNCTION_LOOPS, *sum)
+    }
+
+    /// Refuses `try`s for which too much is looked at: for each local that is used where exceptions are caught, all `ways` that
+    /// lead there.
+    pub(crate) fn check_try(
+        self,
+        sum: &mut u64,
+        ways: usize,
+        locals: usize,
+    ) -> Result<(), CompileError> {
+        *sum += ways as u64 * locals as u64 * WAY_COST;
+        self.check(limits::FUNCTION_LOOPS, *sum)
+    }
+
+    /// Refuses clauses of a `try` that take too many values, in all, before there are any.
+    pub(crate) fn check_clauses(self, func: &Function, values: usize) -> Result<(), CompileError> {
+        let nodes = (func.dfg.num_insts() + 2 * values) as u64;
+        self.check(limits::FUNCTION_NODES, nodes)
     }
 
     /// Refuses a function whose values are held across too many instructions, in all.

@@ -7,7 +7,7 @@ use pirn_format::cpu::Arch;
 const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
 
 /// What is supported: by its name in the document, a module that uses it.
-const SUPPORTED: [(&str, &str); 7] = [
+const SUPPORTED: [(&str, &str); 9] = [
     (
         "64-bit memories and tables",
         "(module (memory i64 1 0x1000000000000) (table $t i64 1 0xffffffffffffffff funcref) (table $s 1 funcref)
@@ -28,6 +28,26 @@ const SUPPORTED: [(&str, &str); 7] = [
     (
         "branch hints",
         "(module (func (@metadata.code.branch_hint \"\\00\") (if (i32.const 1) (then))))",
+    ),
+    (
+        "exception handling",
+        "(module (import \"a\" \"t\" (tag $t (param i32 v128))) (tag $u (export \"u\")) (global (mut exnref) (ref.null exn))
+           (table 1 exnref) (func $f (throw $u))
+           (func (param exnref) (result i32 v128 exnref)
+             (block $c (result i32 v128 exnref)
+               (block $b (result exnref)
+                 (block $a (try_table (catch_ref $t $c) (catch $u $a) (catch_all_ref $b) (call $f))
+                   (throw $t (i32.const 1) (v128.const i64x2 1 2)))
+                 (throw_ref (local.get 0)))
+               (throw_ref))))",
+    ),
+    (
+        "legacy exception handling",
+        "(module (tag $t (param i32)) (func $f (throw $t (i32.const 1)))
+           (func (result i32)
+             try (result i32) call $f i32.const 2
+             catch $t drop try call $f delegate 0 rethrow 0
+             catch_all try call $f catch_all rethrow 1 end i32.const 3 end))",
     ),
     (
         "extended constant expressions",
@@ -65,7 +85,6 @@ const SUPPORTED: [(&str, &str); 7] = [
 
 /// What is refused: by its name in the document, a module that uses it.
 const REFUSED: [(&str, &str); 14] = [
-    ("exception handling", "(module (tag))"),
     (
         "garbage collection",
         "(module (type $t (func (param (ref $t)))))",
@@ -89,6 +108,10 @@ const REFUSED: [(&str, &str); 14] = [
         "(module (memory 1) (func (drop (i32.atomic.load (i32.const 0)))))",
     ),
     ("custom page sizes", "(module (memory 1 (pagesize 1)))"),
+    (
+        "stack switching",
+        "(module (type $f (func)) (type (cont $f)))",
+    ),
     (
         "shared-everything threads",
         "(module (func (param (ref null (shared func)))))",

@@ -173,6 +173,61 @@ fn code_that_becomes_much_more_is_refused() {
     }
 }
 
+/// A `try_table` with these clauses, of which there are so many.
+fn try_table(count: u64, clause: &[u8], inner: &[u8]) -> Vec<u8> {
+    let clauses = each(count, |_| clause.to_vec());
+    [
+        vec![0x1f, 0x40],
+        leb(count),
+        clauses,
+        inner.to_vec(),
+        vec![0x0b],
+    ]
+    .concat()
+}
+
+/// Where exceptions are caught, each clause takes all values, each local may come from each call, and each call looks for
+/// the innermost `try` around it.
+#[test]
+fn many_clauses_calls_and_locals_in_a_try_are_refused_and_deep_blocks_take_no_time() {
+    let types = [ty(0, 0), ty(WIDE, 0), ty(0, WIDE)];
+    let guest = |locals, code: Vec<u8>| {
+        let tags = (13, list(&[vec![0, 0], vec![0, 1]]));
+        let funcs = [(0, body(locals, &code)), (0, body(0, &[]))];
+        module(&types, &funcs, &[tags])
+    };
+    let call = [0x10, 1];
+    // Ten thousand is the most that the format allows.
+    let clauses = [
+        vec![0x02, 2],
+        try_table(10_000, &[0, 1, 0], &call),
+        vec![0x00, 0x0b],
+        vec![0x1a; WIDE],
+    ];
+    let locals = [
+        vec![0x02, 0x40],
+        try_table(1, &[0, 0, 0], &call.repeat(20_000)),
+        vec![0x0b],
+        each(LOCALS.into(), |n| [with(0x20, n), vec![0x1a]].concat()),
+    ];
+    let options = Options::default();
+    refused("clauses", &guest(1, clauses.concat()), &options, NODES);
+    refused("locals", &guest(LOCALS, locals.concat()), &options, PAIRS);
+    let depth = 100_000;
+    let calls = [
+        [0x02, 0x40].repeat(depth),
+        // Refused once that is translated, not compiled.
+        call.repeat(depth),
+        [vec![0x41, 0, 0x0d], vec![0]].concat(),
+        vec![0x0b; depth],
+        vec![0x02, 2],
+        try_table(10_000, &[0, 1, 0], &call),
+        vec![0x00, 0x0b],
+        vec![0x1a; WIDE],
+    ];
+    refused("deep", &guest(1, calls.concat()), &options, NODES);
+}
+
 /// What takes time by its square is refused before it is done.
 #[test]
 fn what_takes_time_by_the_square_of_its_length_is_refused() {

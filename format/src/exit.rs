@@ -81,11 +81,19 @@ pub enum Builtin {
     TableInit = 8,
     /// `(segment)`
     ElemDrop = 9,
+    /// `(tag, values)`: throws an exception, whose values are in cells at that address. Does not return.
+    Throw = 10,
+    /// `(reference)`: throws a kept exception again. Does not return.
+    ThrowRef = 11,
+    /// `()`: throws the exception that was caught last again. Does not return.
+    Rethrow = 12,
+    /// `() -> reference`: keeps the exception that was caught last.
+    Keep = 13,
 }
 
 impl Builtin {
     /// All builtins, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::MemoryGrow,
         Self::MemoryCopy,
         Self::MemoryFill,
@@ -96,6 +104,10 @@ impl Builtin {
         Self::TableFill,
         Self::TableInit,
         Self::ElemDrop,
+        Self::Throw,
+        Self::ThrowRef,
+        Self::Rethrow,
+        Self::Keep,
     ];
 
     /// The builtin of a number, if there is one.
@@ -108,8 +120,9 @@ impl Builtin {
     #[must_use]
     pub const fn params(self) -> usize {
         match self {
-            Self::DataDrop | Self::ElemDrop => 1,
-            Self::MemoryGrow => 2,
+            Self::Rethrow | Self::Keep => 0,
+            Self::DataDrop | Self::ElemDrop | Self::ThrowRef => 1,
+            Self::MemoryGrow | Self::Throw => 2,
             Self::TableGrow => 3,
             Self::MemoryFill | Self::TableFill => 4,
             Self::MemoryCopy | Self::MemoryInit | Self::TableCopy | Self::TableInit => 5,
@@ -119,7 +132,7 @@ impl Builtin {
     /// Whether it gives one 64-bit result.
     #[must_use]
     pub const fn has_result(self) -> bool {
-        matches!(self, Self::MemoryGrow | Self::TableGrow)
+        matches!(self, Self::MemoryGrow | Self::TableGrow | Self::Keep)
     }
 
     /// Name for symbols: `memory.grow` and so on.
@@ -136,6 +149,10 @@ impl Builtin {
             Self::TableFill => "table.fill",
             Self::TableInit => "table.init",
             Self::ElemDrop => "elem.drop",
+            Self::Throw => "throw",
+            Self::ThrowRef => "throw_ref",
+            Self::Rethrow => "rethrow",
+            Self::Keep => "exception.keep",
         }
     }
 }
@@ -173,11 +190,15 @@ pub enum TrapCode {
     OutOfFuel = 13,
     /// `call_ref` of a null reference.
     NullFunctionReference = 14,
+    /// `throw_ref` of a null reference.
+    NullExceptionReference = 15,
+    /// More exceptions are kept by references than an instance has room for.
+    ExceptionsExhausted = 16,
 }
 
 impl TrapCode {
     /// All trap codes, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::StackOverflow,
         Self::MemoryOutOfBounds,
         Self::TableOutOfBounds,
@@ -192,6 +213,8 @@ impl TrapCode {
         Self::MemoryExhausted,
         Self::OutOfFuel,
         Self::NullFunctionReference,
+        Self::NullExceptionReference,
+        Self::ExceptionsExhausted,
     ];
 
     /// The trap code of a number, if there is one.
@@ -218,6 +241,8 @@ impl TrapCode {
             Self::MemoryExhausted => "the system has no memory for a page",
             Self::OutOfFuel => "out of fuel",
             Self::NullFunctionReference => "null function reference",
+            Self::NullExceptionReference => "null exception reference",
+            Self::ExceptionsExhausted => "too many exceptions are kept",
         }
     }
 }

@@ -3,14 +3,14 @@
 //! It is the descriptor of an ELF note, so that every ELF reader finds it by a program header:
 //!
 //! ```text
-//! PT_NOTE ─▶ namesz = 5 │ descsz = 200 │ type = NOTE_TYPE │ "pirn\0" + 3 │ descriptor
+//! PT_NOTE ─▶ namesz = 5 │ descsz = 216 │ type = NOTE_TYPE │ "pirn\0" + 3 │ descriptor
 //!
 //! descriptor, little-endian:
 //!   0  u32      format version          16  [u8; 32]  content hash
 //!   4  u32      architecture            48  u64       bytes of the whole file
 //!   8  u64      cpu feature bits        56  u64       memory 0: initial bytes
 //!                                       64  u64       reserved, zero
-//!                                       72  8 x (u64 vaddr, u64 len)  sections
+//!                                       72  9 x (u64 vaddr, u64 len)  sections
 //! ```
 //!
 //! The content hash is BLAKE3 of the whole file with the 32 bytes of the hash itself zeroed.
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn the_descriptor_is_laid_out_as_drawn() {
         let bytes = header().encode();
-        assert_eq!(bytes.len(), 200);
+        assert_eq!(bytes.len(), 216);
         assert_eq!(bytes[..4], FORMAT_VERSION.to_le_bytes());
         assert_eq!(bytes[HASH_OFFSET..HASH_OFFSET + HASH_BYTES], [7; 32]);
         assert_eq!(bytes[48..56], 12345_u64.to_le_bytes());

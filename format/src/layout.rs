@@ -7,7 +7,7 @@
 //! ```text
 //!     low addresses                                                    high addresses
 //!     ┌───────────────────────── instance area ─────────────────────┬─────────┬──────────────
-//!     │ funcrefs │ type ids │ imports ║ segments │ memories │ tables │ globals │ Context │ memory 0 ...
+//!     │ tags │ funcrefs │ type ids │ imports ║ segments │ memories │ tables │ globals │ Context │ memory 0 ...
 //!     └─────────────────────────────────────────────────────────────┴─────────┴──────────────
 //!       written when the slot gets the   ║ restored at every reset            ^         ^
 //!       module, constant thereafter      ║                        vmctx - 512 ┘         └ vmctx
@@ -97,6 +97,11 @@ pub struct FuncRef {
 pub struct Context {
     /// For the runtime alone: generated code never looks here.
     pub runtime: [u64; RUNTIME_WORDS],
+    /// Identity of the tag of the exception that was caught last, for who caught it: of any instance that the
+    /// running call can reach. Written by the runtime, as the next field.
+    pub exception_tag: u64,
+    /// Address of the values of that exception, in cells, until the guest calls anything.
+    pub exception_values: u64,
     /// Fuel that is left, read and written by generated code that counts it; negative once more was
     /// used than there was. The runtime writes it at each start and between calls.
     pub fuel: i64,
@@ -113,7 +118,7 @@ pub struct Context {
 /// Bytes of [`Context`].
 pub const CONTEXT_BYTES: u32 = 512;
 /// Words of [`Context::runtime`].
-pub const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 6;
+pub const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 8;
 const _: () = assert!(size_of::<Context>() == CONTEXT_BYTES as usize);
 
 /// Distance of a field of [`Context`] from `vmctx`, in bytes; always negative.
@@ -123,6 +128,11 @@ const fn context_field(offset_in_context: usize) -> i32 {
 
 /// Offset of [`Context::runtime`] from `vmctx`.
 pub const CONTEXT_RUNTIME: i32 = context_field(offset_of!(Context, runtime));
+/// Offset of [`Context::exception_tag`] from `vmctx`.
+pub const CONTEXT_EXCEPTION_TAG: i32 = context_field(offset_of!(Context, exception_tag));
+const _: () = assert!(CONTEXT_EXCEPTION_VALUES == CONTEXT_EXCEPTION_TAG + 8);
+/// Offset of [`Context::exception_values`] from `vmctx`.
+pub const CONTEXT_EXCEPTION_VALUES: i32 = context_field(offset_of!(Context, exception_values));
 /// Offset of [`Context::fuel`] from `vmctx`.
 pub const CONTEXT_FUEL: i32 = context_field(offset_of!(Context, fuel));
 /// Offset of [`Context::activation`] from `vmctx`.
@@ -170,7 +180,12 @@ pub struct Counts {
     pub types: u32,
     /// Functions that can be referred to: see [`Metadata::escaped`](crate::metadata::Metadata).
     pub escaped_funcs: u32,
+    /// Tags, imported ones included.
+    pub tags: u32,
 }
+
+/// Bytes of a tag's identity.
+const TAG_BYTES: usize = 8;
 
 /// Most bytes of an instance area: 1 GiB keeps every offset far inside an `i32`.
 pub const INSTANCE_AREA_BYTES_MAX: u64 = 1 << 30;
@@ -182,6 +197,7 @@ pub const INSTANCE_AREA_BYTES_MAX: u64 = 1 << 30;
 /// * A table cell holds a [`TableDesc`], or, for an imported table, the address of the owner's.
 /// * A memory cell holds the address of the owner's [`MemoryDesc`] for an imported memory. Memory 0,
 ///   when defined, has its descriptor in the [`Context`] and its cell is unused.
+/// * A tag cell holds the tag's identity: the address of the owner's cell.
 /// * A segment bit is 1 once the segment was dropped; data segments come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InstanceLayout {
@@ -192,6 +208,7 @@ pub struct InstanceLayout {
     imports: i64,
     types: i64,
     funcrefs: i64,
+    tags: i64,
     end: i64,
 }
 
@@ -213,6 +230,7 @@ impl InstanceLayout {
         let imports = part(counts.imported_funcs, size_of::<FuncImport>());
         let types = part(counts.types, 4);
         let funcrefs = part(counts.escaped_funcs, size_of::<FuncRef>());
+        let tags = part(counts.tags, TAG_BYTES);
         let end = at;
         (end >= -(INSTANCE_AREA_BYTES_MAX as i64)).then_some(Self {
             counts,
@@ -222,6 +240,7 @@ impl InstanceLayout {
             imports,
             types,
             funcrefs,
+            tags,
             end,
         })
     }
@@ -294,6 +313,13 @@ impl InstanceLayout {
         debug_assert!(position < self.counts.escaped_funcs);
         cell(self.funcrefs, position, size_of::<FuncRef>())
     }
+
+    /// Offset of the identity of tag `index`.
+    #[must_use]
+    pub fn tag(&self, index: u32) -> i32 {
+        debug_assert!(index < self.counts.tags);
+        cell(self.tags, index, TAG_BYTES)
+    }
 }
 
 /// Offset of element `index` in a part that starts (at its high end) at `start`.
@@ -318,21 +344,25 @@ mod tests {
         all.extend((0..c.imported_funcs).map(|i| (layout.import(i), 16)));
         all.extend((0..c.types).map(|i| (layout.type_id(i), 4)));
         all.extend((0..c.escaped_funcs).map(|i| (layout.funcref(i), 24)));
+        all.extend((0..c.tags).map(|i| (layout.tag(i), 8)));
         all.sort_unstable();
         all
     }
 
     fn counts() -> impl Strategy<Value = Counts> {
         let n = || 0..200_u32;
-        (n(), n(), n(), n(), n(), n(), n()).prop_map(
-            |(globals, tables, memories, segments, imported_funcs, types, escaped_funcs)| Counts {
-                globals,
-                tables,
-                memories,
-                segments,
-                imported_funcs,
-                types,
-                escaped_funcs,
+        (n(), n(), n(), n(), n(), n(), n(), n()).prop_map(
+            |(globals, tables, memories, segments, imported_funcs, types, escaped_funcs, tags)| {
+                Counts {
+                    globals,
+                    tables,
+                    memories,
+                    segments,
+                    imported_funcs,
+                    types,
+                    escaped_funcs,
+                    tags,
+                }
             },
         )
     }
@@ -360,6 +390,7 @@ mod tests {
             for i in 0..counts.imported_funcs { prop_assert!(layout.import(i) < layout.state()); }
             for i in 0..counts.types { prop_assert!(layout.type_id(i) < layout.state()); }
             for i in 0..counts.escaped_funcs { prop_assert!(layout.funcref(i) < layout.state()); }
+            for i in 0..counts.tags { prop_assert!(layout.tag(i) < layout.state()); }
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Metadata {
     pub table_inits: Vec<Option<ConstExpr>>,
     /// Type of every memory.
     pub memories: Vec<MemoryType>,
+    /// Type index of every tag; it has no results.
+    pub tags: Vec<u32>,
     /// Type of every global.
     pub globals: Vec<GlobalType>,
     /// Initial value of every defined global.
@@ -92,6 +94,8 @@ pub enum ExportItem {
     Memory(u32),
     /// A global.
     Global(u32),
+    /// A tag.
+    Tag(u32),
 }
 
 /// A constant expression (spec 3.4.12 and the extended-const proposal) in postfix order.
@@ -205,6 +209,8 @@ pub struct Imported {
     pub memories: u32,
     /// Globals.
     pub globals: u32,
+    /// Tags.
+    pub tags: u32,
 }
 
 impl Metadata {
@@ -264,6 +270,12 @@ impl Metadata {
         self.count_imports(|ty| matches!(ty, ExternType::Global(_)))
     }
 
+    /// Number of imported tags.
+    #[must_use]
+    pub fn imported_tags(&self) -> u32 {
+        self.count_imports(|ty| matches!(ty, ExternType::Tag(_)))
+    }
+
     /// The numbers of all of them. Each of the above walks through the imports.
     #[must_use]
     pub fn imported(&self) -> Imported {
@@ -272,6 +284,7 @@ impl Metadata {
             tables: self.imported_tables(),
             memories: self.imported_memories(),
             globals: self.imported_globals(),
+            tags: self.imported_tags(),
         }
     }
 
@@ -297,6 +310,7 @@ impl Metadata {
             imported_funcs: self.imported_funcs(),
             types: self.types.len() as u32,
             escaped_funcs: self.escaped.len() as u32,
+            tags: self.tags.len() as u32,
         }
     }
 

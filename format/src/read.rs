@@ -13,7 +13,7 @@ use crate::image::{ImageRun, decode_runs};
 use crate::layout::InstanceLayout;
 use crate::metadata::{Metadata, SegmentMode};
 use crate::sections::{Range, Section};
-use crate::traps::{CodeKind, CodeTable, SiteTable, TrapTable};
+use crate::traps::{CodeKind, CodeTable, HandlerTable, SiteTable, TrapTable};
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
@@ -103,6 +103,7 @@ impl Checked {
         if SiteTable::new(bytes(Section::Sites)).is_none() {
             return damaged("its site table is not ascending".to_owned());
         }
+        check_handlers(bytes(Section::Handlers), bytes(Section::Code))?;
         Ok(Self {
             header,
             header_at,
@@ -303,6 +304,26 @@ fn check_code(header: &Header, metadata: &Metadata, code: &[u8]) -> Result<(), F
     Ok(())
 }
 
+/// Each exception is caught in the function whose call it comes from.
+fn check_handlers(handlers: &[u8], code: &[u8]) -> Result<(), FormatError> {
+    let (Some(handlers), Some(code)) = (HandlerTable::new(handlers), CodeTable::new(code)) else {
+        return damaged("its handler table is not ascending".to_owned());
+    };
+    for handler in handlers.iter() {
+        // A return address may lie behind the last byte of its function.
+        let call = handler.offset.checked_sub(1);
+        let of_call = call.and_then(|call| code.find(call));
+        let is_func = matches!(of_call, Some(found) if matches!(found.kind, CodeKind::Func(_)));
+        if !is_func || of_call != code.find(handler.handler) {
+            let (from, to) = (handler.offset, handler.handler);
+            return damaged(format!(
+                "exceptions of the call that returns to {from:#x} are caught at {to:#x}, in no function or another"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The bytes of a range of the file, if it has them.
 #[must_use]
 pub fn slice(file: &[u8], range: Range) -> Option<&[u8]> {
@@ -312,6 +333,6 @@ pub fn slice(file: &[u8], range: Range) -> Option<&[u8]> {
 }
 
 const _: () = assert!(
-    HEADER_BYTES == 200,
+    HEADER_BYTES == 216,
     "FORMAT.md draws the header to the byte"
 );

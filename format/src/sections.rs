@@ -28,11 +28,13 @@ pub enum Section {
     Data = 6,
     /// [`Metadata`](crate::metadata::Metadata), encoded.
     Metadata = 7,
+    /// Array of [`HandlerEntry`](crate::traps::HandlerEntry), ascending: calls behind which exceptions are caught.
+    Handlers = 8,
 }
 
 impl Section {
     /// All sections, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Text,
         Self::Code,
         Self::Traps,
@@ -41,6 +43,7 @@ impl Section {
         Self::Image,
         Self::Data,
         Self::Metadata,
+        Self::Handlers,
     ];
 
     /// Name of the section in the ELF file.
@@ -55,6 +58,7 @@ impl Section {
             Self::Image => ".pirn.image",
             Self::Data => ".pirn.data",
             Self::Metadata => ".pirn.metadata",
+            Self::Handlers => ".pirn.handlers",
         }
     }
 
@@ -64,7 +68,7 @@ impl Section {
         match self {
             Self::Text => ADRP_BYTES,
             Self::Image => IMAGE_PAGE_BYTES,
-            Self::Code | Self::Traps | Self::Sites | Self::ImageRuns => 4,
+            Self::Code | Self::Traps | Self::Sites | Self::ImageRuns | Self::Handlers => 4,
             Self::Data | Self::Metadata => 1,
         }
     }

@@ -1,5 +1,5 @@
-//! Tables over the text that are searched in place: what lies where, what may fault, and which
-//! WebAssembly instruction an address came from.
+//! Tables over the text that are searched in place: what lies where, what may fault, which
+//! WebAssembly instruction an address came from, and where exceptions are caught.
 //!
 //! All are arrays of fixed-size little-endian records, ascending by their first field. They are
 //! views over bytes without alignment: the trap handler reads them straight from the mapped file.
@@ -277,6 +277,68 @@ impl<'a> SiteTable<'a> {
     }
 }
 
+/// A call behind which exceptions are caught: where to go on, and with which stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HandlerEntry {
+    /// Text offset of the call's return address.
+    pub offset: u32,
+    /// Text offset of the code that catches.
+    pub handler: u32,
+    /// How many bytes the stack pointer lies below the frame pointer there.
+    pub frame_bytes: u32,
+}
+
+impl HandlerEntry {
+    /// Bytes of an encoded entry.
+    pub const BYTES: usize = 12;
+
+    /// Encodes it as `offset, handler, frame_bytes`.
+    #[must_use]
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        words([self.offset, self.handler, self.frame_bytes])
+    }
+}
+
+/// A view over encoded [`HandlerEntry`]s.
+#[derive(Debug, Clone, Copy)]
+pub struct HandlerTable<'a>(Records<'a, { HandlerEntry::BYTES }>);
+
+impl<'a> HandlerTable<'a> {
+    /// Views entries of a file that was checked, without looking at them again: of entries that
+    /// are not sound, any may be found or none, and nothing worse.
+    #[must_use]
+    pub fn view(bytes: &'a [u8]) -> Self {
+        Self(Records(bytes))
+    }
+
+    /// Views encoded entries; `None` if they are not whole and ascending.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let table = Self(Records(bytes));
+        table.0.is_sound(false).then_some(table)
+    }
+
+    /// All entries, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = HandlerEntry> + use<'a> {
+        let table = *self;
+        (0..table.0.len()).map(move |i| table.entry(i))
+    }
+
+    /// The entry of the call that returns to a text offset.
+    #[must_use]
+    pub fn find(&self, offset: u32) -> Option<HandlerEntry> {
+        Some(self.entry(self.0.find(offset)?))
+    }
+
+    fn entry(&self, i: usize) -> HandlerEntry {
+        HandlerEntry {
+            offset: self.0.field(i, 0),
+            handler: self.0.field(i, 1),
+            frame_bytes: self.0.field(i, 2),
+        }
+    }
+}
+
 /// Little-endian bytes of `W` words.
 fn words<const W: usize, const B: usize>(values: [u32; W]) -> [u8; B] {
     const { assert!(B == W * 4) };
@@ -356,6 +418,26 @@ mod tests {
         );
         bytes[0] = 9;
         assert!(TrapTable::new(&bytes).is_none(), "an offset twice");
+    }
+
+    #[test]
+    fn handlers_are_found_by_return_address() {
+        let entry = |offset, handler| HandlerEntry {
+            offset,
+            handler,
+            frame_bytes: 48,
+        };
+        let table = |entries: &[HandlerEntry]| -> Vec<u8> {
+            entries.iter().flat_map(|entry| entry.encode()).collect()
+        };
+        let bytes = table(&[entry(4, 90), entry(9, 90), entry(100, 0)]);
+        let handlers = HandlerTable::new(&bytes).unwrap();
+        assert_eq!(handlers.find(9), Some(entry(9, 90)));
+        assert_eq!([3, 5, 99, 101].map(|o| handlers.find(o)), [None; 4]);
+        assert_eq!(handlers.iter().count(), 3);
+        assert!(HandlerTable::new(&bytes[1..]).is_none(), "not whole");
+        let twice = table(&[entry(9, 0), entry(9, 0)]);
+        assert!(HandlerTable::new(&twice).is_none(), "an offset twice");
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub enum ValType {
     TypedFuncRef(u32),
     /// Reference to a function of the type of this index among its module's, not null: `(ref $t)`.
     NonNullTypedFuncRef(u32),
+    /// Reference to an exception, or null.
+    ExnRef,
+    /// Reference to an exception, not null: `(ref exn)`.
+    NonNullExnRef,
 }
 
 impl ValType {
@@ -43,6 +47,12 @@ impl ValType {
                 | Self::TypedFuncRef(_)
                 | Self::NonNullTypedFuncRef(_)
         )
+    }
+
+    /// Whether its values are references to exceptions.
+    #[must_use]
+    pub const fn is_exn_ref(self) -> bool {
+        matches!(self, Self::ExnRef | Self::NonNullExnRef)
     }
 
     /// The function type that it names, by its index.
@@ -69,6 +79,7 @@ impl ValType {
     pub fn matches(self, wanted: Self) -> bool {
         match (self, wanted) {
             (Self::NonNullExternRef, Self::ExternRef)
+            | (Self::NonNullExnRef, Self::ExnRef)
             | (Self::NonNullTypedFuncRef(_), Self::NonNullFuncRef) => true,
             (found, Self::FuncRef) => found.is_func_ref(),
             (Self::NonNullTypedFuncRef(found), Self::TypedFuncRef(wanted)) => found == wanted,
@@ -84,6 +95,8 @@ impl fmt::Display for ValType {
             Self::NonNullTypedFuncRef(index) => return write!(f, "(ref {index})"),
             Self::NonNullFuncRef => "(ref func)",
             Self::NonNullExternRef => "(ref extern)",
+            Self::NonNullExnRef => "(ref exn)",
+            Self::ExnRef => "exnref",
             Self::I32 => "i32",
             Self::I64 => "i64",
             Self::F32 => "f32",
@@ -288,6 +301,8 @@ pub enum ExternType {
     Memory(MemoryType),
     /// A global.
     Global(GlobalType),
+    /// A tag, by index into the module's types: the parameters are the values of its exceptions.
+    Tag(u32),
 }
 
 #[cfg(test)]

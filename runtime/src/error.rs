@@ -2,7 +2,7 @@
 
 use crate::host::{HostError, HostPanic};
 use crate::stop::Bounds;
-use crate::trap::{Stop, Trap};
+use crate::trap::{Exception, Stop, Trap};
 use core::fmt;
 use std::io;
 use std::time::Duration;
@@ -145,6 +145,9 @@ pub enum CallError {
     /// The guest trapped.
     #[error(transparent)]
     Trap(#[from] Trap),
+    /// The guest threw an exception that nothing in it caught.
+    #[error("{0}")]
+    Exception(Exception),
     /// A host function ended the call.
     #[error("{0}")]
     Host(HostError),

@@ -2,6 +2,7 @@
 
 pub(crate) mod builtin;
 pub(crate) mod constant;
+pub(crate) mod exception;
 pub(crate) mod exit;
 pub(crate) mod fuel;
 pub(crate) mod future;

@@ -43,10 +43,11 @@ pub use instance::step::Step;
 pub use module::{ExternType, Module, OpenError};
 pub use region::{Description, Region, RegionBuilder, RegionError, Reset};
 pub use stop::kill::{KillError, KillSwitch, Met};
-pub use trap::{Frame, Stop, Trap, TrapCode};
+pub use trap::{Exception, Frame, Stop, Trap, TrapCode};
 pub use value::typed::{Params, Results, WasmTy};
 pub use value::{
-    AddrType, ExternRef, FuncRef, FuncType, GlobalType, MemoryType, TableType, ValType, Value,
+    AddrType, ExnRef, ExternRef, FuncRef, FuncType, GlobalType, MemoryType, TableType, ValType,
+    Value,
 };
 
 /// The program of the README compiles.

@@ -15,7 +15,7 @@ use pirn_format::image::ImageRun;
 use pirn_format::layout::{IMAGE_PAGE_BYTES, InstanceLayout};
 use pirn_format::metadata::{ExportItem, Metadata};
 use pirn_format::sections::Section;
-use pirn_format::traps::{CodeTable, SiteTable};
+use pirn_format::traps::{CodeTable, HandlerTable, SiteTable};
 use pirn_format::types::ExternType as FormatType;
 use std::fs::File;
 use std::io;
@@ -95,6 +95,8 @@ pub enum ExternType {
     Memory(MemoryType),
     /// A global.
     Global(GlobalType),
+    /// A tag: the parameters are the values of its exceptions, and there are no results.
+    Tag(FuncType),
 }
 
 impl fmt::Display for ExternType {
@@ -104,6 +106,7 @@ impl fmt::Display for ExternType {
             Self::Table(ty) => write!(f, "table {ty}"),
             Self::Memory(ty) => write!(f, "memory {ty}"),
             Self::Global(ty) => write!(f, "global {ty}"),
+            Self::Tag(ty) => write!(f, "tag {ty}"),
         }
     }
 }
@@ -210,6 +213,7 @@ impl Module {
                 ExportItem::Table(i) => FormatType::Table(m.tables[i as usize]),
                 ExportItem::Memory(i) => FormatType::Memory(m.memories[i as usize]),
                 ExportItem::Global(i) => FormatType::Global(m.globals[i as usize]),
+                ExportItem::Tag(i) => FormatType::Tag(m.tags[i as usize]),
             };
             (export.name.as_str(), self.describe(&ty))
         })
@@ -227,6 +231,7 @@ impl Module {
             FormatType::Table(ty) => ExternType::Table(*ty),
             FormatType::Memory(ty) => ExternType::Memory(*ty),
             FormatType::Global(ty) => ExternType::Global(*ty),
+            FormatType::Tag(ty) => ExternType::Tag(self.0.metadata.types[*ty as usize].clone()),
         }
     }
 }
@@ -272,6 +277,10 @@ impl Module {
 
     pub(crate) fn sites(&self) -> SiteTable<'_> {
         SiteTable::view(self.0.loaded.section(Section::Sites))
+    }
+
+    pub(crate) fn handlers(&self) -> HandlerTable<'_> {
+        HandlerTable::view(self.0.loaded.section(Section::Handlers))
     }
 
     pub(crate) fn trap_bytes(&self) -> &[u8] {

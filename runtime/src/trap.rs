@@ -4,6 +4,7 @@ pub(crate) mod backtrace;
 pub(crate) mod handler;
 
 use crate::module::Module;
+use crate::value::Value;
 use backtrace::Trace;
 use core::fmt;
 use core::time::Duration;
@@ -81,6 +82,67 @@ impl std::error::Error for Trap {}
 impl From<TrapCode> for Trap {
     fn from(code: TrapCode) -> Self {
         Self::new(code)
+    }
+}
+
+/// An exception that nothing in the guest caught. It ends the call; the instance can be called again, and what the guest
+/// changed before it stays.
+#[derive(Debug, Clone)]
+pub struct Exception(Box<(Option<String>, Vec<Value>, Box<Trace>)>);
+
+impl Exception {
+    pub(crate) fn new(tag: Option<String>, values: Vec<Value>, trace: Box<Trace>) -> Self {
+        // In a box, because every result of a call has room for it.
+        Self(Box::new((tag, values, trace)))
+    }
+
+    /// The name by which the module that threw it imports or exports its tag, if it does.
+    #[must_use]
+    pub fn tag(&self) -> Option<&str> {
+        self.0.0.as_deref()
+    }
+
+    /// Its values.
+    #[must_use]
+    pub fn values(&self) -> &[Value] {
+        &self.0.1
+    }
+
+    /// The frames of WebAssembly functions on its way out, innermost first, at most 64. Where it was caught and thrown again
+    /// the way goes on.
+    #[must_use]
+    pub fn backtrace(&self) -> &[Frame] {
+        self.0.2.frames()
+    }
+
+    /// The exception and its backtrace, a line each, without a line break at the end.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut report = self.described();
+        for (depth, frame) in self.backtrace().iter().enumerate() {
+            report.push_str(&format!("\n  {depth:>2}: {frame}"));
+        }
+        report
+    }
+
+    fn described(&self) -> String {
+        let tag = match self.tag() {
+            Some(tag) => format!(" of tag {}", Printable(tag)),
+            None => String::new(),
+        };
+        let values: Vec<_> = self.values().iter().map(Value::to_string).collect();
+        format!("uncaught exception{tag} ({})", values.join(", "))
+    }
+}
+
+/// The exception and the innermost frame, in one line.
+impl fmt::Display for Exception {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.described())?;
+        match self.backtrace().first() {
+            Some(frame) => write!(f, " in {frame}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Value {
     FuncRef(Option<FuncRef>),
     /// A reference of the host, or null.
     ExternRef(Option<ExternRef>),
+    /// A reference to an exception, or null.
+    ExnRef(Option<ExnRef>),
 }
 
 impl Value {
@@ -37,11 +39,15 @@ impl Value {
             Self::V128(_) => ValType::V128,
             Self::FuncRef(_) => ValType::FuncRef,
             Self::ExternRef(_) => ValType::ExternRef,
+            Self::ExnRef(_) => ValType::ExnRef,
         }
     }
 
     fn is_null(&self) -> bool {
-        matches!(self, Self::FuncRef(None) | Self::ExternRef(None))
+        matches!(
+            self,
+            Self::FuncRef(None) | Self::ExternRef(None) | Self::ExnRef(None)
+        )
     }
 
     /// Whether it is a value of a type. Of a function reference that is not null this is not to be known where the
@@ -51,6 +57,7 @@ impl Value {
         match ty {
             ValType::NonNullFuncRef => !is_null && self.ty() == ValType::FuncRef,
             ValType::NonNullExternRef => !is_null && self.ty() == ValType::ExternRef,
+            ValType::NonNullExnRef => !is_null && self.ty() == ValType::ExnRef,
             ValType::TypedFuncRef(_) => matches!(self, Self::FuncRef(None)),
             ty => self.ty() == ty,
         }
@@ -79,7 +86,8 @@ impl fmt::Display for Value {
             Self::F32(bits) => write!(f, "{}", f32::from_bits(*bits)),
             Self::F64(bits) => write!(f, "{}", f64::from_bits(*bits)),
             Self::V128(bits) => write!(f, "{bits:#034x}"),
-            Self::FuncRef(None) | Self::ExternRef(None) => f.write_str("null"),
+            Self::FuncRef(None) | Self::ExternRef(None) | Self::ExnRef(None) => f.write_str("null"),
+            Self::ExnRef(Some(_)) => f.write_str("exnref"),
             Self::FuncRef(Some(_)) => f.write_str("funcref"),
             Self::ExternRef(Some(reference)) => write!(f, "externref {}", reference.get()),
         }
@@ -91,6 +99,14 @@ impl fmt::Display for Value {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FuncRef {
     address: NonZeroU64,
+    stamp: Stamp,
+}
+
+/// A guest's reference to an exception, as the host holds it. It can be passed back to the instance, or to the group, that
+/// it came from, as long as something in there refers to the exception: the host's reference alone does not keep it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ExnRef {
+    number: NonZeroU64,
     stamp: Stamp,
 }
 
@@ -182,6 +198,10 @@ impl Cell {
             | ValType::TypedFuncRef(_)
             | ValType::NonNullTypedFuncRef(_) => Value::FuncRef(self.func_ref(stamp)),
             ValType::ExternRef | ValType::NonNullExternRef => Value::ExternRef(self.extern_ref()),
+            ValType::ExnRef | ValType::NonNullExnRef => {
+                let number = NonZeroU64::new(self.u64());
+                Value::ExnRef(number.map(|number| ExnRef { number, stamp }))
+            }
         }
     }
 
@@ -199,7 +219,7 @@ impl Cell {
     ///
     /// # Errors
     ///
-    /// [`ForeignRef`] for a function reference of another instance.
+    /// [`ForeignRef`] for a reference of another instance to a function or an exception.
     #[inline]
     pub(crate) fn from_value(value: Value, stamp: Stamp) -> Result<Self, ForeignRef> {
         Ok(match value {
@@ -210,6 +230,11 @@ impl Cell {
             Value::V128(bits) => Self::from_u128(bits),
             Value::FuncRef(reference) => Self::from_func_ref(reference, stamp)?,
             Value::ExternRef(reference) => Self::from_extern_ref(reference),
+            Value::ExnRef(None) => Self::default(),
+            Value::ExnRef(Some(reference)) if is_own(reference.stamp, stamp) => {
+                Self::from_u64(reference.number.get())
+            }
+            Value::ExnRef(Some(_)) => return Err(ForeignRef),
         })
     }
 
@@ -220,7 +245,7 @@ impl Cell {
     ) -> Result<Self, ForeignRef> {
         match reference {
             None => Ok(Self::default()),
-            Some(reference) if reference.stamp == stamp && stamp != Stamp(0) => {
+            Some(reference) if is_own(reference.stamp, stamp) => {
                 Ok(Self::from_u64(reference.address.get()))
             }
             Some(_) => Err(ForeignRef),
@@ -233,7 +258,13 @@ impl Cell {
     }
 }
 
-/// A function reference was given to an instance that it does not belong to.
+/// Whether a reference with the first stamp belongs to who has the other.
+#[inline]
+fn is_own(found: Stamp, own: Stamp) -> bool {
+    found == own && own != Stamp(0)
+}
+
+/// A reference to a function or an exception was given to an instance that it does not belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("function reference of another instance; pass only what this instance gave")]
+#[error("reference of another instance; pass only what this instance gave")]
 pub struct ForeignRef;

@@ -152,6 +152,27 @@ fn the_guests_exit_code_is_ours() {
 }
 
 #[test]
+fn an_exception_that_nothing_catches_is_told_with_its_way() {
+    let (_folder, program) = module(
+        "(module $guest (tag $t (export \"oops\") (param i32 f64)) (tag $u)
+           (func $thrower (param i32) (throw $t (local.get 0) (f64.const 1.5)))
+           (func $passes (export \"run\") (param i32)
+             (block $u (try_table (catch $u $u) (call $thrower (local.get 0)))))
+           (func (export \"nameless\") (throw $u)))",
+    );
+    let output = invoke(&program, "run", &["7"]);
+    assert_eq!(output.status.code(), Some(134));
+    let said = stderr(&output);
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines[0], "aotrun: uncaught exception of tag oops (7, 1.5)");
+    assert!(lines[1].contains("guest!thrower at 0x"), "{said}");
+    assert!(lines[2].contains("guest!passes at 0x"), "{said}");
+    assert_eq!(lines.len(), 3, "{said}");
+    let output = invoke(&program, "nameless", &[]);
+    assert!(stderr(&output).starts_with("aotrun: uncaught exception ()\n"));
+}
+
+#[test]
 fn a_trap_is_told_with_its_backtrace() {
     let output = invoke(&guest("traps.wat"), "nested", &[]);
     assert_eq!(output.status.code(), Some(134));

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! LOAD r   │ ELF header, program headers │ note: Header │ .gnu.hash .dynsym .dynstr │
-//!          │ .eh_frame_hdr .eh_frame │ .pirn.{code,traps,sites,imageruns,data,metadata} │ pad
+//!          │ .eh_frame_hdr .eh_frame │ .pirn.{code,traps,sites,handlers,imageruns,data,metadata} │ pad
 //! LOAD rx  │ .text │ pad
 //! LOAD rw  │ .dynamic │ pad        RELRO: the loader writes it, then it is read-only
 //! LOAD r   │ .pirn.image │          absent if there is none
@@ -129,10 +129,11 @@ enum Title {
 }
 
 /// The sections of the first segment, in order.
-const READ_ONLY: [Section; 6] = [
+const READ_ONLY: [Section; 7] = [
     Section::Code,
     Section::Traps,
     Section::Sites,
+    Section::Handlers,
     Section::ImageRuns,
     Section::Data,
     Section::Metadata,
@@ -156,6 +157,7 @@ impl<'a> Elf<'a> {
             Section::Image => &parts.image.pages,
             Section::Data => &parts.image.data,
             Section::Metadata => metadata,
+            Section::Handlers => &text.handlers,
         });
         let mut at = Offsets::default();
         w.reserve_file_header();

@@ -9,7 +9,7 @@ use crate::tables::KnownTables;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::TargetIsa;
 use pirn_format::metadata::Metadata;
-use pirn_format::traps::{CodeEntry, SiteEntry, TrapEntry};
+use pirn_format::traps::{CodeEntry, HandlerEntry, SiteEntry, TrapEntry};
 use std::collections::HashMap;
 
 /// The machine code of a module and the tables over it.
@@ -26,6 +26,8 @@ pub(crate) struct Text {
     pub(crate) traps: Vec<u8>,
     /// Encoded [`SiteEntry`]s.
     pub(crate) sites: Vec<u8>,
+    /// Encoded [`HandlerEntry`]s.
+    pub(crate) handlers: Vec<u8>,
 }
 
 impl Text {
@@ -56,6 +58,7 @@ impl Text {
             code: vec![],
             traps: vec![],
             sites: vec![],
+            handlers: vec![],
         };
         let mut of_arrays = vec![];
         for piece in pieces {
@@ -122,6 +125,14 @@ impl Text {
                 }
                 .encode(),
             );
+        }
+        for handler in &piece.handlers {
+            let placed = HandlerEntry {
+                offset: start + handler.offset,
+                handler: start + handler.handler,
+                ..*handler
+            };
+            self.handlers.extend(placed.encode());
         }
     }
 

@@ -4,11 +4,13 @@ use crate::error::CompileError;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
 /// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves,
-/// and tail calls, typed function references, 64-bit memories and tables, relaxed SIMD and wide arithmetic, which
-/// they emit when they are asked to. The validator refuses the rest.
+/// and tail calls, exceptions of both kinds, typed function references, 64-bit memories and tables, relaxed SIMD and wide
+/// arithmetic, which they emit when they are asked to. The validator refuses the rest.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::EXTENDED_CONST)
     .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
+    .union(WasmFeatures::EXCEPTIONS)
+    .union(WasmFeatures::LEGACY_EXCEPTIONS)
     .union(WasmFeatures::FUNCTION_REFERENCES)
     .union(WasmFeatures::MEMORY64)
     .union(WasmFeatures::RELAXED_SIMD)
@@ -16,8 +18,7 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::WIDE_ARITHMETIC);
 
 /// What is refused, with its verb.
-const REFUSED: [(WasmFeatures, &str); 9] = [
-    (WasmFeatures::EXCEPTIONS, "exceptions are"),
+const REFUSED: [(WasmFeatures, &str); 8] = [
     (WasmFeatures::MULTI_MEMORY, "multiple memories are"),
     (WasmFeatures::GC, "garbage collection is"),
     (WasmFeatures::THREADS, "threads are"),

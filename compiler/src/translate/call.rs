@@ -11,7 +11,10 @@ use crate::names::Callee;
 use crate::tables::{ENTRY_BYTES, ENTRY_TYPE, Target};
 use crate::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{FuncRef, InstBuilder, Value, types};
+use cranelift_codegen::ir::{
+    Block, BlockArg, ExceptionTableData, ExceptionTableItem, FuncRef, InstBuilder, SigRef, Value,
+    types,
+};
 use pirn_format::exit::TrapCode;
 use pirn_format::layout::{
     FUNCREF_CODE, FUNCREF_TYPE_ID, FUNCREF_VMCTX, IMPORT_CODE, IMPORT_VMCTX,
@@ -195,15 +198,10 @@ impl FuncTranslator<'_, '_> {
         let signature = self.signature(ty);
         match (returns, code) {
             (Returns::Here, code) => {
-                self.calls = true;
-                let ins = self.builder.ins();
-                let call = match code {
-                    Code::Func(callee) => ins.call(callee, &arguments),
-                    Code::At(code) => ins.call_indirect(signature, code, &arguments),
-                };
+                let handler = self.handler();
+                let results = self.call_code(signature, code, &arguments, handler);
                 self.drop_operands(params);
-                let results = self.builder.inst_results(call);
-                self.stack.extend_from_slice(results);
+                self.stack.extend(results);
             }
             (Returns::ToCaller, code) => {
                 let ins = self.builder.ins();
@@ -214,6 +212,46 @@ impl FuncTranslator<'_, '_> {
                 self.reachable = false;
             }
         }
+    }
+
+    /// Calls code that may throw, and gives its results; what is thrown goes to `handler`, or out of the function.
+    pub(super) fn call_code(
+        &mut self,
+        signature: SigRef,
+        code: Code,
+        arguments: &[Value],
+        handler: Option<Block>,
+    ) -> Vec<Value> {
+        self.calls = true;
+        let Some(handler) = handler else {
+            let ins = self.builder.ins();
+            let call = match code {
+                Code::Func(callee) => ins.call(callee, arguments),
+                Code::At(code) => ins.call_indirect(signature, code, arguments),
+            };
+            return self.builder.inst_results(call).to_vec();
+        };
+        let next = self.block_to_go_on(false);
+        let results = self.builder.func.dfg.signatures[signature].returns.clone();
+        for result in &results {
+            self.builder.append_block_param(next, result.value_type);
+        }
+        let dfg = &mut self.builder.func.dfg;
+        let results: Vec<_> = (0..results.len() as u32)
+            .map(BlockArg::TryCallRet)
+            .collect();
+        let goes_on = dfg.block_call(next, &results);
+        let catches = ExceptionTableItem::Default(dfg.block_call(handler, &[]));
+        let table = ExceptionTableData::new(signature, goes_on, [catches]);
+        let table = dfg.exception_tables.push(table);
+        let ins = self.builder.ins();
+        match code {
+            Code::Func(callee) => ins.try_call(callee, arguments, table),
+            Code::At(code) => ins.try_call_indirect(code, arguments, table),
+        };
+        self.builder.seal_block(next);
+        self.builder.switch_to_block(next);
+        self.builder.block_params(next).to_vec()
     }
 
     /// Loads a field of a function reference that is not null. It is constant, but only behind the

@@ -4,6 +4,7 @@
 //! parameters are their results; a `loop` has one at its start, whose parameters are its own. Code
 //! behind an unconditional branch is validated and not translated, but its nesting is followed.
 
+use super::exception::Try;
 use super::function::FuncTranslator;
 use crate::error::CompileError;
 use crate::parse::value_type;
@@ -16,11 +17,11 @@ use wasmparser::{BlockType, BrTable, Operator};
 
 /// One enclosing block.
 pub(super) struct Frame {
-    kind: Kind,
+    pub(super) kind: Kind,
     /// Where a branch to it goes.
     target: Block,
     /// Operands below its parameters.
-    height: usize,
+    pub(super) height: usize,
     /// Number of values that a branch to it takes.
     branch_values: usize,
     /// Number of its results.
@@ -31,12 +32,14 @@ pub(super) struct Frame {
     end_likely: bool,
 }
 
-enum Kind {
+pub(super) enum Kind {
     /// A `block`, or the function.
     Block,
     Loop,
     /// An `if` whose `else` has not come: the block for it, and the parameters for its start.
     If(Block, Vec<Value>),
+    /// A `try_table`, or a legacy `try`.
+    Try(Box<Try>),
     /// Anything that starts in code that cannot be reached.
     Unreachable,
 }
@@ -53,7 +56,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Enters a block that ends in a new one, with `params` operands taken from the stack.
-    fn enter(&mut self, kind: Kind, params: usize, results: &[ValType]) {
+    pub(super) fn enter(&mut self, kind: Kind, params: usize, results: &[ValType]) {
         let target = self.block_with(results);
         self.frames.push(Frame {
             kind,
@@ -77,7 +80,10 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Parameters and results of a block.
-    fn block_type(&self, ty: BlockType) -> Result<(Vec<ValType>, Vec<ValType>), CompileError> {
+    pub(super) fn block_type(
+        &self,
+        ty: BlockType,
+    ) -> Result<(Vec<ValType>, Vec<ValType>), CompileError> {
         match ty {
             BlockType::Empty => Ok((vec![], vec![])),
             BlockType::Type(ty) => {
@@ -215,7 +221,12 @@ impl FuncTranslator<'_, '_> {
                     self.stack.truncate(frame.height);
                 }
             }
-            Kind::Block | Kind::If(..) => {
+            Kind::Block | Kind::If(..) | Kind::Try(_) => {
+                if let Kind::Try(tried) = frame.kind {
+                    self.leave_body(self.frames.len());
+                    self.stack.truncate(frame.height);
+                    self.end_try(&tried);
+                }
                 self.builder.seal_block(frame.target);
                 self.stack.truncate(frame.height);
                 self.reachable = frame.end_reachable;

@@ -1,8 +1,9 @@
 //! Fuel: counting what a function executes, and ending it when none is left.
 //!
-//! Every operator costs 1, but those that generate no code: `nop`, `drop`, `block`, `loop`, `else` and
-//! `end`. An operator that works on as many bytes or elements as the guest says costs more, see
-//! [`Step`]. So the count is the same for every target, feature and level of optimisation.
+//! Every operator costs 1, but those that generate no code: `nop`, `drop`, `block`, `loop`, `else`,
+//! `end`, `try_table`, and of the legacy ones `try`, `catch`, `catch_all` and `delegate`. An operator that works on as many
+//! bytes or elements as the guest says costs more, see [`Step`]. So the count is the same for every target, feature and
+//! level of optimisation.
 //!
 //! What is left is in the context while anybody else may look, and in a variable meanwhile:
 //!
@@ -14,6 +15,8 @@
 //! call       context = left; call; left = context
 //! builtin    context = left; builtin
 //! trap       context = left, less what the run has cost so far: in the cold block of the trap
+//! throw      context = left
+//! catch      left = context
 //! return     context = left
 //! tail call  context = left; the callee's entry looks at it
 //! ```
@@ -65,6 +68,11 @@ fn cost(op: &Operator<'_>) -> i64 {
         | Operator::Drop
         | Operator::Block { .. }
         | Operator::Loop { .. }
+        | Operator::TryTable { .. }
+        | Operator::Try { .. }
+        | Operator::Catch { .. }
+        | Operator::CatchAll
+        | Operator::Delegate { .. }
         | Operator::Else
         | Operator::End => 0,
         _ => 1,
@@ -88,11 +96,17 @@ fn step(op: &Operator<'_>, intrinsics: &Imports) -> Step {
         | Operator::BrOnNull { .. }
         | Operator::BrOnNonNull { .. }
         | Operator::BrTable { .. }
+        | Operator::Catch { .. }
+        | Operator::CatchAll
+        | Operator::Delegate { .. }
         | Operator::Unreachable => Step::Branch,
         Operator::Return
         | Operator::ReturnCall { .. }
         | Operator::ReturnCallIndirect { .. }
         | Operator::ReturnCallRef { .. }
+        | Operator::Throw { .. }
+        | Operator::ThrowRef
+        | Operator::Rethrow { .. }
         | Operator::MemoryGrow { .. } => Step::Out,
         Operator::Loop { .. } => Step::Loop,
         Operator::Call { function_index } => {
@@ -196,7 +210,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Reads what is left from the context.
-    fn load_fuel(&mut self) {
+    pub(super) fn load_fuel(&mut self) {
         let Some(Fuel { left, .. }) = self.fuel else {
             return;
         };

@@ -12,7 +12,8 @@ use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
 use crate::values;
 use cranelift_codegen::ir::{
     self, AbiParam, AliasRegion, AliasRegionData, Block, ExtFuncData, ExternalName, FuncRef,
-    GlobalValue, GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, Type, Value, types,
+    GlobalValue, GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, StackSlot, Type,
+    Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use pirn_format::exit::{Builtin, TrapCode};
@@ -61,6 +62,8 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) stack: Vec<Value>,
     /// Enclosing blocks, the function's own first.
     pub(super) frames: Vec<Frame>,
+    /// Which of them are `try`s whose bodies have not ended.
+    pub(super) tries: Vec<usize>,
     pub(super) locals: Vec<(Variable, ValType)>,
     /// Whether the operator being translated can be reached.
     pub(super) reachable: bool,
@@ -77,6 +80,8 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) sites: HashMap<Site, FuncRef>,
     /// Intrinsics that operations carry, so far.
     pub(super) carried: Carried,
+    /// Where the values of exceptions are put that it throws.
+    pub(super) thrown: Option<StackSlot>,
 }
 
 impl<'a, 'e> FuncTranslator<'a, 'e> {
@@ -100,6 +105,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             own_base: params[0],
             stack: vec![],
             frames: vec![],
+            tries: vec![],
             locals: vec![],
             reachable: true,
             calls: false,
@@ -111,6 +117,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             signatures: HashMap::new(),
             sites: HashMap::new(),
             carried: Carried::new(),
+            thrown: None,
         };
         let ty = &env.metadata.types[ty as usize];
         for (param, ty) in params[1..].iter().zip(&ty.params) {

@@ -34,6 +34,14 @@ impl FuncTranslator<'_, '_> {
             }
             Operator::Block { blockty } => self.block(*blockty)?,
             Operator::Loop { blockty } => self.r#loop(*blockty)?,
+            Operator::TryTable { try_table } => self.try_table(try_table)?,
+            Operator::Throw { tag_index } => self.throw(*tag_index),
+            Operator::ThrowRef => self.throw_ref(),
+            Operator::Try { blockty } => self.r#try(*blockty)?,
+            Operator::Catch { tag_index } => self.catch(*tag_index),
+            Operator::CatchAll => self.catch_all(),
+            Operator::Delegate { relative_depth } => self.delegate(*relative_depth),
+            Operator::Rethrow { relative_depth } => self.rethrow(*relative_depth),
             Operator::If { blockty } => self.r#if(*blockty)?,
             Operator::Else => self.r#else(),
             Operator::End => self.end(),
@@ -95,9 +103,14 @@ impl FuncTranslator<'_, '_> {
     /// Follows the nesting of code that cannot be reached.
     fn unreachable_operator(&mut self, op: &Operator<'_>) {
         match op {
-            Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => {
-                self.enter_unreachable();
-            }
+            Operator::Block { .. }
+            | Operator::Loop { .. }
+            | Operator::If { .. }
+            | Operator::TryTable { .. }
+            | Operator::Try { .. } => self.enter_unreachable(),
+            Operator::Catch { tag_index } => self.catch(*tag_index),
+            Operator::CatchAll => self.catch_all(),
+            Operator::Delegate { relative_depth } => self.delegate(*relative_depth),
             Operator::Else => self.r#else(),
             Operator::End => self.end(),
             _ => {}

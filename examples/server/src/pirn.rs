@@ -203,6 +203,7 @@ fn ended(error: CallError) -> End {
     }
     match error {
         CallError::Trap(trap) => End::Trap(trap.to_string()),
+        CallError::Exception(exception) => End::Trap(exception.to_string()),
         CallError::Host(error) => End::Trap(error.to_string()),
         CallError::Deadline(_) | CallError::CpuBudget(_) => End::Deadline,
         CallError::Panic(panic) => End::Panic(panic.to_string()),

@@ -34,6 +34,12 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
     for &ty in &m.funcs {
         index("type of a function", ty, m.types.len())?;
     }
+    for &ty in &m.tags {
+        index("type of a tag", ty, m.types.len())?;
+        if !m.types[ty as usize].results.is_empty() {
+            return damaged("type of a tag", "it has results");
+        }
+    }
     for &func in m.escaped.iter().chain(&m.start) {
         index("function", func, m.funcs.len())?;
     }
@@ -70,12 +76,14 @@ fn imported<T>(m: &Metadata, all: &[T]) -> Result<usize, FormatError> {
 fn imports(m: &Metadata) -> Result<(), FormatError> {
     let (mut funcs, mut tables) = (m.funcs.iter(), m.tables.iter());
     let (mut memories, mut globals) = (m.memories.iter(), m.globals.iter());
+    let mut tags = m.tags.iter();
     for import in &m.imports {
         let agrees = match &import.ty {
             ExternType::Func(ty) => funcs.next() == Some(ty),
             ExternType::Table(ty) => tables.next() == Some(ty),
             ExternType::Memory(ty) => memories.next() == Some(ty),
             ExternType::Global(ty) => globals.next() == Some(ty),
+            ExternType::Tag(ty) => tags.next() == Some(ty),
         };
         if !agrees {
             return damaged("import", "its type is not that of its index");
@@ -94,6 +102,7 @@ fn exports(m: &Metadata) -> Result<(), FormatError> {
             ExportItem::Table(i) => index("exported table", i, m.tables.len())?,
             ExportItem::Memory(i) => index("exported memory", i, m.memories.len())?,
             ExportItem::Global(i) => index("exported global", i, m.globals.len())?,
+            ExportItem::Tag(i) => index("exported tag", i, m.tags.len())?,
         }
     }
     m.start.map_or(Ok(()), |start| escaped(m, start))

@@ -164,15 +164,15 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     ///
     /// # Errors
     ///
-    /// [`LinkError::Duplicate`] if the name is taken, [`LinkError::Foreign`] for a function
-    /// reference other than null: it would belong to one instance.
+    /// [`LinkError::Duplicate`] if the name is taken, [`LinkError::Foreign`] for a reference to a function or an exception
+    /// other than null: it would belong to one instance.
     pub fn global(
         &mut self,
         module: &str,
         name: &str,
         value: Value,
     ) -> Result<&mut Self, LinkError> {
-        if matches!(value, Value::FuncRef(Some(_))) {
+        if matches!(value, Value::FuncRef(Some(_)) | Value::ExnRef(Some(_))) {
             return Err(LinkError::Foreign {
                 import: format!("{module}.{name}"),
             });

@@ -90,6 +90,10 @@ pub(crate) fn run<T>(
             write_elements(member, index(0), segment, word(2), from, len)?;
         }
         Builtin::ElemDrop => drop_segment(member, element_position(member, index(0))),
+        Builtin::Throw | Builtin::ThrowRef | Builtin::Rethrow | Builtin::Keep => {
+            // They leave the guest or look at its stack, and never come here: see `exit`.
+            return Err(TrapCode::Unreachable);
+        }
     }
     Ok(())
 }
@@ -305,7 +309,7 @@ pub(super) fn write_elements<T>(
 }
 
 /// The value of global `index` of a member.
-fn global<T>(member: &Member<T>, index: u32) -> Cell {
+pub(super) fn global<T>(member: &Member<T>, index: u32) -> Cell {
     // SAFETY: the cell of a global of an initialised instance, or its owner's.
     unsafe { *member.global_cell(index) }
 }

@@ -13,18 +13,19 @@
 
 pub(crate) mod steps;
 
-use super::builtin;
 use super::member::{Member, Target};
+use super::{builtin, exception};
 use crate::error::{CallError, StateError};
 use crate::host::func::{Answered, HostCode};
 use crate::host::{Caller, HostError, HostPanic};
+use crate::module::Module;
 use crate::stop::{Bounds, Control, NotBegun, Watched, Why};
 use crate::switch::floats::AsGuests;
 use crate::switch::{self, Activation, Answer, Fault, Guest, HostEntry, Record, Registers};
 use crate::sys;
 use crate::trap::backtrace::Trace;
 use crate::trap::handler::Running;
-use crate::trap::{Stop, Trap, TrapCode};
+use crate::trap::{Exception, Stop, Trap, TrapCode};
 use crate::value::Cell;
 use core::any::Any;
 use core::mem::{self, ManuallyDrop};
@@ -57,6 +58,8 @@ enum End {
     Trap(TrapCode),
     /// A host function gave an error.
     Host(HostError),
+    /// It threw an exception.
+    Throws,
     /// The call cannot go on.
     Invalid(CallError),
     /// A host function panicked.
@@ -242,12 +245,12 @@ unsafe fn enter_by<T, R: Default>(
     // The stack below the cells is free, and 16-byte aligned as they are. The answer is that of the call's
     // type.
     let floats = AsGuests::begin();
-    let returned = by(
-        activation,
-        cells as *mut u8,
-        answer::<T>,
-        (&raw mut *call).cast(),
-    );
+    let (cells, of_call) = (cells as *mut u8, (&raw mut *call).cast());
+    let mut returned = by(activation, cells, answer::<T>, of_call);
+    while !returned && call.catches() {
+        // SAFETY: the guest has left, and goes on where it catches, in the same call.
+        returned = unsafe { switch::resume(activation, ptr::null(), cells, answer::<T>, of_call) };
+    }
     drop(floats);
     if returned {
         Ok(R::default())
@@ -271,7 +274,8 @@ unsafe extern "C" fn answer<T>(
     let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
     let wanted = exit::split(reason);
     let watched = call.watched;
-    let answer = AssertUnwindSafe(|| match call.answer(vmctx, wanted, cells) {
+    // SAFETY: by the caller.
+    let answer = AssertUnwindSafe(|| match unsafe { call.answer(vmctx, wanted, cells) } {
         // A limiter may have forked, as a host function may.
         Ok(()) => call.go_on_whole(),
         Err(end) => call.leave(end),
@@ -395,12 +399,71 @@ impl<T> Call<'_, T> {
         }
     }
 
+    /// Does what the guest asks of the runtime.
+    ///
+    /// # Errors
+    ///
+    /// Why the guest is to be left.
+    ///
+    /// # Safety
+    ///
+    /// `cells` must be those of the guest's exit.
+    unsafe fn builtin(&mut self, vmctx: *mut u8, number: u32, cells: *mut Cell) -> Result<(), End> {
+        let at = member_of(self.members, vmctx);
+        let (Some(at), Some(builtin)) = (at, Builtin::from_number(number)) else {
+            return Err(End::Trap(TrapCode::Unreachable));
+        };
+        let address = cells;
+        // SAFETY: the builtin's trampoline passes the address of at least as many cells as it has
+        // parameters, and one for a result, on the guest's stack; the guest does not run.
+        let cells = unsafe { slice::from_raw_parts_mut(cells, builtin.params().max(1)) };
+        match builtin {
+            Builtin::Throw => {
+                // SAFETY: generated code gives as many cells as the tag has values.
+                unsafe { exception::throw(self.members, at, cells[0].u32(), cells[1].u64()) };
+                Err(End::Throws)
+            }
+            Builtin::ThrowRef => Err(match exception::throw_ref(self.members, cells[0].u64()) {
+                Ok(()) => End::Throws,
+                Err(code) => End::Trap(code),
+            }),
+            Builtin::Rethrow => Err(End::Throws),
+            Builtin::Keep => {
+                // SAFETY: the guest has left by this exit.
+                let kept = unsafe { exception::keep(self.members, self.activation, address) };
+                cells[0] = Cell::from_u64(kept.map_err(End::Trap)?);
+                Ok(())
+            }
+            other => builtin::run(self.members, at, other, cells, self.data).map_err(End::Trap),
+        }
+    }
+
+    /// Whether a guest that was left goes on where it catches what it threw.
+    #[inline]
+    fn catches(&mut self) -> bool {
+        matches!(self.end, Some(End::Throws)) && self.goes_on()
+    }
+
+    #[cold]
+    fn goes_on(&mut self) -> bool {
+        // SAFETY: the guest has left by an answer, in this call.
+        let goes_on = unsafe { exception::land(self.members, self.activation) };
+        if goes_on {
+            self.end = None;
+        }
+        goes_on
+    }
+
     /// Does what the guest wants.
     ///
     /// # Errors
     ///
     /// Why the guest is to be left.
-    fn answer(
+    ///
+    /// # Safety
+    ///
+    /// `cells` must be those of the guest's exit.
+    unsafe fn answer(
         &mut self,
         vmctx: *mut u8,
         wanted: Option<(Kind, u32)>,
@@ -408,7 +471,8 @@ impl<T> Call<'_, T> {
     ) -> Result<(), End> {
         match wanted {
             Some((Kind::Builtin, number)) => {
-                run_builtin(self.members, self.data, vmctx, number, cells).map_err(End::Trap)
+                // SAFETY: passed on.
+                unsafe { self.builtin(vmctx, number, cells) }
             }
             // A code that this runtime does not know would be a module of another version, which
             // `open` refuses.
@@ -452,6 +516,7 @@ impl<T> Call<'_, T> {
         match self.end.take() {
             Some(End::Host(error)) => host_error(error, |code| self.trap(code)),
             Some(End::Invalid(error)) => error,
+            Some(End::Throws) => self.uncaught(),
             Some(End::Panic(payload)) => CallError::Panic(HostPanic::new(payload, self.trace())),
             Some(End::Waits) if self.watched.and_then(Watched::why).is_none() => not_a_step(),
             Some(End::Trap(_) | End::Waits) | None => self.stopped(),
@@ -513,14 +578,26 @@ impl<T> Call<'_, T> {
         }
     }
 
+    /// The error of a call whose guest threw what nothing caught.
+    fn uncaught(&mut self) -> CallError {
+        let (tag, values, pcs) = exception::uncaught(self.members);
+        let trace = Trace::of_pcs(&pcs, self.modules());
+        CallError::Exception(Exception::new(tag, values, trace))
+    }
+
     fn trap(&self, code: TrapCode) -> CallError {
         CallError::Trap(Trap::with_trace(code, self.trace()))
     }
 
+    /// The modules of all instances that it can reach.
+    fn modules(&self) -> impl Iterator<Item = Module> + use<'_, T> {
+        let members = self.members.iter();
+        members.map(|member| member.inner.module.clone())
+    }
+
     /// Where the guest was when it left.
     fn trace(&self) -> Box<Trace> {
-        let modules = self.members.iter();
-        let modules = modules.map(|member| member.inner.module.clone());
+        let modules = self.modules();
         // SAFETY: the record of the running call, whose guest has left.
         unsafe {
             let root: *const Guest = &raw const (*self.activation.cast::<Record>()).guest;
@@ -558,24 +635,6 @@ fn left_behind() -> CallError {
          another"
             .to_owned(),
     )
-}
-
-/// Does what the guest asked of the runtime.
-fn run_builtin<T>(
-    members: &mut [Member<T>],
-    data: &mut T,
-    vmctx: *mut u8,
-    number: u32,
-    cells: *mut Cell,
-) -> Result<(), TrapCode> {
-    let at = member_of(members, vmctx);
-    let (Some(at), Some(builtin)) = (at, Builtin::from_number(number)) else {
-        return Err(TrapCode::Unreachable);
-    };
-    // SAFETY: the builtin's trampoline passes the address of at least as many cells as it has
-    // parameters, and one for a result, on the guest's stack; the guest does not run.
-    let cells = unsafe { slice::from_raw_parts_mut(cells, builtin.params().max(1)) };
-    builtin::run(members, at, builtin, cells, data)
 }
 
 /// The member whose context this is.

@@ -1,6 +1,6 @@
 //! [`Group`]: instances that import from each other, and share the host's data.
 //!
-//! This is WebAssembly's store in small (spec 4.2.3): functions, tables, memories and globals of one
+//! This is WebAssembly's store in small (spec 4.2.3): functions, tables, memories, globals and tags of one
 //! instance can be imported by the next, and all live until the group is dropped, because a reference
 //! to any of them may lie in a table of another. A server that gives every request one module needs
 //! none of it: see [`Prepared`](crate::Prepared).
@@ -92,6 +92,7 @@ impl<T: 'static> Group<T> {
             slot,
             inner: Share::alone(inner),
             watch: None,
+            exceptions: None,
         };
         // Another's constants are no use: they name other imports.
         member.slot.set_warm(false);
@@ -329,6 +330,18 @@ impl Linked<'_> {
                     false
                 })
             }
+            (ExternType::Tag(wanted), ExportItem::Tag(index)) => {
+                let module = &owner.inner.module;
+                let ty = module.metadata().tags[index as usize];
+                let fits =
+                    module.type_ids()[ty as usize] == self.module.type_ids()[wanted as usize];
+                fits.then(|| {
+                    let identity = owner.cell::<u64>(module.layout().tag(index));
+                    // SAFETY: the identity of a tag of a member.
+                    self.imports.tags.push(unsafe { *identity });
+                    false
+                })
+            }
             _ => None,
         };
         matched.ok_or_else(|| {
@@ -400,6 +413,7 @@ impl Linked<'_> {
                 ..metadata.memories[i as usize]
             }),
             ExportItem::Global(i) => ExternType::Global(metadata.globals[i as usize]),
+            ExportItem::Tag(i) => ExternType::Tag(metadata.tags[i as usize]),
         };
         describe(metadata, &ty)
     }

@@ -29,6 +29,8 @@ pub(crate) struct Imports {
     pub(crate) tables: Vec<u64>,
     /// Addresses of the owners' memory descriptors.
     pub(crate) memories: Vec<u64>,
+    /// Identities of tags.
+    pub(crate) tags: Vec<u64>,
 }
 
 /// An imported global.
@@ -91,6 +93,7 @@ impl Imports {
             globals: vec![],
             tables: vec![],
             memories: vec![],
+            tags: vec![],
         }
     }
 
@@ -175,6 +178,7 @@ pub(crate) fn describe(metadata: &Metadata, ty: &ExternType) -> String {
         ExternType::Table(ty) => format!("a table {ty}"),
         ExternType::Memory(ty) => format!("a memory of {ty}"),
         ExternType::Global(ty) => format!("a global {ty}"),
+        ExternType::Tag(ty) => format!("a tag {}", metadata.types[*ty as usize]),
     }
 }
 

@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::constant::Constant;
+use super::exception::Exceptions;
 use super::imports::{Hosts, Imports};
 use super::memory::{self, Memory, MemoryMut};
 use super::plan::Plan;
@@ -27,8 +28,8 @@ use crate::value::{self, Cell, Stamp, Value};
 use core::ops::Deref;
 use core::{ptr, slice};
 use pirn_format::layout::{
-    CONTEXT_ACTIVATION, CONTEXT_EXIT, CONTEXT_HOST_CALL, CONTEXT_MEMORY, FuncImport, FuncRef,
-    MemoryDesc, TableDesc,
+    CONTEXT_ACTIVATION, CONTEXT_EXCEPTION_TAG, CONTEXT_EXIT, CONTEXT_HOST_CALL, CONTEXT_MEMORY,
+    FuncImport, FuncRef, MemoryDesc, TableDesc,
 };
 use pirn_format::metadata::{ExportItem, SegmentMode};
 use std::sync::Arc;
@@ -119,6 +120,8 @@ pub(crate) struct Member<T> {
     pub(crate) inner: Arc<Share<T>>,
     /// Whether and by what it may be stopped.
     pub(crate) watch: Option<Watch>,
+    /// The exceptions of its store, if there were any: of a group the first member has them.
+    pub(crate) exceptions: Option<Box<Exceptions>>,
 }
 
 impl<T> Drop for Member<T> {
@@ -216,6 +219,12 @@ impl<T> Member<T> {
                     .write(reference);
             };
         }
+        for index in 0..metadata.tags.len() as u32 {
+            let cell = self.cell::<u64>(layout.tag(index));
+            let imported = self.inner.imports.tags.get(index as usize).copied();
+            // SAFETY: as above.
+            unsafe { cell.write(imported.unwrap_or(cell as u64)) };
+        }
         let own = vmctx.wrapping_offset(CONTEXT_MEMORY as isize) as u64;
         let memory = self.inner.imports.memories.first().copied().unwrap_or(own);
         let mark = self.slot.mark(&self.inner.region);
@@ -279,6 +288,7 @@ impl<T> Member<T> {
             self.cell::<MemoryDesc>(CONTEXT_MEMORY).write(memory);
             let record = &mut *Record::of(vmctx);
             record.stamp = 0;
+            self.cell::<[u64; 2]>(CONTEXT_EXCEPTION_TAG).write([0; 2]);
             // Slots are warm for a module, which may have been prepared with another linker.
             record.hosts = self.inner.hosts.entries();
             fuel::start(vmctx, plan.counts_fuel);

@@ -270,6 +270,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
             slot,
             inner: Arc::clone(share),
             watch: None,
+            exceptions: None,
         };
         // Whoever makes an instance may look at its memory before any guest runs.
         sys::signal::prepare_thread().map_err(InstantiateError::Thread)?;

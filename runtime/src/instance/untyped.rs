@@ -1,7 +1,7 @@
 //! Calls by name with untyped values: for shells, tests, and hosts that learn types at run time.
 
-use super::exit;
 use super::member::{Member, Target};
+use super::{exception, exit};
 use crate::error::CallError;
 use crate::value::{Cell, FuncType, ValType, Value};
 
@@ -21,6 +21,13 @@ pub(crate) fn call<T>(
         let cell = Cell::from_value(*value, stamp).map_err(super::foreign)?;
         let member = &mut members[at];
         check(member, name, position, *value, *ty)?;
+        if !exception::is_kept(members, *value, stamp) {
+            return Err(CallError::Invalid(format!(
+                "function {name:?} takes an exception as value {position}, which the instance does not \
+                 keep any more; have the guest keep what is to be given back"
+            )));
+        }
+        let member = &mut members[at];
         member.cells(count)[position] = cell;
     }
     exit::run(members, at, target, count, data)?;

@@ -63,6 +63,21 @@ impl Trace {
         trace
     }
 
+    /// The program counters that were noted on the way out of a guest, innermost first.
+    pub(crate) fn of_pcs(pcs: &[usize], modules: impl Iterator<Item = Module>) -> Box<Self> {
+        let mut trace = Box::new(Self {
+            modules: modules.collect(),
+            pcs: SmallVec::new(),
+            exact: false,
+            more: false,
+            frames: OnceLock::new(),
+        });
+        for pc in pcs {
+            trace.push(*pc);
+        }
+        trace
+    }
+
     /// The WebAssembly functions, innermost first.
     pub(crate) fn frames(&self) -> &[Frame] {
         self.frames.get_or_init(|| {

@@ -224,4 +224,18 @@
 
   ;; vector uses 4
   (func (export "vector") (result i32)
-    (i32x4.extract_lane 0 (i32x4.add (v128.const i32x4 1 2 3 4) (v128.const i32x4 1 2 3 4)))))
+    (i32x4.extract_lane 0 (i32x4.add (v128.const i32x4 1 2 3 4) (v128.const i32x4 1 2 3 4))))
+
+  ;; What is thrown costs what was executed until then, wherever it is caught.
+  (tag $thrown)
+  (func $throws (drop (i32.add (i32.const 1) (i32.const 2))) (throw $thrown))
+  ;; catches uses 6
+  (func (export "catches")
+    (block (try_table (catch $thrown 0) (call $throws) (drop (i32.const 1))))
+    (drop (i32.const 1)))
+  ;; legacy uses 6
+  (func (export "legacy")
+    try call $throws i32.const 1 drop catch $thrown i32.const 1 drop end)
+  ;; delegates uses 7
+  (func (export "delegates")
+    try try call $throws delegate 0 i32.const 1 drop catch_all i32.const 1 i32.const 1 drop drop end))

@@ -97,6 +97,7 @@ fn exports(out: &mut String, m: &Metadata) -> std::fmt::Result {
             ExportItem::Table(i) => ExternType::Table(m.tables[i as usize]),
             ExportItem::Memory(i) => ExternType::Memory(m.memories[i as usize]),
             ExportItem::Global(i) => ExternType::Global(m.globals[i as usize]),
+            ExportItem::Tag(i) => ExternType::Tag(m.tags[i as usize]),
         };
         writeln!(
             out,
@@ -114,6 +115,7 @@ fn describe_type(m: &Metadata, ty: &ExternType) -> String {
         ExternType::Table(ty) => format!("table {ty}"),
         ExternType::Memory(ty) => format!("memory {ty}"),
         ExternType::Global(ty) => format!("global {ty}"),
+        ExternType::Tag(ty) => format!("tag {}", m.types[*ty as usize]),
     }
 }
 

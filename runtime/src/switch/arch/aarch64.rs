@@ -62,6 +62,8 @@ use pirn_format::layout::CONTEXT_ACTIVATION;
 pub(crate) const SAVED_REGISTERS: usize = 20;
 /// Which of the saved registers is the frame pointer.
 pub(crate) const FRAME_POINTER: usize = 10;
+/// Which of them is x30.
+const SAVED_LINK: usize = 11;
 
 /// Which word of the host's stack says where the guest's first call returns to.
 const RETURNS_TO: usize = 5;
@@ -652,6 +654,17 @@ unsafe fn record<R: Extension>(context: &libc::ucontext_t) -> Option<R> {
         at += bytes;
     }
     None
+}
+
+/// Has a guest that has left go on, by [`go_on`], at `to` with these pointers to its stack and its frame.
+///
+/// # Safety
+///
+/// Nothing may be in use below `sp`, which is inside the stack, and the code at `to` must want no other register.
+pub(crate) unsafe fn go_on_at(activation: &mut Activation, to: usize, sp: usize, fp: usize) {
+    activation.guest_registers[FRAME_POINTER] = fp as u64;
+    activation.guest_registers[SAVED_LINK] = to as u64;
+    activation.guest_sp = sp as u64;
 }
 
 /// Whether the fault that a signal tells of was a write: a data abort with WnR that is no cache

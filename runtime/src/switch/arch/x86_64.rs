@@ -583,6 +583,19 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
+/// Has a guest that has left go on, by [`go_on`], at `to` with these pointers to its stack and its frame.
+///
+/// # Safety
+///
+/// Nothing may be in use below `sp`, which is inside the stack, and the code at `to` must want no other register.
+pub(crate) unsafe fn go_on_at(activation: &mut Activation, to: usize, sp: usize, fp: usize) {
+    activation.guest_registers[FRAME_POINTER] = fp as u64;
+    let top = sp - 8;
+    activation.guest_sp = top as u64;
+    // SAFETY: the word of the stack below, by the caller's promise; `go_on` takes it off.
+    unsafe { (top as *mut usize).write(to) };
+}
+
 /// Whether the fault that a signal tells of was a write: bit 1 of the page fault's error code (Intel
 /// SDM, volume 3, 5.7).
 pub(crate) fn wrote(context: &libc::ucontext_t) -> bool {

@@ -1,6 +1,6 @@
 //! [`Outcome`]: what became of a run, and what is said about it.
 
-use pirn_runtime::{CallError, InstantiateError, Trap, TrapCode};
+use pirn_runtime::{CallError, Exception, InstantiateError, Trap, TrapCode};
 use pirn_wasi::Exit;
 use std::process::ExitCode;
 
@@ -11,6 +11,8 @@ pub(crate) enum Outcome {
     Exited(u32),
     /// The guest trapped.
     Trapped(Trap),
+    /// The guest threw what nothing caught.
+    Threw(Exception),
     /// The guest ran past its deadline.
     Late(CallError),
     /// The guest used up its fuel.
@@ -19,7 +21,7 @@ pub(crate) enum Outcome {
     Failed(anyhow::Error),
 }
 
-/// The exit code after a trap: that of a process which was aborted, as a shell shows it.
+/// The exit code after a trap or an exception: that of a process which was aborted, as a shell shows it.
 const TRAPPED: u8 = 134;
 
 /// The exit code after a deadline, as that of timeout(1), and when all fuel is used.
@@ -33,6 +35,10 @@ impl Outcome {
             Self::Exited(code) => ExitCode::from(code as u8),
             Self::Trapped(trap) => {
                 eprintln!("aotrun: {}", trap.report());
+                ExitCode::from(TRAPPED)
+            }
+            Self::Threw(exception) => {
+                eprintln!("aotrun: {}", exception.report());
                 ExitCode::from(TRAPPED)
             }
             Self::Late(error) => {
@@ -65,6 +71,7 @@ impl From<CallError> for Outcome {
         match error {
             CallError::Trap(trap) if trap.code() == TrapCode::OutOfFuel => Self::OutOfFuel(trap),
             CallError::Trap(trap) => Self::Trapped(trap),
+            CallError::Exception(exception) => Self::Threw(exception),
             error @ CallError::Deadline(_) => Self::Late(error),
             error => Self::Failed(error.into()),
         }

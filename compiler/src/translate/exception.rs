@@ -1,0 +1,358 @@
+//! Exceptions (spec 3.0, 4.4.9 and 4.4.10): `throw`, `throw_ref`, `try_table`, and the legacy operators of the proposal's
+//! third phase, which compilers still emit: `try`, `catch`, `catch_all`, `delegate` and `rethrow`.
+//!
+//! Who throws leaves for the runtime, which finds the innermost call on the guest's stack that has a handler, and goes on
+//! there. A handler is one block for all calls in the body of a `try`, whatever is thrown:
+//!
+//! ```text
+//! call in a body     try_call: goes on behind it, or in the handler
+//! handler            the context says what was thrown: compare the tag's identity with that of each clause
+//!   a clause has it  load the values, keep the exception if a reference is wanted, branch to the label
+//!   none has         the handler of the next `try` around, or thrown again if there is none in this function
+//! ```
+//!
+//! Calls outside of any body are what they are without exceptions, and so is all else: who throws pays.
+
+use super::call::Code;
+use super::control::Kind;
+use super::function::{FuncTranslator, Region};
+use crate::error::CompileError;
+use crate::names::Callee;
+use crate::types::{POINTER, value_type};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    Block, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, TrapCode as Unreached, Value,
+};
+use pirn_format::exit::{Builtin, CELL_BYTES, TrapCode};
+use pirn_format::layout::{CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES};
+use pirn_format::types::ValType;
+use wasmparser::{BlockType, Catch, Operator, TryTable};
+
+/// A `try_table`, or a legacy `try`.
+#[derive(Default)]
+pub(super) struct Try {
+    /// Where calls in its body go that throw, if there are any.
+    handler: Option<Block>,
+    /// How many there are.
+    ways: usize,
+    /// The clauses of a `try_table`.
+    catches: Vec<Catch>,
+    /// What the clause of a legacy `try` that is translated has caught; none in the body.
+    caught: Option<Caught>,
+    /// Where such a clause leaves what it does not catch.
+    next: Option<Block>,
+    /// The label that a legacy `try` hands exceptions on to, in place of clauses.
+    delegate: Option<u32>,
+}
+
+/// What a clause has caught.
+enum Caught {
+    /// Values of a tag.
+    Values(u32, Vec<Value>),
+    /// Anything, by reference.
+    Any(Value),
+    /// Nothing: nothing is thrown in the body.
+    Never,
+}
+
+impl FuncTranslator<'_, '_> {
+    pub(super) fn try_table(&mut self, table: &TryTable) -> Result<(), CompileError> {
+        let tried = Try {
+            catches: table.catches.clone(),
+            ..Try::default()
+        };
+        self.enter_try(table.ty, tried)
+    }
+
+    pub(super) fn r#try(&mut self, ty: BlockType) -> Result<(), CompileError> {
+        self.enter_try(ty, Try::default())
+    }
+
+    fn enter_try(&mut self, ty: BlockType, tried: Try) -> Result<(), CompileError> {
+        let (params, results) = self.block_type(ty)?;
+        self.tries.push(self.frames.len());
+        self.enter(Kind::Try(Box::new(tried)), params.len(), &results);
+        Ok(())
+    }
+
+    /// Where calls go that throw, if anything in this function catches.
+    pub(super) fn handler(&mut self) -> Option<Block> {
+        self.handler_within(self.frames.len())
+    }
+
+    /// The same for what is thrown within the outermost `count` blocks.
+    fn handler_within(&mut self, count: usize) -> Option<Block> {
+        // What a clause throws is not caught by another one of it: those are not among them.
+        let within = self.tries.partition_point(|at| *at < count);
+        let at = *self.tries[..within].last()?;
+        let Kind::Try(tried) = &mut self.frames[at].kind else {
+            unreachable!("what is noted of it");
+        };
+        tried.ways += 1;
+        let builder = &mut self.builder;
+        Some(*tried.handler.get_or_insert_with(|| {
+            let block = builder.create_block();
+            builder.set_cold_block(block);
+            block
+        }))
+    }
+
+    /// Notes that the body of the `try` at a place among the blocks has ended, if it had not yet.
+    pub(super) fn leave_body(&mut self, at: usize) {
+        if self.tries.last() == Some(&at) {
+            self.tries.pop();
+        }
+    }
+
+    /// How many calls may throw in the body that this operator ends, if it does, and how many values the clauses take that it
+    /// has all written for.
+    pub(super) fn ends_try(&self, op: &Operator<'_>) -> Option<(usize, usize)> {
+        let ends = matches!(
+            op,
+            Operator::End | Operator::Catch { .. } | Operator::CatchAll | Operator::Delegate { .. }
+        );
+        let Kind::Try(tried) = &self.frames.last()?.kind else {
+            return None;
+        };
+        if !ends || tried.handler.is_none() {
+            return None;
+        }
+        let values = tried.catches.iter().map(|catch| match *catch {
+            Catch::One { tag, .. } | Catch::OneRef { tag, .. } => self.tag_params(tag).len() + 1,
+            Catch::All { .. } | Catch::AllRef { .. } => 1,
+        });
+        Some((tried.ways, values.sum()))
+    }
+
+    /// The types of a tag's values.
+    fn tag_params(&self, tag: u32) -> &[ValType] {
+        let metadata = self.env.metadata;
+        &metadata.types[metadata.tags[tag as usize] as usize].params
+    }
+
+    /// Throws an exception of a tag, with the last operands.
+    pub(super) fn throw(&mut self, tag: u32) {
+        let ty = self.env.metadata.tags[tag as usize];
+        let params = self.env.metadata.types[ty as usize].params.len();
+        let values = self.peek(params).to_vec();
+        self.throw_values(tag, &values);
+    }
+
+    fn throw_values(&mut self, tag: u32, values: &[Value]) {
+        // At most 1000, the validator's limit.
+        let bytes = values.len().max(1) as u32 * CELL_BYTES;
+        let slots = &mut self.builder.func.sized_stack_slots;
+        let slot = *self.thrown.get_or_insert_with(|| {
+            slots.push(StackSlotData::new(StackSlotKind::ExplicitSlot, 0, 4))
+        });
+        slots[slot].size = slots[slot].size.max(bytes);
+        let cells = self.builder.ins().stack_addr(POINTER, slot, 0);
+        for (at, value) in (0..).step_by(CELL_BYTES as usize).zip(values) {
+            let flags = MemFlagsData::new().with_notrap();
+            self.builder.ins().store(flags, *value, cells, at);
+        }
+        let tag = self.word(tag);
+        let handler = self.handler();
+        self.leave_by(Builtin::Throw, &[tag, cells], handler);
+    }
+
+    /// Throws the exception that the last operand refers to.
+    pub(super) fn throw_ref(&mut self) {
+        let reference = self.pop();
+        let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
+        self.trap_if(null, TrapCode::NullExceptionReference);
+        self.throw_reference(reference);
+    }
+
+    fn throw_reference(&mut self, reference: Value) {
+        let handler = self.handler();
+        self.leave_by(Builtin::ThrowRef, &[reference], handler);
+    }
+
+    /// Throws again what the clause of an enclosing legacy `try` has caught.
+    pub(super) fn rethrow(&mut self, depth: u32) {
+        let at = self.frames.len() - 1 - depth as usize;
+        let Kind::Try(tried) = &self.frames[at].kind else {
+            unreachable!("validated: the label is that of a clause");
+        };
+        match &tried.caught {
+            Some(Caught::Values(tag, values)) => {
+                let (tag, values) = (*tag, values.clone());
+                self.throw_values(tag, &values);
+            }
+            Some(Caught::Any(reference)) => {
+                let reference = *reference;
+                self.throw_reference(reference);
+            }
+            Some(Caught::Never) | None => unreachable!("validated, and it can be reached"),
+        }
+    }
+
+    /// Leaves by a builtin that does not return.
+    fn leave_by(&mut self, builtin: Builtin, params: &[Value], handler: Option<Block>) {
+        let callee = self.callee(Callee::Builtin(builtin));
+        let signature = self.builder.func.dfg.ext_funcs[callee].signature;
+        let arguments: Vec<_> = [self.vmctx].iter().chain(params).copied().collect();
+        self.call_code(signature, Code::Func(callee), &arguments, handler);
+        self.builder
+            .ins()
+            .trap(Unreached::unwrap_user(TrapCode::Unreachable as u8));
+        self.reachable = false;
+    }
+
+    /// Has what no clause here catches thrown in the outermost `count` blocks.
+    fn throw_on(&mut self, count: usize) {
+        match self.handler_within(count) {
+            Some(handler) => {
+                self.builder.ins().jump(handler, []);
+            }
+            None => self.leave_by(Builtin::Rethrow, &[], None),
+        }
+    }
+
+    /// Begins the handler of a body that has ended.
+    fn enter_handler(&mut self, handler: Block) {
+        self.builder.seal_block(handler);
+        self.builder.switch_to_block(handler);
+        self.load_fuel();
+    }
+
+    /// Writes the handler of a `try` that has ended, whose block has been left, as far as it is not written.
+    pub(super) fn end_try(&mut self, tried: &Try) {
+        let height = self.stack.len();
+        match (tried.handler, tried.next) {
+            (Some(handler), _) => self.enter_handler(handler),
+            (None, Some(next)) => self.builder.switch_to_block(next),
+            (None, None) => return,
+        }
+        for catch in &tried.catches {
+            let (tag, label, by_reference) = match *catch {
+                Catch::One { tag, label } => (Some(tag), label, false),
+                Catch::OneRef { tag, label } => (Some(tag), label, true),
+                Catch::All { label } => (None, label, false),
+                Catch::AllRef { label } => (None, label, true),
+            };
+            let next = tag.map(|tag| {
+                let next = self.unless_thrown(tag);
+                let values = self.thrown_values(tag);
+                self.stack.extend(values);
+                next
+            });
+            if by_reference {
+                let reference = self.keep();
+                self.push(reference);
+            }
+            self.branch(label);
+            self.stack.truncate(height);
+            match next {
+                Some(next) => self.builder.switch_to_block(next),
+                None => return,
+            }
+        }
+        let outwards = tried.delegate.unwrap_or_default() as usize;
+        self.throw_on(self.frames.len() - outwards);
+    }
+
+    /// Goes on where an exception of a tag was thrown, and gives the block for all others.
+    fn unless_thrown(&mut self, tag: u32) -> Block {
+        let flags = self.flags(Region::Descriptor);
+        let ins = self.builder.ins();
+        let found = ins.load(POINTER, flags, self.vmctx, CONTEXT_EXCEPTION_TAG);
+        let wanted = self.env.layout.tag(tag);
+        let wanted = self.load_constant(POINTER, self.vmctx, wanted);
+        let equal = self.builder.ins().icmp(IntCC::Equal, found, wanted);
+        let (here, next) = (self.block_to_go_on(true), self.block_to_go_on(true));
+        self.builder.ins().brif(equal, here, [], next, []);
+        self.builder.seal_block(here);
+        self.builder.seal_block(next);
+        self.builder.switch_to_block(here);
+        next
+    }
+
+    /// The values of what was thrown, of a tag.
+    fn thrown_values(&mut self, tag: u32) -> Vec<Value> {
+        let metadata = self.env.metadata;
+        let params = &metadata.types[metadata.tags[tag as usize] as usize].params;
+        let flags = self.flags(Region::Descriptor);
+        let ins = self.builder.ins();
+        let cells = ins.load(POINTER, flags, self.vmctx, CONTEXT_EXCEPTION_VALUES);
+        // Of the runtime, wherever it has them.
+        let flags = self.guest_flags(Region::Descriptor).with_notrap();
+        let places = (0..).step_by(CELL_BYTES as usize).zip(params);
+        let load = |(at, ty): (i32, &ValType)| {
+            let ins = self.builder.ins();
+            ins.load(value_type(*ty), flags, cells, at)
+        };
+        places.map(load).collect()
+    }
+
+    /// A reference to what was thrown.
+    fn keep(&mut self) -> Value {
+        let kept = self.builtin(Builtin::Keep, &[]);
+        kept.expect("it has a result")
+    }
+
+    /// Ends the body of the innermost legacy `try`, or the clause before, and gives the block in which it is to be found
+    /// whether the next clause catches, if there is anything to catch. In code that cannot be reached there is no `try`.
+    fn next_clause(&mut self) -> Option<Block> {
+        let at = self.frames.len() - 1;
+        if !matches!(self.frames[at].kind, Kind::Try(_)) {
+            return None;
+        }
+        if self.reachable {
+            self.branch(0);
+        }
+        self.reachable = false;
+        self.stack.truncate(self.frames[at].height);
+        self.leave_body(at);
+        let Kind::Try(tried) = &mut self.frames[at].kind else {
+            return None;
+        };
+        tried.caught = Some(Caught::Never);
+        if let Some(handler) = tried.handler.take() {
+            self.enter_handler(handler);
+            return Some(handler);
+        }
+        let next = tried.next.take()?;
+        self.builder.switch_to_block(next);
+        Some(next)
+    }
+
+    /// Goes on in a clause of the innermost legacy `try`.
+    fn enter_clause(&mut self, caught: Caught, next: Option<Block>) {
+        self.reachable = true;
+        if let Some(frame) = self.frames.last_mut()
+            && let Kind::Try(tried) = &mut frame.kind
+        {
+            (tried.caught, tried.next) = (Some(caught), next);
+        }
+    }
+
+    pub(super) fn catch(&mut self, tag: u32) {
+        if self.next_clause().is_none() {
+            return;
+        }
+        let next = self.unless_thrown(tag);
+        let values = self.thrown_values(tag);
+        self.stack.extend_from_slice(&values);
+        self.enter_clause(Caught::Values(tag, values), Some(next));
+    }
+
+    pub(super) fn catch_all(&mut self) {
+        if self.next_clause().is_none() {
+            return;
+        }
+        let reference = self.keep();
+        self.enter_clause(Caught::Any(reference), None);
+    }
+
+    /// Ends a legacy `try` that hands on what it catches to a label.
+    pub(super) fn delegate(&mut self, depth: u32) {
+        if let Some(frame) = self.frames.last_mut()
+            && let Kind::Try(tried) = &mut frame.kind
+        {
+            tried.delegate = Some(depth);
+        }
+        self.end();
+    }
+}

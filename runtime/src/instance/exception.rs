@@ -1,0 +1,373 @@
+//! Exceptions (spec 3.0, 4.4.10): thrown, kept for references, and where they are caught.
+//!
+//! Who throws has left the guest. The frames on its stack are walked by their frame pointers, as for a backtrace, and the
+//! first that returns to a place which its module has a handler for catches: the guest goes on there, with the stack that
+//! the frame had. Which clause it is, and whether any, the handler finds out by itself; if none, it throws again.
+//!
+//! What was thrown last is here until something else is. An exception that a guest has a reference to is kept, by a number
+//! that no other one of its store has, nor had among the last 2^31. When there are many, those are forgotten that no word
+//! of the stack, of a table, a global or a kept exception could be a reference to: a number that only looks like one costs
+//! a place, nothing else.
+//!
+//! # Safety
+//!
+//! Owns the fact that a guest goes on only at a handler of a module of its own call, with the stack of the frame that the
+//! handler is of.
+#![allow(unsafe_code)]
+
+use super::builtin;
+use super::member::Member;
+use crate::switch::activation::within;
+use crate::switch::{Activation, Guest, Record, arch};
+use crate::trap::TrapCode;
+use crate::value::{Cell, Stamp, Value};
+use core::{mem, slice};
+use pirn_format::layout::{CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES};
+use pirn_format::metadata::ExportItem;
+use pirn_format::types::ExternType;
+use smallvec::SmallVec;
+
+/// The most exceptions that are kept for a guest, and for which it may have references.
+pub(crate) const KEPT_MAX: usize = 1 << 14;
+
+/// The most values that they may have together: 4 MiB of cells.
+pub(crate) const KEPT_VALUES_MAX: usize = 1 << 18;
+
+/// Of both, how many quarters may be left when those are forgotten that nothing refers to: looking through the stack and all
+/// tables for every single one would take a guest's host milliseconds a throw.
+const LEFT_QUARTERS: usize = 3;
+
+/// Exceptions that are kept before any is looked for that is not referred to any more.
+const KEPT_FREE: usize = 1 << 10;
+
+/// Where references begin to count: no small number looks like one.
+const FIRST: u32 = 1 << 31;
+
+/// The most return addresses of an exception that are noted, as many as a backtrace has.
+const PCS_MAX: usize = 64;
+
+/// The exceptions of a store: what the instance with the lowest position has for all of its group.
+#[derive(Debug, Default)]
+pub(crate) struct Exceptions {
+    /// What was thrown last.
+    thrown: Option<Exception>,
+    kept: Vec<Kept>,
+    /// Places in `kept` that are free.
+    free: Vec<u32>,
+    /// How many places may be taken before any is looked for.
+    enough: usize,
+    /// Values of all that are kept.
+    values: usize,
+    /// How many references there were.
+    count: u32,
+}
+
+/// An exception.
+#[derive(Debug, Clone)]
+struct Exception {
+    /// Its tag's identity.
+    tag: u64,
+    /// Who has thrown it, and the tag's index there.
+    by: (usize, u32),
+    values: SmallVec<[Cell; 4]>,
+    /// Return addresses on the way from who has thrown it, innermost first.
+    pcs: SmallVec<[usize; 8]>,
+}
+
+/// A place for an exception that there is a reference to.
+#[derive(Debug)]
+struct Kept {
+    /// The upper half of the reference, of which the lower is the place, counted from 1.
+    number: u32,
+    exception: Option<Exception>,
+    /// Whether a reference was found.
+    marked: bool,
+}
+
+impl Exceptions {
+    /// The place of what a number refers to, if it refers to anything.
+    fn place(&self, reference: u64) -> Option<usize> {
+        let place = (reference as u32).checked_sub(1)? as usize;
+        let kept = self.kept.get(place)?;
+        let is_it = kept.exception.is_some() && u64::from(kept.number) == reference >> 32;
+        is_it.then_some(place)
+    }
+
+    /// Notes that something may refer to it.
+    fn mark(&mut self, reference: u64, found: &mut Vec<usize>) {
+        if let Some(place) = self.place(reference)
+            && !mem::replace(&mut self.kept[place].marked, true)
+        {
+            found.push(place);
+        }
+    }
+
+    /// Whether the limits, or so many quarters of them, allow another one.
+    fn has_room(&self, values: usize, quarters: usize) -> bool {
+        let taken = self.kept.len() - self.free.len();
+        taken < KEPT_MAX / 4 * quarters && self.values + values <= KEPT_VALUES_MAX / 4 * quarters
+    }
+
+    /// Keeps an exception, and gives the reference to it.
+    fn keep(&mut self, exception: Exception) -> u64 {
+        self.values += exception.values.len();
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.kept.push(Kept {
+                number: 0,
+                exception: None,
+                marked: false,
+            });
+            // At most `KEPT_MAX`.
+            self.kept.len() as u32 - 1
+        });
+        let number = FIRST | self.count;
+        self.count = self.count.wrapping_add(1);
+        let kept = &mut self.kept[place as usize];
+        (kept.number, kept.exception) = (number, Some(exception));
+        u64::from(number) << 32 | u64::from(place + 1)
+    }
+}
+
+/// The exceptions of a call's store.
+fn store<T>(members: &mut [Member<T>]) -> &mut Exceptions {
+    members[0].exceptions.get_or_insert_default()
+}
+
+/// Throws an exception of a tag of member `at`.
+///
+/// # Safety
+///
+/// `values` must be the address of as many cells as the tag has parameters.
+pub(super) unsafe fn throw<T>(members: &mut [Member<T>], at: usize, tag: u32, values: u64) {
+    let module = &members[at].inner.module;
+    let ty = module.metadata().tags[tag as usize];
+    let count = module.metadata().types[ty as usize].params.len();
+    // SAFETY: the caller's promise; the guest does not run.
+    let values = unsafe { slice::from_raw_parts(values as *const Cell, count) };
+    // SAFETY: the identity was written when the slot got the module.
+    let identity = unsafe { *members[at].cell::<u64>(module.layout().tag(tag)) };
+    let exception = Exception {
+        tag: identity,
+        by: (at, tag),
+        values: SmallVec::from_slice(values),
+        pcs: SmallVec::new(),
+    };
+    store(members).thrown = Some(exception);
+}
+
+/// Throws an exception again that a guest has a reference to.
+///
+/// # Errors
+///
+/// That of null, for a reference of the host's that nothing in the guest has held meanwhile.
+pub(super) fn throw_ref<T>(members: &mut [Member<T>], reference: u64) -> Result<(), TrapCode> {
+    let store = store(members);
+    let place = store.place(reference);
+    let place = place.ok_or(TrapCode::NullExceptionReference)?;
+    store.thrown.clone_from(&store.kept[place].exception);
+    Ok(())
+}
+
+/// Keeps what was thrown last; the reference to it.
+///
+/// # Errors
+///
+/// If too many are kept.
+///
+/// # Safety
+///
+/// The guest must have left by an exit whose cells are at `cells`, on its stack.
+pub(super) unsafe fn keep<T>(
+    members: &mut [Member<T>],
+    activation: *const Activation,
+    cells: *const Cell,
+) -> Result<u64, TrapCode> {
+    let exceptions = store(members);
+    let Some(exception) = exceptions.thrown.take() else {
+        return Err(TrapCode::Unreachable);
+    };
+    let taken = exceptions.kept.len() - exceptions.free.len();
+    let values = exception.values.len();
+    if taken >= exceptions.enough.max(KEPT_FREE) || !exceptions.has_room(values, 4) {
+        // SAFETY: passed on; the activation is the record of a member of the call.
+        unsafe { forget(members, &*activation.cast::<Record>(), cells, &exception) };
+        if !store(members).has_room(values, LEFT_QUARTERS) {
+            return Err(TrapCode::ExceptionsExhausted);
+        }
+    }
+    let exceptions = store(members);
+    Ok(exceptions.keep(exception))
+}
+
+/// Forgets all that nothing refers to any more.
+///
+/// # Safety
+///
+/// As [`keep`]; `root` must be the record of the instance on whose stack the guest is.
+unsafe fn forget<T>(
+    members: &mut [Member<T>],
+    root: &Record,
+    cells: *const Cell,
+    thrown: &Exception,
+) {
+    let mut exceptions = mem::take(store(members));
+    let mut found = vec![];
+    let words = |from: usize, count: usize| {
+        // SAFETY: each caller says that they are there, and aligned.
+        unsafe { slice::from_raw_parts(from as *const u64, count) }
+    };
+    // All frames of the guest are at the cells or above: its functions keep nothing in registers while they call.
+    let (from, end) = (cells as usize & !7, root.guest.stack[1]);
+    for word in words(from, (end - from) / 8) {
+        exceptions.mark(*word, &mut found);
+    }
+    for member in &*members {
+        let metadata = member.inner.module.metadata();
+        for (index, ty) in (0..).zip(&metadata.tables) {
+            if ty.element.is_exn_ref() {
+                // SAFETY: the descriptor of a table of an initialised instance.
+                let table = unsafe { *builtin::table(member, index) };
+                for word in words(table.base as usize, table.elements as usize) {
+                    exceptions.mark(*word, &mut found);
+                }
+            }
+        }
+        for (index, ty) in (0..).zip(&metadata.globals) {
+            if ty.content.is_exn_ref() {
+                exceptions.mark(builtin::global(member, index).u64(), &mut found);
+            }
+        }
+    }
+    for value in &thrown.values {
+        exceptions.mark(value.u64(), &mut found);
+    }
+    while let Some(place) = found.pop() {
+        let exception = exceptions.kept[place].exception.take();
+        for value in exception.iter().flat_map(|exception| &exception.values) {
+            exceptions.mark(value.u64(), &mut found);
+        }
+        exceptions.kept[place].exception = exception;
+    }
+    for (place, kept) in (0..).zip(&mut exceptions.kept) {
+        if !mem::take(&mut kept.marked)
+            && let Some(exception) = kept.exception.take()
+        {
+            exceptions.values -= exception.values.len();
+            exceptions.free.push(place);
+        }
+    }
+    let taken = exceptions.kept.len() - exceptions.free.len();
+    exceptions.enough = 2 * taken;
+    *store(members) = exceptions;
+}
+
+/// Has a guest that has left go on where it catches what was thrown last; whether it does.
+///
+/// # Safety
+///
+/// `activation` must be that of the call of these members, whose guest has left by an answer.
+pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activation) -> bool {
+    // SAFETY: the activation is at the start of the record of a member of the call.
+    let guest: &Guest = unsafe { &(*activation.cast::<Record>()).guest };
+    let stack = guest.stack;
+    let word = |address: usize| {
+        let inside = within(stack, address) && within(stack, address + 7);
+        let is_word = inside && address.is_multiple_of(8);
+        // SAFETY: eight aligned bytes inside the stack, which stays mapped while the slot is taken.
+        is_word.then(|| unsafe { *(address as *const usize) })
+    };
+    let Some(mut exception) = store(members).thrown.take() else {
+        return false;
+    };
+    // Who throws again has been noted where it has caught.
+    let mut is_noted = !exception.pcs.is_empty();
+    // SAFETY: the guest has left, so nobody else uses the activation.
+    let mut fp = unsafe { (*activation).guest_registers[arch::FRAME_POINTER] } as usize;
+    let mut landing = None;
+    // What called the exit routine is a trampoline: its caller is the first.
+    while let (Some(next), Some(pc)) = (word(fp), word(fp.wrapping_add(8))) {
+        if !mem::take(&mut is_noted) && exception.pcs.len() < PCS_MAX {
+            exception.pcs.push(pc);
+        }
+        let mut modules = members.iter().map(|member| &member.inner.module);
+        let handler = modules
+            .find(|module| module.text().contains(&pc))
+            .and_then(|module| {
+                let offset = u32::try_from(pc - module.text().start).ok()?;
+                let handler = module.handlers().find(offset)?;
+                Some((module.code(handler.handler), handler.frame_bytes as usize))
+            });
+        if let Some((to, frame_bytes)) = handler {
+            landing = Some((to, next.wrapping_sub(frame_bytes), next));
+            break;
+        }
+        // As in a backtrace: the frame of the entry trampoline is the last.
+        if next <= fp {
+            break;
+        }
+        fp = next;
+    }
+    // The frame that catches lies above that of what it called. Its stack pointer may lie below that one: who was called
+    // with arguments on the stack has moved up over them if it went on by a tail call.
+    let landing = landing.filter(|(_, sp, fp_there)| {
+        let below = sp.wrapping_sub(size_of::<usize>());
+        fp < *fp_there && sp <= fp_there && within(stack, *fp_there) && within(stack, below)
+    });
+    let tag = exception.tag;
+    let exceptions = store(members);
+    let values = exceptions.thrown.insert(exception).values.as_ptr() as u64;
+    let Some((to, sp, fp)) = landing else {
+        return false;
+    };
+    for member in &*members {
+        // SAFETY: contexts of initialised instances, whose guests do not run.
+        unsafe {
+            member.cell::<u64>(CONTEXT_EXCEPTION_TAG).write(tag);
+            member.cell::<u64>(CONTEXT_EXCEPTION_VALUES).write(values);
+        }
+    }
+    // SAFETY: the handler is one of the frame that it was found for, and that frame is the guest's, and as it was when it
+    // called; what lies below its stack pointer is of those that it called.
+    unsafe { arch::go_on_at(&mut *activation, to, sp, fp) };
+    true
+}
+
+/// What was thrown last, and nothing caught: its tag's name, if it has any, its values, and the return addresses on its way.
+pub(super) fn uncaught<T>(
+    members: &mut [Member<T>],
+) -> (Option<String>, Vec<Value>, SmallVec<[usize; 8]>) {
+    let Some(exception) = store(members).thrown.take() else {
+        return (None, vec![], SmallVec::new());
+    };
+    let (at, tag) = exception.by;
+    let stamp = members[at].stamp(true);
+    let metadata = members[at].inner.module.metadata();
+    let types = &metadata.types[metadata.tags[tag as usize] as usize].params;
+    let values = exception.values.iter().zip(types);
+    let values = values.map(|(cell, ty)| cell.value(*ty, stamp)).collect();
+    let mut imports = metadata.imports.iter();
+    let imported = imports
+        .by_ref()
+        .filter(|import| matches!(import.ty, ExternType::Tag(_)))
+        .nth(tag as usize);
+    let mut exports = metadata.exports.iter();
+    let exported = exports.find(|export| export.item == ExportItem::Tag(tag));
+    let name = match (imported, exported) {
+        (Some(import), _) => Some(import.name.clone()),
+        (None, Some(export)) => Some(export.name.clone()),
+        (None, None) => None,
+    };
+    (name, values, exception.pcs)
+}
+
+/// Whether a reference of the host's is to an exception that is still kept, or null.
+pub(super) fn is_kept<T>(members: &[Member<T>], value: Value, stamp: Stamp) -> bool {
+    let Value::ExnRef(Some(_)) = value else {
+        return true;
+    };
+    let Ok(cell) = Cell::from_value(value, stamp) else {
+        return false;
+    };
+    let exceptions = members[0].exceptions.as_ref();
+    exceptions.is_some_and(|exceptions| exceptions.place(cell.u64()).is_some())
+}
