@@ -1,7 +1,7 @@
 //! Runs one file of the test suite, directive by directive.
 
 use crate::{common, spectest, values};
-use pirn_compiler::Options;
+use pirn_compiler::{CompileError, Options};
 use pirn_format::cpu::Arch;
 use pirn_runtime::{
     CallError, Group, GroupError, InstantiateError, Linker, MemberId, Module, Region, Value,
@@ -21,6 +21,9 @@ pub(crate) struct Report {
     pub(crate) passed: usize,
     /// Those that did not, one line each.
     pub(crate) failures: Vec<String>,
+    /// Definitions, which nothing is made of, that are refused by a limit, as an implementation may (core specification,
+    /// appendix A.1), one line each.
+    pub(crate) limited: Vec<String>,
 }
 
 impl Report {
@@ -28,6 +31,7 @@ impl Report {
         self.modules += other.modules;
         self.passed += other.passed;
         self.failures.extend(other.failures.iter().cloned());
+        self.limited.extend(other.limited.iter().cloned());
     }
 
     pub(crate) fn counts(&self) -> String {
@@ -58,6 +62,7 @@ fn directives(text: &str, fuel: bool, report: &mut Report) -> Result<(), wast::E
         .slots(1024)
         .memory_max(4 << 30)
         .table_elements(1 << 20)
+        .tables(8)
         .build()
         .expect("address space for a region");
     let (group, linker) = spectest::group(&region);
@@ -68,6 +73,7 @@ fn directives(text: &str, fuel: bool, report: &mut Report) -> Result<(), wast::E
         instances: HashMap::new(),
         definitions: HashMap::new(),
         modules: 0,
+        limited: vec![],
         options: Options::default(),
     };
     runner.options.fuel = fuel;
@@ -77,6 +83,9 @@ fn directives(text: &str, fuel: bool, report: &mut Report) -> Result<(), wast::E
             Ok(()) => report.passed += 1,
             Err(why) => report.failures.push(format!("line {line}: {why}")),
         }
+        let limited = runner.limited.drain(..);
+        let limited = limited.map(|limit| format!("line {line} is not run: {limit}"));
+        report.limited.extend(limited);
     }
     report.modules = runner.modules;
     Ok(())
@@ -89,6 +98,7 @@ struct Runner<'a> {
     instances: HashMap<&'a str, MemberId>,
     definitions: HashMap<Option<&'a str>, Module>,
     modules: usize,
+    limited: Vec<String>,
     options: Options,
 }
 
@@ -105,6 +115,10 @@ impl<'a> Runner<'a> {
             }
             WastDirective::ModuleDefinition(mut quoted) => {
                 let name = quoted.name().map(|id| id.name());
+                if let Some(limit) = self.limit(&mut quoted) {
+                    self.limited.push(limit);
+                    return Ok(());
+                }
                 let module = self.compile(&mut quoted)?;
                 self.definitions.insert(None, module.clone());
                 self.definitions.insert(name, module);
@@ -137,6 +151,11 @@ impl<'a> Runner<'a> {
                 same(equal, &format!("{results:?}"), &format!("{found:?}"))
             }
             WastDirective::AssertTrap { exec, message, .. } => traps(self.execute(exec)?, message),
+            WastDirective::AssertException { exec, .. } => match self.execute(exec)? {
+                Err(CallError::Exception(_)) => Ok(()),
+                Err(error) => same(false, "an exception", &error.to_string()),
+                Ok(values) => same(false, "an exception", &format!("{values:?}")),
+            },
             WastDirective::AssertExhaustion { call, message, .. } => {
                 traps(self.invoke(&call)?, message)
             }
@@ -161,8 +180,17 @@ impl<'a> Runner<'a> {
                 }
             }
             other => Err(format!(
-                "directive {other:?} is not part of WebAssembly 2.0"
+                "directive {other:?} is of a proposal that is not supported"
             )),
+        }
+    }
+
+    /// The limit that a module is refused by, if it is.
+    fn limit(&self, module: &mut QuoteWat<'_>) -> Option<String> {
+        let wasm = module.encode().ok()?;
+        match pirn_compiler::compile(&wasm, &self.options) {
+            Err(error @ CompileError::Limit { .. }) => Some(error.to_string()),
+            _ => None,
         }
     }
 
@@ -270,7 +298,7 @@ fn refused(module: &mut QuoteWat<'_>, message: &str) -> Outcome {
         return Ok(());
     };
     match pirn_compiler::compile(&wasm, &Options::default()) {
-        Err(pirn_compiler::CompileError::Invalid { .. }) => Ok(()),
+        Err(CompileError::Invalid { .. }) => Ok(()),
         Err(error) => same(false, message, &error.to_string()),
         Ok(_) => same(false, message, "a module"),
     }

@@ -19,6 +19,7 @@ pub(crate) fn argument(arg: &WastArg<'_>) -> Result<Value, String> {
         WastArgCore::V128(value) => Value::V128(u128::from_le_bytes(value.to_le_bytes())),
         WastArgCore::RefNull(ty) if is(ty, AbstractHeapType::Extern) => Value::ExternRef(None),
         WastArgCore::RefNull(ty) if is(ty, AbstractHeapType::Func) => Value::FuncRef(None),
+        WastArgCore::RefNull(ty) if is(ty, AbstractHeapType::Exn) => Value::ExnRef(None),
         WastArgCore::RefExtern(number) => Value::ExternRef(Some(external(*number))),
         other => return Err(format!("argument {other:?}")),
     })
@@ -45,12 +46,15 @@ fn core(value: &Value, expected: &WastRetCore<'_>) -> bool {
         (Value::F32(found), WastRetCore::F32(wanted)) => f32(*found, wanted),
         (Value::F64(found), WastRetCore::F64(wanted)) => f64(*found, wanted),
         (Value::V128(found), WastRetCore::V128(wanted)) => v128(*found, wanted),
-        (Value::FuncRef(None), WastRetCore::RefNull(ty)) => {
-            ty.as_ref().is_none_or(|ty| is(ty, AbstractHeapType::Func))
-        }
+        (Value::FuncRef(None), WastRetCore::RefNull(ty)) => ty.as_ref().is_none_or(|ty| {
+            is(ty, AbstractHeapType::Func) || !matches!(ty, HeapType::Abstract { .. })
+        }),
         (Value::ExternRef(None), WastRetCore::RefNull(ty)) => ty
             .as_ref()
             .is_none_or(|ty| is(ty, AbstractHeapType::Extern)),
+        (Value::ExnRef(None), WastRetCore::RefNull(ty)) => {
+            ty.as_ref().is_none_or(|ty| is(ty, AbstractHeapType::Exn))
+        }
         (Value::FuncRef(Some(_)), WastRetCore::RefFunc(None)) => true,
         (Value::ExternRef(Some(found)), WastRetCore::RefExtern(number)) => {
             number.is_none_or(|number| *found == external(number))
