@@ -1,0 +1,178 @@
+//! A compiled module of which anything is another than the compiler wrote is refused, and nothing worse: its hash
+//! covers all of it. With a hash that fits, the checks behind it see the damage, and refuse the file or take it; what
+//! they take is not loaded, for such a file is trusted like a program.
+
+use crate::random::Random;
+use pirn_compiler::{OptLevel, Options};
+use pirn_format::FormatError;
+use pirn_format::cpu::Arch;
+use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
+use pirn_format::read::Checked;
+use pirn_runtime::Module;
+use std::ops::AddAssign;
+use std::sync::LazyLock;
+
+/// What was damaged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Files.
+    pub files: usize,
+    /// Of those, files that were refused for their hash or length, or for what is looked at before.
+    pub refused: usize,
+    /// Of those, files with a hash that fits that were refused.
+    pub sealed_refused: usize,
+    /// Of those, files with a hash that fits that were taken: what is damaged means nothing to anybody, or something else.
+    pub sealed_taken: usize,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.files += other.files;
+        self.refused += other.refused;
+        self.sealed_refused += other.sealed_refused;
+        self.sealed_taken += other.sealed_taken;
+    }
+}
+
+/// A compiled module, and where its header is.
+struct Original {
+    file: Vec<u8>,
+    header_at: usize,
+}
+
+/// Modules with something in every section, for both architectures.
+static ORIGINALS: LazyLock<Vec<Original>> = LazyLock::new(|| {
+    let small = "(module (func (export \"f\")))";
+    let large = r#"(module $named
+        (import "host" "f" (func $f (param i32 v128) (result i64 externref)))
+        (import "host" "g" (global $g i32))
+        (memory (export "memory") 3 9) (data (i32.const 70000) "in the image") (data $p "passive")
+        (global $a (export "a") (mut i64) (i64.const -5)) (global $r (mut funcref) (ref.func $div))
+        (table $t (export "t") 7 20 funcref) (table 2 externref) (elem (table $t) (i32.const 2) func $div $start)
+        (elem $e func $start) (start $start)
+        (func $start (memory.init $p (i32.const 5) (i32.const 0) (i32.const 3))
+          (table.init $t $e (i32.const 0) (i32.const 0) (i32.const 1)))
+        (func $div (export "div") (param i32 i32) (result i32)
+          (i32.div_s (i32.load (local.get 0)) (call_indirect $t (param i32) (result i32) (local.get 1) (i32.const 3)))))"#;
+    let mut originals = vec![];
+    for (text, arch) in [
+        (small, Arch::X86_64),
+        (large, Arch::X86_64),
+        (large, Arch::Aarch64),
+    ] {
+        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("well-formed");
+        for debug in [false, true] {
+            let mut options = Options::new(arch);
+            (options.debug_info, options.opt_level, options.fuel) = (debug, OptLevel::Speed, debug);
+            let file = pirn_compiler::compile(&wasm, &options).expect("valid");
+            let header_at = Checked::new(&file).expect("its own").header_at as usize;
+            originals.push(Original { file, header_at });
+        }
+    }
+    originals
+});
+
+/// Damages a compiled module as the bytes say, and offers it. As a canary, one that is whole is taken for damaged.
+///
+/// # Errors
+///
+/// A damaged file was taken.
+pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
+    let seed = data.iter().fold(data.len() as u64, |seed, byte| {
+        crate::random::mix(seed ^ u64::from(*byte))
+    });
+    let mut random = Random::new(seed);
+    let original = &ORIGINALS[random.below(ORIGINALS.len())];
+    let mut file = original.file.clone();
+    if !canary {
+        for _ in 0..=random.below(3) {
+            damage(&mut file, data, &mut random);
+        }
+        if file == original.file {
+            return Ok(Tally::default());
+        }
+    }
+    let mut tally = Tally {
+        files: 1,
+        ..Tally::default()
+    };
+    // Most damage is found by the hash. Half the files are given one that fits.
+    if !canary && random.once_in(2) && seal(&mut file, original.header_at).is_some() {
+        match Checked::new(&file) {
+            Err(FormatError::Hash { .. }) => return Err("a hash that fits does not fit".to_owned()),
+            Err(_) => tally.sealed_refused = 1,
+            Ok(_) => tally.sealed_taken = 1,
+        }
+        return Ok(tally);
+    }
+    if Checked::new(&file).is_ok() || Module::from_bytes(&file).is_ok() {
+        return Err(format!("a damaged file of {} bytes was taken", file.len()));
+    }
+    tally.refused = 1;
+    Ok(tally)
+}
+
+/// Does something to a file: to a byte, a number, a range, or its length.
+fn damage(file: &mut Vec<u8>, data: &[u8], random: &mut Random) {
+    if file.len() < 16 {
+        return;
+    }
+    // Most of a file is machine code, in which nothing is found but by the hash: the head is damaged more often.
+    let end = if random.once_in(2) {
+        file.len().min(4096)
+    } else {
+        file.len()
+    };
+    let at = random.below(end - 8);
+    match random.below(8) {
+        0 => file[at] ^= 1 << random.below(8),
+        1 => file[at] = random.any() as u8,
+        2 => file.truncate(at),
+        3 => file.extend_from_slice(&data[..random.below(data.len() + 1)]),
+        4 => {
+            // A number, as lengths and offsets are: another, or one near it.
+            let word = u32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]]);
+            let other = if random.once_in(2) {
+                word.wrapping_add(random.bits() as u32)
+            } else {
+                random.bits() as u32
+            };
+            file[at..at + 4].copy_from_slice(&other.to_le_bytes());
+        }
+        5 => file[at & !7..][..8].copy_from_slice(&random.bits().to_le_bytes()),
+        6 => {
+            let (from, len) = (random.below(file.len()), random.below(200));
+            let piece: Vec<_> = file[from..].iter().take(len).copied().collect();
+            let end = file.len().min(at + piece.len());
+            let cut = end - at;
+            file[at..end].copy_from_slice(&piece[..cut]);
+        }
+        _ => {
+            let from = random.below(data.len().max(1));
+            let piece = data
+                .get(from..)
+                .unwrap_or_default()
+                .iter()
+                .take(64)
+                .copied();
+            file.iter_mut()
+                .skip(at)
+                .zip(piece)
+                .for_each(|(into, byte)| *into = byte);
+        }
+    }
+}
+
+/// Gives a file the hash and the length that it should have, if there is room for them where they were.
+fn seal(file: &mut [u8], header_at: usize) -> Option<()> {
+    let len = file.len() as u64;
+    let at = header_at + HASH_OFFSET;
+    file.get_mut(at + HASH_BYTES..)?
+        .first_chunk_mut::<8>()?
+        .copy_from_slice(&len.to_le_bytes());
+    let hash = content_hash(file, header_at).ok()?;
+    file.get_mut(at..)?
+        .first_chunk_mut::<HASH_BYTES>()?
+        .copy_from_slice(&hash);
+    Some(())
+}

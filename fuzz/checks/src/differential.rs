@@ -1,0 +1,170 @@
+//! A guest must do the same under pirn, however it is compiled and whoever had its slot before, and under other
+//! engines.
+//!
+//! The same is: how each call ends, with which results, what host functions are given, and at the end the exported
+//! memory and globals. NaNs count as one. A stack that is used up ends the comparison, for engines have stacks of
+//! different sizes.
+
+use crate::engine::{Engine, Pirn};
+use crate::guest::Guest;
+use crate::random::Random;
+use crate::setting::Setting;
+use crate::value::{End, Run, Val};
+use pirn_compiler::OptLevel;
+use std::ops::AddAssign;
+use std::path::Path;
+use std::{env, fs};
+
+/// What was compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Guests.
+    pub guests: usize,
+    /// Of those, guests whose start failed, as it should.
+    pub unstarted: usize,
+    /// Of those, guests that may throw.
+    pub throwing: usize,
+    /// Of those, guests that some engine did not run to the end, for want of stack.
+    pub exhausted: usize,
+    /// Calls of guests, but for those that pirn made again.
+    pub calls: usize,
+    /// Of those, calls that returned.
+    pub returned: usize,
+    /// Runs of pirn that were compared with one.
+    pub again: usize,
+    /// Runs of other engines that were compared with one.
+    pub others: usize,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.guests += other.guests;
+        self.unstarted += other.unstarted;
+        self.throwing += other.throwing;
+        self.exhausted += other.exhausted;
+        self.calls += other.calls;
+        self.returned += other.returned;
+        self.again += other.again;
+        self.others += other.others;
+    }
+}
+
+/// The variable that names a folder for guests that differ: `guest.wasm`, and `guest.txt`, how it is called.
+pub const KEEP: &str = "PIRN_FUZZ_KEEP";
+
+/// Makes a guest of any bytes, and compares what it does. As a canary, one bit of what pirn's first run came to is
+/// flipped.
+///
+/// # Errors
+///
+/// The difference, with who differs.
+pub fn check(data: &[u8], others: &[&dyn Engine], canary: bool) -> Result<Tally, String> {
+    let Ok((guest, random)) = Guest::of(data) else {
+        return Ok(Tally::default());
+    };
+    compare(&guest, random, others, canary).inspect_err(|error| {
+        if let Some(folder) = env::var_os(KEEP)
+            && !canary
+        {
+            keep(&guest, error, Path::new(&folder));
+        }
+    })
+}
+
+/// Writes a guest down.
+fn keep(guest: &Guest, error: &str, folder: &Path) {
+    let module = Pirn::new(&guest.wasm, &Setting::plain()).map(|pirn| pirn.plan(guest));
+    let told = format!("{error}\n{module:#x?}\n");
+    let written = fs::write(folder.join("guest.wasm"), &guest.wasm)
+        .and_then(|()| fs::write(folder.join("guest.txt"), told));
+    if let Err(error) = written {
+        eprintln!("not written into {}: {error}", folder.display());
+    }
+}
+
+fn compare(
+    guest: &Guest,
+    mut random: Random,
+    others: &[&dyn Engine],
+    canary: bool,
+) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    let (setting, mut second) = (Setting::any(&mut random), Setting::any(&mut random));
+    // Fuel is counted by both, or by none; at another level it must be the same.
+    second.fuel = setting.fuel;
+    if setting.fuel && setting.level != OptLevel::None {
+        second.level = OptLevel::None;
+    }
+    let pirn = Pirn::new(&guest.wasm, &setting).map_err(|error| format!("{setting:?}: {error}"))?;
+    let plan = pirn.plan(guest);
+    let run = |pirn: &Pirn, setting: &Setting| {
+        pirn.run(&plan)
+            .map_err(|error| format!("{setting:?}: {error}"))
+    };
+    let mut first = run(&pirn, &setting)?;
+    if canary {
+        flip(&mut first);
+    }
+    let compare = |other: &Run, who: &str| match first.difference(other) {
+        Some(difference) => Err(format!("{setting:?} differs from {who}: {difference}")),
+        None => Ok(()),
+    };
+    let mut exhausted = first.is_exhausted();
+    tally.guests = 1;
+    tally.throwing = usize::from(guest.throws);
+    tally.unstarted = usize::from(!first.has_started());
+    tally.calls = first.ends.len() - 1;
+    tally.returned = first
+        .ends
+        .iter()
+        .skip(1)
+        .filter(|end| matches!(end, End::Returned(_)))
+        .count();
+
+    let again = run(&pirn, &setting)?;
+    compare(&again, "another run of the same")?;
+    fuel(&first, &again)?;
+    let pirn = Pirn::new(&guest.wasm, &second).map_err(|error| format!("{second:?}: {error}"))?;
+    let other = run(&pirn, &second)?;
+    compare(&other, &format!("{second:?}"))?;
+    fuel(&first, &other)?;
+    exhausted |= other.is_exhausted();
+    tally.again = 2;
+    for engine in others {
+        if guest.throws && !engine.throws() {
+            continue;
+        }
+        let run = engine.run(&guest.wasm, &plan);
+        let run = run.map_err(|error| format!("{} fails: {error}", engine.name()))?;
+        compare(&run, engine.name())?;
+        exhausted |= run.is_exhausted();
+        tally.others += 1;
+    }
+    tally.exhausted = usize::from(exhausted);
+    Ok(tally)
+}
+
+/// Fuel is used up alike as long as calls return; what a trap by a signal has used is not said.
+fn fuel(a: &Run, b: &Run) -> Result<(), String> {
+    let calls = a.ends.iter().skip(1).zip(a.fuel.iter().zip(&b.fuel));
+    let mut returned = calls.take_while(|(end, _)| matches!(end, End::Returned(_)));
+    match returned.find(|(_, (a, b))| a != b) {
+        Some((_, (a, b))) => Err(format!("fuel left: {a}, {b}")),
+        None => Ok(()),
+    }
+}
+
+/// Changes one bit of what a run came to.
+fn flip(run: &mut Run) {
+    for end in run.ends.iter_mut().rev() {
+        if let End::Returned(values) = end
+            && let Some(Val::I32(bits)) = values.last_mut()
+        {
+            *bits ^= 1;
+            return;
+        }
+    }
+    if let Some(byte) = run.memory.last_mut() {
+        *byte ^= 0x80;
+    }
+}

@@ -1,0 +1,216 @@
+//! [`Pirn`]: a guest that pirn compiled.
+
+use crate::guest::{Call, FUNCS, GLOBALS, Guest, Plan};
+use crate::setting::Setting;
+use crate::value::{End, Fault, Host, Run, Val};
+use pirn_format::metadata::Metadata;
+use pirn_format::read::Checked;
+use pirn_runtime::{
+    CallError, ExternRef, FuncType, Instance, InstantiateError, Linker, Module, Prepared, Region,
+    Reset, TrapCode, Value,
+};
+use std::num::NonZeroU64;
+use std::sync::OnceLock;
+
+/// A guest that pirn compiled in one way.
+#[derive(Debug)]
+pub struct Pirn {
+    module: Module,
+    metadata: Metadata,
+    reset: Reset,
+}
+
+/// More than any guest uses.
+const FUEL: u64 = 1 << 40;
+
+impl Pirn {
+    /// Compiles and opens a module.
+    ///
+    /// # Errors
+    ///
+    /// What compiler or runtime say.
+    pub fn new(wasm: &[u8], setting: &Setting) -> Result<Self, String> {
+        let so = setting.compile(wasm)?;
+        let module = Module::from_bytes(&so).map_err(|error| error.to_string())?;
+        let checked = Checked::new(&so).map_err(|error| error.to_string())?;
+        let (metadata, reset) = (checked.metadata, setting.reset);
+        Ok(Self {
+            module,
+            metadata,
+            reset,
+        })
+    }
+
+    /// How a guest is called that is this module.
+    #[must_use]
+    pub fn plan(&self, guest: &Guest) -> Plan {
+        guest.plan(&self.module, &self.metadata)
+    }
+
+    /// Instantiates it, makes the calls of a plan, and looks at what is exported.
+    ///
+    /// # Errors
+    ///
+    /// What should not happen: anything but results, traps, and errors of host functions.
+    pub fn run(&self, plan: &Plan) -> Result<Run, String> {
+        let prepared = region(self.reset).prepare(&self.module, &linker());
+        let mut prepared = prepared.map_err(|error| error.to_string())?;
+        if self.module.counts_fuel() {
+            prepared = prepared
+                .start_fuel(FUEL)
+                .map_err(|error| error.to_string())?;
+        }
+        run(&prepared, plan)
+    }
+}
+
+/// One region for each way of resetting, so that a guest has the slot that others had before.
+fn region(reset: Reset) -> &'static Region {
+    static REGIONS: [OnceLock<Region>; Reset::ALL.len()] = [const { OnceLock::new() }; _];
+    let at = Reset::ALL
+        .iter()
+        .position(|other| *other == reset)
+        .unwrap_or(0);
+    REGIONS[at].get_or_init(|| {
+        let builder = || {
+            Region::builder()
+                .slots(2)
+                .memory_max(8 << 20)
+                .stack(4 << 20)
+        };
+        let region = builder().reset(reset).build();
+        region.or_else(|_| builder().build()).expect("a region")
+    })
+}
+
+fn linker() -> Linker<Host> {
+    let mut linker = Linker::<Host>::new();
+    for (index, (params, results)) in FUNCS.iter().enumerate() {
+        let ty = FuncType {
+            params: params.to_vec(),
+            results: results.to_vec(),
+        };
+        let defined = linker.func_values(
+            "host",
+            &format!("f{index}"),
+            ty,
+            move |mut caller, params, into| {
+                let params: Vec<_> = params.iter().copied().map(val).collect();
+                let (mut memory, host) = caller.split();
+                let answer = host.call(index, &params, results, memory.as_mut_slice())?;
+                into.iter_mut()
+                    .zip(answer)
+                    .for_each(|(into, val)| *into = value(val));
+                Ok(())
+            },
+        );
+        defined.expect("each name once");
+    }
+    for (index, val) in GLOBALS.iter().enumerate() {
+        let defined = linker.global("host", &format!("g{index}"), value(*val));
+        defined.expect("each name once");
+    }
+    linker
+}
+
+fn run(prepared: &Prepared<Host>, plan: &Plan) -> Result<Run, String> {
+    let mut run = Run::default();
+    let host = Host {
+        calls: vec![],
+        memory: plan.memory.clone(),
+    };
+    let mut instance = match prepared.instantiate(host) {
+        Ok(instance) => instance,
+        Err(InstantiateError::Start(error)) => {
+            run.ends.push(end(error)?);
+            return Ok(run);
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    run.ends.push(End::Returned(vec![]));
+    for call in &plan.calls {
+        instance.data_mut().memory = plan.memory_seen_by(call);
+        let ended = made(&mut instance, call)?;
+        let exhausted = ended == End::Exhausted;
+        run.ends.push(ended);
+        run.fuel.extend(instance.fuel());
+        if exhausted {
+            return Ok(run);
+        }
+    }
+    if plan.memory.is_some() {
+        run.memory = instance.memory().as_slice().to_vec();
+    }
+    for name in &plan.globals {
+        let global = instance
+            .global(name)
+            .ok_or_else(|| format!("no global {name:?}"))?;
+        run.globals.push(val(global));
+    }
+    run.host = instance.into_data().calls;
+    Ok(run)
+}
+
+fn made(instance: &mut Instance<Host>, call: &Call) -> Result<End, String> {
+    let params: Vec<_> = call.params.iter().copied().map(value).collect();
+    match instance.call_values(&call.name, &params) {
+        Ok(results) => Ok(End::Returned(results.into_iter().map(val).collect())),
+        Err(error) => end(error),
+    }
+}
+
+fn end(error: CallError) -> Result<End, String> {
+    match error {
+        CallError::Trap(trap) => fault(trap.code()),
+        CallError::Host(_) => Ok(End::Refused),
+        CallError::Exception(_) => Ok(End::Threw),
+        other => Err(other.to_string()),
+    }
+}
+
+fn fault(code: TrapCode) -> Result<End, String> {
+    Ok(End::Trapped(match code {
+        TrapCode::StackOverflow | TrapCode::MemoryExhausted => return Ok(End::Exhausted),
+        TrapCode::MemoryOutOfBounds => Fault::Memory,
+        TrapCode::TableOutOfBounds | TrapCode::UndefinedElement => Fault::Table,
+        TrapCode::UninitializedElement => Fault::Null,
+        TrapCode::NullExceptionReference => Fault::NullException,
+        TrapCode::IndirectCallTypeMismatch => Fault::Type,
+        TrapCode::IntegerOverflow => Fault::Overflow,
+        TrapCode::IntegerDivideByZero => Fault::Zero,
+        TrapCode::InvalidConversionToInteger => Fault::Conversion,
+        TrapCode::Unreachable => Fault::Unreachable,
+        other => return Err(format!("no guest of these traps with {other}")),
+    }))
+}
+
+fn val(value: Value) -> Val {
+    match value {
+        Value::I32(value) => Val::I32(value.cast_unsigned()),
+        Value::I64(value) => Val::I64(value.cast_unsigned()),
+        Value::F32(bits) => Val::F32(bits),
+        Value::F64(bits) => Val::F64(bits),
+        Value::V128(bits) => Val::V128(bits),
+        Value::FuncRef(reference) => Val::Func(reference.is_some()),
+        Value::ExternRef(reference) => {
+            Val::Extern(reference.map(|number| number.get().get() as u32))
+        }
+        Value::ExnRef(reference) => Val::Exn(reference.is_some()),
+    }
+}
+
+fn value(val: Val) -> Value {
+    match val {
+        Val::I32(bits) => Value::I32(bits.cast_signed()),
+        Val::I64(bits) => Value::I64(bits.cast_signed()),
+        Val::F32(bits) => Value::F32(bits),
+        Val::F64(bits) => Value::F64(bits),
+        Val::V128(bits) => Value::V128(bits),
+        Val::Func(_) => Value::FuncRef(None),
+        Val::Exn(_) => Value::ExnRef(None),
+        Val::Extern(number) => {
+            let number = NonZeroU64::new(number.unwrap_or(0).into());
+            Value::ExternRef(number.map(ExternRef::new))
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! [`Guest`]: a module, and calls of it.
+
+use crate::random::Random;
+use crate::value::Val;
+use arbitrary::Unstructured;
+use pirn_format::metadata::{ExportItem, Metadata};
+use pirn_runtime::{ExternType, FuncType, Module, ValType};
+use std::fmt::Write;
+use wasm_smith::Config;
+
+/// A module, and calls of it.
+#[derive(Debug)]
+pub struct Guest {
+    /// The module.
+    pub wasm: Vec<u8>,
+    /// What decides the calls.
+    pub seed: u64,
+    /// Whether it may throw, which not every engine lets it.
+    pub throws: bool,
+}
+
+/// A call of an exported function.
+#[derive(Debug)]
+pub struct Call {
+    /// Name of the export.
+    pub name: String,
+    /// What it is called with.
+    pub params: Vec<Val>,
+    /// What it returns.
+    pub results: Vec<ValType>,
+    /// Whether it is a host function, exported again: not every engine lets it see the guest's memory then.
+    pub is_host: bool,
+}
+
+/// What a module exports, and how it is called.
+#[derive(Debug)]
+pub struct Plan {
+    /// The calls, in order.
+    pub calls: Vec<Call>,
+    /// The exported memory.
+    pub memory: Option<String>,
+    /// The exported globals.
+    pub globals: Vec<String>,
+    /// Whether the guest may throw.
+    pub throws: bool,
+}
+
+impl Plan {
+    /// The memory that host functions see in a call.
+    #[must_use]
+    pub fn memory_seen_by(&self, call: &Call) -> Option<String> {
+        self.memory.clone().filter(|_| !call.is_host)
+    }
+}
+
+/// Passes of loops, and calls, after which a guest ends.
+const STEPS: u32 = 1000;
+
+use ValType::{ExnRef, ExternRef, F32, F64, FuncRef, I32, I64, V128};
+
+/// Host functions that guests may import, by their index.
+pub const FUNCS: [(&[ValType], &[ValType]); 11] = [
+    (&[], &[]),
+    (&[I32], &[I32]),
+    (&[I64, I32], &[I64]),
+    (&[F32, F64], &[F64]),
+    (&[F64], &[F32]),
+    (&[V128], &[V128]),
+    (&[V128, I64, F32], &[]),
+    (
+        &[I32, I64, F32, F64, V128, I32, I64, I32, I64, I32, F64],
+        &[I32, I64, F32, F64, V128, I64],
+    ),
+    (&[ExternRef], &[ExternRef, I32]),
+    (&[FuncRef, I32], &[I32]),
+    (&[], &[FuncRef, ExternRef]),
+];
+
+/// Immutable globals that guests may import, by their index.
+pub const GLOBALS: [Val; 7] = [
+    Val::I32(0x8000_0000),
+    Val::I64(65_536),
+    Val::F32(0x4f00_0000),
+    Val::F64(0x41e0 << 48),
+    Val::V128(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
+    Val::Func(false),
+    Val::Extern(None),
+];
+
+/// The type of a value.
+#[must_use]
+pub fn type_of(val: Val) -> ValType {
+    match val {
+        Val::I32(_) => I32,
+        Val::I64(_) => I64,
+        Val::F32(_) => F32,
+        Val::F64(_) => F64,
+        Val::V128(_) => V128,
+        Val::Func(_) => FuncRef,
+        Val::Extern(_) => ExternRef,
+        Val::Exn(_) => ExnRef,
+    }
+}
+
+/// A module that imports all of it.
+fn imports() -> Vec<u8> {
+    let mut text = String::from("(module");
+    for (index, (params, results)) in FUNCS.iter().enumerate() {
+        let list = |kind: &str, types: &[ValType]| match types {
+            [] => String::new(),
+            types => {
+                let names: Vec<_> = types.iter().map(ToString::to_string).collect();
+                format!("({kind} {})", names.join(" "))
+            }
+        };
+        let (params, results) = (list("param", params), list("result", results));
+        let _ = write!(
+            text,
+            "(import \"host\" \"f{index}\" (func {params} {results}))"
+        );
+    }
+    for (index, val) in GLOBALS.iter().enumerate() {
+        let _ = write!(
+            text,
+            "(import \"host\" \"g{index}\" (global {}))",
+            type_of(*val)
+        );
+    }
+    text.push(')');
+    pirn_compiler::parse_text(text.as_bytes())
+        .expect("the text is well-formed")
+        .into_owned()
+}
+
+/// What modules are made of: what the compiler takes, and no more. What relaxed operators give is each engine's own.
+pub(crate) fn config(random: &mut Random) -> Config {
+    let memory_bytes = [1 << 16, 1 << 18, 1 << 22][random.below(3)];
+    Config {
+        available_imports: Some(imports()),
+        compact_imports_enabled: false,
+        exceptions_enabled: random.once_in(3),
+        gc_enabled: false,
+        memory64_enabled: random.once_in(4),
+        relaxed_simd_enabled: false,
+        tail_call_enabled: random.once_in(2),
+        threads_enabled: false,
+        // One more than these hold, and engines would differ in what they give.
+        memory_max_size_required: true,
+        table_max_size_required: true,
+        max_memory32_bytes: memory_bytes,
+        max_memory64_bytes: memory_bytes.into(),
+        max_table_elements: 200,
+        max_tables: 4,
+        max_funcs: 12,
+        min_funcs: 1,
+        min_exports: 1,
+        min_types: 3,
+        max_types: 20,
+        max_instructions: [30, 100, 400][random.below(3)],
+        min_uleb_size: if random.once_in(4) { 5 } else { 1 },
+        generate_custom_sections: random.once_in(4),
+        // Which NaN an operator gives is not said, and a guest could see it.
+        canonicalize_nans: true,
+        allow_floats: !random.once_in(3),
+        disallow_traps: random.once_in(2),
+        // A table that is not exported is known to the compiler.
+        export_everything: !random.once_in(3),
+        ..Config::default()
+    }
+}
+
+impl Guest {
+    /// A valid guest that ends, and what remains of the bytes for whoever has use for random numbers.
+    ///
+    /// # Errors
+    ///
+    /// Too few bytes for a module.
+    pub fn of(data: &[u8]) -> arbitrary::Result<(Self, Random)> {
+        let mut bytes = Unstructured::new(data);
+        let mut random = Random::new(bytes.arbitrary()?);
+        let seed = random.any();
+        let config = config(&mut random);
+        let throws = config.exceptions_enabled;
+        let mut module = wasm_smith::Module::new(config, &mut bytes)?;
+        let ended = module.ensure_termination(STEPS);
+        ended.expect("no function is of raw bytes");
+        let wasm = module.to_bytes();
+        Ok((Self { wasm, seed, throws }, random))
+    }
+
+    /// How the module is called, which names and types decide.
+    #[must_use]
+    pub fn plan(&self, module: &Module, metadata: &Metadata) -> Plan {
+        let mut random = Random::new(self.seed);
+        let mut plan = Plan {
+            calls: vec![],
+            memory: None,
+            globals: vec![],
+            throws: self.throws,
+        };
+        let mut funcs: Vec<(&str, FuncType)> = vec![];
+        for (name, ty) in module.exports() {
+            match ty {
+                ExternType::Func(ty) => funcs.push((name, ty)),
+                ExternType::Memory(_) if plan.memory.is_none() => {
+                    plan.memory = Some(name.to_owned());
+                }
+                ExternType::Global(_) => plan.globals.push(name.to_owned()),
+                _ => {}
+            }
+        }
+        let is_host = |name: &str| match metadata.export(name) {
+            Some(ExportItem::Func(index)) => index < metadata.imported_funcs(),
+            _ => false,
+        };
+        let calls = if funcs.is_empty() {
+            0
+        } else {
+            1 + random.below(10)
+        };
+        for _ in 0..calls {
+            let (name, ty) = &funcs[random.below(funcs.len())];
+            let params = ty
+                .params
+                .iter()
+                .map(|ty| Val::of(*ty, &mut || random.bits()))
+                .collect();
+            plan.calls.push(Call {
+                name: (*name).to_owned(),
+                params,
+                results: ty.results.clone(),
+                is_host: is_host(name),
+            });
+        }
+        plan
+    }
+}

@@ -1,0 +1,87 @@
+//! Instances of several modules come and go in the slots of a region, and end in every way there is. Each must find
+//! exactly what its module says it starts with, nobody may touch another's memory, and every state must allow what
+//! it should and nothing else.
+
+mod house;
+mod tenant;
+
+use crate::random::Random;
+use house::House;
+use pirn_runtime::Reset;
+use std::ops::AddAssign;
+
+/// What was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Sequences of acts.
+    pub sequences: usize,
+    /// Instances that were made and looked at.
+    pub instances: usize,
+    /// Acts of instances.
+    pub acts: usize,
+    /// Of those, acts that ended with a call suspended.
+    pub suspended: usize,
+    /// Of those, acts that stopped a guest: killed, or past its deadline.
+    pub stopped: usize,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.sequences += other.sequences;
+        self.instances += other.instances;
+        self.acts += other.acts;
+        self.suspended += other.suspended;
+        self.stopped += other.stopped;
+    }
+}
+
+/// Most acts of one sequence.
+const ACTS_MAX: usize = 200;
+
+/// Has instances do what the bytes say: a byte for the region, and two for each act. As a canary, a byte of memory is
+/// changed before an instance is looked at.
+///
+/// # Errors
+///
+/// What was not as it should be, with the act.
+pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    let Some((first, acts)) = data.split_first() else {
+        return Ok(tally);
+    };
+    let reset = Reset::ALL[usize::from(*first) % Reset::ALL.len()];
+    let slots = 1 + u32::from(*first) / 4 % 3;
+    let house = House::of(reset, slots)?;
+    let mut tenants: Vec<tenant::Tenant> = vec![];
+    for (at, act) in acts.chunks_exact(2).take(ACTS_MAX).enumerate() {
+        let [act, number] = [act[0], act[1]];
+        let told =
+            |error: String| format!("{reset}, {slots} slots, act {at} ({act} {number}): {error}");
+        // One in four moves in; the others are those of somebody who is there.
+        if act % 4 == 0 || tenants.is_empty() {
+            let made = house.move_in(number.into(), tenants.len(), canary);
+            tenants.extend(made.map_err(told)?);
+            tally.instances += 1;
+            continue;
+        }
+        let who = usize::from(number) % tenants.len();
+        let mut random = Random::new(at as u64 ^ u64::from(number) << 8 ^ u64::from(act) << 16);
+        if act % 16 == 1 {
+            tenants.swap_remove(who).leave(&mut random).map_err(told)?;
+            continue;
+        }
+        let outcome = tenants[who].act(act / 4, &mut random).map_err(told)?;
+        tally.acts += 1;
+        tally.suspended += usize::from(outcome == tenant::Outcome::Suspended);
+        tally.stopped += usize::from(outcome == tenant::Outcome::Stopped);
+    }
+    drop(tenants);
+    let free = house.slots_free();
+    if free != slots as usize {
+        return Err(format!(
+            "{reset}: {free} of {slots} slots are free when all are gone"
+        ));
+    }
+    tally.sequences = 1;
+    Ok(tally)
+}

@@ -1,0 +1,275 @@
+//! [`House`]: a region, and the modules that live in it.
+
+use super::tenant::{Tenant, Wire};
+use pirn_compiler::{OptLevel, Options};
+use pirn_runtime::{
+    Caller, Func, HostError, InstantiateError, Linker, Module, Prepared, Region, Reset, Value,
+};
+use std::sync::OnceLock;
+
+/// Bytes of a page of WebAssembly.
+pub(super) const PAGE: usize = 64 << 10;
+/// Fuel that an instance has, if its module counts it.
+pub(super) const FUEL: u64 = 1 << 40;
+
+/// What a module looks like from outside.
+#[derive(Debug)]
+pub(super) struct Shape {
+    /// The initial memory, byte for byte.
+    pub(super) memory: Vec<u8>,
+    /// Most pages of it.
+    pub(super) pages_max: usize,
+    /// What its global `a` starts with.
+    pub(super) global: i64,
+    module: Module,
+}
+
+/// Functions of a module by their types.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Funcs {
+    pub(super) dirty: Func<u32, u32>,
+    pub(super) grow: Func<u32, u32>,
+    pub(super) fresh: Func<(), u32>,
+    pub(super) load: Func<u32, u32>,
+    pub(super) ask: Func<u32, u32>,
+    pub(super) yields: Func<u32, u32>,
+    pub(super) forever: Func<u32, u32>,
+    pub(super) kills: Func<u32, u32>,
+    pub(super) fails: Func<u32, u32>,
+    pub(super) unreachable: Func<u32, u32>,
+    pub(super) deep: Func<u32, u32>,
+}
+
+/// A region, and the modules that live in it.
+#[derive(Debug)]
+pub(super) struct House {
+    region: Region,
+    rooms: Vec<(Prepared<Wire, u32, u32>, Funcs)>,
+}
+
+/// What every module has, whatever its memory.
+fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
+    let segment = |(at, len): &(usize, usize)| {
+        let bytes: String = (*at..at + len)
+            .map(|at| format!("\\{:02x}", byte(at)))
+            .collect();
+        format!("(data (i32.const {at}) \"{bytes}\")")
+    };
+    let data: String = data.iter().map(segment).collect();
+    format!(
+        r#"(module
+          (import "host" "kill" (func $kill)) (import "host" "preempt" (func $preempt))
+          (import "host" "fail" (func $fail)) (import "host" "ask" (func $ask (param i32) (result i32)))
+          (memory (export "memory") {pages} {max}) {data}
+          (global $a (export "a") (mut i64) (i64.const {pages}))
+          (global $v (export "v") (mut v128) (v128.const i64x2 1 2))
+          (global $f (export "f") (mut funcref) (ref.func $one))
+          (global $x (export "x") (mut externref) (ref.null extern))
+          (table $t 5 60 funcref) (table $u 3 40 externref) (table $known 2 2 funcref)
+          (elem (table $t) (i32.const 1) func $one) (elem $e func $one $one)
+          (elem (table $known) (i32.const 0) func $one $two) (data $p "passive")
+          (type $number (func (result i32)))
+          (func $one (type $number) (i32.const 1)) (func $two (type $number) (i32.const 2))
+          (func $mess (param $n i32)
+            (memory.fill (i32.const 0) (local.get $n) (i32.mul (memory.size) (i32.const {PAGE})))
+            (global.set $a (i64.extend_i32_u (local.get $n)))
+            (global.set $v (i32x4.splat (local.get $n)))
+            (global.set $f (ref.null func))
+            (drop (table.grow $t (ref.func $two) (i32.const 7)))
+            (table.fill $t (i32.const 0) (ref.func $two) (table.size $t))
+            (drop (table.grow $u (ref.null extern) (i32.const 5)))
+            (data.drop $p) (elem.drop $e))
+          (func (export "dirty") (param i32) (result i32) (call $mess (local.get 0)) (local.get 0))
+          (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
+          (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0)))
+          (func (export "ask") (param i32) (result i32)
+            (call $mess (local.get 0)) (i32.add (local.get 0) (call $ask (local.get 0))))
+          (func (export "yields") (param i32) (result i32)
+            (call $mess (local.get 0)) (call $preempt) (i32.mul (local.get 0) (i32.const 3)))
+          (func (export "forever") (param i32) (result i32)
+            (loop $next
+              (call $mess (i32.and (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 255)))
+              (br $next))
+            unreachable)
+          (func (export "kills") (param i32) (result i32)
+            (call $mess (local.get 0)) (call $kill) (loop (br 0)) unreachable)
+          (func (export "fails") (param i32) (result i32)
+            (call $mess (local.get 0)) (call $fail) (local.get 0))
+          (func (export "unreachable") (param i32) (result i32) (call $mess (local.get 0)) unreachable)
+          (func $deep (export "deep") (param i32) (result i32)
+            (i32.add (call $deep (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))
+          (func (export "fresh") (result i32)
+            (table.init $t $e (i32.const 3) (i32.const 0) (i32.const 2))
+            (if (i32.gt_u (memory.size) (i32.const 0))
+              (then (memory.init $p (i32.const 0) (i32.const 0) (i32.const 7))
+                (memory.fill (i32.const 0) (i32.const 0) (i32.const 7))))
+            (i32.add (i32.mul (table.size $t) (i32.const 1000))
+              (i32.add (i32.mul (table.size $u) (i32.const 100))
+                (i32.add (i32.mul (call_indirect $known (type $number) (i32.const 1)) (i32.const 10))
+                  (i32.add (i32.mul (call_indirect $t (type $number) (i32.const 1)) (i32.const 4))
+                    (i32.add (i32.mul (ref.is_null (table.get $t (i32.const 0))) (i32.const 2))
+                      (ref.is_null (table.get $u (i32.const 2))))))))))"#
+    )
+}
+
+/// What `fresh` returns in a module that nobody has used.
+pub(super) const FRESH: u32 = 5 * 1000 + 3 * 100 + 2 * 10 + 4 + 2 + 1;
+
+/// A byte of an image: of every value, and never zero.
+fn byte(at: usize) -> u8 {
+    (at % 251) as u8 + 1
+}
+
+/// Modules: without memory at first, without an image, sparse, dense, large, and with counted fuel.
+pub(super) fn shapes() -> &'static [Shape] {
+    static SHAPES: OnceLock<Vec<Shape>> = OnceLock::new();
+    SHAPES.get_or_init(|| {
+        let shape = |pages: usize, max: usize, data: &[(usize, usize)], level, fuel| {
+            let mut memory = vec![0; pages * PAGE];
+            for (at, len) in data {
+                (*at..at + len).for_each(|at| memory[at] = byte(at));
+            }
+            let mut options = Options::default();
+            (options.opt_level, options.fuel) = (level, fuel);
+            let text = text(pages, max, data);
+            let wasm = pirn_compiler::parse_text(text.as_bytes());
+            let so = pirn_compiler::compile(&wasm.expect("well-formed"), &options);
+            let module = Module::from_bytes(&so.expect("valid")).expect("a module");
+            Shape {
+                memory,
+                pages_max: max,
+                global: pages as i64,
+                module,
+            }
+        };
+        // The first seven bytes are zero in all of them: `fresh` writes there.
+        let sparse: Vec<_> = (0..20).map(|i| (i * 9000 + 17, 40)).collect();
+        vec![
+            shape(0, 3, &[], OptLevel::Speed, false),
+            shape(1, 1, &[], OptLevel::None, false),
+            shape(1, 9, &[(7, 10)], OptLevel::Speed, true),
+            shape(3, 12, &sparse, OptLevel::Speed, false),
+            shape(5, 8, &[(64, 4 * PAGE)], OptLevel::None, false),
+            shape(
+                20,
+                24,
+                &[(100, 5), (20 * PAGE - 1, 1)],
+                OptLevel::Speed,
+                true,
+            ),
+        ]
+    })
+}
+
+fn linker() -> Linker<Wire, u32, u32> {
+    let mut linker = Linker::asking();
+    let defined = linker
+        .func("host", "kill", |caller: Caller<'_, Wire>| {
+            // Whoever was killed before does not come here.
+            caller
+                .data()
+                .switch()
+                .kill()
+                .map(drop)
+                .map_err(HostError::from)
+        })
+        .and_then(|linker| {
+            linker.func("host", "preempt", |caller: Caller<'_, Wire>| {
+                caller.data().switch().preempt();
+            })
+        })
+        .and_then(|linker| {
+            linker.func("host", "fail", || {
+                Err::<(), _>(HostError::message("as it should"))
+            })
+        })
+        .and_then(|linker| {
+            linker.func_ask(
+                "host",
+                "ask",
+                |_, (n,): (u32,)| Ok(n),
+                |_, _: (u32,), answer: u32| answer,
+            )
+        });
+    defined.expect("each name once");
+    linker
+}
+
+impl House {
+    /// A region with so many slots, and all modules prepared for it.
+    pub(super) fn of(reset: Reset, slots: u32) -> Result<Self, String> {
+        let builder = |reset| {
+            let builder = Region::builder()
+                .slots(slots)
+                .memory_max(30 * PAGE)
+                .stack(128 << 10);
+            builder.reset(reset).build()
+        };
+        let region = builder(reset).or_else(|_| builder(Reset::Auto));
+        let region = region.map_err(|error| error.to_string())?;
+        let linker = linker();
+        let room = |shape: &Shape| {
+            let mut prepared = region.prepare(&shape.module, &linker).expect("it fits");
+            if shape.module.counts_fuel() {
+                prepared = prepared.start_fuel(FUEL).expect("it counts");
+            }
+            let func = |name| prepared.func(name).expect("it is exported");
+            let funcs = Funcs {
+                dirty: func("dirty"),
+                grow: func("grow"),
+                fresh: prepared.func("fresh").expect("it is exported"),
+                load: func("load"),
+                ask: func("ask"),
+                yields: func("yields"),
+                forever: func("forever"),
+                kills: func("kills"),
+                fails: func("fails"),
+                unreachable: func("unreachable"),
+                deep: func("deep"),
+            };
+            (prepared, funcs)
+        };
+        let rooms = shapes().iter().map(room).collect();
+        Ok(Self { region, rooms })
+    }
+
+    /// Makes an instance of some module, if there is a slot for it, and looks whether it is as it should be.
+    pub(super) fn move_in(
+        &self,
+        which: usize,
+        living: usize,
+        canary: bool,
+    ) -> Result<Option<Tenant>, String> {
+        let which = which % self.rooms.len();
+        let (prepared, funcs) = &self.rooms[which];
+        let full = living == self.region.describe().slots() as usize;
+        let mut instance = match prepared.try_instantiate(Wire::default()) {
+            Ok(_) if full => return Err("an instance without a slot".to_owned()),
+            Ok(instance) => instance,
+            Err(InstantiateError::Full { .. }) if full => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        if canary && let Some(byte) = instance.memory_mut().as_mut_slice().last_mut() {
+            *byte ^= 4;
+        }
+        let mut tenant = Tenant::new(instance, *funcs, &shapes()[which]);
+        tenant
+            .look_around()
+            .map_err(|error| format!("module {which}: {error}"))?;
+        Ok(Some(tenant))
+    }
+
+    /// Slots that nobody has.
+    pub(super) fn slots_free(&self) -> usize {
+        self.region.slots_free()
+    }
+}
+
+/// What the other globals start with, by name.
+pub(super) fn is_initial(name: &str, value: Option<Value>) -> bool {
+    match name {
+        "v" => value == Some(Value::V128(1 | 2 << 64)),
+        "f" => matches!(value, Some(Value::FuncRef(Some(_)))),
+        _ => value == Some(Value::ExternRef(None)),
+    }
+}

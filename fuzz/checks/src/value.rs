@@ -1,0 +1,244 @@
+//! [`Val`], [`End`] and [`Run`]: what all engines have in common, to be compared.
+
+use crate::random::{Random, mix};
+use pirn_runtime::ValType;
+
+/// A value, by its bits. Of a function reference there is nothing to compare but whether it is null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Val {
+    /// An `i32`.
+    I32(u32),
+    /// An `i64`.
+    I64(u64),
+    /// The bits of an `f32`.
+    F32(u32),
+    /// The bits of an `f64`.
+    F64(u64),
+    /// A `v128`, lane 0 in the lowest bits.
+    V128(u128),
+    /// A function reference: whether it is one.
+    Func(bool),
+    /// A reference of the host, by its number, or null.
+    Extern(Option<u32>),
+    /// A reference to an exception: whether it is one.
+    Exn(bool),
+}
+
+impl Val {
+    /// A value of a type from a source of bits. References to functions and exceptions are null: no engine has another's.
+    pub fn of(ty: ValType, bits: &mut impl FnMut() -> u64) -> Self {
+        match ty {
+            ValType::I32 => Self::I32(bits() as u32),
+            ValType::I64 => Self::I64(bits()),
+            ValType::F32 => Self::F32(bits() as u32),
+            ValType::F64 => Self::F64(bits()),
+            ValType::V128 => Self::V128(u128::from(bits()) << 64 | u128::from(bits())),
+            ValType::FuncRef => Self::Func(false),
+            ValType::ExternRef => {
+                let number = bits() as u32 % 1000;
+                Self::Extern((number != 0).then_some(number))
+            }
+            ValType::ExnRef => Self::Exn(false),
+            other => unreachable!("no guest takes a value of type {other}"),
+        }
+    }
+
+    /// The same, with one NaN for all: which of them an operator gives is not said (spec 4.3.3).
+    #[must_use]
+    pub fn canonical(self) -> Self {
+        match self {
+            Self::F32(bits) if f32::from_bits(bits).is_nan() => Self::F32(0x7fc0_0000),
+            Self::F64(bits) if f64::from_bits(bits).is_nan() => Self::F64(0x7ff8 << 48),
+            other => other,
+        }
+    }
+
+    fn hash(self) -> u64 {
+        match self.canonical() {
+            Self::I32(bits) | Self::F32(bits) => mix(bits.into()),
+            Self::I64(bits) | Self::F64(bits) => mix(bits),
+            Self::V128(bits) => mix(bits as u64 ^ mix((bits >> 64) as u64)),
+            Self::Func(is_some) | Self::Exn(is_some) => is_some.into(),
+            Self::Extern(number) => number.unwrap_or(0).into(),
+        }
+    }
+}
+
+/// Why a guest trapped, as far as engines agree on the reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// `unreachable`, which is also what ends a guest that would not end.
+    Unreachable,
+    /// Past the end of a memory.
+    Memory,
+    /// Past the end of a table, by whatever operator.
+    Table,
+    /// A call of a null reference.
+    Null,
+    /// A throw of a null reference.
+    NullException,
+    /// A call of a function of another type.
+    Type,
+    /// Overflow of a division, or of a conversion.
+    Overflow,
+    /// Division by zero.
+    Zero,
+    /// Conversion of NaN.
+    Conversion,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// With results.
+    Returned(Vec<Val>),
+    /// By a trap.
+    Trapped(Fault),
+    /// By an exception that nothing caught.
+    Threw,
+    /// By an error of a host function.
+    Refused,
+    /// By a limit, which is each engine's own: of stack, or memory of the system. Nothing after it can be compared.
+    Exhausted,
+}
+
+/// What an engine made of a guest.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// How its start ended and then each call, until one was exhausted.
+    pub ends: Vec<End>,
+    /// The exported memory at the end.
+    pub memory: Vec<u8>,
+    /// The exported globals at the end, in the order of their exports.
+    pub globals: Vec<Val>,
+    /// A number for each call of a host function, of all that it was given.
+    pub host: Vec<u64>,
+    /// Fuel that was left after each call, where it was counted.
+    pub fuel: Vec<u64>,
+}
+
+impl Run {
+    /// Whether it met a limit.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.ends.contains(&End::Exhausted)
+    }
+
+    /// Whether the guest could be called: its start may have failed.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        matches!(self.ends.first(), Some(End::Returned(_)))
+    }
+
+    /// The first thing in which two runs of a guest differ.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let pairs = self.ends.iter().zip(&other.ends).enumerate();
+        for (at, (a, b)) in pairs {
+            if *a == End::Exhausted || *b == End::Exhausted {
+                return None;
+            }
+            if canonical(a) != canonical(b) {
+                return Some(format!("call {at} (0 is the start): {a:x?}, {b:x?}"));
+            }
+        }
+        if self.ends.len() != other.ends.len() {
+            return Some(format!("calls: {}, {}", self.ends.len(), other.ends.len()));
+        }
+        if !self.has_started() {
+            // The host's data is gone where an instance was never made.
+            return None;
+        }
+        if let Some(at) = first_difference(&self.host, &other.host) {
+            return Some(format!("call {at} of a host function has other arguments"));
+        }
+        if let Some(at) = first_difference(&self.memory, &other.memory) {
+            let byte = |run: &Self| run.memory.get(at).copied();
+            return Some(format!(
+                "byte {at:#x}: {:x?}, {:x?}",
+                byte(self),
+                byte(other)
+            ));
+        }
+        let canonical =
+            |run: &Self| -> Vec<_> { run.globals.iter().map(|val| val.canonical()).collect() };
+        first_difference(&canonical(self), &canonical(other)).map(|at| {
+            let value = |run: &Self| run.globals.get(at).copied();
+            format!(
+                "exported global {at}: {:x?}, {:x?}",
+                value(self),
+                value(other)
+            )
+        })
+    }
+}
+
+fn canonical(end: &End) -> End {
+    match end {
+        End::Returned(values) => End::Returned(values.iter().map(|val| val.canonical()).collect()),
+        other => other.clone(),
+    }
+}
+
+fn first_difference<T: PartialEq>(a: &[T], b: &[T]) -> Option<usize> {
+    if a == b {
+        return None;
+    }
+    let same = a.iter().zip(b).take_while(|(a, b)| a == b);
+    Some(same.count())
+}
+
+/// The host's side, the same for every engine: what functions answer depends on which one it is, on what it was
+/// given, and on what was called before.
+#[derive(Debug, Default)]
+pub struct Host {
+    /// A number for each call.
+    pub calls: Vec<u64>,
+    /// The name that the guest exports its memory by.
+    pub memory: Option<String>,
+}
+
+/// A host function that gives an error.
+#[derive(Debug)]
+pub struct HostRefuses;
+
+impl std::fmt::Display for HostRefuses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the host refuses")
+    }
+}
+
+impl std::error::Error for HostRefuses {}
+
+impl Host {
+    /// Calls function `index`: its results, or [`HostRefuses`], once in 16 times. Now and then it writes to the
+    /// memory, if the guest exports it.
+    ///
+    /// # Errors
+    ///
+    /// As said.
+    pub fn call(
+        &mut self,
+        index: usize,
+        params: &[Val],
+        results: &[ValType],
+        memory: &mut [u8],
+    ) -> Result<Vec<Val>, HostRefuses> {
+        let last = self.calls.last().copied().unwrap_or(0);
+        let fold = |hash: u64, val: &Val| mix(hash ^ val.hash());
+        let hash = params.iter().fold(mix(last ^ index as u64), fold);
+        self.calls.push(hash);
+        let mut random = Random::new(hash);
+        if random.once_in(16) {
+            return Err(HostRefuses);
+        }
+        if self.memory.is_some() && memory.len() > 8 && random.once_in(4) {
+            let at = random.below(memory.len() - 8);
+            memory[at..at + 8].copy_from_slice(&hash.to_le_bytes());
+        }
+        Ok(results
+            .iter()
+            .map(|ty| Val::of(*ty, &mut || random.bits()))
+            .collect())
+    }
+}

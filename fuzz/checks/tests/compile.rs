@@ -1,0 +1,31 @@
+//! Anything like a module compiles, or is told what is wrong with it; and a changed byte of what comes out is found.
+
+use pirn_fuzz_checks::campaign;
+use pirn_fuzz_checks::compile::{Tally, check};
+
+fn compile(data: &[u8]) -> Result<Tally, String> {
+    check(data, false)
+}
+
+#[test]
+fn anything_compiles_or_is_refused() {
+    let tally = campaign::each(0..250, compile);
+    assert!(tally.compiled > 60 && tally.invalid > 60, "{tally:?}");
+}
+
+#[test]
+fn a_changed_byte_is_found() {
+    let compiled =
+        |seed| check(&campaign::bytes(seed), false).is_ok_and(|tally| tally.compiled > 0);
+    let seed = (0..)
+        .find(|seed| compiled(*seed))
+        .expect("one that compiles");
+    assert!(check(&campaign::bytes(seed), true).is_err());
+}
+
+#[test]
+#[ignore = "takes as long as it is told"]
+fn many_inputs_compile_or_are_refused() {
+    let (tally, cases) = campaign::long(compile);
+    println!("{cases} cases: {tally:?}");
+}

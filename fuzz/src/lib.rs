@@ -1,0 +1,220 @@
+//! Wasmtime as an engine to compare with. What is checked is in `fuzz/checks`, for `cargo test` as well.
+
+#![forbid(unsafe_code)]
+
+use pirn_fuzz_checks::engine::Engine;
+use pirn_fuzz_checks::guest::{FUNCS, GLOBALS, Plan};
+use pirn_fuzz_checks::value::{End, Fault, Host, HostRefuses, Run, Val};
+use pirn_runtime::ValType;
+use wasmtime::{
+    AsContext, AsContextMut, Caller, Config, Error, Extern, ExternRef, FuncType, Global,
+    GlobalType, HeapType, Instance, Linker, Module, Mutability, RefType, Rooted, Store, ThrownException, Trap, V128,
+};
+
+/// Wasmtime, with NaNs as guests that make them canonical expect, and Cranelift's other settings.
+pub struct Wasmtime {
+    engine: wasmtime::Engine,
+}
+
+impl Default for Wasmtime {
+    fn default() -> Self {
+        let mut config = Config::new();
+        config
+            .wasm_wide_arithmetic(true)
+            .wasm_exceptions(true)
+            .wasm_tail_call(true)
+            .cranelift_nan_canonicalization(true);
+        config
+            .max_wasm_stack(1 << 20)
+            .memory_reservation(16 << 20)
+            .wasm_backtrace_max_frames(None);
+        config.cranelift_opt_level(wasmtime::OptLevel::None);
+        let engine = wasmtime::Engine::new(&config).expect("settings that go together");
+        Self { engine }
+    }
+}
+
+impl Engine for Wasmtime {
+    fn name(&self) -> &'static str {
+        "Wasmtime"
+    }
+
+    fn throws(&self) -> bool {
+        true
+    }
+
+    fn run(&self, wasm: &[u8], plan: &Plan) -> Result<Run, String> {
+        let module = Module::new(&self.engine, wasm).map_err(|error| format!("{error:#}"))?;
+        let host = Host {
+            calls: vec![],
+            memory: plan.memory.clone(),
+        };
+        let mut store = Store::new(&self.engine, host);
+        let linker = linker(&self.engine, &mut store);
+        let mut run = Run::default();
+        match linker.instantiate(&mut store, &module) {
+            Ok(instance) => calls(&mut store, &instance, plan, &mut run)?,
+            Err(error) => run.ends.push(end(&error)?),
+        }
+        run.host = std::mem::take(&mut store.data_mut().calls);
+        Ok(run)
+    }
+}
+
+fn linker(engine: &wasmtime::Engine, store: &mut Store<Host>) -> Linker<Host> {
+    let mut linker = Linker::new(engine);
+    for (index, (params, results)) in FUNCS.iter().enumerate() {
+        let types = |types: &[ValType]| types.iter().copied().map(ty).collect::<Vec<_>>();
+        let func_ty = FuncType::new(engine, types(params), types(results));
+        let call = move |mut caller: Caller<'_, Host>,
+                         params: &[wasmtime::Val],
+                         into: &mut [wasmtime::Val]| {
+            let params: Vec<_> = params.iter().map(|value| val(&caller, value)).collect();
+            let memory = caller.data().memory.clone();
+            let memory = memory
+                .and_then(|name| caller.get_export(&name))
+                .and_then(Extern::into_memory);
+            let answer = match memory {
+                None => caller.data_mut().call(index, &params, results, &mut []),
+                Some(memory) => {
+                    let (memory, host) = memory.data_and_store_mut(&mut caller);
+                    host.call(index, &params, results, memory)
+                }
+            };
+            for (into, val) in into.iter_mut().zip(answer.map_err(Error::new)?) {
+                *into = value(&mut caller, val);
+            }
+            Ok(())
+        };
+        let defined = linker.func_new("host", &format!("f{index}"), func_ty, call);
+        defined.expect("each name once");
+    }
+    for (index, val) in GLOBALS.iter().enumerate() {
+        let of = GlobalType::new(
+            ty(pirn_fuzz_checks::guest::type_of(*val)),
+            Mutability::Const,
+        );
+        let value = value(&mut *store, *val);
+        let global = Global::new(&mut *store, of, value).expect("a value of its type");
+        let defined = linker.define(&*store, "host", &format!("g{index}"), global);
+        defined.expect("each name once");
+    }
+    linker
+}
+
+fn calls(
+    store: &mut Store<Host>,
+    instance: &Instance,
+    plan: &Plan,
+    run: &mut Run,
+) -> Result<(), String> {
+    run.ends.push(End::Returned(vec![]));
+    for call in &plan.calls {
+        store.data_mut().memory = plan.memory_seen_by(call);
+        let func = instance
+            .get_func(&mut *store, &call.name)
+            .ok_or("no such function")?;
+        let params: Vec<_> = call
+            .params
+            .iter()
+            .map(|val| value(&mut *store, *val))
+            .collect();
+        let mut results = vec![wasmtime::Val::I32(0); call.results.len()];
+        let ended = match func.call(&mut *store, &params, &mut results) {
+            Ok(()) => End::Returned(results.iter().map(|value| val(&*store, value)).collect()),
+            Err(error) => end(&error)?,
+        };
+        let exhausted = ended == End::Exhausted;
+        run.ends.push(ended);
+        if exhausted {
+            return Ok(());
+        }
+    }
+    if let Some(name) = &plan.memory {
+        let memory = instance
+            .get_memory(&mut *store, name)
+            .ok_or("no such memory")?;
+        run.memory = memory.data(&*store).to_vec();
+    }
+    for name in &plan.globals {
+        let global = instance
+            .get_global(&mut *store, name)
+            .ok_or("no such global")?;
+        let value = global.get(&mut *store);
+        run.globals.push(val(&*store, &value));
+    }
+    Ok(())
+}
+
+fn end(error: &Error) -> Result<End, String> {
+    if error.downcast_ref::<HostRefuses>().is_some() {
+        return Ok(End::Refused);
+    }
+    if error.is::<ThrownException>() {
+        return Ok(End::Threw);
+    }
+    Ok(End::Trapped(match error.downcast_ref::<Trap>() {
+        Some(Trap::UnreachableCodeReached) => Fault::Unreachable,
+        Some(Trap::MemoryOutOfBounds) => Fault::Memory,
+        Some(Trap::TableOutOfBounds) => Fault::Table,
+        Some(Trap::IndirectCallToNull) => Fault::Null,
+        Some(Trap::NullReference) => Fault::NullException,
+        Some(Trap::IntegerDivisionByZero) => Fault::Zero,
+        Some(Trap::IntegerOverflow) => Fault::Overflow,
+        Some(Trap::BadConversionToInteger) => Fault::Conversion,
+        Some(Trap::BadSignature) => Fault::Type,
+        Some(Trap::StackOverflow) => return Ok(End::Exhausted),
+        _ => return Err(format!("{error:#}")),
+    }))
+}
+
+fn ty(ty: ValType) -> wasmtime::ValType {
+    match ty {
+        ValType::I32 => wasmtime::ValType::I32,
+        ValType::I64 => wasmtime::ValType::I64,
+        ValType::F32 => wasmtime::ValType::F32,
+        ValType::F64 => wasmtime::ValType::F64,
+        ValType::V128 => wasmtime::ValType::V128,
+        ValType::FuncRef => wasmtime::ValType::Ref(RefType::new(true, HeapType::Func)),
+        ValType::ExternRef => wasmtime::ValType::Ref(RefType::new(true, HeapType::Extern)),
+        ValType::ExnRef => wasmtime::ValType::Ref(RefType::new(true, HeapType::Exn)),
+        other => unreachable!("no host function has a value of type {other}"),
+    }
+}
+
+fn val(store: &impl AsContext<Data = Host>, value: &wasmtime::Val) -> Val {
+    match value {
+        wasmtime::Val::I32(value) => Val::I32(value.cast_unsigned()),
+        wasmtime::Val::I64(value) => Val::I64(value.cast_unsigned()),
+        wasmtime::Val::F32(bits) => Val::F32(*bits),
+        wasmtime::Val::F64(bits) => Val::F64(*bits),
+        wasmtime::Val::V128(value) => Val::V128(value.as_u128()),
+        wasmtime::Val::FuncRef(reference) => Val::Func(reference.is_some()),
+        wasmtime::Val::ExternRef(reference) => {
+            let number = |reference: &Rooted<ExternRef>| {
+                let data = reference.data(store.as_context()).ok()??;
+                data.downcast_ref::<u32>().copied()
+            };
+            Val::Extern(reference.as_ref().and_then(number))
+        }
+        wasmtime::Val::ExnRef(reference) => Val::Exn(reference.is_some()),
+        other => unreachable!("no guest has {other:?}"),
+    }
+}
+
+fn value(mut store: impl AsContextMut<Data = Host>, val: Val) -> wasmtime::Val {
+    match val {
+        Val::I32(bits) => wasmtime::Val::I32(bits.cast_signed()),
+        Val::I64(bits) => wasmtime::Val::I64(bits.cast_signed()),
+        Val::F32(bits) => wasmtime::Val::F32(bits),
+        Val::F64(bits) => wasmtime::Val::F64(bits),
+        Val::V128(bits) => wasmtime::Val::V128(V128::from(bits)),
+        Val::Func(_) => wasmtime::Val::FuncRef(None),
+        Val::Exn(_) => wasmtime::Val::ExnRef(None),
+        Val::Extern(None) => wasmtime::Val::ExternRef(None),
+        Val::Extern(Some(number)) => {
+            let reference = ExternRef::new(store.as_context_mut(), number);
+            wasmtime::Val::ExternRef(Some(reference.expect("room for a reference")))
+        }
+    }
+}
