@@ -19,7 +19,7 @@ use super::builtin;
 use super::member::Member;
 use crate::switch::activation::within;
 use crate::switch::{Activation, Guest, Record, arch};
-use crate::trap::TrapCode;
+use crate::trap::{TrapCode, backtrace};
 use crate::value::{Cell, Stamp, Value};
 use core::{mem, slice};
 use pirn_format::layout::{CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES};
@@ -270,53 +270,43 @@ pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activat
     // SAFETY: the activation is at the start of the record of a member of the call.
     let guest: &Guest = unsafe { &(*activation.cast::<Record>()).guest };
     let stack = guest.stack;
-    let word = |address: usize| {
-        let inside = within(stack, address) && within(stack, address + 7);
-        let is_word = inside && address.is_multiple_of(8);
-        // SAFETY: eight aligned bytes inside the stack, which stays mapped while the slot is taken.
-        is_word.then(|| unsafe { *(address as *const usize) })
-    };
     let Some(mut exception) = store(members).thrown.take() else {
         return false;
     };
     // Who throws again has been noted where it has caught.
     let mut is_noted = !exception.pcs.is_empty();
     // SAFETY: the guest has left, so nobody else uses the activation.
-    let mut fp = unsafe { (*activation).guest_registers[arch::FRAME_POINTER] } as usize;
+    let fp = unsafe { (*activation).guest_registers[arch::FRAME_POINTER] } as usize;
     let mut landing = None;
     // What called the exit routine is a trampoline: its caller is the first.
-    while let (Some(next), Some(pc)) = (word(fp), word(fp.wrapping_add(8))) {
+    // SAFETY: the guest's stack, which it has left.
+    for call in unsafe { backtrace::calls(stack, fp) } {
         if !mem::take(&mut is_noted) && exception.pcs.len() < PCS_MAX {
-            exception.pcs.push(pc);
+            exception.pcs.push(call.pc);
         }
         let mut modules = members.iter().map(|member| &member.inner.module);
         let handler = modules
-            .find(|module| module.text().contains(&pc))
+            .find(|module| module.text().contains(&call.pc))
             .and_then(|module| {
-                let offset = u32::try_from(pc - module.text().start).ok()?;
+                let offset = u32::try_from(call.pc - module.text().start).ok()?;
                 let handler = module.handlers().find(offset)?;
                 Some((module.code(handler.handler), handler.frame_bytes as usize))
             });
         if let Some((to, frame_bytes)) = handler {
-            landing = Some((to, next.wrapping_sub(frame_bytes), next));
+            landing = Some((to, call.by.wrapping_sub(frame_bytes), call));
             break;
         }
-        // As in a backtrace: the frame of the entry trampoline is the last.
-        if next <= fp {
-            break;
-        }
-        fp = next;
     }
     // The frame that catches lies above that of what it called. Its stack pointer may lie below that one: who was called
     // with arguments on the stack has moved up over them if it went on by a tail call.
-    let landing = landing.filter(|(_, sp, fp_there)| {
+    let landing = landing.filter(|(_, sp, call)| {
         let below = sp.wrapping_sub(size_of::<usize>());
-        fp < *fp_there && sp <= fp_there && within(stack, *fp_there) && within(stack, below)
+        call.of < call.by && *sp <= call.by && within(stack, call.by) && within(stack, below)
     });
     let tag = exception.tag;
     let exceptions = store(members);
     let values = exceptions.thrown.insert(exception).values.as_ptr() as u64;
-    let Some((to, sp, fp)) = landing else {
+    let Some((to, sp, call)) = landing else {
         return false;
     };
     for member in &*members {
@@ -328,7 +318,7 @@ pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activat
     }
     // SAFETY: the handler is one of the frame that it was found for, and that frame is the guest's, and as it was when it
     // called; what lies below its stack pointer is of those that it called.
-    unsafe { arch::go_on_at(&mut *activation, to, sp, fp) };
+    unsafe { arch::go_on_at(&mut *activation, to, sp, call.by) };
     true
 }
 
@@ -345,9 +335,8 @@ pub(super) fn uncaught<T>(
     let types = &metadata.types[metadata.tags[tag as usize] as usize].params;
     let values = exception.values.iter().zip(types);
     let values = values.map(|(cell, ty)| cell.value(*ty, stamp)).collect();
-    let mut imports = metadata.imports.iter();
+    let imports = metadata.imports.iter();
     let imported = imports
-        .by_ref()
         .filter(|import| matches!(import.ty, ExternType::Tag(_)))
         .nth(tag as usize);
     let mut exports = metadata.exports.iter();

@@ -13,6 +13,7 @@ use crate::module::Module;
 use crate::switch::activation::within;
 use crate::switch::{Activation, Fault, Guest, arch};
 use crate::trap::Frame;
+use core::iter;
 use pirn_format::traps::CodeKind;
 use smallvec::SmallVec;
 use std::sync::OnceLock;
@@ -114,13 +115,7 @@ impl Trace {
     unsafe fn walk(&mut self, activation: &Activation, root: *const Guest) {
         // SAFETY: the caller vouches for it.
         let stack = unsafe { (*root).stack };
-        let word = |address: usize| {
-            let inside =
-                within(stack, address) && within(stack, address + 7) && address.is_multiple_of(8);
-            // SAFETY: eight aligned bytes inside the stack, which stays mapped while the slot is taken.
-            inside.then(|| unsafe { *(address as *const usize) })
-        };
-        let mut fp = if let Some(Fault { at, .. }) = activation.fault {
+        let fp = if let Some(Fault { at, .. }) = activation.fault {
             self.push(at.pc);
             let at_start = self
                 .module_of(at.pc)
@@ -128,7 +123,8 @@ impl Trace {
             // The first instruction of a function pushes the caller's frame pointer, and could not: the
             // return address is where the call put it, and the frame is the caller's.
             let returns_to = match at.link {
-                0 => word(at.sp),
+                // SAFETY: the guest's stack, which it has left.
+                0 => unsafe { word(stack, at.sp) },
                 link => Some(link),
             };
             if let (true, Some(pc)) = (at_start, returns_to) {
@@ -139,14 +135,54 @@ impl Trace {
             // What called the exit routine is a stub or a trampoline: the frames start with its caller.
             activation.guest_registers[arch::FRAME_POINTER] as usize
         };
-        while let (Some(next), Some(pc)) = (word(fp), word(fp.wrapping_add(8))) {
-            // The frame of the entry trampoline is the last, and has none before it.
-            if word(next) == Some(0) || !self.push(pc) || next <= fp {
+        // SAFETY: the guest's stack, which it has left.
+        for call in unsafe { calls(stack, fp) } {
+            if !self.push(call.pc) {
                 break;
             }
-            fp = next;
         }
     }
+}
+
+/// A call that is under way on a guest's stack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call {
+    /// Where it returns to.
+    pub(crate) pc: usize,
+    /// The frame pointer of what was called.
+    pub(crate) of: usize,
+    /// The frame pointer of what has called. If it does not lie above, the chain is damaged, and ends.
+    pub(crate) by: usize,
+}
+
+/// The calls that are under way on a stack of these bounds, innermost first, from a frame pointer on. The entry trampoline's is
+/// the last frame, and has none before it: what it calls is not among them.
+///
+/// # Safety
+///
+/// `stack` must be a guest's, which does not run, and its slot taken as long as the calls are asked for.
+pub(crate) unsafe fn calls(stack: [usize; 2], fp: usize) -> impl Iterator<Item = Call> {
+    // SAFETY: the caller's promise.
+    let word = move |address| unsafe { word(stack, address) };
+    let call = move |of: usize| {
+        let (by, pc) = (word(of)?, word(of.wrapping_add(8))?);
+        (word(by) != Some(0)).then_some(Call { pc, of, by })
+    };
+    iter::successors(call(fp), move |last| {
+        (last.by > last.of).then(|| call(last.by)).flatten()
+    })
+}
+
+/// The word at an address of a stack, if it is one, and aligned.
+///
+/// # Safety
+///
+/// As [`calls`].
+unsafe fn word(stack: [usize; 2], address: usize) -> Option<usize> {
+    let is_inside = within(stack, address) && within(stack, address.wrapping_add(7));
+    let is_word = is_inside && address.is_multiple_of(8);
+    // SAFETY: eight aligned bytes inside the stack, which stays mapped while the slot is taken.
+    is_word.then(|| unsafe { *(address as *const usize) })
 }
 
 /// Whether a function or trampoline starts at an address of a module's text.
