@@ -55,14 +55,7 @@ impl Trap {
     /// The trap and its backtrace, a line each, without a line break at the end.
     #[must_use]
     pub fn report(&self) -> String {
-        let mut report = format!("trap: {}", self.code);
-        for (depth, frame) in self.backtrace().iter().enumerate() {
-            report.push_str(&format!("\n  {depth:>2}: {frame}"));
-        }
-        if self.trace.as_ref().is_some_and(|trace| trace.more) {
-            report.push_str("\n      ... and more");
-        }
-        report
+        report(format!("trap: {}", self.code), self.trace.as_deref())
     }
 }
 
@@ -118,11 +111,7 @@ impl Exception {
     /// The exception and its backtrace, a line each, without a line break at the end.
     #[must_use]
     pub fn report(&self) -> String {
-        let mut report = self.described();
-        for (depth, frame) in self.backtrace().iter().enumerate() {
-            report.push_str(&format!("\n  {depth:>2}: {frame}"));
-        }
-        report
+        report(self.described(), Some(&self.0.2))
     }
 
     fn described(&self) -> String {
@@ -144,6 +133,18 @@ impl fmt::Display for Exception {
             None => Ok(()),
         }
     }
+}
+
+/// What it was, and the frames on its way, a line each.
+fn report(mut what: String, trace: Option<&Trace>) -> String {
+    let frames = trace.map_or(&[][..], Trace::frames);
+    for (depth, frame) in frames.iter().enumerate() {
+        what.push_str(&format!("\n  {depth:>2}: {frame}"));
+    }
+    if trace.is_some_and(|trace| trace.more) {
+        what.push_str("\n      ... and more");
+    }
+    what
 }
 
 /// A guest that was stopped from outside, with where it was.
