@@ -209,8 +209,6 @@ pub struct Imported {
     pub memories: u32,
     /// Globals.
     pub globals: u32,
-    /// Tags.
-    pub tags: u32,
 }
 
 impl Metadata {
@@ -270,12 +268,6 @@ impl Metadata {
         self.count_imports(|ty| matches!(ty, ExternType::Global(_)))
     }
 
-    /// Number of imported tags.
-    #[must_use]
-    pub fn imported_tags(&self) -> u32 {
-        self.count_imports(|ty| matches!(ty, ExternType::Tag(_)))
-    }
-
     /// The numbers of all of them. Each of the above walks through the imports.
     #[must_use]
     pub fn imported(&self) -> Imported {
@@ -284,7 +276,6 @@ impl Metadata {
             tables: self.imported_tables(),
             memories: self.imported_memories(),
             globals: self.imported_globals(),
-            tags: self.imported_tags(),
         }
     }
 

@@ -4,6 +4,8 @@
 //! All are arrays of fixed-size little-endian records, ascending by their first field. They are
 //! views over bytes without alignment: the trap handler reads them straight from the mapped file.
 
+use serde::{Deserialize, Serialize};
+
 /// Reader of an array of records of `RECORD` bytes, sorted by their first 32-bit field.
 #[derive(Debug, Clone, Copy)]
 struct Records<'a, const RECORD: usize>(&'a [u8]);
@@ -278,7 +280,7 @@ impl<'a> SiteTable<'a> {
 }
 
 /// A call behind which exceptions are caught: where to go on, and with which stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerEntry {
     /// Text offset of the call's return address.
     pub offset: u32,

@@ -19,8 +19,7 @@ pub(super) struct Entry {
     traps: Vec<(u32, u32)>,
     /// From the function's first place in the WebAssembly file, as those of `locations`.
     sites: Vec<(u32, u32)>,
-    /// Return address, handler and frame of each.
-    handlers: Vec<(u32, u32, u32)>,
+    handlers: Vec<HandlerEntry>,
     unwind: Option<UnwindInfo>,
     locations: Vec<(u32, u32, u32)>,
     blocks: Vec<u32>,
@@ -57,11 +56,7 @@ impl Entry {
             relocs: relocs.collect::<Option<_>>()?,
             traps: piece.traps.clone(),
             sites: sites.map(|(at, wasm)| (*at, relative(*wasm))).collect(),
-            handlers: piece
-                .handlers
-                .iter()
-                .map(|handler| (handler.offset, handler.handler, handler.frame_bytes))
-                .collect(),
+            handlers: piece.handlers.clone(),
             unwind: piece.unwind.clone(),
             locations: locations
                 .map(|known| (known.start, known.end, relative(known.wasm)))
@@ -100,14 +95,7 @@ impl Entry {
         piece.relocs = relocs.collect::<Option<_>>()?;
         piece.traps = entry.traps;
         piece.sites = sites.map(|(at, wasm)| (at, absolute(wasm))).collect();
-        let handlers = entry.handlers.into_iter();
-        piece.handlers = handlers
-            .map(|(offset, handler, frame_bytes)| HandlerEntry {
-                offset,
-                handler,
-                frame_bytes,
-            })
-            .collect();
+        piece.handlers = entry.handlers;
         piece.unwind = entry.unwind;
         piece.locations = locations
             .map(|(start, end, wasm)| Location {

@@ -21,7 +21,7 @@ use crate::names::Callee;
 use crate::types::{POINTER, value_type};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    Block, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, TrapCode as Unreached, Value,
+    self, Block, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value,
 };
 use pirn_format::exit::{Builtin, CELL_BYTES, TrapCode};
 use pirn_format::layout::{CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES};
@@ -196,7 +196,7 @@ impl FuncTranslator<'_, '_> {
         self.call_code(signature, Code::Func(callee), &arguments, handler);
         self.builder
             .ins()
-            .trap(Unreached::unwrap_user(TrapCode::Unreachable as u8));
+            .trap(ir::TrapCode::unwrap_user(TrapCode::Unreachable as u8));
         self.reachable = false;
     }
 
