@@ -3,23 +3,11 @@
 
 mod common;
 
-use common::values::{external, group, levels, number};
+use common::values::{external, group, instance, levels, number, prepare};
 use pirn_compiler::Options;
 use pirn_runtime::{
-    CallError, FuncType, GroupError, Instance, LinkError, Linker, Prepared, Region, TrapCode,
-    ValType, Value,
+    CallError, FuncType, GroupError, LinkError, Linker, Region, TrapCode, ValType, Value,
 };
-
-fn prepare(text: &str, options: &Options) -> Prepared<()> {
-    let region = Region::builder().slots(1).build().expect("a region");
-    let prepared = region.prepare(&common::wat_with(text, options), &Linker::new());
-    prepared.expect("it is linked")
-}
-
-fn instance(text: &str, options: &Options) -> Instance<()> {
-    let prepared = prepare(text, options);
-    prepared.try_instantiate(()).expect("the slot is free")
-}
 
 fn one(result: Result<Vec<Value>, CallError>) -> Value {
     match result.expect("it returns")[..] {

@@ -6,9 +6,10 @@ mod common;
 
 use common::program::has_runner;
 use common::random::Random;
+use common::values::instance;
 use pirn_compiler::{OptLevel, Options, RelaxedSimd};
 use pirn_format::cpu::{self, Arch, CpuFeatures};
-use pirn_runtime::{Instance, Linker, Region, Value};
+use pirn_runtime::Value;
 
 /// A lane of the result, by the place in the list of what is allowed, of the lanes of the operands.
 type Lane = fn(usize, [u64; 3]) -> u64;
@@ -407,13 +408,6 @@ fn settings() -> Vec<Options> {
         }
     }
     all
-}
-
-fn instance(text: &str, options: &Options) -> Instance<()> {
-    let region = Region::builder().slots(1).build().expect("a region");
-    let prepared = region.prepare(&common::wat_with(text, options), &Linker::new());
-    let prepared = prepared.expect("it imports nothing");
-    prepared.try_instantiate(()).expect("the slot is free")
 }
 
 /// Sees that a result is that of the place which is to be taken.

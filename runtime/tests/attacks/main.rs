@@ -6,22 +6,13 @@ mod common;
 mod relaxed;
 
 use common::random::Random;
-use common::values::{external, group, levels, number};
+use common::values::{external, group, instance, levels, number};
 use pirn_compiler::Options;
 use pirn_format::cpu::{self, Arch};
 use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
 use pirn_format::read::Checked;
-use pirn_runtime::{
-    CallError, Group, GroupError, Instance, LinkError, Linker, Region, TrapCode, Value,
-};
+use pirn_runtime::{CallError, Group, GroupError, LinkError, Linker, Region, TrapCode, Value};
 use std::fmt::Write as _;
-
-fn instance(text: &str, options: &Options) -> Instance<()> {
-    let region = Region::builder().slots(1).build().expect("a region");
-    let prepared = region.prepare(&common::wat_with(text, options), &Linker::new());
-    let prepared = prepared.expect("it is linked");
-    prepared.try_instantiate(()).expect("the slot is free")
-}
 
 fn code(result: Result<Vec<Value>, CallError>) -> TrapCode {
     match result {

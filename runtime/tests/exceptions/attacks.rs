@@ -2,7 +2,7 @@
 //! while an exception is on its way.
 
 use crate::common;
-use common::values::{levels, number};
+use common::values::{instance, levels, number};
 use futures::executor::block_on;
 use futures::future::poll_immediate;
 use pirn_compiler::{Cache, Options};
@@ -18,17 +18,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
-
-fn prepare(text: &str, options: &Options) -> Prepared<()> {
-    let region = Region::builder().slots(1).build().expect("a region");
-    let prepared = region.prepare(&common::wat_with(text, options), &Linker::new());
-    prepared.expect("it is linked")
-}
-
-fn instance(text: &str, options: &Options) -> Instance<()> {
-    let prepared = prepare(text, options);
-    prepared.try_instantiate(()).expect("the slot is free")
-}
 
 /// `what` as often, with numbers from 0 on in place of `N`.
 fn each(count: usize, what: &str) -> String {
