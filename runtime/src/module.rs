@@ -13,7 +13,7 @@ use once_cell::race::OnceBox;
 use pirn_format::FormatError;
 use pirn_format::image::ImageRun;
 use pirn_format::layout::{IMAGE_PAGE_BYTES, InstanceLayout};
-use pirn_format::metadata::{ExportItem, Metadata};
+use pirn_format::metadata::{ExportItem, Imported, Metadata};
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeTable, HandlerTable, SiteTable};
 use pirn_format::types::ExternType as FormatType;
@@ -39,6 +39,8 @@ pub(crate) struct Inner {
     run_starts: Vec<usize>,
     /// The image as a file of its own, made when a region first maps it.
     image_file: OnceBox<File>,
+    /// How much of each kind it imports.
+    imported: Imported,
     /// Process-wide ids of its function types.
     type_ids: Vec<u32>,
     /// Instances that used more memory than a slot keeps track of, as far as it is worth counting.
@@ -175,6 +177,7 @@ impl Module {
             id: types::fresh_module(),
             type_ids: types::ids(&checked.metadata.types),
             loaded,
+            imported: checked.metadata.imported(),
             metadata: checked.metadata,
             layout: checked.layout,
             run_starts: starts(&checked.runs),
@@ -248,6 +251,11 @@ impl Module {
 
     pub(crate) fn layout(&self) -> &InstanceLayout {
         &self.0.layout
+    }
+
+    /// How much of each kind it imports.
+    pub(crate) fn imported(&self) -> Imported {
+        self.0.imported
     }
 
     /// Process-wide ids of its function types: equal ids, equal types.

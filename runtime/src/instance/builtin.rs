@@ -199,9 +199,9 @@ pub(super) fn write_data<T>(
 
 /// The descriptor of table `index` that a member sees.
 pub(super) fn table<T>(member: &Member<T>, index: u32) -> *mut TableDesc {
-    let (metadata, layout) = (member.inner.module.metadata(), member.inner.module.layout());
-    let cell = member.cell::<TableDesc>(layout.table(index));
-    if index >= metadata.imported_tables() {
+    let module = &member.inner.module;
+    let cell = member.cell::<TableDesc>(module.layout().table(index));
+    if index >= module.imported().tables {
         return cell;
     }
     // SAFETY: the cell of an imported table holds the address of the owner's descriptor.

@@ -356,7 +356,7 @@ impl<T> Member<T> {
         let (metadata, layout) = (self.inner.module.metadata(), self.inner.module.layout());
         let cell = self.cell::<Cell>(layout.global(index));
         let elsewhere =
-            index < metadata.imported_globals() && metadata.globals[index as usize].mutable;
+            index < self.inner.module.imported().globals && metadata.globals[index as usize].mutable;
         if !elsewhere {
             return cell;
         }
