@@ -61,8 +61,15 @@ pub fn text(text: &str) -> Module {
 /// A region with a slot for each instance of a batch.
 #[must_use]
 pub fn region(reset: Reset) -> Region {
+    region_of(reset, 1)
+}
+
+/// The same, of slots that hold so many memories.
+#[must_use]
+pub fn region_of(reset: Reset, memories: u32) -> Region {
     Region::builder()
         .slots(BATCH as u32)
+        .memories(memories)
         .reset(reset)
         .build()
         .expect("address space")

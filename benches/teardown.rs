@@ -1,8 +1,8 @@
 //! Teardown: the drop of an instance, after which its slot serves another.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use pirn_benches::{guest, hello, instance, phase, prepared, sink, text};
-use pirn_runtime::Reset;
+use pirn_benches::{guest, hello, instance, phase, prepared, region_of, sink, text};
+use pirn_runtime::{Linker, Reset};
 
 /// `touch(pages)` writes a byte into so many pages of 4 KiB, of 4,112.
 const TOUCH: &str = r#"(module (memory 257)
@@ -33,6 +33,30 @@ fn teardown(c: &mut Criterion) {
             group.bench_function(format!("{pages} pages written, {reset}"), |b| {
                 b.iter_custom(|count| phase(count, used, drop));
             });
+        }
+        for memories in [1, 2, 3] {
+            let several = text(&format!(
+                "(module {} (func (export \"touch\") {}))",
+                "(memory 1)".repeat(memories),
+                (0..memories)
+                    .map(|n| format!("(i32.store {n} (i32.const 0) (i32.const 1))"))
+                    .collect::<String>()
+            ));
+            let prepared = region_of(reset, 3)
+                .prepare(&several, &Linker::<()>::new())
+                .expect("it fits");
+            let func = prepared.func::<(), ()>("touch").expect("it is exported");
+            let used = || {
+                let mut instance = instance(&prepared);
+                instance.call(&func, ()).expect("it returns");
+                instance
+            };
+            group.bench_function(
+                format!("a page in each of {memories} memories, {reset}"),
+                |b| {
+                    b.iter_custom(|count| phase(count, used, drop));
+                },
+            );
         }
         let hello = hello(reset);
         let start = hello.func::<(), ()>("_start").expect("it is exported");

@@ -93,6 +93,10 @@ struct Access {
 type Sum = (Terms, u32);
 type Terms = (Value, Option<Value>);
 
+/// A memory and what is not constant of an index into it. What is known of one memory says nothing of another, whose size and
+/// base are other ones.
+type Place = (Option<i32>, Terms);
+
 /// An access inside the memory: the constant of its index's sum, and `base + index`.
 struct Known {
     constant: u32,
@@ -102,9 +106,9 @@ struct Known {
 struct Fold<'a> {
     func: &'a mut Function,
     /// Of the accesses behind which the code is that is looked at, those whose index is such a sum.
-    known: HashMap<Terms, Vec<Known>>,
+    known: HashMap<Place, Vec<Known>>,
     /// Where each was added.
-    trail: Vec<Terms>,
+    trail: Vec<Place>,
 }
 
 impl Fold<'_> {
@@ -119,8 +123,8 @@ impl Fold<'_> {
     }
 
     fn forget(&mut self, trail: usize) {
-        for terms in self.trail.drain(trail..).rev() {
-            if let Some(known) = self.known.get_mut(&terms) {
+        for place in self.trail.drain(trail..).rev() {
+            if let Some(known) = self.known.get_mut(&place) {
                 known.pop();
             }
         }
@@ -203,7 +207,8 @@ impl Fold<'_> {
     /// Writes an access by the index of one that is before it.
     fn behind(&mut self, access: &Access) {
         let (terms, constant) = self.sum(access.index);
-        let known = self.known.entry(terms).or_default();
+        let place = (self.memory(access.base), terms);
+        let known = self.known.entry(place).or_default();
         let last = known.len().saturating_sub(KNOWN_MAX);
         let lower = known[last..].iter().find_map(|known| {
             let above = constant.wrapping_sub(known.constant);
@@ -217,9 +222,24 @@ impl Fold<'_> {
                     constant,
                     address: access.address,
                 });
-                self.trail.push(terms);
+                self.trail.push(place);
             }
         }
+    }
+
+    /// Which memory a base is of: the offset of what it was loaded from, or of what that was, from the context, and none where
+    /// it is the context itself.
+    fn memory(&self, base: Value) -> Option<i32> {
+        let dfg = &self.func.dfg;
+        let mut memory = None;
+        let mut from = base;
+        while let Some(inst) = values::maker(dfg, from)
+            && let InstructionData::Load { arg, offset, .. } = dfg.insts[inst]
+        {
+            memory = Some(offset.into());
+            from = dfg.resolve_aliases(arg);
+        }
+        memory
     }
 
     fn write(&mut self, access: &Access, address: Value, displacement: Offset32) {

@@ -38,7 +38,7 @@ const ADDENDS_MAX: usize = 16;
 /// Finds them.
 pub(crate) fn multiplications(bodies: &[Body<'_>], metadata: &Metadata) -> Multiplications {
     use ValType::I64;
-    let address = metadata.memory_address().val_type();
+    let address = metadata.memory_address(0).val_type();
     let looked_at = bodies.par_iter().filter(|body| {
         let ty = metadata.funcs[body.index as usize];
         let (ty, bytes) = (&metadata.types[ty as usize], body.body.range());

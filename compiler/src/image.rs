@@ -1,4 +1,4 @@
-//! [`Image`]: the initial contents of memory 0, sparse, and what is left of the data segments.
+//! [`Image`]: the initial contents of the first memory that a module defines, sparse, and what is left of the data segments.
 
 use pirn_format::image::ImageRun;
 use pirn_format::layout::IMAGE_PAGE_BYTES;
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 
-/// The initial contents of memory 0, and what is left of the data segments.
+/// The initial contents of the first memory that a module defines, and what is left of the data segments.
 #[derive(Debug, Default)]
 pub(crate) struct Image {
-    /// Initial bytes of memory 0, 0 if it is imported or there is none.
+    /// Initial bytes of that memory, 0 if there is none.
     pub(crate) memory_bytes: u64,
     /// Encoded [`ImageRun`]s.
     pub(crate) runs: Vec<u8>,
@@ -21,25 +21,26 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Puts all active segments of the module's own memory 0 into an image if each has a constant
-    /// place that it fits into, and each active element segment has so too. Otherwise none: then they
-    /// are written in order at each start, elements first, because one that does not fit ends it, with
-    /// those before it written (spec 4.5.4, steps 15 and 16).
+    /// Puts all active segments of the first memory that the module defines into an image if each segment, of
+    /// whatever memory, has a constant place that it fits into, and each active element segment has so too.
+    /// Otherwise none: then they are written in order at each start, elements first, because one that does
+    /// not fit ends it, with those before it written (spec 4.5.4, steps 15 and 16). Those of other memories
+    /// are written at each start in any case.
     ///
     /// `metadata.data` is changed to say what became of each segment.
     pub(crate) fn build(metadata: &mut Metadata, data: &[&[u8]]) -> Self {
-        let own = metadata.imported_memories() == 0;
-        let memory_bytes = match metadata.memories.first() {
-            // There is a limit to it.
-            Some(memory) if own => memory.min_bytes().unwrap_or(u64::MAX),
-            _ => 0,
-        };
+        let (own, first) = (
+            metadata.own_memories().first(),
+            metadata.imported_memories(),
+        );
+        // There is a limit to it.
+        let memory_bytes = own.map_or(0, |memory| memory.min_bytes().unwrap_or(u64::MAX));
         let mut image = Self {
             memory_bytes,
             ..Self::default()
         };
-        let pages = if own && elements_fit(metadata) {
-            pages(&metadata.data, data, memory_bytes)
+        let pages = if own.is_some() && elements_fit(metadata) {
+            pages(metadata, data)
         } else {
             None
         };
@@ -47,8 +48,9 @@ impl Image {
             image.write_pages(pages);
         }
         for (segment, bytes) in metadata.data.iter_mut().zip(data) {
-            let kept = pages.is_none() || segment.mode == SegmentMode::Passive;
-            if kept {
+            let is_in_image = pages.is_some()
+                && matches!(segment.mode, SegmentMode::Active { index, .. } if index == first);
+            if !is_in_image {
                 segment.start = image.data.len() as u32;
                 segment.len = bytes.len() as u32;
                 image.data.extend_from_slice(bytes);
@@ -100,20 +102,23 @@ pub(crate) fn elements_fit(metadata: &Metadata) -> bool {
     })
 }
 
-/// The pages with a byte other than zero; `None` if a segment's place is not constant or too far.
-fn pages(
-    segments: &[DataSegment],
-    data: &[&[u8]],
-    memory_bytes: u64,
-) -> Option<BTreeMap<u32, Box<[u8; PAGE]>>> {
+/// The pages of the first memory that is defined with a byte other than zero; `None` if the place of a segment, of any memory,
+/// is not constant or too far.
+fn pages(metadata: &Metadata, data: &[&[u8]]) -> Option<BTreeMap<u32, Box<[u8; PAGE]>>> {
     let mut pages = BTreeMap::new();
-    for (segment, bytes) in segments.iter().zip(data) {
-        let SegmentMode::Active { offset, .. } = &segment.mode else {
+    for (segment, bytes) in metadata.data.iter().zip(data) {
+        let SegmentMode::Active { index, offset } = &segment.mode else {
             continue;
         };
         let start = constant(offset)?;
-        if start.checked_add(bytes.len() as u64)? > memory_bytes {
+        // An imported memory is at least as large as its type says.
+        let memory = metadata.memories.get(*index as usize)?;
+        let end = start.checked_add(bytes.len() as u64)?;
+        if memory.min_bytes().is_some_and(|bytes| end > bytes) {
             return None;
+        }
+        if *index != metadata.imported_memories() {
+            continue;
         }
         let (mut at, mut rest) = (start as usize, *bytes);
         while !rest.is_empty() {

@@ -329,10 +329,10 @@ fn mistakes_are_told_in_one_line() {
         &["\"baseline,\" has a comma without a feature"],
     );
     refused(&with("--cpu", "+aes"), &["begin with a level"]);
-    let memories = "(module (memory 1) (memory 1))";
+    let pages = "(module (memory 1 (pagesize 1)))";
     refused(
-        &aotc([file("memories.wat", memories)]),
-        &["invalid module: multiple memories are not supported (at"],
+        &aotc([file("pages.wat", pages)]),
+        &["invalid module: custom page sizes are not supported (at"],
     );
     refused(
         &with("--relaxed-simd", "sometimes"),

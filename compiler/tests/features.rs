@@ -7,7 +7,7 @@ use pirn_format::cpu::Arch;
 const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
 
 /// What is supported: by its name in the document, a module that uses it.
-const SUPPORTED: [(&str, &str); 9] = [
+const SUPPORTED: [(&str, &str); 10] = [
     (
         "64-bit memories and tables",
         "(module (memory i64 1 0x1000000000000) (table $t i64 1 0xffffffffffffffff funcref) (table $s 1 funcref)
@@ -61,6 +61,18 @@ const SUPPORTED: [(&str, &str); 9] = [
            (f32x4.relaxed_madd (local.get 0) (local.get 1) (local.get 2))))",
     ),
     (
+        "multiple memories",
+        "(module (import \"a\" \"m\" (memory 1)) (memory $b 1 2) (memory $c i64 0)
+           (data (memory $b) (i32.const 9) \"x\") (data $passive \"y\")
+           (func (export \"f\") (result i32)
+             (memory.copy $b 0 (i32.const 1) (i32.const 2) (i32.const 3))
+             (memory.init $c $passive (i64.const 0) (i32.const 0) (i32.const 1))
+             (memory.fill $c (i64.const 0) (i32.const 0) (i64.const 1))
+             (drop (memory.grow $b (i32.const 1)))
+             (i32.store $b offset=4 (i32.const 1) (i32.load $c (i64.const 2)))
+             (memory.size $b)))",
+    ),
+    (
         "tail calls",
         "(module (import \"a\" \"f\" (func $f)) (table 1 funcref)
            (func (return_call $f)) (func (return_call_indirect (i32.const 0))))",
@@ -84,12 +96,11 @@ const SUPPORTED: [(&str, &str); 9] = [
 ];
 
 /// What is refused: by its name in the document, a module that uses it.
-const REFUSED: [(&str, &str); 14] = [
+const REFUSED: [(&str, &str); 13] = [
     (
         "garbage collection",
         "(module (type $t (func (param (ref $t)))))",
     ),
-    ("multiple memories", "(module (memory 1) (memory 1))"),
     ("garbage collection", "(module (type (struct)))"),
     ("garbage collection", "(module (type (array i8)))"),
     (

@@ -283,10 +283,18 @@ impl Metadata {
         self.imports.iter().filter(|import| is(&import.ty)).count() as u32
     }
 
-    /// The type of addresses in memory 0; that of 32 bits if there is none.
+    /// The memories that it defines. The first has its place at the context, and may have an image.
     #[must_use]
-    pub fn memory_address(&self) -> AddrType {
-        let memory = self.memories.first();
+    pub fn own_memories(&self) -> &[MemoryType] {
+        self.memories
+            .get(self.imported_memories() as usize..)
+            .unwrap_or_default()
+    }
+
+    /// The type of addresses in a memory; that of 32 bits if there is none of that index.
+    #[must_use]
+    pub fn memory_address(&self, memory: u32) -> AddrType {
+        let memory = self.memories.get(memory as usize);
         memory.map_or(AddrType::I32, |memory| memory.address)
     }
 

@@ -71,9 +71,9 @@ impl Checked {
         let Some(layout) = metadata.layout() else {
             return damaged("its instance area is over the limit".to_owned());
         };
-        let memory_bytes = match metadata.memories.first() {
-            Some(memory) if metadata.imported_memories() == 0 => memory.min_bytes(),
-            _ => Some(0),
+        let memory_bytes = match metadata.own_memories().first() {
+            Some(memory) => memory.min_bytes(),
+            None => Some(0),
         };
         let found = header.memory_bytes;
         let Some(memory_bytes) = memory_bytes.filter(|expected| *expected == found) else {

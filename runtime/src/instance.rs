@@ -168,6 +168,17 @@ impl<T, Q, A> Instance<T, Q, A> {
         self.member.memory_mut()
     }
 
+    /// The exported memory of a name; of a module that has several, any of them that it exports.
+    #[must_use]
+    pub fn exported_memory(&self, name: &str) -> Option<Memory<'_>> {
+        self.member.exported_memory(name)
+    }
+
+    /// The exported memory of a name, to be changed.
+    pub fn exported_memory_mut(&mut self, name: &str) -> Option<MemoryMut<'_>> {
+        self.member.exported_memory_mut(name)
+    }
+
     /// The host's data.
     #[must_use]
     pub fn data(&self) -> &T {

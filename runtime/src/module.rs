@@ -222,6 +222,12 @@ impl Module {
         })
     }
 
+    /// How many memories it defines: [`RegionBuilder::memories`](crate::RegionBuilder::memories) is to be as large.
+    #[must_use]
+    pub fn memories(&self) -> u32 {
+        self.0.metadata.own_memories().len() as u32
+    }
+
     /// Whether its code counts fuel: it was compiled with `aotc --fuel`.
     #[must_use]
     pub fn counts_fuel(&self) -> bool {
@@ -263,7 +269,7 @@ impl Module {
         &self.0.type_ids
     }
 
-    /// Initial bytes of its own memory 0.
+    /// Initial bytes of the first memory that it defines.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.0.memory_bytes()
     }
@@ -333,10 +339,9 @@ impl Module {
         self.0.loaded.section(Section::Image).len()
     }
 
-    /// Whether instances have a memory of their own, however small.
+    /// Whether it defines a memory, however small.
     pub(crate) fn has_memory(&self) -> bool {
-        let metadata = self.metadata();
-        metadata.memories.len() > metadata.imported_memories() as usize
+        !self.metadata().own_memories().is_empty()
     }
 
     /// End of the last piece in memory 0.

@@ -23,6 +23,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use core::task::{Context, Poll};
 use free::{FreeList, Place, Taken};
 use layout::{Layout, OutOfRange, PART_ALIGN};
+use pirn_format::types::MemoryType;
 use slot::Kept;
 use std::io;
 use std::sync::Arc;
@@ -48,12 +49,13 @@ pub(crate) struct Shared {
     lost: AtomicU32,
     /// Resets that the kernel failed.
     failed: AtomicU32,
-    /// Each holds [`CHUNK_SLOTS`] slots; the last may hold fewer.
+    /// Each holds `chunk_slots` slots; the last may hold fewer.
     chunks: Vec<Reservation>,
+    chunk_slots: u32,
 }
 
-/// Slots of one reservation: 4 TiB. No hole in the address space holds all slots of a large region.
-const CHUNK_SLOTS: u32 = 1024;
+/// Memories of one reservation: 4 TiB. No hole in the address space holds all slots of a large region.
+const CHUNK_MEMORIES: u32 = 1024;
 
 /// Why there is no region.
 #[derive(Debug, Error)]
@@ -131,12 +133,13 @@ pub struct RegionBuilder {
 }
 
 impl Region {
-    /// Settings of a region to be: 16 slots, each with up to 64 MiB of memory, 4 tables of 65,536
+    /// Settings of a region to be: 16 slots, each with one memory of up to 64 MiB, 4 tables of 65,536
     /// elements, a stack of 1 MiB, and 512 KiB for globals, imports and function references.
     pub fn builder() -> RegionBuilder {
         RegionBuilder {
             limits: Limits {
                 slots: 16,
+                memories: 1,
                 memory_bytes_max: 64 << 20,
                 tables: 4,
                 table_elements: 1 << 16,
@@ -173,7 +176,9 @@ impl Region {
 
     /// Bytes that an instance of a module can write to when it starts.
     pub(crate) fn writable_bytes(&self, module: &Module) -> u64 {
-        self.0.layout.fixed().len() as u64 + module.memory_bytes()
+        let memories = module.metadata().own_memories().iter();
+        let bytes: u64 = memories.filter_map(MemoryType::min_bytes).sum();
+        self.0.layout.fixed().len() as u64 + bytes
     }
 
     /// Takes a slot whose memory is exactly the initial memory of the module.
@@ -253,20 +258,27 @@ pub(crate) enum TakeError {
 impl Shared {
     /// Address of the first byte of a slot, and the reservation that it lies in.
     pub(crate) fn place(&self, index: u32) -> (&Reservation, usize) {
-        let chunk = &self.chunks[(index / CHUNK_SLOTS) as usize];
-        let position = (index % CHUNK_SLOTS) as usize;
+        let chunk = &self.chunks[(index / self.chunk_slots) as usize];
+        let position = (index % self.chunk_slots) as usize;
         (chunk, chunk.range().start + position * self.layout.bytes())
     }
 }
 
 impl RegionBuilder {
-    /// Number of slots: instances that can exist at a time (1 to 32,500).
+    /// Number of slots: instances that can exist at a time (1 to 32,500, divided by [`memories`](Self::memories)).
     pub fn slots(mut self, slots: u32) -> Self {
         self.limits.slots = slots;
         self
     }
 
-    /// Most bytes of an instance's memory (at most 4 GiB, of which a memory has all but the last 64 KiB).
+    /// Most memories that a module defines (1 to 100). Each takes 4 GiB of the addresses of every slot, and what a guest has
+    /// of those behind the first is given back to the system at each reset.
+    pub fn memories(mut self, memories: u32) -> Self {
+        self.limits.memories = memories;
+        self
+    }
+
+    /// Most bytes of a memory (at most 4 GiB, of which a memory has all but the last 64 KiB).
     pub fn memory_max(mut self, bytes: usize) -> Self {
         self.limits.memory_bytes_max = bytes;
         self
@@ -320,8 +332,9 @@ impl RegionBuilder {
         }
         handler::install().map_err(RegionError::Signals)?;
         let mut chunks = vec![];
-        for first in (0..limits.slots).step_by(CHUNK_SLOTS as usize) {
-            let slots = (limits.slots - first).min(CHUNK_SLOTS) as usize;
+        let chunk_slots = CHUNK_MEMORIES / limits.memories;
+        for first in (0..limits.slots).step_by(chunk_slots as usize) {
+            let slots = (limits.slots - first).min(chunk_slots) as usize;
             let chunk = Reservation::new(slots * layout.bytes()).map_err(|error| {
                 RegionError::AddressSpace {
                     gib: (layout.bytes() as u64 * u64::from(limits.slots)) >> 30,
@@ -331,8 +344,9 @@ impl RegionBuilder {
             })?;
             chunks.push(chunk);
         }
-        let slots = (0..limits.slots).map(Kept::fresh).collect();
-        let chosen = Strategy::choose(reset, &chunks, CHUNK_SLOTS, &layout, &limits)
+        let slots = (0..limits.slots).map(|index| Kept::fresh(index, limits.memories));
+        let slots = slots.collect();
+        let chosen = Strategy::choose(reset, &chunks, chunk_slots, &layout, &limits)
             .map_err(|error| RegionError::Reset { reset, error })?;
         Ok(Region(Arc::new(Shared {
             limits,
@@ -343,6 +357,7 @@ impl RegionBuilder {
             lost: AtomicU32::new(0),
             failed: AtomicU32::new(0),
             chunks,
+            chunk_slots,
         })))
     }
 }
@@ -389,6 +404,7 @@ impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Limits {
             slots,
+            memories,
             memory_bytes_max,
             tables,
             table_elements,
@@ -396,9 +412,13 @@ impl fmt::Display for Description {
             instance_bytes,
         } = self.limits;
         let kib = |bytes: usize| bytes >> 10;
+        let memory = match memories {
+            1 => "memory".to_owned(),
+            many => format!("{many} memories"),
+        };
         write!(
             f,
-            "{slots} slots ({} free) of {} MiB of address space: memory up to {} KiB, {tables} tables \
+            "{slots} slots ({} free) of {} MiB of address space: {memory} up to {} KiB, {tables} tables \
              of {table_elements} elements, stack {} KiB, instance data {} KiB; reset {}",
             self.slots_free,
             self.slot_bytes >> 20,
@@ -428,10 +448,10 @@ mod tests {
 
     #[test]
     fn slots_do_not_overlap_across_reservations() {
-        let region = Region::builder().slots(CHUNK_SLOTS + 2).build().unwrap();
+        let region = Region::builder().slots(CHUNK_MEMORIES + 2).build().unwrap();
         let shared = &region.0;
         let bytes = shared.layout.bytes();
-        let mut starts: Vec<_> = (0..CHUNK_SLOTS + 2)
+        let mut starts: Vec<_> = (0..CHUNK_MEMORIES + 2)
             .map(|slot| shared.place(slot).1)
             .collect();
         for (slot, start) in (0..).zip(&starts) {

@@ -4,7 +4,7 @@ use crate::error::CompileError;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
 /// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves,
-/// and tail calls, exceptions of both kinds, typed function references, 64-bit memories and tables, relaxed SIMD and wide
+/// and tail calls, exceptions of both kinds, typed function references, several memories, 64-bit memories and tables, relaxed SIMD and wide
 /// arithmetic, which they emit when they are asked to. The validator refuses the rest.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::EXTENDED_CONST)
@@ -13,13 +13,13 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::LEGACY_EXCEPTIONS)
     .union(WasmFeatures::FUNCTION_REFERENCES)
     .union(WasmFeatures::MEMORY64)
+    .union(WasmFeatures::MULTI_MEMORY)
     .union(WasmFeatures::RELAXED_SIMD)
     .union(WasmFeatures::TAIL_CALL)
     .union(WasmFeatures::WIDE_ARITHMETIC);
 
 /// What is refused, with its verb.
-const REFUSED: [(WasmFeatures, &str); 8] = [
-    (WasmFeatures::MULTI_MEMORY, "multiple memories are"),
+const REFUSED: [(WasmFeatures, &str); 7] = [
     (WasmFeatures::GC, "garbage collection is"),
     (WasmFeatures::THREADS, "threads are"),
     (
@@ -39,7 +39,6 @@ fn missing(error: &BinaryReaderError) -> Option<&'static str> {
         None if message.starts_with("gc proposal ") => Some(WasmFeatures::GC),
         None if message.contains("encoded as a component") => Some(WasmFeatures::COMPONENT_MODEL),
         None if message.contains("the GC proposal is disabled") => Some(WasmFeatures::GC),
-        None if message == "multiple memories" => Some(WasmFeatures::MULTI_MEMORY),
         feature => feature,
     };
     let mut refused = REFUSED.iter();

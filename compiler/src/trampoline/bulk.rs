@@ -1,5 +1,5 @@
 //! The way around the runtime for `memory.copy` and `memory.fill` (spec 4.4.7) of no more than
-//! [`IN_PLACE_BYTES`] that lie inside the memory: all but a few of those that programs do. They are loads
+//! [`IN_PLACE_BYTES`] that lie inside memory 0: all but a few of those that programs do. They are loads
 //! and stores here, in the trampoline that would otherwise leave; what is longer, or out of bounds, leaves.
 //!
 //! A fault or a signal in between meets generated code, as everywhere in a guest.
@@ -58,20 +58,29 @@ enum Source {
 impl Trampoline<'_> {
     /// Does what there is to do without the runtime, and returns; goes on in a new block with the rest.
     pub(super) fn in_place(&mut self, builtin: Builtin, env: Env<'_>) {
-        let (to, source, len) = match (builtin, &self.params[1..]) {
-            (Builtin::MemoryCopy, &[_, _, to, from, len]) => (to, Source::Memory(from), len),
-            (Builtin::MemoryFill, &[_, to, byte, len]) => (to, Source::Byte(byte), len),
+        let (memories, to, source, len) = match (builtin, &self.params[1..]) {
+            (Builtin::MemoryCopy, &[a, b, to, from, len]) => {
+                (vec![a, b], to, Source::Memory(from), len)
+            }
+            (Builtin::MemoryFill, &[a, to, byte, len]) => (vec![a], to, Source::Byte(byte), len),
             _ => return,
         };
         let leave = self.builder.create_block();
         self.builder.set_cold_block(leave);
+        if env.metadata.memories.len() > 1 {
+            for memory in memories {
+                self.unless(memory, leave);
+            }
+        }
         let (base, bytes) = self.memory(env);
-        let (to, source) = match (env.metadata.memory_address(), source) {
-            (AddrType::I32, source) => (to, source),
-            (AddrType::I64, Source::Memory(from)) => {
+        // Where the processor goes on as if an index into another memory were one into memory 0, it is 32 bits wide, too.
+        let mut memories = env.metadata.memories.iter();
+        let (to, source) = match (memories.any(|ty| ty.address == AddrType::I64), source) {
+            (false, source) => (to, source),
+            (true, Source::Memory(from)) => {
                 (self.low(to, leave), Source::Memory(self.low(from, leave)))
             }
-            (AddrType::I64, source) => (self.low(to, leave), source),
+            (true, source) => (self.low(to, leave), source),
         };
         let many = self
             .builder

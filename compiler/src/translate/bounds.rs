@@ -7,8 +7,8 @@
 //! An index is 32 bits wide and zero-extended here, in this file and nowhere else but for bulk
 //! operations (`trampoline/bulk.rs` has bounds of its own) and where `address.rs` rewrites what is made here within
 //! the same bounds, so a guest reaches `base .. base + 4 GiB` by it.
-//! Behind that lie [`GUARD_BYTES`] that are never accessible. Each slot reserves all of that, so the owner of an
-//! imported memory does, too:
+//! Behind that lie [`GUARD_BYTES`] that are never accessible. Each slot reserves all of that for every memory that a module
+//! defines, so the owner of an imported memory does, too:
 //!
 //! ```text
 //! base                      current size               base + 4 GiB             + GUARD_BYTES
@@ -44,31 +44,43 @@ use pirn_format::layout::{
     CONTEXT_MEMORY, GUARD_BYTES, MEMORY_BASE, MEMORY_BYTES, MEMORY_BYTES_MAX, MEMORY_REACH_BYTES,
 };
 use pirn_format::types::AddrType;
+use wasmparser::{MemArg, MemArgTarget};
 
 // An offset that counts as the reach is outside.
 const _: () = assert!(MEMORY_BYTES_MAX < MEMORY_REACH_BYTES && GUARD_BYTES < MEMORY_REACH_BYTES);
 
+/// An index of 32 bits into a memory, zero-extended.
+#[derive(Clone, Copy)]
+pub(super) struct Index {
+    memory: u32,
+    value: Value,
+}
+
 impl FuncTranslator<'_, '_> {
-    /// Address, displacement and flags for an access of `access_bytes` bytes at `offset` from `index`, which has
-    /// the memory's type of addresses.
+    /// Address, displacement and flags for an access of `access_bytes` bytes at an operator's offset from `index`, which
+    /// has the memory's type of addresses.
     pub(super) fn memory_address(
         &mut self,
-        offset: u64,
+        memarg: &MemArg,
         index: Value,
         access_bytes: u32,
     ) -> (Value, i32, MemFlagsData) {
-        let index = self.memory_index(index);
-        self.address_within(offset, index, access_bytes)
+        let index = self.memory_index(memory_of(memarg), index);
+        self.address_within(index, memarg.offset, access_bytes)
     }
 
     /// The same from what [`memory_index`](Self::memory_index) gave.
     pub(super) fn address_within(
         &mut self,
+        index: Index,
         offset: u64,
-        index: Value,
         access_bytes: u32,
     ) -> (Value, i32, MemFlagsData) {
-        let base = self.memory_base();
+        let Index {
+            memory,
+            value: index,
+        } = index;
+        let base = self.memory_base(memory);
         let offset = offset.min(MEMORY_REACH_BYTES);
         let end = offset + u64::from(access_bytes);
         let flags = self
@@ -77,7 +89,7 @@ impl FuncTranslator<'_, '_> {
         if let (true, Ok(offset)) = (end <= GUARD_BYTES, i32::try_from(offset)) {
             return (self.builder.ins().iadd(base, index), offset, flags);
         }
-        let bytes = self.memory_bytes();
+        let bytes = self.memory_bytes(memory);
         let access_end = self.builder.ins().iadd_imm_s(index, end.cast_signed());
         let outside = self
             .builder
@@ -102,9 +114,9 @@ impl FuncTranslator<'_, '_> {
         (address, 0, flags)
     }
 
-    /// The lower half of an index into memory 0, zero-extended; a trap if it is not the whole index.
-    pub(super) fn memory_index(&mut self, index: Value) -> Value {
-        match self.env.metadata.memory_address() {
+    /// The lower half of an index into a memory, zero-extended; a trap if it is not the whole index.
+    pub(super) fn memory_index(&mut self, memory: u32, index: Value) -> Index {
+        let value = match self.env.metadata.memory_address(memory) {
             AddrType::I32 => self.extend(index),
             AddrType::I64 => {
                 let low = self.builder.ins().ireduce(types::I32, index);
@@ -113,29 +125,30 @@ impl FuncTranslator<'_, '_> {
                 self.trap_if(outside, TrapCode::MemoryOutOfBounds);
                 low
             }
-        }
-    }
-
-    /// Address of byte 0 of memory 0.
-    fn memory_base(&mut self) -> Value {
-        match self.imported_memory() {
-            None => self.own_base,
-            // A memory's base never changes.
-            Some(desc) => self.load_constant(POINTER, desc, MEMORY_BASE),
-        }
-    }
-
-    /// Current size of memory 0 in bytes.
-    pub(super) fn memory_bytes(&mut self) -> Value {
-        let (desc, offset) = match self.imported_memory() {
-            None => (self.vmctx, CONTEXT_MEMORY + MEMORY_BYTES),
-            Some(desc) => (desc, MEMORY_BYTES),
         };
-        let flags = self.flags(Region::Descriptor);
-        self.builder.ins().load(POINTER, flags, desc, offset)
+        Index { memory, value }
     }
 
-    /// Starts to translate a function, at its entry, with the address of byte 0 of the module's own memory.
+    /// Address of byte 0 of a memory.
+    fn memory_base(&mut self, memory: u32) -> Value {
+        if memory == self.env.imported.memories {
+            return self.own_base;
+        }
+        let (desc, offset) = self.memory_desc(memory);
+        // A memory's base never changes.
+        self.load_constant(POINTER, desc, offset + MEMORY_BASE)
+    }
+
+    /// Current size of a memory in bytes.
+    pub(super) fn memory_bytes(&mut self, memory: u32) -> Value {
+        let (desc, offset) = self.memory_desc(memory);
+        let flags = self.flags(Region::Descriptor);
+        self.builder
+            .ins()
+            .load(POINTER, flags, desc, offset + MEMORY_BYTES)
+    }
+
+    /// Starts to translate a function, at its entry, with the address of byte 0 of the first memory that the module defines.
     ///
     /// That is the context itself. A function that calls others wants the context at each call, so it has it
     /// in memory, and would take it from there at each access, in a loop, too. A value of its own for the
@@ -157,12 +170,25 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Address of the owner's descriptor, if memory 0 is imported.
-    fn imported_memory(&mut self) -> Option<Value> {
-        if self.env.imported.memories == 0 {
-            return None;
+    /// Where a memory's descriptor is: an address, and the distance from it.
+    fn memory_desc(&mut self, memory: u32) -> (Value, i32) {
+        let imported = self.env.imported.memories;
+        if memory == imported {
+            return (self.vmctx, CONTEXT_MEMORY);
         }
-        let cell = self.env.layout.memory(0);
-        Some(self.load_constant(POINTER, self.vmctx, cell))
+        let cell = self.env.layout.memory(memory);
+        if memory > imported {
+            return (self.vmctx, cell);
+        }
+        // The cell has the address of the owner's.
+        (self.load_constant(POINTER, self.vmctx, cell), 0)
+    }
+}
+
+/// The memory that an operator names.
+pub(super) fn memory_of(memarg: &MemArg) -> u32 {
+    match memarg.target {
+        MemArgTarget::Memory(memory) => memory,
+        MemArgTarget::Array(_) => unreachable!("validated: arrays are refused"),
     }
 }

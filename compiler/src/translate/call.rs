@@ -88,7 +88,7 @@ impl FuncTranslator<'_, '_> {
             _ => unreachable!("validated: as many operands"),
         };
         self.drop_operands(operands);
-        let address = self.memory_index(address);
+        let address = self.memory_index(0, address);
         let product = self.wide_product(a, b);
         let (low, mut high) = self.builder.ins().isplit(product);
         if let Some((a_high, b_high)) = upper_halves {

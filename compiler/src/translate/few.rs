@@ -7,8 +7,9 @@
 //! those are inside, the others are. A store that faults would not do: of one that crosses into a page which
 //! is not there, processors may write the part that is (Intel SDM 3A 9.1.1; Arm ARM B2.2).
 
+use super::bounds::Index;
 use super::function::FuncTranslator;
-use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Type, types};
 use types::{I8, I8X16, I16, I32, I64};
 
 /// Most bytes that are loaded and stored in place: as many registers as the baseline of x86_64 can spare.
@@ -35,15 +36,18 @@ fn accesses(bytes: u64) -> Vec<(u64, Type)> {
 
 impl FuncTranslator<'_, '_> {
     /// Translates a `memory.copy` of a few bytes; `false` if it is of more, or nobody knows how many.
-    pub(super) fn copy_few(&mut self) -> bool {
+    pub(super) fn copy_few(&mut self, to_memory: u32, from_memory: u32) -> bool {
         let Some(accesses) = self.few() else {
             return false;
         };
         let (to, from, _) = self.pop3();
-        let (to, from) = (self.memory_index(to), self.memory_index(from));
+        let (to, from) = (
+            self.memory_index(to_memory, to),
+            self.memory_index(from_memory, from),
+        );
         let mut loaded = Vec::with_capacity(accesses.len());
         for (offset, ty) in &accesses {
-            let (address, offset, flags) = self.address_within(*offset, from, ty.bytes());
+            let (address, offset, flags) = self.address_within(from, *offset, ty.bytes());
             loaded.push(self.builder.ins().load(*ty, flags, address, offset));
         }
         self.probe(to, &accesses);
@@ -54,19 +58,19 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Traps unless the last bytes of a destination are inside the memory.
-    fn probe(&mut self, to: Value, accesses: &[(u64, Type)]) {
+    fn probe(&mut self, to: Index, accesses: &[(u64, Type)]) {
         let (offset, ty) = accesses[0];
-        let (address, offset, flags) = self.address_within(offset, to, ty.bytes());
+        let (address, offset, flags) = self.address_within(to, offset, ty.bytes());
         self.builder.ins().load(ty, flags, address, offset);
     }
 
     /// Translates a `memory.fill` of a few bytes; `false` if it is of more, or nobody knows how many.
-    pub(super) fn fill_few(&mut self) -> bool {
+    pub(super) fn fill_few(&mut self, memory: u32) -> bool {
         let Some(accesses) = self.few() else {
             return false;
         };
         let (to, byte, _) = self.pop3();
-        let to = self.memory_index(to);
+        let to = self.memory_index(memory, to);
         let byte = self.builder.ins().ireduce(I8, byte);
         let filler = match accesses[0].1 {
             I8 => byte,

@@ -1,5 +1,6 @@
 //! Linear memory (spec 4.4.7): loads, stores, size, growth, bulk operations.
 
+use super::bounds::{Index, memory_of};
 use super::function::FuncTranslator;
 use cranelift_codegen::ir::{Inst, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FuncInstBuilder;
@@ -65,15 +66,15 @@ impl FuncTranslator<'_, '_> {
             Operator::I64Store32 { memarg } => {
                 self.store_by(memarg, 4, |i, f, x, p, o| i.istore32(f, x, p, o));
             }
-            Operator::MemorySize { .. } => self.memory_size(),
+            Operator::MemorySize { mem } => self.memory_size(*mem),
             Operator::MemoryGrow { mem } => self.memory_grow(*mem),
             Operator::MemoryCopy { dst_mem, src_mem } => {
-                if !self.copy_few() {
+                if !self.copy_few(*dst_mem, *src_mem) {
                     self.bulk(Builtin::MemoryCopy, &[*dst_mem, *src_mem]);
                 }
             }
             Operator::MemoryFill { mem } => {
-                if !self.fill_few() {
+                if !self.fill_few(*mem) {
                     self.bulk(Builtin::MemoryFill, &[*mem]);
                 }
             }
@@ -88,7 +89,7 @@ impl FuncTranslator<'_, '_> {
 
     pub(super) fn load(&mut self, memarg: &MemArg, ty: Type) {
         let index = self.pop();
-        let (address, offset, flags) = self.memory_address(memarg.offset, index, ty.bytes());
+        let (address, offset, flags) = self.memory_address(memarg, index, ty.bytes());
         let value = self.builder.ins().load(ty, flags, address, offset);
         self.push(value);
     }
@@ -98,41 +99,41 @@ impl FuncTranslator<'_, '_> {
     /// compute all of it twice.
     pub(super) fn load_by(&mut self, memarg: &MemArg, bytes: u32, load: Load) {
         let index = self.pop();
-        let (address, offset, flags) = self.memory_address(memarg.offset, index, bytes);
+        let (address, offset, flags) = self.memory_address(memarg, index, bytes);
         let value = load(self.builder.ins(), flags, address, offset);
         self.push(value);
     }
 
     pub(super) fn store(&mut self, memarg: &MemArg) {
         let (index, value) = self.pop2();
-        let index = self.memory_index(index);
+        let index = self.memory_index(memory_of(memarg), index);
         self.store_within(index, memarg.offset, value);
     }
 
     /// Stores a value at an offset from what [`memory_index`](Self::memory_index) gave.
-    pub(super) fn store_within(&mut self, index: Value, offset: u64, value: Value) {
+    pub(super) fn store_within(&mut self, index: Index, offset: u64, value: Value) {
         let bytes = self.type_of(value).bytes();
-        let (address, offset, flags) = self.address_within(offset, index, bytes);
+        let (address, offset, flags) = self.address_within(index, offset, bytes);
         self.builder.ins().store(flags, value, address, offset);
     }
 
     /// Stores so many of the lowest bytes by one instruction, for the same reason.
     fn store_by(&mut self, memarg: &MemArg, bytes: u32, store: Store) {
         let (index, value) = self.pop2();
-        let (address, offset, flags) = self.memory_address(memarg.offset, index, bytes);
+        let (address, offset, flags) = self.memory_address(memarg, index, bytes);
         store(self.builder.ins(), flags, value, address, offset);
     }
 
-    fn memory_size(&mut self) {
-        let bytes = self.memory_bytes();
+    fn memory_size(&mut self, memory: u32) {
+        let bytes = self.memory_bytes(memory);
         let pages = self.builder.ins().ushr_imm_u(bytes, 16);
-        self.push_address(self.env.metadata.memory_address(), pages);
+        self.push_address(self.env.metadata.memory_address(memory), pages);
     }
 
     fn memory_grow(&mut self, memory: u32) {
         let delta = self.pop();
+        let address = self.env.metadata.memory_address(memory);
         let (memory, delta) = (self.word(memory), self.extended(delta));
-        let address = self.env.metadata.memory_address();
         self.grown(Builtin::MemoryGrow, address, &[memory, delta]);
     }
 

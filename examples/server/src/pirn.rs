@@ -78,8 +78,10 @@ impl Pirn {
         modules: &[Module],
         more: impl FnOnce(&mut Linker<WasiCtx>) -> Result<(), LinkError>,
     ) -> Result<Self> {
+        let memories = modules.iter().map(Module::memories).max();
         let region = Region::builder()
             .slots(settings.slots)
+            .memories(memories.unwrap_or(0).max(1))
             .memory_max(settings.memory_max)
             .stack(settings.stack)
             .build()?;

@@ -14,8 +14,8 @@ use super::constant::{Constant, evaluate};
 use super::member::Member;
 use super::plan;
 use crate::host::limiter::{Growth, GrowthError};
-use crate::switch::Record;
 use crate::value::Cell;
+use core::cmp::Ordering;
 use core::{ptr, slice};
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{
@@ -45,12 +45,19 @@ pub(crate) fn run<T>(
     let member = &members[at];
     match builtin {
         Builtin::MemoryGrow => {
-            let previous = grow_memory(members, at, word(1), data);
+            let previous = grow_memory(members, index(0), at, word(1), data);
             cells[0] = Cell::from_u64(previous);
         }
-        Builtin::MemoryCopy => copy_memory(member, word(2), word(3), word(4))?,
+        Builtin::MemoryCopy => {
+            let (to, from) = (memory(member, index(0)), memory(member, index(1)));
+            let (dst, src, len) = (word(2), word(3), word(4));
+            let from = memory_range(from, src, len)?;
+            let to = memory_range(to, dst, len)?;
+            // SAFETY: both ranges lie in their memories; they may overlap.
+            unsafe { ptr::copy(from, to, len as usize) };
+        }
         Builtin::MemoryFill => {
-            let to = memory_range(member, word(1), word(3))?;
+            let to = memory_range(memory(member, index(0)), word(1), word(3))?;
             // SAFETY: the range lies in the memory.
             unsafe { ptr::write_bytes(to, word(2) as u8, word(3) as usize) };
         }
@@ -61,7 +68,7 @@ pub(crate) fn run<T>(
                 return Err(TrapCode::MemoryOutOfBounds);
             }
             let segment = &member.inner.module.metadata().data[segment as usize];
-            write_data(member, segment, word(2), from, len)?;
+            write_data(member, index(0), segment, word(2), from, len)?;
         }
         Builtin::DataDrop => drop_segment(member, index(0)),
         Builtin::TableGrow => {
@@ -98,48 +105,54 @@ pub(crate) fn run<T>(
     Ok(())
 }
 
-/// The descriptor of memory 0 that member sees. WebAssembly 2.0 has no other memory.
-fn memory<T>(member: &Member<T>) -> *mut MemoryDesc {
-    // SAFETY: the record of an initialised context.
-    unsafe { (*Record::of(member.vmctx())).memory as *mut MemoryDesc }
+/// The descriptor of memory `index` that a member sees.
+pub(super) fn memory<T>(member: &Member<T>, index: u32) -> *mut MemoryDesc {
+    let (imported, layout) = (
+        member.inner.module.imported().memories,
+        member.inner.module.layout(),
+    );
+    match index.cmp(&imported) {
+        // SAFETY: the cell of an imported memory holds the address of the owner's descriptor.
+        Ordering::Less => unsafe { *member.cell::<*mut MemoryDesc>(layout.memory(index)) },
+        Ordering::Equal => member.cell(CONTEXT_MEMORY),
+        Ordering::Greater => member.cell(layout.memory(index)),
+    }
 }
 
-/// The first of `len` bytes at `start` of a member's memory.
-fn memory_range<T>(member: &Member<T>, start: u64, len: u64) -> Result<*mut u8, TrapCode> {
+/// The first of `len` bytes at `start` of a memory.
+fn memory_range(desc: *mut MemoryDesc, start: u64, len: u64) -> Result<*mut u8, TrapCode> {
     // SAFETY: see the module's doc.
-    let desc = unsafe { *memory(member) };
+    let desc = unsafe { *desc };
     match start.checked_add(len) {
         Some(end) if end <= desc.bytes => Ok((desc.base as *mut u8).wrapping_add(start as usize)),
         _ => Err(TrapCode::MemoryOutOfBounds),
     }
 }
 
-fn copy_memory<T>(member: &Member<T>, dst: u64, src: u64, len: u64) -> Result<(), TrapCode> {
-    let from = memory_range(member, src, len)?;
-    let to = memory_range(member, dst, len)?;
-    // SAFETY: both ranges lie in the memory; they may overlap.
-    unsafe { ptr::copy(from, to, len as usize) };
-    Ok(())
-}
-
-/// Grows the memory of member `at` by `delta` pages, and gives the pages before, or [`NOT_GROWN`].
+/// Grows memory `index` of member `at` by `delta` pages, and gives the pages before, or [`NOT_GROWN`].
 ///
 /// A memory grows if its type, the region, the embedder and the system allow it; they are asked in this
 /// order.
-fn grow_memory<T>(members: &mut [Member<T>], at: usize, delta: u64, data: &mut T) -> u64 {
-    let desc = memory(&members[at]);
-    // A memory that can be grown is memory 0 of its owner, whose descriptor is in its context.
-    let owner = desc
-        .cast::<u8>()
-        .wrapping_offset(-(CONTEXT_MEMORY as isize));
-    let Some(owner) = members.iter_mut().find(|member| member.vmctx() == owner) else {
+fn grow_memory<T>(
+    members: &mut [Member<T>],
+    index: u32,
+    at: usize,
+    delta: u64,
+    data: &mut T,
+) -> u64 {
+    let desc = memory(&members[at], index);
+    let Some(owner) = owner(members, desc as u64) else {
         return NOT_GROWN;
     };
-    let metadata = owner.inner.module.metadata();
-    let own = metadata.memories.get(metadata.imported_memories() as usize);
-    let maximum = own.and_then(|ty| ty.max);
+    let module = &owner.inner.module;
+    let own = module.metadata().own_memories();
+    let mut all = (0..).zip(module.imported().memories..).zip(own);
+    let Some(((number, _), ty)) = all.find(|((_, index), _)| memory(owner, *index) == desc) else {
+        return NOT_GROWN;
+    };
+    let maximum = ty.max;
     let most = maximum.unwrap_or(MEMORY_PAGES_MAX).min(MEMORY_PAGES_MAX);
-    let previous = owner.slot.memory_bytes() / WASM_PAGE_BYTES;
+    let previous = owner.slot.memory_bytes(number) / WASM_PAGE_BYTES;
     let pages = previous.saturating_add(delta);
     let room = owner.inner.region.limits().memory_bytes_max as u64 / WASM_PAGE_BYTES;
     if delta == 0 {
@@ -166,7 +179,7 @@ fn grow_memory<T>(members: &mut [Member<T>], at: usize, delta: u64, data: &mut T
         return NOT_GROWN;
     }
     let region = &owner.inner.region;
-    if let Err(error) = owner.slot.grow_memory(region, growth.desired) {
+    if let Err(error) = owner.slot.grow_memory(region, number, growth.desired) {
         limiter.failed(data, growth, GrowthError::System(error));
         return NOT_GROWN;
     }
@@ -175,10 +188,10 @@ fn grow_memory<T>(members: &mut [Member<T>], at: usize, delta: u64, data: &mut T
     previous
 }
 
-/// Copies `len` bytes, from `from` on, of a data segment, dropped or not, to `to` in a member's
-/// memory 0.
+/// Copies `len` bytes, from `from` on, of a data segment, dropped or not, to `to` of a memory.
 pub(super) fn write_data<T>(
     member: &Member<T>,
+    memory_index: u32,
     segment: &DataSegment,
     to: u64,
     from: u64,
@@ -191,10 +204,19 @@ pub(super) fn write_data<T>(
         .checked_add(len)
         .and_then(|end| bytes.get(from as usize..usize::try_from(end).ok()?))
         .ok_or(TrapCode::MemoryOutOfBounds)?;
-    let to = memory_range(member, to, len)?;
+    let to = memory_range(memory(member, memory_index), to, len)?;
     // SAFETY: the range lies in the memory, and the module's data is not part of it.
     unsafe { ptr::copy_nonoverlapping(source.as_ptr(), to, source.len()) };
     Ok(())
+}
+
+/// The member in whose instance area a descriptor lies.
+fn owner<T>(members: &mut [Member<T>], desc: u64) -> Option<&mut Member<T>> {
+    members.iter_mut().find(|member| {
+        let area = u64::from(member.inner.module.layout().bytes());
+        let end = member.vmctx() as u64;
+        (end - area..end).contains(&desc)
+    })
 }
 
 /// The descriptor of table `index` that a member sees.
@@ -231,12 +253,7 @@ fn grow_table<T>(
     data: &mut T,
 ) -> u64 {
     let desc = table(&members[at], index);
-    let owns = |member: &&mut Member<T>| {
-        let area = u64::from(member.inner.module.layout().bytes());
-        let end = member.vmctx() as u64;
-        (end - area..end).contains(&(desc as u64))
-    };
-    let Some(owner) = members.iter_mut().find(owns) else {
+    let Some(owner) = owner(members, desc as u64) else {
         return NOT_GROWN;
     };
     let metadata = owner.inner.module.metadata();

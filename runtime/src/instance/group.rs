@@ -205,6 +205,17 @@ impl<T: 'static> Group<T> {
         Some(self.members.get_mut(member.0)?.memory_mut())
     }
 
+    /// The exported memory of a name of an instance.
+    #[must_use]
+    pub fn exported_memory(&self, member: MemberId, name: &str) -> Option<Memory<'_>> {
+        self.members.get(member.0)?.exported_memory(name)
+    }
+
+    /// The exported memory of a name of an instance, to be changed.
+    pub fn exported_memory_mut(&mut self, member: MemberId, name: &str) -> Option<MemoryMut<'_>> {
+        self.members.get_mut(member.0)?.exported_memory_mut(name)
+    }
+
     /// The host's data.
     #[must_use]
     pub fn data(&self) -> &T {
@@ -315,18 +326,13 @@ impl Linked<'_> {
             }
             (ExternType::Memory(wanted), ExportItem::Memory(index)) => {
                 let found = owner.inner.module.metadata().memories[index as usize];
-                // SAFETY: the record of an initialised member, and its memory's descriptor.
-                let (desc, now) = unsafe {
-                    let desc = (*Record::of(owner.vmctx())).memory;
-                    (
-                        desc,
-                        (*(desc as *const pirn_format::layout::MemoryDesc)).bytes,
-                    )
-                };
+                let desc = builtin::memory(owner, index);
+                // SAFETY: the descriptor of a memory of a member; no guest runs.
+                let now = unsafe { (*desc).bytes };
                 let fits = found.address == wanted.address
                     && limits_fit(now / WASM_PAGE_BYTES, found.max, wanted.min, wanted.max);
                 fits.then(|| {
-                    self.imports.memories.push(desc);
+                    self.imports.memories.push(desc as u64);
                     false
                 })
             }
@@ -409,7 +415,8 @@ impl Linked<'_> {
                 ..metadata.tables[i as usize]
             }),
             ExportItem::Memory(i) => ExternType::Memory(MemoryType {
-                min: owner.memory().len() as u64 / WASM_PAGE_BYTES,
+                // SAFETY: as of a table.
+                min: unsafe { (*builtin::memory(owner, i)).bytes } / WASM_PAGE_BYTES,
                 ..metadata.memories[i as usize]
             }),
             ExportItem::Global(i) => ExternType::Global(metadata.globals[i as usize]),

@@ -275,17 +275,21 @@ impl<T> Member<T> {
             // SAFETY: as above.
             unsafe { self.cell::<TableDesc>(*cell).write(desc) };
         }
-        let memory = if plan.own_memory {
-            MemoryDesc {
-                base: vmctx as u64,
-                bytes: slot.memory_bytes(),
-            }
-        } else {
-            MemoryDesc { base: 0, bytes: 0 }
+        let memory = |number| MemoryDesc {
+            base: slot.memory(&self.inner.region, number) as u64,
+            bytes: slot.memory_bytes(number),
+        };
+        for (number, cell) in (1..).zip(&plan.memory_cells) {
+            // SAFETY: as above.
+            unsafe { self.cell::<MemoryDesc>(*cell).write(memory(number)) };
+        }
+        let first = match plan.own_memory {
+            true => memory(0),
+            false => MemoryDesc { base: 0, bytes: 0 },
         };
         // SAFETY: as above; the record was written when the slot got the module.
         unsafe {
-            self.cell::<MemoryDesc>(CONTEXT_MEMORY).write(memory);
+            self.cell::<MemoryDesc>(CONTEXT_MEMORY).write(first);
             let record = &mut *Record::of(vmctx);
             record.stamp = 0;
             self.cell::<[u64; 2]>(CONTEXT_EXCEPTION_TAG).write([0; 2]);
@@ -355,8 +359,8 @@ impl<T> Member<T> {
     pub(crate) fn global_cell(&self, index: u32) -> *mut Cell {
         let (metadata, layout) = (self.inner.module.metadata(), self.inner.module.layout());
         let cell = self.cell::<Cell>(layout.global(index));
-        let elsewhere =
-            index < self.inner.module.imported().globals && metadata.globals[index as usize].mutable;
+        let elsewhere = index < self.inner.module.imported().globals
+            && metadata.globals[index as usize].mutable;
         if !elsewhere {
             return cell;
         }
@@ -403,9 +407,10 @@ fn write_segments<T>(members: &mut [Member<T>], at: usize) -> Result<(), TrapCod
         }
     }
     for segment in &metadata.data {
-        if let SegmentMode::Active { offset, .. } = &segment.mode {
-            let start = builtin::offset(&members[at], offset, metadata.memory_address());
-            builtin::write_data(&members[at], segment, start, 0, u64::from(segment.len))?;
+        if let SegmentMode::Active { index, offset } = &segment.mode {
+            let address = metadata.memory_address(*index);
+            let (start, len) = (builtin::offset(&members[at], offset, address), segment.len);
+            builtin::write_data(&members[at], *index, segment, start, 0, u64::from(len))?;
         }
     }
     Ok(())
@@ -450,6 +455,28 @@ impl<T> Member<T> {
     pub(crate) fn memory_mut(&mut self) -> MemoryMut<'_> {
         // SAFETY: as in `memory`.
         unsafe { memory::view_mut(self.vmctx()) }
+    }
+
+    /// The exported memory of a name.
+    pub(crate) fn exported_memory(&self, name: &str) -> Option<Memory<'_>> {
+        let desc = self.memory_export(name)?;
+        // SAFETY: as in `memory`; a descriptor of this instance's.
+        Some(unsafe { memory::view_of(desc) })
+    }
+
+    /// The exported memory of a name, to be changed.
+    pub(crate) fn exported_memory_mut(&mut self, name: &str) -> Option<MemoryMut<'_>> {
+        let desc = self.memory_export(name)?;
+        // SAFETY: as in `memory`; a descriptor of this instance's.
+        Some(unsafe { memory::view_mut_of(desc) })
+    }
+
+    /// The descriptor of the exported memory of a name.
+    fn memory_export(&self, name: &str) -> Option<*const MemoryDesc> {
+        match self.inner.module.metadata().export(name)? {
+            ExportItem::Memory(index) => Some(builtin::memory(self, index)),
+            _ => None,
+        }
     }
 }
 

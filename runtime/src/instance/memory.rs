@@ -3,7 +3,7 @@
 //!
 //! # Safety
 //!
-//! Owns the fact that a descriptor of memory 0 in a context names bytes that are mapped and
+//! Owns the fact that the descriptor of a memory in an instance area names bytes that are mapped and
 //! writable: the runtime alone writes it, after the slot has made those bytes accessible.
 #![allow(unsafe_code)]
 
@@ -22,43 +22,76 @@ pub struct Memory<'a>(&'a [u8]);
 #[derive(Debug)]
 pub struct MemoryMut<'a>(&'a mut [u8]);
 
+/// Memory 0.
+///
 /// # Safety
 ///
 /// `vmctx` must be the context of an instance that stays in place and does not run for `'a`, and
 /// nobody may change its memory meanwhile.
 #[inline]
 pub(crate) unsafe fn view<'a>(vmctx: *mut u8) -> Memory<'a> {
-    // SAFETY: passed on.
-    let (base, bytes) = unsafe { bounds(vmctx) };
-    // SAFETY: the descriptor names mapped bytes, see the module's doc; `base` is never null.
-    Memory(unsafe { slice::from_raw_parts(base, bytes) })
+    // SAFETY: the context is initialised, so its record is; the rest is passed on.
+    unsafe { view_of((*Record::of(vmctx)).memory as *const MemoryDesc) }
 }
 
+/// Memory 0, to be changed.
+///
 /// # Safety
 ///
 /// As for [`view`], and nobody else may read its memory meanwhile.
 #[inline]
 pub(crate) unsafe fn view_mut<'a>(vmctx: *mut u8) -> MemoryMut<'a> {
+    // SAFETY: as in `view`.
+    unsafe { view_mut_of((*Record::of(vmctx)).memory as *const MemoryDesc) }
+}
+
+/// The memory that a descriptor is of.
+///
+/// # Safety
+///
+/// It must be one of a memory that an initialised instance has or imports, all of which stay in place and do not run for
+/// `'a`, and nobody may change the memory meanwhile.
+#[inline]
+pub(crate) unsafe fn view_of<'a>(desc: *const MemoryDesc) -> Memory<'a> {
     // SAFETY: passed on.
-    let (base, bytes) = unsafe { bounds(vmctx) };
+    let (base, bytes) = unsafe { bounds(desc) };
+    // SAFETY: the descriptor names mapped bytes, see the module's doc; `base` is never null.
+    Memory(unsafe { slice::from_raw_parts(base, bytes) })
+}
+
+/// The same, to be changed.
+///
+/// # Safety
+///
+/// As for [`view_of`], and nobody else may read the memory meanwhile.
+#[inline]
+pub(crate) unsafe fn view_mut_of<'a>(desc: *const MemoryDesc) -> MemoryMut<'a> {
+    // SAFETY: passed on.
+    let (base, bytes) = unsafe { bounds(desc) };
     // SAFETY: the descriptor names mapped, writable bytes; `base` is never null.
     MemoryMut(unsafe { slice::from_raw_parts_mut(base, bytes) })
 }
 
-/// Base and size of memory 0; a size of 0 at some address if there is none, or it was left behind in the
-/// process that this one is a fork of.
+/// Base and size of a memory; a size of 0 at some address if it is none, or was left behind in the process that this one
+/// is a fork of.
 #[inline]
-unsafe fn bounds(vmctx: *mut u8) -> (*mut u8, usize) {
-    // SAFETY: the caller's context is initialised, so its record is, and `memory` points to a
-    // descriptor: in this context, or in that of the instance that the memory was imported from,
-    // which lives as long, and its region.
-    let (desc, whole) = unsafe {
-        let place = (*Record::of(vmctx)).memory as *mut u8;
-        let owner = place.wrapping_offset(-(CONTEXT_MEMORY as isize));
-        (*place.cast::<MemoryDesc>(), (*Record::of(owner)).is_whole())
-    };
-    if desc.bytes == 0 || !whole {
-        return (vmctx, 0);
+unsafe fn bounds(place: *const MemoryDesc) -> (*mut u8, usize) {
+    // SAFETY: a descriptor, as the caller says: in the instance's own area, or in that of the instance that the memory was
+    // imported from, which lives as long, and its region.
+    let desc = unsafe { *place };
+    let nothing = (place.cast_mut().cast(), 0);
+    if desc.bytes == 0 {
+        return nothing;
+    }
+    let owner = place
+        .cast_mut()
+        .wrapping_byte_offset(-(CONTEXT_MEMORY as isize));
+    // The first memory that an instance defines has its descriptor in the context, and begins at it. A fork inherits all
+    // others.
+    let is_first = owner as u64 == desc.base;
+    // SAFETY: the context of an initialised instance.
+    if is_first && unsafe { !(*Record::of(owner.cast())).is_whole() } {
+        return nothing;
     }
     (desc.base as *mut u8, desc.bytes as usize)
 }

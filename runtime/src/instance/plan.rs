@@ -17,8 +17,10 @@ pub(crate) struct Plan {
     pub(crate) relative: Box<[(usize, i64)]>,
     /// Offset of the cell of every table that the module defines, and its initial size.
     pub(crate) table_cells: Box<[(i32, u64)]>,
-    /// Whether the module defines memory 0.
+    /// Whether the module defines a memory.
     pub(crate) own_memory: bool,
+    /// Offset of the cell of every further one that it defines.
+    pub(crate) memory_cells: Box<[i32]>,
     /// Whether the module's code counts fuel.
     pub(crate) counts_fuel: bool,
     /// What every table that the module defines starts with.
@@ -59,6 +61,10 @@ impl Plan {
                 && first_dynamic_element == metadata.elements.len(),
             table_cells: table_cells(metadata, layout),
             own_memory: module.has_memory(),
+            memory_cells: (module.imported().memories..metadata.memories.len() as u32)
+                .skip(1)
+                .map(|index| layout.memory(index))
+                .collect(),
             counts_fuel: metadata.fuel,
             state: plan.bytes.into_boxed_slice(),
             relative: plan.relative.into_boxed_slice(),

@@ -345,7 +345,15 @@ pub(crate) fn check_limits(module: &Module, region: &Region) -> Result<(), LinkE
         if needed > limit { Err(error) } else { Ok(()) }
     };
     let kib = |bytes: u64| bytes.div_ceil(1024);
-    let memory = module.memory_bytes() / WASM_PAGE_BYTES;
+    let memories = metadata.own_memories();
+    check(
+        "memories",
+        memories.len() as u64,
+        u64::from(limits.memories),
+        "pieces",
+        "memories",
+    )?;
+    let memory = memories.iter().map(|memory| memory.min).max().unwrap_or(0);
     let memory_max = limits.memory_bytes_max as u64 / WASM_PAGE_BYTES;
     check("memory", memory, memory_max, "pages", "memory_max")?;
     let area = u64::from(module.layout().bytes());

@@ -9,6 +9,9 @@
 //!    accessible                                                 vmctx  current size  accessible
 //! ```
 //!
+//! Memory 0 here is the first that the module defines. Where slots hold more, each further one follows with a guard of its
+//! own.
+//!
 //! The stack's guard has addresses of its own, apart from the memory's guard of the slot below, so
 //! that a fault address alone says whose fault it is.
 
@@ -36,7 +39,9 @@ const COLOUR_BYTES: usize = 64;
 pub(crate) struct Limits {
     /// Number of slots.
     pub(crate) slots: u32,
-    /// Bytes of memory 0.
+    /// Memories that a module defines.
+    pub(crate) memories: u32,
+    /// Bytes of each.
     pub(crate) memory_bytes_max: usize,
     /// Tables that a module defines.
     pub(crate) tables: u32,
@@ -90,7 +95,9 @@ impl Layout {
                 allowed,
             })
         };
-        check("slots", u64::from(limits.slots), 1..=SLOTS_MAX)?;
+        check("memories", u64::from(limits.memories), 1..=MEMORIES_MAX)?;
+        let slots_max = SLOTS_MAX / u64::from(limits.memories);
+        check("slots", u64::from(limits.slots), 1..=slots_max)?;
         check(
             "memory_max",
             limits.memory_bytes_max as u64,
@@ -125,7 +132,7 @@ impl Layout {
         let tables = stack + limits.stack_bytes;
         let instance = tables + limits.tables as usize * table_bytes;
         let vmctx = instance + limits.instance_bytes;
-        let end = vmctx + (MEMORY_REACH_BYTES + GUARD_BYTES) as usize;
+        let end = vmctx + limits.memories as usize * MEMORY_STRIDE;
         let layout = Self {
             stack,
             tables,
@@ -171,8 +178,8 @@ impl Layout {
                 "the instance area fits",
             ),
             (
-                (self.end - self.vmctx) as u64 == MEMORY_REACH_BYTES + GUARD_BYTES,
-                "no access of a guest leaves its slot",
+                (self.end - self.vmctx) == limits.memories as usize * MEMORY_STRIDE,
+                "no access of a guest leaves its memory",
             ),
             (
                 limits.memory_bytes_max as u64 <= MEMORY_BYTES_MAX,
@@ -227,9 +234,21 @@ impl Layout {
     pub(crate) fn vmctx(&self) -> usize {
         self.vmctx
     }
+
+    /// Base of memory `number`, of those that a module defines.
+    pub(crate) fn memory(&self, number: u32) -> usize {
+        let at = self.vmctx + number as usize * MEMORY_STRIDE;
+        debug_assert!(at < self.end);
+        at
+    }
 }
 
-/// Slots of 4 GiB that 47 bits hold.
+/// From memory to memory: all that an access can reach.
+const MEMORY_STRIDE: usize = (MEMORY_REACH_BYTES + GUARD_BYTES) as usize;
+const _: () = assert!(MEMORY_STRIDE.is_multiple_of(PART_ALIGN));
+/// Memories that a module defines: as many as validation allows.
+const MEMORIES_MAX: u64 = 100;
+/// Memories of 4 GiB that 47 bits hold.
 const SLOTS_MAX: u64 = 32_500;
 /// Tables that a module defines.
 const TABLES_MAX: u64 = 1_000;
@@ -247,7 +266,8 @@ mod tests {
 
     fn limits() -> impl Strategy<Value = Limits> {
         (
-            1..=32_500_u32,
+            1..=325_u32,
+            1..=100_u32,
             0..=1_usize << 32,
             0..=1_000_u32,
             0..=1_u32 << 20,
@@ -255,9 +275,18 @@ mod tests {
             512_usize..=1 << 30,
         )
             .prop_map(
-                |(slots, memory_bytes_max, tables, table_elements, stack_bytes, instance_bytes)| {
+                |(
+                    slots,
+                    memories,
+                    memory_bytes_max,
+                    tables,
+                    table_elements,
+                    stack_bytes,
+                    instance_bytes,
+                )| {
                     Limits {
                         slots,
+                        memories,
                         memory_bytes_max,
                         tables,
                         table_elements,
@@ -277,6 +306,11 @@ mod tests {
             prop_assert!(rounded.memory_bytes_max >= limits.memory_bytes_max.min(MEMORY_BYTES_MAX as usize));
             prop_assert!(rounded.stack_bytes >= limits.stack_bytes);
             prop_assert!(rounded.instance_bytes >= limits.instance_bytes);
+            let memories = (0..rounded.memories).map(|number| layout.memory(number));
+            let ends = memories.clone().skip(1).chain([layout.bytes()]);
+            for (start, end) in memories.zip(ends) {
+                prop_assert_eq!((end - start) as u64, MEMORY_REACH_BYTES + GUARD_BYTES);
+            }
             for index in [0, 1, 55, 56, 57] {
                 let stack = layout.stack(index);
                 prop_assert!(stack.end <= layout.whole_stack().end && stack.end.is_multiple_of(16));
@@ -288,6 +322,7 @@ mod tests {
     fn some() -> Limits {
         Limits {
             slots: 1,
+            memories: 1,
             memory_bytes_max: 1 << 20,
             tables: 1,
             table_elements: 10,
@@ -299,8 +334,9 @@ mod tests {
     #[test]
     fn limits_are_kept_and_one_past_them_is_named() {
         type Set = fn(&mut Limits, u64);
-        let cases: [(&str, Set, u64, u64); 6] = [
+        let cases: [(&str, Set, u64, u64); 7] = [
             ("slots", |l, n| l.slots = n as u32, 1, SLOTS_MAX),
+            ("memories", |l, n| l.memories = n as u32, 1, MEMORIES_MAX),
             (
                 "memory_max",
                 |l, n| l.memory_bytes_max = n as usize,
@@ -343,6 +379,22 @@ mod tests {
                 assert!(Layout::new(&mut limits).is_err(), "{setting} {below}");
             }
         }
+    }
+
+    #[test]
+    fn there_are_fewer_slots_of_more_memories() {
+        let with = |slots, memories| {
+            let mut limits = Limits {
+                slots,
+                memories,
+                ..some()
+            };
+            Layout::new(&mut limits).map(|layout| layout.bytes() * slots as usize)
+        };
+        assert!(with(3_250, 10).is_ok_and(|bytes| bytes < 1 << 47));
+        let error = with(3_251, 10).expect_err("it is refused");
+        assert_eq!((error.setting, error.allowed), ("slots", 1..=3_250));
+        assert!(with(325, 100).is_ok() && with(326, 100).is_err());
     }
 
     #[test]

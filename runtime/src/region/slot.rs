@@ -21,11 +21,13 @@ use super::{Region, Shared, reset};
 use crate::module::Module;
 use crate::stop::Owned;
 use crate::sys::memory::{Access, Reservation};
+use core::cmp::Ordering;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::slice;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{self, AtomicU8};
 use pirn_format::layout::ELEMENT_BYTES;
+use pirn_format::types::MemoryType;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -39,6 +41,8 @@ pub(crate) struct Kept {
     contents: Contents,
     /// Bytes of memory 0: no more are accessible.
     accessible: usize,
+    /// Bytes of each further memory that the slot has room for: as many are accessible, and what is not is zero once it is.
+    further: Box<[usize]>,
     /// How memory 0 is kept.
     keeping: Keeping,
     /// How far memory 0 is tracked.
@@ -67,11 +71,12 @@ enum Contents {
 }
 
 impl Kept {
-    pub(super) fn fresh(index: u32) -> Self {
+    pub(super) fn fresh(index: u32, memories: u32) -> Self {
         Self {
             index,
             contents: Contents::Fresh,
             accessible: 0,
+            further: vec![0; memories.saturating_sub(1) as usize].into(),
             keeping: Keeping::Plain,
             reach: Reach::default(),
             idle: 0,
@@ -108,6 +113,11 @@ impl<'a> Parts<'a> {
         self.start + self.layout.vmctx()
     }
 
+    /// Base of memory `number`.
+    fn memory(&self, number: u32) -> usize {
+        self.start + self.layout.memory(number)
+    }
+
     fn absolute(&self, part: Range<usize>) -> Range<usize> {
         self.start + part.start..self.start + part.end
     }
@@ -142,7 +152,7 @@ impl Slot {
             || shared.reset.has_changed(kept.keeping, module);
         if stale && let Err(error) = kept.pave(shared, module) {
             if kept.contents == Contents::Lost {
-                shared.lost.fetch_add(1, Ordering::Relaxed);
+                shared.lost.fetch_add(1, atomic::Ordering::Relaxed);
             } else {
                 shared.free.put(kept, None);
             }
@@ -171,7 +181,7 @@ impl Slot {
             kept.contents = Contents::Of(module.id());
             shared.free.put(kept, Some(module.id()));
         } else {
-            shared.failed.fetch_add(1, Ordering::Relaxed);
+            shared.failed.fetch_add(1, atomic::Ordering::Relaxed);
             shared.free.put(kept, None);
         }
     }
@@ -234,21 +244,40 @@ impl Slot {
         self.kept.control.get_or_insert_with(Owned::new)
     }
 
-    /// Current size of memory 0.
+    /// Base of memory `number`, of those that the module defines.
     #[inline]
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.kept.accessible as u64
+    pub(crate) fn memory(&self, region: &Region, number: u32) -> *mut u8 {
+        let layout = &region.0.layout;
+        (self.vmctx - layout.vmctx() + layout.memory(number)) as *mut u8
     }
 
-    /// Makes memory 0 this large; what is new is zero.
+    /// Current size of memory `number`.
+    #[inline]
+    pub(crate) fn memory_bytes(&self, number: u32) -> u64 {
+        match number.checked_sub(1) {
+            None => self.kept.accessible as u64,
+            Some(further) => self.kept.further[further as usize] as u64,
+        }
+    }
+
+    /// Makes memory `number` this large; what is new is zero.
     ///
     /// # Errors
     ///
     /// What mprotect(2) gives; then the memory is as large as before.
-    pub(crate) fn grow_memory(&mut self, region: &Region, bytes: u64) -> io::Result<()> {
+    pub(crate) fn grow_memory(
+        &mut self,
+        region: &Region,
+        number: u32,
+        bytes: u64,
+    ) -> io::Result<()> {
+        debug_assert!(self.memory_bytes(number) <= bytes);
         let bytes = bytes as usize;
-        debug_assert!(self.kept.accessible <= bytes && bytes <= region.0.limits.memory_bytes_max);
-        self.kept.resize(&region.0, bytes)
+        debug_assert!(bytes <= region.0.limits.memory_bytes_max);
+        match number {
+            0 => self.kept.resize(&region.0, bytes),
+            _ => self.kept.resize_further(&region.0, number, bytes),
+        }
     }
 
     /// Says that one of the module's own tables has this many elements now.
@@ -265,7 +294,7 @@ pub(crate) struct Ranges {
     pub(crate) stack: Range<usize>,
     /// The guard below the stack.
     pub(crate) stack_guard: Range<usize>,
-    /// All that a guest's memory accesses can reach: its memory and the guard behind it.
+    /// All that a guest's memory accesses can reach: its memories, each with the guard behind it.
     pub(crate) memory: Range<usize>,
 }
 
@@ -290,6 +319,7 @@ impl Kept {
                 parts
                     .reservation
                     .decommit(fixed.start..memory + self.accessible.max(self.reach.marked))?;
+                self.clear_further(&parts)?;
             }
         }
         self.table_bytes = 0;
@@ -313,6 +343,7 @@ impl Kept {
             self.remap(shared, keeping, module)?;
         }
         self.resize(shared, bytes)?;
+        self.size_further(shared, module)?;
         match (keeping, shared.reset.tracker()) {
             (Keeping::Tracked, Some(tracker)) => tracker.assign(self.index, module),
             (Keeping::Plain, _) => {
@@ -376,6 +407,9 @@ impl Kept {
             }
             self.resize(shared, bytes)?;
         }
+        // SAFETY: the instance is gone: nobody uses the slot.
+        unsafe { self.clear_further(&parts)? };
+        self.size_further(shared, module)?;
         if self.table_bytes > RESIDENT_BYTES {
             let tables = parts.absolute(shared.layout.tables());
             // SAFETY: as above. Every table is written whole before it is used again: it is not warm.
@@ -398,20 +432,66 @@ impl Kept {
             _ => {
                 let parts = Parts::of(shared, self.index);
                 let memory = parts.vmctx();
-                let (now, then) = (memory + self.accessible, memory + bytes);
                 // SAFETY: the memory of a slot that is ours; the host's views of it borrow the instance,
                 // so none lives while its size changes.
-                unsafe {
-                    if then > now {
-                        parts.reservation.protect(now..then, Access::ReadWrite)?;
-                    } else if then < now {
-                        parts.reservation.protect(then..now, Access::None)?;
-                    }
-                }
+                unsafe { protect(&parts, memory, self.accessible, bytes)? };
             }
         }
         self.accessible = bytes;
         Ok(())
+    }
+
+    /// Makes a further memory have exactly this many bytes. What is new is zero, as for [`resize`](Self::resize).
+    fn resize_further(&mut self, shared: &Shared, number: u32, bytes: usize) -> io::Result<()> {
+        let parts = Parts::of(shared, self.index);
+        let further = &mut self.further[number as usize - 1];
+        // SAFETY: as in `resize`.
+        unsafe { protect(&parts, parts.memory(number), *further, bytes)? };
+        *further = bytes;
+        Ok(())
+    }
+
+    /// Makes each further memory as large as the module's initial one, and those that it has not inaccessible.
+    fn size_further(&mut self, shared: &Shared, module: &Module) -> io::Result<()> {
+        let mut initial = module.metadata().own_memories().iter().skip(1);
+        for number in 1..=self.further.len() as u32 {
+            let bytes = initial.next().and_then(MemoryType::min_bytes).unwrap_or(0);
+            self.resize_further(shared, number, bytes as usize)?;
+        }
+        Ok(())
+    }
+
+    /// Gives all that is accessible of the further memories back to the kernel: it is zero then.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may use the slot.
+    unsafe fn clear_further(&self, parts: &Parts<'_>) -> io::Result<()> {
+        for (number, bytes) in (1..).zip(&self.further) {
+            if *bytes > 0 {
+                let memory = parts.memory(number);
+                // SAFETY: passed on.
+                unsafe { parts.reservation.decommit(memory..memory + bytes)? };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes as much of a memory accessible as it is to have, of which so much is.
+///
+/// # Safety
+///
+/// The memory must be one of a slot that is the caller's, and nobody use what becomes inaccessible.
+unsafe fn protect(parts: &Parts<'_>, memory: usize, now: usize, then: usize) -> io::Result<()> {
+    let (now, then) = (memory + now, memory + then);
+    // SAFETY: passed on.
+    unsafe {
+        match then.cmp(&now) {
+            Ordering::Greater => parts.reservation.protect(now..then, Access::ReadWrite),
+            Ordering::Less => parts.reservation.protect(then..now, Access::None),
+            Ordering::Equal => Ok(()),
+        }
     }
 }
 

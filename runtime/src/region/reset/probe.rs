@@ -65,6 +65,7 @@ pub(super) fn tracked() -> io::Result<()> {
     crate::sys::signal::prepare_thread()?;
     let mut limits = Limits {
         slots: 1,
+        memories: 1,
         memory_bytes_max: 1 << 16,
         tables: 0,
         table_elements: 0,

@@ -56,6 +56,7 @@ fn prepare(args: &Args, module: &Module) -> Result<Prepared<WasiCtx>> {
         // Nothing runs in the slot behind the program.
         .slots(1)
         .reset(Reset::Decommitted)
+        .memories(module.memories().max(1))
         .memory_max(args.memory_max)
         .stack(args.stack)
         .tables(64)
