@@ -10,7 +10,7 @@ const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 /// The initial contents of the first memory that a module defines, and what is left of the data segments.
 #[derive(Debug, Default)]
 pub(crate) struct Image {
-    /// Initial bytes of that memory, 0 if there is none.
+    /// Bytes of that memory that are accessible at first, 0 if there is none.
     pub(crate) memory_bytes: u64,
     /// Encoded [`ImageRun`]s.
     pub(crate) runs: Vec<u8>,
@@ -34,7 +34,7 @@ impl Image {
             metadata.imported_memories(),
         );
         // There is a limit to it.
-        let memory_bytes = own.map_or(0, |memory| memory.min_bytes().unwrap_or(u64::MAX));
+        let memory_bytes = own.map_or(0, |memory| memory.accessible_bytes().unwrap_or(u64::MAX));
         let mut image = Self {
             memory_bytes,
             ..Self::default()
@@ -171,7 +171,7 @@ pub(crate) fn constant(expr: &ConstExpr) -> Option<u64> {
 mod tests {
     use super::*;
     use pirn_format::image::decode_runs;
-    use pirn_format::types::{AddrType, MemoryType};
+    use pirn_format::types::{AddrType, MemoryType, PageSize};
 
     fn build(memory_pages: u64, segments: &[(Option<i32>, &[u8])]) -> (Image, Metadata) {
         let mode = |place: &Option<i32>| match place {
@@ -189,6 +189,7 @@ mod tests {
         let mut metadata = Metadata {
             memories: vec![MemoryType {
                 address: AddrType::I32,
+                page: PageSize::Large,
                 min: memory_pages,
                 max: None,
             }],

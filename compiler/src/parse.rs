@@ -17,7 +17,7 @@ use pirn_format::metadata::{
     DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata, SegmentMode,
 };
 use pirn_format::types::{
-    AddrType, ExternType, FuncType, GlobalType, MemoryType, TableType, ValType,
+    AddrType, ExternType, FuncType, GlobalType, MemoryType, PageSize, TableType, ValType,
 };
 use wasmparser::{
     BranchHint, FuncToValidate, FunctionBody, KnownCustom, Parser, Payload, SectionLimited,
@@ -464,9 +464,18 @@ fn table_type(ty: &wasmparser::TableType) -> Result<TableType, CompileError> {
 }
 
 fn memory_type(ty: &wasmparser::MemoryType) -> Result<MemoryType, CompileError> {
-    limits::MEMORY_PAGES.check(ty.initial)?;
+    let page = match ty.page_size_log2 {
+        None | Some(16) => PageSize::Large,
+        Some(0) => PageSize::Byte,
+        Some(_) => return Err(unsupported("a memory with pages of that size")),
+    };
+    match page {
+        PageSize::Large => limits::MEMORY_PAGES.check(ty.initial)?,
+        PageSize::Byte => limits::MEMORY_BYTES.check(ty.initial)?,
+    }
     Ok(MemoryType {
         address: address_type(ty.memory64),
+        page,
         min: ty.initial,
         max: ty.maximum,
     })

@@ -329,11 +329,6 @@ fn mistakes_are_told_in_one_line() {
         &["\"baseline,\" has a comma without a feature"],
     );
     refused(&with("--cpu", "+aes"), &["begin with a level"]);
-    let pages = "(module (memory 1 (pagesize 1)))";
-    refused(
-        &aotc([file("pages.wat", pages)]),
-        &["invalid module: custom page sizes are not supported (at"],
-    );
     refused(
         &with("--relaxed-simd", "sometimes"),
         &["\"sometimes\"", "fastest", "deterministic"],

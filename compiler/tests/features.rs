@@ -7,7 +7,7 @@ use pirn_format::cpu::Arch;
 const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
 
 /// What is supported: by its name in the document, a module that uses it.
-const SUPPORTED: [(&str, &str); 10] = [
+const SUPPORTED: [(&str, &str); 11] = [
     (
         "64-bit memories and tables",
         "(module (memory i64 1 0x1000000000000) (table $t i64 1 0xffffffffffffffff funcref) (table $s 1 funcref)
@@ -61,6 +61,15 @@ const SUPPORTED: [(&str, &str); 10] = [
            (f32x4.relaxed_madd (local.get 0) (local.get 1) (local.get 2))))",
     ),
     (
+        "custom page sizes",
+        "(module (memory 100 1000 (pagesize 1)) (memory $b i64 0 (pagesize 1)) (memory $c 1 (pagesize 65536))
+           (data (i32.const 90) \"x\")
+           (func (export \"f\") (result i32)
+             (drop (memory.grow $b (i64.const 3)))
+             (i32.store offset=4 (i32.const 1) (i32.load $c (i32.const 2)))
+             (memory.size)))",
+    ),
+    (
         "multiple memories",
         "(module (import \"a\" \"m\" (memory 1)) (memory $b 1 2) (memory $c i64 0)
            (data (memory $b) (i32.const 9) \"x\") (data $passive \"y\")
@@ -96,7 +105,7 @@ const SUPPORTED: [(&str, &str); 10] = [
 ];
 
 /// What is refused: by its name in the document, a module that uses it.
-const REFUSED: [(&str, &str); 13] = [
+const REFUSED: [(&str, &str); 12] = [
     (
         "garbage collection",
         "(module (type $t (func (param (ref $t)))))",
@@ -118,7 +127,6 @@ const REFUSED: [(&str, &str); 13] = [
         "threads",
         "(module (memory 1) (func (drop (i32.atomic.load (i32.const 0)))))",
     ),
-    ("custom page sizes", "(module (memory 1 (pagesize 1)))"),
     (
         "stack switching",
         "(module (type $f (func)) (type (cont $f)))",

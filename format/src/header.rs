@@ -42,7 +42,7 @@ pub struct Header {
     pub hash: [u8; HASH_BYTES],
     /// Bytes of the whole file.
     pub file_bytes: u64,
-    /// Initial bytes of memory 0, 0 if the module has none of its own.
+    /// Bytes of the first memory that the module defines which are accessible at first, whole pages of 64 KiB; 0 if it has none.
     pub memory_bytes: u64,
     /// Where the sections lie, by [`Section`] number.
     pub sections: [Range; Section::ALL.len()],

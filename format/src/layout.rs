@@ -53,7 +53,7 @@ pub const ELEMENT_BYTES: u32 = 8;
 pub struct MemoryDesc {
     /// Address of byte 0.
     pub base: u64,
-    /// Current size in bytes, a multiple of [`WASM_PAGE_BYTES`].
+    /// Current size in bytes, a multiple of a page of the memory's type.
     pub bytes: u64,
 }
 

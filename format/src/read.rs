@@ -72,7 +72,7 @@ impl Checked {
             return damaged("its instance area is over the limit".to_owned());
         };
         let memory_bytes = match metadata.own_memories().first() {
-            Some(memory) => memory.min_bytes(),
+            Some(memory) => memory.accessible_bytes(),
             None => Some(0),
         };
         let found = header.memory_bytes;

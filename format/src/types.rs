@@ -251,29 +251,67 @@ impl fmt::Display for TableType {
     }
 }
 
-/// The type of a memory (spec 2.3.9). Limits are in pages of 64 KiB.
+/// The type of a memory (spec 2.3.9, and the proposal of custom page sizes). Limits are in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemoryType {
     /// The type of its addresses.
     pub address: AddrType,
+    /// The size of its pages.
+    pub page: PageSize,
     /// Initial number of pages.
     pub min: u64,
     /// Most pages that `memory.grow` may reach, if stated.
     pub max: Option<u64>,
 }
 
+/// The size of a memory's pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PageSize {
+    /// 64 KiB, as of all memories that do not say otherwise.
+    Large,
+    /// One byte.
+    Byte,
+}
+
+impl PageSize {
+    /// Bytes of a page.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        1 << self.log2()
+    }
+
+    /// The same as a power of 2.
+    #[must_use]
+    pub const fn log2(self) -> u32 {
+        match self {
+            Self::Large => WASM_PAGE_BYTES.trailing_zeros(),
+            Self::Byte => 0,
+        }
+    }
+}
+
 impl MemoryType {
     /// The initial number of bytes, if 64 bits hold it.
     #[must_use]
     pub const fn min_bytes(&self) -> Option<u64> {
-        self.min.checked_mul(WASM_PAGE_BYTES)
+        self.min.checked_mul(self.page.bytes())
+    }
+
+    /// How many bytes are accessible at first, if 64 bits hold the number: those, and of the page of 64 KiB that the last
+    /// lies in all others, which generated code does not touch.
+    #[must_use]
+    pub fn accessible_bytes(&self) -> Option<u64> {
+        self.min_bytes()?.checked_next_multiple_of(WASM_PAGE_BYTES)
     }
 }
 
 impl fmt::Display for MemoryType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         limits(f, self.address, self.min, self.max)?;
-        f.write_str(" pages")
+        f.write_str(match self.page {
+            PageSize::Large => " pages",
+            PageSize::Byte => " pages of a byte",
+        })
     }
 }
 

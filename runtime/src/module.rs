@@ -269,7 +269,7 @@ impl Module {
         &self.0.type_ids
     }
 
-    /// Initial bytes of the first memory that it defines.
+    /// Bytes of the first memory that it defines which are accessible at first.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.0.memory_bytes()
     }
@@ -402,7 +402,7 @@ impl Inner {
         Some(&self.loaded.section(Section::Image)[start..start + IMAGE_PAGE_BYTES as usize])
     }
 
-    /// Initial size of memory 0.
+    /// Bytes of that memory which are accessible at first.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.loaded.memory_bytes
     }

@@ -4,7 +4,9 @@ pub(crate) mod typed;
 
 use core::fmt;
 use core::num::NonZeroU64;
-pub use pirn_format::types::{AddrType, FuncType, GlobalType, MemoryType, TableType, ValType};
+pub use pirn_format::types::{
+    AddrType, FuncType, GlobalType, MemoryType, PageSize, TableType, ValType,
+};
 
 /// A WebAssembly value. Floats are kept as bits, so that NaN payloads survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,10 +3,11 @@
 use crate::error::CompileError;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
-/// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves,
-/// and tail calls, exceptions of both kinds, typed function references, several memories, 64-bit memories and tables, relaxed SIMD and wide
-/// arithmetic, which they emit when they are asked to. The validator refuses the rest.
+/// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves, and tail calls,
+/// exceptions of both kinds, typed function references, several memories, custom page sizes, 64-bit memories and tables,
+/// relaxed SIMD and wide arithmetic, which they emit when they are asked to. The validator refuses the rest.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
+    .union(WasmFeatures::CUSTOM_PAGE_SIZES)
     .union(WasmFeatures::EXTENDED_CONST)
     .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
     .union(WasmFeatures::EXCEPTIONS)
@@ -19,14 +20,13 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::WIDE_ARITHMETIC);
 
 /// What is refused, with its verb.
-const REFUSED: [(WasmFeatures, &str); 7] = [
+const REFUSED: [(WasmFeatures, &str); 6] = [
     (WasmFeatures::GC, "garbage collection is"),
     (WasmFeatures::THREADS, "threads are"),
     (
         WasmFeatures::SHARED_EVERYTHING_THREADS,
         "shared-everything threads are",
     ),
-    (WasmFeatures::CUSTOM_PAGE_SIZES, "custom page sizes are"),
     (WasmFeatures::STACK_SWITCHING, "stack switching is"),
     (WasmFeatures::MEMORY_CONTROL, "memory control is"),
     (WasmFeatures::COMPONENT_MODEL, "components are"),

@@ -2,7 +2,7 @@
 //! imports, exports and globals, 100,000 segments, 50,000 locals and 7.6 MB a function).
 
 use crate::error::CompileError;
-use pirn_format::layout::{INSTANCE_AREA_BYTES_MAX, MEMORY_PAGES_MAX};
+use pirn_format::layout::{INSTANCE_AREA_BYTES_MAX, MEMORY_BYTES_MAX, MEMORY_PAGES_MAX};
 
 /// A limit with its name.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,12 @@ pub(crate) const INSTANCE_AREA_BYTES: Limit = Limit {
 pub(crate) const MEMORY_PAGES: Limit = Limit {
     what: "pages of memory to begin with",
     most: MEMORY_PAGES_MAX,
+};
+
+/// The same in bytes.
+pub(crate) const MEMORY_BYTES: Limit = Limit {
+    what: "bytes of memory to begin with",
+    most: MEMORY_BYTES_MAX,
 };
 
 /// Offsets in the machine code are 32 bits wide, and calls reach 2 GiB.
@@ -154,6 +160,7 @@ mod tests {
             MODULE_BYTES,
             INSTANCE_AREA_BYTES,
             MEMORY_PAGES,
+            MEMORY_BYTES,
             TEXT_BYTES,
             DEBUG_BYTES,
             DEBUG_ABBREV_BYTES,

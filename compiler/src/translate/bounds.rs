@@ -22,6 +22,8 @@
 //! * otherwise the end of the access is compared with the memory's current size in 64-bit arithmetic,
 //!   which cannot wrap: index < 2^32 and offset <= 2^32. The address is masked under speculation.
 //!
+//! A memory whose pages are of one byte ends where no page of the processor's does, so each access is compared with its size.
+//!
 //! An index into a 64-bit memory is any number of 64 bits. No memory has more than 4 GiB, so one that has a bit above
 //! the lowest 32 is outside whatever the size is, and traps by a comparison of the index with its lower half. From there
 //! on it is that half, zero-extended, and all is as above: the address is made of the half, not of the index, so
@@ -43,7 +45,7 @@ use pirn_format::exit::TrapCode;
 use pirn_format::layout::{
     CONTEXT_MEMORY, GUARD_BYTES, MEMORY_BASE, MEMORY_BYTES, MEMORY_BYTES_MAX, MEMORY_REACH_BYTES,
 };
-use pirn_format::types::AddrType;
+use pirn_format::types::{AddrType, PageSize};
 use wasmparser::{MemArg, MemArgTarget};
 
 // An offset that counts as the reach is outside.
@@ -86,7 +88,12 @@ impl FuncTranslator<'_, '_> {
         let flags = self
             .guest_flags(Region::Memory)
             .with_trap_code(Some(ir::TrapCode::HEAP_OUT_OF_BOUNDS));
-        if let (true, Ok(offset)) = (end <= GUARD_BYTES, i32::try_from(offset)) {
+        let ends_with_page = match self.env.metadata.memories[memory as usize].page {
+            PageSize::Large => true,
+            PageSize::Byte => false,
+        };
+        let is_guarded = ends_with_page && end <= GUARD_BYTES;
+        if let (true, Ok(offset)) = (is_guarded, i32::try_from(offset)) {
             return (self.builder.ins().iadd(base, index), offset, flags);
         }
         let bytes = self.memory_bytes(memory);

@@ -126,7 +126,8 @@ impl FuncTranslator<'_, '_> {
 
     fn memory_size(&mut self, memory: u32) {
         let bytes = self.memory_bytes(memory);
-        let pages = self.builder.ins().ushr_imm_u(bytes, 16);
+        let page = self.env.metadata.memories[memory as usize].page;
+        let pages = self.builder.ins().ushr_imm_u(bytes, i64::from(page.log2()));
         self.push_address(self.env.metadata.memory_address(memory), pages);
     }
 

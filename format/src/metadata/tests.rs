@@ -1,7 +1,7 @@
 //! Tests of the metadata's encoding and of its check.
 
 use super::*;
-use crate::types::{AddrType, TableType, ValType};
+use crate::types::{AddrType, PageSize, TableType, ValType};
 
 fn small() -> Metadata {
     let ty = FuncType {
@@ -118,6 +118,7 @@ fn every_index_out_of_range_is_refused_by_name() {
             |m| {
                 m.imports[0].ty = ExternType::Memory(MemoryType {
                     address: AddrType::I32,
+                    page: PageSize::Large,
                     min: 0,
                     max: None,
                 });

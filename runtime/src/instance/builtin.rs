@@ -19,7 +19,7 @@ use core::cmp::Ordering;
 use core::{ptr, slice};
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{
-    CONTEXT_MEMORY, MEMORY_PAGES_MAX, MemoryDesc, TableDesc, WASM_PAGE_BYTES,
+    CONTEXT_MEMORY, MEMORY_BYTES_MAX, MemoryDesc, TableDesc, WASM_PAGE_BYTES,
 };
 use pirn_format::metadata::{ConstExpr, DataSegment};
 use pirn_format::types::AddrType;
@@ -150,25 +150,26 @@ fn grow_memory<T>(
     let Some(((number, _), ty)) = all.find(|((_, index), _)| memory(owner, *index) == desc) else {
         return NOT_GROWN;
     };
-    let maximum = ty.max;
-    let most = maximum.unwrap_or(MEMORY_PAGES_MAX).min(MEMORY_PAGES_MAX);
-    let previous = owner.slot.memory_bytes(number) / WASM_PAGE_BYTES;
+    let (maximum, page) = (ty.max, ty.page.bytes());
+    let most = maximum.unwrap_or(u64::MAX).min(MEMORY_BYTES_MAX / page);
+    // SAFETY: see the module's doc.
+    let previous = unsafe { (*desc).bytes } / page;
     let pages = previous.saturating_add(delta);
-    let room = owner.inner.region.limits().memory_bytes_max as u64 / WASM_PAGE_BYTES;
+    let room = owner.inner.region.limits().memory_bytes_max as u64 / page;
     if delta == 0 {
         return previous;
     }
     let growth = Growth {
-        current: previous * WASM_PAGE_BYTES,
-        desired: pages.saturating_mul(WASM_PAGE_BYTES),
-        maximum: maximum.map(|pages| pages.saturating_mul(WASM_PAGE_BYTES)),
+        current: previous * page,
+        desired: pages.saturating_mul(page),
+        maximum: maximum.map(|pages| pages.saturating_mul(page)),
     };
     let limiter = &owner.inner.limiter;
     if pages > most.min(room) {
         let error = GrowthError::Limit {
             what: "memory",
             desired: growth.desired,
-            limit: most.min(room) * WASM_PAGE_BYTES,
+            limit: most.min(room) * page,
             unit: "bytes",
             setting: "memory_max",
         };
@@ -179,7 +180,8 @@ fn grow_memory<T>(
         return NOT_GROWN;
     }
     let region = &owner.inner.region;
-    if let Err(error) = owner.slot.grow_memory(region, number, growth.desired) {
+    let accessible = growth.desired.next_multiple_of(WASM_PAGE_BYTES);
+    if let Err(error) = owner.slot.grow_memory(region, number, accessible) {
         limiter.failed(data, growth, GrowthError::System(error));
         return NOT_GROWN;
     }

@@ -25,7 +25,7 @@ use crate::switch::Record;
 use crate::switch::activation::LAST;
 use crate::value::{Stamp, Value};
 use core::convert::Infallible;
-use pirn_format::layout::{CONTEXT_ACTIVATION, FuncImport, WASM_PAGE_BYTES};
+use pirn_format::layout::{CONTEXT_ACTIVATION, FuncImport};
 use pirn_format::metadata::{ExportItem, Import};
 use pirn_format::types::{ExternType, MemoryType, TableType, ValType};
 use std::collections::HashMap;
@@ -329,8 +329,8 @@ impl Linked<'_> {
                 let desc = builtin::memory(owner, index);
                 // SAFETY: the descriptor of a memory of a member; no guest runs.
                 let now = unsafe { (*desc).bytes };
-                let fits = found.address == wanted.address
-                    && limits_fit(now / WASM_PAGE_BYTES, found.max, wanted.min, wanted.max);
+                let fits = (found.address, found.page) == (wanted.address, wanted.page)
+                    && limits_fit(now / found.page.bytes(), found.max, wanted.min, wanted.max);
                 fits.then(|| {
                     self.imports.memories.push(desc as u64);
                     false
@@ -414,11 +414,13 @@ impl Linked<'_> {
                 min: unsafe { (*builtin::table(owner, i)).elements },
                 ..metadata.tables[i as usize]
             }),
-            ExportItem::Memory(i) => ExternType::Memory(MemoryType {
+            ExportItem::Memory(i) => {
+                let ty = metadata.memories[i as usize];
                 // SAFETY: as of a table.
-                min: unsafe { (*builtin::memory(owner, i)).bytes } / WASM_PAGE_BYTES,
-                ..metadata.memories[i as usize]
-            }),
+                let bytes = unsafe { (*builtin::memory(owner, i)).bytes };
+                let min = bytes / ty.page.bytes();
+                ExternType::Memory(MemoryType { min, ..ty })
+            }
             ExportItem::Global(i) => ExternType::Global(metadata.globals[i as usize]),
             ExportItem::Tag(i) => ExternType::Tag(metadata.tags[i as usize]),
         };

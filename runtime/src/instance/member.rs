@@ -275,18 +275,16 @@ impl<T> Member<T> {
             // SAFETY: as above.
             unsafe { self.cell::<TableDesc>(*cell).write(desc) };
         }
-        let memory = |number| MemoryDesc {
+        let memory = |number, bytes| MemoryDesc {
             base: slot.memory(&self.inner.region, number) as u64,
-            bytes: slot.memory_bytes(number),
+            bytes,
         };
-        for (number, cell) in (1..).zip(&plan.memory_cells) {
+        for (number, (cell, bytes)) in (1..).zip(&plan.memory_cells) {
             // SAFETY: as above.
-            unsafe { self.cell::<MemoryDesc>(*cell).write(memory(number)) };
+            unsafe { self.cell::<MemoryDesc>(*cell).write(memory(number, *bytes)) };
         }
-        let first = match plan.own_memory {
-            true => memory(0),
-            false => MemoryDesc { base: 0, bytes: 0 },
-        };
+        let nothing = MemoryDesc { base: 0, bytes: 0 };
+        let first = plan.memory_bytes.map_or(nothing, |bytes| memory(0, bytes));
         // SAFETY: as above; the record was written when the slot got the module.
         unsafe {
             self.cell::<MemoryDesc>(CONTEXT_MEMORY).write(first);

@@ -17,10 +17,10 @@ pub(crate) struct Plan {
     pub(crate) relative: Box<[(usize, i64)]>,
     /// Offset of the cell of every table that the module defines, and its initial size.
     pub(crate) table_cells: Box<[(i32, u64)]>,
-    /// Whether the module defines a memory.
-    pub(crate) own_memory: bool,
-    /// Offset of the cell of every further one that it defines.
-    pub(crate) memory_cells: Box<[i32]>,
+    /// Initial bytes of the first memory that the module defines, if there is one.
+    pub(crate) memory_bytes: Option<u64>,
+    /// Offset of the cell of every further one that it defines, and its initial bytes.
+    pub(crate) memory_cells: Box<[(i32, u64)]>,
     /// Whether the module's code counts fuel.
     pub(crate) counts_fuel: bool,
     /// What every table that the module defines starts with.
@@ -53,6 +53,9 @@ impl Plan {
         plan.imported(metadata, layout, imports);
         plan.dropped(metadata, layout);
         let (tables, first_dynamic_element) = tables(metadata, layout, &globals);
+        // `check_limits` has seen that all are less than a slot holds.
+        let memories = metadata.own_memories().iter();
+        let mut memory_bytes = memories.map(|memory| memory.min_bytes().unwrap_or(0));
         Self {
             has_dynamic_segments: first_dynamic_element < metadata.elements.len()
                 || metadata.data.iter().any(is_active),
@@ -60,10 +63,10 @@ impl Plan {
                 && metadata.imported_globals() == 0
                 && first_dynamic_element == metadata.elements.len(),
             table_cells: table_cells(metadata, layout),
-            own_memory: module.has_memory(),
-            memory_cells: (module.imported().memories..metadata.memories.len() as u32)
-                .skip(1)
-                .map(|index| layout.memory(index))
+            memory_bytes: memory_bytes.next(),
+            memory_cells: (module.imported().memories + 1..)
+                .zip(memory_bytes)
+                .map(|(index, bytes)| (layout.memory(index), bytes))
                 .collect(),
             counts_fuel: metadata.fuel,
             state: plan.bytes.into_boxed_slice(),

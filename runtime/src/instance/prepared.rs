@@ -15,6 +15,7 @@ use core::convert::Infallible;
 use core::marker::PhantomData;
 use pirn_format::layout::WASM_PAGE_BYTES;
 use pirn_format::metadata::{ExportItem, Metadata};
+use pirn_format::types::MemoryType;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -353,7 +354,9 @@ pub(crate) fn check_limits(module: &Module, region: &Region) -> Result<(), LinkE
         "pieces",
         "memories",
     )?;
-    let memory = memories.iter().map(|memory| memory.min).max().unwrap_or(0);
+    let bytes = memories.iter().map(MemoryType::accessible_bytes);
+    let bytes = bytes.map(|bytes| bytes.unwrap_or(u64::MAX)).max();
+    let memory = bytes.unwrap_or(0).div_ceil(WASM_PAGE_BYTES);
     let memory_max = limits.memory_bytes_max as u64 / WASM_PAGE_BYTES;
     check("memory", memory, memory_max, "pages", "memory_max")?;
     let area = u64::from(module.layout().bytes());

@@ -251,16 +251,7 @@ impl Slot {
         (self.vmctx - layout.vmctx() + layout.memory(number)) as *mut u8
     }
 
-    /// Current size of memory `number`.
-    #[inline]
-    pub(crate) fn memory_bytes(&self, number: u32) -> u64 {
-        match number.checked_sub(1) {
-            None => self.kept.accessible as u64,
-            Some(further) => self.kept.further[further as usize] as u64,
-        }
-    }
-
-    /// Makes memory `number` this large; what is new is zero.
+    /// Makes so many bytes of memory `number` accessible, no fewer than are; what is new is zero.
     ///
     /// # Errors
     ///
@@ -271,7 +262,6 @@ impl Slot {
         number: u32,
         bytes: u64,
     ) -> io::Result<()> {
-        debug_assert!(self.memory_bytes(number) <= bytes);
         let bytes = bytes as usize;
         debug_assert!(bytes <= region.0.limits.memory_bytes_max);
         match number {
@@ -455,7 +445,8 @@ impl Kept {
     fn size_further(&mut self, shared: &Shared, module: &Module) -> io::Result<()> {
         let mut initial = module.metadata().own_memories().iter().skip(1);
         for number in 1..=self.further.len() as u32 {
-            let bytes = initial.next().and_then(MemoryType::min_bytes).unwrap_or(0);
+            let bytes = initial.next().and_then(MemoryType::accessible_bytes);
+            let bytes = bytes.unwrap_or(0);
             self.resize_further(shared, number, bytes as usize)?;
         }
         Ok(())

@@ -10,6 +10,8 @@ use pirn_runtime::{CallError, Group, Linker, MemberId, Region, TrapCode, Value};
 const PAGE: u64 = 1 << 16;
 /// Most pages of every memory.
 const PAGES_MAX: u64 = 3;
+/// Most bytes of one whose pages are of a byte.
+const BYTES_MAX: u64 = 2 * PAGE + 4100;
 /// Parameters of the guest's function.
 const PARAMS: u64 = 3;
 /// Bytes of the passive segment.
@@ -19,6 +21,8 @@ const SEGMENT: &[u8] = b"a segment that is passive, of some bytes";
 #[derive(Clone, Copy)]
 struct Memory {
     is_wide: bool,
+    /// Whether its pages are of one byte.
+    of_bytes: bool,
     /// Which it is: two that are imported may be the same.
     store: usize,
     is_imported: bool,
@@ -27,6 +31,14 @@ struct Memory {
 impl Memory {
     fn ty(&self) -> &'static str {
         if self.is_wide { "i64" } else { "i32" }
+    }
+
+    fn page(&self) -> u64 {
+        if self.of_bytes { 1 } else { PAGE }
+    }
+
+    fn pages_max(&self) -> u64 {
+        if self.of_bytes { BYTES_MAX } else { PAGES_MAX }
     }
 }
 
@@ -81,16 +93,25 @@ impl Program {
             }
             memories.push(Memory {
                 is_wide: random.below(4) == 0,
+                of_bytes: random.below(3) == 0,
                 store: stores,
                 is_imported: n < imported,
             });
             stores += 1;
         }
-        let pages: Vec<_> = (0..stores).map(|_| 1 + random.below(2)).collect();
+        let pages = (0..stores).map(|store| {
+            let is_it = |one: &Memory| one.store == store && one.of_bytes;
+            match memories.iter().any(is_it) {
+                true => 20 + random.below(2 * PAGE),
+                false => 1 + random.below(2),
+            }
+        });
+        let pages: Vec<_> = pages.collect();
         let mut segments = vec![];
         for n in 0..random.below(5) {
             let memory = random.below(count as u64) as usize;
-            let at = random.below(pages[memories[memory].store] * PAGE - 16);
+            let bytes = pages[memories[memory].store] * memories[memory].page();
+            let at = random.below(bytes - 16);
             segments.push((memory, at, format!("segment {n}")));
         }
         let mut program = Self {
@@ -143,6 +164,7 @@ impl Program {
             13 | 14 => Op::Fill(memory, to, random.below(256) as u32, length),
             15 | 16 => Op::Copy(memory, other, to, from, length),
             17 => Op::Init(memory, to, random.below(30) as u32, random.below(12) as u32),
+            18 if self.memories[memory].of_bytes => Op::Grow(memory, random.below(5000)),
             18 => Op::Grow(memory, random.below(3)),
             _ => Op::Size(memory),
         }
@@ -152,7 +174,8 @@ impl Program {
     fn texts(&self) -> [String; 2] {
         let (mut owner, mut guest) = (String::from("(module "), String::from("(module "));
         for (n, memory) in self.memories.iter().enumerate() {
-            let ty = format!("{} {} {PAGES_MAX}", memory.ty(), self.pages[memory.store]);
+            let (min, max) = (self.pages[memory.store], memory.pages_max());
+            let ty = format!("{} {min} {max} (pagesize {})", memory.ty(), memory.page());
             if memory.is_imported {
                 let store = memory.store;
                 let _ = write!(guest, "(import \"o\" \"m{store}\" (memory $m{n} {ty}))");
@@ -296,12 +319,15 @@ struct Model<'a> {
 
 impl<'a> Model<'a> {
     fn new(program: &'a Program) -> Self {
-        let pages = program.pages.iter();
+        let bytes = |(store, pages): (usize, &u64)| {
+            let mut all = program.memories.iter();
+            let one = all.find(|one| one.store == store);
+            (pages * one.expect("each is somebody's").page()) as usize
+        };
+        let bytes = program.pages.iter().enumerate().map(bytes);
         let mut model = Self {
             program,
-            stores: pages
-                .map(|pages| vec![0; (pages * PAGE) as usize])
-                .collect(),
+            stores: bytes.map(|bytes| vec![0; bytes]).collect(),
             sum: 0,
         };
         for (memory, at, bytes) in &program.segments {
@@ -375,16 +401,18 @@ impl<'a> Model<'a> {
                     self.of(m)[range].copy_from_slice(source);
                 }
                 Op::Grow(m, pages) => {
+                    let ty = self.program.memories[m];
                     let memory = self.of(m);
-                    let now = memory.len() as u64 / PAGE;
-                    let grows = now + pages <= PAGES_MAX;
+                    let now = memory.len() as u64 / ty.page();
+                    let grows = now + pages <= ty.pages_max();
                     if grows {
-                        memory.resize(((now + pages) * PAGE) as usize, 0);
+                        memory.resize(((now + pages) * ty.page()) as usize, 0);
                     }
                     self.note(if grows { now as i64 } else { -1 });
                 }
                 Op::Size(m) => {
-                    let now = self.of(m).len() as u64 / PAGE;
+                    let page = self.program.memories[m].page();
+                    let now = self.of(m).len() as u64 / page;
                     self.note(now as i64);
                 }
             }

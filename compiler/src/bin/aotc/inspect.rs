@@ -2,7 +2,6 @@
 
 use pirn_format::FormatError;
 use pirn_format::header::short_hash;
-use pirn_format::layout::WASM_PAGE_BYTES;
 use pirn_format::metadata::{ExportItem, Metadata};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
@@ -38,10 +37,11 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
         m.imported_funcs()
     )?;
     for memory in &m.memories {
+        let page = memory.page.bytes();
         let max = memory.max.map_or(String::from("no maximum"), |max| {
-            format!("at most {}", bytes(max.saturating_mul(WASM_PAGE_BYTES)))
+            format!("at most {}", bytes(max.saturating_mul(page)))
         });
-        let min = bytes(memory.min.saturating_mul(WASM_PAGE_BYTES));
+        let min = bytes(memory.min.saturating_mul(page));
         let address = match memory.address {
             AddrType::I32 => "",
             AddrType::I64 => "i64 ",
