@@ -8,7 +8,8 @@ use pirn_fuzz_checks::value::{End, Fault, Host, HostRefuses, Run, Val};
 use pirn_runtime::ValType;
 use wasmtime::{
     AsContext, AsContextMut, Caller, Config, Error, Extern, ExternRef, FuncType, Global,
-    GlobalType, HeapType, Instance, Linker, Module, Mutability, RefType, Rooted, Store, ThrownException, Trap, V128,
+    GlobalType, HeapType, Instance, Linker, Module, Mutability, RefType, Rooted, Store,
+    ThrownException, Trap, V128,
 };
 
 /// Wasmtime, with NaNs as guests that make them canonical expect, and Cranelift's other settings.
@@ -22,6 +23,7 @@ impl Default for Wasmtime {
         config
             .wasm_wide_arithmetic(true)
             .wasm_exceptions(true)
+            .wasm_custom_page_sizes(true)
             .wasm_tail_call(true)
             .cranelift_nan_canonicalization(true);
         config
@@ -130,11 +132,11 @@ fn calls(
             return Ok(());
         }
     }
-    if let Some(name) = &plan.memory {
+    for name in &plan.memories {
         let memory = instance
             .get_memory(&mut *store, name)
             .ok_or("no such memory")?;
-        run.memory = memory.data(&*store).to_vec();
+        run.memories.push(memory.data(&*store).to_vec());
     }
     for name in &plan.globals {
         let global = instance

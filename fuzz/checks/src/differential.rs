@@ -164,7 +164,12 @@ fn flip(run: &mut Run) {
             return;
         }
     }
-    if let Some(byte) = run.memory.last_mut() {
+    if let Some(byte) = run
+        .memories
+        .iter_mut()
+        .rev()
+        .find_map(|memory| memory.last_mut())
+    {
         *byte ^= 0x80;
     }
 }

@@ -37,7 +37,9 @@ pub struct Call {
 pub struct Plan {
     /// The calls, in order.
     pub calls: Vec<Call>,
-    /// The exported memory.
+    /// The exported memories.
+    pub memories: Vec<String>,
+    /// The one of them that host functions see: memory 0.
     pub memory: Option<String>,
     /// The exported globals.
     pub globals: Vec<String>,
@@ -52,6 +54,9 @@ impl Plan {
         self.memory.clone().filter(|_| !call.is_host)
     }
 }
+
+/// Most memories of a guest.
+pub(crate) const MEMORIES: usize = 3;
 
 /// Passes of loops, and calls, after which a guest ends.
 const STEPS: u32 = 1000;
@@ -151,6 +156,8 @@ pub(crate) fn config(random: &mut Random) -> Config {
         max_memory64_bytes: memory_bytes.into(),
         max_table_elements: 200,
         max_tables: 4,
+        custom_page_sizes_enabled: random.once_in(3),
+        max_memories: if random.once_in(3) { MEMORIES } else { 1 },
         max_funcs: 12,
         min_funcs: 1,
         min_exports: 1,
@@ -194,6 +201,7 @@ impl Guest {
         let mut random = Random::new(self.seed);
         let mut plan = Plan {
             calls: vec![],
+            memories: vec![],
             memory: None,
             globals: vec![],
             throws: self.throws,
@@ -202,8 +210,11 @@ impl Guest {
         for (name, ty) in module.exports() {
             match ty {
                 ExternType::Func(ty) => funcs.push((name, ty)),
-                ExternType::Memory(_) if plan.memory.is_none() => {
-                    plan.memory = Some(name.to_owned());
+                ExternType::Memory(_) => {
+                    if metadata.export(name) == Some(ExportItem::Memory(0)) {
+                        plan.memory = Some(name.to_owned());
+                    }
+                    plan.memories.push(name.to_owned());
                 }
                 ExternType::Global(_) => plan.globals.push(name.to_owned()),
                 _ => {}

@@ -107,8 +107,8 @@ pub enum End {
 pub struct Run {
     /// How its start ended and then each call, until one was exhausted.
     pub ends: Vec<End>,
-    /// The exported memory at the end.
-    pub memory: Vec<u8>,
+    /// The exported memories at the end.
+    pub memories: Vec<Vec<u8>>,
     /// The exported globals at the end, in the order of their exports.
     pub globals: Vec<Val>,
     /// A number for each call of a host function, of all that it was given.
@@ -152,13 +152,11 @@ impl Run {
         if let Some(at) = first_difference(&self.host, &other.host) {
             return Some(format!("call {at} of a host function has other arguments"));
         }
-        if let Some(at) = first_difference(&self.memory, &other.memory) {
-            let byte = |run: &Self| run.memory.get(at).copied();
-            return Some(format!(
-                "byte {at:#x}: {:x?}, {:x?}",
-                byte(self),
-                byte(other)
-            ));
+        for (n, (a, b)) in self.memories.iter().zip(&other.memories).enumerate() {
+            if let Some(at) = first_difference(a, b) {
+                let (a, b) = (a.get(at), b.get(at));
+                return Some(format!("exported memory {n}, byte {at:#x}: {a:x?}, {b:x?}"));
+            }
         }
         let canonical =
             |run: &Self| -> Vec<_> { run.globals.iter().map(|val| val.canonical()).collect() };

@@ -1,6 +1,6 @@
 //! [`Pirn`]: a guest that pirn compiled.
 
-use crate::guest::{Call, FUNCS, GLOBALS, Guest, Plan};
+use crate::guest::{Call, FUNCS, GLOBALS, Guest, MEMORIES, Plan};
 use crate::setting::Setting;
 use crate::value::{End, Fault, Host, Run, Val};
 use pirn_format::metadata::Metadata;
@@ -75,6 +75,7 @@ fn region(reset: Reset) -> &'static Region {
         let builder = || {
             Region::builder()
                 .slots(2)
+                .memories(MEMORIES as u32)
                 .memory_max(8 << 20)
                 .stack(4 << 20)
         };
@@ -138,8 +139,11 @@ fn run(prepared: &Prepared<Host>, plan: &Plan) -> Result<Run, String> {
             return Ok(run);
         }
     }
-    if plan.memory.is_some() {
-        run.memory = instance.memory().as_slice().to_vec();
+    for name in &plan.memories {
+        let memory = instance
+            .exported_memory(name)
+            .ok_or_else(|| format!("no memory {name:?}"))?;
+        run.memories.push(memory.as_slice().to_vec());
     }
     for name in &plan.globals {
         let global = instance

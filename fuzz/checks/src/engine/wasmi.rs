@@ -23,6 +23,8 @@ impl Default for Wasmi {
             .wasm_wide_arithmetic(true)
             .wasm_extended_const(true)
             .wasm_memory64(true)
+            .wasm_multi_memory(true)
+            .wasm_custom_page_sizes(true)
             .wasm_simd(true);
         config
             .set_max_recursion_depth(10_000)
@@ -130,9 +132,9 @@ fn calls(
             return Ok(());
         }
     }
-    if let Some(name) = &plan.memory {
+    for name in &plan.memories {
         let memory = instance.get_memory(&*store, name).ok_or("no such memory")?;
-        run.memory = memory.data(&*store).to_vec();
+        run.memories.push(memory.data(&*store).to_vec());
     }
     for name in &plan.globals {
         let global = instance.get_global(&*store, name).ok_or("no such global")?;
