@@ -77,7 +77,12 @@ impl Reservation {
         self.start..self.start + self.bytes
     }
 
-    /// Sets what may be done with a page-aligned range of it. Contents stay.
+    /// Sets what may be done with a page-aligned range of it, of which the other was allowed, or which nobody uses. Contents
+    /// stay.
+    ///
+    /// The kernel goes mapping by mapping, and what lies in several, of which it refuses a later one, is changed in part: a
+    /// memory that has not grown could be accessed past its end, by a guest whose bytes nobody would look for there. So what
+    /// fails is taken back.
     ///
     /// # Errors
     ///
@@ -92,12 +97,20 @@ impl Reservation {
         if range.is_empty() {
             return Ok(());
         }
-        let access = match access {
-            Access::None => libc::PROT_NONE,
-            Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
+        let (rights, other) = match access {
+            Access::None => (libc::PROT_NONE, BOTH),
+            Access::ReadWrite => (BOTH, libc::PROT_NONE),
         };
+        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
         // SAFETY: a range of our own mapping, which the caller owns.
-        cvt(unsafe { libc::mprotect(range.start as *mut _, range.len(), access) })
+        let done = cvt(unsafe { libc::mprotect(start, bytes, rights) });
+        if done.is_err() {
+            // It splits no mappings but those that were just merged, and asks for no memory that was not just given back.
+            // SAFETY: as above.
+            unsafe { libc::mprotect(start, bytes, other) };
+        }
+        done
     }
 
     /// Gives the memory of a page-aligned range back to the kernel: it reads as zero afterwards.
