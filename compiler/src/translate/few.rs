@@ -9,7 +9,7 @@
 
 use super::bounds::Index;
 use super::function::FuncTranslator;
-use cranelift_codegen::ir::{InstBuilder, Type, types};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use types::{I8, I8X16, I16, I32, I64};
 
 /// Most bytes that are loaded and stored in place: as many registers as the baseline of x86_64 can spare.
@@ -17,7 +17,7 @@ const FEW_BYTES: u64 = 128;
 
 /// The accesses that together cover `bytes`, at most [`FEW_BYTES`] and not 0, each by its offset: the last
 /// bytes first. It may overlap with another.
-fn accesses(bytes: u64) -> Vec<(u64, Type)> {
+fn accesses(bytes: u64) -> Vec<(i32, Type)> {
     let ty = match bytes {
         1 => I8,
         2..4 => I16,
@@ -30,14 +30,14 @@ fn accesses(bytes: u64) -> Vec<(u64, Type)> {
     let others = (0..last).step_by(width as usize);
     std::iter::once(last)
         .chain(others)
-        .map(|offset| (offset, ty))
+        .map(|offset| (offset as i32, ty))
         .collect()
 }
 
 impl FuncTranslator<'_, '_> {
     /// Translates a `memory.copy` of a few bytes; `false` if it is of more, or nobody knows how many.
     pub(super) fn copy_few(&mut self, to_memory: u32, from_memory: u32) -> bool {
-        let Some(accesses) = self.few() else {
+        let Some(bytes) = self.few() else {
             return false;
         };
         let (to, from, _) = self.pop3();
@@ -45,30 +45,48 @@ impl FuncTranslator<'_, '_> {
             self.memory_index(to_memory, to),
             self.memory_index(from_memory, from),
         );
-        let mut loaded = Vec::with_capacity(accesses.len());
-        for (offset, ty) in &accesses {
-            let (address, offset, flags) = self.address_within(from, *offset, ty.bytes());
-            loaded.push(self.builder.ins().load(*ty, flags, address, offset));
-        }
-        self.probe(to, &accesses);
-        for ((offset, _), value) in accesses.iter().zip(loaded) {
-            self.store_within(to, *offset, value);
-        }
+        let accesses = accesses(bytes);
+        let (address, flags) = self.range(from, bytes);
+        let loads = accesses
+            .iter()
+            .map(|(offset, ty)| self.builder.ins().load(*ty, flags, address, *offset));
+        let loaded: Vec<_> = loads.collect();
+        let values = accesses.into_iter().zip(loaded);
+        self.store_all(to, bytes, values);
         true
     }
 
-    /// Traps unless the last bytes of a destination are inside the memory.
-    fn probe(&mut self, to: Index, accesses: &[(u64, Type)]) {
-        let (offset, ty) = accesses[0];
-        let (address, offset, flags) = self.address_within(to, offset, ty.bytes());
-        self.builder.ins().load(ty, flags, address, offset);
+    /// Where a range begins. Where the guard does not cover it, it is compared with the memory's size as a whole: one
+    /// comparison an access would be more than a function of so many bytes may cost.
+    fn range(&mut self, index: Index, bytes: u64) -> (Value, MemFlagsData) {
+        let (address, offset, flags) = self.address_within(index, 0, bytes as u32);
+        debug_assert_eq!(offset, 0);
+        (address, flags)
+    }
+
+    /// Stores values, the last bytes first; a trap before that unless those are inside the memory.
+    fn store_all(
+        &mut self,
+        to: Index,
+        bytes: u64,
+        values: impl Iterator<Item = ((i32, Type), Value)>,
+    ) {
+        let (address, flags) = self.range(to, bytes);
+        let mut is_probed = false;
+        for ((offset, ty), value) in values {
+            if !std::mem::replace(&mut is_probed, true) {
+                self.builder.ins().load(ty, flags, address, offset);
+            }
+            self.builder.ins().store(flags, value, address, offset);
+        }
     }
 
     /// Translates a `memory.fill` of a few bytes; `false` if it is of more, or nobody knows how many.
     pub(super) fn fill_few(&mut self, memory: u32) -> bool {
-        let Some(accesses) = self.few() else {
+        let Some(bytes) = self.few() else {
             return false;
         };
+        let accesses = accesses(bytes);
         let (to, byte, _) = self.pop3();
         let to = self.memory_index(memory, to);
         let byte = self.builder.ins().ireduce(I8, byte);
@@ -81,16 +99,14 @@ impl FuncTranslator<'_, '_> {
                 self.builder.ins().imul_imm_u(wide, ones.cast_signed())
             }
         };
-        self.probe(to, &accesses);
-        for (offset, _) in &accesses {
-            self.store_within(to, *offset, filler);
-        }
+        let values = accesses.into_iter().map(|access| (access, filler));
+        self.store_all(to, bytes, values);
         true
     }
 
-    /// The accesses for as many bytes as the last operand says, if they are few.
-    fn few(&self) -> Option<Vec<(u64, Type)>> {
+    /// How many bytes the last operand says, if they are few.
+    fn few(&self) -> Option<u64> {
         let bytes = self.constant_value(self.peek(1)[0])?;
-        (1..=FEW_BYTES).contains(&bytes).then(|| accesses(bytes))
+        (1..=FEW_BYTES).contains(&bytes).then_some(bytes)
     }
 }
