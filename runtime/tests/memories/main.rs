@@ -3,5 +3,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod attacks;
 mod random;
 mod regions;
+
+/// Not a test: what processes of their own do.
+#[test]
+#[ignore = "run by the other tests, in processes of their own"]
+fn case() {
+    attacks::case(&common::case());
+}

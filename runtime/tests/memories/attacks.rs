@@ -1,0 +1,60 @@
+//! Several memories as an attacker would use them: what one tenant leaves in the second and third for the next, accesses that
+//! might land in another memory than the one they name, and what is told of those that land in none.
+#![allow(unsafe_code, reason = "forks and limits of processes of their own")]
+
+use super::common::{self, house, random::Random};
+use futures::task::noop_waker;
+use pirn_compiler::{OptLevel, Options};
+use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
+use pirn_format::read::Checked;
+use pirn_runtime::{
+    CallError, Caller, Func, Group, GroupError, Growth, HostError, Instance, InstantiateError,
+    KillSwitch, LinkError, Linker, MemberId, Module, Prepared, Region, Reset, TrapCode, Value,
+};
+use std::future::{Future, pending};
+use std::panic::{AssertUnwindSafe, panic_any};
+use std::pin::pin;
+use std::task::Context;
+use std::time::Duration;
+
+mod access;
+mod answers;
+mod left;
+
+const PAGE: usize = 1 << 16;
+
+/// Pages by which tenants grow each of their memories.
+const GROWN: usize = 2;
+
+const LEVELS: [OptLevel; 2] = [OptLevel::None, OptLevel::Speed];
+
+/// What a process of its own does.
+pub(super) fn case(case: &str) {
+    let words: Vec<_> = case.split(' ').collect();
+    let [what, call, reset] = words[..] else {
+        panic!("no case {case:?}")
+    };
+    let reset = common::reset_named(reset);
+    match what {
+        "failing" => left::failing(call, reset),
+        "half" => left::half(call.parse().expect("a number"), reset),
+        "forking" => left::forking(reset),
+        _ => panic!("no case {case:?}"),
+    }
+}
+
+fn region(slots: u32, memories: u32) -> Region {
+    let region = Region::builder().slots(slots).memories(memories);
+    region.memory_max(8 * PAGE).build().expect("a region")
+}
+
+fn told(result: Result<Vec<Value>, CallError>) -> Result<Vec<Value>, TrapCode> {
+    result.map_err(|error| match error {
+        CallError::Trap(trap) => trap.code(),
+        other => panic!("{other}"),
+    })
+}
+
+fn i32(value: u32) -> Value {
+    Value::I32(value.cast_signed())
+}
