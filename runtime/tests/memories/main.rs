@@ -4,6 +4,7 @@
 mod common;
 
 mod attacks;
+mod bytes;
 mod random;
 mod regions;
 
