@@ -225,7 +225,7 @@ impl Module {
     /// How many memories it defines: [`RegionBuilder::memories`](crate::RegionBuilder::memories) is to be as large.
     #[must_use]
     pub fn memories(&self) -> u32 {
-        self.0.metadata.own_memories().len() as u32
+        self.own_memories().len() as u32
     }
 
     /// Whether its code counts fuel: it was compiled with `aotc --fuel`.
@@ -267,6 +267,11 @@ impl Module {
     /// Process-wide ids of its function types: equal ids, equal types.
     pub(crate) fn type_ids(&self) -> &[u32] {
         &self.0.type_ids
+    }
+
+    /// The memories that it defines, which every reset asks for.
+    pub(crate) fn own_memories(&self) -> &[MemoryType] {
+        &self.0.metadata.memories[self.0.imported.memories as usize..]
     }
 
     /// Bytes of the first memory that it defines which are accessible at first.
@@ -341,7 +346,7 @@ impl Module {
 
     /// Whether it defines a memory, however small.
     pub(crate) fn has_memory(&self) -> bool {
-        !self.metadata().own_memories().is_empty()
+        !self.own_memories().is_empty()
     }
 
     /// End of the last piece in memory 0.

@@ -176,7 +176,7 @@ impl Region {
 
     /// Bytes that an instance of a module can write to when it starts.
     pub(crate) fn writable_bytes(&self, module: &Module) -> u64 {
-        let memories = module.metadata().own_memories().iter();
+        let memories = module.own_memories().iter();
         let bytes: u64 = memories.filter_map(MemoryType::accessible_bytes).sum();
         self.0.layout.fixed().len() as u64 + bytes
     }

@@ -145,7 +145,7 @@ fn grow_memory<T>(
         return NOT_GROWN;
     };
     let module = &owner.inner.module;
-    let own = module.metadata().own_memories();
+    let own = module.own_memories();
     let mut all = (0..).zip(module.imported().memories..).zip(own);
     let Some(((number, _), ty)) = all.find(|((_, index), _)| memory(owner, *index) == desc) else {
         return NOT_GROWN;

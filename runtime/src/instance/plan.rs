@@ -54,7 +54,7 @@ impl Plan {
         plan.dropped(metadata, layout);
         let (tables, first_dynamic_element) = tables(metadata, layout, &globals);
         // `check_limits` has seen that all are less than a slot holds.
-        let memories = metadata.own_memories().iter();
+        let memories = module.own_memories().iter();
         let mut memory_bytes = memories.map(|memory| memory.min_bytes().unwrap_or(0));
         Self {
             has_dynamic_segments: first_dynamic_element < metadata.elements.len()

@@ -346,7 +346,7 @@ pub(crate) fn check_limits(module: &Module, region: &Region) -> Result<(), LinkE
         if needed > limit { Err(error) } else { Ok(()) }
     };
     let kib = |bytes: u64| bytes.div_ceil(1024);
-    let memories = metadata.own_memories();
+    let memories = module.own_memories();
     check(
         "memories",
         memories.len() as u64,
@@ -368,7 +368,7 @@ pub(crate) fn check_limits(module: &Module, region: &Region) -> Result<(), LinkE
         "KiB",
         "instance_bytes",
     )?;
-    let own = &metadata.tables[metadata.imported_tables() as usize..];
+    let own = &metadata.tables[module.imported().tables as usize..];
     check(
         "tables",
         own.len() as u64,

@@ -443,7 +443,7 @@ impl Kept {
 
     /// Makes each further memory as large as the module's initial one, and those that it has not inaccessible.
     fn size_further(&mut self, shared: &Shared, module: &Module) -> io::Result<()> {
-        let mut initial = module.metadata().own_memories().iter().skip(1);
+        let mut initial = module.own_memories().iter().skip(1);
         for number in 1..=self.further.len() as u32 {
             let bytes = initial.next().and_then(MemoryType::accessible_bytes);
             let bytes = bytes.unwrap_or(0);
