@@ -149,7 +149,7 @@ fn exhausted() {
     let store = prepared.func::<u32, ()>("store").expect("it is exported");
     let mut instance = prepared.try_instantiate(()).expect("the slot is free");
     instance.call(&store, 0).expect("there is memory");
-    refuse(libc::SYS_ioctl, Some(UFFDIO_COPY), libc::ENOMEM);
+    common::refuse(libc::SYS_ioctl, Some(UFFDIO_COPY), libc::ENOMEM);
     for _ in 0..3 {
         instance.call(&store, 1).expect("the page is there");
         let error = instance.call(&store, 70_000).expect_err("there is none");
@@ -195,7 +195,7 @@ fn exhausted_in_bulk() {
     instance
         .call(&func("fill"), (0, 7, 1))
         .expect("there is memory");
-    refuse(libc::SYS_ioctl, Some(UFFDIO_COPY), libc::ENOMEM);
+    common::refuse(libc::SYS_ioctl, Some(UFFDIO_COPY), libc::ENOMEM);
     for (name, a, b, n) in [
         ("copy", 4000, 1000, 500),
         ("copy", 1000, 70_000, 33),
@@ -277,9 +277,9 @@ fn failing(call: &str, reset: Reset) {
     instance.call(&grow, ()).expect("no trap");
     instance.memory_mut().as_mut_slice().fill(0xa5);
     match call {
-        "madvise" => refuse(libc::SYS_madvise, None, libc::ENOMEM),
-        "mprotect" => refuse(libc::SYS_mprotect, None, libc::ENOMEM),
-        _ => refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::ENOMEM),
+        "madvise" => common::refuse(libc::SYS_madvise, None, libc::ENOMEM),
+        "mprotect" => common::refuse(libc::SYS_mprotect, None, libc::ENOMEM),
+        _ => common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::ENOMEM),
     }
     drop(instance);
     let description = region.describe();
@@ -311,56 +311,11 @@ fn failing(call: &str, reset: Reset) {
     }
 }
 
-/// From now on the kernel refuses a system call in this thread, if `argument` is none or its second
-/// argument (seccomp(2)).
-fn refuse(number: i64, argument: Option<u32>, errno: i32) {
-    let statement = |code, k| libc::sock_filter {
-        code,
-        jt: 0,
-        jf: 0,
-        k,
-    };
-    let unless = |k, skipped| libc::sock_filter {
-        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
-        jt: 0,
-        jf: skipped,
-        k,
-    };
-    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    let give = (libc::BPF_RET | libc::BPF_K) as u16;
-    // Offsets in `struct seccomp_data`: the number at 0, the arguments from 16 on, 8 bytes each.
-    let mut program = vec![statement(load, 0)];
-    match argument {
-        None => program.push(unless(number as u32, 1)),
-        Some(value) => program.extend([
-            unless(number as u32, 3),
-            statement(load, 24),
-            unless(value, 1),
-        ]),
-    }
-    program.extend([
-        statement(give, libc::SECCOMP_RET_ERRNO | errno as u32),
-        statement(give, libc::SECCOMP_RET_ALLOW),
-    ]);
-    let filter = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    // SAFETY: a filter that is well-formed, which the kernel checks, for this thread.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_MODE_FILTER;
-        if libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter) != 0 {
-            common::not_here("there are no filters of system calls here (seccomp(2))");
-        }
-    }
-}
-
 const PAGEMAP_SCAN: u32 = 0xc060_6610;
 
 /// Modules that tracking does not suit, where nothing else is to be had.
 fn only_userfaultfd() {
-    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
+    common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
     let dense = "a".repeat(5 << 20);
     for data in ["image", &dense] {
         let module = common::wat(&format!(
@@ -402,7 +357,7 @@ fn lost() {
     let both = [(); 2].map(|()| first.try_instantiate(()).expect("a slot is free"));
     assert!(both.iter().all(|instance| holds(instance, b"image")));
     drop(both);
-    refuse(libc::SYS_mmap, None, libc::ENOMEM);
+    common::refuse(libc::SYS_mmap, None, libc::ENOMEM);
     for lost in 1..=2 {
         let error = second.try_instantiate(()).expect_err("it cannot be mapped");
         let line = error.to_string();
@@ -426,7 +381,7 @@ fn lost() {
 
 /// What a module that is not tracked leaves resident is not taken for tracked memory of the next.
 fn from_rewritten_to_tracked() {
-    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
+    common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
     // Nothing at first, and later more than a slot keeps track of: that is not tracked for long.
     let wide = common::wat(
         "(module (memory (export \"memory\") 0)
@@ -479,7 +434,7 @@ fn refused() {
     };
     let all = described(Reset::Tracked);
     assert!(all.ends_with("reset tracked"), "{all}");
-    refuse(libc::SYS_userfaultfd, None, libc::EPERM);
+    common::refuse(libc::SYS_userfaultfd, None, libc::EPERM);
     let why = "tracked does not work: Operation not permitted (os error 1)";
     assert!(described(Reset::Scanned).contains(why));
     let error = line(Reset::Tracked);
@@ -488,7 +443,7 @@ fn refused() {
             && error.ends_with("use `Reset::Auto`"),
         "{error}"
     );
-    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
+    common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
     let description = described(Reset::Rewritten);
     assert!(
         description.contains("scanned does not work: Operation"),
@@ -505,16 +460,16 @@ fn old_or_lying() {
         assert_eq!(description.reset(), wanted, "{description}");
         description.to_string()
     };
-    refuse(libc::SYS_userfaultfd, None, libc::ENOSYS);
+    common::refuse(libc::SYS_userfaultfd, None, libc::ENOSYS);
     let why = "tracked does not work: Function not implemented (os error 38)";
     assert!(described(Reset::Scanned).contains(why));
     // The ioctl gives 0 and changes nothing.
-    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), 0);
+    common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), 0);
     let description = described(Reset::Rewritten);
     let why = "scanned does not work: PAGEMAP_SCAN makes no progress";
     assert!(description.contains(why), "{description}");
     // What an older kernel says to an ioctl that it does not know; the first filter's answer counts less.
-    refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::ENOTTY);
+    common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::ENOTTY);
     let error = Region::builder().slots(1).reset(Reset::Scanned).build();
     let line = error.expect_err("it is refused").to_string();
     assert_eq!(

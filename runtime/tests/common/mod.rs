@@ -127,6 +127,51 @@ pub(crate) fn not_here(what: &str) -> ! {
     std::process::exit(0);
 }
 
+/// From now on the kernel refuses a system call in this thread, if `argument` is none or its second
+/// argument (seccomp(2)).
+pub(crate) fn refuse(number: i64, argument: Option<u32>, errno: i32) {
+    let statement = |code, k| libc::sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let unless = |k, skipped| libc::sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt: 0,
+        jf: skipped,
+        k,
+    };
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let give = (libc::BPF_RET | libc::BPF_K) as u16;
+    // Offsets in `struct seccomp_data`: the number at 0, the arguments from 16 on, 8 bytes each.
+    let mut program = vec![statement(load, 0)];
+    match argument {
+        None => program.push(unless(number as u32, 1)),
+        Some(value) => program.extend([
+            unless(number as u32, 3),
+            statement(load, 24),
+            unless(value, 1),
+        ]),
+    }
+    program.extend([
+        statement(give, libc::SECCOMP_RET_ERRNO | errno as u32),
+        statement(give, libc::SECCOMP_RET_ALLOW),
+    ]);
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: a filter that is well-formed, which the kernel checks, for this thread.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        if libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter) != 0 {
+            not_here("there are no filters of system calls here (seccomp(2))");
+        }
+    }
+}
+
 /// In such a process: limits what it may use (getrlimit(2)).
 pub(crate) fn limit(resource: libc::__rlimit_resource_t, most: u64) {
     let mut limit = libc::rlimit {

@@ -334,10 +334,11 @@ pub(super) fn failing(call: &str, reset: Reset) {
         tenant.leave(tenant.enter("before"), 0);
     }
     let instance = tenants[0].enter("before");
-    refuse(match call {
+    let number = match call {
         "madvise" => libc::SYS_madvise,
         _ => libc::SYS_mprotect,
-    });
+    };
+    common::refuse(number, None, libc::ENOMEM);
     tenants[0].leave(instance, 0);
     assert_eq!(region.describe().resets_failed(), 1, "{call} {reset}");
     for _ in 0..3 {
@@ -350,40 +351,6 @@ pub(super) fn failing(call: &str, reset: Reset) {
             );
             let lost = region.describe().slots_lost() as usize;
             assert_eq!(region.slots_free() + lost, 1, "{call} {reset}");
-        }
-    }
-}
-
-/// From now on the kernel refuses a system call in this thread.
-fn refuse(number: i64) {
-    let statement = |code: u32, jf, k| libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf,
-        k,
-    };
-    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
-    let give = libc::BPF_RET | libc::BPF_K;
-    let mut program = [
-        statement(load, 0, 0),
-        statement(
-            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-            1,
-            number as u32,
-        ),
-        statement(give, 0, libc::SECCOMP_RET_ERRNO | libc::ENOMEM as u32),
-        statement(give, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    // SAFETY: a filter that is well-formed, which the kernel checks, for this thread.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_MODE_FILTER;
-        if libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter) != 0 {
-            common::not_here("there are no filters of system calls here (seccomp(2))");
         }
     }
 }
