@@ -5,12 +5,11 @@
 mod common;
 mod relaxed;
 
+use common::file::File;
 use common::random::Random;
 use common::values::{external, group, instance, levels, number};
 use pirn_compiler::Options;
 use pirn_format::cpu::{self, Arch};
-use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
-use pirn_format::read::Checked;
 use pirn_runtime::{CallError, Group, GroupError, LinkError, Linker, Region, TrapCode, Value};
 use std::fmt::Write as _;
 
@@ -612,15 +611,7 @@ fn damaged_types_are_refused_or_harmless() {
       (func $r (export "r") (type $r) (table.get $t (i32.const 1)))
       (func (export "far") (type $far) (table.get $u (i32.const 0))))"#;
     const FILES: usize = 6000;
-    let wasm = pirn_compiler::parse_text(TEXT.as_bytes()).expect("the text is well-formed");
-    let file = pirn_compiler::compile(&wasm, &Options::default()).expect("it is valid");
-    let checked = Checked::new(&file).expect("it is the compiler's");
-    let header_at = checked.header_at as usize;
-    let encoded = checked.metadata.encode().expect("it was decoded");
-    let start = file
-        .windows(encoded.len())
-        .position(|bytes| bytes == encoded);
-    let start = start.expect("the file has its metadata");
+    let file = File::new(TEXT);
     let region = Region::builder().slots(1).build().expect("a region");
     let mut linker = Linker::<()>::new();
     linker.func("h", "f", |n: i32| n).expect("it is free");
@@ -628,18 +619,7 @@ fn damaged_types_are_refused_or_harmless() {
     let mut random = Random(7);
     let mut taken = 0;
     for _ in 0..FILES {
-        let mut file = file.clone();
-        for _ in 0..=random.below(3) {
-            let at = start + random.below(encoded.len() as u64) as usize;
-            file[at] = match random.below(3) {
-                0 => file[at] ^ 1 << random.below(8),
-                1 => file[at].wrapping_add(1),
-                _ => random.below(16) as u8,
-            };
-        }
-        let hash = content_hash(&file, header_at).expect("it has a header");
-        file[header_at + HASH_OFFSET..][..HASH_BYTES].copy_from_slice(&hash);
-        let Ok(module) = pirn_runtime::Module::from_bytes(&file) else {
+        let Ok(module) = file.damaged(&mut random, 3, 16) else {
             continue;
         };
         taken += 1;

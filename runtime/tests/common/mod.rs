@@ -5,6 +5,7 @@
     reason = "alternate stacks, limits and alarms are system calls"
 )]
 
+pub(crate) mod file;
 pub(crate) mod guest;
 pub(crate) mod house;
 pub(crate) mod program;

@@ -2,12 +2,11 @@
 //! while an exception is on its way.
 
 use crate::common;
+use common::file::File;
 use common::values::{instance, levels, number};
 use futures::executor::block_on;
 use futures::future::poll_immediate;
 use pirn_compiler::{Cache, Options};
-use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
-use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use pirn_format::traps::HandlerEntry;
 use pirn_runtime::{
@@ -498,15 +497,13 @@ fn handlers_of_another_function_are_refused() {
       (func $f (throw $t))
       (func (export "a") (block $c (try_table (catch $t $c) (call $f))))
       (func (export "b") (block $c (try_table (catch $t $c) (call $f)))))"#;
-    let wasm = pirn_compiler::parse_text(TEXT.as_bytes()).expect("the text is well-formed");
-    let file = pirn_compiler::compile(&wasm, &Options::default()).expect("it is valid");
-    let checked = Checked::new(&file).expect("it is the compiler's");
-    let bytes = checked.header.section(Section::Handlers);
-    let bytes = bytes.vaddr as usize..(bytes.vaddr + bytes.len) as usize;
+    let file = File::new(TEXT);
+    let bytes = file.section(Section::Handlers);
     let [a, b] = [0, HandlerEntry::BYTES].map(|at| bytes.start + at);
     assert_eq!(bytes.len(), 2 * HandlerEntry::BYTES);
-    let word = |at: usize| u32::from_le_bytes(file[at..][..4].try_into().expect("four bytes"));
-    let text_bytes = checked.header.section(Section::Text).len as u32;
+    let word =
+        |at: usize| u32::from_le_bytes(file.bytes[at..][..4].try_into().expect("four bytes"));
+    let text_bytes = file.checked.header.section(Section::Text).len as u32;
     for (at, value) in [
         (a + 4, word(b + 4)),
         (a + 4, text_bytes),
@@ -515,13 +512,8 @@ fn handlers_of_another_function_are_refused() {
         (b, word(a)),
         (a, 0),
     ] {
-        let mut file = file.clone();
-        file[at..][..4].copy_from_slice(&value.to_le_bytes());
-        let header_at = checked.header_at as usize;
-        let hash = content_hash(&file, header_at).expect("it has a header");
-        file[header_at + HASH_OFFSET..][..HASH_BYTES].copy_from_slice(&hash);
-        let error = pirn_runtime::Module::from_bytes(&file).expect_err("it is damaged");
-        let error = error.to_string();
+        let error = file.open(&[(at, &value.to_le_bytes())]);
+        let error = error.expect_err("it is damaged");
         let parts = ["are caught at", "not ascending"];
         assert!(parts.iter().any(|part| error.contains(part)), "{error}");
     }

@@ -2,11 +2,9 @@
 //! might land in another memory than the one they name, and what is told of those that land in none.
 #![allow(unsafe_code, reason = "forks and limits of processes of their own")]
 
-use super::common::{self, house, random::Random};
+use super::common::{self, file::File, house, random::Random};
 use futures::task::noop_waker;
 use pirn_compiler::{OptLevel, Options};
-use pirn_format::header::{HASH_BYTES, HASH_OFFSET, content_hash};
-use pirn_format::read::Checked;
 use pirn_runtime::{
     CallError, Caller, Func, Group, GroupError, Growth, HostError, Instance, InstantiateError,
     KillSwitch, LinkError, Linker, MemberId, Module, Prepared, Region, Reset, TrapCode, Value,
