@@ -192,6 +192,7 @@ pub(crate) fn compile(
             cpu: options.cpu,
             intrinsics: &parsed.intrinsics,
             tables: &parsed.tables,
+            structs: &parsed.structs,
             plain: false,
             multiplications: &multiplications,
         },
@@ -215,6 +216,9 @@ pub(crate) fn compile(
     let mut pieces = compiler.intrinsics(&functions)?;
     pieces.append(&mut functions);
     let needed = needed(&parsed.metadata, &pieces);
+    let allocates =
+        |callee: &Callee| matches!(callee, Callee::Builtin(builtin) if builtin.allocates());
+    let heap = needed.iter().any(allocates);
     let trampolines: Vec<_> = needed
         .into_par_iter()
         .map_init(State::default, |state, callee| {
@@ -224,6 +228,7 @@ pub(crate) fn compile(
     for trampoline in trampolines {
         pieces.push(trampoline?);
     }
+    parsed.metadata.heap |= heap;
     Ok(pieces)
 }
 

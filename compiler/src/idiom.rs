@@ -41,7 +41,7 @@ pub(crate) fn multiplications(bodies: &[Body<'_>], metadata: &Metadata) -> Multi
     let address = metadata.memory_address(0).val_type();
     let looked_at = bodies.par_iter().filter(|body| {
         let ty = metadata.funcs[body.index as usize];
-        let (ty, bytes) = (&metadata.types[ty as usize], body.body.range());
+        let (ty, bytes) = (metadata.func_type(ty), body.body.range());
         matches!(ty.params[..], [_, I64, I64] | [_, I64, I64, I64, I64])
             && ty.params[0] == address
             && ty.results.is_empty()
@@ -50,7 +50,7 @@ pub(crate) fn multiplications(bodies: &[Body<'_>], metadata: &Metadata) -> Multi
     looked_at
         .filter_map(|body| {
             let ty = metadata.funcs[body.index as usize];
-            let params = metadata.types[ty as usize].params.len() as u32;
+            let params = metadata.func_type(ty).params.len() as u32;
             Some((body.index, multiplication(&body.body, params)?))
         })
         .collect()

@@ -5,6 +5,7 @@ mod features;
 pub(crate) mod hints;
 pub(crate) mod limits;
 mod names;
+mod types;
 
 use crate::debug;
 use crate::error::CompileError;
@@ -14,10 +15,12 @@ use crate::tables::{self, KnownTables};
 pub(crate) use features::FEATURES;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{
-    DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata, SegmentMode,
+    ConstExpr, DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata,
+    SegmentMode,
 };
 use pirn_format::types::{
-    AddrType, ExternType, FuncType, GlobalType, MemoryType, PageSize, TableType, ValType,
+    AddrType, ExternType, GlobalType, HeapType, Kind, Layouts, MemoryType, PageSize, RefType,
+    TableType, ValType,
 };
 use wasmparser::{
     BranchHint, FuncToValidate, FunctionBody, KnownCustom, Parser, Payload, SectionLimited,
@@ -37,6 +40,8 @@ pub(crate) struct ParsedModule<'a> {
     pub(crate) intrinsics: Imports,
     /// What its tables hold, where nothing changes them.
     pub(crate) tables: KnownTables,
+    /// Where the fields of its structs lie.
+    pub(crate) structs: Layouts,
     /// Bodies of the other functions, in order.
     pub(crate) bodies: Vec<Body<'a>>,
     /// Debug information, not yet read.
@@ -105,6 +110,8 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
 #[derive(Default)]
 struct Builder<'a> {
     metadata: Metadata,
+    /// The kind of each type.
+    kinds: Vec<Kind>,
     intrinsics: Imports,
     data: Vec<&'a [u8]>,
     bodies: Vec<Body<'a>>,
@@ -120,9 +127,8 @@ impl<'a> Builder<'a> {
         let m = &mut self.metadata;
         match payload {
             Payload::TypeSection(types) => {
-                for ty in types.into_iter_err_on_gc_types() {
-                    m.types.push(func_type(&ty?)?);
-                }
+                self.kinds = types::kinds(types.clone())?;
+                types::read(types, &self.kinds, m)?;
             }
             Payload::ImportSection(imports) => {
                 let mut funcs = vec![];
@@ -139,7 +145,7 @@ impl<'a> Builder<'a> {
             Payload::TableSection(tables) => {
                 for table in tables {
                     let table = table?;
-                    m.tables.push(table_type(&table.ty)?);
+                    m.tables.push(table_type(&table.ty, &self.kinds)?);
                     let init = match &table.init {
                         wasmparser::TableInit::RefNull => None,
                         wasmparser::TableInit::Expr(init) => {
@@ -162,7 +168,7 @@ impl<'a> Builder<'a> {
             Payload::GlobalSection(globals) => {
                 for global in globals {
                     let global = global?;
-                    m.globals.push(global_type(&global.ty)?);
+                    m.globals.push(global_type(&global.ty, &self.kinds)?);
                     let init =
                         constant::expr(&global.init_expr, &self.intrinsics, &mut self.escaped)?;
                     m.global_inits.push(init);
@@ -223,8 +229,10 @@ impl<'a> Builder<'a> {
                 wasmparser::TypeRef::Global(_) => Err("a global"),
                 _ => Err("something else"),
             };
-            let ty =
-                declared.and_then(|ty| m.types.get(ty as usize).ok_or("a function of no type"));
+            let ty = declared.and_then(|ty| match m.kind(ty) {
+                Some(Kind::Func) => Ok(m.func_type(ty)),
+                _ => Err("a function of no type"),
+            });
             let intrinsic = hw::imports::find(import.name, ty)?;
             funcs.push(declared.ok().map(|ty| (ty, intrinsic)));
             return Ok(());
@@ -236,7 +244,7 @@ impl<'a> Builder<'a> {
                 ExternType::Func(ty)
             }
             wasmparser::TypeRef::Table(ty) => {
-                let ty = table_type(&ty)?;
+                let ty = table_type(&ty, &self.kinds)?;
                 m.tables.push(ty);
                 ExternType::Table(ty)
             }
@@ -246,7 +254,7 @@ impl<'a> Builder<'a> {
                 ExternType::Memory(ty)
             }
             wasmparser::TypeRef::Global(ty) => {
-                let ty = global_type(&ty)?;
+                let ty = global_type(&ty, &self.kinds)?;
                 m.globals.push(ty);
                 ExternType::Global(ty)
             }
@@ -366,15 +374,18 @@ impl<'a> Builder<'a> {
         self.metadata.tables_change = self.exports_table
             || self.metadata.imported_tables() > 0
             || !self.metadata.tables.is_empty() && tables::are_written(&self.bodies);
+        self.metadata.heap = constants_allocate(&self.metadata);
         let tables = KnownTables::new(&self.metadata);
         let Some(layout) = self.metadata.layout() else {
             return limits::INSTANCE_AREA_BYTES.exceeded();
         };
+        let structs = Layouts::new(&self.metadata.types);
         Ok(ParsedModule {
             metadata: self.metadata,
             layout,
             intrinsics: self.intrinsics,
             tables,
+            structs,
             data: self.data,
             bodies: self.bodies,
             debug: self.debug,
@@ -406,54 +417,72 @@ fn unsupported(what: &str) -> CompileError {
     }
 }
 
-fn func_type(ty: &wasmparser::FuncType) -> Result<FuncType, CompileError> {
-    let list = |types: &[wasmparser::ValType]| -> Result<Vec<_>, ()> {
-        types.iter().map(|ty| value_type(*ty)).collect()
-    };
-    Ok(FuncType {
-        params: list(ty.params()).map_err(|()| unsupported("a parameter of that type"))?,
-        results: list(ty.results()).map_err(|()| unsupported("a result of that type"))?,
-    })
+/// Whether what a module starts with is made by each instance.
+fn constants_allocate(metadata: &Metadata) -> bool {
+    let elements = metadata
+        .elements
+        .iter()
+        .flat_map(|segment| match &segment.items {
+            ElementItems::Funcs(_) => &[],
+            ElementItems::Exprs(exprs) => exprs.as_slice(),
+        });
+    let tables = metadata.table_inits.iter().flatten();
+    let mut all = tables.chain(&metadata.global_inits).chain(elements);
+    all.any(ConstExpr::allocates)
 }
 
-/// The format's name of a value type; `Err` for one that [`FEATURES`] has not.
-pub(crate) fn value_type(ty: wasmparser::ValType) -> Result<ValType, ()> {
+/// The format's name of a value type, where `kinds` gives the kind of each type; `Err` for one that [`FEATURES`] has not.
+pub(crate) fn value_type(
+    ty: wasmparser::ValType,
+    kinds: impl Fn(u32) -> Option<Kind>,
+) -> Result<ValType, ()> {
     Ok(match ty {
         wasmparser::ValType::I32 => ValType::I32,
         wasmparser::ValType::I64 => ValType::I64,
         wasmparser::ValType::F32 => ValType::F32,
         wasmparser::ValType::F64 => ValType::F64,
         wasmparser::ValType::V128 => ValType::V128,
-        wasmparser::ValType::Ref(ty) => return reference_type(ty),
+        wasmparser::ValType::Ref(ty) => ValType::Ref(RefType {
+            nullable: ty.is_nullable(),
+            heap: heap_type(ty.heap_type(), kinds)?,
+        }),
     })
 }
 
-fn reference_type(ty: wasmparser::RefType) -> Result<ValType, ()> {
-    use wasmparser::{AbstractHeapType, HeapType};
-    const EXN: HeapType = HeapType::Abstract {
-        shared: false,
-        ty: AbstractHeapType::Exn,
-    };
-    Ok(match (ty.heap_type(), ty.is_nullable()) {
-        (HeapType::FUNC, true) => ValType::FuncRef,
-        (HeapType::FUNC, false) => ValType::NonNullFuncRef,
-        (HeapType::EXTERN, true) => ValType::ExternRef,
-        (HeapType::EXTERN, false) => ValType::NonNullExternRef,
-        (EXN, true) => ValType::ExnRef,
-        (EXN, false) => ValType::NonNullExnRef,
-        (HeapType::Concrete(index), nullable) => {
+/// The same for what references refer to.
+pub(crate) fn heap_type(
+    ty: wasmparser::HeapType,
+    kinds: impl Fn(u32) -> Option<Kind>,
+) -> Result<HeapType, ()> {
+    use wasmparser::AbstractHeapType as Abstract;
+    let ty = match ty {
+        wasmparser::HeapType::Concrete(index) => {
             let index = index.as_module_index().ok_or(())?;
-            match nullable {
-                true => ValType::TypedFuncRef(index),
-                false => ValType::NonNullTypedFuncRef(index),
-            }
+            return Ok(HeapType::Concrete(kinds(index).ok_or(())?, index));
         }
+        wasmparser::HeapType::Abstract { shared: false, ty } => ty,
         _ => return Err(()),
+    };
+    Ok(match ty {
+        Abstract::Func => HeapType::Func,
+        Abstract::NoFunc => HeapType::NoFunc,
+        Abstract::Extern => HeapType::Extern,
+        Abstract::NoExtern => HeapType::NoExtern,
+        Abstract::Any => HeapType::Any,
+        Abstract::Eq => HeapType::Eq,
+        Abstract::I31 => HeapType::I31,
+        Abstract::Struct => HeapType::Struct,
+        Abstract::Array => HeapType::Array,
+        Abstract::None => HeapType::None,
+        Abstract::Exn => HeapType::Exn,
+        Abstract::NoExn => HeapType::NoExn,
+        Abstract::Cont | Abstract::NoCont => return Err(()),
     })
 }
 
-fn table_type(ty: &wasmparser::TableType) -> Result<TableType, CompileError> {
-    let element = value_type(wasmparser::ValType::Ref(ty.element_type))
+fn table_type(ty: &wasmparser::TableType, kinds: &[Kind]) -> Result<TableType, CompileError> {
+    let kinds = |index| kinds.get(index as usize).copied();
+    let element = value_type(wasmparser::ValType::Ref(ty.element_type), kinds)
         .map_err(|()| unsupported("a table of that type"))?;
     Ok(TableType {
         element,
@@ -488,8 +517,10 @@ fn address_type(is_64: bool) -> AddrType {
     }
 }
 
-fn global_type(ty: &wasmparser::GlobalType) -> Result<GlobalType, CompileError> {
-    let content = value_type(ty.content_type).map_err(|()| unsupported("a global of that type"))?;
+fn global_type(ty: &wasmparser::GlobalType, kinds: &[Kind]) -> Result<GlobalType, CompileError> {
+    let kinds = |index| kinds.get(index as usize).copied();
+    let content =
+        value_type(ty.content_type, kinds).map_err(|()| unsupported("a global of that type"))?;
     Ok(GlobalType {
         content,
         mutable: ty.mutable,

@@ -48,6 +48,8 @@ const ELEMENTS_MAX: u64 = 1 << 16;
 pub(crate) struct KnownTables {
     /// The number of each type, the same for types that are equal: the index of the first of them.
     types: Vec<u32>,
+    /// Whether each type has no subtypes: a call by another enters what has any of those, too, and looks for itself.
+    finals: Vec<bool>,
     /// By index; none of them if one may change.
     tables: Vec<Option<KnownTable>>,
 }
@@ -102,6 +104,7 @@ impl KnownTables {
         });
         Self {
             tables: tables.collect(),
+            finals: metadata.types.iter().map(|ty| ty.is_final).collect(),
             types,
         }
     }
@@ -109,6 +112,7 @@ impl KnownTables {
     /// What a call by a type can enter through a table; none if that is not known, or nothing.
     pub(crate) fn target(&self, table: u32, ty: u32) -> Option<Target> {
         let number = self.types.get(ty as usize)?;
+        self.finals[ty as usize].then_some(())?;
         self.table(table)?.targets.get(number).copied()
     }
 
@@ -158,13 +162,13 @@ impl KnownTables {
 /// The number of each type.
 fn numbers(metadata: &Metadata) -> Vec<u32> {
     let (mut first, mut index) = (HashMap::new(), 0);
-    number_types(&metadata.types, |ty| {
-        let known = first.get(&*ty).copied();
+    number_types(&metadata.types, &metadata.groups, |group| {
+        let (known, len) = (first.get(&*group).copied(), group.len() as u32);
         let number = known.unwrap_or_else(|| {
-            first.insert(ty.into_owned(), index);
+            first.insert(group.into_owned(), index);
             index
         });
-        index += 1;
+        index += len;
         number
     })
 }

@@ -35,7 +35,7 @@ pub(crate) fn build(
         Callee::Entry(ty) => (host_signature(), Some(ty)),
         Callee::Func(index) => {
             let ty = metadata.funcs[index as usize];
-            (guest_signature(&metadata.types[ty as usize]), Some(ty))
+            (guest_signature(metadata.func_type(ty)), Some(ty))
         }
         Callee::Builtin(builtin) => (
             words(builtin.params(), usize::from(builtin.has_result())),
@@ -46,7 +46,7 @@ pub(crate) fn build(
         Callee::Table(_) => unreachable!("an array is no code"),
     };
     func.signature = signature;
-    let ty = ty.map(|ty| &metadata.types[ty as usize]);
+    let ty = ty.map(|ty| metadata.func_type(ty));
     let mut t = Trampoline::new(FunctionBuilder::new(func, context));
     match (callee, ty) {
         (Callee::Entry(_), Some(ty)) => t.entry(ty),

@@ -9,6 +9,7 @@ mod exception;
 mod few;
 mod fuel;
 mod function;
+mod gc;
 mod global;
 mod hw;
 mod memory;
@@ -38,6 +39,7 @@ pub(crate) use hw::has_instruction;
 use pirn_format::cpu::CpuFeatures;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{Imported, Metadata};
+use pirn_format::types::Layouts;
 use wasmparser::FuncValidatorAllocations;
 
 /// What every function of a module is translated against.
@@ -63,6 +65,8 @@ pub(crate) struct Env<'a> {
     pub(crate) intrinsics: &'a Imports,
     /// What is known of its tables.
     pub(crate) tables: &'a KnownTables,
+    /// Where the fields of its structs lie.
+    pub(crate) structs: &'a Layouts,
     /// Whether intrinsics are only sites of one call each, which always works.
     pub(crate) plain: bool,
 }
@@ -92,7 +96,7 @@ pub(crate) fn translate(
     let ty = env.metadata.funcs[body.index as usize];
     let callee = Callee::Func(body.index);
     func.name = UserFuncName::User(callee.name());
-    func.signature = guest_signature(&env.metadata.types[ty as usize]);
+    func.signature = guest_signature(env.metadata.func_type(ty));
     // Empty, whatever was translated before: its size is checked.
     func.dfg.value_lists = ir::ValueListPool::new();
     let work = Work {
@@ -109,9 +113,11 @@ pub(crate) fn translate(
         let offset = locals.original_position();
         let (count, ty) = locals.read()?;
         validator.define_locals(offset, count, ty)?;
-        let ty = value_type(ty).map_err(|()| CompileError::Invalid {
-            message: "a local of that type is not supported".to_owned(),
-            offset: offset as usize,
+        let ty = value_type(ty, |index| env.metadata.kind(index)).map_err(|()| {
+            CompileError::Invalid {
+                message: "a local of that type is not supported".to_owned(),
+                offset: offset as usize,
+            }
         })?;
         t.declare_zero_locals(count, ty);
     }
@@ -157,7 +163,7 @@ pub(crate) fn intrinsic(
 ) {
     let ty = env.metadata.funcs[index as usize];
     func.name = UserFuncName::User(Callee::Func(index).name());
-    func.signature = guest_signature(&env.metadata.types[ty as usize]);
+    func.signature = guest_signature(env.metadata.func_type(ty));
     let builder = FunctionBuilder::new(func, &mut scratch.builder);
     let mut t = FuncTranslator::new(env, builder, ty);
     match id {

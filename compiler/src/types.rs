@@ -15,15 +15,7 @@ pub(crate) const POINTER: ir::Type = types::I64;
 pub(crate) fn value_type(ty: ValType) -> ir::Type {
     match ty {
         ValType::I32 => types::I32,
-        ValType::I64
-        | ValType::FuncRef
-        | ValType::ExternRef
-        | ValType::NonNullFuncRef
-        | ValType::NonNullExternRef
-        | ValType::ExnRef
-        | ValType::NonNullExnRef
-        | ValType::TypedFuncRef(_)
-        | ValType::NonNullTypedFuncRef(_) => types::I64,
+        ValType::I64 | ValType::Ref(_) => types::I64,
         ValType::F32 => types::F32,
         ValType::F64 => types::F64,
         ValType::V128 => types::I8X16,

@@ -89,11 +89,26 @@ pub enum Builtin {
     Rethrow = 12,
     /// `() -> reference`: keeps the exception that was caught last.
     Keep = 13,
+    /// `(bytes)`: makes room for a struct or an array of so many bytes behind
+    /// [`Context::heap_next`](crate::layout::Context::heap_next), which stays where it is.
+    HeapGrow = 14,
+    /// `(type, segment, src, len) -> reference`: makes an array of elements that lie in a data segment.
+    ArrayNewData = 15,
+    /// `(type, segment, src, len) -> reference`: makes an array of the references of an element segment.
+    ArrayNewElem = 16,
+    /// `(segment, address, src, bytes)`: copies from a data segment to elements, which are there.
+    ArrayInitData = 17,
+    /// `(segment, address, src, len)`: copies from an element segment to elements, which are there.
+    ArrayInitElem = 18,
+    /// `(dst address, src address, bytes)`: copies elements, which are there.
+    ArrayCopy = 19,
+    /// `(number) -> reference`: a reference for a host's number that does not fit in one.
+    HostBox = 20,
 }
 
 impl Builtin {
     /// All builtins, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 21] = [
         Self::MemoryGrow,
         Self::MemoryCopy,
         Self::MemoryFill,
@@ -108,6 +123,13 @@ impl Builtin {
         Self::ThrowRef,
         Self::Rethrow,
         Self::Keep,
+        Self::HeapGrow,
+        Self::ArrayNewData,
+        Self::ArrayNewElem,
+        Self::ArrayInitData,
+        Self::ArrayInitElem,
+        Self::ArrayCopy,
+        Self::HostBox,
     ];
 
     /// The builtin of a number, if there is one.
@@ -121,10 +143,15 @@ impl Builtin {
     pub const fn params(self) -> usize {
         match self {
             Self::Rethrow | Self::Keep => 0,
-            Self::DataDrop | Self::ElemDrop | Self::ThrowRef => 1,
+            Self::DataDrop | Self::ElemDrop | Self::ThrowRef | Self::HeapGrow | Self::HostBox => 1,
             Self::MemoryGrow | Self::Throw => 2,
-            Self::TableGrow => 3,
-            Self::MemoryFill | Self::TableFill => 4,
+            Self::TableGrow | Self::ArrayCopy => 3,
+            Self::MemoryFill
+            | Self::TableFill
+            | Self::ArrayNewData
+            | Self::ArrayNewElem
+            | Self::ArrayInitData
+            | Self::ArrayInitElem => 4,
             Self::MemoryCopy | Self::MemoryInit | Self::TableCopy | Self::TableInit => 5,
         }
     }
@@ -132,7 +159,24 @@ impl Builtin {
     /// Whether it gives one 64-bit result.
     #[must_use]
     pub const fn has_result(self) -> bool {
-        matches!(self, Self::MemoryGrow | Self::TableGrow | Self::Keep)
+        matches!(
+            self,
+            Self::MemoryGrow
+                | Self::TableGrow
+                | Self::Keep
+                | Self::ArrayNewData
+                | Self::ArrayNewElem
+                | Self::HostBox
+        )
+    }
+
+    /// Whether it makes something that needs a place, or room for it.
+    #[must_use]
+    pub const fn allocates(self) -> bool {
+        matches!(
+            self,
+            Self::HeapGrow | Self::ArrayNewData | Self::ArrayNewElem | Self::HostBox
+        )
     }
 
     /// Name for symbols: `memory.grow` and so on.
@@ -153,6 +197,13 @@ impl Builtin {
             Self::ThrowRef => "throw_ref",
             Self::Rethrow => "rethrow",
             Self::Keep => "exception.keep",
+            Self::HeapGrow => "heap.grow",
+            Self::ArrayNewData => "array.new_data",
+            Self::ArrayNewElem => "array.new_elem",
+            Self::ArrayInitData => "array.init_data",
+            Self::ArrayInitElem => "array.init_elem",
+            Self::ArrayCopy => "array.copy",
+            Self::HostBox => "host.box",
         }
     }
 }
@@ -194,11 +245,23 @@ pub enum TrapCode {
     NullExceptionReference = 15,
     /// More exceptions are kept by references than an instance has room for.
     ExceptionsExhausted = 16,
+    /// A struct operation on a null reference.
+    NullStructReference = 17,
+    /// An array operation on a null reference.
+    NullArrayReference = 18,
+    /// `i31.get_s` or `i31.get_u` of a null reference.
+    NullI31Reference = 19,
+    /// An access past the end of an array.
+    ArrayOutOfBounds = 20,
+    /// `ref.cast` of a reference of another type.
+    CastFailure = 21,
+    /// More structs and arrays are made than the instance has room for.
+    HeapExhausted = 22,
 }
 
 impl TrapCode {
     /// All trap codes, in the order of their numbers.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 22] = [
         Self::StackOverflow,
         Self::MemoryOutOfBounds,
         Self::TableOutOfBounds,
@@ -215,6 +278,12 @@ impl TrapCode {
         Self::NullFunctionReference,
         Self::NullExceptionReference,
         Self::ExceptionsExhausted,
+        Self::NullStructReference,
+        Self::NullArrayReference,
+        Self::NullI31Reference,
+        Self::ArrayOutOfBounds,
+        Self::CastFailure,
+        Self::HeapExhausted,
     ];
 
     /// The trap code of a number, if there is one.
@@ -243,6 +312,12 @@ impl TrapCode {
             Self::NullFunctionReference => "null function reference",
             Self::NullExceptionReference => "null exception reference",
             Self::ExceptionsExhausted => "too many exceptions are kept",
+            Self::NullStructReference => "null structure reference",
+            Self::NullArrayReference => "null array reference",
+            Self::NullI31Reference => "null i31 reference",
+            Self::ArrayOutOfBounds => "out of bounds array access",
+            Self::CastFailure => "cast failure",
+            Self::HeapExhausted => "out of memory for structs and arrays",
         }
     }
 }

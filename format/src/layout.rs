@@ -47,6 +47,43 @@ pub const GLOBAL_BYTES: u32 = 16;
 /// Bytes of one table element: an address of a [`FuncRef`], a host reference, or 0 for null.
 pub const ELEMENT_BYTES: u32 = 8;
 
+/// Bytes of the header of a struct or an array: the process-wide id of its type, and of an array the number of its
+/// elements, which follow, or of a struct its fields. A reference to a struct is the address of its header.
+pub const OBJECT_HEADER_BYTES: u32 = 8;
+
+/// What the addresses of structs and arrays are multiples of.
+pub const OBJECT_ALIGN: u32 = 8;
+
+/// Offset of the id of the type in a header.
+pub const OBJECT_TYPE: i32 = 0;
+/// Offset of the number of elements in the header of an array.
+pub const ARRAY_LEN: i32 = 4;
+
+/// The lowest bits of a reference that is not null: a struct has 0, a number of 31 bits [`TAG_I31`] in the lowest alone.
+pub const TAG_BITS: u64 = 7;
+/// The lowest bit of a number of 31 bits, which lies above it.
+pub const TAG_I31: u64 = 1;
+/// Those of a reference to an array, above which is the address of its header.
+pub const TAG_ARRAY: u64 = 2;
+/// Those of a reference of the host's, whose number lies above them.
+pub const TAG_HOST: u64 = 4;
+/// Those of a reference of the host's whose number does not fit there: above them is the address of a header, which the
+/// number follows.
+pub const TAG_BOXED: u64 = 6;
+
+/// How far the number of a reference of the host's lies above its tag.
+pub const HOST_SHIFT: u32 = 3;
+
+/// The upper bits of an `externref` that is a guest's reference, below which it lies, and how many these are. No number of
+/// the host's has them.
+pub const EXTERNAL_PREFIX: u64 = 0xfffe;
+/// How far the prefix is shifted.
+pub const EXTERNAL_SHIFT: u32 = 48;
+
+/// Bytes of an entry of the table of types: how many types its chain of supertypes has, and where it lies. A chain begins
+/// with the type that is a subtype of no other, and ends before the type itself; it has 4 bytes for the id of each.
+pub const TYPE_ROW_BYTES: u32 = 8;
+
 /// Base and current size of a linear memory, as generated code reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
@@ -97,6 +134,13 @@ pub struct FuncRef {
 pub struct Context {
     /// For the runtime alone: generated code never looks here.
     pub runtime: [u64; RUNTIME_WORDS],
+    /// Where the next struct or array of this instance lies; 0 if the module makes none. What is behind it is zero, so it is
+    /// moved on before anything of one is written.
+    pub heap_next: u64,
+    /// End of what is accessible for structs and arrays.
+    pub heap_end: u64,
+    /// The process's table of types and their supertypes, by ids; 0 as long as no type has any.
+    pub type_rows: u64,
     /// Identity of the tag of the exception that was caught last, for who caught it: of any instance that the
     /// running call can reach. Written by the runtime, as the next field.
     pub exception_tag: u64,
@@ -118,7 +162,7 @@ pub struct Context {
 /// Bytes of [`Context`].
 pub const CONTEXT_BYTES: u32 = 512;
 /// Words of [`Context::runtime`].
-pub const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 8;
+pub const RUNTIME_WORDS: usize = CONTEXT_BYTES as usize / 8 - 11;
 const _: () = assert!(size_of::<Context>() == CONTEXT_BYTES as usize);
 
 /// Distance of a field of [`Context`] from `vmctx`, in bytes; always negative.
@@ -128,6 +172,12 @@ const fn context_field(offset_in_context: usize) -> i32 {
 
 /// Offset of [`Context::runtime`] from `vmctx`.
 pub const CONTEXT_RUNTIME: i32 = context_field(offset_of!(Context, runtime));
+/// Offset of [`Context::heap_next`] from `vmctx`.
+pub const CONTEXT_HEAP_NEXT: i32 = context_field(offset_of!(Context, heap_next));
+/// Offset of [`Context::heap_end`] from `vmctx`.
+pub const CONTEXT_HEAP_END: i32 = context_field(offset_of!(Context, heap_end));
+/// Offset of [`Context::type_rows`] from `vmctx`.
+pub const CONTEXT_TYPE_ROWS: i32 = context_field(offset_of!(Context, type_rows));
 /// Offset of [`Context::exception_tag`] from `vmctx`.
 pub const CONTEXT_EXCEPTION_TAG: i32 = context_field(offset_of!(Context, exception_tag));
 const _: () = assert!(CONTEXT_EXCEPTION_VALUES == CONTEXT_EXCEPTION_TAG + 8);
@@ -176,7 +226,7 @@ pub struct Counts {
     pub segments: u32,
     /// Imported functions.
     pub imported_funcs: u32,
-    /// Function types.
+    /// Types.
     pub types: u32,
     /// Functions that can be referred to: see [`Metadata::escaped`](crate::metadata::Metadata).
     pub escaped_funcs: u32,
@@ -299,7 +349,7 @@ impl InstanceLayout {
         cell(self.imports, index, size_of::<FuncImport>())
     }
 
-    /// Offset of the 32-bit process-wide id of function type `index`.
+    /// Offset of the 32-bit process-wide id of type `index`.
     #[must_use]
     pub fn type_id(&self, index: u32) -> i32 {
         debug_assert!(index < self.counts.types);

@@ -7,7 +7,10 @@
 
 use crate::error::FormatError;
 use crate::layout::{Counts, InstanceLayout};
-use crate::types::{AddrType, ExternType, FuncType, GlobalType, MemoryType, TableType};
+use crate::types::{
+    AddrType, CompositeType, ExternType, FieldType, FuncType, GlobalType, Groups, Kind, MemoryType,
+    SubType, TableType,
+};
 use serde::{Deserialize, Serialize};
 
 /// Everything about a module that is neither code nor searched in place.
@@ -17,8 +20,10 @@ use serde::{Deserialize, Serialize};
 pub struct Metadata {
     /// Name of the module from its name section.
     pub name: Option<String>,
-    /// Function types. Each names only those before it.
-    pub types: Vec<FuncType>,
+    /// Types. Each names only those before it and those of its group.
+    pub types: Vec<SubType>,
+    /// Which types are declared together.
+    pub groups: Groups,
     /// Imports, in order.
     pub imports: Vec<Import>,
     /// Exports, in order.
@@ -46,7 +51,7 @@ pub struct Metadata {
     /// Text offset of the code of every function: of its body, or, for an imported function, of the
     /// trampoline that leaves for the host.
     pub code: Vec<u32>,
-    /// For every function type, the text offset of the trampoline by which the host calls a function
+    /// For every type, the text offset of the trampoline by which the host calls a function
     /// of that type, if a function of that type can be referred to.
     pub entries: Vec<Option<u32>>,
     /// Element segments, in order.
@@ -56,6 +61,8 @@ pub struct Metadata {
     /// Whether the module has an instruction that changes a table, or exports one: if not, its
     /// tables are the same at every reset.
     pub tables_change: bool,
+    /// Whether the module makes structs, arrays, or what else lies where they do.
+    pub heap: bool,
     /// Whether the code counts what it executes in [`Context::fuel`](crate::layout::Context::fuel), and
     /// ends when there is none left.
     pub fuel: bool,
@@ -102,6 +109,24 @@ pub enum ExportItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConstExpr(pub Vec<ConstOp>);
 
+impl ConstExpr {
+    /// Whether it makes something, so that each instance has its own.
+    #[must_use]
+    pub fn allocates(&self) -> bool {
+        self.0.iter().any(|op| {
+            matches!(
+                op,
+                ConstOp::StructNew(_)
+                    | ConstOp::StructNewDefault(_)
+                    | ConstOp::ArrayNew(_)
+                    | ConstOp::ArrayNewDefault(_)
+                    | ConstOp::ArrayNewFixed(..)
+                    | ConstOp::AnyConvertExtern
+            )
+        })
+    }
+}
+
 /// One step of a constant expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConstOp {
@@ -133,6 +158,22 @@ pub enum ConstOp {
     I64Sub,
     /// `i64.mul`
     I64Mul,
+    /// `ref.i31`
+    RefI31,
+    /// `struct.new`, of a type.
+    StructNew(u32),
+    /// `struct.new_default`
+    StructNewDefault(u32),
+    /// `array.new`
+    ArrayNew(u32),
+    /// `array.new_default`
+    ArrayNewDefault(u32),
+    /// `array.new_fixed`, of a type and so many elements.
+    ArrayNewFixed(u32, u32),
+    /// `any.convert_extern`
+    AnyConvertExtern,
+    /// `extern.convert_any`
+    ExternConvertAny,
 }
 
 /// An element segment.
@@ -235,6 +276,55 @@ impl Metadata {
         }
         crate::metadata::check::check(&metadata)?;
         Ok(metadata)
+    }
+
+    /// The function type of an index; of nothing to nothing if there is none, which the check refuses for all that is one.
+    #[must_use]
+    pub fn func_type(&self, index: u32) -> &FuncType {
+        static NONE: FuncType = FuncType {
+            params: vec![],
+            results: vec![],
+        };
+        match self.types.get(index as usize).map(|ty| &ty.composite) {
+            Some(CompositeType::Func(ty)) => ty,
+            _ => &NONE,
+        }
+    }
+
+    /// The fields of the struct type of an index; none if there is no such type.
+    #[must_use]
+    pub fn struct_fields(&self, index: u32) -> &[FieldType] {
+        match self.types.get(index as usize).map(|ty| &ty.composite) {
+            Some(CompositeType::Struct(fields)) => fields,
+            _ => &[],
+        }
+    }
+
+    /// The type of the elements of the array type of an index, if there is such a type.
+    #[must_use]
+    pub fn array_element(&self, index: u32) -> Option<FieldType> {
+        match self.types.get(index as usize)?.composite {
+            CompositeType::Array(element) => Some(element),
+            _ => None,
+        }
+    }
+
+    /// The kind of the type of an index.
+    #[must_use]
+    pub fn kind(&self, index: u32) -> Option<Kind> {
+        self.types.get(index as usize).map(SubType::kind)
+    }
+
+    /// How many types there are above that of an index.
+    #[must_use]
+    pub fn depth(&self, index: u32) -> u32 {
+        let mut above = self.types[index as usize].supertype;
+        let mut depth = 0;
+        while let Some(index) = above {
+            above = self.types[index as usize].supertype;
+            depth += 1;
+        }
+        depth
     }
 
     /// Number of imported functions.

@@ -1,11 +1,17 @@
 //! The types of WebAssembly as the metadata of a compiled module records them.
 
-use crate::layout::WASM_PAGE_BYTES;
-use core::fmt;
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+mod composite;
+mod groups;
+mod reference;
 
-/// A value type (spec 3.0, 2.3.4 and 2.3.5).
+use crate::layout::WASM_PAGE_BYTES;
+pub use composite::{CompositeType, FieldType, Fields, Layouts, StorageType, SubType};
+use core::fmt;
+pub use groups::{Groups, SUPERTYPES_MAX, number_types};
+pub use reference::{HeapType, Kind, RefType};
+use serde::{Deserialize, Serialize};
+
+/// A value type (spec 3.0, 2.3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ValType {
     /// 32-bit integer.
@@ -18,48 +24,63 @@ pub enum ValType {
     F64,
     /// 128-bit vector.
     V128,
-    /// Reference to a function, or null.
-    FuncRef,
-    /// Opaque reference of the host, or null.
-    ExternRef,
-    /// Reference to a function, not null: `(ref func)`.
-    NonNullFuncRef,
-    /// Opaque reference of the host, not null: `(ref extern)`.
-    NonNullExternRef,
-    /// Reference to a function of the type of this index among its module's, or null: `(ref null $t)`.
-    TypedFuncRef(u32),
-    /// Reference to a function of the type of this index among its module's, not null: `(ref $t)`.
-    NonNullTypedFuncRef(u32),
-    /// Reference to an exception, or null.
-    ExnRef,
-    /// Reference to an exception, not null: `(ref exn)`.
-    NonNullExnRef,
+    /// A reference.
+    Ref(RefType),
 }
 
 impl ValType {
+    /// Reference to a function, or null.
+    pub const FUNCREF: Self = Self::nullable(HeapType::Func);
+    /// Reference of the host, or null.
+    pub const EXTERNREF: Self = Self::nullable(HeapType::Extern);
+    /// Reference to an exception, or null.
+    pub const EXNREF: Self = Self::nullable(HeapType::Exn);
+    /// Any reference but those to functions, of the host and to exceptions, or null.
+    pub const ANYREF: Self = Self::nullable(HeapType::Any);
+
+    /// A reference to what has that type, or null: `(ref null heap)`.
+    #[must_use]
+    pub const fn nullable(heap: HeapType) -> Self {
+        let nullable = true;
+        Self::Ref(RefType { nullable, heap })
+    }
+
+    /// A reference to what has that type, and not null: `(ref heap)`.
+    #[must_use]
+    pub const fn non_null(heap: HeapType) -> Self {
+        let nullable = false;
+        Self::Ref(RefType { nullable, heap })
+    }
+
+    /// What its values refer to, if they are references.
+    #[must_use]
+    pub const fn heap(self) -> Option<HeapType> {
+        match self {
+            Self::Ref(ty) => Some(ty.heap),
+            _ => None,
+        }
+    }
+
     /// Whether its values are references to functions.
     #[must_use]
     pub const fn is_func_ref(self) -> bool {
-        matches!(
-            self,
-            Self::FuncRef
-                | Self::NonNullFuncRef
-                | Self::TypedFuncRef(_)
-                | Self::NonNullTypedFuncRef(_)
-        )
+        matches!(self, Self::Ref(ty) if matches!(ty.heap.top(), HeapType::Func))
     }
 
     /// Whether its values are references to exceptions.
     #[must_use]
     pub const fn is_exn_ref(self) -> bool {
-        matches!(self, Self::ExnRef | Self::NonNullExnRef)
+        matches!(self, Self::Ref(ty) if matches!(ty.heap.top(), HeapType::Exn))
     }
 
-    /// The function type that it names, by its index.
+    /// The type that it names, by its index.
     #[must_use]
     pub const fn type_index(self) -> Option<u32> {
         match self {
-            Self::TypedFuncRef(index) | Self::NonNullTypedFuncRef(index) => Some(index),
+            Self::Ref(RefType {
+                heap: HeapType::Concrete(_, index),
+                ..
+            }) => Some(index),
             _ => None,
         }
     }
@@ -68,42 +89,45 @@ impl ValType {
     #[must_use]
     pub fn renamed(self, name: impl FnOnce(u32) -> u32) -> Self {
         match self {
-            Self::TypedFuncRef(index) => Self::TypedFuncRef(name(index)),
-            Self::NonNullTypedFuncRef(index) => Self::NonNullTypedFuncRef(name(index)),
+            Self::Ref(RefType {
+                nullable,
+                heap: HeapType::Concrete(kind, index),
+            }) => Self::Ref(RefType {
+                nullable,
+                heap: HeapType::Concrete(kind, name(index)),
+            }),
             other => other,
         }
     }
 
-    /// Whether each of its values is one of `wanted`, where both name types alike (spec 3.3, matching).
+    /// Whether each of its values is one of `wanted`, where both name types alike and `is_sub` says of two whether the
+    /// first is the second or declared as a subtype of it (spec 3.3, matching).
     #[must_use]
-    pub fn matches(self, wanted: Self) -> bool {
+    pub fn matches(self, wanted: Self, is_sub: impl FnOnce(u32, u32) -> bool) -> bool {
         match (self, wanted) {
-            (Self::NonNullExternRef, Self::ExternRef)
-            | (Self::NonNullExnRef, Self::ExnRef)
-            | (Self::NonNullTypedFuncRef(_), Self::NonNullFuncRef) => true,
-            (found, Self::FuncRef) => found.is_func_ref(),
-            (Self::NonNullTypedFuncRef(found), Self::TypedFuncRef(wanted)) => found == wanted,
+            (Self::Ref(found), Self::Ref(wanted)) => {
+                (wanted.nullable || !found.nullable) && found.heap.matches(wanted.heap, is_sub)
+            }
             (found, wanted) => found == wanted,
         }
+    }
+}
+
+impl From<RefType> for ValType {
+    fn from(ty: RefType) -> Self {
+        Self::Ref(ty)
     }
 }
 
 impl fmt::Display for ValType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TypedFuncRef(index) => return write!(f, "(ref null {index})"),
-            Self::NonNullTypedFuncRef(index) => return write!(f, "(ref {index})"),
-            Self::NonNullFuncRef => "(ref func)",
-            Self::NonNullExternRef => "(ref extern)",
-            Self::NonNullExnRef => "(ref exn)",
-            Self::ExnRef => "exnref",
+            Self::Ref(ty) => return ty.fmt(f),
             Self::I32 => "i32",
             Self::I64 => "i64",
             Self::F32 => "f32",
             Self::F64 => "f64",
             Self::V128 => "v128",
-            Self::FuncRef => "funcref",
-            Self::ExternRef => "externref",
         })
     }
 }
@@ -122,36 +146,6 @@ impl FuncType {
     pub fn values(&self) -> impl Iterator<Item = ValType> {
         self.params.iter().chain(&self.results).copied()
     }
-}
-
-/// A number for each type of a module, so that equal types have equal ones, of whatever modules.
-///
-/// A type may name those before it. `number` is given each with numbers in place of indices, and gives the same number
-/// for the same again: then two types are equal if they are written alike, however far down.
-///
-/// # Panics
-///
-/// If a type names itself or one behind it, which neither the validator nor [`Metadata`](crate::metadata::Metadata)
-/// lets through.
-pub fn number_types(
-    types: &[FuncType],
-    mut number: impl FnMut(Cow<'_, FuncType>) -> u32,
-) -> Vec<u32> {
-    let mut numbers: Vec<u32> = Vec::with_capacity(types.len());
-    for ty in types {
-        let name = |index: u32| numbers[index as usize];
-        let named = |types: &[ValType]| types.iter().map(|ty| ty.renamed(name)).collect();
-        let given = if ty.values().any(|ty| ty.type_index().is_some()) {
-            Cow::Owned(FuncType {
-                params: named(&ty.params),
-                results: named(&ty.results),
-            })
-        } else {
-            Cow::Borrowed(ty)
-        };
-        numbers.push(number(given));
-    }
-    numbers
 }
 
 impl fmt::Display for FuncType {
@@ -341,94 +335,4 @@ pub enum ExternType {
     Global(GlobalType),
     /// A tag, by index into the module's types: the parameters are the values of its exceptions.
     Tag(u32),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ValType::{
-        ExternRef, FuncRef, I32, NonNullExternRef, NonNullFuncRef, NonNullTypedFuncRef,
-        TypedFuncRef,
-    };
-
-    fn ty(params: &[ValType]) -> FuncType {
-        FuncType {
-            params: params.to_vec(),
-            results: vec![],
-        }
-    }
-
-    /// Numbers as a process gives them, from 100 on.
-    fn numbers(modules: &[&[FuncType]]) -> Vec<Vec<u32>> {
-        let mut known: Vec<FuncType> = vec![];
-        let mut number = |ty: Cow<'_, FuncType>| {
-            let at = known.iter().position(|known| *known == *ty);
-            let at = at.unwrap_or_else(|| {
-                known.push(ty.into_owned());
-                known.len() - 1
-            });
-            100 + at as u32
-        };
-        let modules = modules.iter();
-        modules
-            .map(|types| number_types(types, &mut number))
-            .collect()
-    }
-
-    #[test]
-    fn equal_types_have_equal_numbers_wherever_they_are() {
-        let one = [ty(&[I32]), ty(&[TypedFuncRef(0)]), ty(&[TypedFuncRef(1)])];
-        let other = [
-            ty(&[]),
-            ty(&[TypedFuncRef(0)]),
-            ty(&[I32]),
-            ty(&[I32]),
-            ty(&[TypedFuncRef(3)]),
-            ty(&[NonNullTypedFuncRef(2)]),
-            ty(&[TypedFuncRef(4)]),
-        ];
-        let found = numbers(&[&one, &other]);
-        let [one, other] = &found[..] else {
-            panic!("{found:?}")
-        };
-        assert_eq!(one[..], [100, 101, 102]);
-        assert_eq!(other[..], [103, 104, 100, 100, 101, 105, 102]);
-    }
-
-    #[test]
-    fn references_match_those_that_hold_them() {
-        let all = [
-            I32,
-            FuncRef,
-            ExternRef,
-            NonNullFuncRef,
-            NonNullExternRef,
-            TypedFuncRef(1),
-            TypedFuncRef(2),
-            NonNullTypedFuncRef(1),
-            NonNullTypedFuncRef(2),
-        ];
-        let wider = [
-            (NonNullFuncRef, vec![FuncRef]),
-            (NonNullExternRef, vec![ExternRef]),
-            (TypedFuncRef(1), vec![FuncRef]),
-            (TypedFuncRef(2), vec![FuncRef]),
-            (
-                NonNullTypedFuncRef(1),
-                vec![FuncRef, NonNullFuncRef, TypedFuncRef(1)],
-            ),
-            (
-                NonNullTypedFuncRef(2),
-                vec![FuncRef, NonNullFuncRef, TypedFuncRef(2)],
-            ),
-        ];
-        for found in all {
-            for wanted in all {
-                let is_wider =
-                    |(ty, wider): &(ValType, Vec<ValType>)| *ty == found && wider.contains(&wanted);
-                let expected = found == wanted || wider.iter().any(is_wider);
-                assert_eq!(found.matches(wanted), expected, "{found} {wanted}");
-            }
-        }
-    }
 }

@@ -177,9 +177,9 @@ fn ty(ty: ValType) -> wasmtime::ValType {
         ValType::F32 => wasmtime::ValType::F32,
         ValType::F64 => wasmtime::ValType::F64,
         ValType::V128 => wasmtime::ValType::V128,
-        ValType::FuncRef => wasmtime::ValType::Ref(RefType::new(true, HeapType::Func)),
-        ValType::ExternRef => wasmtime::ValType::Ref(RefType::new(true, HeapType::Extern)),
-        ValType::ExnRef => wasmtime::ValType::Ref(RefType::new(true, HeapType::Exn)),
+        ValType::FUNCREF => wasmtime::ValType::Ref(RefType::new(true, HeapType::Func)),
+        ValType::EXTERNREF => wasmtime::ValType::Ref(RefType::new(true, HeapType::Extern)),
+        ValType::EXNREF => wasmtime::ValType::Ref(RefType::new(true, HeapType::Exn)),
         other => unreachable!("no host function has a value of type {other}"),
     }
 }

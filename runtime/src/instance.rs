@@ -7,6 +7,7 @@ pub(crate) mod exit;
 pub(crate) mod fuel;
 pub(crate) mod future;
 pub(crate) mod group;
+pub(crate) mod heap;
 pub(crate) mod imports;
 pub(crate) mod limited;
 pub(crate) mod member;

@@ -46,8 +46,8 @@ pub use stop::kill::{KillError, KillSwitch, Met};
 pub use trap::{Exception, Frame, Stop, Trap, TrapCode};
 pub use value::typed::{Params, Results, WasmTy};
 pub use value::{
-    AddrType, ExnRef, ExternRef, FuncRef, FuncType, GlobalType, MemoryType, PageSize, TableType,
-    ValType, Value,
+    AddrType, AnyKind, AnyRef, ExnRef, ExternRef, FuncRef, FuncType, GlobalType, HeapType, Kind,
+    MemoryType, PageSize, RefType, TableType, ValType, Value,
 };
 
 /// The program of the README compiles.

@@ -1,7 +1,7 @@
 //! [`Module`]: a compiled module, checked and mapped.
 
 mod load;
-mod types;
+pub(crate) mod types;
 
 use crate::value::{FuncType, GlobalType, MemoryType, TableType};
 use crate::{locks, sys};
@@ -16,7 +16,7 @@ use pirn_format::layout::{IMAGE_PAGE_BYTES, InstanceLayout};
 use pirn_format::metadata::{ExportItem, Imported, Metadata};
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeTable, HandlerTable, SiteTable};
-use pirn_format::types::ExternType as FormatType;
+use pirn_format::types::{ExternType as FormatType, Layouts};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,8 +41,10 @@ pub(crate) struct Inner {
     image_file: OnceBox<File>,
     /// How much of each kind it imports.
     imported: Imported,
-    /// Process-wide ids of its function types.
+    /// Process-wide ids of its types.
     type_ids: Vec<u32>,
+    /// Where the fields of its structs lie.
+    structs: Layouts,
     /// Instances that used more memory than a slot keeps track of, as far as it is worth counting.
     wide: AtomicU32,
 }
@@ -172,10 +174,16 @@ impl Module {
             return Ok(Self(Arc::clone(same)));
         }
         let loaded = file.load(alive.iter().map(|inner| &inner.loaded))?;
+        let path = || loaded.path.clone();
+        let type_ids = types::ids(&file.checked.metadata).map_err(|error| OpenError::Read {
+            path: path(),
+            error,
+        })?;
         let checked = file.checked;
         let inner = Arc::new(Inner {
             id: types::fresh_module(),
-            type_ids: types::ids(&checked.metadata.types),
+            type_ids,
+            structs: Layouts::new(&checked.metadata.types),
             loaded,
             imported: checked.metadata.imported(),
             metadata: checked.metadata,
@@ -222,10 +230,12 @@ impl Module {
         })
     }
 
-    /// How many memories it defines: [`RegionBuilder::memories`](crate::RegionBuilder::memories) is to be as large.
+    /// How many memories its instances need, at least: [`RegionBuilder::memories`](crate::RegionBuilder::memories) is to be as
+    /// large. Those are the memories that it defines, and one more, behind the first, if it makes structs or arrays.
     #[must_use]
     pub fn memories(&self) -> u32 {
-        self.own_memories().len() as u32
+        let own = self.own_memories().len() as u32;
+        self.heap().map_or(own, |heap| heap + 1)
     }
 
     /// Whether its code counts fuel: it was compiled with `aotc --fuel`.
@@ -236,11 +246,11 @@ impl Module {
 
     fn describe(&self, ty: &FormatType) -> ExternType {
         match ty {
-            FormatType::Func(ty) => ExternType::Func(self.0.metadata.types[*ty as usize].clone()),
+            FormatType::Func(ty) => ExternType::Func(self.0.metadata.func_type(*ty).clone()),
             FormatType::Table(ty) => ExternType::Table(*ty),
             FormatType::Memory(ty) => ExternType::Memory(*ty),
             FormatType::Global(ty) => ExternType::Global(*ty),
-            FormatType::Tag(ty) => ExternType::Tag(self.0.metadata.types[*ty as usize].clone()),
+            FormatType::Tag(ty) => ExternType::Tag(self.0.metadata.func_type(*ty).clone()),
         }
     }
 }
@@ -264,7 +274,18 @@ impl Module {
         self.0.imported
     }
 
-    /// Process-wide ids of its function types: equal ids, equal types.
+    /// The number of the memory in whose place its structs and arrays lie, if it makes any: never the first.
+    pub(crate) fn heap(&self) -> Option<u32> {
+        let heap = (self.own_memories().len() as u32).max(1);
+        self.0.metadata.heap.then_some(heap)
+    }
+
+    /// Where the fields of its structs lie.
+    pub(crate) fn structs(&self) -> &Layouts {
+        &self.0.structs
+    }
+
+    /// Process-wide ids of its types: equal ids, equal types.
     pub(crate) fn type_ids(&self) -> &[u32] {
         &self.0.type_ids
     }

@@ -1,11 +1,15 @@
 //! [`Value`]: a WebAssembly value outside the guest, and the cells in which values cross.
 
+pub(crate) mod any;
 pub(crate) mod typed;
 
+use any::external;
+pub use any::{AnyKind, AnyRef};
 use core::fmt;
 use core::num::NonZeroU64;
 pub use pirn_format::types::{
-    AddrType, FuncType, GlobalType, MemoryType, PageSize, TableType, ValType,
+    AddrType, FuncType, GlobalType, HeapType, Kind, MemoryType, PageSize, RefType, TableType,
+    ValType,
 };
 
 /// A WebAssembly value. Floats are kept as bits, so that NaN payloads survive.
@@ -27,6 +31,8 @@ pub enum Value {
     ExternRef(Option<ExternRef>),
     /// A reference to an exception, or null.
     ExnRef(Option<ExnRef>),
+    /// A number of 31 bits, a reference to a struct or an array, or one of the host's among those, or null.
+    AnyRef(Option<AnyRef>),
 }
 
 impl Value {
@@ -39,29 +45,34 @@ impl Value {
             Self::F32(_) => ValType::F32,
             Self::F64(_) => ValType::F64,
             Self::V128(_) => ValType::V128,
-            Self::FuncRef(_) => ValType::FuncRef,
-            Self::ExternRef(_) => ValType::ExternRef,
-            Self::ExnRef(_) => ValType::ExnRef,
+            Self::FuncRef(_) => ValType::FUNCREF,
+            Self::ExternRef(_) => ValType::EXTERNREF,
+            Self::ExnRef(_) => ValType::EXNREF,
+            Self::AnyRef(_) => ValType::ANYREF,
         }
     }
 
     fn is_null(&self) -> bool {
         matches!(
             self,
-            Self::FuncRef(None) | Self::ExternRef(None) | Self::ExnRef(None)
+            Self::FuncRef(None) | Self::ExternRef(None) | Self::ExnRef(None) | Self::AnyRef(None)
         )
     }
 
-    /// Whether it is a value of a type. Of a function reference that is not null this is not to be known where the
-    /// type is one of a function's: then it is said not to be.
+    /// Whether it is a value of a type. Of a reference that is not null this is not to be known where the type is one
+    /// that a module defines: then it is said not to be.
     pub(crate) fn fits(&self, ty: ValType) -> bool {
-        let is_null = self.is_null();
-        match ty {
-            ValType::NonNullFuncRef => !is_null && self.ty() == ValType::FuncRef,
-            ValType::NonNullExternRef => !is_null && self.ty() == ValType::ExternRef,
-            ValType::NonNullExnRef => !is_null && self.ty() == ValType::ExnRef,
-            ValType::TypedFuncRef(_) => matches!(self, Self::FuncRef(None)),
-            ty => self.ty() == ty,
+        let ValType::Ref(ty) = ty else {
+            return self.ty() == ty;
+        };
+        let top = self.ty().heap();
+        if self.is_null() {
+            return ty.nullable && top == Some(ty.heap.top());
+        }
+        match (self, ty.heap) {
+            (_, HeapType::Concrete(..)) => false,
+            (Self::AnyRef(Some(any)), wanted) => any.is(wanted),
+            (_, wanted) => top == Some(wanted),
         }
     }
 
@@ -88,10 +99,17 @@ impl fmt::Display for Value {
             Self::F32(bits) => write!(f, "{}", f32::from_bits(*bits)),
             Self::F64(bits) => write!(f, "{}", f64::from_bits(*bits)),
             Self::V128(bits) => write!(f, "{bits:#034x}"),
-            Self::FuncRef(None) | Self::ExternRef(None) | Self::ExnRef(None) => f.write_str("null"),
+            Self::FuncRef(None)
+            | Self::ExternRef(None)
+            | Self::ExnRef(None)
+            | Self::AnyRef(None) => f.write_str("null"),
+            Self::AnyRef(Some(any)) => any.fmt(f),
             Self::ExnRef(Some(_)) => f.write_str("exnref"),
             Self::FuncRef(Some(_)) => f.write_str("funcref"),
-            Self::ExternRef(Some(reference)) => write!(f, "externref {}", reference.get()),
+            Self::ExternRef(Some(reference)) => match reference.any() {
+                None => write!(f, "externref {}", reference.get()),
+                Some(any) => write!(f, "externref of {any}"),
+            },
         }
     }
 }
@@ -112,22 +130,34 @@ pub struct ExnRef {
     stamp: Stamp,
 }
 
-/// A reference of the host's own making: any number but 0. The guest can hold it, pass it and compare
-/// it with null, and do nothing else with it.
+/// A reference of the host's own making: any number but 0. The guest can hold it, pass it, convert it and compare it with
+/// null, and do nothing else with it. Or what a guest made of another reference by `extern.convert_any`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ExternRef(NonZeroU64);
+pub struct ExternRef {
+    number: NonZeroU64,
+    /// Of what a guest made of a reference to what is its own; 0 of what is the host's.
+    stamp: Stamp,
+}
 
 impl ExternRef {
-    /// A reference that is this number to the host.
+    /// A reference that is this number to the host. Those from 2^64 - 2^49 up to 2^64 - 2^48 are the runtime's own: a
+    /// guest is not given them, which is an error as of a reference of another instance.
     #[must_use]
     pub fn new(number: NonZeroU64) -> Self {
-        Self(number)
+        let stamp = Stamp(0);
+        Self { number, stamp }
     }
 
-    /// The number.
+    /// The number; of what a guest made of another reference, one that says nothing.
     #[must_use]
     pub fn get(self) -> NonZeroU64 {
-        self.0
+        self.number
+    }
+
+    /// The reference that a guest made it of, if it did.
+    #[must_use]
+    pub fn any(self) -> Option<AnyRef> {
+        AnyRef::read(external::inner(self.number.get())?, self.stamp)
     }
 }
 
@@ -195,15 +225,25 @@ impl Cell {
             ValType::F32 => Value::F32(self.u32()),
             ValType::F64 => Value::F64(self.u64()),
             ValType::V128 => Value::V128(self.u128()),
-            ValType::FuncRef
-            | ValType::NonNullFuncRef
-            | ValType::TypedFuncRef(_)
-            | ValType::NonNullTypedFuncRef(_) => Value::FuncRef(self.func_ref(stamp)),
-            ValType::ExternRef | ValType::NonNullExternRef => Value::ExternRef(self.extern_ref()),
-            ValType::ExnRef | ValType::NonNullExnRef => {
-                let number = NonZeroU64::new(self.u64());
-                Value::ExnRef(number.map(|number| ExnRef { number, stamp }))
-            }
+            ValType::Ref(ty) => match ty.heap {
+                HeapType::Func | HeapType::NoFunc | HeapType::Concrete(Kind::Func, _) => {
+                    Value::FuncRef(self.func_ref(stamp))
+                }
+                HeapType::Extern | HeapType::NoExtern => Value::ExternRef(self.extern_ref(stamp)),
+                HeapType::Exn | HeapType::NoExn => {
+                    let number = NonZeroU64::new(self.u64());
+                    Value::ExnRef(number.map(|number| ExnRef { number, stamp }))
+                }
+                HeapType::Any
+                | HeapType::Eq
+                | HeapType::I31
+                | HeapType::Struct
+                | HeapType::Array
+                | HeapType::None
+                | HeapType::Concrete(Kind::Struct | Kind::Array, _) => {
+                    Value::AnyRef(AnyRef::read(self.u64(), stamp))
+                }
+            },
         }
     }
 
@@ -213,15 +253,20 @@ impl Cell {
     }
 
     #[inline]
-    pub(crate) fn extern_ref(self) -> Option<ExternRef> {
-        NonZeroU64::new(self.u64()).map(ExternRef)
+    pub(crate) fn extern_ref(self, stamp: Stamp) -> Option<ExternRef> {
+        let number = NonZeroU64::new(self.u64())?;
+        let stamp = match external::inner(number.get()) {
+            None => Stamp(0),
+            Some(_) => stamp,
+        };
+        Some(ExternRef { number, stamp })
     }
 
     /// The cell of a value for the instance with this stamp.
     ///
     /// # Errors
     ///
-    /// [`ForeignRef`] for a reference of another instance to a function or an exception.
+    /// [`ForeignRef`] for a reference of another instance, and for a number of the runtime's own.
     #[inline]
     pub(crate) fn from_value(value: Value, stamp: Stamp) -> Result<Self, ForeignRef> {
         Ok(match value {
@@ -231,7 +276,8 @@ impl Cell {
             Value::F64(bits) => Self::from_u64(bits),
             Value::V128(bits) => Self::from_u128(bits),
             Value::FuncRef(reference) => Self::from_func_ref(reference, stamp)?,
-            Value::ExternRef(reference) => Self::from_extern_ref(reference),
+            Value::ExternRef(reference) => Self::from_extern_ref(reference, stamp)?,
+            Value::AnyRef(reference) => AnyRef::cell(reference, stamp)?,
             Value::ExnRef(None) => Self::default(),
             Value::ExnRef(Some(reference)) if is_own(reference.stamp, stamp) => {
                 Self::from_u64(reference.number.get())
@@ -255,8 +301,18 @@ impl Cell {
     }
 
     #[inline]
-    pub(crate) fn from_extern_ref(reference: Option<ExternRef>) -> Self {
-        Self::from_u64(reference.map_or(0, |reference| reference.0.get()))
+    pub(crate) fn from_extern_ref(
+        reference: Option<ExternRef>,
+        stamp: Stamp,
+    ) -> Result<Self, ForeignRef> {
+        let Some(reference) = reference else {
+            return Ok(Self::default());
+        };
+        let number = reference.number.get();
+        if external::inner(number).is_some() && !is_own(reference.stamp, stamp) {
+            return Err(ForeignRef);
+        }
+        Ok(Self::from_u64(number))
     }
 }
 
@@ -266,7 +322,7 @@ fn is_own(found: Stamp, own: Stamp) -> bool {
     found == own && own != Stamp(0)
 }
 
-/// A reference to a function or an exception was given to an instance that it does not belong to.
+/// A reference was given to an instance that it does not belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("reference of another instance; pass only what this instance gave")]
 pub struct ForeignRef;

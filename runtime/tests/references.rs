@@ -6,7 +6,8 @@ mod common;
 use common::values::{external, group, instance, levels, number, prepare};
 use pirn_compiler::Options;
 use pirn_runtime::{
-    CallError, FuncType, GroupError, LinkError, Linker, Region, TrapCode, ValType, Value,
+    CallError, FuncType, GroupError, HeapType, Kind, LinkError, Linker, Region, TrapCode, ValType,
+    Value,
 };
 
 fn one(result: Result<Vec<Value>, CallError>) -> Value {
@@ -238,7 +239,7 @@ fn the_host_gives_and_takes_references() {
     assert_eq!(null, Value::FuncRef(None));
     assert_eq!(
         guest.global("typed").map(|value| value.ty()),
-        Some(ValType::FuncRef)
+        Some(ValType::FUNCREF)
     );
     let mut call = |name: &str, value| guest.call_values(name, &[value]);
     assert_eq!(number(call("null_or", double)), 16);
@@ -333,8 +334,8 @@ fn host_functions_give_what_their_types_say() {
     for gives_null in [false, true] {
         let mut linker = Linker::<()>::new();
         for (name, wanted) in [
-            ("f", ValType::NonNullExternRef),
-            ("g", ValType::NonNullFuncRef),
+            ("f", ValType::non_null(HeapType::Extern)),
+            ("g", ValType::non_null(HeapType::Func)),
         ] {
             let func = linker.func_values("h", name, ty(wanted), move |_, params, results| {
                 if !gives_null {
@@ -366,7 +367,10 @@ fn host_functions_give_what_their_types_say() {
             assert_eq!(number(g), 0);
         }
     }
-    for named in [ValType::TypedFuncRef(0), ValType::NonNullTypedFuncRef(3)] {
+    for named in [
+        ValType::nullable(HeapType::Concrete(Kind::Func, 0)),
+        ValType::non_null(HeapType::Concrete(Kind::Func, 3)),
+    ] {
         let mut linker = Linker::<()>::new();
         let error = linker.func_values("h", "f", ty(named), |_, _, _| Ok(()));
         let error = error.expect_err("no host knows it");

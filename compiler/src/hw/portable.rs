@@ -62,7 +62,7 @@ mod tests {
             let body = portable.body(intrinsic.name).expect(intrinsic.name);
             let ty = metadata.funcs[body.index as usize];
             assert_eq!(
-                metadata.types[ty as usize],
+                *metadata.func_type(ty),
                 intrinsic.ty(),
                 "{}",
                 intrinsic.name

@@ -28,6 +28,21 @@ pub(super) fn expr(
                 ConstOp::RefFunc(index)
             }
             Operator::GlobalGet { global_index } => ConstOp::GlobalGet(global_index),
+            Operator::RefI31 => ConstOp::RefI31,
+            Operator::StructNew { struct_type_index } => ConstOp::StructNew(struct_type_index),
+            Operator::StructNewDefault { struct_type_index } => {
+                ConstOp::StructNewDefault(struct_type_index)
+            }
+            Operator::ArrayNew { array_type_index } => ConstOp::ArrayNew(array_type_index),
+            Operator::ArrayNewDefault { array_type_index } => {
+                ConstOp::ArrayNewDefault(array_type_index)
+            }
+            Operator::ArrayNewFixed {
+                array_type_index,
+                array_size,
+            } => ConstOp::ArrayNewFixed(array_type_index, array_size),
+            Operator::AnyConvertExtern => ConstOp::AnyConvertExtern,
+            Operator::ExternConvertAny => ConstOp::ExternConvertAny,
             Operator::I32Add => ConstOp::I32Add,
             Operator::I32Sub => ConstOp::I32Sub,
             Operator::I32Mul => ConstOp::I32Mul,

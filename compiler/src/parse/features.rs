@@ -4,7 +4,7 @@ use crate::error::CompileError;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
 /// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves, and tail calls,
-/// exceptions of both kinds, typed function references, several memories, custom page sizes, 64-bit memories and tables,
+/// exceptions of both kinds, typed function references, garbage collection, several memories, custom page sizes, 64-bit memories and tables,
 /// relaxed SIMD and wide arithmetic, which they emit when they are asked to. The validator refuses the rest.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::CUSTOM_PAGE_SIZES)
@@ -13,6 +13,7 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::EXCEPTIONS)
     .union(WasmFeatures::LEGACY_EXCEPTIONS)
     .union(WasmFeatures::FUNCTION_REFERENCES)
+    .union(WasmFeatures::GC)
     .union(WasmFeatures::MEMORY64)
     .union(WasmFeatures::MULTI_MEMORY)
     .union(WasmFeatures::RELAXED_SIMD)
@@ -21,7 +22,7 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
 
 /// What is refused, with its verb.
 const REFUSED: [(WasmFeatures, &str); 6] = [
-    (WasmFeatures::GC, "garbage collection is"),
+    (WasmFeatures::CUSTOM_DESCRIPTORS, "custom descriptors are"),
     (WasmFeatures::THREADS, "threads are"),
     (
         WasmFeatures::SHARED_EVERYTHING_THREADS,
@@ -36,9 +37,7 @@ const REFUSED: [(WasmFeatures, &str); 6] = [
 fn missing(error: &BinaryReaderError) -> Option<&'static str> {
     let message = error.message();
     let feature = match error.missing_wasm_feature() {
-        None if message.starts_with("gc proposal ") => Some(WasmFeatures::GC),
         None if message.contains("encoded as a component") => Some(WasmFeatures::COMPONENT_MODEL),
-        None if message.contains("the GC proposal is disabled") => Some(WasmFeatures::GC),
         feature => feature,
     };
     let mut refused = REFUSED.iter();

@@ -169,10 +169,15 @@ impl FuncTranslator<'_, '_> {
         let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
         self.trap_if(null, TrapCode::UninitializedElement);
         let found = self.load_reference(types::I32, reference, FUNCREF_TYPE_ID);
-        let wanted = self.env.layout.type_id(ty);
-        let wanted = self.load_constant(types::I32, self.vmctx, wanted);
-        let differs = self.builder.ins().icmp(IntCC::NotEqual, found, wanted);
-        self.trap_if(differs, TrapCode::IndirectCallTypeMismatch);
+        if self.env.metadata.types[ty as usize].is_final {
+            let wanted = self.env.layout.type_id(ty);
+            let wanted = self.load_constant(types::I32, self.vmctx, wanted);
+            let differs = self.builder.ins().icmp(IntCC::NotEqual, found, wanted);
+            self.trap_if(differs, TrapCode::IndirectCallTypeMismatch);
+        } else {
+            let is_it = self.is_subtype(found, ty);
+            self.trap_unless(is_it, TrapCode::IndirectCallTypeMismatch);
+        }
         self.enter_reference(ty, reference, returns);
     }
 
@@ -193,7 +198,7 @@ impl FuncTranslator<'_, '_> {
 
     /// Enters code of a type, with the last operands for its parameters.
     fn enter_code(&mut self, ty: u32, code: Code, vmctx: Value, returns: Returns) {
-        let params = self.env.metadata.types[ty as usize].params.len();
+        let params = self.env.metadata.func_type(ty).params.len();
         let arguments: Vec<_> = [&[vmctx], self.peek(params)].concat();
         let signature = self.signature(ty);
         match (returns, code) {
@@ -256,7 +261,7 @@ impl FuncTranslator<'_, '_> {
 
     /// Loads a field of a function reference that is not null. It is constant, but only behind the
     /// check that it is there: the load must not move above it.
-    fn load_reference(
+    pub(super) fn load_reference(
         &mut self,
         ty: cranelift_codegen::ir::Type,
         reference: Value,

@@ -51,7 +51,7 @@ fn arguments(values: &[Value]) -> Vec<BlockArg> {
 impl FuncTranslator<'_, '_> {
     /// Enters the function's own block.
     pub(super) fn enter_function(&mut self, ty: u32) {
-        let results = self.env.metadata.types[ty as usize].results.clone();
+        let results = self.env.metadata.func_type(ty).results.clone();
         self.enter(Kind::Block, 0, &results);
     }
 
@@ -87,14 +87,15 @@ impl FuncTranslator<'_, '_> {
         match ty {
             BlockType::Empty => Ok((vec![], vec![])),
             BlockType::Type(ty) => {
-                let ty = value_type(ty).map_err(|()| CompileError::Invalid {
+                let kinds = |index| self.env.metadata.kind(index);
+                let ty = value_type(ty, kinds).map_err(|()| CompileError::Invalid {
                     message: "a block of that type is not supported".to_owned(),
                     offset: self.builder.srcloc().bits() as usize,
                 })?;
                 Ok((vec![], vec![ty]))
             }
             BlockType::FuncType(index) => {
-                let ty = &self.env.metadata.types[index as usize];
+                let ty = self.env.metadata.func_type(index);
                 Ok((ty.params.clone(), ty.results.clone()))
             }
         }
@@ -305,7 +306,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Branches if `condition` is not zero, which is likely or not if the module says it.
-    fn branch_where(&mut self, condition: Value, likely: Option<bool>, depth: u32) {
+    pub(super) fn branch_where(&mut self, condition: Value, likely: Option<bool>, depth: u32) {
         let next = self.block_to_go_on(likely == Some(true));
         if likely == Some(false) {
             // Others may come to the target, so what is unlikely is the way there.

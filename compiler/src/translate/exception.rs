@@ -127,13 +127,13 @@ impl FuncTranslator<'_, '_> {
     /// The types of a tag's values.
     fn tag_params(&self, tag: u32) -> &[ValType] {
         let metadata = self.env.metadata;
-        &metadata.types[metadata.tags[tag as usize] as usize].params
+        &metadata.func_type(metadata.tags[tag as usize]).params
     }
 
     /// Throws an exception of a tag, with the last operands.
     pub(super) fn throw(&mut self, tag: u32) {
         let ty = self.env.metadata.tags[tag as usize];
-        let params = self.env.metadata.types[ty as usize].params.len();
+        let params = self.env.metadata.func_type(ty).params.len();
         let values = self.peek(params).to_vec();
         self.throw_values(tag, &values);
     }
@@ -272,7 +272,7 @@ impl FuncTranslator<'_, '_> {
     /// The values of what was thrown, of a tag.
     fn thrown_values(&mut self, tag: u32) -> Vec<Value> {
         let metadata = self.env.metadata;
-        let params = &metadata.types[metadata.tags[tag as usize] as usize].params;
+        let params = &metadata.func_type(metadata.tags[tag as usize]).params;
         let flags = self.flags(Region::Descriptor);
         let ins = self.builder.ins();
         let cells = ins.load(POINTER, flags, self.vmctx, CONTEXT_EXCEPTION_VALUES);

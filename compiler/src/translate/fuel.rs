@@ -25,7 +25,7 @@
 //! the operators since then, which is no more than one pass through the code of the function.
 
 use super::function::{FuncTranslator, Region};
-use crate::hw::imports::Imports;
+use crate::translate::Env;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_frontend::Variable;
@@ -86,7 +86,29 @@ const BULK_BYTES_LOG2: u8 = 3;
 /// What a longer length counts as: no memory and no table has so many bytes or elements, and no count wraps.
 const LENGTH_MAX: i64 = u32::MAX as i64;
 
-fn step(op: &Operator<'_>, intrinsics: &Imports) -> Step {
+fn step(op: &Operator<'_>, env: Env<'_>) -> Step {
+    let intrinsics = env.intrinsics;
+    match *op {
+        Operator::ArrayNew { array_type_index }
+        | Operator::ArrayNewDefault { array_type_index }
+        | Operator::ArrayNewData {
+            array_type_index, ..
+        }
+        | Operator::ArrayFill { array_type_index }
+        | Operator::ArrayInitData {
+            array_type_index, ..
+        }
+        | Operator::ArrayCopy {
+            array_type_index_dst: array_type_index,
+            ..
+        } => {
+            let element = env.metadata.array_element(array_type_index);
+            let log2 = element.map_or(0, |element| element.storage.log2() as u8);
+            return Step::Bulk(BULK_BYTES_LOG2.saturating_sub(log2));
+        }
+        Operator::ArrayNewElem { .. } | Operator::ArrayInitElem { .. } => return Step::Bulk(0),
+        _ => {}
+    }
     match op {
         Operator::If { .. }
         | Operator::Else
@@ -95,6 +117,8 @@ fn step(op: &Operator<'_>, intrinsics: &Imports) -> Step {
         | Operator::BrIf { .. }
         | Operator::BrOnNull { .. }
         | Operator::BrOnNonNull { .. }
+        | Operator::BrOnCast { .. }
+        | Operator::BrOnCastFail { .. }
         | Operator::BrTable { .. }
         | Operator::Catch { .. }
         | Operator::CatchAll
@@ -146,7 +170,7 @@ impl FuncTranslator<'_, '_> {
     pub(super) fn fuel_before(&mut self, op: &Operator<'_>) -> Option<Value> {
         let fuel = self.fuel.as_mut()?;
         fuel.run += cost(op);
-        match step(op, self.env.intrinsics) {
+        match step(op, self.env) {
             Step::Run => {}
             Step::Branch | Step::Loop => self.end_run(),
             Step::Out | Step::Call => {
@@ -178,7 +202,7 @@ impl FuncTranslator<'_, '_> {
         if self.fuel.is_none() {
             return;
         }
-        match (step(op, self.env.intrinsics), length) {
+        match (step(op, self.env), length) {
             (Step::Loop, _) => {
                 self.check_fuel();
                 self.store_fuel();

@@ -37,16 +37,25 @@ pub(super) enum Region {
     Constant,
     /// The count of fuel.
     Fuel,
+    /// Where the next struct or array lies, and the end of what there is for them.
+    Heap,
+    /// Types and lengths of structs and arrays: what is written once.
+    Header,
+    /// Fields of structs, and elements of arrays.
+    Field,
 }
 
 impl Region {
-    const ALL: [(Self, &'static str); 6] = [
+    const ALL: [(Self, &'static str); 9] = [
         (Self::Memory, "memory"),
         (Self::Global, "globals"),
         (Self::Table, "tables"),
         (Self::Descriptor, "descriptors"),
         (Self::Constant, "constants"),
         (Self::Fuel, "fuel"),
+        (Self::Heap, "heap"),
+        (Self::Header, "headers"),
+        (Self::Field, "fields"),
     ];
 }
 
@@ -119,7 +128,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             carried: Carried::new(),
             thrown: None,
         };
-        let ty = &env.metadata.types[ty as usize];
+        let ty = env.metadata.func_type(ty);
         for (param, ty) in params[1..].iter().zip(&ty.params) {
             let variable = t.declare_local(*ty);
             t.builder.def_var(variable, *param);
@@ -388,7 +397,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         if let Some(known) = self.signatures.get(&ty) {
             return *known;
         }
-        let signature = guest_signature(&self.env.metadata.types[ty as usize]);
+        let signature = guest_signature(self.env.metadata.func_type(ty));
         let signature = self.builder.import_signature(signature);
         self.signatures.insert(ty, signature);
         signature

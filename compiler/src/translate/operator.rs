@@ -65,6 +65,16 @@ impl FuncTranslator<'_, '_> {
             Operator::ReturnCallRef { type_index } => self.call_ref(*type_index, Returns::ToCaller),
             Operator::BrOnNull { relative_depth } => self.branch_on_null(*relative_depth),
             Operator::BrOnNonNull { relative_depth } => self.branch_on_non_null(*relative_depth),
+            Operator::BrOnCast {
+                relative_depth,
+                to_ref_type,
+                ..
+            } => self.branch_on_cast(*relative_depth, *to_ref_type, true)?,
+            Operator::BrOnCastFail {
+                relative_depth,
+                to_ref_type,
+                ..
+            } => self.branch_on_cast(*relative_depth, *to_ref_type, false)?,
             Operator::Drop => {
                 self.pop();
             }
@@ -90,6 +100,7 @@ impl FuncTranslator<'_, '_> {
             || self.memory(op)
             || self.table(op)
             || simd::translate(self, op)
+            || self.gc(op)?
         {
             return Ok(());
         }

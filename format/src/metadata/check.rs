@@ -2,7 +2,7 @@
 
 use super::{ConstExpr, ConstOp, ElementItems, ExportItem, Metadata, SegmentMode};
 use crate::error::FormatError;
-use crate::types::{ExternType, ValType};
+use crate::types::{CompositeType, ExternType, HeapType, Kind, SUPERTYPES_MAX, SubType, ValType};
 
 /// Checks every index of `m`, and that parallel lists have the lengths they must have.
 pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
@@ -22,21 +22,19 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
         m.table_inits.len() + m.imported_tables() as usize,
         m.tables.len(),
     )?;
-    for (at, ty) in m.types.iter().enumerate() {
-        ty.values().try_for_each(|ty| named_type(ty, at))?;
-    }
+    types(m)?;
     let tables = m.tables.iter().map(|table| table.element);
     let globals = m.globals.iter().map(|global| global.content);
     tables
         .chain(globals)
-        .try_for_each(|ty| named_type(ty, m.types.len()))?;
+        .try_for_each(|ty| named_type(m, ty, m.types.len()))?;
     imports(m)?;
     for &ty in &m.funcs {
-        index("type of a function", ty, m.types.len())?;
+        of_kind(m, "type of a function", ty, Kind::Func)?;
     }
     for &ty in &m.tags {
-        index("type of a tag", ty, m.types.len())?;
-        if !m.types[ty as usize].results.is_empty() {
+        of_kind(m, "type of a tag", ty, Kind::Func)?;
+        if !m.func_type(ty).results.is_empty() {
             return damaged("type of a tag", "it has results");
         }
     }
@@ -57,10 +55,83 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
         .try_for_each(|init| const_expr(m, init))
 }
 
-/// The type that a value type names is one of the first `len`.
-fn named_type(ty: ValType, len: usize) -> Result<(), FormatError> {
-    ty.type_index()
-        .map_or(Ok(()), |named| index("type of a reference", named, len))
+/// Types name only those before them and those of their groups, supertypes lie before, may have subtypes, and have as much of
+/// what their subtypes have.
+fn types(m: &Metadata) -> Result<(), FormatError> {
+    let mut depths: Vec<usize> = Vec::with_capacity(m.types.len());
+    for range in m.groups.ranges(m.types.len()) {
+        let Some((first, len)) = range else {
+            return damaged("groups of types", "they do not follow each other");
+        };
+        for (at, ty) in m.types.iter().enumerate().skip(first).take(len) {
+            let mut values = ty.values();
+            values.try_for_each(|ty| named_type(m, ty, first + len))?;
+            let depth = match ty.supertype {
+                Some(above) => {
+                    index("supertype", above, at)?;
+                    supertype(ty, &m.types[above as usize])?;
+                    depths[above as usize] + 1
+                }
+                None => 0,
+            };
+            if depth > SUPERTYPES_MAX {
+                let depth = format!("a type has {depth}, the limit is {SUPERTYPES_MAX}");
+                return damaged("supertypes", &depth);
+            }
+            depths.push(depth);
+            if let CompositeType::Struct(fields) = &ty.composite
+                && fields.len() > FIELDS_MAX
+            {
+                let count = fields.len();
+                return damaged("fields", &format!("{count}, the limit is {FIELDS_MAX}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fields of a struct: what the validator allows.
+const FIELDS_MAX: usize = 10_000;
+
+/// A type may be declared a subtype of another as far as it is of the same kind, and what both have lies at the same places.
+fn supertype(ty: &SubType, above: &SubType) -> Result<(), FormatError> {
+    let agrees = match (&ty.composite, &above.composite) {
+        (CompositeType::Func(ty), CompositeType::Func(above)) => {
+            ty.params.len() == above.params.len() && ty.results.len() == above.results.len()
+        }
+        (CompositeType::Struct(fields), CompositeType::Struct(above)) => {
+            fields.len() >= above.len()
+                && fields.iter().zip(above).all(|(field, above)| {
+                    field.storage.log2() == above.storage.log2() && field.mutable == above.mutable
+                })
+        }
+        (CompositeType::Array(element), CompositeType::Array(above)) => {
+            element.storage.log2() == above.storage.log2() && element.mutable == above.mutable
+        }
+        _ => false,
+    };
+    match agrees && !above.is_final {
+        true => Ok(()),
+        false => damaged("supertype", "it is none of a type that names it"),
+    }
+}
+
+/// The type that a value type names is one of the first `len`, and of the kind that it says.
+fn named_type(m: &Metadata, ty: ValType, len: usize) -> Result<(), FormatError> {
+    let Some(HeapType::Concrete(kind, named)) = ty.heap() else {
+        return Ok(());
+    };
+    index("type of a reference", named, len)?;
+    of_kind(m, "type of a reference", named, kind)
+}
+
+/// The type of an index exists, and is of a kind.
+fn of_kind(m: &Metadata, what: &str, ty: u32, kind: Kind) -> Result<(), FormatError> {
+    index(what, ty, m.types.len())?;
+    match m.kind(ty) == Some(kind) {
+        true => Ok(()),
+        false => damaged(what, &format!("type {ty} is of another kind")),
+    }
 }
 
 /// Number of imported globals, which must not exceed that of all.
@@ -138,10 +209,21 @@ fn mode(m: &Metadata, mode: &SegmentMode, what: &str, len: usize) -> Result<(), 
 }
 
 fn const_expr(m: &Metadata, expr: &ConstExpr) -> Result<(), FormatError> {
+    if expr.allocates() && !m.heap {
+        return damaged("constant", "it makes what the module has no place for");
+    }
     for op in &expr.0 {
         match *op {
             ConstOp::GlobalGet(i) => index("global of a constant", i, m.globals.len())?,
             ConstOp::RefFunc(i) => escaped(m, i)?,
+            ConstOp::StructNew(ty) | ConstOp::StructNewDefault(ty) => {
+                of_kind(m, "struct of a constant", ty, Kind::Struct)?;
+            }
+            ConstOp::ArrayNew(ty)
+            | ConstOp::ArrayNewDefault(ty)
+            | ConstOp::ArrayNewFixed(ty, _) => {
+                of_kind(m, "array of a constant", ty, Kind::Array)?;
+            }
             _ => {}
         }
     }

@@ -1,7 +1,54 @@
 //! Tests of the metadata's encoding and of its check.
 
 use super::*;
-use crate::types::{AddrType, PageSize, TableType, ValType};
+use crate::types::{AddrType, HeapType, PageSize, StorageType, TableType, ValType};
+
+const fn func(index: u32) -> HeapType {
+    HeapType::Concrete(Kind::Func, index)
+}
+
+/// A function of a reference to that.
+fn func_of(heap: HeapType) -> SubType {
+    SubType::alone(CompositeType::Func(FuncType {
+        params: vec![],
+        results: vec![ValType::nullable(heap)],
+    }))
+}
+
+fn of_fields(storages: &[StorageType]) -> CompositeType {
+    let field = |storage: &StorageType| FieldType {
+        storage: *storage,
+        mutable: false,
+    };
+    CompositeType::Struct(storages.iter().map(field).collect())
+}
+
+/// Adds a struct, and one that is a subtype of it, and changes them.
+fn several(m: &mut Metadata, change: impl FnOnce(&mut Vec<SubType>)) {
+    for supertype in [None, Some(1)] {
+        m.types.push(SubType {
+            is_final: false,
+            supertype,
+            composite: of_fields(&[StorageType::I8]),
+        });
+    }
+    change(&mut m.types);
+    m.entries.resize(m.types.len(), None);
+}
+
+#[test]
+fn types_with_supertypes_are_sound() {
+    let mut m = small();
+    several(&mut m, |types| {
+        let last = types.last().cloned().unwrap();
+        types.extend((types.len() as u32..65).map(|at| SubType {
+            supertype: Some(at - 1),
+            ..last.clone()
+        }));
+    });
+    assert_eq!(m.depth(64), 63);
+    assert_eq!(Metadata::decode(&m.encode().unwrap()), Ok(m));
+}
 
 fn small() -> Metadata {
     let ty = FuncType {
@@ -13,7 +60,7 @@ fn small() -> Metadata {
         mutable: true,
     };
     Metadata {
-        types: vec![ty],
+        types: vec![SubType::alone(CompositeType::Func(ty))],
         imports: vec![Import {
             module: "a".into(),
             name: "b".into(),
@@ -25,7 +72,7 @@ fn small() -> Metadata {
         }],
         funcs: vec![0, 0],
         tables: vec![TableType {
-            element: ValType::TypedFuncRef(0),
+            element: ValType::nullable(func(0)),
             address: AddrType::I64,
             min: 1,
             max: None,
@@ -93,17 +140,91 @@ fn every_index_out_of_range_is_refused_by_name() {
             "referred function",
         ),
         (
-            |m| m.tables[0].element = ValType::NonNullTypedFuncRef(1),
+            |m| m.tables[0].element = ValType::non_null(func(1)),
             "type of a reference",
         ),
         (
-            |m| m.globals[0].content = ValType::TypedFuncRef(1),
+            |m| m.globals[0].content = ValType::nullable(func(1)),
             "type of a reference",
         ),
-        // A type names those before it.
+        // A type names those before it and those of its group.
+        (|m| m.types[0] = func_of(func(1)), "type of a reference"),
         (
-            |m| m.types[0].results = vec![ValType::TypedFuncRef(0)],
-            "type of a reference",
+            |m| m.types[0] = func_of(HeapType::Concrete(Kind::Array, 0)),
+            "another kind",
+        ),
+        (|m| m.groups.0.push((0, 2)), "groups of types"),
+        (|m| m.groups.0.push((1, 1)), "groups of types"),
+        (|m| m.types[0].supertype = Some(0), "supertype"),
+        (
+            |m| m.types[0].composite = CompositeType::Struct(vec![]),
+            "another kind",
+        ),
+        (
+            |m| several(m, |types| types[1].is_final = true),
+            "supertype",
+        ),
+        (
+            |m| several(m, |types| types[1].supertype = Some(2)),
+            "supertype",
+        ),
+        (
+            |m| several(m, |types| types[2].supertype = Some(0)),
+            "supertype",
+        ),
+        (
+            |m| {
+                several(m, |types| {
+                    types[2].composite = CompositeType::Struct(vec![])
+                })
+            },
+            "supertype",
+        ),
+        (
+            |m| {
+                several(m, |types| {
+                    types[2].composite = of_fields(&[StorageType::I16])
+                })
+            },
+            "supertype",
+        ),
+        (
+            |m| {
+                several(m, |types| {
+                    types[2].composite = of_fields(&[StorageType::I8; 10_001])
+                })
+            },
+            "10001, the limit is 10000",
+        ),
+        (
+            |m| {
+                several(m, |types| {
+                    let last = types.last().cloned().unwrap();
+                    types.extend((types.len() as u32..66).map(|at| SubType {
+                        supertype: Some(at - 1),
+                        ..last.clone()
+                    }));
+                })
+            },
+            "a type has 64, the limit is 63",
+        ),
+        (
+            |m| m.global_inits[0] = ConstExpr(vec![ConstOp::StructNew(0)]),
+            "no place",
+        ),
+        (
+            |m| {
+                m.heap = true;
+                m.global_inits[0] = ConstExpr(vec![ConstOp::StructNew(0)]);
+            },
+            "struct of a constant",
+        ),
+        (
+            |m| {
+                m.heap = true;
+                m.global_inits[0] = ConstExpr(vec![ConstOp::ArrayNewFixed(1, 0)]);
+            },
+            "array of a constant",
         ),
         (|m| m.escaped = vec![2], "function"),
         (|m| m.escaped = vec![1, 1], "not ascending"),

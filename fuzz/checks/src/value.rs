@@ -33,12 +33,12 @@ impl Val {
             ValType::F32 => Self::F32(bits() as u32),
             ValType::F64 => Self::F64(bits()),
             ValType::V128 => Self::V128(u128::from(bits()) << 64 | u128::from(bits())),
-            ValType::FuncRef => Self::Func(false),
-            ValType::ExternRef => {
+            ValType::FUNCREF => Self::Func(false),
+            ValType::EXTERNREF => {
                 let number = bits() as u32 % 1000;
                 Self::Extern((number != 0).then_some(number))
             }
-            ValType::ExnRef => Self::Exn(false),
+            ValType::EXNREF => Self::Exn(false),
             other => unreachable!("no guest takes a value of type {other}"),
         }
     }

@@ -5,7 +5,7 @@ use super::limiter::Limiter;
 use super::{Caller, HostError, HostFuture, HostResult, Store, later};
 use crate::error::LinkError;
 use crate::value::typed::Params;
-use crate::value::{FuncType, Value};
+use crate::value::{Cell, FuncType, Stamp, Value};
 use core::convert::Infallible;
 use core::fmt;
 use std::collections::{HashMap, HashSet};
@@ -172,7 +172,8 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         name: &str,
         value: Value,
     ) -> Result<&mut Self, LinkError> {
-        if matches!(value, Value::FuncRef(Some(_)) | Value::ExnRef(Some(_))) {
+        // What belongs to no instance is given to any.
+        if Cell::from_value(value, Stamp(0)).is_err() {
             return Err(LinkError::Foreign {
                 import: format!("{module}.{name}"),
             });

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use super::constant::{Constant, evaluate};
+use super::heap;
 use super::member::Member;
 use super::plan;
 use crate::host::limiter::{Growth, GrowthError};
@@ -97,6 +98,33 @@ pub(crate) fn run<T>(
             write_elements(member, index(0), segment, word(2), from, len)?;
         }
         Builtin::ElemDrop => drop_segment(member, element_position(member, index(0))),
+        Builtin::HeapGrow => heap::grow(members, at, word(0), data)?,
+        Builtin::ArrayNewData => {
+            let (what, range) = ([index(0), index(1)], [word(2), word(3)]);
+            cells[0] = Cell::from_u64(heap::array_of_data(members, at, what, range, data)?);
+        }
+        Builtin::ArrayNewElem => {
+            let (what, range) = ([index(0), index(1)], [word(2), word(3)]);
+            cells[0] = Cell::from_u64(heap::array_of_elements(members, at, what, range, data)?);
+        }
+        Builtin::ArrayInitData => {
+            let source = data_range(member, index(0), word(2), word(3))?;
+            // SAFETY: generated code has found as many bytes there, and the module's data lies elsewhere.
+            unsafe { ptr::copy_nonoverlapping(source, word(1) as *mut u8, word(3) as usize) };
+        }
+        Builtin::ArrayInitElem => {
+            element_range(member, index(0), word(2), word(3))?;
+            // SAFETY: generated code has found as many elements there.
+            unsafe { copy_elements(member, index(0), word(1) as *mut u64, word(2), word(3)) };
+        }
+        Builtin::ArrayCopy => {
+            let (to, from) = (word(0) as *mut u8, word(1) as *const u8);
+            // SAFETY: generated code has found as many bytes in both arrays; they may be the same one.
+            unsafe { ptr::copy(from, to, word(2) as usize) };
+        }
+        Builtin::HostBox => {
+            cells[0] = Cell::from_u64(heap::internalized(members, at, word(0), data)?);
+        }
         Builtin::Throw | Builtin::ThrowRef | Builtin::Rethrow | Builtin::Keep => {
             // They leave the guest or look at its stack, and never come here: see `exit`.
             return Err(TrapCode::Unreachable);
@@ -311,20 +339,85 @@ pub(super) fn write_elements<T>(
     from: u64,
     len: u64,
 ) -> Result<(), TrapCode> {
-    let (metadata, layout) = (member.inner.module.metadata(), member.inner.module.layout());
-    let items = &metadata.elements[segment as usize].items;
+    let items = &member.inner.module.metadata().elements[segment as usize].items;
     match from.checked_add(len) {
         Some(end) if end <= items.len() as u64 => {}
         _ => return Err(TrapCode::TableOutOfBounds),
     }
     let to = table_range(table(member, table_index), to, len)?;
+    // SAFETY: the range lies in the table.
+    unsafe { copy_elements(member, segment, to, from, len) };
+    Ok(())
+}
+
+/// The bytes of a data segment from one on, for an array.
+pub(super) fn data_range<T>(
+    member: &Member<T>,
+    segment: u32,
+    from: u64,
+    len: u64,
+) -> Result<*const u8, TrapCode> {
+    let range = &member.inner.module.metadata().data[segment as usize];
+    let start = range.start as usize;
+    let bytes = match is_dropped(member, segment) {
+        true => &[],
+        false => &member.inner.module.data()[start..start + range.len as usize],
+    };
+    match from.checked_add(len) {
+        Some(end) if end <= bytes.len() as u64 => Ok(bytes[from as usize..].as_ptr()),
+        _ => Err(TrapCode::MemoryOutOfBounds),
+    }
+}
+
+/// Checks that an element segment has references, from one on, for an array.
+pub(super) fn element_range<T>(
+    member: &Member<T>,
+    segment: u32,
+    from: u64,
+    len: u64,
+) -> Result<(), TrapCode> {
+    let items = &member.inner.module.metadata().elements[segment as usize].items;
+    let all = match is_dropped(member, element_position(member, segment)) {
+        true => 0,
+        false => items.len() as u64,
+    };
+    match from.checked_add(len) {
+        Some(end) if end <= all => Ok(()),
+        _ => Err(TrapCode::TableOutOfBounds),
+    }
+}
+
+/// Writes references of an element segment, dropped or not, which has as many.
+///
+/// # Safety
+///
+/// So many words at `to` must be a table's or an array's.
+pub(super) unsafe fn copy_elements<T>(
+    member: &Member<T>,
+    segment: u32,
+    to: *mut u64,
+    from: u64,
+    len: u64,
+) {
+    let (metadata, layout) = (member.inner.module.metadata(), member.inner.module.layout());
+    let items = &metadata.elements[segment as usize].items;
+    let made = member
+        .made
+        .get(segment as usize)
+        .filter(|made| !made.is_empty());
     let global = |index: u32| Some(Constant::Absolute(global(member, index)));
     for i in 0..len as usize {
-        let value = plan::element(items, from as usize + i, global, metadata, layout);
-        // SAFETY: the range lies in the table.
-        unsafe { to.add(i).write(value.at(member.vmctx()).u64()) };
+        let at = from as usize + i;
+        let value = match made {
+            Some(made) => made[at],
+            None => {
+                let value = plan::element(items, at, global, metadata, layout);
+                value.at(member.vmctx()).u64()
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { to.add(i).write(value) };
     }
-    Ok(())
 }
 
 /// The value of global `index` of a member.

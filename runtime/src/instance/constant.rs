@@ -1,6 +1,9 @@
 //! Evaluation of constant expressions (spec 4.4.12, and the extended-const proposal).
 
 use crate::value::Cell;
+use pirn_format::layout::{
+    EXTERNAL_PREFIX, EXTERNAL_SHIFT, HOST_SHIFT, TAG_BITS, TAG_HOST, TAG_I31,
+};
 use pirn_format::metadata::{ConstExpr, ConstOp};
 
 /// A value that may depend on where the instance lies.
@@ -24,6 +27,27 @@ impl Constant {
     }
 }
 
+/// The value of one step that only takes values and gives one, on a stack of them; `None` if it is another one.
+pub(crate) fn step(op: &ConstOp, stack: &mut Vec<Cell>) -> Option<Cell> {
+    let operands = match op {
+        ConstOp::RefI31 | ConstOp::ExternConvertAny => 1,
+        ConstOp::I32Add
+        | ConstOp::I32Sub
+        | ConstOp::I32Mul
+        | ConstOp::I64Add
+        | ConstOp::I64Sub
+        | ConstOp::I64Mul => 2,
+        _ => 0,
+    };
+    let given = stack.split_off(stack.len().checked_sub(operands)?);
+    let mut stack: Vec<_> = given.into_iter().map(Constant::Absolute).collect();
+    let none = |_| None;
+    match run(core::slice::from_ref(op), &mut stack, none, none).and(stack.pop())? {
+        Constant::Absolute(cell) => Some(cell),
+        Constant::Relative(_) => None,
+    }
+}
+
 /// The value of a validated expression. `global` gives the values of globals, `func` that of a
 /// reference to a function. `None` for an expression that validation would have refused.
 pub(crate) fn evaluate(
@@ -32,7 +56,19 @@ pub(crate) fn evaluate(
     func: impl Fn(u32) -> Option<Constant>,
 ) -> Option<Constant> {
     let mut stack = vec![];
-    for op in &expr.0 {
+    run(&expr.0, &mut stack, global, func)?;
+    let value = stack.pop()?;
+    stack.is_empty().then_some(value)
+}
+
+/// Takes steps on a stack of values.
+fn run(
+    ops: &[ConstOp],
+    stack: &mut Vec<Constant>,
+    global: impl Fn(u32) -> Option<Constant>,
+    func: impl Fn(u32) -> Option<Constant>,
+) -> Option<()> {
+    for op in ops {
         let value = match *op {
             ConstOp::I32(value) => Cell::from_u32(value as u32),
             ConstOp::I64(value) => Cell::from_u64(value as u64),
@@ -48,17 +84,40 @@ pub(crate) fn evaluate(
                 stack.push(global(index)?);
                 continue;
             }
-            ConstOp::I32Add => binary(&mut stack, |a, b| narrow(a.u32().wrapping_add(b.u32())))?,
-            ConstOp::I32Sub => binary(&mut stack, |a, b| narrow(a.u32().wrapping_sub(b.u32())))?,
-            ConstOp::I32Mul => binary(&mut stack, |a, b| narrow(a.u32().wrapping_mul(b.u32())))?,
-            ConstOp::I64Add => binary(&mut stack, |a, b| a.u64().wrapping_add(b.u64()))?,
-            ConstOp::I64Sub => binary(&mut stack, |a, b| a.u64().wrapping_sub(b.u64()))?,
-            ConstOp::I64Mul => binary(&mut stack, |a, b| a.u64().wrapping_mul(b.u64()))?,
+            ConstOp::RefI31 => match stack.pop()? {
+                Constant::Absolute(value) => Cell::from_u64(u64::from(value.u32() << 1) | TAG_I31),
+                Constant::Relative(_) => return None,
+            },
+            ConstOp::ExternConvertAny => match stack.pop()? {
+                Constant::Absolute(any) => Cell::from_u64(externalized(any.u64())),
+                Constant::Relative(_) => return None,
+            },
+            // Each instance makes its own: see `heap`.
+            ConstOp::StructNew(_)
+            | ConstOp::StructNewDefault(_)
+            | ConstOp::ArrayNew(_)
+            | ConstOp::ArrayNewDefault(_)
+            | ConstOp::ArrayNewFixed(..)
+            | ConstOp::AnyConvertExtern => return None,
+            ConstOp::I32Add => binary(stack, |a, b| narrow(a.u32().wrapping_add(b.u32())))?,
+            ConstOp::I32Sub => binary(stack, |a, b| narrow(a.u32().wrapping_sub(b.u32())))?,
+            ConstOp::I32Mul => binary(stack, |a, b| narrow(a.u32().wrapping_mul(b.u32())))?,
+            ConstOp::I64Add => binary(stack, |a, b| a.u64().wrapping_add(b.u64()))?,
+            ConstOp::I64Sub => binary(stack, |a, b| a.u64().wrapping_sub(b.u64()))?,
+            ConstOp::I64Mul => binary(stack, |a, b| a.u64().wrapping_mul(b.u64()))?,
         };
         stack.push(Constant::Absolute(value));
     }
-    let value = stack.pop()?;
-    stack.is_empty().then_some(value)
+    Some(())
+}
+
+/// Any reference that lies in no box as one of the host's.
+pub(crate) fn externalized(any: u64) -> u64 {
+    match any & TAG_BITS {
+        _ if any == 0 => 0,
+        TAG_HOST => any >> HOST_SHIFT,
+        _ => any | EXTERNAL_PREFIX << EXTERNAL_SHIFT,
+    }
 }
 
 fn narrow(value: u32) -> u64 {

@@ -141,7 +141,7 @@ fn store<T>(members: &mut [Member<T>]) -> &mut Exceptions {
 pub(super) unsafe fn throw<T>(members: &mut [Member<T>], at: usize, tag: u32, values: u64) {
     let module = &members[at].inner.module;
     let ty = module.metadata().tags[tag as usize];
-    let count = module.metadata().types[ty as usize].params.len();
+    let count = module.metadata().func_type(ty).params.len();
     // SAFETY: the caller's promise; the guest does not run.
     let values = unsafe { slice::from_raw_parts(values as *const Cell, count) };
     // SAFETY: the identity was written when the slot got the module.
@@ -332,7 +332,7 @@ pub(super) fn uncaught<T>(
     let (at, tag) = exception.by;
     let stamp = members[at].stamp(true);
     let metadata = members[at].inner.module.metadata();
-    let types = &metadata.types[metadata.tags[tag as usize] as usize].params;
+    let types = &metadata.func_type(metadata.tags[tag as usize]).params;
     let values = exception.values.iter().zip(types);
     let values = values.map(|(cell, ty)| cell.value(*ty, stamp)).collect();
     let imports = metadata.imports.iter();

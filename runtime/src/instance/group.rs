@@ -11,13 +11,14 @@
 //! group: none is dropped before the group, and a member's slot does not move.
 #![allow(unsafe_code)]
 
-use super::imports::{GlobalImport, Hosts, Imports, Resolved, describe, mismatch};
+use super::heap::Made;
+use super::imports::{GlobalImport, Hosts, Imports, LinkedFunc, Resolved, describe, mismatch};
 use super::member::{self, Inner, Member, Share};
 use super::memory::{Memory, MemoryMut};
 use super::{builtin, prepared, untyped};
 use crate::error::{CallError, FuelError, GroupError, LinkError};
 use crate::host::{Linker, Store};
-use crate::module::Module;
+use crate::module::{Module, types};
 use crate::region::{Region, Wait};
 use crate::stop::kill::KillSwitch;
 use crate::stop::{Owned, Watch};
@@ -93,6 +94,7 @@ impl<T: 'static> Group<T> {
             inner: Share::alone(inner),
             watch: None,
             exceptions: None,
+            made: Made::default(),
         };
         // Another's constants are no use: they name other imports.
         member.slot.set_warm(false);
@@ -305,7 +307,7 @@ impl Linked<'_> {
                 let (content, into) = self.numbered(owner, found.content, wanted.content);
                 let fits = match (found.mutable, wanted.mutable) {
                     (true, true) => content == into,
-                    (false, false) => content.matches(into),
+                    (false, false) => content.matches(into, types::is_subtype),
                     _ => false,
                 };
                 fits.then(|| self.global(owner, index, wanted.mutable))
@@ -378,18 +380,19 @@ impl Linked<'_> {
     }
 
     fn func<T>(&mut self, owner: &Member<T>, ty: u32, index: u32) -> bool {
-        let module = &owner.inner.module;
-        let found = module.type_ids()[module.metadata().funcs[index as usize] as usize];
-        let Some(target) = owner.target(index) else {
+        let Some((target, type_id)) = owner.linked(index) else {
             return false;
         };
-        if found != self.module.type_ids()[ty as usize] {
+        if !types::is_subtype(type_id, self.module.type_ids()[ty as usize]) {
             return false;
         }
-        self.imports.funcs.push(Some(FuncImport {
+        let target = FuncImport {
             code: target.code as u64,
             vmctx: target.vmctx as u64,
-        }));
+        };
+        self.imports
+            .funcs
+            .push(Some(LinkedFunc { target, type_id }));
         true
     }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Imports {
     /// Functions of other instances; `None` for the host's.
-    pub(crate) funcs: Vec<Option<FuncImport>>,
+    pub(crate) funcs: Vec<Option<LinkedFunc>>,
     /// Globals.
     pub(crate) globals: Vec<GlobalImport>,
     /// Addresses of the owners' table descriptors.
@@ -31,6 +31,15 @@ pub(crate) struct Imports {
     pub(crate) memories: Vec<u64>,
     /// Identities of tags.
     pub(crate) tags: Vec<u64>,
+}
+
+/// A function of another instance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkedFunc {
+    /// Where to call it.
+    pub(crate) target: FuncImport,
+    /// The id of its type, which may be a subtype of what the import says.
+    pub(crate) type_id: u32,
 }
 
 /// An imported global.
@@ -138,7 +147,7 @@ impl Imports {
             });
         }
         match (&import.ty, item) {
-            (ExternType::Func(ty), Item::Func(func)) if metadata.types[*ty as usize] == func.ty => {
+            (ExternType::Func(ty), Item::Func(func)) if *metadata.func_type(*ty) == func.ty => {
                 self.funcs.push(None);
                 hosts.push(func);
             }
@@ -174,11 +183,11 @@ impl Imports {
 /// What an import must be, in words.
 pub(crate) fn describe(metadata: &Metadata, ty: &ExternType) -> String {
     match ty {
-        ExternType::Func(ty) => format!("a function {}", metadata.types[*ty as usize]),
+        ExternType::Func(ty) => format!("a function {}", metadata.func_type(*ty)),
         ExternType::Table(ty) => format!("a table {ty}"),
         ExternType::Memory(ty) => format!("a memory of {ty}"),
         ExternType::Global(ty) => format!("a global {ty}"),
-        ExternType::Tag(ty) => format!("a tag {}", metadata.types[*ty as usize]),
+        ExternType::Tag(ty) => format!("a tag {}", metadata.func_type(*ty)),
     }
 }
 

@@ -9,6 +9,7 @@
 
 use super::constant::Constant;
 use super::exception::Exceptions;
+use super::heap::{self, Made};
 use super::imports::{Hosts, Imports};
 use super::memory::{self, Memory, MemoryMut};
 use super::plan::Plan;
@@ -17,19 +18,19 @@ use crate::error::{CallError, LinkError};
 use crate::host::Store;
 use crate::host::limiter::Limiter;
 use crate::host::linker::Linker;
-use crate::module::Module;
+use crate::module::{Module, types};
 use crate::region::{Region, Slot};
 use crate::stop::Watch;
 use crate::switch::activation::LAST;
 use crate::switch::{Guest, Record, exit_routine, floats, host_call_routine};
 use crate::sys;
 use crate::trap::{Trap, TrapCode};
-use crate::value::{self, Cell, Stamp, Value};
+use crate::value::{Cell, Stamp, Value};
 use core::ops::Deref;
 use core::{ptr, slice};
 use pirn_format::layout::{
-    CONTEXT_ACTIVATION, CONTEXT_EXCEPTION_TAG, CONTEXT_EXIT, CONTEXT_HOST_CALL, CONTEXT_MEMORY,
-    FuncImport, FuncRef, MemoryDesc, TableDesc,
+    CONTEXT_ACTIVATION, CONTEXT_EXCEPTION_TAG, CONTEXT_EXIT, CONTEXT_HEAP_NEXT, CONTEXT_HOST_CALL,
+    CONTEXT_MEMORY, CONTEXT_TYPE_ROWS, FuncImport, FuncRef, MemoryDesc, TableDesc,
 };
 use pirn_format::metadata::{ExportItem, SegmentMode};
 use std::sync::Arc;
@@ -122,6 +123,8 @@ pub(crate) struct Member<T> {
     pub(crate) watch: Option<Watch>,
     /// The exceptions of its store, if there were any: of a group the first member has them.
     pub(crate) exceptions: Option<Box<Exceptions>>,
+    /// What it starts with that only it has.
+    pub(crate) made: Made,
 }
 
 impl<T> Drop for Member<T> {
@@ -180,7 +183,7 @@ impl<T> Member<T> {
         let (module, vmctx) = (&self.inner.module, self.vmctx());
         let (metadata, layout) = (module.metadata(), module.layout());
         for (index, import) in self.inner.imports.funcs.iter().enumerate() {
-            let import = import.unwrap_or(FuncImport {
+            let import = import.map(|linked| linked.target).unwrap_or(FuncImport {
                 code: module.code(metadata.code[index]) as u64,
                 vmctx: vmctx as u64,
             });
@@ -203,14 +206,17 @@ impl<T> Member<T> {
                 .get(*func as usize)
                 .copied()
                 .flatten();
-            let target = linked.unwrap_or(FuncImport {
+            let target = linked.map(|linked| linked.target).unwrap_or(FuncImport {
                 code: module.code(metadata.code[*func as usize]) as u64,
                 vmctx: vmctx as u64,
             });
             let reference = FuncRef {
                 code: target.code,
                 vmctx: target.vmctx,
-                type_id: module.type_ids()[metadata.funcs[*func as usize] as usize],
+                type_id: linked.map_or(
+                    module.type_ids()[metadata.funcs[*func as usize] as usize],
+                    |linked| linked.type_id,
+                ),
                 reserved: 0,
             };
             // SAFETY: as above.
@@ -237,6 +243,7 @@ impl<T> Member<T> {
             self.cell::<u64>(CONTEXT_EXIT).write(exit_routine());
             self.cell::<u64>(CONTEXT_HOST_CALL)
                 .write(host_call_routine());
+            self.cell::<u64>(CONTEXT_TYPE_ROWS).write(types::rows());
         }
     }
 
@@ -291,6 +298,12 @@ impl<T> Member<T> {
             let record = &mut *Record::of(vmctx);
             record.stamp = 0;
             self.cell::<[u64; 2]>(CONTEXT_EXCEPTION_TAG).write([0; 2]);
+            // Nothing is accessible there yet.
+            let heap = plan
+                .heap
+                .map(|number| slot.memory(&self.inner.region, number));
+            let heap = heap.map_or(0, |heap| heap as u64);
+            self.cell::<[u64; 2]>(CONTEXT_HEAP_NEXT).write([heap; 2]);
             // Slots are warm for a module, which may have been prepared with another linker.
             record.hosts = self.inner.hosts.entries();
             fuel::start(vmctx, plan.counts_fuel);
@@ -345,6 +358,15 @@ impl<T> Member<T> {
         })
     }
 
+    /// What calling function `index` takes, and the id of its type, which may be a subtype of what this instance imports.
+    pub(crate) fn linked(&self, index: u32) -> Option<(Target, u32)> {
+        let module = &self.inner.module;
+        let position = module.metadata().escaped_position(index)?;
+        // SAFETY: the function references were written when the slot got the module.
+        let reference = unsafe { *self.cell::<FuncRef>(module.layout().funcref(position)) };
+        Some((self.target(index)?, reference.type_id))
+    }
+
     /// The exported function of a name: its index.
     pub(crate) fn exported_func(&self, name: &str) -> Option<u32> {
         match self.inner.module.metadata().export(name)? {
@@ -378,6 +400,9 @@ pub(crate) fn start<T>(
     at: usize,
     data: &mut T,
 ) -> Result<(), CallError> {
+    if members[at].inner.plan.is_made {
+        heap::make(members, at, data).map_err(Trap::new)?;
+    }
     if members[at].inner.plan.has_dynamic_segments {
         write_segments(members, at).map_err(Trap::new)?;
     }
@@ -425,13 +450,21 @@ impl<T> Member<T> {
         unsafe { memory::stamp_of(self.vmctx()) }
     }
 
-    /// The number of the type of the function that a reference is to; `None` if it is not of this instance or its group.
-    pub(crate) fn type_of(&mut self, reference: value::FuncRef) -> Option<u32> {
+    /// The number of the type of what a reference is to; `None` if that has none, or it is not of this instance or its group.
+    pub(crate) fn type_of(&mut self, reference: Value) -> Option<u32> {
         let stamp = self.stamp(true);
-        let cell = Cell::from_func_ref(Some(reference), stamp).ok()?;
-        // SAFETY: the stamp says that this instance, or another one of its group, gave the reference; what it is to
-        // was written before, and stays as long as they do.
-        Some(unsafe { (*(cell.u64() as *const FuncRef)).type_id })
+        let cell = Cell::from_value(reference, stamp).ok()?;
+        match reference {
+            // SAFETY: the stamp says that this instance, or another one of its group, gave the reference; what it is to
+            // was written before, and stays as long as they do.
+            Value::FuncRef(Some(_)) => Some(unsafe { (*(cell.u64() as *const FuncRef)).type_id }),
+            Value::AnyRef(Some(any)) => {
+                let header = any.header()?;
+                // SAFETY: as above; a header begins with the id.
+                Some(unsafe { *(header as *const u32) })
+            }
+            _ => None,
+        }
     }
 
     /// The value of global `index`.

@@ -33,6 +33,14 @@ pub(crate) struct Plan {
     /// Whether the tables start alike in every instance of the module, whatever it is linked to, and
     /// stay so: then a slot that held this module needs none written.
     pub(crate) tables_constant: bool,
+    /// The number of the memory in whose place structs and arrays lie, if the module makes any.
+    pub(crate) heap: Option<u32>,
+    /// The globals that each instance makes a value for, and those that name them, which start as null or zero.
+    pub(crate) made_globals: Box<[u32]>,
+    /// The same of tables, with their position among those that the module defines.
+    pub(crate) made_tables: Box<[u32]>,
+    /// Whether there are such, or element segments whose references each instance makes.
+    pub(crate) is_made: bool,
 }
 
 /// What a table starts with.
@@ -52,7 +60,39 @@ impl Plan {
         let globals = plan.globals(metadata, layout, imports);
         plan.imported(metadata, layout, imports);
         plan.dropped(metadata, layout);
-        let (tables, first_dynamic_element) = tables(metadata, layout, &globals);
+        let (tables, mut first_dynamic_element) = tables(metadata, layout, &globals);
+        let known = |expr: &ConstExpr| {
+            let global = |index: u32| *globals.get(index as usize)?;
+            let func = |index: u32| func(index, metadata, layout);
+            !expr.allocates() && evaluate(expr, global, func).is_some()
+        };
+        let imported = module.imported().globals;
+        let made_globals: Box<[u32]> = (imported..metadata.globals.len() as u32)
+            .filter(|index| globals[*index as usize].is_none())
+            .collect();
+        let inits = (0..).zip(&metadata.table_inits);
+        let made_tables: Box<[u32]> = inits
+            .filter(|(_, init)| init.as_ref().is_some_and(|init| !known(init)))
+            .map(|(position, _)| position)
+            .collect();
+        if !made_tables.is_empty() {
+            // They are written before segments are.
+            first_dynamic_element = 0;
+        }
+        let makes_elements = metadata
+            .elements
+            .iter()
+            .any(|segment| allocates(&segment.items));
+        // Segments that name what is made are written when it is there.
+        let names_made = |items: &ElementItems| match items {
+            ElementItems::Funcs(_) => false,
+            ElementItems::Exprs(exprs) => !exprs.iter().all(known),
+        };
+        let first_made = metadata
+            .elements
+            .iter()
+            .position(|segment| names_made(&segment.items));
+        first_dynamic_element = first_dynamic_element.min(first_made.unwrap_or(usize::MAX));
         // `check_limits` has seen that all are less than a slot holds.
         let memories = module.own_memories().iter();
         let mut memory_bytes = memories.map(|memory| memory.min_bytes().unwrap_or(0));
@@ -61,7 +101,12 @@ impl Plan {
                 || metadata.data.iter().any(is_active),
             tables_constant: !metadata.tables_change
                 && metadata.imported_globals() == 0
-                && first_dynamic_element == metadata.elements.len(),
+                && first_dynamic_element == metadata.elements.len()
+                && made_tables.is_empty(),
+            heap: module.heap(),
+            is_made: !made_globals.is_empty() || !made_tables.is_empty() || makes_elements,
+            made_globals,
+            made_tables,
             table_cells: table_cells(metadata, layout),
             memory_bytes: memory_bytes.next(),
             memory_cells: (module.imported().memories + 1..)
@@ -83,6 +128,14 @@ fn table_cells(metadata: &Metadata, layout: &InstanceLayout) -> Box<[(i32, u64)]
         .skip(metadata.imported_tables() as usize);
     own.map(|(index, ty)| (layout.table(index), ty.min))
         .collect()
+}
+
+/// Whether references of a segment are made by each instance.
+pub(crate) fn allocates(items: &ElementItems) -> bool {
+    match items {
+        ElementItems::Funcs(_) => false,
+        ElementItems::Exprs(exprs) => exprs.iter().any(ConstExpr::allocates),
+    }
 }
 
 fn is_active(segment: &DataSegment) -> bool {
@@ -139,9 +192,15 @@ impl State {
             values.push(value);
         }
         for init in &metadata.global_inits {
-            let value = constant(init, &values, metadata, layout);
-            self.put(layout.global(values.len() as u32), 16, value);
-            values.push(Some(value));
+            let global = |index: u32| *values.get(index as usize)?;
+            let func = |index: u32| func(index, metadata, layout);
+            let value = match init.allocates() {
+                true => None,
+                false => evaluate(init, global, func),
+            };
+            let at = layout.global(values.len() as u32);
+            self.put(at, 16, value.unwrap_or(Constant::NULL));
+            values.push(value);
         }
         values
     }
@@ -189,7 +248,7 @@ fn constant(
 }
 
 /// A reference to a function.
-fn func(index: u32, metadata: &Metadata, layout: &InstanceLayout) -> Option<Constant> {
+pub(super) fn func(index: u32, metadata: &Metadata, layout: &InstanceLayout) -> Option<Constant> {
     let position = metadata.escaped_position(index)?;
     Some(Constant::Relative(i64::from(layout.funcref(position))))
 }

@@ -1,6 +1,7 @@
 //! [`Prepared`]: a module linked to the host and checked against a region, ready to be instantiated.
 
 use super::Instance;
+use super::heap::Made;
 use super::limited::nanoseconds;
 use super::member::{Inner, Member, Share, Target};
 use crate::error::{FuelError, InstantiateError, LinkError};
@@ -15,7 +16,7 @@ use core::convert::Infallible;
 use core::marker::PhantomData;
 use pirn_format::layout::WASM_PAGE_BYTES;
 use pirn_format::metadata::{ExportItem, Metadata};
-use pirn_format::types::MemoryType;
+use pirn_format::types::{CompositeType, MemoryType};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -151,7 +152,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
             return Err(no_export(metadata, "function", name));
         };
         let ty = metadata.funcs[index as usize];
-        let found = &metadata.types[ty as usize];
+        let found = metadata.func_type(ty);
         let wanted = FuncType {
             params: <P as sealed::List>::TYPES.to_vec(),
             results: <R as sealed::List>::TYPES.to_vec(),
@@ -272,6 +273,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
             inner: Arc::clone(share),
             watch: None,
             exceptions: None,
+            made: Made::default(),
         };
         // Whoever makes an instance may look at its memory before any guest runs.
         sys::signal::prepare_thread().map_err(InstantiateError::Thread)?;
@@ -349,7 +351,7 @@ pub(crate) fn check_limits(module: &Module, region: &Region) -> Result<(), LinkE
     let memories = module.own_memories();
     check(
         "memories",
-        memories.len() as u64,
+        u64::from(module.memories()),
         u64::from(limits.memories),
         "pieces",
         "memories",
@@ -388,7 +390,10 @@ pub(crate) fn check_limits(module: &Module, region: &Region) -> Result<(), LinkE
     let widest = metadata
         .types
         .iter()
-        .map(|ty| ty.params.len().max(ty.results.len()))
+        .filter_map(|ty| match &ty.composite {
+            CompositeType::Func(ty) => Some(ty.params.len().max(ty.results.len())),
+            _ => None,
+        })
         .max();
     let cells = (widest.unwrap_or(0) * size_of::<Cell>()) as u64;
     // The cells of a call lie on the stack, and the guest needs the rest.

@@ -3,7 +3,9 @@
 use super::member::{Member, Target};
 use super::{exception, exit};
 use crate::error::CallError;
+use crate::module::types;
 use crate::value::{Cell, FuncType, ValType, Value};
+use pirn_format::types::CompositeType;
 
 /// Calls the exported function of a name of member `at`.
 pub(crate) fn call<T>(
@@ -44,7 +46,7 @@ fn find<T>(member: &Member<T>, name: &str) -> Result<(Target, FuncType), CallErr
     let target = member
         .target(index)
         .ok_or_else(|| CallError::Invalid(format!("exported function {name:?} has no entry")))?;
-    let ty = &metadata.types[metadata.funcs[index as usize] as usize];
+    let ty = metadata.func_type(metadata.funcs[index as usize]);
     Ok((target, ty.clone()))
 }
 
@@ -68,14 +70,18 @@ fn check<T>(
     wanted: ValType,
 ) -> Result<(), CallError> {
     let found = match (value, wanted.type_index()) {
-        (Value::FuncRef(Some(reference)), Some(index)) => {
-            let found = member.type_of(reference);
+        (Value::FuncRef(Some(_)) | Value::AnyRef(Some(_)), Some(index)) => {
+            let found = member.type_of(value);
             let module = &member.inner.module;
-            if found == Some(module.type_ids()[index as usize]) {
+            let id = module.type_ids()[index as usize];
+            if found.is_some_and(|found| types::is_subtype(found, id)) {
                 return Ok(());
             }
-            let ty = &module.metadata().types[index as usize];
-            format!("a function of another type than {ty}")
+            let ty = &module.metadata().types[index as usize].composite;
+            match ty {
+                CompositeType::Func(_) => format!("a function of another type than {ty}"),
+                _ => format!("{} of another type than {ty}", value.described()),
+            }
         }
         _ if value.fits(wanted) => return Ok(()),
         _ => value.described(),

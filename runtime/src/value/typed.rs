@@ -1,10 +1,10 @@
 //! Rust types as WebAssembly types: [`WasmTy`], [`Params`] and [`Results`].
 
-use super::{Cell, ExternRef, ForeignRef, FuncRef, Stamp, ValType};
+use super::{AnyRef, Cell, ExternRef, ForeignRef, FuncRef, Stamp, ValType, Value};
 
 /// A Rust type that is one WebAssembly value: `i32` and `u32` for `i32`, `i64` and `u64` for `i64`,
-/// `f32`, `f64`, `u128` for `v128` (lane 0 in the lowest bits), `Option<FuncRef>` and
-/// `Option<ExternRef>` for references.
+/// `f32`, `f64`, `u128` for `v128` (lane 0 in the lowest bits), `Option<FuncRef>`,
+/// `Option<ExternRef>` and `Option<AnyRef>` for references.
 pub trait WasmTy: sealed::Ty {}
 
 /// The parameters of a function: `()`, one [`WasmTy`], or a tuple of up to 16.
@@ -73,7 +73,7 @@ number! {
 
 impl WasmTy for Option<FuncRef> {}
 impl sealed::Ty for Option<FuncRef> {
-    const TYPE: ValType = ValType::FuncRef;
+    const TYPE: ValType = ValType::FUNCREF;
     const NEEDS_STAMP: bool = true;
     #[inline]
     fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef> {
@@ -88,15 +88,31 @@ impl sealed::Ty for Option<FuncRef> {
 
 impl WasmTy for Option<ExternRef> {}
 impl sealed::Ty for Option<ExternRef> {
-    const TYPE: ValType = ValType::ExternRef;
+    const TYPE: ValType = ValType::EXTERNREF;
+    const NEEDS_STAMP: bool = true;
     #[inline]
-    fn store(self, cell: &mut Cell, _: Stamp) -> Result<(), ForeignRef> {
-        *cell = Cell::from_extern_ref(self);
+    fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef> {
+        *cell = Cell::from_extern_ref(self, stamp)?;
         Ok(())
     }
     #[inline]
-    fn load(cell: &Cell, _: Stamp) -> Self {
-        cell.extern_ref()
+    fn load(cell: &Cell, stamp: Stamp) -> Self {
+        cell.extern_ref(stamp)
+    }
+}
+
+impl WasmTy for Option<AnyRef> {}
+impl sealed::Ty for Option<AnyRef> {
+    const TYPE: ValType = ValType::ANYREF;
+    const NEEDS_STAMP: bool = true;
+    #[inline]
+    fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef> {
+        *cell = Cell::from_value(Value::AnyRef(self), stamp)?;
+        Ok(())
+    }
+    #[inline]
+    fn load(cell: &Cell, stamp: Stamp) -> Self {
+        AnyRef::read(cell.u64(), stamp)
     }
 }
 

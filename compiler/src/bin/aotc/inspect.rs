@@ -111,11 +111,11 @@ fn exports(out: &mut String, m: &Metadata) -> std::fmt::Result {
 
 fn describe_type(m: &Metadata, ty: &ExternType) -> String {
     match ty {
-        ExternType::Func(ty) => format!("func {}", m.types[*ty as usize]),
+        ExternType::Func(ty) => format!("func {}", m.func_type(*ty)),
         ExternType::Table(ty) => format!("table {ty}"),
         ExternType::Memory(ty) => format!("memory {ty}"),
         ExternType::Global(ty) => format!("global {ty}"),
-        ExternType::Tag(ty) => format!("tag {}", m.types[*ty as usize]),
+        ExternType::Tag(ty) => format!("tag {}", m.func_type(*ty)),
     }
 }
 

@@ -176,8 +176,8 @@ fn ty(ty: ValType) -> wasmi::ValType {
         ValType::F32 => wasmi::ValType::F32,
         ValType::F64 => wasmi::ValType::F64,
         ValType::V128 => wasmi::ValType::V128,
-        ValType::FuncRef => wasmi::ValType::FuncRef,
-        ValType::ExternRef => wasmi::ValType::ExternRef,
+        ValType::FUNCREF => wasmi::ValType::FuncRef,
+        ValType::EXTERNREF => wasmi::ValType::ExternRef,
         other => unreachable!("no host function has a value of type {other}"),
     }
 }

@@ -1,0 +1,225 @@
+//! Casts: whether a reference is of a type, by its lowest bits, the id of its type, and the types that this one is a
+//! subtype of.
+//!
+//! The id of a type that has no subtypes is compared, and that is all. Of another one the process's table of types has, for
+//! each id, the ids of all types above it, from the root down (`runtime/src/module/types.rs`): a type that has so many above it
+//! is one of them if it has that place.
+//!
+//! ```text
+//! id ──▶ equal? yes
+//!    ──▶ rows[id] = (count, offset) ──▶ count > depth of the wanted? no: no
+//!                                   ──▶ chain[depth] = the wanted?
+//! ```
+
+use crate::error::CompileError;
+use crate::parse::heap_type;
+use crate::translate::function::{FuncTranslator, Region};
+use crate::types::POINTER;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use pirn_format::exit::TrapCode;
+use pirn_format::layout::{
+    CONTEXT_TYPE_ROWS, FUNCREF_TYPE_ID, OBJECT_TYPE, TAG_ARRAY, TAG_BITS, TAG_HOST, TAG_I31,
+    TYPE_ROW_BYTES,
+};
+use pirn_format::types::{HeapType, Kind, RefType};
+use wasmparser::Operator;
+
+impl FuncTranslator<'_, '_> {
+    /// Translates a test or a cast; `false` if it is none.
+    pub(super) fn cast(&mut self, op: &Operator<'_>) -> Result<bool, CompileError> {
+        let (heap, nullable, traps) = match *op {
+            Operator::RefTestNonNull { hty } => (hty, false, false),
+            Operator::RefTestNullable { hty } => (hty, true, false),
+            Operator::RefCastNonNull { hty } => (hty, false, true),
+            Operator::RefCastNullable { hty } => (hty, true, true),
+            _ => return Ok(false),
+        };
+        let ty = RefType {
+            nullable,
+            heap: self.heap_type(heap)?,
+        };
+        let reference = self.peek(1)[0];
+        let is_it = self.is_of(reference, ty);
+        if traps {
+            self.trap_unless(is_it, TrapCode::CastFailure);
+        } else {
+            self.pop();
+            self.push_bool(is_it);
+        }
+        Ok(true)
+    }
+
+    /// Branches with the last operand if it is of a type, or if it is not.
+    pub(in crate::translate) fn branch_on_cast(
+        &mut self,
+        depth: u32,
+        ty: wasmparser::RefType,
+        wanted: bool,
+    ) -> Result<(), CompileError> {
+        let ty = RefType {
+            nullable: ty.is_nullable(),
+            heap: self.heap_type(ty.heap_type())?,
+        };
+        let reference = self.peek(1)[0];
+        let mut condition = self.is_of(reference, ty);
+        if !wanted {
+            condition = self.builder.ins().icmp_imm_u(IntCC::Equal, condition, 0);
+        }
+        self.branch_where(condition, None, depth);
+        Ok(())
+    }
+
+    fn heap_type(&self, ty: wasmparser::HeapType) -> Result<HeapType, CompileError> {
+        let kinds = |index| self.env.metadata.kind(index);
+        heap_type(ty, kinds).map_err(|()| CompileError::Invalid {
+            message: "a cast to that type is not supported".to_owned(),
+            offset: self.builder.srcloc().bits() as usize,
+        })
+    }
+
+    /// Whether a reference, of the same hierarchy, is of a type: an i8.
+    fn is_of(&mut self, reference: Value, ty: RefType) -> Value {
+        let is_it = match ty.heap {
+            HeapType::Any | HeapType::Func | HeapType::Extern | HeapType::Exn if ty.nullable => {
+                return self.builder.ins().iconst(types::I8, 1);
+            }
+            HeapType::Any | HeapType::Func | HeapType::Extern | HeapType::Exn => {
+                return self.is_not_null(reference);
+            }
+            HeapType::None | HeapType::NoFunc | HeapType::NoExtern | HeapType::NoExn => {
+                self.builder.ins().iconst(types::I8, 0)
+            }
+            HeapType::I31 => {
+                let bit = self.builder.ins().band_imm_u(reference, TAG_I31 as i64);
+                self.is_not_null(bit)
+            }
+            HeapType::Array => self.has_tag(reference, TAG_BITS, TAG_ARRAY),
+            // Null has their bits, too.
+            HeapType::Eq => {
+                let bits = (TAG_HOST | TAG_I31) as i64;
+                let tag = self.builder.ins().band_imm_u(reference, bits);
+                let hosts = TAG_HOST as i64;
+                let is_it = self.builder.ins().icmp_imm_u(IntCC::NotEqual, tag, hosts);
+                return self.or_null(reference, ty.nullable, is_it);
+            }
+            HeapType::Struct => {
+                let is_it = self.has_tag(reference, TAG_BITS, 0);
+                return self.or_null(reference, ty.nullable, is_it);
+            }
+            HeapType::Concrete(kind, index) => {
+                return self.is_of_defined(reference, ty.nullable, kind, index);
+            }
+        };
+        if !ty.nullable {
+            return is_it;
+        }
+        let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
+        self.builder.ins().bor(is_it, null)
+    }
+
+    /// A condition that holds of null, too, for a type that null may be of or not.
+    fn or_null(&mut self, reference: Value, nullable: bool, is_it: Value) -> Value {
+        if nullable {
+            return is_it;
+        }
+        let is_some = self.is_not_null(reference);
+        self.builder.ins().band(is_it, is_some)
+    }
+
+    fn is_not_null(&mut self, reference: Value) -> Value {
+        let ins = self.builder.ins();
+        ins.icmp_imm_u(IntCC::NotEqual, reference, 0)
+    }
+
+    fn has_tag(&mut self, reference: Value, bits: u64, tag: u64) -> Value {
+        let found = self.builder.ins().band_imm_u(reference, bits as i64);
+        self.builder
+            .ins()
+            .icmp_imm_u(IntCC::Equal, found, tag as i64)
+    }
+
+    /// Whether a reference is of a type that the module defines.
+    fn is_of_defined(&mut self, reference: Value, nullable: bool, kind: Kind, ty: u32) -> Value {
+        let done = self.block_to_go_on(false);
+        let result = self.builder.append_block_param(done, types::I8);
+        let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
+        let of_null = self.builder.ins().iconst(types::I8, i64::from(nullable));
+        self.go_on_unless(null, done, of_null);
+        let found = match kind {
+            Kind::Func => self.load_reference(types::I32, reference, FUNCREF_TYPE_ID),
+            Kind::Struct | Kind::Array => {
+                let tag = match kind {
+                    Kind::Array => TAG_ARRAY,
+                    _ => 0,
+                };
+                let is_kind = self.has_tag(reference, TAG_BITS, tag);
+                let is_other = self.builder.ins().icmp_imm_u(IntCC::Equal, is_kind, 0);
+                let no = self.builder.ins().iconst(types::I8, 0);
+                self.go_on_unless(is_other, done, no);
+                let flags = self.flags(Region::Header);
+                let offset = OBJECT_TYPE - tag as i32;
+                let ins = self.builder.ins();
+                ins.load(types::I32, flags, reference, offset)
+            }
+        };
+        let is_it = self.is_subtype(found, ty);
+        self.builder.ins().jump(done, &[is_it.into()]);
+        self.builder.switch_to_block(done);
+        self.builder.seal_block(done);
+        result
+    }
+
+    /// Goes to a block with a value if a condition holds, else on.
+    fn go_on_unless(
+        &mut self,
+        condition: Value,
+        other: cranelift_codegen::ir::Block,
+        value: Value,
+    ) {
+        let next = self.block_to_go_on(false);
+        let ins = self.builder.ins();
+        ins.brif(condition, other, &[value.into()], next, []);
+        self.builder.switch_to_block(next);
+        self.builder.seal_block(next);
+    }
+
+    /// Whether the type of an id, an i32, is one of the module's or a subtype of it: an i8.
+    pub(in crate::translate) fn is_subtype(&mut self, found: Value, ty: u32) -> Value {
+        let metadata = self.env.metadata;
+        let wanted = self.env.layout.type_id(ty);
+        let wanted = self.load_constant(types::I32, self.vmctx, wanted);
+        let equal = self.builder.ins().icmp(IntCC::Equal, found, wanted);
+        if metadata.types[ty as usize].is_final {
+            return equal;
+        }
+        let depth = metadata.depth(ty);
+        let done = self.block_to_go_on(false);
+        let result = self.builder.append_block_param(done, types::I8);
+        self.go_on_unless(equal, done, equal);
+        let rows = self.load_constant(POINTER, self.vmctx, CONTEXT_TYPE_ROWS);
+        let at = self.extend(found);
+        let at = self.builder.ins().imul_imm_s(at, i64::from(TYPE_ROW_BYTES));
+        let row = self.builder.ins().iadd(rows, at);
+        // Constant once there is something of the type: not to be read before.
+        let flags = self.flags(Region::Constant).with_readonly();
+        let row = self.builder.ins().load(types::I64, flags, row, 0);
+        let count = self.builder.ins().ireduce(types::I32, row);
+        let above = IntCC::UnsignedLessThanOrEqual;
+        let above = self
+            .builder
+            .ins()
+            .icmp_imm_u(above, count, i64::from(depth));
+        let no = self.builder.ins().iconst(types::I8, 0);
+        self.go_on_unless(above, done, no);
+        let chain = self.builder.ins().ushr_imm_u(row, 32);
+        let chain = self.builder.ins().iadd(rows, chain);
+        let offset = depth as i32 * 4;
+        let at_depth = self.builder.ins().load(types::I32, flags, chain, offset);
+        let is_it = self.builder.ins().icmp(IntCC::Equal, at_depth, wanted);
+        self.builder.ins().jump(done, &[is_it.into()]);
+        self.builder.switch_to_block(done);
+        self.builder.seal_block(done);
+        result
+    }
+}

@@ -1,0 +1,269 @@
+//! [`SubType`]: the types that a module defines, and [`Layouts`]: where the fields of structs lie.
+
+use super::{FuncType, Kind, ValType};
+use crate::layout::{OBJECT_ALIGN, OBJECT_HEADER_BYTES};
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+/// A type that a module defines, and what it is declared to be a subtype of (spec 3.0, 2.3.8).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SubType {
+    /// Whether it has no subtypes.
+    pub is_final: bool,
+    /// What it is declared to be a subtype of, by index among the module's types.
+    pub supertype: Option<u32>,
+    /// What it is a type of.
+    pub composite: CompositeType,
+}
+
+/// What a defined type is a type of (spec 3.0, 2.3.7).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CompositeType {
+    /// Functions.
+    Func(FuncType),
+    /// Structs, of these fields.
+    Struct(Vec<FieldType>),
+    /// Arrays, of elements of this type.
+    Array(FieldType),
+}
+
+/// The type of a field of a struct, or of the elements of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FieldType {
+    /// What it holds.
+    pub storage: StorageType,
+    /// Whether that may be changed.
+    pub mutable: bool,
+}
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StorageType {
+    /// The lowest 8 bits of an `i32`.
+    I8,
+    /// The lowest 16 bits of an `i32`.
+    I16,
+    /// A value.
+    Val(ValType),
+}
+
+impl StorageType {
+    /// Bytes that it takes, as a power of 2.
+    #[must_use]
+    pub const fn log2(self) -> u32 {
+        match self {
+            Self::I8 => 0,
+            Self::I16 => 1,
+            Self::Val(ValType::I32 | ValType::F32) => 2,
+            Self::Val(ValType::I64 | ValType::F64 | ValType::Ref(_)) => 3,
+            Self::Val(ValType::V128) => 4,
+        }
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        1 << self.log2()
+    }
+
+    /// The type of the values that are put there and read from there.
+    #[must_use]
+    pub const fn value(self) -> ValType {
+        match self {
+            Self::I8 | Self::I16 => ValType::I32,
+            Self::Val(ty) => ty,
+        }
+    }
+
+    /// The same, which names other types.
+    #[must_use]
+    pub fn renamed(self, name: impl FnOnce(u32) -> u32) -> Self {
+        match self {
+            Self::Val(ty) => Self::Val(ty.renamed(name)),
+            packed => packed,
+        }
+    }
+}
+
+impl SubType {
+    /// A type that neither is a subtype of another, nor has any: what each function type is that does not say otherwise.
+    #[must_use]
+    pub const fn alone(composite: CompositeType) -> Self {
+        Self {
+            is_final: true,
+            supertype: None,
+            composite,
+        }
+    }
+
+    /// The kind of what has it.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self.composite {
+            CompositeType::Func(_) => Kind::Func,
+            CompositeType::Struct(_) => Kind::Struct,
+            CompositeType::Array(_) => Kind::Array,
+        }
+    }
+
+    /// The types of the values that it is made of: parameters and results, fields, elements.
+    pub fn values(&self) -> impl Iterator<Item = ValType> {
+        let (func, fields): (&[&[ValType]], &[FieldType]) = match &self.composite {
+            CompositeType::Func(ty) => (&[&ty.params, &ty.results], &[]),
+            CompositeType::Struct(fields) => (&[], fields),
+            CompositeType::Array(element) => (&[], core::slice::from_ref(element)),
+        };
+        let func: Vec<ValType> = func.concat();
+        let fields = fields.iter().map(|field| field.storage.value());
+        func.into_iter().chain(fields)
+    }
+
+    /// The same, which names other types.
+    #[must_use]
+    pub fn renamed(&self, name: impl Fn(u32) -> u32) -> Self {
+        let values = |types: &[ValType]| types.iter().map(|ty| ty.renamed(&name)).collect();
+        let field = |field: &FieldType| FieldType {
+            storage: field.storage.renamed(&name),
+            ..*field
+        };
+        Self {
+            is_final: self.is_final,
+            supertype: self.supertype.map(&name),
+            composite: match &self.composite {
+                CompositeType::Func(ty) => CompositeType::Func(FuncType {
+                    params: values(&ty.params),
+                    results: values(&ty.results),
+                }),
+                CompositeType::Struct(fields) => {
+                    CompositeType::Struct(fields.iter().map(field).collect())
+                }
+                CompositeType::Array(element) => CompositeType::Array(field(element)),
+            },
+        }
+    }
+}
+
+impl fmt::Display for StorageType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::I8 => f.write_str("i8"),
+            Self::I16 => f.write_str("i16"),
+            Self::Val(ty) => ty.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for FieldType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { storage, mutable } = self;
+        match mutable {
+            true => write!(f, "(mut {storage})"),
+            false => storage.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for CompositeType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Func(ty) => ty.fmt(f),
+            Self::Array(element) => write!(f, "(array {element})"),
+            Self::Struct(fields) => {
+                f.write_str("(struct")?;
+                fields.iter().try_for_each(|field| write!(f, " {field}"))?;
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+/// Where the fields of all structs of a module lie, in the order of their types.
+///
+/// Fields follow each other as they are declared, each at a multiple of its size or of [`OBJECT_ALIGN`], so that what a struct
+/// has of its supertype lies where it lies there.
+#[derive(Debug, Clone, Default)]
+pub struct Layouts {
+    /// Of each type, where its fields begin among all, and the bytes of what has it.
+    types: Vec<(u32, u32)>,
+    offsets: Vec<u32>,
+}
+
+/// Where the fields of one struct lie.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields<'a> {
+    /// Offsets from the address of the header.
+    pub offsets: &'a [u32],
+    /// Bytes of the whole struct, with its header: a multiple of [`OBJECT_ALIGN`].
+    pub bytes: u32,
+}
+
+impl Layouts {
+    /// Those of a module's types.
+    #[must_use]
+    pub fn new(types: &[SubType]) -> Self {
+        let mut layouts = Self::default();
+        if !types.iter().any(|ty| ty.kind() == Kind::Struct) {
+            return layouts;
+        }
+        for ty in types {
+            // Fewer than 2^32: a module's bytes are at least as many.
+            let first = layouts.offsets.len() as u32;
+            let mut at = OBJECT_HEADER_BYTES;
+            if let CompositeType::Struct(fields) = &ty.composite {
+                for field in fields {
+                    let bytes = field.storage.bytes();
+                    at = at.next_multiple_of(bytes.min(OBJECT_ALIGN));
+                    layouts.offsets.push(at);
+                    // The validator allows 10,000 fields.
+                    at += bytes;
+                }
+            }
+            let bytes = at.next_multiple_of(OBJECT_ALIGN);
+            layouts.types.push((first, bytes));
+        }
+        layouts
+    }
+
+    /// Of the struct that has the type of an index.
+    #[must_use]
+    pub fn fields(&self, index: u32) -> Fields<'_> {
+        let at = index as usize;
+        let (first, bytes) = self.types[at];
+        let end = self.types.get(at + 1).map(|(next, _)| *next as usize);
+        let end = end.unwrap_or(self.offsets.len());
+        Fields {
+            offsets: &self.offsets[first as usize..end],
+            bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use StorageType::{I8, I16, Val};
+
+    fn of(fields: &[StorageType]) -> SubType {
+        let field = |storage: &StorageType| FieldType {
+            storage: *storage,
+            mutable: false,
+        };
+        SubType::alone(CompositeType::Struct(fields.iter().map(field).collect()))
+    }
+
+    #[test]
+    fn fields_are_aligned_packed_and_where_those_of_a_supertype_are() {
+        let base = [I8, Val(ValType::I32), I16];
+        let more = [
+            &base[..],
+            &[I8, Val(ValType::V128), Val(ValType::EXTERNREF)],
+        ]
+        .concat();
+        let types = [of(&base), of(&[]), of(&more)];
+        let layouts = Layouts::new(&types);
+        let found = |index| (layouts.fields(index).offsets, layouts.fields(index).bytes);
+        assert_eq!(found(0), (&[8, 12, 16][..], 24));
+        assert_eq!(found(1), (&[][..], 8));
+        assert_eq!(found(2), (&[8, 12, 16, 18, 24, 40][..], 48));
+    }
+}

@@ -1,0 +1,168 @@
+//! [`Groups`]: which types of a module are declared together, and [`number_types`]: which types are equal.
+
+use super::{Kind, SubType};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Most types on the way from one to the last that it is declared to be a subtype of: what the validator allows.
+pub const SUPERTYPES_MAX: usize = 63;
+
+/// A number that names a type of the group itself, in place of one that all modules share.
+const WITHIN: u32 = 1 << 31;
+
+/// The types that are declared together, and may name each other: first type and number of all groups of more than one,
+/// ascending. Each other type is a group of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Groups(pub Vec<(u32, u32)>);
+
+impl Groups {
+    /// First type and number of each group of so many types; `None` if they are not what they are to be.
+    pub fn ranges(&self, types: usize) -> impl Iterator<Item = Option<(usize, usize)>> {
+        let mut several = self.0.iter().peekable();
+        let mut at = 0;
+        let mut is_sound = true;
+        core::iter::from_fn(move || {
+            if !is_sound || (at >= types && several.peek().is_none()) {
+                return None;
+            }
+            let len = match several.peek() {
+                Some((first, len)) if *first as usize == at => {
+                    several.next();
+                    *len as usize
+                }
+                Some((first, _)) if (*first as usize) < at => 0,
+                _ => 1,
+            };
+            is_sound = len > 0 && len <= types.saturating_sub(at);
+            let found = (at, len);
+            at += len;
+            Some(is_sound.then_some(found))
+        })
+    }
+}
+
+/// A number for each type of a module, so that equal types have equal ones, of whatever modules (spec 3.0, 3.1.2).
+///
+/// `number` is given each group of types, with numbers in place of the indices of types before it, and other numbers in place
+/// of its own; it gives the number of the first, which others follow, and the same number for the same again. Then two
+/// types are equal if their groups are written alike, and they have the same place there.
+///
+/// # Panics
+///
+/// If a type names one behind its group, or groups are not what they are to be, which neither the validator nor
+/// [`Metadata`](crate::metadata::Metadata) lets through.
+pub fn number_types(
+    types: &[SubType],
+    groups: &Groups,
+    mut number: impl FnMut(Cow<'_, [SubType]>) -> u32,
+) -> Vec<u32> {
+    let mut numbers: Vec<u32> = Vec::with_capacity(types.len());
+    for range in groups.ranges(types.len()) {
+        let (first, len) = range.expect("groups follow each other");
+        let group = &types[first..first + len];
+        let is_closed = |ty: &SubType| {
+            ty.supertype.is_none()
+                && (ty.kind() != Kind::Func || ty.values().all(|ty| ty.type_index().is_none()))
+        };
+        let name = |index: u32| match (index as usize).checked_sub(first) {
+            Some(within) => WITHIN | within as u32,
+            None => numbers[index as usize],
+        };
+        let given = match group {
+            [alone] if alone.kind() == Kind::Func && is_closed(alone) => Cow::Borrowed(group),
+            _ => Cow::Owned(group.iter().map(|ty| ty.renamed(name)).collect()),
+        };
+        let first = number(given);
+        numbers.extend((0..len as u32).map(|at| first + at));
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{CompositeType, FieldType, FuncType, HeapType, StorageType, ValType};
+
+    fn func(params: &[ValType]) -> SubType {
+        SubType::alone(CompositeType::Func(FuncType {
+            params: params.to_vec(),
+            results: vec![],
+        }))
+    }
+
+    fn node(index: u32) -> SubType {
+        let ty = ValType::nullable(HeapType::Concrete(Kind::Struct, index));
+        SubType::alone(CompositeType::Struct(vec![FieldType {
+            storage: StorageType::Val(ty),
+            mutable: true,
+        }]))
+    }
+
+    /// Numbers as a process gives them, from 100 on.
+    fn numbers(modules: &[(&[SubType], &[(u32, u32)])]) -> Vec<Vec<u32>> {
+        let mut known: Vec<(Vec<SubType>, u32)> = vec![];
+        let mut next = 100;
+        let mut number = |group: Cow<'_, [SubType]>| {
+            if let Some((_, number)) = known.iter().find(|(known, _)| *known == *group) {
+                return *number;
+            }
+            let first = next;
+            next += group.len() as u32;
+            known.push((group.into_owned(), first));
+            first
+        };
+        let modules = modules.iter();
+        modules
+            .map(|(types, groups)| number_types(types, &Groups(groups.to_vec()), &mut number))
+            .collect()
+    }
+
+    #[test]
+    fn equal_types_have_equal_numbers_wherever_they_are() {
+        let null = |index| ValType::nullable(HeapType::Concrete(Kind::Func, index));
+        let some = |index| ValType::non_null(HeapType::Concrete(Kind::Func, index));
+        let i32 = || func(&[ValType::I32]);
+        let one = [i32(), func(&[null(0)]), func(&[null(1)])];
+        let other = [
+            func(&[]),
+            func(&[null(0)]),
+            i32(),
+            i32(),
+            func(&[null(3)]),
+            func(&[some(2)]),
+            func(&[null(4)]),
+        ];
+        let found = numbers(&[(&one, &[]), (&other, &[])]);
+        assert_eq!(found[0][..], [100, 101, 102]);
+        assert_eq!(found[1][..], [103, 104, 100, 100, 101, 105, 102]);
+    }
+
+    #[test]
+    fn groups_are_equal_as_a_whole() {
+        // Each names itself; two that name each other; the same behind another type; the same alone.
+        let one = [node(0), node(2), node(1)];
+        let other = [func(&[]), node(2), node(1), node(3), node(0 + 3)];
+        let found = numbers(&[(&one, &[(1, 2)]), (&other, &[(1, 2)])]);
+        assert_eq!(found[0][..], [100, 101, 102]);
+        assert_eq!(found[1][..], [103, 101, 102, 100, 104]);
+    }
+
+    #[test]
+    fn what_is_no_division_is_noticed() {
+        let whole = |groups: &[(u32, u32)], types| {
+            let groups = Groups(groups.to_vec());
+            groups.ranges(types).collect::<Option<Vec<_>>>()
+        };
+        assert_eq!(whole(&[], 2), Some(vec![(0, 1), (1, 1)]));
+        assert_eq!(whole(&[(1, 2)], 4), Some(vec![(0, 1), (1, 2), (3, 1)]));
+        for (groups, types) in [
+            (&[(0, 3)][..], 2),
+            (&[(2, 1)], 2),
+            (&[(1, 2), (2, 1)], 4),
+            (&[(1, 0)], 4),
+            (&[(2, 2), (0, 2)], 4),
+        ] {
+            assert_eq!(whole(groups, types), None, "{groups:?}");
+        }
+    }
+}

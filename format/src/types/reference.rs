@@ -1,0 +1,221 @@
+//! [`RefType`] and [`HeapType`]: references, and what they refer to.
+
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+/// A reference type (spec 3.0, 2.3.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RefType {
+    /// Whether null is one of its values.
+    pub nullable: bool,
+    /// What the others refer to.
+    pub heap: HeapType,
+}
+
+/// What a reference refers to (spec 3.0, 2.3.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum HeapType {
+    /// Any function.
+    Func,
+    /// No function: only null is of this type.
+    NoFunc,
+    /// What the host refers to.
+    Extern,
+    /// Nothing of the host.
+    NoExtern,
+    /// What a guest or the host refers to, but functions and exceptions.
+    Any,
+    /// What can be compared: numbers of 31 bits, structs and arrays.
+    Eq,
+    /// A number of 31 bits.
+    I31,
+    /// Any struct.
+    Struct,
+    /// Any array.
+    Array,
+    /// None of these.
+    None,
+    /// An exception.
+    Exn,
+    /// No exception.
+    NoExn,
+    /// What has the type of this index among its module's, which is of that kind.
+    Concrete(Kind, u32),
+}
+
+/// What kind of thing has a type that a module defines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Kind {
+    /// A function.
+    Func,
+    /// A struct.
+    Struct,
+    /// An array.
+    Array,
+}
+
+impl Kind {
+    /// The type of everything that is of this kind.
+    #[must_use]
+    pub const fn all(self) -> HeapType {
+        match self {
+            Self::Func => HeapType::Func,
+            Self::Struct => HeapType::Struct,
+            Self::Array => HeapType::Array,
+        }
+    }
+}
+
+impl HeapType {
+    /// The type of all that references may refer to which can be compared with this type.
+    #[must_use]
+    pub const fn top(self) -> Self {
+        match self {
+            Self::Func | Self::NoFunc | Self::Concrete(Kind::Func, _) => Self::Func,
+            Self::Extern | Self::NoExtern => Self::Extern,
+            Self::Exn | Self::NoExn => Self::Exn,
+            Self::Any
+            | Self::Eq
+            | Self::I31
+            | Self::Struct
+            | Self::Array
+            | Self::None
+            | Self::Concrete(Kind::Struct | Kind::Array, _) => Self::Any,
+        }
+    }
+
+    /// Whether nothing is of it.
+    #[must_use]
+    pub const fn is_bottom(self) -> bool {
+        matches!(
+            self,
+            Self::NoFunc | Self::NoExtern | Self::None | Self::NoExn
+        )
+    }
+
+    /// Whether all that is of it is of `wanted`: as [`ValType::matches`](super::ValType::matches).
+    #[must_use]
+    pub fn matches(self, wanted: Self, is_sub: impl FnOnce(u32, u32) -> bool) -> bool {
+        match (self, wanted) {
+            (Self::Concrete(_, found), Self::Concrete(_, wanted)) => is_sub(found, wanted),
+            (found, wanted) if found == wanted => true,
+            (found, wanted) if found.is_bottom() => found.top() == wanted.top(),
+            (Self::Concrete(kind, _), wanted) => {
+                kind.all() == wanted || kind.all().is_declared_below(wanted)
+            }
+            (found, wanted) => found.is_declared_below(wanted),
+        }
+    }
+
+    const fn is_declared_below(self, wanted: Self) -> bool {
+        matches!(
+            (self, wanted),
+            (Self::I31 | Self::Struct | Self::Array, Self::Eq | Self::Any) | (Self::Eq, Self::Any)
+        )
+    }
+}
+
+impl fmt::Display for RefType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nullable, heap } = self;
+        match (nullable, heap) {
+            (false, heap) => write!(f, "(ref {heap})"),
+            (true, HeapType::Concrete(..)) => write!(f, "(ref null {heap})"),
+            (true, HeapType::None) => f.write_str("nullref"),
+            (true, HeapType::NoFunc) => f.write_str("nullfuncref"),
+            (true, HeapType::NoExtern) => f.write_str("nullexternref"),
+            (true, HeapType::NoExn) => f.write_str("nullexnref"),
+            (true, heap) => write!(f, "{heap}ref"),
+        }
+    }
+}
+
+impl fmt::Display for HeapType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Concrete(_, index) => return write!(f, "{index}"),
+            Self::Func => "func",
+            Self::NoFunc => "nofunc",
+            Self::Extern => "extern",
+            Self::NoExtern => "noextern",
+            Self::Any => "any",
+            Self::Eq => "eq",
+            Self::I31 => "i31",
+            Self::Struct => "struct",
+            Self::Array => "array",
+            Self::None => "none",
+            Self::Exn => "exn",
+            Self::NoExn => "noexn",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::ValType;
+    use HeapType::{
+        Any, Array, Concrete, Eq, Exn, Extern, Func, I31, NoExn, NoExtern, NoFunc, None, Struct,
+    };
+
+    const ALL: [HeapType; 16] = [
+        Func,
+        NoFunc,
+        Extern,
+        NoExtern,
+        Any,
+        Eq,
+        I31,
+        Struct,
+        Array,
+        None,
+        Exn,
+        NoExn,
+        Concrete(Kind::Func, 1),
+        Concrete(Kind::Struct, 2),
+        Concrete(Kind::Struct, 3),
+        Concrete(Kind::Array, 4),
+    ];
+
+    /// What each type is a subtype of, itself and the bottom of its hierarchy left out; 3 is declared as a subtype of 2.
+    fn above(ty: HeapType) -> Vec<HeapType> {
+        match ty {
+            Eq => vec![Any],
+            I31 | Struct | Array => vec![Eq, Any],
+            Concrete(Kind::Func, _) => vec![Func],
+            Concrete(Kind::Struct, 2) => vec![Struct, Eq, Any],
+            Concrete(Kind::Struct, _) => vec![Concrete(Kind::Struct, 2), Struct, Eq, Any],
+            Concrete(Kind::Array, _) => vec![Array, Eq, Any],
+            _ => vec![],
+        }
+    }
+
+    #[test]
+    fn references_match_those_that_hold_them() {
+        let is_sub = |found, wanted| found == wanted || (found, wanted) == (3, 2);
+        for found in ALL {
+            for wanted in ALL {
+                let is_below = found.is_bottom() && found.top() == wanted.top();
+                let expected = found == wanted || is_below || above(found).contains(&wanted);
+                assert_eq!(found.matches(wanted, is_sub), expected, "{found} {wanted}");
+                for (may_be, may) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let ty = |nullable, heap| ValType::Ref(RefType { nullable, heap });
+                    let (found, wanted) = (ty(may_be, found), ty(may, wanted));
+                    let expected = expected && (may || !may_be);
+                    assert_eq!(found.matches(wanted, is_sub), expected, "{found} {wanted}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn types_are_written_as_the_text_format_has_them() {
+        let written: Vec<_> = ALL.map(|ty| ValType::nullable(ty).to_string()).into();
+        assert_eq!(
+            written.join(" "),
+            "funcref nullfuncref externref nullexternref anyref eqref i31ref structref arrayref nullref exnref \
+             nullexnref (ref null 1) (ref null 2) (ref null 3) (ref null 4)"
+        );
+        assert_eq!(ValType::non_null(I31).to_string(), "(ref i31)");
+    }
+}

@@ -1,0 +1,353 @@
+//! Structs and arrays: where they lie, how that grows, and what an instance makes before any of its code runs.
+//!
+//! They lie behind each other in the place of a further memory of the slot, which has no accessible byte at first, and is given
+//! back at each reset, whole. All that is behind [`Context::heap_next`](pirn_format::layout::Context::heap_next) is zero.
+//!
+//! # Safety
+//!
+//! Owns what lies there, together with generated code: what is written here was made accessible, for one object, before.
+#![allow(unsafe_code)]
+
+use super::builtin;
+use super::constant;
+use super::member::Member;
+use super::plan;
+use crate::host::limiter::{Growth, GrowthError};
+use crate::value::Cell;
+use core::ptr;
+use pirn_format::exit::TrapCode;
+use pirn_format::layout::{
+    ARRAY_LEN, CONTEXT_HEAP_END, CONTEXT_HEAP_NEXT, EXTERNAL_PREFIX, EXTERNAL_SHIFT, HOST_SHIFT,
+    OBJECT_ALIGN, OBJECT_HEADER_BYTES, OBJECT_TYPE, TAG_ARRAY, TAG_BITS, TAG_BOXED, TAG_HOST,
+    WASM_PAGE_BYTES,
+};
+use pirn_format::metadata::{ConstExpr, ConstOp, ElementItems};
+use pirn_format::types::StorageType;
+use std::sync::Arc;
+
+/// The references of element segments that an instance has made, by segment; of others, and of segments that were dropped,
+/// nothing.
+pub(crate) type Made = Vec<Vec<u64>>;
+
+/// The type of a box: a process has fewer types.
+const BOX_TYPE: u32 = u32::MAX;
+
+/// Where the next object of a member lies.
+fn next<T>(member: &Member<T>) -> u64 {
+    // SAFETY: the context of an initialised instance, whose guest does not run.
+    unsafe { *member.cell::<u64>(CONTEXT_HEAP_NEXT) }
+}
+
+/// Makes room for so many bytes behind what member `at` has made.
+///
+/// # Errors
+///
+/// [`TrapCode::HeapExhausted`] if the region, the embedder or the system does not allow it.
+pub(super) fn grow<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    bytes: u64,
+    data: &mut T,
+) -> Result<(), TrapCode> {
+    let member = &mut members[at];
+    let next = next(member);
+    // SAFETY: as in `next`.
+    let end = unsafe { *member.cell::<u64>(CONTEXT_HEAP_END) };
+    // No sum wraps: the most elements of an array have fewer than 2^37 bytes.
+    if next + bytes <= end {
+        return Ok(());
+    }
+    let Some(number) = member.inner.plan.heap else {
+        return Err(TrapCode::HeapExhausted);
+    };
+    let region = member.inner.region.clone();
+    let base = member.slot.memory(&region, number) as u64;
+    let (current, used) = (end - base, next + bytes - base);
+    let limit = region.limits().memory_bytes_max as u64;
+    let limiter = member.inner.limiter.clone();
+    let growth = |desired: u64| Growth {
+        current,
+        desired,
+        maximum: None,
+    };
+    if used > limit {
+        let error = GrowthError::Limit {
+            what: "place for structs and arrays",
+            desired: used,
+            limit,
+            unit: "bytes",
+            setting: "memory_max",
+        };
+        limiter.failed(data, growth(used), error);
+        return Err(TrapCode::HeapExhausted);
+    }
+    let least = used.next_multiple_of(WASM_PAGE_BYTES);
+    let desired = (2 * current).clamp(least, limit.max(least));
+    let allowed = [desired, least].into_iter();
+    let mut allowed = allowed.filter(|bytes| *bytes <= limit);
+    let allowed = allowed.find(|bytes| limiter.allows_memory(data, growth(*bytes)));
+    let Some(bytes) = allowed else {
+        return Err(TrapCode::HeapExhausted);
+    };
+    let member = &mut members[at];
+    if let Err(error) = member.slot.grow_memory(&region, number, bytes) {
+        limiter.failed(data, growth(bytes), GrowthError::System(error));
+        return Err(TrapCode::HeapExhausted);
+    }
+    // SAFETY: as in `next`.
+    unsafe { member.cell::<u64>(CONTEXT_HEAP_END).write(base + bytes) };
+    Ok(())
+}
+
+/// Makes an object of so many bytes with its header, and gives its address. All else of it is zero.
+fn allocate<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    id: u32,
+    bytes: u64,
+    data: &mut T,
+) -> Result<u64, TrapCode> {
+    let bytes = bytes.next_multiple_of(u64::from(OBJECT_ALIGN));
+    grow(members, at, bytes, data)?;
+    let start = next(&members[at]);
+    // SAFETY: as in `next`; so many bytes are accessible there.
+    unsafe {
+        members[at]
+            .cell::<u64>(CONTEXT_HEAP_NEXT)
+            .write(start + bytes);
+        ((start as i64 + i64::from(OBJECT_TYPE)) as *mut u32).write(id);
+    }
+    Ok(start)
+}
+
+/// The process-wide id of a member's type.
+fn id<T>(member: &Member<T>, ty: u32) -> u32 {
+    member.inner.module.type_ids()[ty as usize]
+}
+
+/// What the elements of a type of arrays of a member hold.
+fn element<T>(member: &Member<T>, ty: u32) -> Result<StorageType, TrapCode> {
+    let element = member.inner.module.metadata().array_element(ty);
+    // Of validated modules it is always there.
+    element
+        .map(|element| element.storage)
+        .ok_or(TrapCode::Unreachable)
+}
+
+/// Makes an array of so many elements, zero or null, and gives its address.
+fn array<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    ty: u32,
+    len: u32,
+    data: &mut T,
+) -> Result<u64, TrapCode> {
+    let log2 = element(&members[at], ty)?.log2();
+    let bytes = u64::from(OBJECT_HEADER_BYTES) + (u64::from(len) << log2);
+    let id = id(&members[at], ty);
+    let start = allocate(members, at, id, bytes, data)?;
+    // SAFETY: the header of an array of our own.
+    unsafe { ((start as i64 + i64::from(ARRAY_LEN)) as *mut u32).write(len) };
+    Ok(start)
+}
+
+/// Where the first element of an array lies.
+fn elements(array: u64) -> u64 {
+    array + u64::from(OBJECT_HEADER_BYTES)
+}
+
+/// Writes what a field or an element holds.
+///
+/// # Safety
+///
+/// There must be one at the address.
+unsafe fn store(address: u64, storage: StorageType, value: Cell) {
+    let bytes = storage.bytes() as usize;
+    // SAFETY: the caller's promise; a cell has 16 bytes, and none takes more.
+    unsafe { ptr::copy_nonoverlapping(value.0.as_ptr(), address as *mut u8, bytes) };
+}
+
+/// Makes an array of what lies in a data segment: `array.new_data`.
+pub(super) fn array_of_data<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    [ty, segment]: [u32; 2],
+    [from, len]: [u64; 2],
+    data: &mut T,
+) -> Result<u64, TrapCode> {
+    let bytes = len << element(&members[at], ty)?.log2();
+    let source = builtin::data_range(&members[at], segment, from, bytes)?;
+    // A length is an i32.
+    let array = array(members, at, ty, len as u32, data)?;
+    // SAFETY: the array has as many bytes, and the module's data lies elsewhere.
+    unsafe { ptr::copy_nonoverlapping(source, elements(array) as *mut u8, bytes as usize) };
+    Ok(array | TAG_ARRAY)
+}
+
+/// Makes an array of the references of an element segment: `array.new_elem`.
+pub(super) fn array_of_elements<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    [ty, segment]: [u32; 2],
+    [from, len]: [u64; 2],
+    data: &mut T,
+) -> Result<u64, TrapCode> {
+    builtin::element_range(&members[at], segment, from, len)?;
+    let array = array(members, at, ty, len as u32, data)?;
+    // SAFETY: the array has as many elements.
+    unsafe {
+        builtin::copy_elements(
+            &members[at],
+            segment,
+            elements(array) as *mut u64,
+            from,
+            len,
+        )
+    };
+    Ok(array | TAG_ARRAY)
+}
+
+/// A reference for a number of the host's, in a box if it does not fit otherwise.
+pub(super) fn internalized<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    number: u64,
+    data: &mut T,
+) -> Result<u64, TrapCode> {
+    if number == 0 {
+        return Ok(0);
+    }
+    if number >> EXTERNAL_SHIFT == EXTERNAL_PREFIX {
+        return Ok(number & ((1 << EXTERNAL_SHIFT) - 1));
+    }
+    let word = number << HOST_SHIFT | TAG_HOST;
+    if word >> HOST_SHIFT == number {
+        return Ok(word);
+    }
+    let bytes = u64::from(OBJECT_HEADER_BYTES) + 8;
+    let start = allocate(members, at, BOX_TYPE, bytes, data)?;
+    // SAFETY: the box has that word.
+    unsafe { (elements(start) as *mut u64).write(number) };
+    Ok(start | TAG_BOXED)
+}
+
+/// Makes all that an instance starts with and only it has, in the order of its module (spec 3.0, 4.7.3): values of globals, of
+/// tables, references of element segments.
+///
+/// # Errors
+///
+/// If there is no room.
+pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Result<(), TrapCode> {
+    let inner = Arc::clone(&members[at].inner);
+    let (metadata, plan) = (inner.module.metadata(), &inner.plan);
+    let imported = inner.module.imported();
+    for index in &plan.made_globals {
+        let init = &metadata.global_inits[(index - imported.globals) as usize];
+        let value = value(members, at, init, data)?;
+        // SAFETY: the cell of a global that the instance defines.
+        unsafe { members[at].global_cell(*index).write(value) };
+    }
+    for position in &plan.made_tables {
+        let Some(init) = &metadata.table_inits[*position as usize] else {
+            continue;
+        };
+        let value = value(members, at, init, data)?.u64();
+        let (_, elements) = plan.table_cells[*position as usize];
+        let table = members[at].slot.table(&inner.region, *position);
+        for element in 0..elements as usize {
+            // SAFETY: the table has as many, see `check_limits`.
+            unsafe { table.add(element).write(value) };
+        }
+    }
+    let mut made = vec![];
+    for (segment, element) in metadata.elements.iter().enumerate() {
+        if let ElementItems::Exprs(exprs) = &element.items
+            && plan::allocates(&element.items)
+        {
+            made.resize_with(segment + 1, Vec::new);
+            for expr in exprs {
+                let value = value(members, at, expr, data)?;
+                made[segment].push(value.u64());
+            }
+        }
+    }
+    members[at].made = made;
+    Ok(())
+}
+
+/// The value of a constant expression of a member, whose globals before it are there.
+fn value<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    expr: &ConstExpr,
+    data: &mut T,
+) -> Result<Cell, TrapCode> {
+    let inner = Arc::clone(&members[at].inner);
+    let (metadata, structs) = (inner.module.metadata(), inner.module.structs());
+    // What validation refuses has no value.
+    const NONE: TrapCode = TrapCode::Unreachable;
+    let mut stack: Vec<Cell> = vec![];
+    for op in &expr.0 {
+        let value = match *op {
+            ConstOp::GlobalGet(index) => builtin::global(&members[at], index),
+            ConstOp::RefFunc(index) => {
+                let func = plan::func(index, metadata, inner.module.layout()).ok_or(NONE)?;
+                func.at(members[at].vmctx())
+            }
+            ConstOp::StructNew(ty) | ConstOp::StructNewDefault(ty) => {
+                let fields = metadata.struct_fields(ty);
+                let places = structs.fields(ty);
+                let id = id(&members[at], ty);
+                let start = allocate(members, at, id, u64::from(places.bytes), data)?;
+                if matches!(op, ConstOp::StructNew(_)) {
+                    let first = stack.len().checked_sub(fields.len()).ok_or(NONE)?;
+                    let values = stack.split_off(first);
+                    for ((field, offset), value) in fields.iter().zip(places.offsets).zip(values) {
+                        // SAFETY: the struct has the field.
+                        unsafe { store(start + u64::from(*offset), field.storage, value) };
+                    }
+                }
+                Cell::from_u64(start)
+            }
+            ConstOp::ArrayNew(ty) | ConstOp::ArrayNewDefault(ty) => {
+                let len = stack.pop().ok_or(NONE)?.u32();
+                let storage = element(&members[at], ty)?;
+                let array = array(members, at, ty, len, data)?;
+                if matches!(op, ConstOp::ArrayNew(_)) {
+                    let value = stack.pop().ok_or(NONE)?;
+                    for n in 0..u64::from(len) {
+                        // SAFETY: the array has as many elements.
+                        unsafe { store(elements(array) + (n << storage.log2()), storage, value) };
+                    }
+                }
+                Cell::from_u64(array | TAG_ARRAY)
+            }
+            ConstOp::ArrayNewFixed(ty, len) => {
+                let first = stack.len().checked_sub(len as usize).ok_or(NONE)?;
+                let values = stack.split_off(first);
+                let storage = element(&members[at], ty)?;
+                let array = array(members, at, ty, len, data)?;
+                for (n, value) in (0..).zip(values) {
+                    // SAFETY: as above.
+                    unsafe { store(elements(array) + (n << storage.log2()), storage, value) };
+                }
+                Cell::from_u64(array | TAG_ARRAY)
+            }
+            ConstOp::AnyConvertExtern => {
+                let number = stack.pop().ok_or(NONE)?.u64();
+                Cell::from_u64(internalized(members, at, number, data)?)
+            }
+            ConstOp::ExternConvertAny => {
+                let any = stack.pop().ok_or(NONE)?.u64();
+                Cell::from_u64(match any & TAG_BITS {
+                    // SAFETY: a box of this instance or its group.
+                    TAG_BOXED => unsafe { *(elements(any & !TAG_BITS) as *const u64) },
+                    _ => constant::externalized(any),
+                })
+            }
+            _ => constant::step(op, &mut stack).ok_or(NONE)?,
+        };
+        stack.push(value);
+    }
+    stack.pop().ok_or(NONE)
+}
