@@ -7,7 +7,7 @@ use pirn_format::cpu::Arch;
 const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
 
 /// What is supported: by its name in the document, a module that uses it.
-const SUPPORTED: [(&str, &str); 11] = [
+const SUPPORTED: [(&str, &str); 12] = [
     (
         "64-bit memories and tables",
         "(module (memory i64 1 0x1000000000000) (table $t i64 1 0xffffffffffffffff funcref) (table $s 1 funcref)
@@ -54,6 +54,37 @@ const SUPPORTED: [(&str, &str); 11] = [
         "(module (import \"a\" \"g\" (global $g i32)) (memory 1)
            (global i64 (i64.mul (i64.const 2) (i64.sub (i64.const 5) (i64.const 1))))
            (data (i32.add (global.get $g) (i32.const 4)) \"x\"))",
+    ),
+    (
+        "garbage collection",
+        "(module
+           (rec (type $node (sub (struct (field $next (mut (ref null $node))) (field $v (mut i8)))))
+                (type $leaf (sub final $node (struct (field (mut (ref null $node))) (field (mut i8)) (field v128)))))
+           (type $bytes (array (mut i8))) (type $refs (array (mut anyref))) (type $f (sub (func (result i32))))
+           (type $g (sub final $f (func (result i32)))) (data $d \"abc\") (elem $e anyref (ref.i31 (i32.const 1)))
+           (global (ref $node) (struct.new $node (ref.null none) (i32.const 1)))
+           (global $r (ref $refs) (array.new_fixed $refs 2 (ref.i31 (i32.const 1)) (array.new_default $bytes (i32.const 9))))
+           (table 2 (ref null $f)) (table 1 i31ref)
+           (func (export \"f\") (param anyref externref exnref nullexnref (ref null nofunc)) (result i32)
+             (local $b (ref null $bytes)) (local $n (ref null $node))
+             (local.set $b (array.new_data $bytes $d (i32.const 0) (i32.const 2)))
+             (array.fill $bytes (local.get $b) (i32.const 0) (i32.const 7) (i32.const 2))
+             (array.copy $bytes $bytes (local.get $b) (i32.const 0) (local.get $b) (i32.const 1) (i32.const 1))
+             (array.init_data $bytes $d (local.get $b) (i32.const 0) (i32.const 0) (i32.const 1))
+             (array.init_elem $refs $e (global.get $r) (i32.const 0) (i32.const 0) (i32.const 1))
+             (drop (array.new_elem $refs $e (i32.const 0) (i32.const 1)))
+             (array.set $refs (array.new $refs (local.get 0) (i32.const 3)) (i32.const 0) (any.convert_extern (local.get 1)))
+             (drop (extern.convert_any (local.get 0)))
+             (local.set $n (block $l (result (ref $leaf))
+               (drop (br_on_cast $l anyref (ref $leaf) (local.get 0)))
+               (struct.new_default $leaf)))
+             (drop (block $k (result anyref) (br_on_cast_fail $k anyref (ref null $node) (local.get 0))))
+             (struct.set $node $v (local.get $n) (array.get_s $bytes (local.get $b) (i32.const 0)))
+             (drop (ref.cast (ref null $leaf) (local.get $n)))
+             (drop (i31.get_s (ref.i31 (i32.const 5))))
+             (drop (ref.eq (local.get $n) (local.get $b)))
+             (drop (call_indirect 0 (type $f) (i32.const 0)))
+             (i32.add (ref.test (ref struct) (local.get 0)) (struct.get_u $node $v (local.get $n)))))",
     ),
     (
         "relaxed SIMD",
@@ -105,22 +136,22 @@ const SUPPORTED: [(&str, &str); 11] = [
 ];
 
 /// What is refused: by its name in the document, a module that uses it.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED: [(&str, &str); 9] = [
     (
-        "garbage collection",
-        "(module (type $t (func (param (ref $t)))))",
+        "custom descriptors",
+        "(module (rec (type $a (descriptor $b) (struct)) (type $b (describes $a) (struct))))",
     ),
-    ("garbage collection", "(module (type (struct)))"),
-    ("garbage collection", "(module (type (array i8)))"),
     (
-        "garbage collection",
-        "(module (rec (type (func)) (type (func))))",
+        "custom descriptors",
+        "(module (type $t (struct)) (func (param (ref (exact $t)))))",
     ),
-    ("garbage collection", "(module (type (sub (func))))"),
-    ("garbage collection", "(module (func (param anyref)))"),
     (
-        "garbage collection",
-        "(module (func (drop (ref.i31 (i32.const 0)))))",
+        "shared-everything threads",
+        "(module (type (shared (struct))))",
+    ),
+    (
+        "shared-everything threads",
+        "(module (func (param (ref null (shared any)))))",
     ),
     ("threads", "(module (memory 1 1 shared))"),
     (
@@ -139,7 +170,7 @@ const REFUSED: [(&str, &str); 12] = [
 ];
 
 /// What uses a supported feature as it may not be used, and a part of the message.
-const INVALID: [(&str, &str); 23] = [
+const INVALID: [(&str, &str); 29] = [
     (
         "(module (func $f (result i64) (return_call $g)) (func $g (result i32) (i32.const 0)))",
         "requires result type",
@@ -224,6 +255,30 @@ const INVALID: [(&str, &str); 23] = [
     (
         "(module (type (func (param (ref 1)))) (type (func)))",
         "unknown type",
+    ),
+    (
+        "(module (type $a (struct)) (type (sub $a (struct))))",
+        "sub type",
+    ),
+    (
+        "(module (type $a (sub (struct (field i32)))) (type (sub $a (struct (field i64)))))",
+        "sub type",
+    ),
+    (
+        "(module (type $a (struct (field i32))) (func (param (ref $a)) (struct.set $a 0 (local.get 0) (i32.const 1))))",
+        "immutable",
+    ),
+    (
+        "(module (type $a (struct (field i8))) (func (param (ref $a)) (drop (struct.get $a 0 (local.get 0)))))",
+        "packed",
+    ),
+    (
+        "(module (func (param externref) (drop (ref.test anyref (local.get 0)))))",
+        "type mismatch",
+    ),
+    (
+        "(module (type $a (struct (field (ref any)))) (func (drop (struct.new_default $a))))",
+        "invalid `struct.new_default`",
     ),
 ];
 

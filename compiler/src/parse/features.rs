@@ -4,8 +4,8 @@ use crate::error::CompileError;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
 /// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves, and tail calls,
-/// exceptions of both kinds, typed function references, garbage collection, several memories, custom page sizes, 64-bit memories and tables,
-/// relaxed SIMD and wide arithmetic, which they emit when they are asked to. The validator refuses the rest.
+/// exceptions of both kinds, typed function references, garbage collection, several memories, custom page sizes, 64-bit memories
+/// and tables, relaxed SIMD and wide arithmetic, which they emit when they are asked to. The validator refuses the rest.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::CUSTOM_PAGE_SIZES)
     .union(WasmFeatures::EXTENDED_CONST)

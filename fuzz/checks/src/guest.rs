@@ -61,7 +61,7 @@ pub(crate) const MEMORIES: usize = 3;
 /// Passes of loops, and calls, after which a guest ends.
 const STEPS: u32 = 1000;
 
-use ValType::{ExnRef, ExternRef, F32, F64, FuncRef, I32, I64, V128};
+use ValType::{F32, F64, I32, I64, V128};
 
 /// Host functions that guests may import, by their index.
 pub const FUNCS: [(&[ValType], &[ValType]); 11] = [
@@ -76,9 +76,9 @@ pub const FUNCS: [(&[ValType], &[ValType]); 11] = [
         &[I32, I64, F32, F64, V128, I32, I64, I32, I64, I32, F64],
         &[I32, I64, F32, F64, V128, I64],
     ),
-    (&[ExternRef], &[ExternRef, I32]),
-    (&[FuncRef, I32], &[I32]),
-    (&[], &[FuncRef, ExternRef]),
+    (&[ValType::EXTERNREF], &[ValType::EXTERNREF, I32]),
+    (&[ValType::FUNCREF, I32], &[I32]),
+    (&[], &[ValType::FUNCREF, ValType::EXTERNREF]),
 ];
 
 /// Immutable globals that guests may import, by their index.
@@ -101,9 +101,9 @@ pub fn type_of(val: Val) -> ValType {
         Val::F32(_) => F32,
         Val::F64(_) => F64,
         Val::V128(_) => V128,
-        Val::Func(_) => FuncRef,
-        Val::Extern(_) => ExternRef,
-        Val::Exn(_) => ExnRef,
+        Val::Func(_) => ValType::FUNCREF,
+        Val::Extern(_) => ValType::EXTERNREF,
+        Val::Exn(_) => ValType::EXNREF,
     }
 }
 

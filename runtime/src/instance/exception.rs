@@ -15,16 +15,16 @@
 //! handler is of.
 #![allow(unsafe_code)]
 
-use super::builtin;
 use super::member::Member;
+use super::{builtin, heap};
 use crate::switch::activation::within;
 use crate::switch::{Activation, Guest, Record, arch};
 use crate::trap::{TrapCode, backtrace};
 use crate::value::{Cell, Stamp, Value};
 use core::{mem, slice};
 use pirn_format::layout::{CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES};
-use pirn_format::metadata::ExportItem;
-use pirn_format::types::ExternType;
+use pirn_format::metadata::{ExportItem, Metadata};
+use pirn_format::types::{ExternType, Kind, ValType};
 use smallvec::SmallVec;
 
 /// The most exceptions that are kept for a guest, and for which it may have references.
@@ -39,6 +39,9 @@ const LEFT_QUARTERS: usize = 3;
 
 /// Exceptions that are kept before any is looked for that is not referred to any more.
 const KEPT_FREE: usize = 1 << 10;
+
+/// Words of structs and arrays up to which they are looked through: 64 MiB, some 10 ms.
+const WORDS_MAX: usize = 1 << 23;
 
 /// Where references begin to count: no small number looks like one.
 const FIRST: u32 = 1 << 31;
@@ -188,7 +191,20 @@ pub(super) unsafe fn keep<T>(
     };
     let taken = exceptions.kept.len() - exceptions.free.len();
     let values = exception.values.len();
-    if taken >= exceptions.enough.max(KEPT_FREE) || !exceptions.has_room(values, 4) {
+    let looked_at = members
+        .iter()
+        .map(|member| match has_fields(member.inner.module.metadata()) {
+            true => heap::words(member).len(),
+            false => 0,
+        });
+    // Who has many structs, any of which may refer to an exception, has room for as many as there are, and no more.
+    let is_short = looked_at.sum::<usize>() <= WORDS_MAX;
+    let exceptions = store(members);
+    let is_full = !exceptions.has_room(values, 4);
+    if is_full && !is_short {
+        return Err(TrapCode::ExceptionsExhausted);
+    }
+    if is_short && (taken >= exceptions.enough.max(KEPT_FREE) || is_full) {
         // SAFETY: passed on; the activation is the record of a member of the call.
         unsafe { forget(members, &*activation.cast::<Record>(), cells, &exception) };
         if !store(members).has_room(values, LEFT_QUARTERS) {
@@ -197,6 +213,12 @@ pub(super) unsafe fn keep<T>(
     }
     let exceptions = store(members);
     Ok(exceptions.keep(exception))
+}
+
+/// Whether structs or arrays of a module may refer to exceptions.
+fn has_fields(metadata: &Metadata) -> bool {
+    let mut types = metadata.types.iter();
+    metadata.heap && types.any(|ty| ty.kind() != Kind::Func && ty.values().any(ValType::is_exn_ref))
 }
 
 /// Forgets all that nothing refers to any more.
@@ -230,6 +252,11 @@ unsafe fn forget<T>(
                 for word in words(table.base as usize, table.elements as usize) {
                     exceptions.mark(*word, &mut found);
                 }
+            }
+        }
+        if has_fields(metadata) {
+            for word in heap::words(member) {
+                exceptions.mark(*word, &mut found);
             }
         }
         for (index, ty) in (0..).zip(&metadata.globals) {

@@ -14,7 +14,7 @@ use super::member::Member;
 use super::plan;
 use crate::host::limiter::{Growth, GrowthError};
 use crate::value::Cell;
-use core::ptr;
+use core::{ptr, slice};
 use pirn_format::exit::TrapCode;
 use pirn_format::layout::{
     ARRAY_LEN, CONTEXT_HEAP_END, CONTEXT_HEAP_NEXT, EXTERNAL_PREFIX, EXTERNAL_SHIFT, HOST_SHIFT,
@@ -36,6 +36,17 @@ const BOX_TYPE: u32 = u32::MAX;
 fn next<T>(member: &Member<T>) -> u64 {
     // SAFETY: the context of an initialised instance, whose guest does not run.
     unsafe { *member.cell::<u64>(CONTEXT_HEAP_NEXT) }
+}
+
+/// All words that a member has made.
+pub(super) fn words<T>(member: &Member<T>) -> &[u64] {
+    let Some(number) = member.inner.plan.heap else {
+        return &[];
+    };
+    let base = member.slot.memory(&member.inner.region, number);
+    let bytes = next(member) - base as u64;
+    // SAFETY: it is accessible up to there, and aligned; the guest does not run.
+    unsafe { slice::from_raw_parts(base.cast(), bytes as usize / 8) }
 }
 
 /// Makes room for so many bytes behind what member `at` has made.

@@ -200,6 +200,7 @@ fn val(value: Value) -> Val {
             Val::Extern(reference.map(|number| number.get().get() as u32))
         }
         Value::ExnRef(reference) => Val::Exn(reference.is_some()),
+        Value::AnyRef(_) => unreachable!("no guest gives a value of type anyref"),
     }
 }
 
