@@ -30,6 +30,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
         cpu: options.cpu,
         intrinsics: &Imports::default(),
         tables: &parsed.tables,
+        structs: &parsed.structs,
         plain: false,
         multiplications: &Multiplications::new(),
     };
