@@ -175,24 +175,24 @@ fn every_index_out_of_range_is_refused_by_name() {
         (
             |m| {
                 several(m, |types| {
-                    types[2].composite = CompositeType::Struct(vec![])
-                })
+                    types[2].composite = CompositeType::Struct(vec![]);
+                });
             },
             "supertype",
         ),
         (
             |m| {
                 several(m, |types| {
-                    types[2].composite = of_fields(&[StorageType::I16])
-                })
+                    types[2].composite = of_fields(&[StorageType::I16]);
+                });
             },
             "supertype",
         ),
         (
             |m| {
                 several(m, |types| {
-                    types[2].composite = of_fields(&[StorageType::I8; 10_001])
-                })
+                    types[2].composite = of_fields(&[StorageType::I8; 10_001]);
+                });
             },
             "10001, the limit is 10000",
         ),
@@ -204,7 +204,7 @@ fn every_index_out_of_range_is_refused_by_name() {
                         supertype: Some(at - 1),
                         ..last.clone()
                     }));
-                })
+                });
             },
             "a type has 64, the limit is 63",
         ),

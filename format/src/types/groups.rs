@@ -98,8 +98,11 @@ mod tests {
         }]))
     }
 
+    /// Types, and groups of several of them.
+    type Declared<'a> = (&'a [SubType], &'a [(u32, u32)]);
+
     /// Numbers as a process gives them, from 100 on.
-    fn numbers(modules: &[(&[SubType], &[(u32, u32)])]) -> Vec<Vec<u32>> {
+    fn numbers(modules: &[Declared<'_>]) -> Vec<Vec<u32>> {
         let mut known: Vec<(Vec<SubType>, u32)> = vec![];
         let mut next = 100;
         let mut number = |group: Cow<'_, [SubType]>| {
@@ -141,7 +144,7 @@ mod tests {
     fn groups_are_equal_as_a_whole() {
         // Each names itself; two that name each other; the same behind another type; the same alone.
         let one = [node(0), node(2), node(1)];
-        let other = [func(&[]), node(2), node(1), node(3), node(0 + 3)];
+        let other = [func(&[]), node(2), node(1), node(3), node(3)];
         let found = numbers(&[(&one, &[(1, 2)]), (&other, &[(1, 2)])]);
         assert_eq!(found[0][..], [100, 101, 102]);
         assert_eq!(found[1][..], [103, 101, 102, 100, 104]);

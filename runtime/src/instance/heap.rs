@@ -213,7 +213,7 @@ pub(super) fn array_of_elements<T>(
             elements(array) as *mut u64,
             from,
             len,
-        )
+        );
     };
     Ok(array | TAG_ARRAY)
 }

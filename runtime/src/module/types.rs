@@ -190,11 +190,10 @@ impl Table {
     /// The types above one, the root first.
     fn chain(&self, id: u32) -> impl Iterator<Item = u32> {
         let is_there = (id as usize) < self.rows / TYPE_ROW_BYTES as usize;
-        // SAFETY: rows up to there are accessible, and written under the lock, which the caller has.
-        let [count, offset] = if is_there {
-            unsafe { *self.row(id) }
-        } else {
-            [0; 2]
+        let [count, offset] = match is_there {
+            // SAFETY: rows up to there are accessible, and written under the lock, which the caller has.
+            true => unsafe { *self.row(id) },
+            false => [0; 2],
         };
         let first = (self.reservation.range().start + offset as usize) as *const u32;
         // SAFETY: a row names a chain of as many ids.
