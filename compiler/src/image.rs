@@ -192,6 +192,7 @@ mod tests {
                 page: PageSize::Large,
                 min: memory_pages,
                 max: None,
+                shared: false,
             }],
             data: segments.iter().map(segment).collect(),
             ..Metadata::default()

@@ -507,6 +507,7 @@ fn memory_type(ty: &wasmparser::MemoryType) -> Result<MemoryType, CompileError> 
         page,
         min: ty.initial,
         max: ty.maximum,
+        shared: ty.shared,
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! One room for each kind of operator; [`operator`] sends each to its room.
 
+mod atomic;
 mod bounds;
 mod call;
 mod control;

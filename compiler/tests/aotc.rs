@@ -334,8 +334,11 @@ fn mistakes_are_told_in_one_line() {
         &["\"sometimes\"", "fastest", "deterministic"],
     );
     refused(
-        &aotc([file("shared.wat", "(module (memory 1 1 shared))")]),
-        &["invalid module: threads are not supported (at"],
+        &aotc([file(
+            "cont.wat",
+            "(module (type $f (func)) (type (cont $f)))",
+        )]),
+        &["invalid module: stack switching is not supported (at"],
     );
     let so = folder.path().join("x.so");
     works(&aotc([wat.as_os_str(), "-o".as_ref(), so.as_os_str()]));

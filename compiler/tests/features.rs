@@ -7,7 +7,7 @@ use pirn_format::cpu::Arch;
 const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
 
 /// What is supported: by its name in the document, a module that uses it.
-const SUPPORTED: [(&str, &str); 12] = [
+const SUPPORTED: [(&str, &str); 13] = [
     (
         "64-bit memories and tables",
         "(module (memory i64 1 0x1000000000000) (table $t i64 1 0xffffffffffffffff funcref) (table $s 1 funcref)
@@ -130,13 +130,22 @@ const SUPPORTED: [(&str, &str); 12] = [
            (func (param (ref null $t)) (param (ref extern)) (result i32) (return_call_ref $t (local.get 0))))",
     ),
     (
+        "threads",
+        "(module (import \"m\" \"m\" (memory $i i64 0 9 shared)) (memory $o 1 1 shared)
+           (func (result i32)
+             (atomic.fence)
+             (i64.atomic.store32 $i (i64.const 8) (i64.atomic.rmw8.cmpxchg_u $o (i32.const 1) (i64.const 2) (i64.const 3)))
+             (drop (memory.atomic.notify $i (i64.const 4) (i32.const 1)))
+             (memory.atomic.wait64 $o offset=8 (i32.const 0) (i64.const 0) (i64.const -1))))",
+    ),
+    (
         "wide arithmetic",
         "(module (func (result i64 i64) (i64.mul_wide_u (i64.const 1) (i64.const 2))))",
     ),
 ];
 
 /// What is refused: by its name in the document, a module that uses it.
-const REFUSED: [(&str, &str); 9] = [
+const REFUSED: [(&str, &str); 7] = [
     (
         "custom descriptors",
         "(module (rec (type $a (descriptor $b) (struct)) (type $b (describes $a) (struct))))",
@@ -153,11 +162,6 @@ const REFUSED: [(&str, &str); 9] = [
         "shared-everything threads",
         "(module (func (param (ref null (shared any)))))",
     ),
-    ("threads", "(module (memory 1 1 shared))"),
-    (
-        "threads",
-        "(module (memory 1) (func (drop (i32.atomic.load (i32.const 0)))))",
-    ),
     (
         "stack switching",
         "(module (type $f (func)) (type (cont $f)))",
@@ -170,7 +174,23 @@ const REFUSED: [(&str, &str); 9] = [
 ];
 
 /// What uses a supported feature as it may not be used, and a part of the message.
-const INVALID: [(&str, &str); 29] = [
+const INVALID: [(&str, &str); 33] = [
+    (
+        "(module (memory 1 shared))",
+        "shared memory must have maximum size",
+    ),
+    (
+        "(module (func (drop (i32.atomic.load (i32.const 0)))))",
+        "unknown memory",
+    ),
+    (
+        "(module (memory 1) (func (drop (i32.atomic.load align=2 (i32.const 0)))))",
+        "atomic instructions must always specify maximum alignment",
+    ),
+    (
+        "(module (memory 1) (func (i64.atomic.store (i32.const 0) (i32.const 0))))",
+        "type mismatch",
+    ),
     (
         "(module (func $f (result i64) (return_call $g)) (func $g (result i32) (i32.const 0)))",
         "requires result type",

@@ -104,11 +104,18 @@ pub enum Builtin {
     ArrayCopy = 19,
     /// `(number) -> reference`: a reference for a host's number that does not fit in one.
     HostBox = 20,
+    /// `(memory, address, expected, timeout_ns) -> 0 woken, 1 not equal, 2 timed out`: waits as long as there are the 32
+    /// bits expected; for ever if the timeout is negative.
+    MemoryWait32 = 21,
+    /// The same for 64 bits.
+    MemoryWait64 = 22,
+    /// `(memory, address, count) -> number`: wakes so many of those that wait there.
+    MemoryNotify = 23,
 }
 
 impl Builtin {
     /// All builtins, in the order of their numbers.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::MemoryGrow,
         Self::MemoryCopy,
         Self::MemoryFill,
@@ -130,6 +137,9 @@ impl Builtin {
         Self::ArrayInitElem,
         Self::ArrayCopy,
         Self::HostBox,
+        Self::MemoryWait32,
+        Self::MemoryWait64,
+        Self::MemoryNotify,
     ];
 
     /// The builtin of a number, if there is one.
@@ -145,13 +155,15 @@ impl Builtin {
             Self::Rethrow | Self::Keep => 0,
             Self::DataDrop | Self::ElemDrop | Self::ThrowRef | Self::HeapGrow | Self::HostBox => 1,
             Self::MemoryGrow | Self::Throw => 2,
-            Self::TableGrow | Self::ArrayCopy => 3,
+            Self::TableGrow | Self::ArrayCopy | Self::MemoryNotify => 3,
             Self::MemoryFill
             | Self::TableFill
             | Self::ArrayNewData
             | Self::ArrayNewElem
             | Self::ArrayInitData
-            | Self::ArrayInitElem => 4,
+            | Self::ArrayInitElem
+            | Self::MemoryWait32
+            | Self::MemoryWait64 => 4,
             Self::MemoryCopy | Self::MemoryInit | Self::TableCopy | Self::TableInit => 5,
         }
     }
@@ -167,6 +179,9 @@ impl Builtin {
                 | Self::ArrayNewData
                 | Self::ArrayNewElem
                 | Self::HostBox
+                | Self::MemoryWait32
+                | Self::MemoryWait64
+                | Self::MemoryNotify
         )
     }
 
@@ -204,6 +219,9 @@ impl Builtin {
             Self::ArrayInitElem => "array.init_elem",
             Self::ArrayCopy => "array.copy",
             Self::HostBox => "host.box",
+            Self::MemoryWait32 => "memory.atomic.wait32",
+            Self::MemoryWait64 => "memory.atomic.wait64",
+            Self::MemoryNotify => "memory.atomic.notify",
         }
     }
 }
@@ -257,11 +275,15 @@ pub enum TrapCode {
     CastFailure = 21,
     /// More structs and arrays are made than the instance has room for.
     HeapExhausted = 22,
+    /// An atomic access whose address is no multiple of its size.
+    UnalignedAtomic = 23,
+    /// `memory.atomic.wait32` or `memory.atomic.wait64` on a memory that is not shared.
+    ExpectedSharedMemory = 24,
 }
 
 impl TrapCode {
     /// All trap codes, in the order of their numbers.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::StackOverflow,
         Self::MemoryOutOfBounds,
         Self::TableOutOfBounds,
@@ -284,6 +306,8 @@ impl TrapCode {
         Self::ArrayOutOfBounds,
         Self::CastFailure,
         Self::HeapExhausted,
+        Self::UnalignedAtomic,
+        Self::ExpectedSharedMemory,
     ];
 
     /// The trap code of a number, if there is one.
@@ -318,6 +342,8 @@ impl TrapCode {
             Self::ArrayOutOfBounds => "out of bounds array access",
             Self::CastFailure => "cast failure",
             Self::HeapExhausted => "out of memory for structs and arrays",
+            Self::UnalignedAtomic => "unaligned atomic",
+            Self::ExpectedSharedMemory => "expected shared memory",
         }
     }
 }

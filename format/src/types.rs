@@ -245,7 +245,7 @@ impl fmt::Display for TableType {
     }
 }
 
-/// The type of a memory (spec 2.3.9, and the proposal of custom page sizes). Limits are in pages.
+/// The type of a memory (spec 2.3.9, and the proposals of custom page sizes and of threads). Limits are in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemoryType {
     /// The type of its addresses.
@@ -256,6 +256,8 @@ pub struct MemoryType {
     pub min: u64,
     /// Most pages that `memory.grow` may reach, if stated.
     pub max: Option<u64>,
+    /// Whether several threads may use it at once. Then a maximum is stated.
+    pub shared: bool,
 }
 
 /// The size of a memory's pages.
@@ -305,7 +307,8 @@ impl fmt::Display for MemoryType {
         f.write_str(match self.page {
             PageSize::Large => " pages",
             PageSize::Byte => " pages of a byte",
-        })
+        })?;
+        f.write_str(if self.shared { ", shared" } else { "" })
     }
 }
 

@@ -42,6 +42,12 @@ pub enum LinkError {
         /// What it must be.
         wanted: String,
     },
+    /// A preparation is given a memory that its module does not import.
+    #[error("the module imports no memory {import}; name one that it imports")]
+    NoImport {
+        /// Module and name.
+        import: String,
+    },
     /// The module imports a name as something other than it is.
     #[error("import {import} is {found}, the module wants {wanted}; {remedy}")]
     Mismatch {

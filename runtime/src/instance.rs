@@ -19,6 +19,7 @@ pub(crate) mod untyped;
 
 use crate::error::{CallError, Operation};
 use crate::host::Store;
+use crate::shared::SharedMemory;
 use crate::stop::kill::KillSwitch;
 use crate::value::typed::{Params, Results, sealed};
 use crate::value::{ForeignRef, Value};
@@ -158,7 +159,8 @@ impl<T, Q, A> Instance<T, Q, A> {
         Limited::new(self).timeslice(slice)
     }
 
-    /// Memory 0; of no byte if the module has none.
+    /// Memory 0; of no byte if the module has none, or a shared one of the host's
+    /// ([`shared_memory`](Self::shared_memory)).
     #[must_use]
     pub fn memory(&self) -> Memory<'_> {
         self.member.memory()
@@ -178,6 +180,12 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// The exported memory of a name, to be changed.
     pub fn exported_memory_mut(&mut self, name: &str) -> Option<MemoryMut<'_>> {
         self.member.exported_memory_mut(name)
+    }
+
+    /// The exported memory of a name, if it is a shared one that the host gave, of which there is no view.
+    #[must_use]
+    pub fn shared_memory(&self, name: &str) -> Option<&SharedMemory> {
+        self.member.exported_shared(name)
     }
 
     /// The host's data.

@@ -62,7 +62,7 @@ pub(crate) struct Control {
     /// Whether it is in a host function: so that one is not interrupted over and over. Relaxed: who finds an
     /// older value interrupts in vain, or does so again later.
     in_host: AtomicBool,
-    /// Who waits for the guest's host function, and wants to know that it was stopped.
+    /// Who waits for the guest's host function, or with it for another guest, and wants to know that it was stopped.
     waker: AtomicWaker,
 }
 
@@ -104,7 +104,16 @@ impl Control {
         self.word.why() == Some(Why::Killed)
     }
 
-    /// Whom to wake when the guest is stopped while it waits for a host function.
+    /// Wakes whoever waits, if anybody does.
+    pub(crate) fn wake(&self) {
+        // What a waker does is its maker's; who stops guests does so for all.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.waker.wake())) {
+            // Its drop might panic.
+            mem::forget(panic);
+        }
+    }
+
+    /// Whom to wake when the guest is stopped while it waits for a host function, or for another guest.
     pub(crate) fn waits(&self, waker: &Waker) {
         self.waker.register(waker);
     }
@@ -123,6 +132,8 @@ impl Control {
     /// function: then it will look. Gives in how many nanoseconds to do so again, if there is a thread.
     fn poke(&self) -> Option<u64> {
         if self.in_host.load(Relaxed) {
+            // It may be there because it waits for another guest.
+            self.wake();
             return Some(timer::PATIENCE_NS);
         }
         sys::signal::poke(self.word.thread()).then_some(timer::AGAIN_NS)
@@ -311,6 +322,16 @@ impl Watched {
     /// Why it is to be stopped, if it is.
     pub(crate) fn why(&self) -> Option<Why> {
         self.control.word.why()
+    }
+
+    /// Whom to wake when it is stopped, or its slice of time is over.
+    pub(crate) fn waits(&self, waker: &Waker) {
+        self.control.waits(waker);
+    }
+
+    /// Nobody is to be woken.
+    pub(crate) fn waits_no_more(&self) {
+        self.control.waits_no_more();
     }
 
     /// Whether nothing is wrong but that its slice of time is over.

@@ -5,7 +5,7 @@ use wasmparser::{BinaryReaderError, WasmFeatures};
 
 /// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves, and tail calls,
 /// exceptions of both kinds, typed function references, garbage collection, several memories, custom page sizes, 64-bit memories
-/// and tables, relaxed SIMD and wide arithmetic, which they emit when they are asked to. The validator refuses the rest.
+/// and tables, relaxed SIMD, threads and wide arithmetic, which they emit when they are asked to. The validator refuses the rest.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::CUSTOM_PAGE_SIZES)
     .union(WasmFeatures::EXTENDED_CONST)
@@ -18,12 +18,12 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::MULTI_MEMORY)
     .union(WasmFeatures::RELAXED_SIMD)
     .union(WasmFeatures::TAIL_CALL)
+    .union(WasmFeatures::THREADS)
     .union(WasmFeatures::WIDE_ARITHMETIC);
 
 /// What is refused, with its verb.
-const REFUSED: [(WasmFeatures, &str); 6] = [
+const REFUSED: [(WasmFeatures, &str); 5] = [
     (WasmFeatures::CUSTOM_DESCRIPTORS, "custom descriptors are"),
-    (WasmFeatures::THREADS, "threads are"),
     (
         WasmFeatures::SHARED_EVERYTHING_THREADS,
         "shared-everything threads are",

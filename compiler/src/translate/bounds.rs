@@ -58,6 +58,13 @@ pub(super) struct Index {
     value: Value,
 }
 
+impl Index {
+    /// The index itself, 64 bits wide.
+    pub(super) fn value(self) -> Value {
+        self.value
+    }
+}
+
 impl FuncTranslator<'_, '_> {
     /// Address, displacement and flags for an access of `access_bytes` bytes at an operator's offset from `index`, which
     /// has the memory's type of addresses.
@@ -147,12 +154,24 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Current size of a memory in bytes.
+    ///
+    /// A shared one may be grown by another thread at any time. Who knows of that by an atomic access finds the new size by
+    /// a load behind it, and nobody else may rely on it: but `memory.size`, which is to tell the truth in a loop.
     pub(super) fn memory_bytes(&mut self, memory: u32) -> Value {
         let (desc, offset) = self.memory_desc(memory);
         let flags = self.flags(Region::Descriptor);
         self.builder
             .ins()
             .load(POINTER, flags, desc, offset + MEMORY_BYTES)
+    }
+
+    /// The same of a shared memory, with what other threads have done.
+    pub(super) fn memory_bytes_now(&mut self, memory: u32) -> Value {
+        let (desc, offset) = self.memory_desc(memory);
+        let flags = self.flags(Region::Descriptor);
+        let address = i64::from(offset + MEMORY_BYTES);
+        let address = self.builder.ins().iadd_imm_s(desc, address);
+        self.builder.ins().atomic_load(POINTER, flags, address)
     }
 
     /// Starts to translate a function, at its entry, with the address of byte 0 of the first memory that the module defines.

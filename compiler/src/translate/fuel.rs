@@ -131,7 +131,10 @@ fn step(op: &Operator<'_>, env: Env<'_>) -> Step {
         | Operator::Throw { .. }
         | Operator::ThrowRef
         | Operator::Rethrow { .. }
-        | Operator::MemoryGrow { .. } => Step::Out,
+        | Operator::MemoryGrow { .. }
+        | Operator::MemoryAtomicWait32 { .. }
+        | Operator::MemoryAtomicWait64 { .. }
+        | Operator::MemoryAtomicNotify { .. } => Step::Out,
         Operator::Loop { .. } => Step::Loop,
         Operator::Call { function_index } => {
             let index = intrinsics.index(*function_index);

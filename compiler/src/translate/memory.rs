@@ -125,7 +125,10 @@ impl FuncTranslator<'_, '_> {
     }
 
     fn memory_size(&mut self, memory: u32) {
-        let bytes = self.memory_bytes(memory);
+        let bytes = match self.env.metadata.memories[memory as usize].shared {
+            true => self.memory_bytes_now(memory),
+            false => self.memory_bytes(memory),
+        };
         let page = self.env.metadata.memories[memory as usize].page;
         let pages = self.builder.ins().ushr_imm_u(bytes, i64::from(page.log2()));
         self.push_address(self.env.metadata.memory_address(memory), pages);

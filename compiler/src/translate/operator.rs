@@ -98,6 +98,7 @@ impl FuncTranslator<'_, '_> {
         if self.numeric(op)
             || self.wide(op)
             || self.memory(op)
+            || self.atomic(op)
             || self.table(op)
             || simd::translate(self, op)
             || self.gc(op)?

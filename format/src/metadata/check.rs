@@ -29,6 +29,9 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
         .chain(globals)
         .try_for_each(|ty| named_type(m, ty, m.types.len()))?;
     imports(m)?;
+    if m.memories.iter().any(|ty| ty.shared && ty.max.is_none()) {
+        return damaged("shared memory", "has no maximum");
+    }
     for &ty in &m.funcs {
         of_kind(m, "type of a function", ty, Kind::Func)?;
     }

@@ -242,6 +242,7 @@ fn every_index_out_of_range_is_refused_by_name() {
                     page: PageSize::Large,
                     min: 0,
                     max: None,
+                    shared: false,
                 });
             },
             "import",

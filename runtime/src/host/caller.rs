@@ -10,8 +10,9 @@ use super::Store;
 use crate::error::FuelError;
 use crate::instance::fuel;
 use crate::instance::memory::{Memory, MemoryMut, view, view_mut};
+use crate::shared::SharedMemory;
 use crate::stop;
-use crate::switch::Activation;
+use crate::switch::{Activation, Record};
 use core::fmt;
 use pirn_format::layout::CONTEXT_ACTIVATION;
 
@@ -65,7 +66,8 @@ impl<'a, T> Caller<'a, T> {
         self.data
     }
 
-    /// Memory 0 of the instance that calls; of no byte if it has none.
+    /// Memory 0 of the instance that calls; of no byte if it has none, or a shared one of the host's
+    /// ([`shared_memory`](Self::shared_memory)).
     #[must_use]
     #[inline]
     pub fn memory(&self) -> Memory<'_> {
@@ -78,6 +80,14 @@ impl<'a, T> Caller<'a, T> {
     pub fn memory_mut(&mut self) -> MemoryMut<'_> {
         // SAFETY: by `new`; `self` is borrowed mutably, so there is one view at a time.
         unsafe { view_mut(self.vmctx) }
+    }
+
+    /// Memory 0 of the instance that calls, if it is a shared one that the host gave it, of which there is no view.
+    #[must_use]
+    pub fn shared_memory(&self) -> Option<&SharedMemory> {
+        // SAFETY: an initialised context, whose instance keeps what it imports.
+        let shared = unsafe { (*Record::of(self.vmctx)).shared.as_ref() };
+        shared?.get(0)
     }
 
     /// The fuel that the instance that calls has left, as [`Instance::fuel`](crate::Instance::fuel).

@@ -4,6 +4,7 @@ use super::func::{HostFunc, IntoFunc};
 use super::limiter::Limiter;
 use super::{Caller, HostError, HostFuture, HostResult, Store, later};
 use crate::error::LinkError;
+use crate::shared::SharedMemory;
 use crate::value::typed::Params;
 use crate::value::{Cell, FuncType, Stamp, Value};
 use core::convert::Infallible;
@@ -11,7 +12,7 @@ use core::fmt;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What the host offers to guests, by module and name: functions, and immutable globals.
+/// What the host offers to guests, by module and name: functions, immutable globals, and shared memories.
 ///
 /// `T` is the host's data that every instance carries; host functions reach it through [`Caller`]. Guests can
 /// ask whoever calls them, a `Q`, and are answered by an `A`, see [`func_ask`](Self::func_ask): both are
@@ -33,6 +34,8 @@ pub(crate) enum Item<T> {
     Func(Arc<HostFunc<T>>),
     /// An immutable global of this value.
     Global(Value),
+    /// A shared memory.
+    Memory(SharedMemory),
 }
 
 impl<T> fmt::Debug for Item<T> {
@@ -40,6 +43,7 @@ impl<T> fmt::Debug for Item<T> {
         match self {
             Self::Func(func) => func.fmt(f),
             Self::Global(value) => value.fmt(f),
+            Self::Memory(memory) => memory.fmt(f),
         }
     }
 }
@@ -49,6 +53,7 @@ impl<T> Clone for Item<T> {
         match self {
             Self::Func(func) => Self::Func(Arc::clone(func)),
             Self::Global(value) => Self::Global(*value),
+            Self::Memory(memory) => Self::Memory(memory.clone()),
         }
     }
 }
@@ -179,6 +184,21 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
             });
         }
         self.define(module, name, Item::Global(value))
+    }
+
+    /// Offers a shared memory, to all instances of what is prepared with this linker; see also
+    /// [`Prepared::with_memory`](crate::Prepared::with_memory).
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Duplicate`] if the name is taken.
+    pub fn memory(
+        &mut self,
+        module: &str,
+        name: &str,
+        memory: &SharedMemory,
+    ) -> Result<&mut Self, LinkError> {
+        self.define(module, name, Item::Memory(memory.clone()))
     }
 
     /// Says that what is offered under a module name is an interface whose addresses have 32 bits, also those that lie

@@ -14,9 +14,13 @@ use super::constant::{Constant, evaluate};
 use super::heap;
 use super::member::Member;
 use super::plan;
-use crate::host::limiter::{Growth, GrowthError};
+use crate::host::limiter::{Growth, GrowthError, Limiter};
+use crate::shared::SharedMemory;
+use crate::shared::wait::{Expected, Wait};
 use crate::value::Cell;
 use core::cmp::Ordering;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
 use core::{ptr, slice};
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{
@@ -98,6 +102,10 @@ pub(crate) fn run<T>(
             write_elements(member, index(0), segment, word(2), from, len)?;
         }
         Builtin::ElemDrop => drop_segment(member, element_position(member, index(0))),
+        Builtin::MemoryNotify => {
+            let woken = notify(member, index(0), word(1), index(2))?;
+            cells[0] = Cell::from_u64(woken.into());
+        }
         Builtin::HeapGrow => heap::grow(members, at, word(0), data)?,
         Builtin::ArrayNewData => {
             let (what, range) = ([index(0), index(1)], [word(2), word(3)]);
@@ -125,8 +133,13 @@ pub(crate) fn run<T>(
         Builtin::HostBox => {
             cells[0] = Cell::from_u64(heap::internalized(members, at, word(0), data)?);
         }
-        Builtin::Throw | Builtin::ThrowRef | Builtin::Rethrow | Builtin::Keep => {
-            // They leave the guest or look at its stack, and never come here: see `exit`.
+        Builtin::Throw
+        | Builtin::ThrowRef
+        | Builtin::Rethrow
+        | Builtin::Keep
+        | Builtin::MemoryWait32
+        | Builtin::MemoryWait64 => {
+            // They may leave the guest or look at its stack, and never come here: see `exit`.
             return Err(TrapCode::Unreachable);
         }
     }
@@ -147,12 +160,26 @@ pub(super) fn memory<T>(member: &Member<T>, index: u32) -> *mut MemoryDesc {
     }
 }
 
+/// Current size of a memory in bytes, which other threads may change if it is shared.
+///
+/// # Safety
+///
+/// It must be the descriptor of a memory that an initialised instance has or imports.
+pub(super) unsafe fn bytes_of(desc: *mut MemoryDesc) -> u64 {
+    // SAFETY: by the caller; who writes it on another thread does so atomically.
+    unsafe { AtomicU64::from_ptr(&raw mut (*desc).bytes).load(SeqCst) }
+}
+
 /// The first of `len` bytes at `start` of a memory.
-fn memory_range(desc: *mut MemoryDesc, start: u64, len: u64) -> Result<*mut u8, TrapCode> {
-    // SAFETY: see the module's doc.
-    let desc = unsafe { *desc };
+pub(super) fn memory_range(
+    desc: *mut MemoryDesc,
+    start: u64,
+    len: u64,
+) -> Result<*mut u8, TrapCode> {
+    // SAFETY: see the module's doc; a base never changes.
+    let (base, bytes) = unsafe { ((*desc).base, bytes_of(desc)) };
     match start.checked_add(len) {
-        Some(end) if end <= desc.bytes => Ok((desc.base as *mut u8).wrapping_add(start as usize)),
+        Some(end) if end <= bytes => Ok((base as *mut u8).wrapping_add(start as usize)),
         _ => Err(TrapCode::MemoryOutOfBounds),
     }
 }
@@ -168,6 +195,9 @@ fn grow_memory<T>(
     delta: u64,
     data: &mut T,
 ) -> u64 {
+    if let Some(shared) = members[at].shared(index) {
+        return grow_shared(shared, &members[at].inner.limiter, delta, data);
+    }
     let desc = memory(&members[at], index);
     let Some(owner) = owner(members, desc as u64) else {
         return NOT_GROWN;
@@ -216,6 +246,84 @@ fn grow_memory<T>(
     // SAFETY: the owner's descriptor; the bytes are accessible now.
     unsafe { (*desc).bytes = growth.desired };
     previous
+}
+
+/// Grows a shared memory of the host's. Its type, the embedder and the system are asked, in this order.
+fn grow_shared<T>(shared: &SharedMemory, limiter: &Limiter<T>, delta: u64, data: &mut T) -> u64 {
+    let (page, most) = (shared.ty().page.bytes(), shared.bytes_max());
+    loop {
+        let current = shared.bytes();
+        if delta == 0 {
+            return current / page;
+        }
+        let growth = Growth {
+            current,
+            desired: (current / page).saturating_add(delta).saturating_mul(page),
+            maximum: Some(most),
+        };
+        if growth.desired > most {
+            let error = GrowthError::Limit {
+                what: "memory",
+                desired: growth.desired,
+                limit: most,
+                unit: "bytes",
+                setting: "max",
+            };
+            limiter.failed(data, growth, error);
+            return NOT_GROWN;
+        }
+        if !limiter.allows_memory(data, growth) {
+            return NOT_GROWN;
+        }
+        match shared.grow_from(current, growth.desired) {
+            Ok(true) => return current / page,
+            // Another thread has grown it meanwhile: that is another growth.
+            Ok(false) => {}
+            Err(error) => {
+                limiter.failed(data, growth, GrowthError::System(error));
+                return NOT_GROWN;
+            }
+        }
+    }
+}
+
+/// Wakes so many that wait at an address of memory `index` of a member; tells how many.
+///
+/// # Errors
+///
+/// The trap of the instruction.
+fn notify<T>(member: &Member<T>, index: u32, address: u64, count: u32) -> Result<u32, TrapCode> {
+    if !address.is_multiple_of(4) {
+        return Err(TrapCode::UnalignedAtomic);
+    }
+    memory_range(memory(member, index), address, 4)?;
+    // In a memory of a slot nobody else can wait.
+    let shared = member.shared(index);
+    Ok(shared.map_or(0, |memory| memory.wake(address, count)))
+}
+
+/// Begins to wait at an address of memory `index` of a member, if what is expected is there.
+///
+/// # Errors
+///
+/// The trap of the instruction.
+pub(super) fn begin_wait<T>(
+    member: &Member<T>,
+    index: u32,
+    address: u64,
+    expected: Expected,
+    timeout_ns: i64,
+) -> Result<Option<Wait>, TrapCode> {
+    if !address.is_multiple_of(expected.bytes()) {
+        return Err(TrapCode::UnalignedAtomic);
+    }
+    let place = memory_range(memory(member, index), address, expected.bytes())?;
+    if !member.inner.module.metadata().memories[index as usize].shared {
+        return Err(TrapCode::ExpectedSharedMemory);
+    }
+    let shared = member.shared(index);
+    // SAFETY: the place lies in the memory, and is aligned as its base is, which is a page's.
+    Ok(unsafe { Wait::begin(shared, address, place, expected, timeout_ns) })
 }
 
 /// Copies `len` bytes, from `from` on, of a data segment, dropped or not, to `to` of a memory.

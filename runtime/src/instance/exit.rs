@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod steps;
+mod waiting;
 
 use super::member::{Member, Target};
 use super::{builtin, exception};
@@ -418,6 +419,7 @@ impl<T> Call<'_, T> {
         // parameters, and one for a result, on the guest's stack; the guest does not run.
         let cells = unsafe { slice::from_raw_parts_mut(cells, builtin.params().max(1)) };
         match builtin {
+            Builtin::MemoryWait32 | Builtin::MemoryWait64 => self.wait(at, builtin, cells),
             Builtin::Throw => {
                 // SAFETY: generated code gives as many cells as the tag has values.
                 unsafe { exception::throw(self.members, at, cells[0].u32(), cells[1].u64()) };

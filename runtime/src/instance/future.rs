@@ -13,9 +13,11 @@ use super::prepared::Func;
 use super::step::Step;
 use crate::error::{CallError, Operation, State, StateError};
 use crate::host::HostFuture;
-use crate::host::store::{Mode, Polled};
+use crate::host::store::{HostCall, Mode, Polled};
+use crate::shared::wait::{Waiting, Woken};
 use crate::stop::{Bounds, Why, timer};
 use crate::sys;
+use crate::value::Stamp;
 use crate::value::typed::{Params, Results};
 use core::fmt;
 use core::future::Future;
@@ -162,6 +164,17 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         Poll::Ready(steps::ended_waiting(member, ended))
     }
 
+    /// Has the guest's waiting for another guest be a host function that it waits for.
+    fn begin_wait(&mut self) {
+        // SAFETY: the borrow, which is this one's alone: there is no future of a host function.
+        let member = unsafe { &mut self.instance.as_mut().member };
+        if let Some(Waiting { wait, cells }) = member.waiting.take() {
+            let future = Box::pin(Woken::new(wait, member.watch().control()));
+            // SAFETY: the cells of the call, whose guest is left.
+            self.polled.host = Some(unsafe { HostCall::new(future, cells, Stamp(0)) });
+        }
+    }
+
     /// Polls the turn of others, if it is theirs.
     ///
     /// # Errors
@@ -202,6 +215,13 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
             Step::Returned(results) => Ok(Poll::Ready(results)),
             Step::Preempted if self.polled.host.is_some() => {
                 self.watch(context)?;
+                Ok(Poll::Pending)
+            }
+            Step::Preempted if instance.member.waiting.is_some() => {
+                self.begin_wait();
+                if self.poll_host(context)?.is_ready() {
+                    context.waker().wake_by_ref();
+                }
                 Ok(Poll::Pending)
             }
             Step::Preempted | Step::Asked(_) => {

@@ -11,8 +11,10 @@
 //! group: none is dropped before the group, and a member's slot does not move.
 #![allow(unsafe_code)]
 
-use super::heap::Made;
-use super::imports::{GlobalImport, Hosts, Imports, LinkedFunc, Resolved, describe, mismatch};
+use super::imports::{
+    GlobalImport, Hosts, Imports, LinkedFunc, Resolved, describe, limits_fit, memory_matches,
+    memory_now, mismatch,
+};
 use super::member::{self, Inner, Member, Share};
 use super::memory::{Memory, MemoryMut};
 use super::{builtin, prepared, untyped};
@@ -20,6 +22,7 @@ use crate::error::{CallError, FuelError, GroupError, LinkError};
 use crate::host::{Linker, Store};
 use crate::module::{Module, types};
 use crate::region::{Region, Wait};
+use crate::shared::SharedMemory;
 use crate::stop::kill::KillSwitch;
 use crate::stop::{Owned, Watch};
 use crate::switch::Record;
@@ -28,7 +31,7 @@ use crate::value::{Stamp, Value};
 use core::convert::Infallible;
 use pirn_format::layout::{CONTEXT_ACTIVATION, FuncImport};
 use pirn_format::metadata::{ExportItem, Import};
-use pirn_format::types::{ExternType, MemoryType, TableType, ValType};
+use pirn_format::types::{ExternType, TableType, ValType};
 use std::collections::HashMap;
 
 /// Instances that import from each other, and share the host's data `T`. Each has a slot of its own;
@@ -89,13 +92,7 @@ impl<T: 'static> Group<T> {
         let limiter = linker.limiter.clone();
         let inner = Inner::linked(module, &self.region, imports, hosts, limiter)?;
         let slot = prepared::take(&self.region, module, Wait::No)?;
-        let mut member = Member {
-            slot,
-            inner: Share::alone(inner),
-            watch: None,
-            exceptions: None,
-            made: Made::default(),
-        };
+        let mut member = Member::new(slot, Share::alone(inner), None);
         // Another's constants are no use: they name other imports.
         member.slot.set_warm(false);
         let at = self.members.len();
@@ -205,6 +202,12 @@ impl<T: 'static> Group<T> {
     /// Memory 0 of an instance, to be changed.
     pub fn memory_mut(&mut self, member: MemberId) -> Option<MemoryMut<'_>> {
         Some(self.members.get_mut(member.0)?.memory_mut())
+    }
+
+    /// The exported memory of a name of an instance, if it is a shared one of the host's.
+    #[must_use]
+    pub fn shared_memory(&self, member: MemberId, name: &str) -> Option<&SharedMemory> {
+        self.members.get(member.0)?.exported_shared(name)
     }
 
     /// The exported memory of a name of an instance.
@@ -329,12 +332,11 @@ impl Linked<'_> {
             (ExternType::Memory(wanted), ExportItem::Memory(index)) => {
                 let found = owner.inner.module.metadata().memories[index as usize];
                 let desc = builtin::memory(owner, index);
-                // SAFETY: the descriptor of a memory of a member; no guest runs.
-                let now = unsafe { (*desc).bytes };
-                let fits = (found.address, found.page) == (wanted.address, wanted.page)
-                    && limits_fit(now / found.page.bytes(), found.max, wanted.min, wanted.max);
-                fits.then(|| {
+                // SAFETY: the descriptor of a memory of a member.
+                let now = unsafe { builtin::bytes_of(desc) };
+                memory_matches(&found, now, &wanted).then(|| {
                     self.imports.memories.push(desc as u64);
+                    self.imports.shared.push(owner.shared(index));
                     false
                 })
             }
@@ -420,19 +422,12 @@ impl Linked<'_> {
             ExportItem::Memory(i) => {
                 let ty = metadata.memories[i as usize];
                 // SAFETY: as of a table.
-                let bytes = unsafe { (*builtin::memory(owner, i)).bytes };
-                let min = bytes / ty.page.bytes();
-                ExternType::Memory(MemoryType { min, ..ty })
+                let bytes = unsafe { builtin::bytes_of(builtin::memory(owner, i)) };
+                ExternType::Memory(memory_now(ty, bytes))
             }
             ExportItem::Global(i) => ExternType::Global(metadata.globals[i as usize]),
             ExportItem::Tag(i) => ExternType::Tag(metadata.tags[i as usize]),
         };
         describe(metadata, &ty)
     }
-}
-
-/// Import matching of limits (spec 4.5.1): at least the minimum now, and no larger maximum.
-fn limits_fit(now: u64, found_max: Option<u64>, min: u64, max: Option<u64>) -> bool {
-    let max_fits = max.is_none_or(|max| found_max.is_some_and(|found| found <= max));
-    now >= min && max_fits
 }

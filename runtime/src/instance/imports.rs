@@ -10,12 +10,13 @@ use crate::error::LinkError;
 use crate::host::Store;
 use crate::host::func::HostFunc;
 use crate::host::linker::{Item, Linker};
+use crate::shared::{SharedImports, SharedMemory};
 use crate::switch::HostEntry;
 use crate::value::{Cell, ForeignRef, Stamp};
 use core::fmt::Display;
 use pirn_format::layout::FuncImport;
 use pirn_format::metadata::{Import, Metadata};
-use pirn_format::types::{AddrType, ExternType, GlobalType};
+use pirn_format::types::{AddrType, ExternType, GlobalType, MemoryType};
 use std::sync::Arc;
 
 /// What a module's imports were resolved to, kind by kind, in order.
@@ -29,6 +30,8 @@ pub(crate) struct Imports {
     pub(crate) tables: Vec<u64>,
     /// Addresses of the owners' memory descriptors.
     pub(crate) memories: Vec<u64>,
+    /// Which memories are the host's.
+    pub(crate) shared: SharedImports,
     /// Identities of tags.
     pub(crate) tags: Vec<u64>,
 }
@@ -102,6 +105,7 @@ impl Imports {
             globals: vec![],
             tables: vec![],
             memories: vec![],
+            shared: SharedImports::default(),
             tags: vec![],
         }
     }
@@ -165,6 +169,16 @@ impl Imports {
                 })?;
                 self.globals.push(GlobalImport::Value(cell));
             }
+            (ExternType::Memory(wanted), Item::Memory(memory)) if memory_fits(memory, wanted) => {
+                self.memories.push(memory.desc() as u64);
+                self.shared.push(Some(memory));
+            }
+            (_, Item::Memory(memory)) => {
+                let found = memory_now(memory.ty(), memory.bytes());
+                let found = describe(metadata, &ExternType::Memory(found));
+                let remedy = "make the memory with that type";
+                return Err(mismatch(metadata, import, found, remedy));
+            }
             (_, Item::Func(func)) => {
                 let found = format!("a function {}", func.ty);
                 let remedy = "define the function with that type";
@@ -172,12 +186,37 @@ impl Imports {
             }
             (_, Item::Global(value)) => {
                 let found = format!("a global {}", value.ty());
-                let remedy = "a linker offers functions and immutable globals; see `Group`";
+                let remedy =
+                    "a linker offers functions, immutable globals and shared memories; see `Group`";
                 return Err(mismatch(metadata, import, found, remedy));
             }
         }
         Ok(())
     }
+}
+
+/// Whether a shared memory is what a module wants.
+pub(crate) fn memory_fits(memory: &SharedMemory, wanted: &MemoryType) -> bool {
+    memory_matches(&memory.ty(), memory.bytes(), wanted)
+}
+
+/// Import matching of memories (spec 4.5.1): the same but for the limits.
+pub(crate) fn memory_matches(found: &MemoryType, bytes: u64, wanted: &MemoryType) -> bool {
+    let kind = |ty: &MemoryType| (ty.address, ty.page, ty.shared);
+    let now = bytes / found.page.bytes();
+    kind(found) == kind(wanted) && limits_fit(now, found.max, wanted.min, wanted.max)
+}
+
+/// The type of a memory with the size that it has now.
+pub(crate) fn memory_now(ty: MemoryType, bytes: u64) -> MemoryType {
+    let min = bytes / ty.page.bytes();
+    MemoryType { min, ..ty }
+}
+
+/// Import matching of limits (spec 4.5.1): at least the minimum now, and no larger maximum.
+pub(crate) fn limits_fit(now: u64, found_max: Option<u64>, min: u64, max: Option<u64>) -> bool {
+    let max_fits = max.is_none_or(|max| found_max.is_some_and(|found| found <= max));
+    now >= min && max_fits
 }
 
 /// What an import must be, in words.

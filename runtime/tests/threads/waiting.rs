@@ -1,0 +1,389 @@
+//! Waiting and waking: answers, order, and every way in which a guest that waits is stopped, left, and gone on with.
+
+use crate::common::{self, values};
+use crate::shared;
+use futures::executor::block_on;
+use futures::task::noop_waker;
+use pirn_runtime::{
+    CallAsync, CallError, Func, Instance, Linker, Prepared, Region, SharedMemory, Step, TrapCode,
+};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::Ordering::SeqCst;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::Duration;
+
+const GUEST: &str = r#"(module (import "h" "m" (memory 1 2 shared))
+  (func (export "wait32") (param i32 i32 i64) (result i32)
+    (memory.atomic.wait32 (local.get 0) (local.get 1) (local.get 2)))
+  (func (export "wait64") (param i32 i64 i64) (result i32)
+    (memory.atomic.wait64 (local.get 0) (local.get 1) (local.get 2)))
+  (func (export "notify") (param i32 i32) (result i32)
+    (memory.atomic.notify (local.get 0) (local.get 1)))
+  (func (export "spin") (loop $l (br $l))))"#;
+
+/// For ever.
+const EVER: i64 = -1;
+/// How long a test waits for what must come, before it fails.
+const LONG: Duration = Duration::from_secs(100);
+
+type Wait32 = Func<(i32, i32, i64), i32>;
+
+struct House {
+    memory: SharedMemory,
+    prepared: Prepared<()>,
+    wait: Wait32,
+}
+
+impl House {
+    fn new() -> Self {
+        let memory = shared(1, 2);
+        let mut linker = Linker::new();
+        linker.memory("h", "m", &memory).expect("one name");
+        let region = Region::builder().slots(4).build().expect("a region");
+        let prepared = region.prepare(&common::wat(GUEST), &linker);
+        let prepared = prepared.expect("it fits");
+        let wait = prepared.func("wait32").expect("it is there");
+        Self {
+            memory,
+            prepared,
+            wait,
+        }
+    }
+
+    fn guest(&self) -> Instance<()> {
+        self.prepared.try_instantiate(()).expect("a slot")
+    }
+
+    /// Comes back when so many wait at an address.
+    fn until_waiting(&self, address: u64, count: usize) {
+        while self.memory.waiters(address) != count {
+            thread::yield_now();
+        }
+    }
+}
+
+fn code(result: Result<i32, CallError>) -> TrapCode {
+    match result {
+        Err(CallError::Trap(trap)) => trap.code(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn answers_are_those_of_the_proposal() {
+    let house = House::new();
+    let mut guest = house.guest();
+    let wait64: Func<(i32, i64, i64), i32> = house.prepared.func("wait64").expect("it is there");
+    let notify: Func<(i32, i32), i32> = house.prepared.func("notify").expect("it is there");
+    let word = house.memory.atomic_u64(8).expect("it is inside");
+    word.store(0x1_0000_0005, SeqCst);
+    for timeout in [EVER, 0, 1, i64::MAX, i64::MIN] {
+        // Not equal, however long it would wait.
+        assert_eq!(guest.call(&house.wait, (8, 6, timeout)).unwrap(), 1);
+        assert_eq!(guest.call(&wait64, (8, 5, timeout)).unwrap(), 1);
+    }
+    for timeout in [0, 1, 1_000_000] {
+        assert_eq!(guest.call(&house.wait, (8, 5, timeout)).unwrap(), 2);
+        assert_eq!(guest.call(&wait64, (8, 0x1_0000_0005, timeout)).unwrap(), 2);
+    }
+    // There is nobody to wake.
+    for count in [0, 1, -1] {
+        assert_eq!(guest.call(&notify, (8, count)).unwrap(), 0);
+    }
+    assert_eq!(house.memory.waiters(8), 0);
+    // Addresses.
+    let last = (1 << 16) - 4;
+    assert_eq!(guest.call(&house.wait, (last, 0, 0)).unwrap(), 2);
+    assert_eq!(guest.call(&notify, (last, 1)).unwrap(), 0);
+    for unaligned in [1, 2, 3, last + 1, -1] {
+        let unaligned_atomic = TrapCode::UnalignedAtomic;
+        let found = code(guest.call(&house.wait, (unaligned, 0, 0)));
+        assert_eq!(found, unaligned_atomic);
+        let found = code(guest.call(&notify, (unaligned, 0)));
+        assert_eq!(found, unaligned_atomic);
+    }
+    let found = code(guest.call(&wait64, (last, 0, 0)));
+    assert_eq!(found, TrapCode::UnalignedAtomic);
+    for outside in [last + 4, -4] {
+        let found = code(guest.call(&house.wait, (outside, 0, 0)));
+        assert_eq!(found, TrapCode::MemoryOutOfBounds);
+        let found = code(guest.call(&notify, (outside, 0)));
+        assert_eq!(found, TrapCode::MemoryOutOfBounds);
+    }
+}
+
+#[test]
+fn a_memory_of_a_slot_is_waited_in_alone() {
+    const GUEST: &str = r#"(module (memory 1 1 MAYBE)
+      (func (export "wait") (param i64) (result i32)
+        (memory.atomic.wait32 offset=4 (i32.const 0) (i32.const 0) (local.get 0)))
+      (func (export "notify") (result i32) (memory.atomic.notify (i32.const 4) (i32.const 9))))"#;
+    for is_shared in [false, true] {
+        let text = GUEST.replace("MAYBE", if is_shared { "shared" } else { "" });
+        let prepared = values::prepare(&text, &Default::default());
+        let wait: Func<i64, i32> = prepared.func("wait").expect("it is there");
+        let notify: Func<(), i32> = prepared.func("notify").expect("it is there");
+        let mut guest = prepared.try_instantiate(()).expect("a slot");
+        assert_eq!(guest.call(&notify, ()).unwrap(), 0);
+        if !is_shared {
+            let found = code(guest.call(&wait, 0));
+            assert_eq!(found, TrapCode::ExpectedSharedMemory);
+            continue;
+        }
+        assert_eq!(guest.call(&wait, 1).unwrap(), 2);
+        // Nobody wakes it, but it can be stopped.
+        let stopped = guest.deadline(Duration::from_millis(1)).call(&wait, EVER);
+        assert!(
+            matches!(stopped, Err(CallError::Deadline(_))),
+            "{stopped:?}"
+        );
+        assert_eq!(guest.call(&wait, 0).unwrap(), 2);
+    }
+}
+
+#[test]
+fn who_came_first_is_woken_first() {
+    let house = House::new();
+    thread::scope(|scope| {
+        let mut waiting = vec![];
+        for count in 1..=4 {
+            let mut guest = house.guest();
+            let wait = &house.wait;
+            waiting.push(scope.spawn(move || guest.call(wait, (16, 0, EVER)).unwrap()));
+            house.until_waiting(16, count);
+        }
+        assert_eq!(house.memory.notify(16, 0).unwrap(), 0);
+        assert_eq!(house.memory.notify(12, 9).unwrap(), 0);
+        assert_eq!(house.memory.notify(20, 9).unwrap(), 0);
+        for left in [3, 2] {
+            assert_eq!(house.memory.notify(16, 1).unwrap(), 1);
+            assert_eq!(house.memory.waiters(16), left);
+            let first = waiting.remove(0);
+            assert_eq!(first.join().expect("it ends"), 0);
+        }
+        assert_eq!(house.memory.notify(16, u32::MAX).unwrap(), 2);
+        for thread in waiting {
+            assert_eq!(thread.join().expect("it ends"), 0);
+        }
+    });
+    assert!(house.memory.notify(3, 1).is_err() && house.memory.notify(1 << 16, 1).is_err());
+}
+
+#[test]
+fn who_waits_is_killed_and_wakes_nobody_else() {
+    let house = House::new();
+    for _ in 0..20 {
+        let mut guest = house.guest();
+        let switch = guest.kill_switch();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| guest.call(&house.wait, (0, 0, EVER)));
+            house.until_waiting(0, 1);
+            switch.kill().expect("it runs");
+            let result = waiting.join().expect("it ends");
+            assert!(matches!(result, Err(CallError::Killed(_))), "{result:?}");
+        });
+        assert_eq!(house.memory.waiters(0), 0);
+        assert_eq!(house.memory.notify(0, 1).unwrap(), 0);
+    }
+}
+
+/// Kills that come at any time: before it waits, while it begins to, and when it was woken.
+#[test]
+fn a_kill_is_never_lost() {
+    let house = House::new();
+    for round in 0..200 {
+        let mut guest = house.guest();
+        let switch = guest.kill_switch();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| guest.call(&house.wait, (0, 0, EVER)));
+            for _ in 0..round * 20 {
+                std::hint::spin_loop();
+            }
+            if round % 2 == 1 {
+                let _ = house.memory.notify(0, 1);
+            }
+            let _ = switch.kill();
+            match waiting.join().expect("it ends") {
+                Err(CallError::Killed(_)) | Ok(0) => {}
+                other => panic!("{other:?}"),
+            }
+        });
+        assert_eq!(house.memory.waiters(0), 0);
+    }
+}
+
+#[test]
+fn a_deadline_ends_who_waits() {
+    let house = House::new();
+    let mut guest = house.guest();
+    for _ in 0..5 {
+        let limit = Duration::from_millis(2);
+        let result = guest.deadline(limit).call(&house.wait, (0, 0, EVER));
+        assert!(matches!(result, Err(CallError::Deadline(_))), "{result:?}");
+        assert_eq!(house.memory.waiters(0), 0);
+    }
+    // And the timeout, who has more time than that.
+    let result = guest.deadline(LONG).call(&house.wait, (0, 0, 2_000_000));
+    assert_eq!(result.unwrap(), 2);
+}
+
+#[test]
+fn a_slice_of_time_ends_while_a_guest_waits_and_it_waits_on() {
+    let house = House::new();
+    let slice = Duration::from_millis(1);
+    for end in ["woken", "timed out", "killed", "cancelled", "dropped"] {
+        let mut guest = house.guest();
+        let timeout = if end == "timed out" { 3_000_000 } else { EVER };
+        let mut step = guest.timeslice(slice).start(&house.wait, (0, 0, timeout));
+        for _ in 0..3 {
+            if !matches!(step, Ok(Step::Preempted)) {
+                break;
+            }
+            assert!(guest.is_suspended());
+            step = guest.timeslice(slice).resume(&house.wait);
+        }
+        let waits = matches!(step, Ok(Step::Preempted));
+        assert!(waits || end == "timed out", "{end}: {step:?}");
+        if waits {
+            assert_eq!(house.memory.waiters(0), 1, "{end}");
+        }
+        match end {
+            "woken" => {
+                assert_eq!(house.memory.notify(0, 5).unwrap(), 1);
+                // Woken already, so without a limit.
+                let step = guest.resume(&house.wait).unwrap();
+                assert_eq!(step, Step::Returned(0));
+            }
+            "timed out" => {
+                while matches!(step, Ok(Step::Preempted)) {
+                    step = guest.timeslice(slice).resume(&house.wait);
+                }
+                assert_eq!(step.unwrap(), Step::Returned(2));
+            }
+            "killed" => {
+                guest.kill_switch().kill().expect("it is there");
+                let step: Result<Step<_, Infallible>, _> = guest.resume(&house.wait);
+                assert!(matches!(step, Err(CallError::Killed(_))), "{step:?}");
+            }
+            "cancelled" => {
+                guest.cancel();
+                assert_eq!(house.memory.waiters(0), 0);
+                // And it can be called again.
+                let answer = guest.call(&house.wait, (0, 1, EVER)).unwrap();
+                assert_eq!(answer, 1);
+            }
+            _ => drop(guest),
+        }
+        assert_eq!(house.memory.waiters(0), 0, "{end}");
+    }
+}
+
+#[test]
+fn a_preempt_ends_the_slice_of_who_waits() {
+    let house = House::new();
+    let mut guest = house.guest();
+    let switch = guest.kill_switch();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let step = guest.timeslice(LONG).start(&house.wait, (0, 0, EVER));
+            let first = matches!(step, Ok(Step::Preempted));
+            (first, guest.timeslice(LONG).resume(&house.wait).unwrap())
+        });
+        house.until_waiting(0, 1);
+        while !switch.preempt() {
+            thread::yield_now();
+        }
+        // Before or after it was preempted.
+        assert_eq!(house.memory.notify(0, 1).unwrap(), 1);
+        let (_, step) = waiting.join().expect("it ends");
+        assert_eq!(step, Step::Returned(0));
+    });
+}
+
+/// Polls once.
+fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
+    let waker = noop_waker();
+    pin!(future).poll(&mut Context::from_waker(&waker))
+}
+
+#[test]
+fn a_guest_that_is_polled_waits_on_no_thread() {
+    let house = House::new();
+    let (mut a, mut b) = (house.guest(), house.guest());
+    let (mut first, mut second) = (
+        a.call_async(&house.wait, (0, 0, EVER)),
+        b.call_async(&house.wait, (0, 0, EVER)),
+    );
+    assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
+    assert_eq!(house.memory.waiters(0), 2);
+    assert!(poll(&mut first).is_pending());
+    assert_eq!(house.memory.notify(0, 1).unwrap(), 1);
+    assert!(poll(&mut second).is_pending());
+    assert!(matches!(poll(&mut first), Poll::Ready(Ok(0))));
+    drop(first);
+    // One that is dropped waits no more.
+    assert_eq!(house.memory.waiters(0), 1);
+    drop(second);
+    assert_eq!(house.memory.waiters(0), 0);
+    assert_eq!(a.call(&house.wait, (0, 1, EVER)).unwrap(), 1);
+    assert_eq!(b.call(&house.wait, (0, 0, 0)).unwrap(), 2);
+}
+
+#[test]
+fn futures_are_woken_by_guests_by_time_and_by_whoever_stops_them() {
+    let house = House::new();
+    let mut guest = house.guest();
+    // Not at all.
+    assert_eq!(
+        block_on(guest.call_async(&house.wait, (0, 1, EVER))).unwrap(),
+        1
+    );
+    // Time.
+    for timeout in [0, 1, 3_000_000] {
+        let answer = block_on(guest.call_async(&house.wait, (0, 0, timeout)));
+        assert_eq!(answer.unwrap(), 2);
+    }
+    let limited = guest.deadline(Duration::from_millis(2));
+    let result = block_on(limited.call_async(&house.wait, (0, 0, EVER)));
+    assert!(matches!(result, Err(CallError::Deadline(_))), "{result:?}");
+    // Another thread.
+    thread::scope(|scope| {
+        let memory = &house.memory;
+        scope.spawn(|| {
+            house.until_waiting(0, 1);
+            assert_eq!(memory.notify(0, 1).unwrap(), 1);
+        });
+        assert_eq!(
+            block_on(guest.call_async(&house.wait, (0, 0, EVER))).unwrap(),
+            0
+        );
+    });
+    let switch = guest.kill_switch();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            house.until_waiting(0, 1);
+            switch.kill().expect("it is there");
+        });
+        let result = block_on(guest.call_async(&house.wait, (0, 0, EVER)));
+        assert!(matches!(result, Err(CallError::Killed(_))), "{result:?}");
+    });
+    assert_eq!(house.memory.waiters(0), 0);
+}
+
+#[test]
+fn a_future_that_is_forgotten_leaves_an_instance_that_can_be_dropped() {
+    let house = House::new();
+    let mut guest = house.guest();
+    let mut call: CallAsync<'_, _, _, _, _, i32> = guest.call_async(&house.wait, (0, 0, EVER));
+    assert!(poll(&mut call).is_pending());
+    std::mem::forget(call);
+    assert_eq!(house.memory.waiters(0), 1);
+    drop(guest);
+    let mut next = house.guest();
+    assert_eq!(next.call(&house.wait, (0, 1, EVER)).unwrap(), 1);
+    // What was forgotten is woken in place of nobody.
+    assert_eq!(house.memory.notify(0, 1).unwrap(), 1);
+}
