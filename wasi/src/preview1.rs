@@ -2,11 +2,11 @@
 
 use crate::buffers::{self, Places};
 use crate::exit::Exit;
-use crate::sleep::{SUBSCRIPTIONS_MAX, Sleep};
+use crate::sleep::{SUBSCRIPTION_BYTES, SUBSCRIPTIONS_MAX, Sleep};
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
-use pirn_runtime::{Caller, HostError, HostFuture, LinkError, Linker, Trap};
+use pirn_runtime::{Caller, HostError, HostFuture, LinkError, Linker, MemoryMut, Trap, TrapCode};
 use std::sync::Arc;
 use std::time::Instant;
 use wasi_common::WasiCtx;
@@ -38,7 +38,7 @@ pub fn link<T: 'static, Q: 'static, A: 'static>(
             return poll(&mut caller, ctx, [subs, events, count, stored]);
         };
         sleep.wait(&caller);
-        sleep.tell(&mut caller.memory_mut(), events, stored)?;
+        tell(&mut caller, &sleep, events, stored)?;
         Ok::<i32, HostError>(0)
     };
     linker.func(MODULE, "poll_oneoff", poll)?;
@@ -72,7 +72,7 @@ pub fn link_async<T: Send + 'static, Q: 'static, A: 'static>(
                     return poll(&mut caller, ctx, [subs, events, count, stored]);
                 };
                 until(sleep.until).await;
-                sleep.tell(&mut caller.memory_mut(), events, stored)?;
+                tell(&mut caller, &sleep, events, stored)?;
                 Ok::<i32, HostError>(0)
             })
         },
@@ -90,8 +90,66 @@ fn sleep_of<T>(
     subscriptions: u32,
     count: u32,
 ) -> Result<Option<Sleep>, Trap> {
+    let len = count * SUBSCRIPTION_BYTES as u32;
+    if let Some(shared) = caller.shared_memory().cloned() {
+        let mut bytes = vec![0; len as usize];
+        shared.read(subscriptions.into(), &mut bytes)?;
+        return Ok(Sleep::of(ctx(caller.data_mut()), &bytes));
+    }
     let (memory, data) = caller.split();
-    Sleep::of(&memory, ctx(data), subscriptions, count)
+    Ok(Sleep::of(ctx(data), memory.slice(subscriptions, len)?))
+}
+
+/// Writes what a guest is told that has slept.
+fn tell<T>(
+    caller: &mut Caller<'_, T>,
+    sleep: &Sleep,
+    events: u32,
+    stored: u32,
+) -> Result<(), Trap> {
+    let (told, number) = sleep.events();
+    if let Some(shared) = caller.shared_memory() {
+        shared.write(events.into(), &told)?;
+        return shared.write(stored.into(), &number.to_le_bytes());
+    }
+    let mut memory = caller.memory_mut();
+    memory.write(events, &told)?;
+    memory.write_u32(stored, number)
+}
+
+/// Calls a function of wasi-common's with the guest's memory and context. What the kernel gets to see of a memory in a slot is
+/// touched first.
+fn with_memory<T, R>(
+    caller: &mut Caller<'_, T>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+    touch: impl FnOnce(&mut MemoryMut<'_>),
+    call: impl FnOnce(&mut WasiCtx, &mut GuestMemory<'_>) -> R,
+) -> R {
+    if let Some(shared) = caller.shared_memory().cloned() {
+        let mut memory = GuestMemory::Shared(shared.cells());
+        return call(ctx(caller.data_mut()), &mut memory);
+    }
+    let (mut memory, data) = caller.split();
+    touch(&mut memory);
+    let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
+    call(ctx(data), &mut memory)
+}
+
+/// Calls a function of wasi-common's that receives into a buffer of the guest's.
+fn receive<T>(
+    caller: &mut Caller<'_, T>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+    places: Places,
+    call: impl FnOnce(&mut WasiCtx, &mut GuestMemory<'_>, Places) -> Result<i32, HostError>,
+) -> Result<i32, HostError> {
+    if let Some(shared) = caller.shared_memory().cloned() {
+        let mut memory = GuestMemory::Shared(shared.cells());
+        return call(ctx(caller.data_mut()), &mut memory, places);
+    }
+    let (mut memory, data) = caller.split();
+    buffers::receive(&mut memory, places, |memory, at| {
+        call(ctx(data), memory, at)
+    })
 }
 
 /// Polls descriptors.
@@ -100,11 +158,16 @@ fn poll<T>(
     ctx: fn(&mut T) -> &mut WasiCtx,
     arguments: [u32; 4],
 ) -> Result<i32, HostError> {
-    let (mut memory, data) = caller.split();
-    let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
     let [subscriptions, events, count, stored] = arguments.map(u32::cast_signed);
-    let polled = wasi::poll_oneoff(ctx(data), &mut memory, subscriptions, events, count, stored);
-    errno("poll_oneoff", polled)
+    with_memory(
+        caller,
+        ctx,
+        |_| (),
+        |ctx, memory| {
+            let polled = wasi::poll_oneoff(ctx, memory, subscriptions, events, count, stored);
+            errno("poll_oneoff", polled)
+        },
+    )
 }
 
 /// Links all but `poll_oneoff`.
@@ -141,13 +204,15 @@ macro_rules! functions {
                 MODULE,
                 stringify!($name),
                 move |mut caller: Caller<'_, T>, $($arg: $ty),*| -> Result<i32, HostError> {
-                    let (mut memory, data) = caller.split();
-                    $({
-                        let $memory = &mut memory;
-                        let _ = $touch;
-                    })?
-                    let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
-                    errno(stringify!($name), wasi::$name(ctx(data), &mut memory, $($arg),*))
+                    let touch = |_memory: &mut MemoryMut<'_>| {
+                        $(
+                            let $memory = _memory;
+                            $touch;
+                        )?
+                    };
+                    with_memory(&mut caller, ctx, touch, |ctx, memory| {
+                        errno(stringify!($name), wasi::$name(ctx, memory, $($arg),*))
+                    })
                 },
             )?;)*
             link_receivers(linker, ctx)
@@ -174,10 +239,9 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
         MODULE,
         "fd_read",
         move |mut caller: Caller<'_, T>, fd: i32, iovs: i32, len: i32, read: i32| -> Answer {
-            let (mut memory, data) = caller.split();
             let places = places(iovs, len, read, None);
-            buffers::receive(&mut memory, places, |memory, at| {
-                let read = wasi::fd_read(ctx(data), memory, fd, at.vectors, at.count, at.received);
+            receive(&mut caller, ctx, places, |ctx, memory, at| {
+                let read = wasi::fd_read(ctx, memory, fd, at.vectors, at.count, at.received);
                 errno("fd_read", read)
             })
         },
@@ -192,11 +256,10 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
               offset: i64,
               read: i32|
               -> Answer {
-            let (mut memory, data) = caller.split();
             let places = places(iovs, len, read, None);
-            buffers::receive(&mut memory, places, |memory, at| {
+            receive(&mut caller, ctx, places, |ctx, memory, at| {
                 let (iovs, len, read) = (at.vectors, at.count, at.received);
-                let read = wasi::fd_pread(ctx(data), memory, fd, iovs, len, offset, read);
+                let read = wasi::fd_pread(ctx, memory, fd, iovs, len, offset, read);
                 errno("fd_pread", read)
             })
         },
@@ -212,12 +275,11 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
               received: i32,
               flags: i32|
               -> Answer {
-            let (mut memory, data) = caller.split();
             let places = places(iovs, len, received, Some(flags));
-            buffers::receive(&mut memory, places, |memory, at| {
+            receive(&mut caller, ctx, places, |ctx, memory, at| {
                 let (iovs, len, received) = (at.vectors, at.count, at.received);
                 let flags = at.flags.unwrap_or(flags);
-                let got = wasi::sock_recv(ctx(data), memory, fd, iovs, len, how, received, flags);
+                let got = wasi::sock_recv(ctx, memory, fd, iovs, len, how, received, flags);
                 errno("sock_recv", got)
             })
         },
@@ -290,19 +352,23 @@ fn random<T>(
     ctx: fn(&mut T) -> &mut WasiCtx,
     (start, len): (u32, u32),
 ) -> Result<i32, HostError> {
-    let mut memory = caller.memory_mut();
-    if u64::from(start) + u64::from(len) > memory.len() as u64 {
-        memory.slice_mut(start, len)?;
+    let bytes = match caller.shared_memory() {
+        Some(shared) => shared.len(),
+        None => caller.memory().len(),
+    };
+    if u64::from(start) + u64::from(len) > bytes as u64 {
+        return Err(Trap::new(TrapCode::MemoryOutOfBounds).into());
     }
     let mut done = 0;
     while done < len && !caller.is_stopped() {
         let some = (len - done).min(RANDOM_MAX);
-        let (mut memory, data) = caller.split();
-        memory.slice_mut(start + done, some)?;
-        let mut memory = GuestMemory::Unshared(memory.as_mut_slice());
-        let at = (start + done).cast_signed();
-        let got = wasi::random_get(ctx(data), &mut memory, at, some.cast_signed());
-        match errno("random_get", got)? {
+        let at = start + done;
+        let touch = |memory: &mut MemoryMut<'_>| drop(memory.slice_mut(at, some));
+        let got = with_memory(&mut caller, ctx, touch, |ctx, memory| {
+            let got = wasi::random_get(ctx, memory, at.cast_signed(), some.cast_signed());
+            errno("random_get", got)
+        });
+        match got? {
             0 => done += some,
             errno => return Ok(errno),
         }

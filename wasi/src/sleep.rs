@@ -3,7 +3,7 @@
 //! Layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
 
 use core::time::Duration;
-use pirn_runtime::{Caller, MemoryMut, Trap};
+use pirn_runtime::Caller;
 use std::thread;
 use std::time::Instant;
 use wasi_common::WasiCtx;
@@ -11,7 +11,7 @@ use wasi_common::WasiCtx;
 /// How often a sleeping guest's thread looks whether the guest was stopped.
 const LOOK: Duration = Duration::from_millis(5);
 
-const SUBSCRIPTION_BYTES: usize = 48;
+pub(crate) const SUBSCRIPTION_BYTES: usize = 48;
 const EVENT_BYTES: usize = 32;
 /// Most subscriptions of one call: what is kept of them is the host's memory, and wasi-common, which would
 /// keep more, does not end its wait when the guest is stopped.
@@ -31,30 +31,15 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// What a guest waits for by at most [`SUBSCRIPTIONS_MAX`] subscriptions; `None` if there is anything but
-    /// clocks that wasi-common knows.
-    ///
-    /// # Errors
-    ///
-    /// The trap of subscriptions outside the memory.
-    pub(crate) fn of(
-        memory: &MemoryMut<'_>,
-        ctx: &WasiCtx,
-        subscriptions: u32,
-        count: u32,
-    ) -> Result<Option<Self>, Trap> {
-        if count == 0 {
-            return Ok(None);
-        }
-        let bytes = memory.slice(subscriptions, count * SUBSCRIPTION_BYTES as u32)?;
+    /// What a guest waits for by the bytes of at most [`SUBSCRIPTIONS_MAX`] subscriptions; `None` if there is none, or
+    /// anything but clocks that wasi-common knows.
+    pub(crate) fn of(ctx: &WasiCtx, bytes: &[u8]) -> Option<Self> {
         let now = Instant::now();
         let (subscriptions, _) = bytes.as_chunks::<SUBSCRIPTION_BYTES>();
         let timers = subscriptions.iter().map(|bytes| timer(ctx, bytes, now));
-        let Some(timers) = timers.collect::<Option<Vec<_>>>() else {
-            return Ok(None);
-        };
-        let until = timers.iter().map(|(_, until)| *until).min();
-        Ok(until.map(|until| Self { timers, until }))
+        let timers = timers.collect::<Option<Vec<_>>>()?;
+        let until = timers.iter().map(|(_, until)| *until).min()?;
+        Some(Self { timers, until })
     }
 
     /// Waits on this thread, as long as the guest is not stopped.
@@ -68,17 +53,8 @@ impl Sleep {
         }
     }
 
-    /// Writes the events of what is over, and their number.
-    ///
-    /// # Errors
-    ///
-    /// The trap of places outside the memory.
-    pub(crate) fn tell(
-        &self,
-        memory: &mut MemoryMut<'_>,
-        events: u32,
-        stored: u32,
-    ) -> Result<(), Trap> {
+    /// The bytes of the events of what is over, and their number.
+    pub(crate) fn events(&self) -> (Vec<u8>, u32) {
         let now = Instant::now().max(self.until);
         let over = self.timers.iter().filter(|(_, until)| *until <= now);
         let mut told = Vec::with_capacity(self.timers.len() * EVENT_BYTES);
@@ -87,8 +63,8 @@ impl Sleep {
             // No error, type "clock", nothing of a descriptor.
             told.extend_from_slice(&[0; EVENT_BYTES - 8]);
         }
-        memory.write(events, &told)?;
-        memory.write_u32(stored, (told.len() / EVENT_BYTES) as u32)
+        let number = (told.len() / EVENT_BYTES) as u32;
+        (told, number)
     }
 }
 

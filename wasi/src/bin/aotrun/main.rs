@@ -6,6 +6,7 @@ mod args;
 mod load;
 mod outcome;
 mod run;
+mod threads;
 mod timings;
 #[path = "../../../../compiler/src/bin/aotc/usage.rs"]
 mod usage;

@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::load;
 use crate::outcome::Outcome;
+use crate::threads::{self, THREADS_MAX, Threads};
 use crate::timings::Timings;
 use anyhow::{Context, Result, anyhow, bail};
 use pirn_runtime::{
@@ -10,6 +11,7 @@ use pirn_runtime::{
     ValType, Value,
 };
 use pirn_wasi::WasiCtx;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Runs the program, and prints the timings if they were asked for.
@@ -29,7 +31,8 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     let wasi = args.wasi()?;
     let module = load::open(&args.program, args.fuel.is_some(), timings)?;
     let call = Call::new(args, &module)?;
-    let prepared = prepare(args, &module)?;
+    let threads = Arc::new(Threads::default());
+    let prepared = prepare(args, &module, &threads)?;
     let prepared = match args.deadline {
         Some(limit) => prepared.start_deadline(limit),
         None => prepared,
@@ -40,21 +43,37 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
             .with_context(|| args.program.display().to_string())?,
         None => prepared,
     };
+    let may_spawn = threads::may_spawn(&module);
+    if may_spawn {
+        let program = || args.program.display().to_string();
+        threads.of(&prepared).with_context(program)?;
+    }
     let mut instance = timings.measure("instantiate", || prepared.instantiate(wasi))?;
+    if may_spawn {
+        threads.first(&mut instance);
+    }
     let result = timings.measure("run", || call.run(&mut instance, args.deadline));
+    let ended_by = threads.finish();
     let given = args.fuel.unwrap_or(u64::MAX);
     timings.fuel = instance.fuel().map(|left| given - left);
     timings.measure("teardown", || drop(instance));
+    if let Some(outcome) = ended_by {
+        return Err(outcome);
+    }
     for value in result? {
         print(&value)?;
     }
     Ok(())
 }
 
-fn prepare(args: &Args, module: &Module) -> Result<Prepared<WasiCtx>> {
+fn prepare(args: &Args, module: &Module, threads: &Arc<Threads>) -> Result<Prepared<WasiCtx>> {
+    let others = match threads::may_spawn(module) {
+        true => THREADS_MAX,
+        false => 0,
+    };
     let region = Region::builder()
-        // Nothing runs in the slot behind the program.
-        .slots(1)
+        // Nothing runs in the slots behind the program.
+        .slots(1 + others)
         .reset(Reset::Decommitted)
         .memories(module.memories().max(1))
         .memory_max(args.memory_max)
@@ -66,6 +85,9 @@ fn prepare(args: &Args, module: &Module) -> Result<Prepared<WasiCtx>> {
     let mut linker = Linker::new();
     pirn_wasi::link(&mut linker, |wasi| wasi)?;
     let program = args.program.display();
+    threads::link_memories(&mut linker, module, args.memory_max)
+        .with_context(|| program.to_string())?;
+    threads.link(&mut linker)?;
     match region.prepare(module, &linker) {
         Ok(prepared) => Ok(prepared),
         // The remedy is an option here, not a setting.
