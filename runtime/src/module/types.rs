@@ -134,6 +134,8 @@ impl Known {
                 none => none.insert(Table::new()?),
             };
             table.reach(count)?;
+            // Numbers whose rows were begun are nobody else's, whatever becomes of this.
+            self.count = count;
             for (at, ty) in group.iter().enumerate() {
                 let above = ty.supertype.map(|above| match above.checked_sub(WITHIN) {
                     Some(within) => first as u32 + within,
