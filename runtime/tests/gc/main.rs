@@ -1,5 +1,6 @@
 //! Structs, arrays and references to them: who may hold them, what they begin with, and where there is no more room.
 
+mod attacks;
 #[path = "../common/mod.rs"]
 mod common;
 mod model;
@@ -309,8 +310,12 @@ fn who_makes_structs_is_suspended_anywhere() {
     for _ in 0..50 {
         let mut guest = prepared.instantiate(()).expect("a slot is free");
         let limit = Duration::from_micros(100);
-        let error = guest.deadline(limit).call_values("forever", &[]);
-        assert!(matches!(error, Err(CallError::Deadline(_))), "{error:?}");
+        match guest.deadline(limit).call_values("forever", &[]) {
+            Err(CallError::Deadline(_)) => {}
+            // Whoever looks at the time came late: then there is no more room.
+            Err(CallError::Trap(trap)) if trap.code() == TrapCode::HeapExhausted => continue,
+            other => panic!("{other:?}"),
+        }
         assert_eq!(
             call(&mut guest, "sum", &[Value::I32(1000)]).expect("there is room"),
             Value::I64(0)
