@@ -25,9 +25,9 @@ use super::{Bounds, Control};
 use crate::locks;
 use crate::sys;
 use crate::sys::fork::ForkMark;
-use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, fence};
+use core::{mem, ptr};
 use once_cell::race::OnceBox;
 use std::collections::{BTreeMap, btree_map};
 use std::io;
@@ -504,14 +504,15 @@ fn nodes() -> impl Iterator<Item = &'static Node> {
 
 /// Stops the calls whose time is up; gives when to look again.
 fn look_at_all(now: u64) -> u64 {
-    let mut killed = locks::take(&KILLED);
+    // Who is interrupted may be woken thereby, and kill others then.
+    let mut killed = mem::take(&mut *locks::take(&KILLED));
     let mut again = NEVER;
     killed.retain(|(control, stamp)| {
         let next = control.word.runs(*stamp).then(|| control.poke()).flatten();
         again = again.min(next.map_or(NEVER, |next| now + next));
         next.is_some()
     });
-    drop(killed);
+    locks::take(&KILLED).append(&mut killed);
     again = again.min(wake_all_waiting(now));
     nodes().map(|node| node.look(now)).fold(again, u64::min)
 }
