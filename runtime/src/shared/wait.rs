@@ -13,6 +13,8 @@ use super::SharedMemory;
 use crate::stop::{Control, Watched, timer};
 use crate::sys;
 use crate::value::Cell;
+use core::mem;
+use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -20,6 +22,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::task::Wake;
 use std::thread::{self, Thread};
@@ -57,8 +60,17 @@ impl SharedMemory {
         // What a waker does may be to wake others.
         drop(waiters);
         let number = woken.len() as u32;
-        woken.into_iter().for_each(Waker::wake);
+        woken.into_iter().for_each(tell);
         number
+    }
+}
+
+/// Wakes one of those that are woken.
+fn tell(waker: Waker) {
+    // What a waker does is its maker's, and the others are to be woken, too.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        // Its drop might panic.
+        mem::forget(panic);
     }
 }
 
@@ -144,8 +156,11 @@ impl Wait {
         let Some((memory, key)) = &self.place else {
             return is_over.then_some(TIMED_OUT);
         };
+        // Not under the lock: a waker is its maker's.
+        let waker = waker.clone();
         let mut waiters = sys::lock(&memory.0.waiters);
         let Some(known) = waiters.waiting.get_mut(key) else {
+            drop(waiters);
             return Some(WOKEN);
         };
         if is_over {
@@ -154,7 +169,7 @@ impl Wait {
             drop(known);
             return Some(TIMED_OUT);
         }
-        let known = core::mem::replace(known, waker.clone());
+        let known = mem::replace(known, waker);
         drop(waiters);
         drop(known);
         None
