@@ -238,6 +238,10 @@ impl Future for Woken {
             timer::wake_waiting(self.control, until)?;
             self.timed = true;
         }
+        if self.timed {
+            // A fork has no timer thread.
+            timer::start()?;
+        }
         match self.wait.answer(context.waker()) {
             Some(answer) => Poll::Ready(Ok(answer)),
             None => Poll::Pending,
