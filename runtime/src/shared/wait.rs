@@ -290,12 +290,14 @@ pub(crate) fn block(wait: &Wait, watched: Option<&Watched>, patience: Patience) 
             if watched.why().is_some() {
                 break Blocked::Stopped;
             }
-            if patience == Patience::UntilSliceIsOver && watched.slice_is_over() {
-                break Blocked::SliceIsOver;
-            }
         }
+        // However short the slices are, a guest that has its answer goes on.
         if let Some(answer) = wait.answer(&waker) {
             break Blocked::Answered(answer);
+        }
+        let slice_is_over = || watched.is_some_and(Watched::slice_is_over);
+        if patience == Patience::UntilSliceIsOver && slice_is_over() {
+            break Blocked::SliceIsOver;
         }
         match wait.until {
             None => thread::park(),
