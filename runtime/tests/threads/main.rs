@@ -4,6 +4,7 @@
 mod common;
 
 mod accesses;
+mod attacks;
 mod linking;
 mod parallel;
 mod waiting;
@@ -20,4 +21,11 @@ fn shared(min: u64, max: u64) -> SharedMemory {
         shared: true,
     };
     SharedMemory::new(&ty).expect("the system has memory")
+}
+
+/// Not a test: what processes of their own do.
+#[test]
+#[ignore = "run by the other tests, in processes of their own"]
+fn case() {
+    attacks::case(&common::case());
 }

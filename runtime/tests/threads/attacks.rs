@@ -1,0 +1,246 @@
+//! Attacks that shared memories and waiting withstand: wakers that panic, forks, limiters that grow, sizes that other threads
+//! change, slots that had other memories before.
+
+use crate::common::house::{child, ended_well, fork};
+use crate::common::{self, values};
+use crate::shared;
+use futures::executor::block_on;
+use futures::task::{ArcWake, waker};
+use pirn_runtime::{
+    AddrType, CallError, Func, Linker, MemoryType, Module, PageSize, Prepared, Region,
+    SharedMemory, TrapCode,
+};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
+use std::task::{Context, Poll};
+use std::thread;
+
+const GUEST: &str = r#"(module (import "h" "m" (memory 1 4 shared))
+  (func (export "wait") (param i32 i32 i64) (result i32)
+    (memory.atomic.wait32 (local.get 0) (local.get 1) (local.get 2)))
+  (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0)))
+  (func (export "add") (param i32) (result i32)
+    (i32.atomic.rmw.add (local.get 0) (i32.const 1)))
+  (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0))))"#;
+
+type Wait = Func<(i32, i32, i64), i32>;
+
+fn linker(memory: &SharedMemory) -> Linker<()> {
+    let mut linker = Linker::new();
+    linker.memory("h", "m", memory).expect("one name");
+    linker
+}
+
+fn prepared(module: &Module, memory: &SharedMemory, slots: u32) -> Prepared<()> {
+    let region = Region::builder().slots(slots).build().expect("a region");
+    let prepared = region.prepare(module, &linker(memory));
+    prepared.expect("it fits")
+}
+
+/// What forks do: see [`case`](crate::case).
+pub(crate) fn case(case: &str) {
+    match case {
+        "bytes" => bytes(),
+        "times" => times(),
+        other => panic!("no case {other}"),
+    }
+}
+
+#[test]
+fn a_waker_that_panics_keeps_nobody_waiting() {
+    #[derive(Default)]
+    struct Told {
+        panics: bool,
+        times: AtomicU32,
+    }
+    impl ArcWake for Told {
+        fn wake_by_ref(this: &Arc<Self>) {
+            this.times.fetch_add(1, SeqCst);
+            assert!(!this.panics, "a waker that panics");
+        }
+    }
+    let memory = shared(1, 1 << 2);
+    let prepared = prepared(&common::wat(GUEST), &memory, 2);
+    let wait: Wait = prepared.func("wait").expect("it is there");
+    let mut guests = [(); 2].map(|()| prepared.try_instantiate(()).expect("a slot"));
+    let [first, second] = &mut guests;
+    let mut calls = [first, second].map(|guest| guest.call_async(&wait, (0, 0, -1)));
+    let tolds = [true, false].map(|panics| {
+        Arc::new(Told {
+            panics,
+            ..Told::default()
+        })
+    });
+    for (call, told) in calls.iter_mut().zip(&tolds) {
+        let waker = waker(Arc::clone(told));
+        assert!(
+            pin!(call)
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+    }
+    // Whether or not whoever wakes is told, all have been woken then.
+    let woken = catch_unwind(AssertUnwindSafe(|| memory.notify(0, 2).unwrap()));
+    assert_eq!(tolds.map(|told| told.times.load(SeqCst)), [1, 1]);
+    assert_eq!(woken.ok(), Some(2));
+    for call in calls {
+        assert_eq!(block_on(call).unwrap(), 0);
+    }
+}
+
+#[test]
+fn a_wait_in_a_fork_has_its_timeout() {
+    common::exited_with("times", 0);
+}
+
+fn times() {
+    let memory = shared(1, 4);
+    let reset = common::reset_named("decommitted");
+    let region = Region::builder().slots(1).reset(reset);
+    let region = region.build().expect("a region");
+    let prepared = region.prepare(&common::wat(GUEST), &linker(&memory));
+    let prepared = prepared.expect("it fits");
+    let wait: Wait = prepared.func("wait").expect("it is there");
+    let mut guest = prepared.try_instantiate(()).expect("a slot");
+    let mut call = guest.call_async(&wait, (0, 0, 200_000_000));
+    let waker = futures::task::noop_waker();
+    let polled = pin!(&mut call).poll(&mut Context::from_waker(&waker));
+    assert!(matches!(polled, Poll::Pending), "{polled:?}");
+    let pid = fork();
+    if pid == 0 {
+        let call = AssertUnwindSafe(call);
+        child(move || {
+            let AssertUnwindSafe(call) = { call };
+            common::house::impatient();
+            assert_eq!(block_on(call).unwrap(), 2);
+        });
+    }
+    ended_well(pid);
+}
+
+#[test]
+fn a_fork_has_no_byte_of_a_shared_memory() {
+    common::exited_with("bytes", 0);
+}
+
+fn bytes() {
+    let memory = shared(1, 4);
+    // Slots whose instances go on in a fork.
+    let reset = common::reset_named("decommitted");
+    let region = Region::builder().slots(1).reset(reset);
+    let region = region.build().expect("a region");
+    let prepared = region.prepare(&common::wat(GUEST), &linker(&memory));
+    let prepared = prepared.expect("it fits");
+    let load: Func<i32, i32> = prepared.func("load").expect("it is there");
+    let mut guest = prepared.try_instantiate(()).expect("a slot");
+    memory.write(100, &[7]).expect("it is there");
+    let pid = fork();
+    if pid == 0 {
+        let all = AssertUnwindSafe((guest, memory));
+        child(move || {
+            let AssertUnwindSafe((mut guest, memory)) = { all };
+            common::house::impatient();
+            assert_eq!(guest.call(&load, 100).unwrap(), 0);
+            assert_eq!(memory.len(), 1 << 16);
+            // The child's own from now on.
+            memory.write(100, &[8]).expect("it is there");
+            assert_eq!(guest.call(&load, 100).unwrap(), 8);
+        });
+    }
+    ended_well(pid);
+    assert_eq!(guest.call(&load, 100).unwrap(), 7);
+}
+
+#[test]
+fn a_limiter_that_grows_the_same_memory_ends() {
+    for (of_limiter, most, answer) in [(0, 4, 1), (1, 4, -1), (3, 4, -1)] {
+        let memory = shared(1, most);
+        let mut linker = linker(&memory);
+        let same = memory.clone();
+        linker.memory_limiter(move |(), _| {
+            // The last time, there is no room.
+            let _ = same.grow(of_limiter);
+            true
+        });
+        let region = Region::builder().slots(1).build().expect("a region");
+        let prepared = region.prepare(&common::wat(GUEST), &linker);
+        let prepared = prepared.expect("it fits");
+        let grow: Func<i32, i32> = prepared.func("grow").expect("it is there");
+        let mut guest = prepared.try_instantiate(()).expect("a slot");
+        assert_eq!(guest.call(&grow, 1).unwrap(), answer, "{of_limiter}");
+        assert!(memory.len() <= (most as usize) << 16);
+    }
+}
+
+#[test]
+fn a_size_is_not_kept_over_an_atomic_access() {
+    // Each access of a memory with pages of a byte is compared with its size, which the host changes while the guest spins.
+    let text = r#"(module (import "h" "m" (memory 64 1000 shared (pagesize 1)))
+      (func (export "grown") (param i32) (result i32) (local i32)
+        (local.set 1 (i32.load8_u (i32.const 8)))
+        (i32.atomic.store (i32.const 0) (i32.const 1))
+        (loop $l (br_if $l (i32.eqz (i32.atomic.load (i32.const 4)))))
+        (i32.add (i32.add (local.get 1) (i32.load8_u (local.get 0))) (memory.size))))"#;
+    for options in values::levels() {
+        let ty = MemoryType {
+            address: AddrType::I32,
+            page: PageSize::Byte,
+            min: 64,
+            max: Some(1000),
+            shared: true,
+        };
+        let memory = SharedMemory::new(&ty).expect("the system has memory");
+        let prepared = prepared(&common::wat_with(text, &options), &memory, 1);
+        let grown: Func<i32, i32> = prepared.func("grown").expect("it is there");
+        let mut guest = prepared.try_instantiate(()).expect("a slot");
+        thread::scope(|scope| {
+            let calls = scope.spawn(|| guest.call(&grown, 999).unwrap());
+            let said = memory.atomic_u32(0).expect("it is there");
+            while said.load(SeqCst) == 0 {
+                thread::yield_now();
+            }
+            assert_eq!(memory.grow(936).unwrap(), 64);
+            memory.write(999, &[7]).expect("it is there");
+            memory.atomic_u32(4).unwrap().store(1, SeqCst);
+            assert_eq!(calls.join().expect("it ends"), 1007);
+        });
+    }
+}
+
+#[test]
+fn a_warm_slot_has_no_memory_of_another_preparation() {
+    let first = shared(1, 4);
+    let prepared = prepared(&common::wat(GUEST), &first, 1);
+    let add: Func<i32, i32> = prepared.func("add").expect("it is there");
+    let load: Func<i32, i32> = prepared.func("load").expect("it is there");
+    for n in 0..20 {
+        // This one is gone before the slot is used again, and its addresses, too.
+        let own = shared(2, 4);
+        let with_own = prepared.with_memory("h", "m", &own).expect("it fits");
+        let mut guest = with_own.try_instantiate(()).expect("a slot");
+        drop(with_own);
+        own.write(200, &[9]).expect("it is there");
+        drop(own);
+        assert_eq!(guest.call(&load, 200).unwrap(), 9);
+        assert_eq!(guest.call(&add, 0).unwrap(), 0);
+        // Its guard is known as long as the instance has it.
+        let ended = guest.call(&load, 2 << 16);
+        assert!(
+            matches!(&ended, Err(CallError::Trap(trap)) if trap.code() == TrapCode::MemoryOutOfBounds),
+            "{ended:?}"
+        );
+        drop(guest);
+        let mut guest = prepared.try_instantiate(()).expect("a slot");
+        assert_eq!(guest.call(&add, 0).unwrap(), n);
+        let ended = guest.call(&load, 1 << 16);
+        assert!(
+            matches!(&ended, Err(CallError::Trap(trap)) if trap.code() == TrapCode::MemoryOutOfBounds),
+            "{ended:?}"
+        );
+    }
+    assert_eq!(first.atomic_u32(0).unwrap().load(SeqCst), 20);
+}
