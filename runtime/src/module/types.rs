@@ -17,6 +17,7 @@
 
 use crate::sys::memory::{Access, Reservation};
 use crate::{locks, sys};
+use core::ops::Range;
 use pirn_format::layout::TYPE_ROW_BYTES;
 use pirn_format::metadata::Metadata;
 use pirn_format::types::{SubType, number_types};
@@ -90,6 +91,10 @@ pub(super) fn ids(metadata: &Metadata) -> io::Result<Vec<u32>> {
         }
         if result.is_ok() {
             result = known.add(&group);
+            if let Some(table) = &known.table {
+                let rows = table.reservation.range().start as u64;
+                ROWS.store(rows, Ordering::Release);
+            }
         }
         if result.is_err() {
             return 0;
@@ -134,18 +139,18 @@ impl Known {
                 none => none.insert(Table::new()?),
             };
             table.reach(count)?;
-            // Numbers whose rows were begun are nobody else's, whatever becomes of this.
-            self.count = count;
-            for (at, ty) in group.iter().enumerate() {
+            let mut rows = (first as u32..).zip(group);
+            let written = rows.try_for_each(|(id, ty)| {
                 let above = ty.supertype.map(|above| match above.checked_sub(WITHIN) {
                     Some(within) => first as u32 + within,
                     None => above,
                 });
-                if let Some(above) = above {
-                    table.write((first + at) as u32, above)?;
-                }
+                above.map_or(Ok(()), |above| table.write(id, above))
+            });
+            if let Err(error) = written {
+                table.forget(first as u32..count as u32);
+                return Err(error);
             }
-            ROWS.store(table.reservation.range().start as u64, Ordering::Release);
         }
         assert!(count < WITHIN as usize, "2^31 types in one process");
         self.count = count;
@@ -181,6 +186,15 @@ impl Table {
             self.rows = bytes;
         }
         Ok(())
+    }
+
+    /// Takes back what was written of types that get no numbers: others get these, which may have nothing above them.
+    fn forget(&mut self, ids: Range<u32>) {
+        for id in ids {
+            // SAFETY: the row is accessible, see `reach`, and nobody knows the id.
+            unsafe { *self.row(id) = [0; 2] };
+            self.ending.remove(&id);
+        }
     }
 
     /// The row of a type.
