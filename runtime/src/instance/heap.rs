@@ -178,6 +178,28 @@ unsafe fn store(address: u64, storage: StorageType, value: Cell) {
     unsafe { ptr::copy_nonoverlapping(value.0.as_ptr(), address as *mut u8, bytes) };
 }
 
+/// Writes a value to so many elements, which are zero: as fast as memory is copied, for nothing stops it.
+///
+/// # Safety
+///
+/// There must be as many at the address.
+unsafe fn fill(address: u64, len: u64, storage: StorageType, value: Cell) {
+    let one = storage.bytes() as usize;
+    if len == 0 || value.0[..one].iter().all(|byte| *byte == 0) {
+        return;
+    }
+    let (first, bytes) = (address as *mut u8, one * len as usize);
+    // SAFETY: the caller's promise.
+    unsafe { store(address, storage, value) };
+    let mut written = one;
+    while written < bytes {
+        let more = written.min(bytes - written);
+        // SAFETY: what is written lies before what is not, and both are there.
+        unsafe { ptr::copy_nonoverlapping(first, first.add(written), more) };
+        written += more;
+    }
+}
+
 /// Makes an array of what lies in a data segment: `array.new_data`.
 pub(super) fn array_of_data<T>(
     members: &mut [Member<T>],
@@ -326,10 +348,8 @@ fn value<T>(
                 let array = array(members, at, ty, len, data)?;
                 if matches!(op, ConstOp::ArrayNew(_)) {
                     let value = stack.pop().ok_or(NONE)?;
-                    for n in 0..u64::from(len) {
-                        // SAFETY: the array has as many elements.
-                        unsafe { store(elements(array) + (n << storage.log2()), storage, value) };
-                    }
+                    // SAFETY: the array has as many elements, which are zero.
+                    unsafe { fill(elements(array), u64::from(len), storage, value) };
                 }
                 Cell::from_u64(array | TAG_ARRAY)
             }
