@@ -23,8 +23,8 @@ use crate::trap::{TrapCode, backtrace};
 use crate::value::{Cell, Stamp, Value};
 use core::{mem, slice};
 use pirn_format::layout::{CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES};
-use pirn_format::metadata::{ExportItem, Metadata};
-use pirn_format::types::{ExternType, Kind, ValType};
+use pirn_format::metadata::ExportItem;
+use pirn_format::types::ExternType;
 use smallvec::SmallVec;
 
 /// The most exceptions that are kept for a guest, and for which it may have references.
@@ -193,7 +193,7 @@ pub(super) unsafe fn keep<T>(
     let values = exception.values.len();
     let looked_at = members
         .iter()
-        .map(|member| match has_fields(member.inner.module.metadata()) {
+        .map(|member| match member.inner.plan.holds_exceptions {
             true => heap::words(member).len(),
             false => 0,
         });
@@ -213,12 +213,6 @@ pub(super) unsafe fn keep<T>(
     }
     let exceptions = store(members);
     Ok(exceptions.keep(exception))
-}
-
-/// Whether structs or arrays of a module may refer to exceptions.
-fn has_fields(metadata: &Metadata) -> bool {
-    let mut types = metadata.types.iter();
-    metadata.heap && types.any(|ty| ty.kind() != Kind::Func && ty.values().any(ValType::is_exn_ref))
 }
 
 /// Forgets all that nothing refers to any more.
@@ -254,7 +248,7 @@ unsafe fn forget<T>(
                 }
             }
         }
-        if has_fields(metadata) {
+        if member.inner.plan.holds_exceptions {
             for word in heap::words(member) {
                 exceptions.mark(*word, &mut found);
             }

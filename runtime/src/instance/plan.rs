@@ -6,6 +6,7 @@ use crate::module::Module;
 use crate::value::Cell;
 use pirn_format::layout::{CONTEXT_BYTES, InstanceLayout};
 use pirn_format::metadata::{ConstExpr, DataSegment, ElementItems, Metadata, SegmentMode};
+use pirn_format::types::{Kind, ValType};
 
 /// The initial state of every instance of a module: what to write where, and which segments can only
 /// be decided instance by instance.
@@ -35,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) tables_constant: bool,
     /// The number of the memory in whose place structs and arrays lie, if the module makes any.
     pub(crate) heap: Option<u32>,
+    /// Whether structs or arrays of the module may refer to exceptions.
+    pub(crate) holds_exceptions: bool,
     /// The globals that each instance makes a value for, and those that name them, which start as null or zero.
     pub(crate) made_globals: Box<[u32]>,
     /// The same of tables, with their position among those that the module defines.
@@ -104,6 +107,7 @@ impl Plan {
                 && first_dynamic_element == metadata.elements.len()
                 && made_tables.is_empty(),
             heap: module.heap(),
+            holds_exceptions: holds_exceptions(metadata),
             is_made: !made_globals.is_empty() || !made_tables.is_empty() || makes_elements,
             made_globals,
             made_tables,
@@ -128,6 +132,11 @@ fn table_cells(metadata: &Metadata, layout: &InstanceLayout) -> Box<[(i32, u64)]
         .skip(metadata.imported_tables() as usize);
     own.map(|(index, ty)| (layout.table(index), ty.min))
         .collect()
+}
+
+fn holds_exceptions(metadata: &Metadata) -> bool {
+    let mut types = metadata.types.iter();
+    metadata.heap && types.any(|ty| ty.kind() != Kind::Func && ty.values().any(ValType::is_exn_ref))
 }
 
 /// Whether references of a segment are made by each instance.
