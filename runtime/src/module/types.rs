@@ -302,6 +302,46 @@ mod tests {
         }))
     }
 
+    /// What a group that did not get its numbers has written is not there for those who get them next.
+    #[test]
+    fn a_group_that_is_refused_leaves_nothing() {
+        let below = |above: Option<u32>, params: &[ValType]| SubType {
+            is_final: false,
+            supertype: above,
+            ..func(params, &[])
+        };
+        let within = |at: u32| Some(1 << 31 | at);
+        let mut known = Known::default();
+        known.add(&[below(None, &[])]).expect("there is memory");
+        known.add(&[below(Some(0), &[])]).expect("there is memory");
+        let chain = |known: &Known, id: u32| -> Vec<u32> {
+            let table = known.table.as_ref().expect("there are subtypes");
+            table.chain(id).collect()
+        };
+        let leave = |known: &mut Known, bytes: usize| {
+            let table = known.table.as_mut().expect("there are subtypes");
+            table.chains = [CHAINS_BYTES - bytes, CHAINS_BYTES - STEP_BYTES];
+        };
+        // There is room for the chain of the second, and none for that of the third.
+        leave(&mut known, 8);
+        let group = [
+            below(Some(0), &[I32]),
+            below(within(0), &[I32]),
+            below(within(1), &[I32]),
+        ];
+        let error = known.add(&group).expect_err("there is no room");
+        assert!(error.to_string().contains("the limit is"), "{error}");
+        assert_eq!(known.count, 2);
+        // These have the same numbers now, and nothing above them.
+        known.add(&[below(None, &[I64])]).expect("a type alone");
+        assert_eq!(chain(&known, 2), []);
+        leave(&mut known, 64);
+        known.add(&[below(Some(2), &[I64])]).expect("there is room");
+        assert_eq!(chain(&known, 3), [2]);
+        known.add(&[below(Some(3), &[I64])]).expect("there is room");
+        assert_eq!(chain(&known, 4), [2, 3]);
+    }
+
     #[test]
     fn equal_types_have_equal_numbers() {
         let id = |params: &[_], results: &[_]| of(vec![func(params, results)])[0];
