@@ -1,9 +1,11 @@
 //! Structs, arrays and references to them: who may hold them, what they begin with, and where there is no more room.
 
+mod attacks;
 #[path = "../common/mod.rs"]
 mod common;
 mod forged;
 mod model;
+mod types;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{
