@@ -138,9 +138,10 @@ fn module(types: &[Type]) -> String {
 }
 
 fn one(result: Result<Vec<Value>, CallError>) -> Value {
-    match result.as_deref() {
-        Ok([value]) => *value,
-        other => panic!("{other:?}"),
+    let values = result.expect("it returns");
+    match values[..] {
+        [value] => value,
+        _ => panic!("{values:?}"),
     }
 }
 
