@@ -6,7 +6,11 @@
 
 use super::bounds::memory_of;
 use super::function::FuncTranslator;
-use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, MemFlagsData, Type, Value, types};
+use crate::types::POINTER;
+use cranelift_codegen::ir::{
+    AtomicRmwOp, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
+};
+use pirn_format::cpu::Arch;
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::MEMORY_REACH_BYTES;
 use wasmparser::{MemArg, Operator};
@@ -164,10 +168,31 @@ impl FuncTranslator<'_, '_> {
         let (index, expected, replacement) = self.pop3();
         let (address, flags) = self.atomic_address(memarg, index, access.bytes());
         let narrow = self.reduced(expected, access);
+        let narrow = self.compared(narrow);
         let replacement = self.reduced(replacement, access);
         let ins = self.builder.ins();
         let before = ins.atomic_cas(flags, address, narrow, replacement);
         self.push_extended(before, ty);
+    }
+
+    /// What an exclusive load is compared with.
+    ///
+    /// For 32 bits Cranelift 0.135 compares all 64 of both registers on aarch64 without LSE (`AtomicCASLoop` in its
+    /// `isa/aarch64/inst/emit.rs`), and leaves the upper ones of the expected number as they are: one of which they
+    /// are not zero was never found. To load it makes them zero, and no simplification knows that it is the same.
+    fn compared(&mut self, expected: Value) -> Value {
+        let cpu = self.env.cpu;
+        let is_loop = cpu.arch() == Arch::Aarch64 && !cpu.has("lse");
+        if !is_loop || self.type_of(expected) != types::I32 {
+            return expected;
+        }
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
+        let slot = self.builder.create_sized_stack_slot(slot);
+        let address = self.builder.ins().stack_addr(POINTER, slot, 0);
+        let flags = MemFlagsData::trusted();
+        self.builder.ins().store(flags, expected, address, 0);
+        let whole = self.builder.ins().uload32(flags, address, 0);
+        self.builder.ins().ireduce(types::I32, whole)
     }
 
     fn atomic_wait(&mut self, builtin: Builtin, memarg: &MemArg) {
