@@ -186,8 +186,11 @@ impl FuncTranslator<'_, '_> {
         if !is_loop || self.type_of(expected) != types::I32 {
             return expected;
         }
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
-        let slot = self.builder.create_sized_stack_slot(slot);
+        let builder = &mut self.builder;
+        let slot = *self.compared.get_or_insert_with(|| {
+            let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
+            builder.create_sized_stack_slot(slot)
+        });
         let address = self.builder.ins().stack_addr(POINTER, slot, 0);
         let flags = MemFlagsData::trusted();
         self.builder.ins().store(flags, expected, address, 0);

@@ -91,6 +91,8 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) carried: Carried,
     /// Where the values of exceptions are put that it throws.
     pub(super) thrown: Option<StackSlot>,
+    /// Where numbers are put that are compared and exchanged, if they must be.
+    pub(super) compared: Option<StackSlot>,
 }
 
 impl<'a, 'e> FuncTranslator<'a, 'e> {
@@ -127,6 +129,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             sites: HashMap::new(),
             carried: Carried::new(),
             thrown: None,
+            compared: None,
         };
         let ty = env.metadata.func_type(ty);
         for (param, ty) in params[1..].iter().zip(&ty.params) {
