@@ -53,7 +53,40 @@ pub(crate) struct Limiter<T> {
     failed: Option<Failed<T>>,
 }
 
+/// The most that something may have, which the embedder is not asked about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bound {
+    pub(crate) what: &'static str,
+    pub(crate) limit: u64,
+    /// What is counted.
+    pub(crate) unit: &'static str,
+    /// What sets it.
+    pub(crate) setting: &'static str,
+}
+
 impl<T> Limiter<T> {
+    /// Whether a growth is within its bound; it is told if not.
+    pub(crate) fn is_within(&self, data: &mut T, growth: Growth, bound: Bound) -> bool {
+        let Bound {
+            what,
+            limit,
+            unit,
+            setting,
+        } = bound;
+        let is_within = growth.desired <= limit;
+        if !is_within {
+            let error = GrowthError::Limit {
+                what,
+                desired: growth.desired,
+                limit,
+                unit,
+                setting,
+            };
+            self.failed(data, growth, error);
+        }
+        is_within
+    }
+
     /// Whether a memory may grow.
     pub(crate) fn allows_memory(&self, data: &mut T, growth: Growth) -> bool {
         self.memory

@@ -14,7 +14,7 @@ use super::constant::{Constant, evaluate};
 use super::heap;
 use super::member::Member;
 use super::plan;
-use crate::host::limiter::{Growth, GrowthError, Limiter};
+use crate::host::limiter::{Bound, Growth, GrowthError, Limiter};
 use crate::shared::SharedMemory;
 use crate::shared::wait::{Expected, Wait};
 use crate::value::Cell;
@@ -223,18 +223,13 @@ fn grow_memory<T>(
         maximum: maximum.map(|pages| pages.saturating_mul(page)),
     };
     let limiter = &owner.inner.limiter;
-    if pages > most.min(room) {
-        let error = GrowthError::Limit {
-            what: "memory",
-            desired: growth.desired,
-            limit: most.min(room) * page,
-            unit: "bytes",
-            setting: "memory_max",
-        };
-        limiter.failed(data, growth, error);
-        return NOT_GROWN;
-    }
-    if !limiter.allows_memory(data, growth) {
+    let bound = Bound {
+        what: "memory",
+        limit: most.min(room) * page,
+        unit: "bytes",
+        setting: "memory_max",
+    };
+    if !limiter.is_within(data, growth, bound) || !limiter.allows_memory(data, growth) {
         return NOT_GROWN;
     }
     let region = &owner.inner.region;
@@ -261,18 +256,13 @@ fn grow_shared<T>(shared: &SharedMemory, limiter: &Limiter<T>, delta: u64, data:
             desired: (current / page).saturating_add(delta).saturating_mul(page),
             maximum: Some(most),
         };
-        if growth.desired > most {
-            let error = GrowthError::Limit {
-                what: "memory",
-                desired: growth.desired,
-                limit: most,
-                unit: "bytes",
-                setting: "max",
-            };
-            limiter.failed(data, growth, error);
-            return NOT_GROWN;
-        }
-        if !limiter.allows_memory(data, growth) {
+        let bound = Bound {
+            what: "memory",
+            limit: most,
+            unit: "bytes",
+            setting: "max",
+        };
+        if !limiter.is_within(data, growth, bound) || !limiter.allows_memory(data, growth) {
             return NOT_GROWN;
         }
         match shared.grow_from(current, growth.desired) {
@@ -414,18 +404,13 @@ fn grow_table<T>(
         maximum: ty.max,
     };
     let limiter = &owner.inner.limiter;
-    if elements > most {
-        let error = GrowthError::Limit {
-            what: "table",
-            desired: elements,
-            limit: most,
-            unit: "elements",
-            setting: "table_elements",
-        };
-        limiter.failed(data, growth, error);
-        return NOT_GROWN;
-    }
-    if !limiter.allows_table(data, growth) {
+    let bound = Bound {
+        what: "table",
+        limit: most,
+        unit: "elements",
+        setting: "table_elements",
+    };
+    if !limiter.is_within(data, growth, bound) || !limiter.allows_table(data, growth) {
         return NOT_GROWN;
     }
     owner.slot.note_table(elements);

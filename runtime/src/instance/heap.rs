@@ -12,7 +12,7 @@ use super::builtin;
 use super::constant;
 use super::member::Member;
 use super::plan;
-use crate::host::limiter::{Growth, GrowthError};
+use crate::host::limiter::{Bound, Growth, GrowthError};
 use crate::value::Cell;
 use core::{ptr, slice};
 use pirn_format::exit::TrapCode;
@@ -81,15 +81,13 @@ pub(super) fn grow<T>(
         desired,
         maximum: None,
     };
-    if used > limit {
-        let error = GrowthError::Limit {
-            what: "place for structs and arrays",
-            desired: used,
-            limit,
-            unit: "bytes",
-            setting: "memory_max",
-        };
-        limiter.failed(data, growth(used), error);
+    let bound = Bound {
+        what: "place for structs and arrays",
+        limit,
+        unit: "bytes",
+        setting: "memory_max",
+    };
+    if !limiter.is_within(data, growth(used), bound) {
         return Err(TrapCode::HeapExhausted);
     }
     let least = used.next_multiple_of(WASM_PAGE_BYTES);
