@@ -26,7 +26,7 @@ use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{
     CONTEXT_MEMORY, MEMORY_BYTES_MAX, MemoryDesc, TableDesc, WASM_PAGE_BYTES,
 };
-use pirn_format::metadata::{ConstExpr, DataSegment};
+use pirn_format::metadata::ConstExpr;
 use pirn_format::types::AddrType;
 
 /// What growing answers when it did not grow.
@@ -67,13 +67,8 @@ pub(crate) fn run<T>(
             unsafe { ptr::write_bytes(to, word(2) as u8, word(3) as usize) };
         }
         Builtin::MemoryInit => {
-            let (segment, from, len) = (index(1), word(3), word(4));
-            // A dropped segment holds nothing (spec 4.4.7, data.drop).
-            if is_dropped(member, segment) && (from, len) != (0, 0) {
-                return Err(TrapCode::MemoryOutOfBounds);
-            }
-            let segment = &member.inner.module.metadata().data[segment as usize];
-            write_data(member, index(0), segment, word(2), from, len)?;
+            let bytes = data_part(data_left(member, index(1)), word(3), word(4))?;
+            write_data(member, index(0), bytes, word(2))?;
         }
         Builtin::DataDrop => drop_segment(member, index(0)),
         Builtin::TableGrow => {
@@ -95,10 +90,7 @@ pub(crate) fn run<T>(
         }
         Builtin::TableInit => {
             let (segment, from, len) = (index(1), word(3), word(4));
-            // A dropped segment holds nothing (spec 4.4.6, elem.drop).
-            if is_dropped(member, element_position(member, segment)) && (from, len) != (0, 0) {
-                return Err(TrapCode::TableOutOfBounds);
-            }
+            check_elements(member, segment, from, len)?;
             write_elements(member, index(0), segment, word(2), from, len)?;
         }
         Builtin::ElemDrop => drop_segment(member, element_position(member, index(0))),
@@ -116,12 +108,12 @@ pub(crate) fn run<T>(
             cells[0] = Cell::from_u64(heap::array_of_elements(members, at, what, range, data)?);
         }
         Builtin::ArrayInitData => {
-            let source = data_range(member, index(0), word(2), word(3))?;
+            let bytes = data_part(data_left(member, index(0)), word(2), word(3))?;
             // SAFETY: generated code has found as many bytes there, and the module's data lies elsewhere.
-            unsafe { ptr::copy_nonoverlapping(source, word(1) as *mut u8, word(3) as usize) };
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), word(1) as *mut u8, bytes.len()) };
         }
         Builtin::ArrayInitElem => {
-            element_range(member, index(0), word(2), word(3))?;
+            check_elements(member, index(0), word(2), word(3))?;
             // SAFETY: generated code has found as many elements there.
             unsafe { copy_elements(member, index(0), word(1) as *mut u64, word(2), word(3)) };
         }
@@ -316,25 +308,40 @@ pub(super) fn begin_wait<T>(
     Ok(unsafe { Wait::begin(shared, address, place, expected, timeout_ns) })
 }
 
-/// Copies `len` bytes, from `from` on, of a data segment, dropped or not, to `to` of a memory.
+/// The bytes of a data segment, dropped or not.
+pub(super) fn data<T>(member: &Member<T>, segment: u32) -> &[u8] {
+    let module = &member.inner.module;
+    let segment = &module.metadata().data[segment as usize];
+    let start = segment.start as usize;
+    // `open` has checked that the segment lies in the section.
+    &module.data()[start..start + segment.len as usize]
+}
+
+/// The bytes of a data segment, of which a dropped one has none (spec 4.4.7, data.drop).
+pub(super) fn data_left<T>(member: &Member<T>, segment: u32) -> &[u8] {
+    match is_dropped(member, segment) {
+        true => &[],
+        false => data(member, segment),
+    }
+}
+
+/// `len` bytes of a segment, from `from` on.
+pub(super) fn data_part(bytes: &[u8], from: u64, len: u64) -> Result<&[u8], TrapCode> {
+    from.checked_add(len)
+        .and_then(|end| bytes.get(from as usize..usize::try_from(end).ok()?))
+        .ok_or(TrapCode::MemoryOutOfBounds)
+}
+
+/// Copies bytes of a data segment to `to` of a memory.
 pub(super) fn write_data<T>(
     member: &Member<T>,
     memory_index: u32,
-    segment: &DataSegment,
+    bytes: &[u8],
     to: u64,
-    from: u64,
-    len: u64,
 ) -> Result<(), TrapCode> {
-    let start = segment.start as usize;
-    // `open` has checked that the segment lies in the section.
-    let bytes = &member.inner.module.data()[start..start + segment.len as usize];
-    let source = from
-        .checked_add(len)
-        .and_then(|end| bytes.get(from as usize..usize::try_from(end).ok()?))
-        .ok_or(TrapCode::MemoryOutOfBounds)?;
-    let to = memory_range(memory(member, memory_index), to, len)?;
+    let to = memory_range(memory(member, memory_index), to, bytes.len() as u64)?;
     // SAFETY: the range lies in the memory, and the module's data is not part of it.
-    unsafe { ptr::copy_nonoverlapping(source.as_ptr(), to, source.len()) };
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     Ok(())
 }
 
@@ -423,47 +430,8 @@ fn grow_table<T>(
     previous
 }
 
-/// Writes `len` references, from `from` on, of an element segment, dropped or not, to `to` of a table.
-pub(super) fn write_elements<T>(
-    member: &Member<T>,
-    table_index: u32,
-    segment: u32,
-    to: u64,
-    from: u64,
-    len: u64,
-) -> Result<(), TrapCode> {
-    let items = &member.inner.module.metadata().elements[segment as usize].items;
-    match from.checked_add(len) {
-        Some(end) if end <= items.len() as u64 => {}
-        _ => return Err(TrapCode::TableOutOfBounds),
-    }
-    let to = table_range(table(member, table_index), to, len)?;
-    // SAFETY: the range lies in the table.
-    unsafe { copy_elements(member, segment, to, from, len) };
-    Ok(())
-}
-
-/// The bytes of a data segment from one on, for an array.
-pub(super) fn data_range<T>(
-    member: &Member<T>,
-    segment: u32,
-    from: u64,
-    len: u64,
-) -> Result<*const u8, TrapCode> {
-    let range = &member.inner.module.metadata().data[segment as usize];
-    let start = range.start as usize;
-    let bytes = match is_dropped(member, segment) {
-        true => &[],
-        false => &member.inner.module.data()[start..start + range.len as usize],
-    };
-    match from.checked_add(len) {
-        Some(end) if end <= bytes.len() as u64 => Ok(bytes[from as usize..].as_ptr()),
-        _ => Err(TrapCode::MemoryOutOfBounds),
-    }
-}
-
-/// Checks that an element segment has references, from one on, for an array.
-pub(super) fn element_range<T>(
+/// Checks that an element segment has `len` references from `from` on, of which a dropped one has none (spec 4.4.6, elem.drop).
+pub(super) fn check_elements<T>(
     member: &Member<T>,
     segment: u32,
     from: u64,
@@ -478,6 +446,21 @@ pub(super) fn element_range<T>(
         Some(end) if end <= all => Ok(()),
         _ => Err(TrapCode::TableOutOfBounds),
     }
+}
+
+/// Writes `len` references, from `from` on, of an element segment, dropped or not, which has as many, to `to` of a table.
+pub(super) fn write_elements<T>(
+    member: &Member<T>,
+    table_index: u32,
+    segment: u32,
+    to: u64,
+    from: u64,
+    len: u64,
+) -> Result<(), TrapCode> {
+    let to = table_range(table(member, table_index), to, len)?;
+    // SAFETY: the range lies in the table.
+    unsafe { copy_elements(member, segment, to, from, len) };
+    Ok(())
 }
 
 /// Writes references of an element segment, dropped or not, which has as many.

@@ -207,7 +207,8 @@ pub(super) fn array_of_data<T>(
     data: &mut T,
 ) -> Result<u64, TrapCode> {
     let bytes = len << element(&members[at], ty)?.log2();
-    let source = builtin::data_range(&members[at], segment, from, bytes)?;
+    let source = builtin::data_left(&members[at], segment);
+    let source = builtin::data_part(source, from, bytes)?.as_ptr();
     // A length is an i32.
     let array = array(members, at, ty, len as u32, data)?;
     // SAFETY: the array has as many bytes, and the module's data lies elsewhere.
@@ -223,7 +224,7 @@ pub(super) fn array_of_elements<T>(
     [from, len]: [u64; 2],
     data: &mut T,
 ) -> Result<u64, TrapCode> {
-    builtin::element_range(&members[at], segment, from, len)?;
+    builtin::check_elements(&members[at], segment, from, len)?;
     let array = array(members, at, ty, len as u32, data)?;
     // SAFETY: the array has as many elements.
     unsafe {

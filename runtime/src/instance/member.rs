@@ -493,11 +493,12 @@ fn write_segments<T>(members: &mut [Member<T>], at: usize) -> Result<(), TrapCod
             builtin::write_elements(&members[at], *index, segment as u32, start, 0, len)?;
         }
     }
-    for segment in &metadata.data {
+    for (number, segment) in (0..).zip(&metadata.data) {
         if let SegmentMode::Active { index, offset } = &segment.mode {
             let address = metadata.memory_address(*index);
-            let (start, len) = (builtin::offset(&members[at], offset, address), segment.len);
-            builtin::write_data(&members[at], *index, segment, start, 0, u64::from(len))?;
+            let start = builtin::offset(&members[at], offset, address);
+            let bytes = builtin::data(&members[at], number);
+            builtin::write_data(&members[at], *index, bytes, start)?;
         }
     }
     Ok(())
