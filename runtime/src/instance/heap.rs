@@ -10,7 +10,7 @@
 
 use super::builtin;
 use super::constant;
-use super::member::Member;
+use super::member::{Member, Share};
 use super::plan;
 use crate::host::limiter::{Bound, Growth, GrowthError};
 use crate::value::Cell;
@@ -71,11 +71,10 @@ pub(super) fn grow<T>(
     let Some(number) = member.inner.plan.heap else {
         return Err(TrapCode::HeapExhausted);
     };
-    let region = member.inner.region.clone();
-    let base = member.slot.memory(&region, number) as u64;
+    let (region, limiter) = (&member.inner.region, &member.inner.limiter);
+    let base = member.slot.memory(region, number) as u64;
     let (current, used) = (end - base, next + bytes - base);
     let limit = region.limits().memory_bytes_max as u64;
-    let limiter = member.inner.limiter.clone();
     let growth = |desired: u64| Growth {
         current,
         desired,
@@ -98,8 +97,7 @@ pub(super) fn grow<T>(
     let Some(bytes) = allowed else {
         return Err(TrapCode::HeapExhausted);
     };
-    let member = &mut members[at];
-    if let Err(error) = member.slot.grow_memory(&region, number, bytes) {
+    if let Err(error) = member.slot.grow_memory(region, number, bytes) {
         limiter.failed(data, growth(bytes), GrowthError::System(error));
         return Err(TrapCode::HeapExhausted);
     }
@@ -275,7 +273,7 @@ pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Res
     let imported = inner.module.imported();
     for index in &plan.made_globals {
         let init = &metadata.global_inits[(index - imported.globals) as usize];
-        let value = value(members, at, init, data)?;
+        let value = value(members, at, &inner, init, data)?;
         // SAFETY: the cell of a global that the instance defines.
         unsafe { members[at].global_cell(*index).write(value) };
     }
@@ -283,7 +281,7 @@ pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Res
         let Some(init) = &metadata.table_inits[*position as usize] else {
             continue;
         };
-        let value = value(members, at, init, data)?.u64();
+        let value = value(members, at, &inner, init, data)?.u64();
         let (_, elements) = plan.table_cells[*position as usize];
         let table = members[at].slot.table(&inner.region, *position);
         for element in 0..elements as usize {
@@ -298,7 +296,7 @@ pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Res
         {
             made.resize_with(segment + 1, Vec::new);
             for expr in exprs {
-                let value = value(members, at, expr, data)?;
+                let value = value(members, at, &inner, expr, data)?;
                 made[segment].push(value.u64());
             }
         }
@@ -311,10 +309,10 @@ pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Res
 fn value<T>(
     members: &mut [Member<T>],
     at: usize,
+    inner: &Share<T>,
     expr: &ConstExpr,
     data: &mut T,
 ) -> Result<Cell, TrapCode> {
-    let inner = Arc::clone(&members[at].inner);
     let (metadata, structs) = (inner.module.metadata(), inner.module.structs());
     // What validation refuses has no value.
     const NONE: TrapCode = TrapCode::Unreachable;
