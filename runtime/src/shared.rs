@@ -17,7 +17,6 @@ use crate::sys::memory::{Access, Reservation};
 use crate::trap::{Trap, TrapCode};
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
-use core::ops::Range;
 use core::slice;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
@@ -219,12 +218,6 @@ impl SharedMemory {
         Ok(self.wake(address, count))
     }
 
-    /// How many guests wait at an address.
-    #[must_use]
-    pub fn waiters(&self, address: u64) -> usize {
-        self.waiting(address)
-    }
-
     /// All that it has now, for libraries that copy from and to cells. Guests write there meanwhile: who reads a cell must do so
     /// as one does where another thread writes.
     #[must_use]
@@ -243,12 +236,6 @@ impl SharedMemory {
     /// Where its descriptor lies.
     pub(crate) fn desc(&self) -> *const MemoryDesc {
         (&raw const self.0.desc).cast()
-    }
-
-    /// The addresses that an access can reach: start and end.
-    pub(crate) fn reach(&self) -> [usize; 2] {
-        let Range { start, end } = self.0.reservation.range();
-        [start, end]
     }
 
     /// Its size now.
@@ -322,42 +309,35 @@ impl Shared {
     }
 }
 
-/// The shared memories of the host's that an instance imports.
+/// The shared memories of the host's that an instance imports: by index, `None` for another instance's.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SharedImports {
-    /// By index, `None` for another instance's.
-    memories: Vec<Option<SharedMemory>>,
-    /// What accesses of them reach.
-    reaches: Vec<[usize; 2]>,
-}
+pub(crate) struct SharedImports(Vec<Option<SharedMemory>>);
 
 impl SharedImports {
     /// The next imported memory is this one, or another instance's.
     pub(crate) fn push(&mut self, memory: Option<&SharedMemory>) {
-        self.reaches.extend(memory.map(SharedMemory::reach));
-        self.memories.push(memory.cloned());
+        self.0.push(memory.cloned());
     }
 
     /// Puts another in the place of one.
     pub(crate) fn replace(&mut self, index: usize, memory: &SharedMemory) {
-        self.memories[index] = Some(memory.clone());
-        let all = self.memories.iter().flatten();
-        self.reaches = all.map(SharedMemory::reach).collect();
+        self.0[index] = Some(memory.clone());
     }
 
     /// The memory of an index, if it is the host's.
     pub(crate) fn get(&self, index: u32) -> Option<&SharedMemory> {
-        self.memories.get(index as usize)?.as_ref()
+        self.0.get(index as usize)?.as_ref()
     }
 
     /// The memories that are the host's, with their indices.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &SharedMemory)> {
-        let all = (0..).zip(&self.memories);
+        let all = (0..).zip(&self.0);
         all.filter_map(|(index, memory)| Some((index, memory.as_ref()?)))
     }
 
-    /// What accesses of them reach: an address, and a number.
-    pub(crate) fn reaches(&self) -> [usize; 2] {
-        [self.reaches.as_ptr() as usize, self.reaches.len()]
+    /// Whether accesses of one of them can reach an address. The signal handler asks.
+    pub(crate) fn reach(&self, address: usize) -> bool {
+        self.iter()
+            .any(|(_, memory)| memory.0.reservation.range().contains(&address))
     }
 }

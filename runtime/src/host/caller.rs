@@ -86,7 +86,7 @@ impl<'a, T> Caller<'a, T> {
     #[must_use]
     pub fn shared_memory(&self) -> Option<&SharedMemory> {
         // SAFETY: an initialised context, whose instance keeps what it imports.
-        let shared = unsafe { (*Record::of(self.vmctx)).shared.as_ref() };
+        let shared = unsafe { (*Record::of(self.vmctx)).guest.shared.as_ref() };
         shared?.get(0)
     }
 

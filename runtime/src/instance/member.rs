@@ -30,6 +30,7 @@ use crate::trap::{Trap, TrapCode};
 use crate::value::{Cell, Stamp, Value};
 use core::ops::Deref;
 use core::{ptr, slice};
+use pirn_format::layout::InstanceLayout;
 use pirn_format::layout::{
     CONTEXT_ACTIVATION, CONTEXT_EXCEPTION_TAG, CONTEXT_EXIT, CONTEXT_HEAP_NEXT, CONTEXT_HOST_CALL,
     CONTEXT_MEMORY, CONTEXT_TYPE_ROWS, FuncImport, FuncRef, MemoryDesc, TableDesc,
@@ -309,7 +310,7 @@ impl<T> Member<T> {
             text: range(text),
             traps: [traps.as_ptr() as usize, traps.len()],
             memory: range(slot.memory),
-            shared: [0; 2],
+            shared: ptr::null(),
             stack_guard: range(slot.stack_guard),
             stack: range(slot.stack),
             next: LAST,
@@ -336,13 +337,8 @@ impl<T> Member<T> {
             // SAFETY: as above.
             unsafe { self.cell::<TableDesc>(*cell).write(desc) };
         }
-        let shared = self.shared_imports();
-        if self.memories.is_some() {
-            for (index, memory) in shared.iter() {
-                let cell = self.cell::<u64>(layout.memory(index));
-                // SAFETY: as above.
-                unsafe { cell.write(memory.desc() as u64) };
-            }
+        if plan.shares_memory {
+            self.write_shared(layout);
         }
         let memory = |number, bytes| MemoryDesc {
             base: slot.memory(&self.inner.region, number) as u64,
@@ -368,10 +364,20 @@ impl<T> Member<T> {
             self.cell::<[u64; 2]>(CONTEXT_HEAP_NEXT).write([heap; 2]);
             // Slots are warm for a module, which may have been prepared with another linker.
             record.hosts = self.inner.hosts.entries();
-            record.guest.shared = shared.reaches();
-            record.shared = shared;
             fuel::start(vmctx, plan.counts_fuel);
         }
+    }
+
+    /// Which shared memories of the host's it imports: slots are warm for a module, whichever it had.
+    fn write_shared(&self, layout: &InstanceLayout) {
+        let shared = self.shared_imports();
+        for (index, memory) in shared.iter() {
+            let cell = self.cell::<u64>(layout.memory(index));
+            // SAFETY: as in `write_constants`.
+            unsafe { cell.write(memory.desc() as u64) };
+        }
+        // SAFETY: as in `write_state`.
+        unsafe { (*Record::of(self.vmctx())).guest.shared = shared };
     }
 
     /// All elements of the tables that the module defines, and of each that has none the first:

@@ -22,6 +22,8 @@ pub(crate) struct Plan {
     pub(crate) memory_bytes: Option<u64>,
     /// Offset of the cell of every further one that it defines, and its initial bytes.
     pub(crate) memory_cells: Box<[(i32, u64)]>,
+    /// Whether the module imports a shared memory of the host's.
+    pub(crate) shares_memory: bool,
     /// Whether the module's code counts fuel.
     pub(crate) counts_fuel: bool,
     /// What every table that the module defines starts with.
@@ -117,6 +119,7 @@ impl Plan {
                 .zip(memory_bytes)
                 .map(|(index, bytes)| (layout.memory(index), bytes))
                 .collect(),
+            shares_memory: imports.shared.iter().next().is_some(),
             counts_fuel: metadata.fuel,
             state: plan.bytes.into_boxed_slice(),
             relative: plan.relative.into_boxed_slice(),

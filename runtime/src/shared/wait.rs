@@ -42,8 +42,9 @@ pub(super) struct Waiters {
 }
 
 impl SharedMemory {
-    /// How many wait at an address.
-    pub(super) fn waiting(&self, address: u64) -> usize {
+    /// How many guests wait at an address.
+    #[must_use]
+    pub fn waiters(&self, address: u64) -> usize {
         let waiters = sys::lock(&self.0.waiters);
         let here = (address, 0)..=(address, u64::MAX);
         waiters.waiting.range(here).count()

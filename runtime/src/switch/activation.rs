@@ -75,9 +75,8 @@ pub(crate) struct Guest {
     pub(crate) traps: [usize; 2],
     /// Addresses that accesses of the slot's memory can reach: start and end.
     pub(crate) memory: [usize; 2],
-    /// Address and number of the ranges of addresses that accesses of shared memories of the host's can reach, each as
-    /// `memory` is.
-    pub(crate) shared: [usize; 2],
+    /// The shared memories of the host's that the instance imports; null if there are none.
+    pub(crate) shared: *const SharedImports,
     /// Addresses of the guard below the slot's stack: start and end.
     pub(crate) stack_guard: [usize; 2],
     /// Addresses of the slot's stack: start and end.
@@ -99,8 +98,6 @@ pub(crate) struct Record {
     /// Address of the descriptor of memory 0: the own one, or the owner's if it is imported; one of no memory if that is
     /// the host's, and shared.
     pub(crate) memory: u64,
-    /// The shared memories of the host's that the instance imports.
-    pub(crate) shared: *const SharedImports,
     /// Position of the instance among those of its owner.
     pub(crate) member: u64,
     /// A byte that is 1 as long as the instance's memory is what it left in it. It lives as long as the
@@ -137,7 +134,6 @@ impl Record {
             guest,
             hosts: ptr::null(),
             memory,
-            shared: ptr::null(),
             member,
             mark,
             stamp: 0,
@@ -186,10 +182,9 @@ impl Guest {
     /// The instance must be one that the running call can reach.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn reaches(&self, address: usize) -> bool {
-        let [start, count] = self.shared;
-        // SAFETY: those of the memories that the instance imports, which it keeps; no element of an empty array is looked at.
-        let mut shared = (0..count).map(|n| unsafe { *(start as *const [usize; 2]).add(n) });
-        within(self.memory, address) || shared.any(|range| within(range, address))
+        // SAFETY: those that the instance imports, which it keeps.
+        let shared = unsafe { self.shared.as_ref() };
+        within(self.memory, address) || shared.is_some_and(|shared| shared.reach(address))
     }
 }
 

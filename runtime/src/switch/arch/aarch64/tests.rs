@@ -58,7 +58,7 @@ fn registers_are_those_of_the_context() {
             text: [0; 2],
             traps: [0; 2],
             memory: [0; 2],
-            shared: [0; 2],
+            shared: ptr::null(),
             stack_guard: [0; 2],
             stack: [0; 2],
             next: ptr::null(),
