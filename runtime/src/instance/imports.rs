@@ -169,15 +169,10 @@ impl Imports {
                 })?;
                 self.globals.push(GlobalImport::Value(cell));
             }
-            (ExternType::Memory(wanted), Item::Memory(memory)) if memory_fits(memory, wanted) => {
+            (_, Item::Memory(memory)) => {
+                check_memory(metadata, import, memory)?;
                 self.memories.push(memory.desc() as u64);
                 self.shared.push(Some(memory));
-            }
-            (_, Item::Memory(memory)) => {
-                let found = memory_now(memory.ty(), memory.bytes());
-                let found = describe(metadata, &ExternType::Memory(found));
-                let remedy = "make the memory with that type";
-                return Err(mismatch(metadata, import, found, remedy));
             }
             (_, Item::Func(func)) => {
                 let found = format!("a function {}", func.ty);
@@ -195,9 +190,25 @@ impl Imports {
     }
 }
 
-/// Whether a shared memory is what a module wants.
-pub(crate) fn memory_fits(memory: &SharedMemory, wanted: &MemoryType) -> bool {
-    memory_matches(&memory.ty(), memory.bytes(), wanted)
+/// Checks that a shared memory is what an import wants.
+///
+/// # Errors
+///
+/// [`LinkError::Mismatch`].
+pub(crate) fn check_memory(
+    metadata: &Metadata,
+    import: &Import,
+    memory: &SharedMemory,
+) -> Result<(), LinkError> {
+    let (ty, bytes) = (memory.ty(), memory.bytes());
+    match &import.ty {
+        ExternType::Memory(wanted) if memory_matches(&ty, bytes, wanted) => Ok(()),
+        _ => {
+            let found = describe(metadata, &ExternType::Memory(memory_now(ty, bytes)));
+            let remedy = "make the memory with that type";
+            Err(mismatch(metadata, import, found, remedy))
+        }
+    }
 }
 
 /// Import matching of memories (spec 4.5.1): the same but for the limits.

@@ -1,7 +1,7 @@
 //! [`Prepared`]: a module linked to the host and checked against a region, ready to be instantiated.
 
 use super::Instance;
-use super::imports::{describe, memory_fits, memory_now, mismatch};
+use super::imports::check_memory;
 use super::limited::nanoseconds;
 use super::member::{Inner, Member, Share, Target};
 use crate::error::{FuelError, InstantiateError, LinkError};
@@ -16,7 +16,7 @@ use crate::value::{Cell, FuncType, Stamp};
 use core::convert::Infallible;
 use core::marker::PhantomData;
 use pirn_format::layout::WASM_PAGE_BYTES;
-use pirn_format::metadata::{ExportItem, Import, Metadata};
+use pirn_format::metadata::{ExportItem, Metadata};
 use pirn_format::types::{CompositeType, ExternType, MemoryType};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -223,22 +223,15 @@ impl<T, Q, A> Prepared<T, Q, A> {
             None => share.imports.shared.clone(),
         };
         let metadata = share.module.metadata();
-        let imports = metadata.imports.iter();
-        let imports = imports.filter(|import| matches!(import.ty, ExternType::Memory(_)));
-        let named = |import: &&Import| import.module == module && import.name == name;
+        let all = metadata.imports.iter();
+        let all = all.filter(|import| matches!(import.ty, ExternType::Memory(_)));
         let mut found = false;
-        for (index, import) in imports.enumerate().filter(|(_, import)| named(import)) {
-            let ExternType::Memory(wanted) = &import.ty else {
-                continue;
-            };
-            if !memory_fits(memory, wanted) {
-                let found = memory_now(memory.ty(), memory.bytes());
-                let found = describe(metadata, &ExternType::Memory(found));
-                let remedy = "make the memory with that type";
-                return Err(mismatch(metadata, import, found, remedy));
+        for (index, import) in all.enumerate() {
+            if (import.module.as_str(), import.name.as_str()) == (module, name) {
+                check_memory(metadata, import, memory)?;
+                memories.replace(index, memory);
+                found = true;
             }
-            memories.replace(index, memory);
-            found = true;
         }
         if !found {
             return Err(LinkError::NoImport {
