@@ -144,18 +144,16 @@ impl SharedMemory {
     ///
     /// [`SharedMemoryError::Limit`] past its maximum, [`SharedMemoryError::System`] if there is no memory.
     pub fn grow(&self, pages: u64) -> Result<u64, SharedMemoryError> {
-        let page = self.0.ty.page.bytes();
-        loop {
-            let current = self.bytes();
-            let pages = (current / page).saturating_add(pages);
-            let max = self.bytes_max() / page;
-            if pages > max {
-                return Err(SharedMemoryError::Limit { pages, max });
-            }
-            if self.grow_from(current, pages * page)? {
-                return Ok(current / page);
-            }
-        }
+        let (page, max) = (self.0.ty.page.bytes(), self.bytes_max());
+        let mut before = 0;
+        let grown = self.grow_where(pages, |current, desired| {
+            before = current / page;
+            desired <= max
+        });
+        grown?.ok_or(SharedMemoryError::Limit {
+            pages: before.saturating_add(pages),
+            max: max / page,
+        })
     }
 
     /// Reads bytes. Each is one that was there; together they need not be what was there at any one time.
@@ -250,18 +248,35 @@ impl SharedMemory {
         max.saturating_mul(page).min(MEMORY_BYTES_MAX)
     }
 
-    /// Grows it to so many bytes, no more than the most, if it still has as many as the caller found.
+    /// Grows it by so many pages if that is permitted, from so many bytes to so many, no more than the most; gives how many
+    /// pages there were. Where another thread grows it meanwhile, that is asked again.
     ///
     /// # Errors
     ///
     /// What mprotect(2) gives.
-    pub(crate) fn grow_from(&self, current: u64, desired: u64) -> io::Result<bool> {
-        let _growing = sys::lock(&self.0.growing);
-        if self.bytes() != current {
-            return Ok(false);
+    pub(crate) fn grow_where(
+        &self,
+        pages: u64,
+        mut is_permitted: impl FnMut(u64, u64) -> bool,
+    ) -> io::Result<Option<u64>> {
+        let page = self.0.ty.page.bytes();
+        loop {
+            let current = self.bytes();
+            let before = current / page;
+            if pages == 0 {
+                return Ok(Some(before));
+            }
+            let desired = before.saturating_add(pages).saturating_mul(page);
+            // Under no lock: who permits it is the embedder.
+            if !is_permitted(current, desired) {
+                return Ok(None);
+            }
+            let _growing = sys::lock(&self.0.growing);
+            if self.bytes() == current {
+                self.0.make_accessible(current, desired)?;
+                return Ok(Some(before));
+            }
         }
-        self.0.make_accessible(current, desired)?;
-        Ok(true)
     }
 
     /// Address of an atomic access.

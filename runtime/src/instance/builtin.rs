@@ -237,36 +237,46 @@ fn grow_memory<T>(
 
 /// Grows a shared memory of the host's. Its type, the embedder and the system are asked, in this order.
 fn grow_shared<T>(shared: &SharedMemory, limiter: &Limiter<T>, delta: u64, data: &mut T) -> u64 {
-    let (page, most) = (shared.ty().page.bytes(), shared.bytes_max());
-    loop {
-        let current = shared.bytes();
-        if delta == 0 {
-            return current / page;
-        }
-        let growth = Growth {
-            current,
-            desired: (current / page).saturating_add(delta).saturating_mul(page),
-            maximum: Some(most),
-        };
-        let bound = Bound {
-            what: "memory",
-            limit: most,
-            unit: "bytes",
-            setting: "max",
-        };
-        if !limiter.is_within(data, growth, bound) || !limiter.allows_memory(data, growth) {
-            return NOT_GROWN;
-        }
-        match shared.grow_from(current, growth.desired) {
-            Ok(true) => return current / page,
-            // Another thread has grown it meanwhile: that is another growth.
-            Ok(false) => {}
-            Err(error) => {
-                limiter.failed(data, growth, GrowthError::System(error));
-                return NOT_GROWN;
-            }
+    let most = shared.bytes_max();
+    let bound = Bound {
+        what: "memory",
+        limit: most,
+        unit: "bytes",
+        setting: "max",
+    };
+    let mut growth = Growth {
+        current: 0,
+        desired: 0,
+        maximum: Some(most),
+    };
+    let grown = shared.grow_where(delta, |current, desired| {
+        (growth.current, growth.desired) = (current, desired);
+        limiter.is_within(data, growth, bound) && limiter.allows_memory(data, growth)
+    });
+    match grown {
+        Ok(previous) => previous.unwrap_or(NOT_GROWN),
+        Err(error) => {
+            limiter.failed(data, growth, GrowthError::System(error));
+            NOT_GROWN
         }
     }
+}
+
+/// Where an atomic access of so many bytes at an address of memory `index` of a member goes.
+///
+/// # Errors
+///
+/// The trap of one that is unaligned or outside.
+fn atomic_place<T>(
+    member: &Member<T>,
+    index: u32,
+    address: u64,
+    bytes: u64,
+) -> Result<*mut u8, TrapCode> {
+    if !address.is_multiple_of(bytes) {
+        return Err(TrapCode::UnalignedAtomic);
+    }
+    memory_range(memory(member, index), address, bytes)
 }
 
 /// Wakes so many that wait at an address of memory `index` of a member; tells how many.
@@ -275,10 +285,7 @@ fn grow_shared<T>(shared: &SharedMemory, limiter: &Limiter<T>, delta: u64, data:
 ///
 /// The trap of the instruction.
 fn notify<T>(member: &Member<T>, index: u32, address: u64, count: u32) -> Result<u32, TrapCode> {
-    if !address.is_multiple_of(4) {
-        return Err(TrapCode::UnalignedAtomic);
-    }
-    memory_range(memory(member, index), address, 4)?;
+    atomic_place(member, index, address, 4)?;
     // In a memory of a slot nobody else can wait.
     let shared = member.shared(index);
     Ok(shared.map_or(0, |memory| memory.wake(address, count)))
@@ -296,10 +303,7 @@ pub(super) fn begin_wait<T>(
     expected: Expected,
     timeout_ns: i64,
 ) -> Result<Option<Wait>, TrapCode> {
-    if !address.is_multiple_of(expected.bytes()) {
-        return Err(TrapCode::UnalignedAtomic);
-    }
-    let place = memory_range(memory(member, index), address, expected.bytes())?;
+    let place = atomic_place(member, index, address, expected.bytes())?;
     if !member.inner.module.metadata().memories[index as usize].shared {
         return Err(TrapCode::ExpectedSharedMemory);
     }

@@ -14,7 +14,7 @@ use crate::instance::member::Member;
 use crate::shared::wait::{Blocked, Expected, NOT_EQUAL, Patience, Waiting, block};
 use crate::stop::Watched;
 use crate::value::Cell;
-use pirn_format::exit::Builtin;
+use pirn_format::exit::{Builtin, TrapCode};
 
 impl<T> Call<'_, T> {
     /// Waits, if there is what member `at` expects.
@@ -29,7 +29,7 @@ impl<T> Call<'_, T> {
         cells: &mut [Cell],
     ) -> Result<(), End> {
         let [index, address, expected, timeout] = cells else {
-            return Err(End::Trap(crate::trap::TrapCode::Unreachable));
+            return Err(End::Trap(TrapCode::Unreachable));
         };
         let expected = match builtin {
             Builtin::MemoryWait32 => Expected::Bits32(expected.u32()),
