@@ -117,6 +117,7 @@ impl AnyRef {
     }
 
     /// The cell of a reference, or of null, for the instance with this stamp.
+    #[inline]
     pub(super) fn cell(any: Option<Self>, stamp: Stamp) -> Result<Cell, ForeignRef> {
         match any {
             None => Ok(Cell::default()),

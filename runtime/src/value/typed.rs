@@ -1,6 +1,6 @@
 //! Rust types as WebAssembly types: [`WasmTy`], [`Params`] and [`Results`].
 
-use super::{AnyRef, Cell, ExternRef, ForeignRef, FuncRef, Stamp, ValType, Value};
+use super::{AnyRef, Cell, ExternRef, ForeignRef, FuncRef, Stamp, ValType};
 
 /// A Rust type that is one WebAssembly value: `i32` and `u32` for `i32`, `i64` and `u64` for `i64`,
 /// `f32`, `f64`, `u128` for `v128` (lane 0 in the lowest bits), `Option<FuncRef>`,
@@ -71,49 +71,29 @@ number! {
     u128, V128, from_u128(|v| v), |cell| cell.u128();
 }
 
-impl WasmTy for Option<FuncRef> {}
-impl sealed::Ty for Option<FuncRef> {
-    const TYPE: ValType = ValType::FUNCREF;
-    const NEEDS_STAMP: bool = true;
-    #[inline]
-    fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef> {
-        *cell = Cell::from_func_ref(self, stamp)?;
-        Ok(())
-    }
-    #[inline]
-    fn load(cell: &Cell, stamp: Stamp) -> Self {
-        cell.func_ref(stamp)
-    }
+macro_rules! reference {
+    ($($of:ident, $ty:ident, $cell:path, |$from:ident, $stamp:ident| $load:expr;)*) => {$(
+        impl WasmTy for Option<$of> {}
+        impl sealed::Ty for Option<$of> {
+            const TYPE: ValType = ValType::$ty;
+            const NEEDS_STAMP: bool = true;
+            #[inline]
+            fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef> {
+                *cell = $cell(self, stamp)?;
+                Ok(())
+            }
+            #[inline]
+            fn load($from: &Cell, $stamp: Stamp) -> Self {
+                $load
+            }
+        }
+    )*};
 }
 
-impl WasmTy for Option<ExternRef> {}
-impl sealed::Ty for Option<ExternRef> {
-    const TYPE: ValType = ValType::EXTERNREF;
-    const NEEDS_STAMP: bool = true;
-    #[inline]
-    fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef> {
-        *cell = Cell::from_extern_ref(self, stamp)?;
-        Ok(())
-    }
-    #[inline]
-    fn load(cell: &Cell, stamp: Stamp) -> Self {
-        cell.extern_ref(stamp)
-    }
-}
-
-impl WasmTy for Option<AnyRef> {}
-impl sealed::Ty for Option<AnyRef> {
-    const TYPE: ValType = ValType::ANYREF;
-    const NEEDS_STAMP: bool = true;
-    #[inline]
-    fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef> {
-        *cell = Cell::from_value(Value::AnyRef(self), stamp)?;
-        Ok(())
-    }
-    #[inline]
-    fn load(cell: &Cell, stamp: Stamp) -> Self {
-        AnyRef::read(cell.u64(), stamp)
-    }
+reference! {
+    FuncRef, FUNCREF, Cell::from_func_ref, |cell, stamp| cell.func_ref(stamp);
+    ExternRef, EXTERNREF, Cell::from_extern_ref, |cell, stamp| cell.extern_ref(stamp);
+    AnyRef, ANYREF, AnyRef::cell, |cell, stamp| AnyRef::read(cell.u64(), stamp);
 }
 
 impl<A: WasmTy> Params for A {}
