@@ -31,8 +31,8 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     let wasi = args.wasi()?;
     let module = load::open(&args.program, args.fuel.is_some(), timings)?;
     let call = Call::new(args, &module)?;
-    let threads = Arc::new(Threads::default());
-    let prepared = prepare(args, &module, &threads)?;
+    let threads = threads::may_spawn(&module).then(Arc::<Threads>::default);
+    let prepared = prepare(args, &module, threads.as_ref())?;
     let prepared = match args.deadline {
         Some(limit) => prepared.start_deadline(limit),
         None => prepared,
@@ -43,17 +43,16 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
             .with_context(|| args.program.display().to_string())?,
         None => prepared,
     };
-    let may_spawn = threads::may_spawn(&module);
-    if may_spawn {
+    if let Some(threads) = &threads {
         let program = || args.program.display().to_string();
         threads.of(&prepared).with_context(program)?;
     }
     let mut instance = timings.measure("instantiate", || prepared.instantiate(wasi))?;
-    if may_spawn {
+    if let Some(threads) = &threads {
         threads.first(&mut instance);
     }
     let result = timings.measure("run", || call.run(&mut instance, args.deadline));
-    let ended_by = threads.finish();
+    let ended_by = threads.and_then(|threads| threads.finish());
     let given = args.fuel.unwrap_or(u64::MAX);
     timings.fuel = instance.fuel().map(|left| given - left);
     timings.measure("teardown", || drop(instance));
@@ -66,11 +65,12 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     Ok(())
 }
 
-fn prepare(args: &Args, module: &Module, threads: &Arc<Threads>) -> Result<Prepared<WasiCtx>> {
-    let others = match threads::may_spawn(module) {
-        true => THREADS_MAX,
-        false => 0,
-    };
+fn prepare(
+    args: &Args,
+    module: &Module,
+    threads: Option<&Arc<Threads>>,
+) -> Result<Prepared<WasiCtx>> {
+    let others = threads.map_or(0, |_| THREADS_MAX);
     let region = Region::builder()
         // Nothing runs in the slots behind the program.
         .slots(1 + others)
@@ -87,7 +87,9 @@ fn prepare(args: &Args, module: &Module, threads: &Arc<Threads>) -> Result<Prepa
     let program = args.program.display();
     threads::link_memories(&mut linker, module, args.memory_max)
         .with_context(|| program.to_string())?;
-    threads.link(&mut linker)?;
+    if let Some(threads) = threads {
+        threads.link(&mut linker)?;
+    }
     match region.prepare(module, &linker) {
         Ok(prepared) => Ok(prepared),
         // The remedy is an option here, not a setting.
