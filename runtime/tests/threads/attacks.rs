@@ -92,6 +92,15 @@ fn a_waker_that_panics_keeps_nobody_waiting() {
     }
 }
 
+/// A preparation for a slot whose instances go on in a fork.
+fn inherited(memory: &SharedMemory) -> Prepared<()> {
+    let reset = common::reset_named("decommitted");
+    let region = Region::builder().slots(1).reset(reset);
+    let region = region.build().expect("a region");
+    let prepared = region.prepare(&common::wat(GUEST), &linker(memory));
+    prepared.expect("it fits")
+}
+
 #[test]
 fn a_wait_in_a_fork_has_its_timeout() {
     common::exited_with("times", 0);
@@ -99,11 +108,7 @@ fn a_wait_in_a_fork_has_its_timeout() {
 
 fn times() {
     let memory = shared(1, 4);
-    let reset = common::reset_named("decommitted");
-    let region = Region::builder().slots(1).reset(reset);
-    let region = region.build().expect("a region");
-    let prepared = region.prepare(&common::wat(GUEST), &linker(&memory));
-    let prepared = prepared.expect("it fits");
+    let prepared = inherited(&memory);
     let wait: Wait = prepared.func("wait").expect("it is there");
     let mut guest = prepared.try_instantiate(()).expect("a slot");
     let mut call = guest.call_async(&wait, (0, 0, 200_000_000));
@@ -129,12 +134,7 @@ fn a_fork_has_no_byte_of_a_shared_memory() {
 
 fn bytes() {
     let memory = shared(1, 4);
-    // Slots whose instances go on in a fork.
-    let reset = common::reset_named("decommitted");
-    let region = Region::builder().slots(1).reset(reset);
-    let region = region.build().expect("a region");
-    let prepared = region.prepare(&common::wat(GUEST), &linker(&memory));
-    let prepared = prepared.expect("it fits");
+    let prepared = inherited(&memory);
     let load: Func<i32, i32> = prepared.func("load").expect("it is there");
     let mut guest = prepared.try_instantiate(()).expect("a slot");
     memory.write(100, &[7]).expect("it is there");
