@@ -226,6 +226,18 @@ fn every_index_out_of_range_is_refused_by_name() {
             },
             "array of a constant",
         ),
+        (
+            |m| {
+                m.memories.push(MemoryType {
+                    address: AddrType::I32,
+                    page: PageSize::Large,
+                    min: 0,
+                    max: None,
+                    shared: true,
+                });
+            },
+            "shared memory",
+        ),
         (|m| m.escaped = vec![2], "function"),
         (|m| m.escaped = vec![1, 1], "not ascending"),
         (|m| m.escaped = vec![0], "no reference"),
