@@ -166,8 +166,7 @@ impl FuncTranslator<'_, '_> {
         let element = self.table_element(table, index, TrapCode::UndefinedElement);
         let flags = self.flags(Region::Table);
         let reference = self.builder.ins().load(POINTER, flags, element, 0);
-        let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
-        self.trap_if(null, TrapCode::UninitializedElement);
+        self.trap_if_zero(reference, TrapCode::UninitializedElement);
         let found = self.load_reference(types::I32, reference, FUNCREF_TYPE_ID);
         if self.env.metadata.types[ty as usize].is_final {
             let wanted = self.env.layout.type_id(ty);
@@ -176,7 +175,7 @@ impl FuncTranslator<'_, '_> {
             self.trap_if(differs, TrapCode::IndirectCallTypeMismatch);
         } else {
             let is_it = self.is_subtype(found, ty);
-            self.trap_unless(is_it, TrapCode::IndirectCallTypeMismatch);
+            self.trap_if_zero(is_it, TrapCode::IndirectCallTypeMismatch);
         }
         self.enter_reference(ty, reference, returns);
     }
@@ -184,8 +183,7 @@ impl FuncTranslator<'_, '_> {
     /// Calls a reference, which is to a function of that type or null.
     pub(super) fn call_ref(&mut self, ty: u32, returns: Returns) {
         let reference = self.pop();
-        let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
-        self.trap_if(null, TrapCode::NullFunctionReference);
+        self.trap_if_zero(reference, TrapCode::NullFunctionReference);
         self.enter_reference(ty, reference, returns);
     }
 

@@ -159,8 +159,7 @@ impl FuncTranslator<'_, '_> {
     /// Throws the exception that the last operand refers to.
     pub(super) fn throw_ref(&mut self) {
         let reference = self.pop();
-        let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
-        self.trap_if(null, TrapCode::NullExceptionReference);
+        self.trap_if_zero(reference, TrapCode::NullExceptionReference);
         self.throw_reference(reference);
     }
 

@@ -10,6 +10,7 @@ use crate::names::Callee;
 use crate::parse::hints::Hints;
 use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
 use crate::values;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, AbiParam, AliasRegion, AliasRegionData, Block, ExtFuncData, ExternalName, FuncRef,
     GlobalValue, GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, StackSlot, Type,
@@ -255,6 +256,12 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     /// offset the trap reports, so sites do not share blocks.
     pub(super) fn trap_if(&mut self, condition: Value, code: TrapCode) {
         self.unless(condition, |t| t.trap(code));
+    }
+
+    /// Leaves with a trap if a value is zero, or null.
+    pub(super) fn trap_if_zero(&mut self, value: Value, code: TrapCode) {
+        let zero = self.builder.ins().icmp_imm_u(IntCC::Equal, value, 0);
+        self.trap_if(zero, code);
     }
 
     /// Does what does not return, in a cold block, if `condition` is not zero.

@@ -98,19 +98,8 @@ impl FuncTranslator<'_, '_> {
     /// The value of the last operand, a number of 31 bits, with its tag.
     fn i31(&mut self) -> Value {
         let reference = self.pop();
-        self.trap_if_null(reference, TrapCode::NullI31Reference);
+        self.trap_if_zero(reference, TrapCode::NullI31Reference);
         self.builder.ins().ireduce(types::I32, reference)
-    }
-
-    fn trap_if_null(&mut self, reference: Value, code: TrapCode) {
-        let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
-        self.trap_if(null, code);
-    }
-
-    /// Leaves with a trap unless a condition holds.
-    pub(super) fn trap_unless(&mut self, condition: Value, code: TrapCode) {
-        let fails = self.builder.ins().icmp_imm_u(IntCC::Equal, condition, 0);
-        self.trap_if(fails, code);
     }
 
     /// Makes place for so many bytes, with the id of a type in the header, and gives its address.
@@ -164,7 +153,7 @@ impl FuncTranslator<'_, '_> {
     fn struct_get(&mut self, ty: u32, field: u32, sign: Sign) {
         let reference = self.pop();
         let (storage, offset) = self.field(ty, field);
-        self.trap_if_null(reference, TrapCode::NullStructReference);
+        self.trap_if_zero(reference, TrapCode::NullStructReference);
         let value = self.load_field(storage, sign, reference, offset);
         self.push(value);
     }
@@ -172,7 +161,7 @@ impl FuncTranslator<'_, '_> {
     fn struct_set(&mut self, ty: u32, field: u32) {
         let (reference, value) = self.pop2();
         let (storage, offset) = self.field(ty, field);
-        self.trap_if_null(reference, TrapCode::NullStructReference);
+        self.trap_if_zero(reference, TrapCode::NullStructReference);
         self.store_field(storage, reference, offset, value);
     }
 

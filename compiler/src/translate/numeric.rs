@@ -190,8 +190,7 @@ impl FuncTranslator<'_, '_> {
     /// Pops a dividend and a divisor, and traps if the divisor is zero.
     fn divisor(&mut self) -> (Value, Value) {
         let (a, b) = self.pop2();
-        let zero = self.builder.ins().icmp_imm_u(IntCC::Equal, b, 0);
-        self.trap_if(zero, TrapCode::IntegerDivideByZero);
+        self.trap_if_zero(b, TrapCode::IntegerDivideByZero);
         (a, b)
     }
 

@@ -28,8 +28,7 @@ impl FuncTranslator<'_, '_> {
             }
             Operator::RefAsNonNull => {
                 let reference = self.peek(1)[0];
-                let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
-                self.trap_if(null, TrapCode::NullReference);
+                self.trap_if_zero(reference, TrapCode::NullReference);
             }
             Operator::RefFunc { function_index } => {
                 self.ref_func(self.env.intrinsics.index(*function_index));

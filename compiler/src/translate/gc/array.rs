@@ -73,7 +73,7 @@ impl FuncTranslator<'_, '_> {
             }
             Operator::ArrayLen => {
                 let array = self.pop();
-                self.trap_if_null(array, TrapCode::NullArrayReference);
+                self.trap_if_zero(array, TrapCode::NullArrayReference);
                 let len = self.array_len(array);
                 self.push(len);
             }
@@ -81,7 +81,7 @@ impl FuncTranslator<'_, '_> {
                 let (index, value, len) = self.pop3();
                 let array = self.pop();
                 let storage = self.element(array_type_index);
-                self.trap_if_null(array, TrapCode::NullArrayReference);
+                self.trap_if_zero(array, TrapCode::NullArrayReference);
                 let (start, len) = self.elements(array, index, len, storage);
                 self.fill(start, len, storage, value);
             }
@@ -164,7 +164,7 @@ impl FuncTranslator<'_, '_> {
 
     /// The address of an element less [`FIRST`]; a trap if there is none.
     fn element_address(&mut self, array: Value, index: Value, storage: StorageType) -> Value {
-        self.trap_if_null(array, TrapCode::NullArrayReference);
+        self.trap_if_zero(array, TrapCode::NullArrayReference);
         let len = self.array_len(array);
         let outside = IntCC::UnsignedGreaterThanOrEqual;
         let condition = self.builder.ins().icmp(outside, index, len);
@@ -230,8 +230,8 @@ impl FuncTranslator<'_, '_> {
         let (source, from, len) = self.pop3();
         let (array, to) = self.pop2();
         let storage = self.element(ty);
-        self.trap_if_null(array, TrapCode::NullArrayReference);
-        self.trap_if_null(source, TrapCode::NullArrayReference);
+        self.trap_if_zero(array, TrapCode::NullArrayReference);
+        self.trap_if_zero(source, TrapCode::NullArrayReference);
         let (to, count) = self.elements(array, to, len, storage);
         let (from, _) = self.elements(source, from, len, storage);
         let log2 = i64::from(storage.log2());
@@ -246,7 +246,7 @@ impl FuncTranslator<'_, '_> {
     fn array_init(&mut self, builtin: Builtin, segment: u32, storage: StorageType) {
         let (to, from, len) = self.pop3();
         let array = self.pop();
-        self.trap_if_null(array, TrapCode::NullArrayReference);
+        self.trap_if_zero(array, TrapCode::NullArrayReference);
         let (to, count) = self.elements(array, to, len, storage);
         let to = self.builder.ins().iadd_imm_s(to, i64::from(FIRST));
         let amount = match builtin {

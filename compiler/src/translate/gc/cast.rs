@@ -42,7 +42,7 @@ impl FuncTranslator<'_, '_> {
         let reference = self.peek(1)[0];
         let is_it = self.is_of(reference, ty);
         if traps {
-            self.trap_unless(is_it, TrapCode::CastFailure);
+            self.trap_if_zero(is_it, TrapCode::CastFailure);
         } else {
             self.pop();
             self.push_bool(is_it);
