@@ -225,6 +225,20 @@ fn inspect_tells_what_a_module_holds() {
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
+    assert!(!said.contains("objects"), "{said}");
+    let text = "(module (memory 1 2 shared) (type $t (struct)) (func (drop (struct.new $t))))";
+    fs::write(&wide, text).expect("room for a file");
+    works(&aotc([&wide]));
+    let said = works(&aotc([
+        "inspect".as_ref(),
+        wide.with_extension("so").as_os_str(),
+    ]));
+    for part in [
+        "memory     64 KiB, at most 128 KiB, shared\n",
+        "objects    structs or arrays, in the place of a memory\n",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
     let cpu = ["--fuel", "--target", "aarch64", "--cpu", "armv8.4-a,+fp16"].map(OsStr::new);
     works(&aotc([wasm.as_os_str()].into_iter().chain(cpu)));
     let said = works(&aotc([

@@ -46,7 +46,14 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
             AddrType::I32 => "",
             AddrType::I64 => "i64 ",
         };
-        writeln!(out, "memory     {address}{min}, {max}")?;
+        let shared = if memory.shared { ", shared" } else { "" };
+        writeln!(out, "memory     {address}{min}, {max}{shared}")?;
+    }
+    if m.heap {
+        writeln!(
+            out,
+            "objects    structs or arrays, in the place of a memory"
+        )?;
     }
     for table in &m.tables {
         writeln!(out, "table      {table}")?;
