@@ -182,6 +182,12 @@ fn lines_are_carried_over_or_their_absence_is_told() {
     assert!(wasm.with_extension("so").exists());
 }
 
+/// What is told of the shared object that a module became.
+fn inspected(module: &Path) -> String {
+    let so = module.with_extension("so");
+    works(&aotc(["inspect".as_ref(), so.as_os_str()]))
+}
+
 #[test]
 fn inspect_tells_what_a_module_holds() {
     let (_folder, wasm) = folder("hello.wasm");
@@ -190,10 +196,7 @@ fn inspect_tells_what_a_module_holds() {
         "--target".as_ref(),
         "aarch64".as_ref(),
     ]));
-    let said = works(&aotc([
-        "inspect".as_ref(),
-        wasm.with_extension("so").as_os_str(),
-    ]));
+    let said = inspected(&wasm);
     for part in [
         "target     aarch64\n",
         "cpu        baseline\n",
@@ -213,10 +216,7 @@ fn inspect_tells_what_a_module_holds() {
         "(module (import \"a\" \"m\" (memory i64 1 2)) (table (export \"t\") i64 3 funcref))";
     fs::write(&wide, text).expect("room for a file");
     works(&aotc([&wide]));
-    let said = works(&aotc([
-        "inspect".as_ref(),
-        wide.with_extension("so").as_os_str(),
-    ]));
+    let said = inspected(&wide);
     for part in [
         "memory     i64 64 KiB, at most 128 KiB\n",
         "table      i64 3.. funcref\n",
@@ -229,10 +229,7 @@ fn inspect_tells_what_a_module_holds() {
     let text = "(module (memory 1 2 shared) (type $t (struct)) (func (drop (struct.new $t))))";
     fs::write(&wide, text).expect("room for a file");
     works(&aotc([&wide]));
-    let said = works(&aotc([
-        "inspect".as_ref(),
-        wide.with_extension("so").as_os_str(),
-    ]));
+    let said = inspected(&wide);
     for part in [
         "memory     64 KiB, at most 128 KiB, shared\n",
         "objects    structs or arrays, in the place of a memory\n",
@@ -241,10 +238,7 @@ fn inspect_tells_what_a_module_holds() {
     }
     let cpu = ["--fuel", "--target", "aarch64", "--cpu", "armv8.4-a,+fp16"].map(OsStr::new);
     works(&aotc([wasm.as_os_str()].into_iter().chain(cpu)));
-    let said = works(&aotc([
-        "inspect".as_ref(),
-        wasm.with_extension("so").as_os_str(),
-    ]));
+    let said = inspected(&wasm);
     assert!(said.contains("fuel       counted\n"), "{said}");
     assert!(
         said.contains("cpu        armv8.4-a,+fp16: lse, fp16, dotprod\n"),
