@@ -47,8 +47,74 @@ pub(super) struct House {
     rooms: Vec<(Prepared<Wire, u32, u32>, Funcs)>,
 }
 
+/// What some modules have beside the rest: fields, how they are messed with, and a number that is 0 as long as nobody has.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extra {
+    fields: &'static str,
+    mess: &'static str,
+    fresh: &'static str,
+}
+
+/// A second memory, which grows once.
+const SECOND: Extra = Extra {
+    fields: r#"
+      (memory $second 2 3) (data (memory $second) (i32.const 65535) "\01\02\03\04\05\06\07\08")
+      (func $second (export "second") (result i32) (local $at i32) (local $or i64)
+        (local.set $or (i64.xor (i64.load $second (i32.const 65535)) (i64.const 0x0807060504030201)))
+        (i64.store $second (i32.const 65535) (i64.const 0))
+        (loop $next
+          (local.set $or (i64.or (local.get $or) (i64.load $second (local.get $at))))
+          (local.set $at (i32.add (local.get $at) (i32.const 8)))
+          (br_if $next (i32.lt_u (local.get $at) (i32.const 131072))))
+        (i32.or (i64.ne (local.get $or) (i64.const 0)) (i32.ne (memory.size $second) (i32.const 2))))"#,
+    mess: r#"
+      (drop (memory.grow $second (i32.const 1)))
+      (memory.fill $second (i32.const 0) (local.get $n) (i32.mul (memory.size $second) (i32.const 65536)))"#,
+    fresh: "(call $second)",
+};
+
+/// Objects, of which as many are made as the first look and the first mess take: room is not given back before the slot is.
+const HEAP: Extra = Extra {
+    fields: r#"
+      (type $bytes (array (mut i8)))
+      (type $cell (struct (field (mut i64)) (field (mut (ref null $cell))) (field (mut (ref null $bytes)))))
+      (global $kept (mut (ref null $cell)) (ref.null $cell))
+      (table $cells 3 9 (ref null $cell))
+      (func $heap (export "heap") (result i32)
+        (local $at i32) (local $or i64) (local $cell (ref null $cell)) (local $bytes (ref null $bytes))
+        (local.set $cell (struct.new_default $cell))
+        (local.set $bytes (array.new_default $bytes (i32.const 5000)))
+        (local.set $or (struct.get $cell 0 (local.get $cell)))
+        (loop $next
+          (local.set $or (i64.or (local.get $or)
+            (i64.extend_i32_u (array.get_u $bytes (local.get $bytes) (local.get $at)))))
+          (local.set $at (i32.add (local.get $at) (i32.const 1)))
+          (br_if $next (i32.lt_u (local.get $at) (array.len (local.get $bytes)))))
+        (i32.eqz (i32.and
+          (i32.and (i64.eqz (local.get $or)) (ref.is_null (global.get $kept)))
+          (i32.and
+            (i32.and (ref.is_null (struct.get $cell 1 (local.get $cell))) (ref.is_null (struct.get $cell 2 (local.get $cell))))
+            (i32.and (ref.is_null (table.get $cells (i32.const 2))) (i32.eq (table.size $cells) (i32.const 3)))))))"#,
+    mess: r#"
+      (if (ref.is_null (global.get $kept))
+        (then (global.set $kept
+          (struct.new $cell (i64.const -1) (ref.null $cell) (array.new $bytes (i32.const 255) (i32.const 20000))))))
+      (struct.set $cell 0 (global.get $kept) (i64.extend_i32_u (local.get $n)))
+      (struct.set $cell 1 (global.get $kept) (global.get $kept))
+      (array.fill $bytes (struct.get $cell 2 (global.get $kept)) (i32.const 0) (local.get $n) (i32.const 20000))
+      (drop (table.grow $cells (global.get $kept) (i32.const 2)))
+      (table.fill $cells (i32.const 0) (global.get $kept) (table.size $cells))"#,
+    fresh: "(call $heap)",
+};
+
 /// What every module has, whatever its memory.
-fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
+fn text(pages: usize, max: usize, data: &[(usize, usize)], extras: &[Extra]) -> String {
+    let of = |part: fn(&Extra) -> &'static str| extras.iter().map(part).collect::<String>();
+    let (fields, mess) = (of(|extra| extra.fields), of(|extra| extra.mess));
+    let fresh = extras.iter().fold(String::new(), |sum, extra| {
+        format!("(i32.add {} {sum}", extra.fresh)
+    });
+    let closed = ")".repeat(extras.len());
     let segment = |(at, len): &(usize, usize)| {
         let bytes: String = (*at..at + len)
             .map(|at| format!("\\{:02x}", byte(at)))
@@ -60,7 +126,7 @@ fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
         r#"(module
           (import "host" "kill" (func $kill)) (import "host" "preempt" (func $preempt))
           (import "host" "fail" (func $fail)) (import "host" "ask" (func $ask (param i32) (result i32)))
-          (memory (export "memory") {pages} {max}) {data}
+          (memory (export "memory") {pages} {max}) {data} {fields}
           (global $a (export "a") (mut i64) (i64.const {pages}))
           (global $v (export "v") (mut v128) (v128.const i64x2 1 2))
           (global $f (export "f") (mut funcref) (ref.func $one))
@@ -78,7 +144,7 @@ fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
             (drop (table.grow $t (ref.func $two) (i32.const 7)))
             (table.fill $t (i32.const 0) (ref.func $two) (table.size $t))
             (drop (table.grow $u (ref.null extern) (i32.const 5)))
-            (data.drop $p) (elem.drop $e))
+            (data.drop $p) (elem.drop $e) {mess})
           (func (export "dirty") (param i32) (result i32) (call $mess (local.get 0)) (local.get 0))
           (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
           (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0)))
@@ -103,12 +169,12 @@ fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
             (if (i32.gt_u (memory.size) (i32.const 0))
               (then (memory.init $p (i32.const 0) (i32.const 0) (i32.const 7))
                 (memory.fill (i32.const 0) (i32.const 0) (i32.const 7))))
-            (i32.add (i32.mul (table.size $t) (i32.const 1000))
+            {fresh} (i32.add (i32.mul (table.size $t) (i32.const 1000))
               (i32.add (i32.mul (table.size $u) (i32.const 100))
                 (i32.add (i32.mul (call_indirect $known (type $number) (i32.const 1)) (i32.const 10))
                   (i32.add (i32.mul (call_indirect $t (type $number) (i32.const 1)) (i32.const 4))
                     (i32.add (i32.mul (ref.is_null (table.get $t (i32.const 0))) (i32.const 2))
-                      (ref.is_null (table.get $u (i32.const 2))))))))))"#
+                      (ref.is_null (table.get $u (i32.const 2)))))))) {closed}))"#
     )
 }
 
@@ -120,43 +186,44 @@ fn byte(at: usize) -> u8 {
     (at % 251) as u8 + 1
 }
 
-/// Modules: without memory at first, without an image, sparse, dense, large, and with counted fuel.
+/// Modules: without memory at first, without an image, sparse, dense, large, and with counted fuel; with a second memory,
+/// with objects, and with both.
 pub(super) fn shapes() -> &'static [Shape] {
     static SHAPES: OnceLock<Vec<Shape>> = OnceLock::new();
     SHAPES.get_or_init(|| {
-        let shape = |pages: usize, max: usize, data: &[(usize, usize)], level, fuel| {
-            let mut memory = vec![0; pages * PAGE];
-            for (at, len) in data {
-                (*at..at + len).for_each(|at| memory[at] = byte(at));
-            }
-            let mut options = Options::default();
-            (options.opt_level, options.fuel) = (level, fuel);
-            let text = text(pages, max, data);
-            let wasm = pirn_compiler::parse_text(text.as_bytes());
-            let so = pirn_compiler::compile(&wasm.expect("well-formed"), &options);
-            let module = Module::from_bytes(&so.expect("valid")).expect("a module");
-            Shape {
-                memory,
-                pages_max: max,
-                global: pages as i64,
-                module,
-            }
-        };
+        let shape =
+            |pages: usize, max: usize, data: &[(usize, usize)], extras: &[Extra], level, fuel| {
+                let mut memory = vec![0; pages * PAGE];
+                for (at, len) in data {
+                    (*at..at + len).for_each(|at| memory[at] = byte(at));
+                }
+                let mut options = Options::default();
+                (options.opt_level, options.fuel) = (level, fuel);
+                let text = text(pages, max, data, extras);
+                let wasm = pirn_compiler::parse_text(text.as_bytes());
+                let so = pirn_compiler::compile(&wasm.expect("well-formed"), &options);
+                let module = Module::from_bytes(&so.expect("valid")).expect("a module");
+                Shape {
+                    memory,
+                    pages_max: max,
+                    global: pages as i64,
+                    module,
+                }
+            };
         // The first seven bytes are zero in all of them: `fresh` writes there.
         let sparse: Vec<_> = (0..20).map(|i| (i * 9000 + 17, 40)).collect();
+        let (speed, none) = (OptLevel::Speed, OptLevel::None);
+        let large = [(100, 5), (20 * PAGE - 1, 1)];
         vec![
-            shape(0, 3, &[], OptLevel::Speed, false),
-            shape(1, 1, &[], OptLevel::None, false),
-            shape(1, 9, &[(7, 10)], OptLevel::Speed, true),
-            shape(3, 12, &sparse, OptLevel::Speed, false),
-            shape(5, 8, &[(64, 4 * PAGE)], OptLevel::None, false),
-            shape(
-                20,
-                24,
-                &[(100, 5), (20 * PAGE - 1, 1)],
-                OptLevel::Speed,
-                true,
-            ),
+            shape(0, 3, &[], &[], speed, false),
+            shape(1, 1, &[], &[], none, false),
+            shape(1, 9, &[(7, 10)], &[], speed, true),
+            shape(3, 12, &sparse, &[], speed, false),
+            shape(5, 8, &[(64, 4 * PAGE)], &[], none, false),
+            shape(20, 24, &large, &[], speed, true),
+            shape(2, 4, &[(7, 10)], &[SECOND], none, false),
+            shape(1, 3, &[], &[HEAP], speed, false),
+            shape(3, 12, &sparse, &[HEAP, SECOND], speed, true),
         ]
     })
 }
@@ -201,6 +268,7 @@ impl House {
         let builder = |reset| {
             let builder = Region::builder()
                 .slots(slots)
+                .memories(3)
                 .memory_max(30 * PAGE)
                 .stack(128 << 10);
             builder.reset(reset).build()
@@ -271,5 +339,29 @@ pub(super) fn is_initial(name: &str, value: Option<Value>) -> bool {
         "v" => value == Some(Value::V128(1 | 2 << 64)),
         "f" => matches!(value, Some(Value::FuncRef(Some(_)))),
         _ => value == Some(Value::ExternRef(None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_fresh_once_somebody_has_messed_with_it() {
+        let house = House::of(Reset::Auto, 1).unwrap();
+        let mut looked = 0;
+        for (prepared, funcs) in &house.rooms {
+            let mut instance = prepared.try_instantiate(Wire::default()).unwrap();
+            instance.call(&funcs.dirty, 3).unwrap();
+            // Segments are dropped then, and tables have another size: what is beside them is looked at by itself.
+            for name in ["second", "heap"] {
+                let Ok(func) = prepared.func::<(), u32>(name) else {
+                    continue;
+                };
+                assert_eq!(instance.call(&func, ()).unwrap(), 1, "{name}");
+                looked += 1;
+            }
+        }
+        assert_eq!(looked, 4);
     }
 }
