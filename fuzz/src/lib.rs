@@ -3,13 +3,13 @@
 #![forbid(unsafe_code)]
 
 use pirn_fuzz_checks::engine::Engine;
-use pirn_fuzz_checks::guest::{FUNCS, GLOBALS, Plan};
-use pirn_fuzz_checks::value::{End, Fault, Host, HostRefuses, Run, Val};
+use pirn_fuzz_checks::guest::{FUNCS, GLOBALS, Plan, Uses};
+use pirn_fuzz_checks::value::{End, Fault, Host, HostRefuses, Ref, Run, Val};
 use pirn_runtime::ValType;
 use wasmtime::{
-    AsContext, AsContextMut, Caller, Config, Error, Extern, ExternRef, FuncType, Global,
-    GlobalType, HeapType, Instance, Linker, Module, Mutability, RefType, Rooted, Store,
-    ThrownException, Trap, V128,
+    AnyRef, AsContextMut, Caller, Config, Error, Extern, ExternRef, FuncType, GcHeapOutOfMemory,
+    Global, GlobalType, HeapType, I31, Instance, Linker, Module, Mutability, RefType, Rooted,
+    Store, ThrownException, Trap, V128,
 };
 
 /// Wasmtime, with NaNs as guests that make them canonical expect, and Cranelift's other settings.
@@ -25,10 +25,19 @@ impl Default for Wasmtime {
             .wasm_exceptions(true)
             .wasm_custom_page_sizes(true)
             .wasm_tail_call(true)
+            .wasm_function_references(true)
+            .wasm_gc(true)
+            .wasm_threads(true)
+            .shared_memory(true)
+            .wasm_relaxed_simd(true)
+            .relaxed_simd_deterministic(true)
             .cranelift_nan_canonicalization(true);
         config
             .max_wasm_stack(1 << 20)
             .memory_reservation(16 << 20)
+            .gc_heap_reservation(32 << 20)
+            .gc_heap_reservation_for_growth(0)
+            .gc_heap_may_move(false)
             .wasm_backtrace_max_frames(None);
         config.cranelift_opt_level(wasmtime::OptLevel::None);
         let engine = wasmtime::Engine::new(&config).expect("settings that go together");
@@ -41,7 +50,7 @@ impl Engine for Wasmtime {
         "Wasmtime"
     }
 
-    fn throws(&self) -> bool {
+    fn takes(&self, _: &Uses) -> bool {
         true
     }
 
@@ -71,7 +80,7 @@ fn linker(engine: &wasmtime::Engine, store: &mut Store<Host>) -> Linker<Host> {
         let call = move |mut caller: Caller<'_, Host>,
                          params: &[wasmtime::Val],
                          into: &mut [wasmtime::Val]| {
-            let params: Vec<_> = params.iter().map(|value| val(&caller, value)).collect();
+            let params: Vec<_> = params.iter().map(|value| val(&mut caller, value)).collect();
             let memory = caller.data().memory.clone();
             let memory = memory
                 .and_then(|name| caller.get_export(&name))
@@ -84,7 +93,7 @@ fn linker(engine: &wasmtime::Engine, store: &mut Store<Host>) -> Linker<Host> {
                 }
             };
             for (into, val) in into.iter_mut().zip(answer.map_err(Error::new)?) {
-                *into = value(&mut caller, val);
+                *into = value(&mut caller, val)?;
             }
             Ok(())
         };
@@ -96,7 +105,7 @@ fn linker(engine: &wasmtime::Engine, store: &mut Store<Host>) -> Linker<Host> {
             ty(pirn_fuzz_checks::guest::type_of(*val)),
             Mutability::Const,
         );
-        let value = value(&mut *store, *val);
+        let value = value(&mut *store, *val).expect("room for nothing");
         let global = Global::new(&mut *store, of, value).expect("a value of its type");
         let defined = linker.define(&*store, "host", &format!("g{index}"), global);
         defined.expect("each name once");
@@ -116,14 +125,17 @@ fn calls(
         let func = instance
             .get_func(&mut *store, &call.name)
             .ok_or("no such function")?;
-        let params: Vec<_> = call
-            .params
-            .iter()
-            .map(|val| value(&mut *store, *val))
-            .collect();
+        let params = call.params.iter().map(|val| value(&mut *store, *val));
         let mut results = vec![wasmtime::Val::I32(0); call.results.len()];
-        let ended = match func.call(&mut *store, &params, &mut results) {
-            Ok(()) => End::Returned(results.iter().map(|value| val(&*store, value)).collect()),
+        let ended = params.collect::<Result<Vec<_>, _>>();
+        let ended = ended.and_then(|params| func.call(&mut *store, &params, &mut results));
+        let ended = match ended {
+            Ok(()) => End::Returned(
+                results
+                    .iter()
+                    .map(|value| val(&mut *store, value))
+                    .collect(),
+            ),
             Err(error) => end(&error)?,
         };
         let exhausted = ended == End::Exhausted;
@@ -143,7 +155,7 @@ fn calls(
             .get_global(&mut *store, name)
             .ok_or("no such global")?;
         let value = global.get(&mut *store);
-        run.globals.push(val(&*store, &value));
+        run.globals.push(val(&mut *store, &value));
     }
     Ok(())
 }
@@ -155,17 +167,24 @@ fn end(error: &Error) -> Result<End, String> {
     if error.is::<ThrownException>() {
         return Ok(End::Threw);
     }
+    if error.is::<GcHeapOutOfMemory<()>>() || error.is::<GcHeapOutOfMemory<u32>>() {
+        return Ok(End::Exhausted);
+    }
     Ok(End::Trapped(match error.downcast_ref::<Trap>() {
         Some(Trap::UnreachableCodeReached) => Fault::Unreachable,
         Some(Trap::MemoryOutOfBounds) => Fault::Memory,
         Some(Trap::TableOutOfBounds) => Fault::Table,
         Some(Trap::IndirectCallToNull) => Fault::Null,
-        Some(Trap::NullReference) => Fault::NullException,
+        Some(Trap::NullReference) => Fault::NullReference,
+        Some(Trap::CastFailure) => Fault::Cast,
+        Some(Trap::ArrayOutOfBounds) => Fault::Array,
+        Some(Trap::HeapMisaligned) => Fault::Unaligned,
+        Some(Trap::AtomicWaitNonSharedMemory) => Fault::NotShared,
         Some(Trap::IntegerDivisionByZero) => Fault::Zero,
         Some(Trap::IntegerOverflow) => Fault::Overflow,
         Some(Trap::BadConversionToInteger) => Fault::Conversion,
         Some(Trap::BadSignature) => Fault::Type,
-        Some(Trap::StackOverflow) => return Ok(End::Exhausted),
+        Some(Trap::StackOverflow | Trap::AllocationTooLarge) => return Ok(End::Exhausted),
         _ => return Err(format!("{error:#}")),
     }))
 }
@@ -184,7 +203,7 @@ fn ty(ty: ValType) -> wasmtime::ValType {
     }
 }
 
-fn val(store: &impl AsContext<Data = Host>, value: &wasmtime::Val) -> Val {
+fn val(mut store: impl AsContextMut<Data = Host>, value: &wasmtime::Val) -> Val {
     match value {
         wasmtime::Val::I32(value) => Val::I32(value.cast_unsigned()),
         wasmtime::Val::I64(value) => Val::I64(value.cast_unsigned()),
@@ -192,20 +211,41 @@ fn val(store: &impl AsContext<Data = Host>, value: &wasmtime::Val) -> Val {
         wasmtime::Val::F64(bits) => Val::F64(*bits),
         wasmtime::Val::V128(value) => Val::V128(value.as_u128()),
         wasmtime::Val::FuncRef(reference) => Val::Func(reference.is_some()),
-        wasmtime::Val::ExternRef(reference) => {
-            let number = |reference: &Rooted<ExternRef>| {
-                let data = reference.data(store.as_context()).ok()??;
-                data.downcast_ref::<u32>().copied()
-            };
-            Val::Extern(reference.as_ref().and_then(number))
+        wasmtime::Val::ExternRef(None) => Val::Extern(Ref::Null),
+        wasmtime::Val::ExternRef(Some(reference)) => {
+            let any = AnyRef::convert_extern(&mut store, *reference);
+            Val::Extern(kind(&mut store, any.expect("it is rooted")))
         }
         wasmtime::Val::ExnRef(reference) => Val::Exn(reference.is_some()),
+        wasmtime::Val::AnyRef(None) => Val::Any(Ref::Null),
+        wasmtime::Val::AnyRef(Some(reference)) => Val::Any(kind(store, *reference)),
         other => unreachable!("no guest has {other:?}"),
     }
 }
 
-fn value(mut store: impl AsContextMut<Data = Host>, val: Val) -> wasmtime::Val {
-    match val {
+/// What a reference is that is not null.
+fn kind(mut store: impl AsContextMut<Data = Host>, any: Rooted<AnyRef>) -> Ref {
+    let rooted = "it is rooted";
+    if let Some(number) = any.as_i31(&store).expect(rooted) {
+        return Ref::I31(number.get_i32());
+    }
+    if any.is_struct(&store).expect(rooted) {
+        return Ref::Struct;
+    }
+    if any.is_array(&store).expect(rooted) {
+        return Ref::Array;
+    }
+    let reference = ExternRef::convert_any(&mut store, any).expect(rooted);
+    let data = reference.data(store.as_context()).expect(rooted);
+    let number = data.and_then(|data| data.downcast_ref::<u32>());
+    Ref::Host(*number.expect("all data of the host are numbers"))
+}
+
+/// # Errors
+///
+/// No room for a reference.
+fn value(mut store: impl AsContextMut<Data = Host>, val: Val) -> Result<wasmtime::Val, Error> {
+    Ok(match val {
         Val::I32(bits) => wasmtime::Val::I32(bits.cast_signed()),
         Val::I64(bits) => wasmtime::Val::I64(bits.cast_signed()),
         Val::F32(bits) => wasmtime::Val::F32(bits),
@@ -213,10 +253,18 @@ fn value(mut store: impl AsContextMut<Data = Host>, val: Val) -> wasmtime::Val {
         Val::V128(bits) => wasmtime::Val::V128(V128::from(bits)),
         Val::Func(_) => wasmtime::Val::FuncRef(None),
         Val::Exn(_) => wasmtime::Val::ExnRef(None),
-        Val::Extern(None) => wasmtime::Val::ExternRef(None),
-        Val::Extern(Some(number)) => {
-            let reference = ExternRef::new(store.as_context_mut(), number);
-            wasmtime::Val::ExternRef(Some(reference.expect("room for a reference")))
+        Val::Extern(Ref::Host(number)) => {
+            wasmtime::Val::ExternRef(Some(ExternRef::new(store, number)?))
         }
-    }
+        Val::Extern(_) => wasmtime::Val::ExternRef(None),
+        Val::Any(Ref::I31(number)) => {
+            let number = I31::wrapping_i32(number);
+            wasmtime::Val::AnyRef(Some(AnyRef::from_i31(store, number)))
+        }
+        Val::Any(Ref::Host(number)) => {
+            let reference = ExternRef::new(store.as_context_mut(), number)?;
+            wasmtime::Val::AnyRef(Some(AnyRef::convert_extern(store, reference)?))
+        }
+        Val::Any(_) => wasmtime::Val::AnyRef(None),
+    })
 }

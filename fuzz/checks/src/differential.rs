@@ -2,8 +2,8 @@
 //! engines.
 //!
 //! The same is: how each call ends, with which results, what host functions are given, and at the end the exported
-//! memory and globals. NaNs count as one. A stack that is used up ends the comparison, for engines have stacks of
-//! different sizes.
+//! memory and globals, and what tables hold. NaNs count as one. A stack that is used up ends the comparison, for engines have stacks of
+//! different sizes, and so does room for objects.
 
 use crate::engine::{Engine, Pirn};
 use crate::guest::Guest;
@@ -24,12 +24,20 @@ pub struct Tally {
     pub unstarted: usize,
     /// Of those, guests that may throw.
     pub throwing: usize,
+    /// Of those, guests that may make structs and arrays.
+    pub objects: usize,
+    /// Of those, guests that may have shared memories.
+    pub threads: usize,
+    /// Of those, guests that may have relaxed operators.
+    pub relaxed: usize,
     /// Of those, guests that some engine did not run to the end, for want of stack.
     pub exhausted: usize,
-    /// Calls of guests, but for those that pirn made again.
+    /// Calls of guests, but for those that pirn made again, and those that only look.
     pub calls: usize,
     /// Of those, calls that returned.
     pub returned: usize,
+    /// Elements of tables, and shared memories, that were looked at.
+    pub seen: usize,
     /// Runs of pirn that were compared with one.
     pub again: usize,
     /// Runs of other engines that were compared with one.
@@ -41,9 +49,13 @@ impl AddAssign for Tally {
         self.guests += other.guests;
         self.unstarted += other.unstarted;
         self.throwing += other.throwing;
+        self.objects += other.objects;
+        self.threads += other.threads;
+        self.relaxed += other.relaxed;
         self.exhausted += other.exhausted;
         self.calls += other.calls;
         self.returned += other.returned;
+        self.seen += other.seen;
         self.again += other.again;
         self.others += other.others;
     }
@@ -111,15 +123,16 @@ fn compare(
     };
     let mut exhausted = first.is_exhausted();
     tally.guests = 1;
-    tally.throwing = usize::from(guest.throws);
+    tally.throwing = usize::from(guest.uses.exceptions);
+    tally.objects = usize::from(guest.uses.objects);
+    tally.threads = usize::from(guest.uses.threads);
+    tally.relaxed = usize::from(guest.uses.relaxed);
     tally.unstarted = usize::from(!first.has_started());
-    tally.calls = first.ends.len() - 1;
-    tally.returned = first
-        .ends
-        .iter()
-        .skip(1)
-        .filter(|end| matches!(end, End::Returned(_)))
-        .count();
+    let acts = plan.calls.len() - plan.looks;
+    tally.calls = (first.ends.len() - 1).min(acts);
+    let ends = || first.ends.iter().skip(1);
+    tally.returned = returned(ends().take(acts));
+    tally.seen = returned(ends().skip(acts));
 
     let again = run(&pirn, &setting)?;
     compare(&again, "another run of the same")?;
@@ -131,7 +144,7 @@ fn compare(
     exhausted |= other.is_exhausted();
     tally.again = 2;
     for engine in others {
-        if guest.throws && !engine.throws() {
+        if !engine.takes(&guest.uses) {
             continue;
         }
         let run = engine.run(&guest.wasm, &plan);
@@ -142,6 +155,10 @@ fn compare(
     }
     tally.exhausted = usize::from(exhausted);
     Ok(tally)
+}
+
+fn returned<'a>(ends: impl Iterator<Item = &'a End>) -> usize {
+    ends.filter(|end| matches!(end, End::Returned(_))).count()
 }
 
 /// Fuel is used up alike as long as calls return; what a trap by a signal has used is not said.

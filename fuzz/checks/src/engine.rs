@@ -6,7 +6,7 @@ mod wasmi;
 pub use self::wasmi::Wasmi;
 pub use pirn::Pirn;
 
-use crate::guest::Plan;
+use crate::guest::{Plan, Uses};
 use crate::value::Run;
 
 /// Whatever runs a guest.
@@ -14,8 +14,8 @@ pub trait Engine {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// Whether it runs guests that may throw.
-    fn throws(&self) -> bool;
+    /// Whether it runs guests that use these.
+    fn takes(&self, uses: &Uses) -> bool;
 
     /// Instantiates a module, makes the calls of a plan, and looks at what is exported.
     ///

@@ -1,7 +1,9 @@
 //! [`Guest`]: a module, and calls of it.
 
+mod looks;
+
 use crate::random::Random;
-use crate::value::Val;
+use crate::value::{Ref, Val};
 use arbitrary::Unstructured;
 use pirn_format::metadata::{ExportItem, Metadata};
 use pirn_runtime::{ExternType, FuncType, Module, ValType};
@@ -15,8 +17,29 @@ pub struct Guest {
     pub wasm: Vec<u8>,
     /// What decides the calls.
     pub seed: u64,
-    /// Whether it may throw, which not every engine lets it.
-    pub throws: bool,
+    /// What it may use that not every engine has.
+    pub uses: Uses,
+}
+
+/// What a guest may use that not every engine has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// Exceptions.
+    pub exceptions: bool,
+    /// Structs, arrays and references of a type.
+    pub objects: bool,
+    /// Shared memories and atomic operators.
+    pub threads: bool,
+    /// Relaxed operators on vectors, deterministic.
+    pub relaxed: bool,
+}
+
+impl Uses {
+    /// Whether every engine has all that it uses.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A call of an exported function.
@@ -43,8 +66,8 @@ pub struct Plan {
     pub memory: Option<String>,
     /// The exported globals.
     pub globals: Vec<String>,
-    /// Whether the guest may throw.
-    pub throws: bool,
+    /// How many of the calls, the last ones, look at what the others left behind.
+    pub looks: usize,
 }
 
 impl Plan {
@@ -57,6 +80,9 @@ impl Plan {
 
 /// Most memories of a guest.
 pub(crate) const MEMORIES: usize = 3;
+
+/// Most elements of a table.
+const ELEMENTS: u32 = 200;
 
 /// Passes of loops, and calls, after which a guest ends.
 const STEPS: u32 = 1000;
@@ -89,7 +115,7 @@ pub const GLOBALS: [Val; 7] = [
     Val::F64(0x41e0 << 48),
     Val::V128(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
     Val::Func(false),
-    Val::Extern(None),
+    Val::Extern(Ref::Null),
 ];
 
 /// The type of a value.
@@ -103,6 +129,7 @@ pub fn type_of(val: Val) -> ValType {
         Val::V128(_) => V128,
         Val::Func(_) => ValType::FUNCREF,
         Val::Extern(_) => ValType::EXTERNREF,
+        Val::Any(_) => ValType::ANYREF,
         Val::Exn(_) => ValType::EXNREF,
     }
 }
@@ -137,24 +164,25 @@ fn imports() -> Vec<u8> {
         .into_owned()
 }
 
-/// What modules are made of: what the compiler takes, and no more. What relaxed operators give is each engine's own.
+/// What modules are made of: what the compiler takes, and no more. Half of them use nothing that only some engines have.
 pub(crate) fn config(random: &mut Random) -> Config {
     let memory_bytes = [1 << 16, 1 << 18, 1 << 22][random.below(3)];
+    let rich = random.once_in(2);
     Config {
         available_imports: Some(imports()),
         compact_imports_enabled: false,
-        exceptions_enabled: random.once_in(3),
-        gc_enabled: false,
+        exceptions_enabled: rich && random.once_in(2),
+        gc_enabled: rich && random.once_in(2),
         memory64_enabled: random.once_in(4),
-        relaxed_simd_enabled: false,
+        relaxed_simd_enabled: rich && random.once_in(2),
         tail_call_enabled: random.once_in(2),
-        threads_enabled: false,
+        threads_enabled: rich && random.once_in(2),
         // One more than these hold, and engines would differ in what they give.
         memory_max_size_required: true,
         table_max_size_required: true,
         max_memory32_bytes: memory_bytes,
         max_memory64_bytes: memory_bytes.into(),
-        max_table_elements: 200,
+        max_table_elements: ELEMENTS.into(),
         max_tables: 4,
         custom_page_sizes_enabled: random.once_in(3),
         max_memories: if random.once_in(3) { MEMORIES } else { 1 },
@@ -187,12 +215,17 @@ impl Guest {
         let mut random = Random::new(bytes.arbitrary()?);
         let seed = random.any();
         let config = config(&mut random);
-        let throws = config.exceptions_enabled;
+        let uses = Uses {
+            exceptions: config.exceptions_enabled,
+            objects: config.gc_enabled,
+            threads: config.threads_enabled,
+            relaxed: config.relaxed_simd_enabled,
+        };
         let mut module = wasm_smith::Module::new(config, &mut bytes)?;
         let ended = module.ensure_termination(STEPS);
         ended.expect("no function is of raw bytes");
-        let wasm = module.to_bytes();
-        Ok((Self { wasm, seed, throws }, random))
+        let wasm = looks::with_looks(module.to_bytes()).expect("what was generated is well-formed");
+        Ok((Self { wasm, seed, uses }, random))
     }
 
     /// How the module is called, which names and types decide.
@@ -204,12 +237,20 @@ impl Guest {
             memories: vec![],
             memory: None,
             globals: vec![],
-            throws: self.throws,
+            looks: 0,
         };
-        let mut funcs: Vec<(&str, FuncType)> = vec![];
+        let (mut funcs, mut looks): (Vec<(&str, FuncType)>, Vec<Call>) = (vec![], vec![]);
         for (name, ty) in module.exports() {
             match ty {
+                ExternType::Func(ty) if name.starts_with(looks::TABLE) => {
+                    looks.extend((0..=ELEMENTS).filter_map(|at| Call::of(name, &ty, || at.into())));
+                }
+                ExternType::Func(ty) if name.starts_with(looks::MEMORY) => {
+                    looks.extend(Call::of(name, &ty, || 0));
+                }
                 ExternType::Func(ty) => funcs.push((name, ty)),
+                // What it holds is looked at by a call.
+                ExternType::Memory(ty) if ty.shared => {}
                 ExternType::Memory(_) => {
                     if metadata.export(name) == Some(ExportItem::Memory(0)) {
                         plan.memory = Some(name.to_owned());
@@ -231,18 +272,26 @@ impl Guest {
         };
         for _ in 0..calls {
             let (name, ty) = &funcs[random.below(funcs.len())];
-            let params = ty
-                .params
-                .iter()
-                .map(|ty| Val::of(*ty, &mut || random.bits()))
-                .collect();
-            plan.calls.push(Call {
-                name: (*name).to_owned(),
-                params,
-                results: ty.results.clone(),
-                is_host: is_host(name),
-            });
+            if let Some(mut call) = Call::of(name, ty, || random.bits()) {
+                call.is_host = is_host(name);
+                plan.calls.push(call);
+            }
         }
+        plan.looks = looks.len();
+        plan.calls.extend(looks);
         plan
+    }
+}
+
+impl Call {
+    /// A call with numbers from a source of bits, unless the function takes what only the guest can make.
+    fn of(name: &str, ty: &FuncType, mut bits: impl FnMut() -> u64) -> Option<Self> {
+        let params = ty.params.iter().map(|ty| Val::of(*ty, &mut bits));
+        Some(Self {
+            name: name.to_owned(),
+            params: params.collect::<Option<_>>()?,
+            results: ty.results.clone(),
+            is_host: false,
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! [`Setting`]: one way to compile a guest and run it.
 
 use crate::random::Random;
-use pirn_compiler::{Cache, OptLevel, Options};
+use pirn_compiler::{Cache, OptLevel, Options, RelaxedSimd};
 use pirn_format::cpu;
 use pirn_runtime::Reset;
 use std::sync::Arc;
@@ -54,7 +54,8 @@ impl Setting {
         }
     }
 
-    /// What it is to the compiler, but for the cache.
+    /// What it is to the compiler, but for the cache. Relaxed operators are deterministic: otherwise each engine, and each
+    /// processor, has its own results.
     #[must_use]
     pub fn options(&self) -> Options {
         let mut options = Options::default();
@@ -65,6 +66,7 @@ impl Setting {
         options.fuel = self.fuel;
         options.debug_info = self.debug;
         options.spectre = self.spectre;
+        options.relaxed_simd = RelaxedSimd::Deterministic;
         options
     }
 

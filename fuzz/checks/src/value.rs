@@ -1,7 +1,22 @@
 //! [`Val`], [`End`] and [`Run`]: what all engines have in common, to be compared.
 
 use crate::random::{Random, mix};
-use pirn_runtime::ValType;
+use pirn_runtime::{HeapType, RefType, ValType};
+
+/// What a reference is, as far as all engines say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ref {
+    /// Null.
+    Null,
+    /// The host's, by its number.
+    Host(u32),
+    /// A number of 31 bits.
+    I31(i32),
+    /// A struct.
+    Struct,
+    /// An array.
+    Array,
+}
 
 /// A value, by its bits. Of a function reference there is nothing to compare but whether it is null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,29 +33,41 @@ pub enum Val {
     V128(u128),
     /// A function reference: whether it is one.
     Func(bool),
-    /// A reference of the host, by its number, or null.
-    Extern(Option<u32>),
+    /// A reference of the host, or what a guest made of another.
+    Extern(Ref),
+    /// A reference that a guest can ask for its type.
+    Any(Ref),
     /// A reference to an exception: whether it is one.
     Exn(bool),
 }
 
 impl Val {
-    /// A value of a type from a source of bits. References to functions and exceptions are null: no engine has another's.
-    pub fn of(ty: ValType, bits: &mut impl FnMut() -> u64) -> Self {
-        match ty {
+    /// A value of a type from a source of bits, if the host can make one: of what only the guest makes there is null.
+    pub fn of(ty: ValType, bits: &mut impl FnMut() -> u64) -> Option<Self> {
+        Some(match ty {
             ValType::I32 => Self::I32(bits() as u32),
             ValType::I64 => Self::I64(bits()),
             ValType::F32 => Self::F32(bits() as u32),
             ValType::F64 => Self::F64(bits()),
             ValType::V128 => Self::V128(u128::from(bits()) << 64 | u128::from(bits())),
-            ValType::FUNCREF => Self::Func(false),
-            ValType::EXTERNREF => {
-                let number = bits() as u32 % 1000;
-                Self::Extern((number != 0).then_some(number))
+            ValType::Ref(RefType { nullable, heap }) => {
+                let number = bits() as u32;
+                let reference = match heap {
+                    _ if nullable && number.is_multiple_of(4) => Ref::Null,
+                    HeapType::Extern => Ref::Host(1 + number % 1000),
+                    HeapType::Any if number.is_multiple_of(3) => Ref::Host(1 + number % 1000),
+                    HeapType::Any | HeapType::Eq | HeapType::I31 => Ref::I31(number as i32 >> 1),
+                    _ if nullable => Ref::Null,
+                    _ => return None,
+                };
+                match heap.top() {
+                    HeapType::Func => Self::Func(false),
+                    HeapType::Exn => Self::Exn(false),
+                    HeapType::Extern => Self::Extern(reference),
+                    _ => Self::Any(reference),
+                }
             }
-            ValType::EXNREF => Self::Exn(false),
-            other => unreachable!("no guest takes a value of type {other}"),
-        }
+        })
     }
 
     /// The same, with one NaN for all: which of them an operator gives is not said (spec 4.3.3).
@@ -59,7 +86,13 @@ impl Val {
             Self::I64(bits) | Self::F64(bits) => mix(bits),
             Self::V128(bits) => mix(bits as u64 ^ mix((bits >> 64) as u64)),
             Self::Func(is_some) | Self::Exn(is_some) => is_some.into(),
-            Self::Extern(number) => number.unwrap_or(0).into(),
+            Self::Extern(reference) | Self::Any(reference) => match reference {
+                Ref::Null => 0,
+                Ref::Host(number) => number.into(),
+                Ref::I31(number) => mix(number as u64),
+                Ref::Struct => 1 << 32,
+                Ref::Array => 1 << 33,
+            },
         }
     }
 }
@@ -75,8 +108,16 @@ pub enum Fault {
     Table,
     /// A call of a null reference.
     Null,
-    /// A throw of a null reference.
-    NullException,
+    /// Use of a null reference, by any other operator.
+    NullReference,
+    /// A cast of a reference of another type.
+    Cast,
+    /// Past the end of an array.
+    Array,
+    /// An atomic access whose address is no multiple of its size.
+    Unaligned,
+    /// A wait on a memory that is not shared.
+    NotShared,
     /// A call of a function of another type.
     Type,
     /// Overflow of a division, or of a conversion.
@@ -236,7 +277,9 @@ impl Host {
         }
         Ok(results
             .iter()
-            .map(|ty| Val::of(*ty, &mut || random.bits()))
+            .map(|ty| {
+                Val::of(*ty, &mut || random.bits()).expect("no function gives what it cannot")
+            })
             .collect())
     }
 }

@@ -13,9 +13,11 @@ fn guests_do_the_same_under_both() {
     let tally = campaign::each(0..120, compare);
     assert!(tally.guests > 90 && tally.calls > 400, "{tally:?}");
     assert!(
-        tally.throwing > 20 && tally.others > 40,
-        "few throw, or few do not: {tally:?}"
+        tally.throwing > 10 && tally.objects > 20 && tally.threads > 20 && tally.relaxed > 15,
+        "few use what is not everywhere: {tally:?}"
     );
+    assert!(tally.others > 50, "few do not: {tally:?}");
+    assert!(tally.seen > 1000, "little is looked at: {tally:?}");
     assert!(
         tally.returned * 4 > tally.calls,
         "few calls return: {tally:?}"

@@ -2,12 +2,12 @@
 
 use crate::guest::{Call, FUNCS, GLOBALS, Guest, MEMORIES, Plan};
 use crate::setting::Setting;
-use crate::value::{End, Fault, Host, Run, Val};
+use crate::value::{End, Fault, Host, Ref, Run, Val};
 use pirn_format::metadata::Metadata;
 use pirn_format::read::Checked;
 use pirn_runtime::{
-    CallError, ExternRef, FuncType, Instance, InstantiateError, Linker, Module, Prepared, Region,
-    Reset, TrapCode, Value,
+    AnyKind, AnyRef, CallError, ExternRef, FuncType, Instance, InstantiateError, Linker, Module,
+    Prepared, Region, Reset, TrapCode, Value,
 };
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
@@ -75,7 +75,7 @@ fn region(reset: Reset) -> &'static Region {
         let builder = || {
             Region::builder()
                 .slots(2)
-                .memories(MEMORIES as u32)
+                .memories(MEMORIES as u32 + 1)
                 .memory_max(8 << 20)
                 .stack(4 << 20)
         };
@@ -174,16 +174,28 @@ fn end(error: CallError) -> Result<End, String> {
 
 fn fault(code: TrapCode) -> Result<End, String> {
     Ok(End::Trapped(match code {
-        TrapCode::StackOverflow | TrapCode::MemoryExhausted => return Ok(End::Exhausted),
+        TrapCode::StackOverflow
+        | TrapCode::MemoryExhausted
+        | TrapCode::HeapExhausted
+        | TrapCode::ExceptionsExhausted => return Ok(End::Exhausted),
         TrapCode::MemoryOutOfBounds => Fault::Memory,
         TrapCode::TableOutOfBounds | TrapCode::UndefinedElement => Fault::Table,
         TrapCode::UninitializedElement => Fault::Null,
-        TrapCode::NullExceptionReference => Fault::NullException,
+        TrapCode::NullReference
+        | TrapCode::NullFunctionReference
+        | TrapCode::NullExceptionReference
+        | TrapCode::NullStructReference
+        | TrapCode::NullArrayReference
+        | TrapCode::NullI31Reference => Fault::NullReference,
         TrapCode::IndirectCallTypeMismatch => Fault::Type,
         TrapCode::IntegerOverflow => Fault::Overflow,
         TrapCode::IntegerDivideByZero => Fault::Zero,
         TrapCode::InvalidConversionToInteger => Fault::Conversion,
         TrapCode::Unreachable => Fault::Unreachable,
+        TrapCode::ArrayOutOfBounds => Fault::Array,
+        TrapCode::CastFailure => Fault::Cast,
+        TrapCode::UnalignedAtomic => Fault::Unaligned,
+        TrapCode::ExpectedSharedMemory => Fault::NotShared,
         other => return Err(format!("no guest of these traps with {other}")),
     }))
 }
@@ -196,11 +208,23 @@ fn val(value: Value) -> Val {
         Value::F64(bits) => Val::F64(bits),
         Value::V128(bits) => Val::V128(bits),
         Value::FuncRef(reference) => Val::Func(reference.is_some()),
-        Value::ExternRef(reference) => {
-            Val::Extern(reference.map(|number| number.get().get() as u32))
-        }
+        Value::ExternRef(None) => Val::Extern(Ref::Null),
+        Value::ExternRef(Some(reference)) => Val::Extern(match reference.any() {
+            Some(any) => kind(any),
+            None => Ref::Host(reference.get().get() as u32),
+        }),
         Value::ExnRef(reference) => Val::Exn(reference.is_some()),
-        Value::AnyRef(_) => unreachable!("no guest gives a value of type anyref"),
+        Value::AnyRef(reference) => Val::Any(reference.map_or(Ref::Null, kind)),
+    }
+}
+
+fn kind(any: AnyRef) -> Ref {
+    match any.kind() {
+        AnyKind::I31(number) => Ref::I31(number),
+        AnyKind::Struct => Ref::Struct,
+        AnyKind::Array => Ref::Array,
+        AnyKind::Host(Some(reference)) => Ref::Host(reference.get().get() as u32),
+        other => unreachable!("no reference of the host is {other:?}"),
     }
 }
 
@@ -213,9 +237,15 @@ fn value(val: Val) -> Value {
         Val::V128(bits) => Value::V128(bits),
         Val::Func(_) => Value::FuncRef(None),
         Val::Exn(_) => Value::ExnRef(None),
-        Val::Extern(number) => {
-            let number = NonZeroU64::new(number.unwrap_or(0).into());
-            Value::ExternRef(number.map(ExternRef::new))
-        }
+        Val::Extern(Ref::Null) => Value::ExternRef(None),
+        Val::Extern(Ref::Host(number)) => Value::ExternRef(Some(host(number))),
+        Val::Any(Ref::Null) => Value::AnyRef(None),
+        Val::Any(Ref::Host(number)) => Value::AnyRef(AnyRef::host(host(number))),
+        Val::Any(Ref::I31(number)) => Value::AnyRef(Some(AnyRef::i31(number))),
+        other => unreachable!("no host makes {other:?}"),
     }
+}
+
+fn host(number: u32) -> ExternRef {
+    ExternRef::new(NonZeroU64::new(number.into()).expect("numbers begin with 1"))
 }

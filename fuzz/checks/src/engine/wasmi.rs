@@ -1,8 +1,8 @@
 //! [`Wasmi`]: an interpreter, which shares no code with the compiler.
 
 use super::Engine;
-use crate::guest::{FUNCS, GLOBALS, Plan};
-use crate::value::{End, Fault, Host, HostRefuses, Run, Val};
+use crate::guest::{FUNCS, GLOBALS, Plan, Uses};
+use crate::value::{End, Fault, Host, HostRefuses, Ref as Reference, Run, Val};
 use pirn_runtime::ValType;
 use wasmi::errors::{ErrorKind, InstantiationError, TableError};
 use wasmi::{
@@ -42,8 +42,8 @@ impl Engine for Wasmi {
         "wasmi"
     }
 
-    fn throws(&self) -> bool {
-        false
+    fn takes(&self, uses: &Uses) -> bool {
+        uses.is_plain()
     }
 
     fn run(&self, wasm: &[u8], plan: &Plan) -> Result<Run, String> {
@@ -193,7 +193,8 @@ fn val(store: &impl AsContext<Data = Host>, value: &wasmi::Val) -> Val {
         wasmi::Val::ExternRef(reference) => {
             let number =
                 |reference: &ExternRef| reference.data(store.as_context()).downcast_ref().copied();
-            Val::Extern(reference.val().and_then(number))
+            let number = reference.val().and_then(number);
+            Val::Extern(number.map_or(Reference::Null, Reference::Host))
         }
     }
 }
@@ -206,10 +207,10 @@ fn value(store: &mut impl AsContextMut<Data = Host>, val: Val) -> wasmi::Val {
         Val::F64(bits) => wasmi::Val::F64(F64::from_bits(bits)),
         Val::V128(bits) => wasmi::Val::V128(V128::from(bits)),
         Val::Func(_) => wasmi::Val::FuncRef(Ref::<Func>::Null),
-        Val::Exn(_) => unreachable!("it is given no guest that throws"),
-        Val::Extern(None) => wasmi::Val::ExternRef(Ref::Null),
-        Val::Extern(Some(number)) => {
+        Val::Extern(Reference::Null) => wasmi::Val::ExternRef(Ref::Null),
+        Val::Extern(Reference::Host(number)) => {
             wasmi::Val::ExternRef(Ref::Val(ExternRef::new(store.as_context_mut(), number)))
         }
+        other => unreachable!("no guest that it takes has {other:?}"),
     }
 }
