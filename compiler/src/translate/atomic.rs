@@ -4,7 +4,7 @@
 //! this compiler (`block::is_free`). An address that is no multiple of the access's size is a trap, whatever the processor
 //! would do with it.
 
-use super::bounds::memory_of;
+use super::bounds::{Index, memory_of};
 use super::function::FuncTranslator;
 use crate::types::POINTER;
 use cranelift_codegen::ir::{
@@ -116,22 +116,29 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// Address and flags for an atomic access; a trap if the address is no multiple of the bytes.
+    /// The index of an atomic access; a trap if the address is no multiple of the bytes, be it outside or not.
+    fn atomic_index(&mut self, memarg: &MemArg, index: Value, bytes: u32) -> Index {
+        let memory = memory_of(memarg);
+        let index = self.wide_index(memory, index);
+        let mask = i64::from(bytes) - 1;
+        if mask != 0 {
+            // The lowest bits of the sum, which they alone make.
+            let offset = memarg.offset.cast_signed() & mask;
+            let address = self.builder.ins().iadd_imm_s(index, offset);
+            let beside = self.builder.ins().band_imm_s(address, mask);
+            self.trap_if(beside, TrapCode::UnalignedAtomic);
+        }
+        self.lower_half(memory, index)
+    }
+
+    /// Address and flags for an atomic access.
     fn atomic_address(
         &mut self,
         memarg: &MemArg,
         index: Value,
         bytes: u32,
     ) -> (Value, MemFlagsData) {
-        let index = self.memory_index(memory_of(memarg), index);
-        let mask = i64::from(bytes) - 1;
-        if mask != 0 {
-            // The lowest bits of the sum, which they alone make.
-            let offset = memarg.offset.cast_signed() & mask;
-            let address = self.builder.ins().iadd_imm_s(index.value(), offset);
-            let beside = self.builder.ins().band_imm_s(address, mask);
-            self.trap_if(beside, TrapCode::UnalignedAtomic);
-        }
+        let index = self.atomic_index(memarg, index, bytes);
         let (address, offset, flags) = self.address_within(index, memarg.offset, bytes);
         let address = match offset {
             0 => address,
@@ -200,7 +207,8 @@ impl FuncTranslator<'_, '_> {
 
     fn atomic_wait(&mut self, builtin: Builtin, memarg: &MemArg) {
         let (index, expected, timeout) = self.pop3();
-        let address = self.whole_address(memarg, index);
+        let bytes = self.type_of(expected).bytes();
+        let address = self.whole_address(memarg, index, bytes);
         let memory = self.word(memory_of(memarg));
         let expected = self.extended(expected);
         self.answered(builtin, &[memory, address, expected, timeout]);
@@ -208,15 +216,15 @@ impl FuncTranslator<'_, '_> {
 
     fn atomic_notify(&mut self, memarg: &MemArg) {
         let (index, count) = self.pop2();
-        let address = self.whole_address(memarg, index);
+        let address = self.whole_address(memarg, index, 4);
         let memory = self.word(memory_of(memarg));
         let count = self.extended(count);
         self.answered(Builtin::MemoryNotify, &[memory, address, count]);
     }
 
     /// Where an operator looks in a memory, which may be past its end: the runtime compares it.
-    fn whole_address(&mut self, memarg: &MemArg, index: Value) -> Value {
-        let index = self.memory_index(memory_of(memarg), index);
+    fn whole_address(&mut self, memarg: &MemArg, index: Value, bytes: u32) -> Value {
+        let index = self.atomic_index(memarg, index, bytes);
         // A larger one is outside, too, and has the same lowest bits but for those below its own alignment.
         let offset = match memarg.offset {
             offset if offset < MEMORY_REACH_BYTES => offset,

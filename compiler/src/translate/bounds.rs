@@ -130,12 +130,26 @@ impl FuncTranslator<'_, '_> {
 
     /// The lower half of an index into a memory, zero-extended; a trap if it is not the whole index.
     pub(super) fn memory_index(&mut self, memory: u32, index: Value) -> Index {
-        let value = match self.env.metadata.memory_address(memory) {
+        let wide = self.wide_index(memory, index);
+        self.lower_half(memory, wide)
+    }
+
+    /// The whole index, 64 bits wide.
+    pub(super) fn wide_index(&mut self, memory: u32, index: Value) -> Value {
+        match self.env.metadata.memory_address(memory) {
             AddrType::I32 => self.extend(index),
+            AddrType::I64 => index,
+        }
+    }
+
+    /// The lower half of what [`wide_index`](Self::wide_index) gave; a trap if it is not the whole.
+    pub(super) fn lower_half(&mut self, memory: u32, wide: Value) -> Index {
+        let value = match self.env.metadata.memory_address(memory) {
+            AddrType::I32 => wide,
             AddrType::I64 => {
-                let low = self.builder.ins().ireduce(types::I32, index);
+                let low = self.builder.ins().ireduce(types::I32, wide);
                 let low = self.extend(low);
-                let outside = self.builder.ins().icmp(IntCC::NotEqual, low, index);
+                let outside = self.builder.ins().icmp(IntCC::NotEqual, low, wide);
                 self.trap_if(outside, TrapCode::MemoryOutOfBounds);
                 low
             }

@@ -266,6 +266,7 @@ fn every_operator_traps_where_it_must() {
     for options in values::levels() {
         for (text, is_shared) in MEMORIES {
             let mut guest = guest(text, is_shared, &options, &operators);
+            let is_64 = guest.is_64;
             for (number, operator) in operators.iter().enumerate() {
                 let operands = vec![0; operator.operands()];
                 let mut trap = |offset: u64, index: u64| {
@@ -274,7 +275,16 @@ fn every_operator_traps_where_it_must() {
                 };
                 let name = &operator.name;
                 if operator.bytes > 1 {
-                    for (offset, index) in [(0, 1), (3, 0), (8, operator.bytes / 2), (3, 2)] {
+                    let mut beside = vec![(0, 1), (3, 0), (8, operator.bytes / 2), (3, 2)];
+                    if is_64 {
+                        // Outside as well.
+                        beside.extend([
+                            (0, (1 << 32) + 1),
+                            (3, 1 << 63),
+                            (8, 0_u64.wrapping_sub(1)),
+                        ]);
+                    }
+                    for (offset, index) in beside {
                         let found = trap(offset, index);
                         let wanted = Some(TrapCode::UnalignedAtomic);
                         assert_eq!(found, wanted, "{name} at {index} + {offset} of {text}");
@@ -283,7 +293,7 @@ fn every_operator_traps_where_it_must() {
                 let far = u64::from(u32::MAX) + 1 - operator.bytes;
                 let mut outside = vec![(0, BYTES), (8, BYTES - 8), (0, far), (8, far)];
                 outside.extend([(40 << 20, 0), (40 << 20, far)]);
-                if text.contains("i64") {
+                if is_64 {
                     outside.extend([(0, 1 << 32), (0, 0_u64.wrapping_sub(operator.bytes))]);
                     outside.extend([(8, 0_u64.wrapping_sub(8)), (40 << 20, 1 << 63)]);
                 }

@@ -116,6 +116,29 @@ fn answers_are_those_of_the_proposal() {
 }
 
 #[test]
+fn an_address_that_is_unaligned_and_outside_is_told_as_unaligned() {
+    const GUEST: &str = r#"(module (memory i64 1 1 shared)
+      (func (export "wait32") (param i64) (result i32)
+        (memory.atomic.wait32 offset=8 (local.get 0) (i32.const 0) (i64.const 0)))
+      (func (export "wait64") (param i64) (result i32)
+        (memory.atomic.wait64 offset=8 (local.get 0) (i64.const 0) (i64.const 0)))
+      (func (export "notify") (param i64) (result i32) (memory.atomic.notify offset=8 (local.get 0) (i32.const 1))))"#;
+    for options in values::levels() {
+        let prepared = values::prepare(GUEST, &options);
+        let mut guest = prepared.try_instantiate(()).expect("a slot");
+        for (name, bytes) in [("wait32", 4), ("wait64", 8), ("notify", 4)] {
+            let func: Func<i64, i32> = prepared.func(name).expect("it is there");
+            for far in [1 << 16, 1 << 32, 1 << 40, i64::MIN, -8] {
+                let found = code(guest.call(&func, far));
+                assert_eq!(found, TrapCode::MemoryOutOfBounds, "{name} at {far}");
+                let found = code(guest.call(&func, far + bytes / 2));
+                assert_eq!(found, TrapCode::UnalignedAtomic, "{name} beside {far}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_memory_of_a_slot_is_waited_in_alone() {
     const GUEST: &str = r#"(module (memory 1 1 MAYBE)
       (func (export "wait") (param i64) (result i32)
