@@ -112,8 +112,10 @@ fn every_truncation_is_refused() {
 #[test]
 fn no_changed_byte_makes_the_decoder_panic() {
     let bytes = small().encode().unwrap();
+    // Miri takes 15 ms for each.
+    let step = if cfg!(miri) { 51 } else { 1 };
     for at in 0..bytes.len() {
-        for value in 0..=255 {
+        for value in (0..=255).step_by(step) {
             let mut changed = bytes.clone();
             changed[at] = value;
             // Either refused, or a value whose every index is in range: both are fine here.
