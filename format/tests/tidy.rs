@@ -85,7 +85,17 @@ fn files_are_short_and_say_what_they_own() {
 fn text_is_clean() {
     let mut found = vec![];
     for (name, text) in files(&[
-        ".rs", ".md", ".toml", ".sh", ".wat", ".c", ".h", ".go", ".ci/run", ".ci/deny",
+        ".rs",
+        ".md",
+        ".toml",
+        ".sh",
+        ".wat",
+        ".c",
+        ".h",
+        ".go",
+        ".ci/run",
+        ".ci/deny",
+        ".ci/sanitize",
     ]) {
         if !text.ends_with('\n') || text.ends_with("\n\n") {
             found.push(format!("{name}: does not end with one line break"));
