@@ -1,5 +1,5 @@
 //! [`with_looks`]: a guest with functions more, that give what not every host sees: the elements of tables, and a number of
-//! all bytes of a shared memory. Its waits end at once.
+//! all bytes of a shared memory. Its waits end at once, and where the generator forgets to make NaNs canonical, it does.
 
 use wasm_encoder::reencode::{self, Reencode, utils};
 use wasm_encoder::{
@@ -19,9 +19,9 @@ pub(super) const MEMORY: &str = "pirn memory ";
 
 type Error = reencode::Error<std::convert::Infallible>;
 
-/// A function that is added.
+/// A function that is added, and what it is exported by, if it is.
 struct Look {
-    name: String,
+    name: Option<String>,
     params: Vec<ValType>,
     result: ValType,
     body: Function,
@@ -33,7 +33,6 @@ struct Looker {
     looks: Vec<Look>,
     types: u32,
     funcs: u32,
-    waits: bool,
 }
 
 /// The module with such functions, or as it was if it has none of its own.
@@ -42,7 +41,10 @@ struct Looker {
 ///
 /// It is malformed, which no module is that was generated.
 pub(super) fn with_looks(wasm: Vec<u8>) -> Result<Vec<u8>, Error> {
-    let mut looker = Looker::default();
+    let mut looker = Looker {
+        looks: CANONICAL.into_iter().map(Look::canonical).collect(),
+        ..Looker::default()
+    };
     let (mut has_code, mut has_exports) = (false, false);
     for payload in Parser::new(0).parse_all(&wasm) {
         match payload? {
@@ -68,7 +70,6 @@ pub(super) fn with_looks(wasm: Vec<u8>) -> Result<Vec<u8>, Error> {
                     let memory = memory?;
                     if memory.shared {
                         looker.looks.push(memory_look(index, memory));
-                        looker.waits = true;
                     }
                 }
             }
@@ -77,7 +78,7 @@ pub(super) fn with_looks(wasm: Vec<u8>) -> Result<Vec<u8>, Error> {
             _ => {}
         }
     }
-    if !has_code || !has_exports || looker.looks.is_empty() {
+    if !has_code || !has_exports {
         return Ok(wasm);
     }
     let mut module = wasm_encoder::Module::new();
@@ -85,12 +86,99 @@ pub(super) fn with_looks(wasm: Vec<u8>) -> Result<Vec<u8>, Error> {
     Ok(module.finish())
 }
 
+/// Floats of which an operator gives some NaN: one of 32 or 64 bits, or lanes of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Floats {
+    F32,
+    F64,
+    F32x4,
+    F64x2,
+}
+
+/// By the place of the function that makes NaNs canonical among those that are added.
+const CANONICAL: [Floats; 4] = [Floats::F32, Floats::F64, Floats::F32x4, Floats::F64x2];
+
+impl Floats {
+    /// What an operator gives of which wasm-smith 0.263 does not make NaNs canonical.
+    fn of(operator: &Operator<'_>) -> Option<Self> {
+        Some(match operator {
+            Operator::F32DemoteF64 => Self::F32,
+            Operator::F64PromoteF32 => Self::F64,
+            Operator::F32x4DemoteF64x2Zero
+            | Operator::F32x4RelaxedMadd
+            | Operator::F32x4RelaxedNmadd
+            | Operator::F32x4RelaxedMin
+            | Operator::F32x4RelaxedMax => Self::F32x4,
+            Operator::F64x2PromoteLowF32x4
+            | Operator::F64x2RelaxedMadd
+            | Operator::F64x2RelaxedNmadd
+            | Operator::F64x2RelaxedMin
+            | Operator::F64x2RelaxedMax => Self::F64x2,
+            _ => return None,
+        })
+    }
+}
+
+impl Look {
+    /// The same floats, with the canonical NaN for every other.
+    fn canonical(floats: Floats) -> Self {
+        let (nan_32, nan_64) = (0x7fc0_0000_u32, 0x7ff8_u64 << 48);
+        let narrow = (0..4).fold(0, |lanes, _| lanes << 32 | i128::from(nan_32));
+        let wide = (0..2).fold(0, |lanes, _| lanes << 64 | i128::from(nan_64));
+        let (ty, nan, is_same, select) = match floats {
+            Floats::F32 => (
+                ValType::F32,
+                Instruction::F32Const(f32::from_bits(nan_32).into()),
+                Instruction::F32Eq,
+                Instruction::Select,
+            ),
+            Floats::F64 => (
+                ValType::F64,
+                Instruction::F64Const(f64::from_bits(nan_64).into()),
+                Instruction::F64Eq,
+                Instruction::Select,
+            ),
+            Floats::F32x4 => (
+                ValType::V128,
+                Instruction::V128Const(narrow),
+                Instruction::F32x4Eq,
+                Instruction::V128Bitselect,
+            ),
+            Floats::F64x2 => (
+                ValType::V128,
+                Instruction::V128Const(wide),
+                Instruction::F64x2Eq,
+                Instruction::V128Bitselect,
+            ),
+        };
+        let mut body = Function::new([]);
+        let value = Instruction::LocalGet(0);
+        for instruction in [
+            &value,
+            &nan,
+            &value,
+            &value,
+            &is_same,
+            &select,
+            &Instruction::End,
+        ] {
+            body.instruction(instruction);
+        }
+        Self {
+            name: None,
+            params: vec![ty],
+            result: ty,
+            body,
+        }
+    }
+}
+
 /// The element of an index.
 fn table_look(index: u32, ty: TableType) -> Result<Look, Error> {
     let mut body = Function::new([]);
     body.instructions().local_get(0).table_get(index).end();
     Ok(Look {
-        name: format!("{TABLE}{index}"),
+        name: Some(format!("{TABLE}{index}")),
         params: vec![index_type(ty.table64)],
         result: ValType::Ref(reencode::RoundtripReencoder.ref_type(ty.element_type)?),
         body,
@@ -149,7 +237,7 @@ fn memory_look(index: u32, ty: MemoryType) -> Look {
         body.instruction(&instruction);
     }
     Look {
-        name: format!("{MEMORY}{index}"),
+        name: Some(format!("{MEMORY}{index}")),
         params: vec![],
         result: ValType::I64,
         body,
@@ -209,7 +297,9 @@ impl Reencode for Looker {
     ) -> Result<(), Error> {
         utils::parse_export_section(self, exports, section)?;
         for (func, look) in (self.funcs..).zip(&self.looks) {
-            exports.export(&look.name, ExportKind::Func, func);
+            if let Some(name) = &look.name {
+                exports.export(name, ExportKind::Func, func);
+            }
         }
         Ok(())
     }
@@ -231,25 +321,69 @@ impl Reencode for Looker {
         code: &mut CodeSection,
         body: FunctionBody<'_>,
     ) -> Result<(), Error> {
-        // As it is, with numbers in more bytes than they need.
-        if !self.waits {
-            code.raw(body.as_bytes());
-            return Ok(());
-        }
         let mut func = self.new_function_with_parsed_locals(&body)?;
-        let mut operators = body.get_operators_reader()?;
+        let (mut operators, mut is_same) = (body.get_operators_reader()?, true);
         while !operators.eof() {
             let operator = operators.read()?;
+            let floats = Floats::of(&operator);
             if matches!(
                 operator,
                 Operator::MemoryAtomicWait32 { .. } | Operator::MemoryAtomicWait64 { .. }
             ) {
                 // In place of the time it may take, of which no other thread will relieve it.
                 func.instructions().drop().i64_const(0);
+                is_same = false;
             }
             func.instruction(&self.instruction(operator)?);
+            if let Some(place) = CANONICAL.iter().position(|of| Some(*of) == floats) {
+                func.instructions().call(self.funcs + place as u32);
+                is_same = false;
+            }
         }
-        code.function(&func);
+        match is_same {
+            // With numbers in more bytes than they need, if it has such.
+            true => code.raw(body.as_bytes()),
+            false => code.function(&func),
+        };
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pirn_compiler::{Options, compile, parse_text};
+    use pirn_runtime::{Linker, Module, Region, Value};
+
+    #[test]
+    fn waits_end_and_nans_are_canonical_and_tables_and_memories_are_seen() {
+        const GUEST: &str = r#"(module (memory 1 1 shared) (table 2 2 externref)
+          (func (export "promoted") (result i64) (i64.reinterpret_f64 (f64.promote_f32 (f32.const -nan:0x7ffffd))))
+          (func (export "demoted") (result i32) (i32.reinterpret_f32 (f32.demote_f64 (f64.const -nan:0xfffffffffff))))
+          (func (export "lanes") (result i64)
+            (i64x2.extract_lane 1 (f64x2.promote_low_f32x4 (v128.const f32x4 0 -nan:0x7ffffd 0 0))))
+          (func (export "wait") (result i32) (memory.atomic.wait32 (i32.const 0) (i32.const 0) (i64.const -1)))
+          (func (export "store") (i32.store8 (i32.const 65535) (i32.const 1))))"#;
+        let wasm = parse_text(GUEST.as_bytes()).unwrap().into_owned();
+        let so = compile(&with_looks(wasm).unwrap(), &Options::default()).unwrap();
+        let module = Module::from_bytes(&so).unwrap();
+        let region = Region::builder().slots(1).build().unwrap();
+        let prepared = region.prepare(&module, &Linker::<()>::new()).unwrap();
+        let mut guest = prepared.try_instantiate(()).unwrap();
+        let mut call = |name: &str, params: &[Value]| guest.call_values(name, params).ok();
+        let wide = Some(vec![Value::I64(0x7ff8 << 48)]);
+        assert_eq!(call("promoted", &[]), wide);
+        assert_eq!(call("lanes", &[]), wide);
+        assert_eq!(call("demoted", &[]), Some(vec![Value::I32(0x7fc0_0000)]));
+        assert_eq!(call("wait", &[]), Some(vec![Value::I32(2)]));
+        let null = Some(vec![Value::ExternRef(None)]);
+        assert_eq!(call("pirn table 0", &[Value::I32(1)]), null);
+        assert_eq!(call("pirn table 0", &[Value::I32(2)]), None);
+        assert_eq!(call("pirn memory 0", &[]), Some(vec![Value::I64(0)]));
+        call("store", &[]).unwrap();
+        assert_eq!(
+            call("pirn memory 0", &[]),
+            Some(vec![Value::I64(0x100_0000_01b3)])
+        );
     }
 }
