@@ -35,14 +35,14 @@ struct Looker {
     funcs: u32,
 }
 
-/// The module with such functions, or as it was if it has none of its own.
+/// The module with such functions, or as it was if it has no functions or exports of its own.
 ///
 /// # Errors
 ///
 /// It is malformed, which no module is that was generated.
 pub(super) fn with_looks(wasm: Vec<u8>) -> Result<Vec<u8>, Error> {
     let mut looker = Looker {
-        looks: CANONICAL.into_iter().map(Look::canonical).collect(),
+        looks: Floats::ALL.map(Look::canonical).into(),
         ..Looker::default()
     };
     let (mut has_code, mut has_exports) = (false, false);
@@ -86,8 +86,9 @@ pub(super) fn with_looks(wasm: Vec<u8>) -> Result<Vec<u8>, Error> {
     Ok(module.finish())
 }
 
-/// Floats of which an operator gives some NaN: one of 32 or 64 bits, or lanes of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Floats of which an operator gives some NaN: one of 32 or 64 bits, or lanes of them. By their number, the functions that
+/// make NaNs canonical are the first that are added.
+#[derive(Debug, Clone, Copy)]
 enum Floats {
     F32,
     F64,
@@ -95,10 +96,9 @@ enum Floats {
     F64x2,
 }
 
-/// By the place of the function that makes NaNs canonical among those that are added.
-const CANONICAL: [Floats; 4] = [Floats::F32, Floats::F64, Floats::F32x4, Floats::F64x2];
-
 impl Floats {
+    const ALL: [Self; 4] = [Self::F32, Self::F64, Self::F32x4, Self::F64x2];
+
     /// What an operator gives of which wasm-smith 0.263 does not make NaNs canonical.
     fn of(operator: &Operator<'_>) -> Option<Self> {
         Some(match operator {
@@ -335,8 +335,8 @@ impl Reencode for Looker {
                 is_same = false;
             }
             func.instruction(&self.instruction(operator)?);
-            if let Some(place) = CANONICAL.iter().position(|of| Some(*of) == floats) {
-                func.instructions().call(self.funcs + place as u32);
+            if let Some(floats) = floats {
+                func.instructions().call(self.funcs + floats as u32);
                 is_same = false;
             }
         }
