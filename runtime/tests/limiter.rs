@@ -6,6 +6,7 @@ use pirn_runtime::{
     CallError, Group, Growth, Instance, KillSwitch, Linker, Met, Module, Prepared, Region, Step,
     Value,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 const PAGE: u64 = 64 << 10;
@@ -297,5 +298,30 @@ fn a_guest_is_stopped_in_a_limiter_as_in_a_host_function() {
         *kills = true;
     }
     let error = guest.call(&memory, 1).expect_err("it is killed");
+    assert!(matches!(error, CallError::Killed(_)), "{error}");
+}
+
+#[test]
+fn a_limiter_that_panics_leaves_a_group_its_kill_switch() {
+    let region = Region::builder().slots(2).memories(2);
+    let region = region.build().expect("address space");
+    let mut group = Group::new(&region, ());
+    let first = group.instantiate(
+        &common::wat("(module (func (export \"run\")))"),
+        &Linker::new(),
+    );
+    let first = first.expect("there is a slot");
+    let switch = group.kill_switch();
+    // An array that is made before any code runs.
+    let array = r#"(module (type $a (array i8))
+      (global (ref $a) (array.new_default $a (i32.const 100))))"#;
+    let array = common::wat(array);
+    let mut linker = Linker::new();
+    linker.memory_limiter(|(): &mut (), _| panic!("the limiter panics"));
+    let instantiated = catch_unwind(AssertUnwindSafe(|| group.instantiate(&array, &linker)));
+    instantiated.expect_err("the limiter panics");
+    group.call(first, "run", &[]).expect("it is not killed yet");
+    switch.kill().expect("the group lives");
+    let error = group.call(first, "run", &[]).expect_err("it is killed");
     assert!(matches!(error, CallError::Killed(_)), "{error}");
 }

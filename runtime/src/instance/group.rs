@@ -178,9 +178,8 @@ impl<T: 'static> Group<T> {
     /// Makes a call of a member, which may be stopped as the group may.
     fn watched<R>(&mut self, at: usize, call: impl FnOnce(&mut Self) -> R) -> R {
         self.members[at].watch = self.watch.take();
-        let result = call(self);
-        self.watch = self.members[at].watch.take();
-        result
+        let watched = Watched { group: self, at };
+        call(&mut *watched.group)
     }
 
     /// The value of the exported global of a name of an instance.
@@ -288,6 +287,19 @@ impl<T: 'static> Group<T> {
             }
         }
         Ok((imports, hosts))
+    }
+}
+
+/// Gives a member's watch back to the group when a call ends, also when the embedder's code panics:
+/// the group's kill switch would have no effect otherwise.
+struct Watched<'a, T> {
+    group: &'a mut Group<T>,
+    at: usize,
+}
+
+impl<T> Drop for Watched<'_, T> {
+    fn drop(&mut self) {
+        self.group.watch = self.group.members[self.at].watch.take();
     }
 }
 
