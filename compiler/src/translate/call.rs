@@ -136,6 +136,7 @@ impl FuncTranslator<'_, '_> {
                 let flags = self.flags(Region::Constant).with_readonly();
                 let code = self.builder.ins().sload32(flags, entry, 0);
                 let code = self.builder.ins().iadd(array, code);
+                let code = self.null_where(differs, code);
                 self.enter_code(ty, Code::At(code), self.vmctx, returns);
             }
             (None, None) => self.call_element(ty, table, index, returns),
@@ -168,15 +169,17 @@ impl FuncTranslator<'_, '_> {
         let reference = self.builder.ins().load(POINTER, flags, element, 0);
         self.trap_if_zero(reference, TrapCode::UninitializedElement);
         let found = self.load_reference(types::I32, reference, FUNCREF_TYPE_ID);
-        if self.env.metadata.types[ty as usize].is_final {
+        let differs = if self.env.metadata.types[ty as usize].is_final {
             let wanted = self.env.layout.type_id(ty);
             let wanted = self.load_constant(types::I32, self.vmctx, wanted);
-            let differs = self.builder.ins().icmp(IntCC::NotEqual, found, wanted);
-            self.trap_if(differs, TrapCode::IndirectCallTypeMismatch);
+            self.builder.ins().icmp(IntCC::NotEqual, found, wanted)
         } else {
             let is_it = self.is_subtype(found, ty);
-            self.trap_if_zero(is_it, TrapCode::IndirectCallTypeMismatch);
-        }
+            self.is_false(is_it)
+        };
+        self.trap_if(differs, TrapCode::IndirectCallTypeMismatch);
+        // No code lies where null has its address.
+        let reference = self.null_where(differs, reference);
         self.enter_reference(ty, reference, returns);
     }
 

@@ -232,8 +232,8 @@ impl FuncTranslator<'_, '_> {
                 Catch::AllRef { label } => (None, label, true),
             };
             let next = tag.map(|tag| {
-                let next = self.unless_thrown(tag);
-                let values = self.thrown_values(tag);
+                let (differs, next) = self.unless_thrown(tag);
+                let values = self.thrown_values(tag, differs);
                 self.stack.extend(values);
                 next
             });
@@ -252,29 +252,31 @@ impl FuncTranslator<'_, '_> {
         self.throw_on(self.frames.len() - outwards);
     }
 
-    /// Goes on where an exception of a tag was thrown, and gives the block for all others.
-    fn unless_thrown(&mut self, tag: u32) -> Block {
+    /// Continues where an exception of a tag was thrown. Gives whether one of another tag was, and the block for it.
+    fn unless_thrown(&mut self, tag: u32) -> (Value, Block) {
         let flags = self.flags(Region::Descriptor);
         let ins = self.builder.ins();
         let found = ins.load(POINTER, flags, self.vmctx, CONTEXT_EXCEPTION_TAG);
         let wanted = self.env.layout.tag(tag);
         let wanted = self.load_constant(POINTER, self.vmctx, wanted);
-        let equal = self.builder.ins().icmp(IntCC::Equal, found, wanted);
+        let differs = self.builder.ins().icmp(IntCC::NotEqual, found, wanted);
         let (here, next) = (self.block_to_go_on(true), self.block_to_go_on(true));
-        self.builder.ins().brif(equal, here, [], next, []);
+        self.builder.ins().brif(differs, next, [], here, []);
         self.builder.seal_block(here);
         self.builder.seal_block(next);
         self.builder.switch_to_block(here);
-        next
+        (differs, next)
     }
 
-    /// The values of what was thrown, of a tag.
-    fn thrown_values(&mut self, tag: u32) -> Vec<Value> {
+    /// The values of what was thrown, of a tag: read from null where `differs` is not zero and was predicted wrong. They
+    /// have fewer bytes than the lowest address at which the system maps anything.
+    fn thrown_values(&mut self, tag: u32, differs: Value) -> Vec<Value> {
         let metadata = self.env.metadata;
         let params = &metadata.func_type(metadata.tags[tag as usize]).params;
         let flags = self.flags(Region::Descriptor);
         let ins = self.builder.ins();
         let cells = ins.load(POINTER, flags, self.vmctx, CONTEXT_EXCEPTION_VALUES);
+        let cells = self.null_where(differs, cells);
         // Of the runtime, wherever it has them.
         let flags = self.guest_flags(Region::Descriptor).with_notrap();
         let places = (0..).step_by(CELL_BYTES as usize).zip(params);
@@ -331,8 +333,8 @@ impl FuncTranslator<'_, '_> {
         if self.next_clause().is_none() {
             return;
         }
-        let next = self.unless_thrown(tag);
-        let values = self.thrown_values(tag);
+        let (differs, next) = self.unless_thrown(tag);
+        let values = self.thrown_values(tag, differs);
         self.stack.extend_from_slice(&values);
         self.enter_clause(Caught::Values(tag, values), Some(next));
     }

@@ -264,6 +264,24 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         self.trap_if(zero, code);
     }
 
+    /// `value`, or null where `wrong` is not zero, chosen without a branch.
+    ///
+    /// A check that traps where `wrong` is not zero is a branch, which the processor may predict. The instructions after
+    /// it use this value, so a wrong prediction gives them null and not `value`.
+    pub(super) fn null_where(&mut self, wrong: Value, value: Value) -> Value {
+        if !self.env.spectre {
+            return value;
+        }
+        let null = self.builder.ins().iconst(POINTER, 0);
+        let ins = self.builder.ins();
+        ins.select_spectre_guard(wrong, null, value)
+    }
+
+    /// Whether an i8, which is 0 or 1, is 0.
+    pub(super) fn is_false(&mut self, value: Value) -> Value {
+        self.builder.ins().icmp_imm_u(IntCC::Equal, value, 0)
+    }
+
     /// Does what does not return, in a cold block, if `condition` is not zero.
     pub(super) fn unless(&mut self, condition: Value, leave: impl FnOnce(&mut Self)) {
         let (cold, next) = (self.block_to_go_on(true), self.block_to_go_on(false));

@@ -228,7 +228,11 @@ impl FuncTranslator<'_, '_> {
             .ins()
             .ishl_imm_u(external, i64::from(HOST_SHIFT));
         let host = self.builder.ins().bor_imm_u(host, TAG_HOST as i64);
-        let any = self.builder.ins().select(is_guests, inner, host);
+        let ins = self.builder.ins();
+        let any = match self.env.spectre {
+            true => ins.select_spectre_guard(is_guests, inner, host),
+            false => ins.select(is_guests, inner, host),
+        };
         let null = self.builder.ins().icmp_imm_u(IntCC::Equal, external, 0);
         let any = self.builder.ins().select(null, external, any);
         let high = self.builder.ins().ushr_imm_u(external, HOST_BITS);
@@ -264,6 +268,8 @@ impl FuncTranslator<'_, '_> {
         let value = self.seldom(is_boxed, external, |t| {
             let flags = t.flags(Region::Field);
             let offset = OBJECT_HEADER_BYTES as i32 - TAG_BOXED as i32;
+            let is_other = t.is_false(is_boxed);
+            let any = t.null_where(is_other, any);
             t.builder.ins().load(POINTER, flags, any, offset)
         });
         self.push(value);

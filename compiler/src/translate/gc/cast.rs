@@ -16,7 +16,7 @@ use crate::parse::heap_type;
 use crate::translate::function::{FuncTranslator, Region};
 use crate::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, types};
 use pirn_format::exit::TrapCode;
 use pirn_format::layout::{
     CONTEXT_TYPE_ROWS, FUNCREF_TYPE_ID, OBJECT_TYPE, TAG_ARRAY, TAG_BITS, TAG_HOST, TAG_I31,
@@ -24,6 +24,15 @@ use pirn_format::layout::{
 };
 use pirn_format::types::{HeapType, Kind, RefType};
 use wasmparser::Operator;
+
+/// What a check of a reference is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// The answer alone.
+    Answer,
+    /// The reference, if it is of the type.
+    Reference,
+}
 
 impl FuncTranslator<'_, '_> {
     /// Translates a test or a cast; `false` if it is none.
@@ -39,12 +48,14 @@ impl FuncTranslator<'_, '_> {
             nullable,
             heap: self.heap_type(heap)?,
         };
-        let reference = self.peek(1)[0];
-        let is_it = self.is_of(reference, ty);
+        let reference = self.pop();
         if traps {
+            let (is_it, reference) = self.checked(reference, ty);
             self.trap_if_zero(is_it, TrapCode::CastFailure);
+            let reference = self.narrowed(reference, is_it, ty);
+            self.push(reference);
         } else {
-            self.pop();
+            let is_it = self.is_of(reference, ty);
             self.push_bool(is_it);
         }
         Ok(true)
@@ -61,13 +72,52 @@ impl FuncTranslator<'_, '_> {
             nullable: ty.is_nullable(),
             heap: self.heap_type(ty.heap_type())?,
         };
-        let reference = self.peek(1)[0];
-        let mut condition = self.is_of(reference, ty);
-        if !wanted {
-            condition = self.builder.ins().icmp_imm_u(IntCC::Equal, condition, 0);
-        }
+        let reference = self.pop();
+        let (is_it, checked) = self.checked(reference, ty);
+        let narrowed = self.narrowed(checked, is_it, ty);
+        // Where it is not of the type, it is of the type that it had before: there is nothing to mask.
+        let (condition, there, here) = match wanted {
+            true => (is_it, narrowed, reference),
+            false => (self.is_false(is_it), reference, narrowed),
+        };
+        self.push(there);
         self.branch_where(condition, None, depth);
+        self.pop();
+        self.push(here);
         Ok(())
+    }
+
+    /// Whether a reference, of the same hierarchy, is of a type, an i8; and the reference, which is null under a wrong
+    /// prediction that its tag is that of the type.
+    fn checked(&mut self, reference: Value, ty: RefType) -> (Value, Value) {
+        match ty.heap {
+            HeapType::Concrete(kind, index) => {
+                self.is_of_defined(reference, ty.nullable, kind, index, Wanted::Reference)
+            }
+            _ => (self.is_of(reference, ty), reference),
+        }
+    }
+
+    /// A reference after a check whether it is of a type: null under a wrong prediction that it is.
+    ///
+    /// So a reference is of its static type or null, also where the processor went past a check that fails. Null
+    /// is the address of nothing that is mapped, and neither is what an offset of a field adds to it.
+    fn narrowed(&mut self, reference: Value, is_it: Value, ty: RefType) -> Value {
+        match ty.heap {
+            // The type of all, and the type of all but null.
+            HeapType::Any | HeapType::Func | HeapType::Extern | HeapType::Exn => reference,
+            // Null alone is of these.
+            HeapType::None | HeapType::NoFunc | HeapType::NoExtern | HeapType::NoExn
+                if self.env.spectre =>
+            {
+                self.builder.ins().iconst(POINTER, 0)
+            }
+            _ if !self.env.spectre => reference,
+            _ => {
+                let wrong = self.is_false(is_it);
+                self.null_where(wrong, reference)
+            }
+        }
     }
 
     fn heap_type(&self, ty: wasmparser::HeapType) -> Result<HeapType, CompileError> {
@@ -108,7 +158,10 @@ impl FuncTranslator<'_, '_> {
                 return self.or_null(reference, ty.nullable, is_it);
             }
             HeapType::Concrete(kind, index) => {
-                return self.is_of_defined(reference, ty.nullable, kind, index);
+                let wanted = Wanted::Answer;
+                return self
+                    .is_of_defined(reference, ty.nullable, kind, index, wanted)
+                    .0;
             }
         };
         if !ty.nullable {
@@ -139,13 +192,37 @@ impl FuncTranslator<'_, '_> {
             .icmp_imm_u(IntCC::Equal, found, tag as i64)
     }
 
-    /// Whether a reference is of a type that the module defines.
-    fn is_of_defined(&mut self, reference: Value, nullable: bool, kind: Kind, ty: u32) -> Value {
+    /// Whether a reference is of a type that the module defines; and the reference, if it is wanted, see
+    /// [`checked`](Self::checked).
+    ///
+    /// Each way to the end brings an answer that is computed from the reference, and does not rely on the branches
+    /// before it: "yes" is never the answer of a way that was predicted wrong.
+    fn is_of_defined(
+        &mut self,
+        reference: Value,
+        nullable: bool,
+        kind: Kind,
+        ty: u32,
+        wanted: Wanted,
+    ) -> (Value, Value) {
+        let spectre = self.env.spectre;
         let done = self.block_to_go_on(false);
         let result = self.builder.append_block_param(done, types::I8);
+        // References to functions have no tags.
+        let has_tag = !matches!(kind, Kind::Func);
+        let checked = (spectre && has_tag && wanted == Wanted::Reference)
+            .then(|| self.builder.append_block_param(done, POINTER));
+        let answer = |is_it: Value, reference: Value| -> Vec<BlockArg> {
+            let reference = checked.map(|_| reference.into());
+            [is_it.into()].into_iter().chain(reference).collect()
+        };
         let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
-        let of_null = self.builder.ins().iconst(types::I8, i64::from(nullable));
-        self.go_on_unless(null, done, of_null);
+        let of_null = match nullable && spectre {
+            true => null,
+            false => self.builder.ins().iconst(types::I8, i64::from(nullable)),
+        };
+        self.go_on_unless(null, done, &answer(of_null, reference));
+        let mut tagged = reference;
         let found = match kind {
             Kind::Func => self.load_reference(types::I32, reference, FUNCREF_TYPE_ID),
             Kind::Struct | Kind::Array => {
@@ -154,37 +231,35 @@ impl FuncTranslator<'_, '_> {
                     _ => 0,
                 };
                 let is_kind = self.has_tag(reference, TAG_BITS, tag);
-                let is_other = self.builder.ins().icmp_imm_u(IntCC::Equal, is_kind, 0);
+                let is_other = self.is_false(is_kind);
                 let no = self.builder.ins().iconst(types::I8, 0);
-                self.go_on_unless(is_other, done, no);
+                self.go_on_unless(is_other, done, &answer(no, reference));
+                // What another reference has in the place of a type may be anything.
+                tagged = self.null_where(is_other, reference);
                 let flags = self.flags(Region::Header);
                 let offset = OBJECT_TYPE - tag as i32;
                 let ins = self.builder.ins();
-                ins.load(types::I32, flags, reference, offset)
+                ins.load(types::I32, flags, tagged, offset)
             }
         };
         let is_it = self.is_subtype(found, ty);
-        self.builder.ins().jump(done, &[is_it.into()]);
+        self.builder.ins().jump(done, &answer(is_it, tagged));
         self.builder.switch_to_block(done);
         self.builder.seal_block(done);
-        result
+        (result, checked.unwrap_or(reference))
     }
 
-    /// Goes to a block with a value if a condition holds, else on.
-    fn go_on_unless(
-        &mut self,
-        condition: Value,
-        other: cranelift_codegen::ir::Block,
-        value: Value,
-    ) {
+    /// Goes to a block with values if a condition holds, else on.
+    fn go_on_unless(&mut self, condition: Value, other: Block, values: &[BlockArg]) {
         let next = self.block_to_go_on(false);
         let ins = self.builder.ins();
-        ins.brif(condition, other, &[value.into()], next, []);
+        ins.brif(condition, other, values, next, []);
         self.builder.switch_to_block(next);
         self.builder.seal_block(next);
     }
 
-    /// Whether the type of an id, an i32, is one of the module's or a subtype of it: an i8.
+    /// Whether the type of an id, an i32, is one of the module's or a subtype of it: an i8, which does not rely on
+    /// branches (see [`is_of_defined`](Self::is_of_defined)).
     pub(in crate::translate) fn is_subtype(&mut self, found: Value, ty: u32) -> Value {
         let metadata = self.env.metadata;
         let wanted = self.env.layout.type_id(ty);
@@ -196,7 +271,7 @@ impl FuncTranslator<'_, '_> {
         let depth = metadata.depth(ty);
         let done = self.block_to_go_on(false);
         let result = self.builder.append_block_param(done, types::I8);
-        self.go_on_unless(equal, done, equal);
+        self.go_on_unless(equal, done, &[equal.into()]);
         let rows = self.load_constant(POINTER, self.vmctx, CONTEXT_TYPE_ROWS);
         let at = self.extend(found);
         let at = self.builder.ins().imul_imm_s(at, i64::from(TYPE_ROW_BYTES));
@@ -211,12 +286,17 @@ impl FuncTranslator<'_, '_> {
             .ins()
             .icmp_imm_u(above, count, i64::from(depth));
         let no = self.builder.ins().iconst(types::I8, 0);
-        self.go_on_unless(above, done, no);
+        self.go_on_unless(above, done, &[no.into()]);
         let chain = self.builder.ins().ushr_imm_u(row, 32);
         let chain = self.builder.ins().iadd(rows, chain);
         let offset = depth as i32 * 4;
         let at_depth = self.builder.ins().load(types::I32, flags, chain, offset);
-        let is_it = self.builder.ins().icmp(IntCC::Equal, at_depth, wanted);
+        let mut is_it = self.builder.ins().icmp(IntCC::Equal, at_depth, wanted);
+        if self.env.spectre {
+            // After the end of a short chain lies another, whatever that is of.
+            let is_there = self.is_false(above);
+            is_it = self.builder.ins().band(is_it, is_there);
+        }
         self.builder.ins().jump(done, &[is_it.into()]);
         self.builder.switch_to_block(done);
         self.builder.seal_block(done);
