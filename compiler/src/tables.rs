@@ -162,14 +162,14 @@ impl KnownTables {
 /// The number of each type.
 fn numbers(metadata: &Metadata) -> Vec<u32> {
     let (mut first, mut index) = (HashMap::new(), 0);
-    number_types(&metadata.types, &metadata.groups, |group| {
+    number_types(&metadata.types, &metadata.groups, |group, numbers| {
         let (known, len) = (first.get(&*group).copied(), group.len() as u32);
         let number = known.unwrap_or_else(|| {
             first.insert(group.into_owned(), index);
             index
         });
         index += len;
-        number
+        numbers.extend(number..number + len);
     })
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Inner {
     /// How much of each kind it imports.
     imported: Imported,
     /// Process-wide ids of its types.
-    type_ids: Vec<u32>,
+    types: types::Numbers,
     /// Where the fields of its structs lie.
     structs: Layouts,
     /// Instances that used more memory than a slot keeps track of, as far as it is worth counting.
@@ -175,14 +175,14 @@ impl Module {
         }
         let loaded = file.load(alive.iter().map(|inner| &inner.loaded))?;
         let path = || loaded.path.clone();
-        let type_ids = types::ids(&file.checked.metadata).map_err(|error| OpenError::Read {
+        let types = types::number(&file.checked.metadata).map_err(|error| OpenError::Read {
             path: path(),
             error,
         })?;
         let checked = file.checked;
         let inner = Arc::new(Inner {
             id: types::fresh_module(),
-            type_ids,
+            types,
             structs: Layouts::new(&checked.metadata.types),
             loaded,
             imported: checked.metadata.imported(),
@@ -287,7 +287,7 @@ impl Module {
 
     /// Process-wide ids of its types: equal ids, equal types.
     pub(crate) fn type_ids(&self) -> &[u32] {
-        &self.0.type_ids
+        self.0.types.as_slice()
     }
 
     /// The memories that it defines, which every reset asks for.

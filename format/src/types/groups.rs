@@ -44,17 +44,17 @@ impl Groups {
 /// A number for each type of a module, so that equal types have equal ones, of whatever modules (spec 3.0, 3.1.2).
 ///
 /// `number` is given each group of types, with numbers in place of the indices of types before it, and other numbers in place
-/// of its own; it gives the number of the first, which others follow, and the same number for the same again. Then two
-/// types are equal if their groups are written alike, and they have the same place there.
+/// of its own. It appends the number of each type of the group to what it is given, and the same numbers for the same group
+/// again. Then two types are equal if their groups are written alike, and they have the same place there.
 ///
 /// # Panics
 ///
 /// If a type names one behind its group, or groups are not what they are to be, which neither the validator nor
-/// [`Metadata`](crate::metadata::Metadata) lets through.
+/// [`Metadata`](crate::metadata::Metadata) lets through. If `number` appends more or fewer numbers than there are types.
 pub fn number_types(
     types: &[SubType],
     groups: &Groups,
-    mut number: impl FnMut(Cow<'_, [SubType]>) -> u32,
+    mut number: impl FnMut(Cow<'_, [SubType]>, &mut Vec<u32>),
 ) -> Vec<u32> {
     let mut numbers: Vec<u32> = Vec::with_capacity(types.len());
     for range in groups.ranges(types.len()) {
@@ -72,8 +72,8 @@ pub fn number_types(
             [alone] if alone.kind() == Kind::Func && is_closed(alone) => Cow::Borrowed(group),
             _ => Cow::Owned(group.iter().map(|ty| ty.renamed(name)).collect()),
         };
-        let first = number(given);
-        numbers.extend((0..len as u32).map(|at| first + at));
+        number(given, &mut numbers);
+        assert_eq!(numbers.len(), first + len, "a number for each type");
     }
     numbers
 }
@@ -105,14 +105,15 @@ mod tests {
     fn numbers(modules: &[Declared<'_>]) -> Vec<Vec<u32>> {
         let mut known: Vec<(Vec<SubType>, u32)> = vec![];
         let mut next = 100;
-        let mut number = |group: Cow<'_, [SubType]>| {
-            if let Some((_, number)) = known.iter().find(|(known, _)| *known == *group) {
-                return *number;
+        let mut number = |group: Cow<'_, [SubType]>, numbers: &mut Vec<u32>| {
+            let len = group.len() as u32;
+            let found = known.iter().find(|(known, _)| *known == *group);
+            let first = found.map_or(next, |(_, number)| *number);
+            if first == next {
+                next += len;
+                known.push((group.into_owned(), first));
             }
-            let first = next;
-            next += group.len() as u32;
-            known.push((group.into_owned(), first));
-            first
+            numbers.extend(first..first + len);
         };
         let modules = modules.iter();
         modules

@@ -1,69 +1,69 @@
 //! Numbers that are unique in the process: of types, so that a call through a table compares one number whatever modules
 //! are involved, and of modules.
 //!
-//! Generated code that asks whether one type is a subtype of another reads the *table of types*, which all instances
-//! share: a reservation that never moves, of rows and chains that are written once, before anything has the type.
+//! A type has its number as long as a module is open that has the type; then another type may get it. These hold:
 //!
-//! ```text
-//! │ row of id 0 │ row of id 1 │ ...               │ chain │ chain │ ...
-//!   count, where its chain lies                     ids of the types above, the root first
-//! ```
+//! 1. Two types that have numbers at the same time have equal ones if they are equal, and only then.
+//! 2. Each [`Module`](crate::Module), and with it each instance, holds all of its types: its numbers do not change, and no
+//!    other type gets them. A module also has all types that its types name, and their supertypes.
+//! 3. Wherever a number lies (ids in instance areas, headers of objects, function references), it is one of the types of
+//!    the instance or of another one of its group, and is not read after they end. A slot that has
+//!    been used keeps numbers only for instances of the same open module, which is told by a number that no other module
+//!    ever has ([`fresh_module`]).
 //!
-//! # Safety
-//!
-//! Owns that table: rows and chains are written under the lock, and read by those who know an id, which they were given
-//! after that.
-#![allow(unsafe_code)]
+//! From 3 it follows that nothing reads a number in the name of a type that does not have it any more.
+//! `runtime/tests/numbers.rs` and the tests below look for the contrary.
 
-use crate::sys::memory::{Access, Reservation};
+mod table;
+
 use crate::{locks, sys};
-use core::ops::Range;
-use pirn_format::layout::TYPE_ROW_BYTES;
 use pirn_format::metadata::Metadata;
 use pirn_format::types::{SubType, number_types};
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
+use table::{BLOCKS_MAX, NUMBERS_MAX, Table};
 
-/// The types that have one.
+/// The types that have numbers.
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
 /// Where the table of types begins; 0 as long as there is none.
 static ROWS: AtomicU64 = AtomicU64::new(0);
 
-/// Most types of a process, once one of them has subtypes: 128 MiB of rows.
-const TYPES_MAX: usize = 1 << 24;
+/// Numbers of a group itself begin here: see [`number_types`].
+const WITHIN: u32 = 1 << 31;
 
-/// Bytes of rows, of which as many are accessible as there are types.
-const ROWS_BYTES: usize = TYPES_MAX * TYPE_ROW_BYTES as usize;
-
-/// Most bytes of chains.
-const CHAINS_BYTES: usize = 1 << 30;
-
-/// What is made accessible at a time.
-const STEP_BYTES: usize = 1 << 20;
-
-/// The types that are known.
-#[derive(Debug, Default)]
+/// The types that have numbers.
+#[derive(Debug)]
 pub(super) struct Known {
-    /// The number of the first type of each group.
-    groups: HashMap<Box<[SubType]>, u32>,
-    /// How many types there are.
-    count: usize,
+    groups: HashMap<Arc<[SubType]>, Group>,
+    /// Numbers that types had and none has, the one that waits longest first.
+    free: VecDeque<u32>,
+    /// The first number that no type ever had.
+    next: u32,
+    /// Where numbers end: [`NUMBERS_MAX`], but in tests.
+    numbers_max: usize,
+    blocks_max: usize,
+    /// None as long as no type has subtypes.
     table: Option<Table>,
 }
 
-/// The table of types.
+/// A group of types that has numbers.
 #[derive(Debug)]
-struct Table {
-    reservation: Reservation,
-    /// Bytes of rows that are accessible.
-    rows: usize,
-    /// Bytes of chains that are written, and that are accessible.
-    chains: [usize; 2],
-    /// Where the chain lies that ends with a type.
-    ending: HashMap<u32, u32>,
+struct Group {
+    numbers: Box<[u32]>,
+    /// How often open modules declare it. Never 0.
+    holders: usize,
+}
+
+/// The numbers of a module's types, which are theirs as long as this lives.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    /// By the type's index in the module.
+    numbers: Vec<u32>,
+    groups: Vec<Arc<[SubType]>>,
 }
 
 /// The lock of this module.
@@ -74,37 +74,19 @@ pub(super) fn lock() -> Lock {
     sys::lock(&KNOWN)
 }
 
-/// The numbers of a module's types: equal types have equal numbers.
-///
-/// Numbers are never given back: a process holds each distinct type that it ever met once.
+/// Numbers the types of a module: equal types have equal numbers.
 ///
 /// # Errors
 ///
-/// What the system gives if it has no memory for the table of types; and if that is full.
-pub(super) fn ids(metadata: &Metadata) -> io::Result<Vec<u32>> {
+/// If the open modules have too many types, or the system has no memory for the table of types.
+pub(super) fn number(metadata: &Metadata) -> io::Result<Numbers> {
     let mut known = locks::take(&KNOWN);
-    let known = known.get_or_insert_default();
-    let mut result = Ok(());
-    let ids = number_types(&metadata.types, &metadata.groups, |group| {
-        if let Some(first) = known.groups.get(&*group) {
-            return *first;
-        }
-        if result.is_ok() {
-            result = known.add(&group);
-            if let Some(table) = &known.table {
-                let rows = table.reservation.range().start as u64;
-                ROWS.store(rows, Ordering::Release);
-            }
-        }
-        if result.is_err() {
-            return 0;
-        }
-        // Fewer than 2^31, see `add`.
-        let first = (known.count - group.len()) as u32;
-        known.groups.insert(group.into_owned().into(), first);
-        first
-    });
-    result.map(|()| ids)
+    let known = known.get_or_insert_with(|| Known::new(NUMBERS_MAX, BLOCKS_MAX));
+    let numbers = known.hold(metadata)?;
+    if let Some(table) = &known.table {
+        ROWS.store(table.start() as u64, Ordering::Release);
+    }
+    Ok(numbers)
 }
 
 /// Where the table of types begins; 0 as long as no type has subtypes.
@@ -121,158 +103,156 @@ pub(crate) fn is_subtype(found: u32, wanted: u32) -> bool {
     }
 }
 
-impl Known {
-    /// Numbers the types of a group, which name others by their numbers.
-    fn add(&mut self, group: &[SubType]) -> io::Result<()> {
-        /// Numbers of the group itself begin here: see `number_types`.
-        const WITHIN: u32 = 1 << 31;
-        let first = self.count;
-        let count = first + group.len();
-        // A type takes more than a byte of memory, so without the table there are never 2^31 of them.
-        let is_table = self.table.is_some() || group.iter().any(|ty| !ty.is_final);
-        if is_table {
-            if count > TYPES_MAX {
-                return Err(full("types with supertypes", count, TYPES_MAX));
-            }
-            let table = match &mut self.table {
-                Some(table) => table,
-                none => none.insert(Table::new()?),
-            };
-            table.reach(count)?;
-            let mut rows = (first as u32..).zip(group);
-            let written = rows.try_for_each(|(id, ty)| {
-                let above = ty.supertype.map(|above| match above.checked_sub(WITHIN) {
-                    Some(within) => first as u32 + within,
-                    None => above,
-                });
-                above.map_or(Ok(()), |above| table.write(id, above))
-            });
-            if let Err(error) = written {
-                table.forget(first as u32..count as u32);
-                return Err(error);
-            }
-        }
-        assert!(count < WITHIN as usize, "2^31 types in one process");
-        self.count = count;
-        Ok(())
+impl Numbers {
+    /// By the type's index in the module.
+    pub(super) fn as_slice(&self) -> &[u32] {
+        &self.numbers
     }
 }
 
-impl Table {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            reservation: Reservation::new(ROWS_BYTES + CHAINS_BYTES)?,
-            rows: 0,
-            chains: [0; 2],
-            ending: HashMap::new(),
-        })
+impl Drop for Numbers {
+    fn drop(&mut self) {
+        let mut known = locks::take(&KNOWN);
+        if let Some(known) = known.as_mut() {
+            known.release(&self.groups);
+        }
     }
+}
 
-    /// Makes accessible what lies from a distance on, up to another.
-    fn open(&self, from: usize, to: usize) -> io::Result<()> {
-        let start = self.reservation.range().start;
-        // SAFETY: nobody uses what is not accessible yet.
-        unsafe {
-            self.reservation
-                .protect(start + from..start + to, Access::ReadWrite)
+impl Known {
+    fn new(numbers_max: usize, blocks_max: usize) -> Self {
+        Self {
+            groups: HashMap::new(),
+            free: VecDeque::new(),
+            // 0 is no type's, see `table`.
+            next: 1,
+            numbers_max,
+            blocks_max,
+            table: None,
         }
     }
 
-    /// Has rows for so many types.
-    fn reach(&mut self, count: usize) -> io::Result<()> {
-        let bytes = (count * TYPE_ROW_BYTES as usize).next_multiple_of(STEP_BYTES);
-        if bytes > self.rows {
-            self.open(self.rows, bytes)?;
-            self.rows = bytes;
+    /// Numbers the types of a module, and counts it among those that hold them.
+    fn hold(&mut self, metadata: &Metadata) -> io::Result<Numbers> {
+        let mut groups = vec![];
+        let mut result = Ok(());
+        let numbers = number_types(&metadata.types, &metadata.groups, |group, numbers| {
+            let len = group.len();
+            if result.is_ok() {
+                match self.hold_group(group) {
+                    Ok((key, found)) => {
+                        numbers.extend_from_slice(found);
+                        groups.push(key);
+                        return;
+                    }
+                    Err(error) => result = Err(error),
+                }
+            }
+            // Not numbers of types, and nobody gets them.
+            numbers.resize(numbers.len() + len, 0);
+        });
+        if let Err(error) = result {
+            self.release(&groups);
+            return Err(error);
         }
-        Ok(())
+        Ok(Numbers { numbers, groups })
     }
 
-    /// Takes back what was written of types that get no numbers: others get these, which may have nothing above them.
-    fn forget(&mut self, ids: Range<u32>) {
-        for id in ids {
-            // SAFETY: the row is accessible, see `reach`, and nobody knows the id.
-            unsafe { *self.row(id) = [0; 2] };
-            self.ending.remove(&id);
-        }
-    }
-
-    /// The row of a type.
-    fn row(&self, id: u32) -> *mut [u32; 2] {
-        let rows = self.reservation.range().start as *mut [u32; 2];
-        rows.wrapping_add(id as usize)
-    }
-
-    /// The types above one, the root first.
-    fn chain(&self, id: u32) -> impl Iterator<Item = u32> {
-        let is_there = (id as usize) < self.rows / TYPE_ROW_BYTES as usize;
-        let [count, offset] = match is_there {
-            // SAFETY: rows up to there are accessible, and written under the lock, which the caller has.
-            true => unsafe { *self.row(id) },
-            false => [0; 2],
-        };
-        let first = (self.reservation.range().start + offset as usize) as *const u32;
-        // SAFETY: a row names a chain of as many ids.
-        (0..count as usize).map(move |at| unsafe { *first.add(at) })
-    }
-
-    /// Writes the row of a type below another.
-    fn write(&mut self, id: u32, above: u32) -> io::Result<()> {
-        let mut chain: Vec<u32> = self.chain(above).collect();
-        chain.push(above);
-        let count = chain.len() as u32;
-        let offset = match self.ending.get(&above) {
-            Some(offset) => *offset,
+    /// Counts one more that holds a group, which gets numbers if it has none.
+    fn hold_group(&mut self, group: Cow<'_, [SubType]>) -> io::Result<(Arc<[SubType]>, &[u32])> {
+        let key = match self.groups.get_key_value(&*group) {
+            Some((key, _)) => Arc::clone(key),
             None => {
-                let offset = self.append(above, &chain)?;
-                self.ending.insert(above, offset);
-                offset
+                let added = Group {
+                    numbers: self.add(&group)?,
+                    holders: 0,
+                };
+                let key = Arc::<[SubType]>::from(group.into_owned());
+                self.groups.insert(Arc::clone(&key), added);
+                key
             }
         };
-        // SAFETY: the row is accessible, see `reach`, and nobody knows the id yet.
-        unsafe { *self.row(id) = [count, offset] };
-        Ok(())
+        let group = self.groups.get_mut(&key).expect("it is there");
+        group.holders += 1;
+        Ok((key, &group.numbers))
     }
 
-    /// Writes a chain, or as much of it as is not there; where it lies.
-    fn append(&mut self, last: u32, chain: &[u32]) -> io::Result<u32> {
-        let [written, open] = self.chains;
-        let before = &chain[..chain.len() - 1];
-        // SAFETY: as in `write`; `last` has a row.
-        let [count, offset] = unsafe { *self.row(last) };
-        let end = offset as usize + count as usize * 4;
-        // What it begins with may end where the next would be written: then it is made longer.
-        let is_longer = !before.is_empty() && end == ROWS_BYTES + written;
-        let (start, new) = match is_longer {
-            true => (offset as usize, &chain[before.len()..]),
-            false => (ROWS_BYTES + written, chain),
-        };
-        let wanted = written + new.len() * 4;
-        if wanted > CHAINS_BYTES {
-            return Err(full("bytes of chains of supertypes", wanted, CHAINS_BYTES));
+    /// Gives numbers to the types of a group, which name others by their numbers.
+    fn add(&mut self, group: &[SubType]) -> io::Result<Box<[u32]>> {
+        let used = self.next as usize - self.free.len() - 1;
+        let (found, limit) = (used + group.len(), self.numbers_max - 1);
+        if found > limit {
+            return Err(full("types", found, limit));
         }
-        if wanted > open {
-            let then = wanted.next_multiple_of(STEP_BYTES);
-            self.open(ROWS_BYTES + open, ROWS_BYTES + then)?;
-            self.chains[1] = then;
+        if self.table.is_none() && group.iter().any(|ty| !ty.is_final) {
+            self.table = Some(Table::new(self.blocks_max)?);
         }
-        let to = (self.reservation.range().start + ROWS_BYTES + written) as *mut u32;
-        for (at, id) in new.iter().enumerate() {
-            // SAFETY: it is accessible, and no row names it yet.
-            unsafe { to.add(at).write(*id) };
+        let fresh = group.len().saturating_sub(self.free.len()) as u32;
+        if let Some(table) = &mut self.table {
+            table.reach((self.next + fresh) as usize)?;
         }
-        self.chains[0] = wanted;
-        // Less than 2^32: both parts together have fewer bytes.
-        Ok(start as u32)
+        let reused = group.len() - fresh as usize;
+        let reused = self.free.drain(..reused);
+        let numbers: Box<[u32]> = reused.chain(self.next..self.next + fresh).collect();
+        self.next += fresh;
+        let mut result = Ok(());
+        if let Some(table) = &mut self.table {
+            let mut types = numbers.iter().zip(group);
+            result = types.try_for_each(|(number, ty)| {
+                let above = ty.supertype.map(|above| match above.checked_sub(WITHIN) {
+                    Some(within) => numbers[within as usize],
+                    None => above,
+                });
+                above.map_or(Ok(()), |above| table.write(*number, above))
+            });
+        }
+        match result {
+            Ok(()) => Ok(numbers),
+            Err(error) => {
+                self.forget(&numbers);
+                Err(error)
+            }
+        }
+    }
+
+    /// Counts one less that holds each of these groups. Those that nobody holds lose their numbers.
+    ///
+    /// They are all the groups of a module, so of types that name each other, or are subtypes of each other, none is kept
+    /// whose others are not.
+    fn release(&mut self, groups: &[Arc<[SubType]>]) {
+        // Subtypes come after their supertypes, and lose their rows before those lose the chains that the rows name.
+        for key in groups.iter().rev() {
+            let group = self.groups.get_mut(key).expect("a module holds it");
+            group.holders -= 1;
+            if group.holders == 0 {
+                let group = self.groups.remove(key).expect("it was there");
+                self.forget(&group.numbers);
+            }
+        }
+        // What many types took does not stay when few are left.
+        if self.groups.len() < self.groups.capacity() / 8 {
+            self.groups.shrink_to(self.groups.len() * 2);
+        }
+    }
+
+    /// Takes back the numbers of a group.
+    fn forget(&mut self, numbers: &[u32]) {
+        if let Some(table) = &mut self.table {
+            for number in numbers.iter().rev() {
+                table.forget(*number);
+            }
+        }
+        self.free.extend(numbers);
     }
 }
 
 fn full(what: &str, found: usize, limit: usize) -> io::Error {
-    let message = format!("process has {found} {what}, the limit is {limit}");
+    let message = format!(
+        "open modules have {found} {what}, the limit of a process is {limit}; close modules, or open this one in \
+         another process"
+    );
     io::Error::other(message)
 }
-
-const _: () = assert!(ROWS_BYTES + CHAINS_BYTES < 1 << 32);
 
 /// A number for a module that was opened just now.
 pub(super) fn fresh_module() -> u64 {
@@ -282,107 +262,4 @@ pub(super) fn fresh_module() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use pirn_format::types::ValType::{I32, I64};
-    use pirn_format::types::{CompositeType, FuncType, ValType};
-
-    fn of(types: Vec<SubType>) -> Vec<u32> {
-        let metadata = Metadata {
-            types,
-            ..Metadata::default()
-        };
-        ids(&metadata).expect("there is memory")
-    }
-
-    fn func(params: &[ValType], results: &[ValType]) -> SubType {
-        SubType::alone(CompositeType::Func(FuncType {
-            params: params.to_vec(),
-            results: results.to_vec(),
-        }))
-    }
-
-    /// What a group that did not get its numbers has written is not there for those who get them next.
-    #[test]
-    fn a_group_that_is_refused_leaves_nothing() {
-        let below = |above: Option<u32>, params: &[ValType]| SubType {
-            is_final: false,
-            supertype: above,
-            ..func(params, &[])
-        };
-        let within = |at: u32| Some(1 << 31 | at);
-        let mut known = Known::default();
-        known.add(&[below(None, &[])]).expect("there is memory");
-        known.add(&[below(Some(0), &[])]).expect("there is memory");
-        let chain = |known: &Known, id: u32| -> Vec<u32> {
-            let table = known.table.as_ref().expect("there are subtypes");
-            table.chain(id).collect()
-        };
-        let leave = |known: &mut Known, bytes: usize| {
-            let table = known.table.as_mut().expect("there are subtypes");
-            table.chains = [CHAINS_BYTES - bytes, CHAINS_BYTES - STEP_BYTES];
-        };
-        // There is room for the chain of the second, and none for that of the third.
-        leave(&mut known, 8);
-        let group = [
-            below(Some(0), &[I32]),
-            below(within(0), &[I32]),
-            below(within(1), &[I32]),
-        ];
-        let error = known.add(&group).expect_err("there is no room");
-        assert!(error.to_string().contains("the limit is"), "{error}");
-        assert_eq!(known.count, 2);
-        // These have the same numbers now, and nothing above them.
-        known.add(&[below(None, &[I64])]).expect("a type alone");
-        assert_eq!(chain(&known, 2), []);
-        leave(&mut known, 64);
-        known.add(&[below(Some(2), &[I64])]).expect("there is room");
-        assert_eq!(chain(&known, 3), [2]);
-        known.add(&[below(Some(3), &[I64])]).expect("there is room");
-        assert_eq!(chain(&known, 4), [2, 3]);
-    }
-
-    #[test]
-    fn equal_types_have_equal_numbers() {
-        let id = |params: &[_], results: &[_]| of(vec![func(params, results)])[0];
-        assert_eq!(id(&[I32], &[I64]), id(&[I32], &[I64]));
-        assert_ne!(id(&[I32], &[I64]), id(&[I64], &[I32]));
-        assert_ne!(id(&[I32], &[]), id(&[], &[I32]));
-        assert_ne!(fresh_module(), fresh_module());
-    }
-
-    /// A tree of types, one of whose chains is made longer, and others not.
-    #[test]
-    fn all_types_above_one_are_found() {
-        let above = [
-            None,
-            Some(0),
-            Some(1),
-            Some(1),
-            Some(2),
-            Some(0),
-            Some(5),
-            Some(4),
-        ];
-        let types = above.iter().map(|above| SubType {
-            is_final: false,
-            supertype: *above,
-            ..func(&[ValType::V128], &[ValType::V128])
-        });
-        let ids = of(types.collect());
-        // Two of them are equal: both are a type below the second.
-        assert_eq!(ids[2], ids[3]);
-        assert_eq!(ids[1], ids[5]);
-        for (at, _) in above.iter().enumerate() {
-            let mut all = vec![ids[at]];
-            let mut next = above[at];
-            while let Some(at) = next {
-                all.push(ids[at as usize]);
-                next = above[at as usize];
-            }
-            for wanted in &ids {
-                assert_eq!(is_subtype(ids[at], *wanted), all.contains(wanted));
-            }
-        }
-    }
-}
+mod tests;

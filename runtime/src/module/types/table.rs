@@ -1,0 +1,297 @@
+//! The table of types: which types each type is a subtype of, as generated code reads it.
+//!
+//! All instances share the table: one reservation, which never moves, of a row for each number and of blocks of chains. A
+//! chain holds the numbers of all supertypes of a type, the root first. It belongs to the last type in it, and the rows
+//! of all direct subtypes of that type name it.
+//!
+//! ```text
+//! │ row of 0 │ row of 1 │ row of 2 │ ...      │ chain │ chain  │       │ chain ...
+//!   0, 0       length of its chain,                1 to 64 numbers, in blocks of 64
+//!              where that lies
+//! ```
+//!
+//! Number 0 is no type's, and memory that nobody wrote has it, so what looks like an object there is of no type.
+//!
+//! # Safety
+//!
+//! Owns the table. Rows and chains are written and cleared under the lock of [`types`](super), while no instance has the
+//! number: before a module has it, and after the last module that had it is gone.
+#![allow(unsafe_code)]
+
+use crate::sys::memory::{Access, Reservation};
+use core::ops::Range;
+use pirn_format::layout::TYPE_ROW_BYTES;
+use pirn_format::types::SUPERTYPES_MAX;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+
+/// Most numbers of a process, of which 0 is no type's: 128 MiB of rows.
+pub(super) const NUMBERS_MAX: usize = 1 << 24;
+
+/// Bytes of rows, of which as many are accessible as there were types at once.
+const ROWS_BYTES: usize = NUMBERS_MAX * TYPE_ROW_BYTES as usize;
+
+/// Bytes of a block of chains: the longest chain is one.
+const BLOCK_BYTES: u32 = (SUPERTYPES_MAX as u32 + 1) * 4;
+
+/// Most blocks of chains: 1 GiB. A block is in use only while a type is that has a subtype, so types that have one can
+/// be as many at once, whatever came and went before.
+pub(super) const BLOCKS_MAX: usize = 1 << 22;
+
+/// What is made accessible at a time.
+const STEP_BYTES: usize = 1 << 20;
+
+const _: () = assert!(BLOCK_BYTES.is_power_of_two() && ROWS_BYTES.is_multiple_of(STEP_BYTES));
+const _: () = assert!(ROWS_BYTES + BLOCKS_MAX * (BLOCK_BYTES as usize) < 1 << 32);
+
+/// The table of types.
+#[derive(Debug)]
+pub(super) struct Table {
+    reservation: Reservation,
+    /// Bytes of rows that are accessible.
+    rows: usize,
+    chains: Chains,
+    /// Where the chain lies that ends with a type, for each type that has a subtype.
+    ending: HashMap<u32, u32>,
+}
+
+/// Which parts of the blocks are free: parts of 1, 2, 4 ... 64 numbers, each aligned to its size. Two free halves of a part
+/// become that part again.
+#[derive(Debug)]
+struct Chains {
+    /// Where the free parts of each size lie, from the table's start.
+    free: [BTreeSet<u32>; SIZES],
+    /// Blocks that were taken so far, and the most of them.
+    blocks: usize,
+    blocks_max: usize,
+    /// Bytes of blocks that are accessible.
+    open: usize,
+}
+
+/// How many sizes of parts there are.
+const SIZES: usize = (BLOCK_BYTES / 4).ilog2() as usize + 1;
+
+/// The size of the part that a chain of so many numbers takes.
+fn size_of_chain(len: usize) -> usize {
+    len.next_power_of_two().ilog2() as usize
+}
+
+/// Bytes of a part of a size.
+fn bytes_of(size: usize) -> u32 {
+    4 << size
+}
+
+impl Table {
+    /// # Errors
+    ///
+    /// What the system gives if it has no address space.
+    pub(super) fn new(blocks_max: usize) -> io::Result<Self> {
+        let blocks_max = blocks_max.min(BLOCKS_MAX);
+        let chains = (blocks_max * BLOCK_BYTES as usize).next_multiple_of(STEP_BYTES);
+        Ok(Self {
+            reservation: Reservation::new(ROWS_BYTES + chains)?,
+            rows: 0,
+            chains: Chains {
+                free: Default::default(),
+                blocks: 0,
+                blocks_max,
+                open: 0,
+            },
+            ending: HashMap::new(),
+        })
+    }
+
+    /// Where it begins.
+    pub(super) fn start(&self) -> usize {
+        self.reservation.range().start
+    }
+
+    /// Makes the rows of all numbers below one accessible.
+    ///
+    /// # Errors
+    ///
+    /// What the system gives if it has no memory.
+    pub(super) fn reach(&mut self, numbers: usize) -> io::Result<()> {
+        let bytes = (numbers * TYPE_ROW_BYTES as usize).next_multiple_of(STEP_BYTES);
+        if bytes > self.rows {
+            self.open(self.rows..bytes)?;
+            self.rows = bytes;
+        }
+        Ok(())
+    }
+
+    /// Makes a part of the table accessible.
+    fn open(&self, part: Range<usize>) -> io::Result<()> {
+        let start = self.start();
+        // SAFETY: it lies within the reservation, see the constants, and nobody uses what is not accessible yet.
+        unsafe {
+            self.reservation
+                .protect(start + part.start..start + part.end, Access::ReadWrite)
+        }
+    }
+
+    /// The supertypes of a type, the root first.
+    pub(super) fn chain(&self, number: u32) -> impl Iterator<Item = u32> {
+        let [len, offset] = self.row(number);
+        let first = (self.start() + offset as usize) as *const u32;
+        // SAFETY: a row that is not zero names a chain of as many numbers, which is not given back before the row is
+        // cleared, see `forget`.
+        (0..len as usize).map(move |at| unsafe { *first.add(at) })
+    }
+
+    fn row(&self, number: u32) -> [u32; 2] {
+        match self.row_at(number) {
+            // SAFETY: the row is accessible, and written under the lock, which the caller has.
+            Some(row) => unsafe { *row },
+            None => [0; 2],
+        }
+    }
+
+    /// Where the row of a number lies, if it is accessible.
+    fn row_at(&self, number: u32) -> Option<*mut [u32; 2]> {
+        let is_there = (number as usize) < self.rows / TYPE_ROW_BYTES as usize;
+        let rows = self.start() as *mut [u32; 2];
+        is_there.then(|| rows.wrapping_add(number as usize))
+    }
+
+    /// Writes a row, if it is accessible: one that is not names no chain.
+    fn set_row(&mut self, number: u32, row: [u32; 2]) {
+        if let Some(place) = self.row_at(number) {
+            // SAFETY: the row is accessible, and no instance has the number: the caller gave it to no module yet, or
+            // no module has it any more.
+            unsafe { *place = row };
+        }
+    }
+
+    /// Writes the row of a number that no instance has, which [`reach`](Self::reach) made accessible, of a direct subtype
+    /// of a type that has a number.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for the chain.
+    pub(super) fn write(&mut self, number: u32, supertype: u32) -> io::Result<()> {
+        let [len, _] = self.row(supertype);
+        let offset = match self.ending.get(&supertype) {
+            Some(offset) => *offset,
+            None => {
+                let chain: Vec<u32> = self.chain(supertype).chain([supertype]).collect();
+                let offset = self.take(size_of_chain(chain.len()))?;
+                let place = (self.start() + offset as usize) as *mut u32;
+                for (at, number) in chain.iter().enumerate() {
+                    // SAFETY: the part that was taken has room for the chain, is accessible, and no row names it.
+                    unsafe { place.add(at).write(*number) };
+                }
+                self.ending.insert(supertype, offset);
+                offset
+            }
+        };
+        self.set_row(number, [len + 1, offset]);
+        Ok(())
+    }
+
+    /// Clears the row of a number that no instance has any more, nor any of its subtypes; and gives its chain back.
+    pub(super) fn forget(&mut self, number: u32) {
+        if let Some(offset) = self.ending.remove(&number) {
+            let [len, _] = self.row(number);
+            self.chains.give(offset, size_of_chain(len as usize + 1));
+        }
+        self.set_row(number, [0; 2]);
+    }
+
+    /// Whether no row names a chain, and all blocks are free.
+    #[cfg(test)]
+    pub(super) fn is_unused(&self) -> bool {
+        self.ending.is_empty() && self.chains.free[SIZES - 1].len() == self.chains.blocks
+    }
+
+    /// Takes a part of a size that is free; where it lies.
+    fn take(&mut self, size: usize) -> io::Result<u32> {
+        if let Some(offset) = self.chains.take(size) {
+            return Ok(offset);
+        }
+        let (blocks, limit) = (self.chains.blocks + 1, self.chains.blocks_max);
+        if blocks > limit {
+            return Err(super::full("types with subtypes", blocks, limit));
+        }
+        let end = blocks * BLOCK_BYTES as usize;
+        if end > self.chains.open {
+            let open = end.next_multiple_of(STEP_BYTES);
+            self.open(ROWS_BYTES + self.chains.open..ROWS_BYTES + open)?;
+            self.chains.open = open;
+        }
+        self.chains.blocks = blocks;
+        // Less than 2^32, see the constants.
+        let start = (ROWS_BYTES + end) as u32 - BLOCK_BYTES;
+        self.chains.give(start, SIZES - 1);
+        Ok(self.chains.take(size).expect("a whole block is free"))
+    }
+}
+
+impl Chains {
+    /// Takes the first part of the smallest size that does, and gives back what of it is too much.
+    fn take(&mut self, size: usize) -> Option<u32> {
+        let mut found = (size..SIZES).find(|size| !self.free[*size].is_empty())?;
+        let offset = self.free[found].pop_first()?;
+        while found > size {
+            found -= 1;
+            self.free[found].insert(offset + bytes_of(found));
+        }
+        Some(offset)
+    }
+
+    fn give(&mut self, mut offset: u32, mut size: usize) {
+        while size < SIZES - 1 && self.free[size].remove(&(offset ^ bytes_of(size))) {
+            offset &= !bytes_of(size);
+            size += 1;
+        }
+        self.free[size].insert(offset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parts of random sizes, taken and given back in random order: no two overlap, and all of them are blocks in the end.
+    #[test]
+    fn parts_never_overlap_and_become_blocks_again() {
+        let mut table = Table::new(64).expect("there is address space");
+        let mut seed = 1_u64;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as usize % below
+        };
+        let mut taken: Vec<(u32, usize)> = vec![];
+        let mut refused = 0;
+        for round in 0..20_000 {
+            // More of one size than of others, by turns: what one leaves the other takes.
+            if random(5) > usize::from(round % 4_000 > 2_000) * 2 {
+                let size = (round / 700 + random(2)) % SIZES;
+                match table.take(size) {
+                    Ok(offset) => taken.push((offset, size)),
+                    Err(_) => refused += 1,
+                }
+            } else if !taken.is_empty() {
+                let (offset, size) = taken.swap_remove(random(taken.len()));
+                table.chains.give(offset, size);
+            }
+            let mut sorted = taken.clone();
+            sorted.sort_unstable();
+            let ends = sorted
+                .windows(2)
+                .all(|pair| pair[0].0 + bytes_of(pair[0].1) <= pair[1].0);
+            assert!(ends, "round {round}: {sorted:?}");
+        }
+        assert!(refused > 0, "it was full");
+        for (offset, size) in taken {
+            table.chains.give(offset, size);
+        }
+        let whole = table.chains.free[SIZES - 1].len();
+        assert_eq!((whole, table.chains.blocks), (64, 64));
+        assert!(
+            table.chains.free[..SIZES - 1]
+                .iter()
+                .all(BTreeSet::is_empty)
+        );
+    }
+}
