@@ -16,6 +16,7 @@ const TYPES: &str = r"
   (type $open (sub $base (struct (field i32) (field $wide i64) FIELDS)))
   (type $final (sub final $base (struct (field i32) (field i64) FIELDS (field f64))))
   (type $bytes (array (mut i8)))
+  (type $longs (array (mut i64)))
   (type $func (func (param i32) (result i32)))
   (type $below (sub (func (param i64) (result i64))))
   (type $above (sub $below (func (param i64) (result i64))))
@@ -156,6 +157,11 @@ const CASES: &[Case] = &[
           catch $other (drop) (i64.const 1) end",
     },
     Case {
+        what: "an element of an array",
+        uses: &[Use::Load("0x6")],
+        body: "(param (ref $longs) i32) (result i64) (array.get $longs (local.get 0) (local.get 1))",
+    },
+    Case {
         what: "a number of the host's in a box",
         uses: &[Use::Load("0x2")],
         body: "(param anyref) (result externref) (extern.convert_any (local.get 0))",
@@ -178,7 +184,7 @@ fn module(body: &str) -> String {
     };
     format!(
         r#"(module {import} {types}
-  (table $known 5 5 funcref) (table $exported {export} 5 5 funcref)
+  (data $data "abc") (table $known 5 5 funcref) (table $exported {export} 5 5 funcref)
   (elem (table $known) (i32.const 1) func $f $g $h)
   (func (export "run") {body})
   (func $f (type $func) (local.get 0)) (func $g (type $func) (i32.const 5)) (func $h (result i32) (i32.const 3)))"#
@@ -280,8 +286,24 @@ fn is_masked(code: &[String], at: usize, wanted: &str, arch: Arch) -> bool {
     let branches = |text: &String| text.starts_with(['j', 'b']) || text.starts_with("cb");
     let flags = code[..mask].iter().rposition(compares);
     let branch = code[..mask].iter().rposition(branches);
+    let (_, operands) = parts(&code[mask]);
+    let is_null = |operand: &str| {
+        let made = source(code, mask, &register(operand, arch), arch);
+        made.is_some_and(|made| is_zero(&code[made]))
+    };
     // Behind the branch, that nothing between the two changes the flags.
-    is_select && has_barrier && flags.is_some_and(|flags| Some(flags) > branch)
+    let has_flags = flags.is_some_and(|flags| Some(flags) > branch);
+    is_select && has_barrier && has_flags && operands.into_iter().any(is_null)
+}
+
+/// Whether an instruction makes a zero.
+fn is_zero(text: &str) -> bool {
+    let (name, operands) = parts(text);
+    match name {
+        "xor" => operands[0] == operands[1],
+        "mov" => operands[0] == "$0x0" || operands[1] == "#0x0",
+        _ => false,
+    }
 }
 
 /// The register from which an instruction loads at a distance, if it does.
@@ -353,7 +375,7 @@ fn nothing_is_used_behind_a_check_but_by_a_mask() {
                         let uses = uses(&code, *wanted, arch);
                         let what = case.what;
                         assert!(
-                            !uses.is_empty(),
+                            !uses.is_empty() || !spectre,
                             "{what} {wanted:?} {arch} {level:?}: {code:#?}"
                         );
                         for (at, register) in uses {
@@ -380,11 +402,7 @@ fn a_cast_to_a_type_of_null_gives_a_constant() {
                 let code = code(body, arch, level, spectre);
                 let (at, register) = uses(&code, Use::Result, arch).remove(0);
                 let made = source(&code, at, &register, arch).map(|made| code[made].as_str());
-                let is_zero = made.is_some_and(|made| {
-                    made.starts_with("xor ")
-                        || made.ends_with(", #0x0")
-                        || made.starts_with("mov $0x0")
-                });
+                let is_zero = made.is_some_and(is_zero);
                 assert_eq!(is_zero, spectre, "{arch} {level:?}: {code:#?}");
             }
         }
@@ -400,6 +418,40 @@ fn a_reference_of_the_host_is_told_from_the_guest_s_by_a_mask() {
             let code = code(body, Arch::Aarch64, level, spectre);
             let has_barrier = code.iter().any(|text| text == "csdb");
             assert_eq!(has_barrier, spectre, "{level:?}: {code:#?}");
+        }
+    }
+}
+
+/// Operators on several elements, and those that make arrays: where elements lie, and how many there are, is masked. What is small
+/// needs no mask, because a guard is larger.
+#[test]
+fn numbers_of_elements_are_masked() {
+    for (body, masks) in [
+        ("(param (ref $bytes) i32 i32) (array.fill $bytes (local.get 0) (local.get 1) (i32.const 7) (local.get 2))", 3),
+        ("(param (ref $longs) i32 i32)
+          (array.copy $longs $longs (local.get 0) (local.get 1) (local.get 0) (local.get 2) (local.get 2))", 4),
+        ("(param (ref $bytes) i32 i32) (array.init_data $bytes $data (local.get 0) (local.get 1) (local.get 1) (local.get 2))", 2),
+        ("(param i32) (result (ref $longs)) (array.new_default $longs (local.get 0))", 2),
+        ("(param i32) (result (ref $longs)) (array.new $longs (i64.const 1) (local.get 0))", 3),
+        ("(result (ref $longs)) (array.new_default $longs (i32.const 0x7fffffff))", 2),
+        ("(result (ref $longs)) (array.new_default $longs (i32.const 32767))", 0),
+        ("(result (ref $longs)) (array.new_default $longs (i32.const 32768))", 2),
+        ("(result (ref $longs)) (array.new_fixed $longs 2 (i64.const 1) (i64.const 2))", 0),
+        ("(result (ref $final)) (struct.new_default $final)", 0),
+    ] {
+        for arch in Arch::ALL {
+            for level in LEVELS {
+                for spectre in [true, false] {
+                    let code = code(body, arch, level, spectre);
+                    let mask = match arch {
+                        Arch::X86_64 => "cmov",
+                        Arch::Aarch64 => "csdb",
+                    };
+                    let found = code.iter().filter(|text| text.starts_with(mask)).count();
+                    let wanted = if spectre { masks } else { 0 };
+                    assert_eq!(found, wanted, "{body} {arch} {level:?}: {code:#?}");
+                }
+            }
         }
     }
 }

@@ -38,6 +38,21 @@ enum Sign {
     Unsigned,
 }
 
+/// How large an object may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    /// At most [`SMALL_BYTES`].
+    Small,
+    /// As large as the guest computes.
+    Any,
+}
+
+/// Bytes of the largest struct, and of the largest array with elements that the code lists: 10,000 vectors and a header
+/// are less. As many of them as a processor makes ahead of a branch are less than the guard after a memory.
+const SMALL_BYTES: u64 = 1 << 18;
+
+const _: () = assert!(100 * SMALL_BYTES < pirn_format::layout::GUARD_BYTES);
+
 /// Bits of a reference of the host's that it may have without a box.
 const HOST_BITS: i64 = 64 - HOST_SHIFT as i64;
 
@@ -103,7 +118,11 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Makes place for so many bytes, with the id of a type in the header, and gives its address.
-    fn allocate(&mut self, ty: u32, bytes: Value) -> Value {
+    ///
+    /// Behind a wrong prediction that there is place, objects of a size that the guest computes would lie where other
+    /// instances are: then this object and the next ones have null for their address. Those of at most
+    /// [`SMALL_BYTES`] lie in the guard after the memory, and need no mask.
+    fn allocate(&mut self, ty: u32, bytes: Value, size: Size) -> Value {
         let flags = self.flags(Region::Heap);
         let ins = self.builder.ins();
         let start = ins.load(POINTER, flags, self.vmctx, CONTEXT_HEAP_NEXT);
@@ -114,12 +133,25 @@ impl FuncTranslator<'_, '_> {
         let full = IntCC::UnsignedGreaterThan;
         let full = self.builder.ins().icmp(full, end, limit);
         let (cold, next) = (self.block_to_go_on(true), self.block_to_go_on(false));
-        self.builder.ins().brif(full, cold, [], next, []);
+        let is_masked = size == Size::Any && self.env.spectre;
+        let (before, after) = match is_masked {
+            true => {
+                let masked = [start, end].map(|value| self.null_where(full, value).into());
+                (vec![start.into(), end.into()], masked.to_vec())
+            }
+            false => (vec![], vec![]),
+        };
+        self.builder.ins().brif(full, cold, [], next, &after);
         self.builder.switch_to_block(cold);
         self.builder.seal_block(cold);
         self.store_fuel();
         self.builtin(Builtin::HeapGrow, &[bytes]);
-        self.builder.ins().jump(next, []);
+        self.builder.ins().jump(next, &before);
+        let mut param = |value| match is_masked {
+            true => self.builder.append_block_param(next, POINTER),
+            false => value,
+        };
+        let (start, end) = (param(start), param(end));
         self.builder.switch_to_block(next);
         self.builder.seal_block(next);
         let ins = self.builder.ins();
@@ -135,7 +167,7 @@ impl FuncTranslator<'_, '_> {
     fn new_struct(&mut self, ty: u32) -> Value {
         let bytes = self.env.structs.fields(ty).bytes;
         let bytes = self.word(bytes);
-        self.allocate(ty, bytes)
+        self.allocate(ty, bytes, Size::Small)
     }
 
     fn struct_new(&mut self, ty: u32) {

@@ -4,10 +4,10 @@
 //! │ This file is a part of the sandbox. Every change to it wants two reviews.                    │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
-//! Indices and lengths have 32 bits, and sums of them 64, which do not wrap. The address of an element is masked under
-//! speculation, as those in linear memory are.
+//! Indices and lengths have 32 bits, and sums of them 64, which do not wrap. Addresses and numbers of elements are masked under
+//! speculation, as addresses in linear memory are, and so are addresses of new arrays.
 
-use super::Sign;
+use super::{SMALL_BYTES, Sign, Size};
 use crate::translate::function::{FuncTranslator, Region};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -82,6 +82,7 @@ impl FuncTranslator<'_, '_> {
                 let array = self.pop();
                 let storage = self.element(array_type_index);
                 self.trap_if_zero(array, TrapCode::NullArrayReference);
+                let len = self.extend(len);
                 let (start, len) = self.elements(array, index, len, storage);
                 self.fill(start, len, storage, value);
             }
@@ -125,7 +126,12 @@ impl FuncTranslator<'_, '_> {
             .builder
             .ins()
             .band_imm_s(bytes, -i64::from(OBJECT_ALIGN));
-        let start = self.allocate(ty, bytes);
+        let is_small = |len: u64| len << log2 < SMALL_BYTES;
+        let size = match self.constant_value(len).is_some_and(is_small) {
+            true => Size::Small,
+            false => Size::Any,
+        };
+        let start = self.allocate(ty, bytes, size);
         let flags = self.flags(Region::Header);
         self.builder.ins().store(flags, len, start, ARRAY_LEN);
         self.builder.ins().iadd_imm_s(start, i64::from(TAG))
@@ -178,12 +184,12 @@ impl FuncTranslator<'_, '_> {
         }
         let len = self.extend(len);
         let condition = self.builder.ins().icmp(outside, index, len);
-        let ins = self.builder.ins();
-        ins.select_spectre_guard(condition, array, address)
+        // Not the first element: an empty array has another object's header there.
+        self.null_where(condition, address)
     }
 
-    /// The address less [`FIRST`] of the first of so many elements, an i32, from an index on, and their number in 64 bits; a
-    /// trap if they are not all there.
+    /// The address less [`FIRST`] of the first of so many elements, an i64, from an index on, an i32, and their number; a
+    /// trap if they are not all there. Behind a wrong prediction that they are, null and 0.
     fn elements(
         &mut self,
         array: Value,
@@ -191,7 +197,7 @@ impl FuncTranslator<'_, '_> {
         len: Value,
         storage: StorageType,
     ) -> (Value, Value) {
-        let (index, len) = (self.extend(index), self.extend(len));
+        let index = self.extend(index);
         let all = self.array_len(array);
         let all = self.extend(all);
         let end = self.builder.ins().iadd(index, len);
@@ -200,7 +206,9 @@ impl FuncTranslator<'_, '_> {
         self.trap_if(outside, TrapCode::ArrayOutOfBounds);
         let log2 = i64::from(storage.log2());
         let scaled = self.builder.ins().ishl_imm_u(index, log2);
-        (self.builder.ins().iadd(array, scaled), len)
+        let start = self.builder.ins().iadd(array, scaled);
+        let start = self.null_where(outside, start);
+        (start, self.null_where(outside, len))
     }
 
     /// Writes a value to so many elements, of which the first lies [`FIRST`] behind `start`.
@@ -213,11 +221,14 @@ impl FuncTranslator<'_, '_> {
         let at = self.builder.append_block_param(head, types::I64);
         self.builder.ins().jump(head, &[start.into()]);
         self.builder.switch_to_block(head);
-        let done = self.builder.ins().icmp(IntCC::Equal, at, end);
+        let outside = IntCC::UnsignedGreaterThanOrEqual;
+        let done = self.builder.ins().icmp(outside, at, end);
         self.builder.ins().brif(done, next, [], body, []);
         self.builder.switch_to_block(body);
         self.builder.seal_block(body);
-        self.store_field(storage, at, FIRST, value);
+        // A pass more than there are, which was predicted, writes nothing that a load would find.
+        let place = self.null_where(done, at);
+        self.store_field(storage, place, FIRST, value);
         let bytes = i64::from(storage.bytes());
         let following = self.builder.ins().iadd_imm_s(at, bytes);
         self.builder.ins().jump(head, &[following.into()]);
@@ -232,8 +243,9 @@ impl FuncTranslator<'_, '_> {
         let storage = self.element(ty);
         self.trap_if_zero(array, TrapCode::NullArrayReference);
         self.trap_if_zero(source, TrapCode::NullArrayReference);
+        let len = self.extend(len);
         let (to, count) = self.elements(array, to, len, storage);
-        let (from, _) = self.elements(source, from, len, storage);
+        let (from, count) = self.elements(source, from, count, storage);
         let log2 = i64::from(storage.log2());
         let bytes = self.builder.ins().ishl_imm_u(count, log2);
         let first = i64::from(FIRST);
@@ -247,6 +259,7 @@ impl FuncTranslator<'_, '_> {
         let (to, from, len) = self.pop3();
         let array = self.pop();
         self.trap_if_zero(array, TrapCode::NullArrayReference);
+        let len = self.extend(len);
         let (to, count) = self.elements(array, to, len, storage);
         let to = self.builder.ins().iadd_imm_s(to, i64::from(FIRST));
         let amount = match builtin {
