@@ -279,11 +279,14 @@ pub enum TrapCode {
     UnalignedAtomic = 23,
     /// `memory.atomic.wait32` or `memory.atomic.wait64` on a memory that is not shared.
     ExpectedSharedMemory = 24,
+    /// The host would have to hold more memory for the guest than its limit allows. Raised only by the
+    /// runtime: no module's trap table has this code.
+    HostMemoryExhausted = 25,
 }
 
 impl TrapCode {
     /// All trap codes, in the order of their numbers.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::StackOverflow,
         Self::MemoryOutOfBounds,
         Self::TableOutOfBounds,
@@ -308,6 +311,7 @@ impl TrapCode {
         Self::HeapExhausted,
         Self::UnalignedAtomic,
         Self::ExpectedSharedMemory,
+        Self::HostMemoryExhausted,
     ];
 
     /// The trap code of a number, if there is one.
@@ -344,6 +348,7 @@ impl TrapCode {
             Self::HeapExhausted => "out of memory for structs and arrays",
             Self::UnalignedAtomic => "unaligned atomic",
             Self::ExpectedSharedMemory => "expected shared memory",
+            Self::HostMemoryExhausted => "too much host memory is held for the guest",
         }
     }
 }

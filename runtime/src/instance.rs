@@ -159,6 +159,14 @@ impl<T, Q, A> Instance<T, Q, A> {
         Limited::new(self).timeslice(slice)
     }
 
+    /// Bytes of the host's own memory that are held for the guest: exceptions that it keeps, and what
+    /// host functions have counted by [`Caller::hold_host_bytes`](crate::Caller::hold_host_bytes). They
+    /// are at most [`RegionBuilder::host_bytes_max`](crate::RegionBuilder::host_bytes_max).
+    #[must_use]
+    pub fn host_bytes(&self) -> usize {
+        self.member.host_bytes()
+    }
+
     /// Memory 0; of no byte if the module has none, or a shared one of the host's
     /// ([`shared_memory`](Self::shared_memory)).
     #[must_use]

@@ -15,6 +15,7 @@
 )))]
 compile_error!("pirn-runtime runs on 64-bit little-endian Linux");
 
+mod account;
 mod error;
 mod host;
 mod instance;
@@ -28,6 +29,7 @@ mod sys;
 mod trap;
 mod value;
 
+pub use account::HostBytesError;
 pub use error::{
     CallError, FuelError, GroupError, InstantiateError, LinkError, Operation, State, StateError,
 };

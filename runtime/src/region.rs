@@ -12,6 +12,7 @@ use reset::Strategy;
 pub(crate) use reset::{Lock, lock};
 pub(crate) use slot::Slot;
 
+use crate::account::Account;
 use crate::module::Module;
 use crate::sys::memory::Reservation;
 use crate::sys::page_bytes;
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     /// Better ways to reset that do not work here, with the reason.
     refused: Vec<(Reset, String)>,
     pub(crate) free: FreeList<Kept>,
+    /// What is counted for the instances of each slot.
+    pub(crate) accounts: Box<[Account]>,
     /// Slots that are never used again. Relaxed, as the next: a count, and nothing is found by it.
     lost: AtomicU32,
     /// Resets that the kernel failed.
@@ -130,11 +133,17 @@ impl From<OutOfRange> for RegionError {
 pub struct RegionBuilder {
     limits: Limits,
     reset: Reset,
+    host_bytes_max: usize,
 }
+
+/// Bytes of host memory that are held for an instance, if the region says nothing else: a 64th of the
+/// memory that it may have by default, and some 4,000 kept exceptions.
+const HOST_BYTES_MAX: usize = 1 << 20;
 
 impl Region {
     /// Settings of a region to be: 16 slots, each with one memory of up to 64 MiB, 4 tables of 65,536
-    /// elements, a stack of 1 MiB, and 512 KiB for globals, imports and function references.
+    /// elements, a stack of 1 MiB, 512 KiB for globals, imports and function references, and 1 MiB of
+    /// host memory.
     pub fn builder() -> RegionBuilder {
         RegionBuilder {
             limits: Limits {
@@ -147,6 +156,7 @@ impl Region {
                 instance_bytes: 512 << 10,
             },
             reset: Reset::Auto,
+            host_bytes_max: HOST_BYTES_MAX,
         }
     }
 
@@ -309,6 +319,15 @@ impl RegionBuilder {
         self
     }
 
+    /// Most bytes of the host's own memory that are held for an instance, or for the instances of a
+    /// group together: exceptions that the guest keeps, references that its element segments are made
+    /// of, and what host functions count by
+    /// [`Caller::hold_host_bytes`](crate::Caller::hold_host_bytes). A guest that needs more traps.
+    pub fn host_bytes_max(mut self, bytes: usize) -> Self {
+        self.host_bytes_max = bytes;
+        self
+    }
+
     /// How a slot is made clean for the next instance.
     pub fn reset(mut self, reset: Reset) -> Self {
         self.reset = reset;
@@ -321,7 +340,11 @@ impl RegionBuilder {
     ///
     /// [`RegionError`], naming the setting or what the system refused.
     pub fn build(self) -> Result<Region, RegionError> {
-        let Self { mut limits, reset } = self;
+        let Self {
+            mut limits,
+            reset,
+            host_bytes_max,
+        } = self;
         let layout = Layout::new(&mut limits)?;
         let page = page_bytes();
         if !PART_ALIGN.is_multiple_of(page) {
@@ -354,6 +377,9 @@ impl RegionBuilder {
             reset: chosen.strategy,
             refused: chosen.refused,
             free: FreeList::new(slots),
+            accounts: (0..limits.slots)
+                .map(|_| Account::new(host_bytes_max))
+                .collect(),
             lost: AtomicU32::new(0),
             failed: AtomicU32::new(0),
             chunks,

@@ -3,6 +3,7 @@
 pub(crate) mod backtrace;
 pub(crate) mod handler;
 
+use crate::account::HostBytesError;
 use crate::module::Module;
 use crate::value::Value;
 use backtrace::Trace;
@@ -46,6 +47,13 @@ impl Trap {
         }
     }
 
+    /// How much host memory was held, asked for and allowed, where the code is
+    /// [`TrapCode::HostMemoryExhausted`].
+    #[must_use]
+    pub fn host_bytes(&self) -> Option<HostBytesError> {
+        self.trace.as_ref()?.host_bytes
+    }
+
     /// Offset of the faulting instruction in the `.wasm` file, in bytes, if it is known.
     #[must_use]
     pub fn wasm_offset(&self) -> Option<u32> {
@@ -55,14 +63,21 @@ impl Trap {
     /// The trap and its backtrace, a line each, without a line break at the end.
     #[must_use]
     pub fn report(&self) -> String {
-        report(format!("trap: {}", self.code), self.trace.as_deref())
+        report(self.described(), self.trace.as_deref())
+    }
+
+    fn described(&self) -> String {
+        match self.host_bytes() {
+            Some(refused) => format!("trap: {}: {refused}", self.code),
+            None => format!("trap: {}", self.code),
+        }
     }
 }
 
 /// The trap and the innermost frame, in one line.
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "trap: {}", self.code)?;
+        f.write_str(&self.described())?;
         match self.backtrace().first() {
             Some(frame) => write!(f, " in {frame}"),
             None => Ok(()),
@@ -71,6 +86,13 @@ impl fmt::Display for Trap {
 }
 
 impl std::error::Error for Trap {}
+
+impl From<HostBytesError> for Trap {
+    fn from(error: HostBytesError) -> Self {
+        let trace = Box::new(Trace::of_nothing(Some(error)));
+        Self::with_trace(TrapCode::HostMemoryExhausted, trace)
+    }
+}
 
 impl From<TrapCode> for Trap {
     fn from(code: TrapCode) -> Self {

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::Store;
+use crate::account::{Account, HostBytesError};
 use crate::error::FuelError;
 use crate::instance::fuel;
 use crate::instance::memory::{Memory, MemoryMut, view, view_mut};
@@ -106,6 +107,38 @@ impl<'a, T> Caller<'a, T> {
     pub fn set_fuel(&mut self, fuel: u64) -> Result<(), FuelError> {
         // SAFETY: by `new`.
         unsafe { fuel::set(self.vmctx, fuel) }
+    }
+
+    /// Counts `bytes` of the host's own memory as held for the guest, before the host function
+    /// allocates them: what it keeps beyond this call, or needs an amount of that the guest decides.
+    /// [`release_host_bytes`](Self::release_host_bytes) takes them back; so does the end of the
+    /// instance. The instances of a group have one sum.
+    ///
+    /// # Errors
+    ///
+    /// [`HostBytesError`] if the sum would exceed
+    /// [`RegionBuilder::host_bytes_max`](crate::RegionBuilder::host_bytes_max): nothing is counted then.
+    /// A host function that gives this error ends the call with
+    /// [`TrapCode::HostMemoryExhausted`](crate::TrapCode::HostMemoryExhausted).
+    pub fn hold_host_bytes(&mut self, bytes: usize) -> Result<(), HostBytesError> {
+        // SAFETY: by `new`; the instance keeps its region.
+        unsafe { Record::account(self.vmctx) }.hold(bytes)
+    }
+
+    /// Counts `bytes` as no longer held, of those that
+    /// [`hold_host_bytes`](Self::hold_host_bytes) has counted.
+    pub fn release_host_bytes(&mut self, bytes: usize) {
+        // SAFETY: by `new`; the instance keeps its region.
+        unsafe { Record::account(self.vmctx) }.release(bytes);
+    }
+
+    /// Bytes of the host's own memory that are held for the guest, as
+    /// [`Instance::host_bytes`](crate::Instance::host_bytes).
+    #[must_use]
+    pub fn host_bytes(&self) -> usize {
+        // SAFETY: by `new`; the instance keeps its region.
+        let account = unsafe { Record::open_account(self.vmctx) };
+        account.map_or(0, Account::host_bytes)
     }
 
     /// Memory and data at once.

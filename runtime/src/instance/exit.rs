@@ -16,6 +16,7 @@ mod waiting;
 
 use super::member::{Member, Target};
 use super::{builtin, exception};
+use crate::account::HostBytesError;
 use crate::error::{CallError, StateError};
 use crate::host::func::{Answered, HostCode};
 use crate::host::{Caller, HostError, HostPanic};
@@ -516,7 +517,7 @@ impl<T> Call<'_, T> {
             return self.trap(code);
         }
         match self.end.take() {
-            Some(End::Host(error)) => host_error(error, |code| self.trap(code)),
+            Some(End::Host(error)) => host_error(error, || self.trace()),
             Some(End::Invalid(error)) => error,
             Some(End::Throws) => self.uncaught(),
             Some(End::Panic(payload)) => CallError::Panic(HostPanic::new(payload, self.trace())),
@@ -609,13 +610,23 @@ impl<T> Call<'_, T> {
 }
 
 /// The error of a call that a host function ended.
-fn host_error(error: HostError, trap: impl FnOnce(TrapCode) -> CallError) -> CallError {
-    match error.downcast::<Trap>() {
-        Ok(made) => trap(made.code()),
-        Err(error) => match error.downcast::<StateError>() {
-            Ok(error) => CallError::State(error),
-            Err(error) => CallError::Host(error),
-        },
+fn host_error(error: HostError, trace: impl FnOnce() -> Box<Trace>) -> CallError {
+    let trap = |code, host_bytes| {
+        let mut trace = trace();
+        trace.host_bytes = host_bytes;
+        CallError::Trap(Trap::with_trace(code, trace))
+    };
+    let error = match error.downcast::<Trap>() {
+        Ok(made) => return trap(made.code(), made.host_bytes()),
+        Err(error) => error,
+    };
+    let error = match error.downcast::<HostBytesError>() {
+        Ok(refused) => return trap(TrapCode::HostMemoryExhausted, Some(refused)),
+        Err(error) => error,
+    };
+    match error.downcast::<StateError>() {
+        Ok(error) => CallError::State(error),
+        Err(error) => CallError::Host(error),
     }
 }
 

@@ -100,6 +100,7 @@ impl<T: 'static> Group<T> {
         member.slot.set_warm(false);
         // SAFETY: the context was just initialised.
         unsafe { (*Record::of(member.vmctx())).stamp = self.stamp.0 };
+        self.share_account(&member);
         if let Some(fuel) = self.start_fuel {
             // A module that does not count has none.
             let _ = member.set_fuel(fuel);
@@ -111,6 +112,24 @@ impl<T: 'static> Group<T> {
                 .map_err(|error| GroupError::Instantiate(error.into()))
         })?;
         Ok(MemberId(at))
+    }
+
+    /// Has an instance that is added count under the account of the first one.
+    fn share_account(&self, member: &Member<Alone<T>>) {
+        let first = self.members.first().unwrap_or(member);
+        let account: *const _ = first.account();
+        // SAFETY: the record of an initialised context. The account is one of the group's region.
+        unsafe {
+            let record = &mut *Record::of(member.vmctx());
+            (record.account, record.account_is_open) = (account, true);
+        }
+    }
+
+    /// Bytes of the host's own memory that are held for the instances of the group together, as
+    /// [`Instance::host_bytes`](crate::Instance::host_bytes).
+    #[must_use]
+    pub fn host_bytes(&self) -> usize {
+        self.members.first().map_or(0, Member::host_bytes)
     }
 
     /// Makes the exports of an instance importable under a module name, in place of whatever had it.

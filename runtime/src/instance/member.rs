@@ -14,6 +14,7 @@ use super::imports::{Hosts, Imports};
 use super::memory::{self, Memory, MemoryMut};
 use super::plan::Plan;
 use super::{builtin, exit, fuel};
+use crate::account::Account;
 use crate::error::{CallError, LinkError};
 use crate::host::Store;
 use crate::host::limiter::Limiter;
@@ -206,6 +207,19 @@ impl<T> Member<T> {
         self.slot.vmctx()
     }
 
+    /// The account of the instance, or of its group, opened.
+    pub(crate) fn account(&self) -> &Account {
+        // SAFETY: an initialised context, whose guest does not run; the member keeps its region.
+        unsafe { Record::account(self.vmctx()) }
+    }
+
+    /// Bytes of host memory that are held for the instance or its group.
+    pub(crate) fn host_bytes(&self) -> usize {
+        // SAFETY: as in `account`.
+        let account = unsafe { Record::open_account(self.vmctx()) };
+        account.map_or(0, Account::host_bytes)
+    }
+
     /// Address of the cell at an offset from the context.
     pub(crate) fn cell<C>(&self, offset: i32) -> *mut C {
         self.vmctx().wrapping_offset(offset as isize).cast()
@@ -288,7 +302,8 @@ impl<T> Member<T> {
             None => memory.unwrap_or(own),
         };
         let mark = self.slot.mark(&self.inner.region);
-        let record = Record::new(self.guest(), memory, member as u64, mark);
+        let account = self.slot.account(&self.inner.region);
+        let record = Record::new(self.guest(), memory, member as u64, mark, account);
         // SAFETY: the context lies in the instance area, and the record in the context.
         unsafe {
             Record::of(vmctx).write(record);
@@ -355,6 +370,7 @@ impl<T> Member<T> {
             self.cell::<MemoryDesc>(CONTEXT_MEMORY).write(first);
             let record = &mut *Record::of(vmctx);
             record.stamp = 0;
+            record.account_is_open = false;
             self.cell::<[u64; 2]>(CONTEXT_EXCEPTION_TAG).write([0; 2]);
             // Nothing is accessible there yet.
             let heap = plan

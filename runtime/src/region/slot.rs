@@ -18,6 +18,7 @@ use super::free::{ModuleId, Taken};
 use super::layout::Layout;
 use super::reset::{Keeping, Memory0, Reach};
 use super::{Region, Shared, reset};
+use crate::account::Account;
 use crate::module::Module;
 use crate::stop::Owned;
 use crate::sys::memory::{Access, Reservation};
@@ -207,6 +208,11 @@ impl Slot {
             (Keeping::Tracked, Some(tracker)) => tracker.mark(),
             _ => &raw const ALWAYS,
         }
+    }
+
+    /// What is counted for its instances. It lives as long as the region.
+    pub(crate) fn account(&self, region: &Region) -> *const Account {
+        &raw const region.0.accounts[self.kept.index as usize]
     }
 
     /// The ranges of addresses that the signal handler knows a slot by.

@@ -2,6 +2,7 @@
 
 use super::HostEntry;
 use super::arch::{Registers, SAVED_REGISTERS};
+use crate::account::Account;
 use crate::shared::SharedImports;
 use core::mem::{offset_of, size_of};
 use core::ptr;
@@ -107,6 +108,10 @@ pub(crate) struct Record {
     pub(crate) stamp: u64,
     /// Fuel beyond what the context's own field holds; `None` if the module does not count.
     pub(crate) fuel_above: Option<u64>,
+    /// The account of the slot, or of the first instance of the group. It lives as long as the region.
+    pub(crate) account: *const Account,
+    /// Whether the account is this instance's: until then it may hold what the last instance left.
+    pub(crate) account_is_open: bool,
 }
 
 const _: () = assert!(size_of::<Record>() <= size_of::<[u64; RUNTIME_WORDS]>());
@@ -121,7 +126,13 @@ impl Record {
     }
 
     /// A record for an instance that has not run.
-    pub(crate) fn new(guest: Guest, memory: u64, member: u64, mark: *const AtomicU8) -> Self {
+    pub(crate) fn new(
+        guest: Guest,
+        memory: u64,
+        member: u64,
+        mark: *const AtomicU8,
+        account: *const Account,
+    ) -> Self {
         Self {
             activation: Activation {
                 host_sp: 0,
@@ -138,6 +149,8 @@ impl Record {
             mark,
             stamp: 0,
             fuel_above: None,
+            account,
+            account_is_open: false,
         }
     }
 }
@@ -153,6 +166,43 @@ impl Record {
     pub(crate) unsafe fn is_whole(&self) -> bool {
         // SAFETY: the caller's promise. Relaxed: the kernel wipes it before a child runs at all.
         unsafe { (*self.mark).load(Ordering::Relaxed) == 1 }
+    }
+}
+
+impl Record {
+    /// The account of the instance whose context this is, opened for it.
+    ///
+    /// # Safety
+    ///
+    /// `vmctx` must be an initialised context, whose guest does not run, and the region that the
+    /// instance is in must live for `'a`.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn account<'a>(vmctx: *mut u8) -> &'a Account {
+        // SAFETY: the caller's promise; the account is one of the region's, see `account`.
+        unsafe {
+            let record = Self::of(vmctx);
+            let account = &*(*record).account;
+            if !(*record).account_is_open {
+                account.clear();
+                (*record).account_is_open = true;
+            }
+            account
+        }
+    }
+
+    /// The account, if the instance has opened it.
+    ///
+    /// # Safety
+    ///
+    /// As [`account`](Self::account).
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn open_account<'a>(vmctx: *mut u8) -> Option<&'a Account> {
+        // SAFETY: as in `account`.
+        unsafe {
+            let record = &*Self::of(vmctx);
+            record.account_is_open.then(|| &*record.account)
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! Reads only words of the running stack between its bounds.
 #![allow(unsafe_code)]
 
+use crate::account::HostBytesError;
 use crate::module::Module;
 use crate::switch::activation::within;
 use crate::switch::{Activation, Fault, Guest, arch};
@@ -32,6 +33,8 @@ pub(crate) struct Trace {
     exact: bool,
     /// Whether there are more than these.
     pub(crate) more: bool,
+    /// What the host refused to hold for the guest, if that was why it left.
+    pub(crate) host_bytes: Option<HostBytesError>,
     frames: OnceLock<Vec<Frame>>,
 }
 
@@ -54,6 +57,7 @@ impl Trace {
                 pcs: SmallVec::new(),
                 exact: activation.fault.is_some(),
                 more: false,
+                host_bytes: None,
                 frames: OnceLock::new(),
             },
         );
@@ -64,6 +68,18 @@ impl Trace {
         trace
     }
 
+    /// A trace without program counters.
+    pub(crate) fn of_nothing(host_bytes: Option<HostBytesError>) -> Self {
+        Self {
+            modules: SmallVec::new(),
+            pcs: SmallVec::new(),
+            exact: false,
+            more: false,
+            host_bytes,
+            frames: OnceLock::new(),
+        }
+    }
+
     /// The program counters that were noted on the way out of a guest, innermost first.
     pub(crate) fn of_pcs(pcs: &[usize], modules: impl Iterator<Item = Module>) -> Box<Self> {
         let mut trace = Box::new(Self {
@@ -71,6 +87,7 @@ impl Trace {
             pcs: SmallVec::new(),
             exact: false,
             more: false,
+            host_bytes: None,
             frames: OnceLock::new(),
         });
         for pc in pcs {

@@ -177,7 +177,8 @@ fn fault(code: TrapCode) -> Result<End, String> {
         TrapCode::StackOverflow
         | TrapCode::MemoryExhausted
         | TrapCode::HeapExhausted
-        | TrapCode::ExceptionsExhausted => return Ok(End::Exhausted),
+        | TrapCode::ExceptionsExhausted
+        | TrapCode::HostMemoryExhausted => return Ok(End::Exhausted),
         TrapCode::MemoryOutOfBounds => Fault::Memory,
         TrapCode::TableOutOfBounds | TrapCode::UndefinedElement => Fault::Table,
         TrapCode::UninitializedElement => Fault::Null,

@@ -16,7 +16,6 @@ use crate::host::{HostError, HostPanic};
 use crate::stop::{Bounds, Control, Watched, Why};
 use crate::switch::{self, Fault, Record, Registers};
 use crate::sys;
-use crate::trap::Trap;
 use crate::trap::backtrace::Trace;
 use core::panic::AssertUnwindSafe;
 use core::{iter, ptr, slice};
@@ -210,9 +209,7 @@ pub(crate) fn ended_waiting<T>(
 ) -> Result<(), CallError> {
     match ended {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(host_error(error, |code| {
-            CallError::Trap(Trap::with_trace(code, trace_of(member)))
-        })),
+        Ok(Err(error)) => Err(host_error(error, || trace_of(member))),
         Err(panic) => Err(CallError::Panic(HostPanic::new(panic, trace_of(member)))),
     }
 }

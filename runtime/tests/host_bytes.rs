@@ -1,0 +1,197 @@
+//! Host memory that is held for a guest: one sum an instance or group, its limit, and what happens
+//! at the limit and one byte past it.
+
+mod common;
+
+use pirn_runtime::{
+    CallError, Caller, Group, HostBytesError, HostError, Instance, Linker, Prepared, Region,
+    TrapCode, Value,
+};
+
+const LIMIT: usize = 1000;
+
+const GUEST: &str = r#"(module
+  (import "host" "hold" (func $hold (param i32)))
+  (import "host" "release" (func $release (param i32)))
+  (import "host" "try" (func $try (param i32) (result i32)))
+  (func (export "hold") (param i32) (call $hold (local.get 0)))
+  (func (export "release") (param i32) (call $release (local.get 0)))
+  (func (export "try") (param i32) (result i32) (call $try (local.get 0))))"#;
+
+fn linker() -> Linker<()> {
+    let mut linker = Linker::new();
+    let hold = |mut caller: Caller<'_, ()>, bytes: u32| -> Result<(), HostBytesError> {
+        caller.hold_host_bytes(bytes as usize)
+    };
+    let release = |mut caller: Caller<'_, ()>, bytes: u32| {
+        caller.release_host_bytes(bytes as usize);
+    };
+    // 0 if the bytes are held, else what is left.
+    let attempt = |mut caller: Caller<'_, ()>, bytes: u32| -> u32 {
+        match caller.hold_host_bytes(bytes as usize) {
+            Ok(()) => 0,
+            Err(refused) => (refused.limit - refused.held) as u32,
+        }
+    };
+    linker
+        .func("host", "hold", hold)
+        .and_then(|linker| linker.func("host", "release", release))
+        .and_then(|linker| linker.func("host", "try", attempt))
+        .expect("the names are free");
+    linker
+}
+
+fn prepared(limit: usize) -> Prepared<()> {
+    let region = Region::builder().slots(1).host_bytes_max(limit).build();
+    let region = region.expect("a region");
+    let module = common::wat(GUEST);
+    region.prepare(&module, &linker()).expect("it is linked")
+}
+
+fn instance(prepared: &Prepared<()>) -> Instance<()> {
+    prepared.try_instantiate(()).expect("the slot is free")
+}
+
+fn call(guest: &mut Instance<()>, name: &str, bytes: usize) -> Result<Vec<Value>, CallError> {
+    guest.call_values(name, &[Value::I32(bytes as i32)])
+}
+
+/// What a call that was refused host memory had, asked for and was allowed.
+fn refused<R: std::fmt::Debug>(result: Result<R, CallError>) -> [usize; 3] {
+    match result {
+        Err(CallError::Trap(trap)) => {
+            assert_eq!(trap.code(), TrapCode::HostMemoryExhausted);
+            assert!(!trap.backtrace().is_empty());
+            let refused = trap.host_bytes().expect("the numbers are there");
+            [refused.held, refused.asked, refused.limit]
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_limit_is_held_and_one_byte_past_it_traps() {
+    let mut guest = instance(&prepared(LIMIT));
+    assert_eq!(guest.host_bytes(), 0);
+    call(&mut guest, "hold", LIMIT).expect("the limit is allowed");
+    assert_eq!(guest.host_bytes(), LIMIT);
+    assert_eq!(refused(call(&mut guest, "hold", 1)), [LIMIT, 1, LIMIT]);
+    // Nothing was counted by the call that was refused.
+    assert_eq!(guest.host_bytes(), LIMIT);
+    call(&mut guest, "release", 1).expect("it is held");
+    call(&mut guest, "hold", 1).expect("there is room again");
+    call(&mut guest, "release", LIMIT).expect("it is held");
+    assert_eq!(guest.host_bytes(), 0);
+    assert_eq!(
+        refused(call(&mut guest, "hold", LIMIT + 1)),
+        [0, LIMIT + 1, LIMIT]
+    );
+}
+
+#[test]
+fn sums_do_not_wrap() {
+    let mut guest = instance(&prepared(usize::MAX));
+    call(&mut guest, "hold", u32::MAX as usize).expect("it is allowed");
+    let mut linker = Linker::new();
+    linker
+        .func("host", "hold", |mut caller: Caller<'_, ()>| {
+            caller.hold_host_bytes(1)?;
+            caller.hold_host_bytes(usize::MAX)
+        })
+        .expect("the name is free");
+    let module = common::wat(
+        r#"(module (import "host" "hold" (func $hold)) (func (export "run") (call $hold)))"#,
+    );
+    let region = Region::builder().slots(1).host_bytes_max(usize::MAX);
+    let region = region.build().expect("a region");
+    let prepared = region.prepare(&module, &linker).expect("it is linked");
+    let mut guest = instance(&prepared);
+    let result = guest.call_values("run", &[]);
+    assert_eq!(refused(result), [1, usize::MAX, usize::MAX]);
+}
+
+#[test]
+fn a_region_may_hold_nothing_for_its_guests() {
+    let mut guest = instance(&prepared(0));
+    call(&mut guest, "hold", 0).expect("it is nothing");
+    assert_eq!(refused(call(&mut guest, "hold", 1)), [0, 1, 0]);
+}
+
+#[test]
+fn a_host_function_may_answer_a_refusal_itself() {
+    let mut guest = instance(&prepared(LIMIT));
+    call(&mut guest, "hold", LIMIT - 10).expect("it is allowed");
+    let left = call(&mut guest, "try", 11).expect("it returns");
+    assert_eq!(left, [Value::I32(10)]);
+    let left = call(&mut guest, "try", 10).expect("it returns");
+    assert_eq!(left, [Value::I32(0)]);
+}
+
+#[test]
+fn the_error_says_all_three_numbers_and_the_setting() {
+    let mut guest = instance(&prepared(LIMIT));
+    call(&mut guest, "hold", 400).expect("it is allowed");
+    let error = call(&mut guest, "hold", 601).expect_err("it is one too many");
+    assert_eq!(
+        error.to_string(),
+        "trap: too much host memory is held for the guest: host holds 400 bytes for the guest and is \
+         asked for 601 more, it may hold 1000; raise `host_bytes_max` in wasm[3] at 0x9b"
+            .replace("0x9b", &offset(&error)),
+    );
+    let error: HostError = HostError::from(match error {
+        CallError::Trap(trap) => trap,
+        other => panic!("{other}"),
+    });
+    assert!(error.to_string().contains("is asked for 601 more"));
+}
+
+fn offset(error: &CallError) -> String {
+    match error {
+        CallError::Trap(trap) => format!("{:#x}", trap.wasm_offset().expect("it is known")),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn the_next_instance_of_a_slot_begins_with_nothing_held() {
+    let prepared = prepared(LIMIT);
+    for _ in 0..3 {
+        let mut guest = instance(&prepared);
+        assert_eq!(guest.host_bytes(), 0);
+        call(&mut guest, "hold", LIMIT).expect("it is allowed");
+        assert_eq!(guest.host_bytes(), LIMIT);
+    }
+    let guest = instance(&prepared);
+    assert_eq!(guest.host_bytes(), 0);
+}
+
+#[test]
+fn the_instances_of_a_group_have_one_sum() {
+    let region = Region::builder().slots(2).host_bytes_max(LIMIT).build();
+    let region = region.expect("a region");
+    let (module, linker) = (common::wat(GUEST), linker());
+    for _ in 0..2 {
+        let mut group = Group::new(&region, ());
+        assert_eq!(group.host_bytes(), 0);
+        let first = group.instantiate(&module, &linker).expect("it starts");
+        let second = group.instantiate(&module, &linker).expect("it starts");
+        let mut hold = |member, bytes| group.call(member, "hold", &[Value::I32(bytes)]);
+        hold(first, 600).expect("it is allowed");
+        hold(second, 400).expect("it is allowed");
+        assert_eq!(refused(hold(first, 1)), [LIMIT, 1, LIMIT]);
+        assert_eq!(refused(hold(second, 1)), [LIMIT, 1, LIMIT]);
+        group
+            .call(second, "release", &[Value::I32(600)])
+            .expect("the sum is the group's");
+        assert_eq!(group.host_bytes(), 400);
+    }
+}
+
+#[test]
+fn what_a_call_held_stays_held_after_it_trapped() {
+    let prepared = prepared(LIMIT);
+    let mut guest = instance(&prepared);
+    call(&mut guest, "hold", 300).expect("it is allowed");
+    refused(call(&mut guest, "hold", 701));
+    assert_eq!(guest.host_bytes(), 300);
+}
