@@ -91,4 +91,9 @@ impl Account {
     pub(crate) fn host_bytes(&self) -> usize {
         self.host_bytes.load(Relaxed)
     }
+
+    /// Bytes of host memory that may still be held.
+    pub(crate) fn host_bytes_left(&self) -> usize {
+        self.host_bytes_max - self.host_bytes()
+    }
 }

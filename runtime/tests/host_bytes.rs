@@ -1,5 +1,6 @@
 //! Host memory that is held for a guest: one sum an instance or group, its limit, and what happens
 //! at the limit and one byte past it.
+#![allow(unsafe_code, reason = "an allocator that counts")]
 
 mod common;
 
@@ -7,6 +8,34 @@ use pirn_runtime::{
     CallError, Caller, Group, HostBytesError, HostError, Instance, Linker, Prepared, Region,
     TrapCode, Value,
 };
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// Counts the bytes that each thread has allocated and not freed.
+struct Counting;
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.set(LIVE.get() + layout.size() as isize);
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.set(LIVE.get() - layout.size() as isize);
+        // SAFETY: passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 const LIMIT: usize = 1000;
 
@@ -135,7 +164,7 @@ fn the_error_says_all_three_numbers_and_the_setting() {
     assert_eq!(
         error.to_string(),
         "trap: too much host memory is held for the guest: host holds 400 bytes for the guest and is \
-         asked for 601 more, it may hold 1000; raise `host_bytes_max` in wasm[3] at 0x9b"
+         asked for 601 more, it may hold 1000; raise `host_bytes_max` in hold at 0x9b"
             .replace("0x9b", &offset(&error)),
     );
     let error: HostError = HostError::from(match error {
@@ -194,4 +223,133 @@ fn what_a_call_held_stays_held_after_it_trapped() {
     call(&mut guest, "hold", 300).expect("it is allowed");
     refused(call(&mut guest, "hold", 701));
     assert_eq!(guest.host_bytes(), 300);
+}
+
+/// Keeps exceptions in a table: of one value and a short way, or of many values and a long way.
+fn hoarder(values: usize) -> String {
+    let (params, consts) = ("i64 ".repeat(values), "(i64.const 1)".repeat(values));
+    format!(
+        r#"(module (tag $t (param {params})) (table $kept 20000 exnref)
+      (func $deep (param i32)
+        (if (local.get 0) (then (call $deep (i32.sub (local.get 0) (i32.const 1)))))
+        (throw $t {consts}))
+      (func (export "keep") (param $at i32) (param $depth i32)
+        (table.set $kept (local.get $at)
+          (block $caught (result exnref)
+            (try_table (catch_all_ref $caught) (call $deep (local.get $depth)))
+            (unreachable))))
+      (func (export "forget") (table.fill $kept (i32.const 0) (ref.null exn) (i32.const 20000)))
+      (func (export "throw") (param $depth i32) (call $deep (local.get $depth))))"#
+    )
+}
+
+/// An instance that may have so much host memory, with many exceptions.
+fn hoards(text: &str, limit: usize) -> Instance<()> {
+    let region = Region::builder().slots(1).host_bytes_max(limit).build();
+    let region = region.expect("a region");
+    let module = common::wat(text);
+    let prepared = region.prepare(&module, &Linker::new());
+    instance(&prepared.expect("it is linked"))
+}
+
+/// Keeps exceptions until one is refused, or so many are kept: how many are kept, what was held for
+/// them, and how one more was refused.
+fn keep(
+    guest: &mut Instance<()>,
+    depth: i32,
+    most: i32,
+) -> (i32, usize, Result<Vec<Value>, CallError>) {
+    for at in 0..most {
+        let held = guest.host_bytes();
+        let kept = guest.call_values("keep", &[at, depth].map(Value::I32));
+        if kept.is_err() {
+            return (at, held, kept);
+        }
+    }
+    (most, guest.host_bytes(), Ok(vec![]))
+}
+
+#[test]
+fn kept_exceptions_are_counted_to_the_limit_and_not_past_it() {
+    for (values, depth) in [(0, 0), (1, 3), (20, 0), (4, 60), (300, 70)] {
+        let text = hoarder(values);
+        let mut guest = hoards(&text, 64 << 10);
+        let before = LIVE.get();
+        let (most, held, result) = keep(&mut guest, depth, 20_000);
+        let live = (LIVE.get() - before) as usize;
+        let [at_refusal, asked, limit] = refused(result);
+        assert!(held <= limit && at_refusal + asked > limit, "{values}");
+        // All that the host has for them is counted, but for a constant; and nothing else is.
+        assert!(
+            live <= guest.host_bytes() + 4096,
+            "{values}: {live}, {held}"
+        );
+        assert!(held <= live + 4096 + 1024, "{values}: {live}, {held}");
+        drop(guest);
+        // As much as that is enough for as many, and a byte less is not.
+        let mut guest = hoards(&text, held);
+        let (kept, _, _) = keep(&mut guest, depth, most);
+        assert_eq!(kept, most, "{values}");
+        drop(guest);
+        let mut guest = hoards(&text, held / 2);
+        let (kept, _, result) = keep(&mut guest, depth, most);
+        assert!(kept < most, "{values}");
+        refused(result);
+        // A guest that gives up its references can keep others.
+        guest.call_values("forget", &[]).expect("it returns");
+        let (again, _, _) = keep(&mut guest, depth, kept);
+        assert_eq!(again, kept, "{values}");
+    }
+}
+
+#[test]
+fn exceptions_that_are_given_up_are_not_counted_for_ever() {
+    let mut guest = hoards(&hoarder(20), 64 << 10);
+    for n in 0..5000 {
+        let kept = guest.call_values("keep", &[n % 8, 20].map(Value::I32));
+        kept.expect("there is room");
+    }
+}
+
+#[test]
+fn the_values_of_an_uncaught_exception_are_counted_until_it_is_reported() {
+    let values = 500;
+    for (limit, fits) in [(16 * values, true), (16 * values - 1, false)] {
+        let mut guest = hoards(&hoarder(values), limit);
+        for _ in 0..3 {
+            let result = guest.call_values("throw", &[Value::I32(2)]);
+            match result {
+                Err(CallError::Exception(thrown)) if fits => {
+                    assert_eq!(thrown.values().len(), values);
+                }
+                other if !fits => {
+                    assert_eq!(refused(other), [0, 16 * values, limit]);
+                }
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(guest.host_bytes(), 0);
+        }
+    }
+}
+
+#[test]
+fn references_that_element_segments_are_made_of_are_counted() {
+    let items = "(item (array.new_default $a (i32.const 1)))".repeat(100);
+    let text =
+        format!("(module (type $a (array i8)) (elem (ref $a) {items}) (elem (ref $a) {items}))");
+    let module = common::wat(&text);
+    let needed = 2 * (100 * 8 + 24);
+    for (limit, fits) in [(needed, true), (needed - 1, false)] {
+        let region = Region::builder().memories(2).host_bytes_max(limit).build();
+        let region = region.expect("a region");
+        let prepared = region.prepare(&module, &Linker::<()>::new());
+        match prepared.expect("it is linked").try_instantiate(()) {
+            Ok(guest) if fits => assert_eq!(guest.host_bytes(), needed),
+            Err(error) if !fits => {
+                let error = error.to_string();
+                assert!(error.contains("raise `host_bytes_max`"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -17,9 +17,10 @@
 
 use super::member::Member;
 use super::{builtin, heap};
+use crate::account::{Account, HostBytesError};
 use crate::switch::activation::within;
 use crate::switch::{Activation, Guest, Record, arch};
-use crate::trap::{TrapCode, backtrace};
+use crate::trap::{Trap, TrapCode, backtrace};
 use crate::value::{Cell, Stamp, Value};
 use core::{mem, slice};
 use pirn_format::layout::{CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES};
@@ -33,8 +34,8 @@ pub(crate) const KEPT_MAX: usize = 1 << 14;
 /// The most values that they may have together: 4 MiB of cells.
 pub(crate) const KEPT_VALUES_MAX: usize = 1 << 18;
 
-/// Of both, how many quarters may be left when those are forgotten that nothing refers to: looking through the stack and all
-/// tables for every single one would take a guest's host milliseconds a throw.
+/// Of both, and of the host memory for exceptions, how many quarters may be left when those are forgotten that nothing refers
+/// to: looking through the stack and all tables for every single one would take a guest's host milliseconds a throw.
 const LEFT_QUARTERS: usize = 3;
 
 /// Exceptions that are kept before any is looked for that is not referred to any more.
@@ -42,6 +43,17 @@ const KEPT_FREE: usize = 1 << 10;
 
 /// Words of structs and arrays up to which they are looked through: 64 MiB, some 10 ms.
 const WORDS_MAX: usize = 1 << 23;
+
+/// Host memory that one place for a kept exception takes: the place, its entry in the list of free
+/// places, and its entry in the list of places that are found to be referred to.
+const PLACE_BYTES: usize = size_of::<Kept>() + size_of::<u32>() + size_of::<usize>();
+
+/// Places that the first kept exception makes room for.
+const PLACES_FIRST: usize = 4;
+
+/// Values and return addresses that lie in an exception; more are outside.
+const INLINE_VALUES: usize = 4;
+const INLINE_PCS: usize = 8;
 
 /// Where references begin to count: no small number looks like one.
 const FIRST: u32 = 1 << 31;
@@ -61,6 +73,10 @@ pub(crate) struct Exceptions {
     enough: usize,
     /// Values of all that are kept.
     values: usize,
+    /// Host memory that is counted as held for the exceptions: places, and what lies outside them.
+    bytes: usize,
+    /// How much of it is for `thrown`.
+    thrown_bytes: usize,
     /// How many references there were.
     count: u32,
 }
@@ -72,9 +88,9 @@ struct Exception {
     tag: u64,
     /// Who has thrown it, and the tag's index there.
     by: (usize, u32),
-    values: SmallVec<[Cell; 4]>,
+    values: SmallVec<[Cell; INLINE_VALUES]>,
     /// Return addresses on the way from who has thrown it, innermost first.
-    pcs: SmallVec<[usize; 8]>,
+    pcs: SmallVec<[usize; INLINE_PCS]>,
 }
 
 /// A place for an exception that there is a reference to.
@@ -85,6 +101,115 @@ struct Kept {
     exception: Option<Exception>,
     /// Whether a reference was found.
     marked: bool,
+}
+
+/// Host memory that an exception needs outside its place, with room for so many values and so many
+/// return addresses.
+fn outside_bytes(values: usize, pcs: usize) -> usize {
+    let lists = [
+        (values, INLINE_VALUES, size_of::<Cell>()),
+        (pcs, INLINE_PCS, size_of::<usize>()),
+    ];
+    let outside = lists
+        .into_iter()
+        .filter(|(count, inline, _)| count > inline);
+    outside.map(|(count, _, bytes)| count * bytes).sum()
+}
+
+impl Exception {
+    /// Host memory that it has outside its place.
+    fn outside_bytes(&self) -> usize {
+        outside_bytes(self.values.capacity(), self.pcs.capacity())
+    }
+}
+
+/// The host memory that is counted for exceptions.
+impl Exceptions {
+    /// Counts host memory as held for the exceptions.
+    ///
+    /// # Errors
+    ///
+    /// If the instance may not have so much.
+    fn hold(&mut self, bytes: usize, account: &Account) -> Result<(), HostBytesError> {
+        // The account stays untouched where exceptions are small.
+        if bytes > 0 {
+            account.hold(bytes)?;
+            self.bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// Counts host memory as no longer held for the exceptions.
+    fn release(&mut self, bytes: usize, account: &Account) {
+        if bytes > 0 {
+            account.release(bytes);
+            self.bytes -= bytes;
+        }
+    }
+
+    /// Drops what was thrown last, and counts so much for what is thrown next.
+    ///
+    /// # Errors
+    ///
+    /// If the instance may not have so much.
+    fn throw_next(&mut self, bytes: usize, account: &Account) -> Result<(), HostBytesError> {
+        self.thrown = None;
+        let counted = mem::take(&mut self.thrown_bytes);
+        self.release(counted, account);
+        self.hold(bytes, account)?;
+        self.thrown_bytes = bytes;
+        Ok(())
+    }
+
+    /// Host memory that must be counted to keep an exception, but for its place.
+    fn bytes_to_keep(&self, exception: &Exception) -> usize {
+        // What was counted for it as the one that was thrown stays counted.
+        exception.outside_bytes() - self.thrown_bytes
+    }
+
+    /// Whether a place must be made before another exception is kept.
+    fn lacks_place(&self) -> bool {
+        self.free.is_empty() && self.kept.len() == self.kept.capacity()
+    }
+
+    /// Places that can be made at once beside so many bytes: as many as there are, or fewer if there
+    /// is no host memory for them.
+    fn places_affordable(&self, bytes: usize, account: &Account) -> usize {
+        let left = account.host_bytes_left().saturating_sub(bytes);
+        let wanted = self.kept.capacity().max(PLACES_FIRST);
+        wanted.min(left / PLACE_BYTES)
+    }
+
+    /// Whether there is host memory for another exception, of so many bytes outside its place.
+    fn has_bytes(&self, bytes: usize, account: &Account) -> bool {
+        match self.lacks_place() {
+            true => self.places_affordable(bytes, account) > 0,
+            false => bytes <= account.host_bytes_left(),
+        }
+    }
+
+    /// Whether so many quarters of the host memory that exceptions may have are enough for those that
+    /// are kept.
+    fn bytes_within(&self, quarters: usize, account: &Account) -> bool {
+        let places = self.kept.capacity() - self.kept.len() + self.free.len();
+        let all = self.bytes + account.host_bytes_left();
+        self.bytes - places * PLACE_BYTES <= all / 4 * quarters
+    }
+
+    /// Makes places, if there is none, beside so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the instance may not have so much host memory.
+    fn make_places(&mut self, bytes: usize, account: &Account) -> Result<(), HostBytesError> {
+        if self.lacks_place() {
+            let places = self.places_affordable(bytes, account).max(1);
+            self.hold(places * PLACE_BYTES, account)?;
+            self.kept.reserve_exact(places);
+            self.free.reserve_exact(self.kept.capacity());
+        }
+        Ok(())
+    }
 }
 
 impl Exceptions {
@@ -112,7 +237,15 @@ impl Exceptions {
     }
 
     /// Keeps an exception, and gives the reference to it.
-    fn keep(&mut self, exception: Exception) -> u64 {
+    ///
+    /// # Errors
+    ///
+    /// If the instance may not have so much host memory.
+    fn keep(&mut self, exception: Exception, account: &Account) -> Result<u64, HostBytesError> {
+        let bytes = self.bytes_to_keep(&exception);
+        self.make_places(bytes, account)?;
+        self.hold(bytes, account)?;
+        self.thrown_bytes = 0;
         self.values += exception.values.len();
         let place = self.free.pop().unwrap_or_else(|| {
             self.kept.push(Kept {
@@ -127,7 +260,7 @@ impl Exceptions {
         self.count = self.count.wrapping_add(1);
         let kept = &mut self.kept[place as usize];
         (kept.number, kept.exception) = (number, Some(exception));
-        u64::from(number) << 32 | u64::from(place + 1)
+        Ok(u64::from(number) << 32 | u64::from(place + 1))
     }
 }
 
@@ -136,12 +269,30 @@ fn store<T>(members: &mut [Member<T>]) -> &mut Exceptions {
     members[0].exceptions.get_or_insert_default()
 }
 
+/// The account of a call's store.
+fn account<'a, T>(members: &[Member<T>]) -> &'a Account {
+    // SAFETY: the context of an initialised instance, whose guest does not run. Whoever asks has
+    // borrowed the members, which keep their region.
+    unsafe { Record::account(members[0].vmctx()) }
+}
+
 /// Throws an exception of a tag of member `at`.
+///
+/// # Errors
+///
+/// If the host may not hold its values.
 ///
 /// # Safety
 ///
-/// `values` must be the address of as many cells as the tag has parameters.
-pub(super) unsafe fn throw<T>(members: &mut [Member<T>], at: usize, tag: u32, values: u64) {
+/// The guest must have left by an exit, `values` be the address of as many cells as the tag has
+/// parameters, on its stack, at that exit's cells or above.
+pub(super) unsafe fn throw<T>(
+    members: &mut [Member<T>],
+    left: Left,
+    at: usize,
+    tag: u32,
+    values: u64,
+) -> Result<(), HostBytesError> {
     let module = &members[at].inner.module;
     let ty = module.metadata().tags[tag as usize];
     let count = module.metadata().func_type(ty).params.len();
@@ -149,6 +300,8 @@ pub(super) unsafe fn throw<T>(members: &mut [Member<T>], at: usize, tag: u32, va
     let values = unsafe { slice::from_raw_parts(values as *const Cell, count) };
     // SAFETY: the identity was written when the slot got the module.
     let identity = unsafe { *members[at].cell::<u64>(module.layout().tag(tag)) };
+    // SAFETY: the caller's promise.
+    unsafe { throw_next(members, left, outside_bytes(count, 0))? };
     let exception = Exception {
         tag: identity,
         by: (at, tag),
@@ -156,84 +309,147 @@ pub(super) unsafe fn throw<T>(members: &mut [Member<T>], at: usize, tag: u32, va
         pcs: SmallVec::new(),
     };
     store(members).thrown = Some(exception);
+    Ok(())
 }
 
 /// Throws an exception again that a guest has a reference to.
 ///
 /// # Errors
 ///
-/// That of null, for a reference of the host's that nothing in the guest has held meanwhile.
-pub(super) fn throw_ref<T>(members: &mut [Member<T>], reference: u64) -> Result<(), TrapCode> {
-    let store = store(members);
-    let place = store.place(reference);
-    let place = place.ok_or(TrapCode::NullExceptionReference)?;
-    store.thrown.clone_from(&store.kept[place].exception);
-    Ok(())
-}
-
-/// Keeps what was thrown last; the reference to it.
-///
-/// # Errors
-///
-/// If too many are kept.
+/// That of null, for a reference of the host's that nothing in the guest has held meanwhile; and if the host may not hold a
+/// copy.
 ///
 /// # Safety
 ///
-/// The guest must have left by an exit whose cells are at `cells`, on its stack.
-pub(super) unsafe fn keep<T>(
+/// The guest must have left by an exit, among whose cells the reference is.
+pub(super) unsafe fn throw_ref<T>(
     members: &mut [Member<T>],
-    activation: *const Activation,
-    cells: *const Cell,
-) -> Result<u64, TrapCode> {
+    left: Left,
+    reference: u64,
+) -> Result<(), Trap> {
     let exceptions = store(members);
-    let Some(exception) = exceptions.thrown.take() else {
-        return Err(TrapCode::Unreachable);
+    let place = exceptions.place(reference);
+    let place = place.ok_or(TrapCode::NullExceptionReference)?;
+    if let Some(kept) = &exceptions.kept[place].exception {
+        let bytes = outside_bytes(kept.values.len(), kept.pcs.len());
+        // SAFETY: the caller's promise. So the exception is not forgotten.
+        unsafe { throw_next(members, left, bytes)? };
+    }
+    let exceptions = store(members);
+    exceptions
+        .thrown
+        .clone_from(&exceptions.kept[place].exception);
+    Ok(())
+}
+
+/// Where a guest has left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left {
+    /// The activation of its call.
+    pub(super) activation: *const Activation,
+    /// The cells of the exit, on its stack.
+    pub(super) cells: *const Cell,
+}
+
+/// Drops what was thrown last, and counts so much for what is thrown next, once those exceptions are
+/// forgotten that nothing refers to, if there is no host memory for it before.
+///
+/// # Errors
+///
+/// If the instance may not have so much.
+///
+/// # Safety
+///
+/// The guest must have left there; what is thrown next lies at the cells or above.
+unsafe fn throw_next<T>(
+    members: &mut [Member<T>],
+    left: Left,
+    bytes: usize,
+) -> Result<(), HostBytesError> {
+    let account = account(members);
+    let Err(refused) = store(members).throw_next(bytes, account) else {
+        return Ok(());
     };
-    let taken = exceptions.kept.len() - exceptions.free.len();
-    let values = exception.values.len();
+    if !is_short(members) {
+        return Err(refused);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { forget(members, left, &[]) };
+    let exceptions = store(members);
+    if !exceptions.bytes_within(LEFT_QUARTERS, account) {
+        return Err(refused);
+    }
+    exceptions.throw_next(bytes, account)
+}
+
+/// Whether the structs and arrays of all members are few enough to be looked through.
+fn is_short<T>(members: &[Member<T>]) -> bool {
     let looked_at = members
         .iter()
         .map(|member| match member.inner.plan.holds_exceptions {
             true => heap::words(member).len(),
             false => 0,
         });
+    looked_at.sum::<usize>() <= WORDS_MAX
+}
+
+/// Keeps what was thrown last; the reference to it.
+///
+/// # Errors
+///
+/// If too many are kept, or the host may not hold another.
+///
+/// # Safety
+///
+/// The guest must have left there.
+pub(super) unsafe fn keep<T>(members: &mut [Member<T>], left: Left) -> Result<u64, Trap> {
+    let (account, exceptions) = (account(members), store(members));
+    let Some(exception) = exceptions.thrown.take() else {
+        return Err(TrapCode::Unreachable.into());
+    };
+    let bytes = exceptions.bytes_to_keep(&exception);
+    let taken = exceptions.kept.len() - exceptions.free.len();
+    let values = exception.values.len();
     // Who has many structs, any of which may refer to an exception, has room for as many as there are, and no more.
-    let is_short = looked_at.sum::<usize>() <= WORDS_MAX;
+    let is_short = is_short(members);
     let exceptions = store(members);
     let is_full = !exceptions.has_room(values, 4);
+    let lacks_bytes = !exceptions.has_bytes(bytes, account);
     if is_full && !is_short {
-        return Err(TrapCode::ExceptionsExhausted);
+        return Err(TrapCode::ExceptionsExhausted.into());
     }
-    if is_short && (taken >= exceptions.enough.max(KEPT_FREE) || is_full) {
-        // SAFETY: passed on; the activation is the record of a member of the call.
-        unsafe { forget(members, &*activation.cast::<Record>(), cells, &exception) };
-        if !store(members).has_room(values, LEFT_QUARTERS) {
-            return Err(TrapCode::ExceptionsExhausted);
+    if is_short && (taken >= exceptions.enough.max(KEPT_FREE) || is_full || lacks_bytes) {
+        // SAFETY: the caller's promise.
+        unsafe { forget(members, left, &exception.values) };
+        let exceptions = store(members);
+        if !exceptions.has_room(values, LEFT_QUARTERS) {
+            return Err(TrapCode::ExceptionsExhausted.into());
+        }
+        if lacks_bytes && !exceptions.bytes_within(LEFT_QUARTERS, account) {
+            return Err(account.refusal(bytes + PLACE_BYTES).into());
         }
     }
     let exceptions = store(members);
-    Ok(exceptions.keep(exception))
+    Ok(exceptions.keep(exception, account)?)
 }
 
 /// Forgets all that nothing refers to any more.
 ///
 /// # Safety
 ///
-/// As [`keep`]; `root` must be the record of the instance on whose stack the guest is.
-unsafe fn forget<T>(
-    members: &mut [Member<T>],
-    root: &Record,
-    cells: *const Cell,
-    thrown: &Exception,
-) {
+/// As [`keep`]. The values that the guest has thrown must be given, unless they are still on its stack.
+unsafe fn forget<T>(members: &mut [Member<T>], left: Left, thrown: &[Cell]) {
+    let account = account(members);
     let mut exceptions = mem::take(store(members));
-    let mut found = vec![];
+    let mut found = Vec::with_capacity(exceptions.kept.len());
     let words = |from: usize, count: usize| {
         // SAFETY: each caller says that they are there, and aligned.
         unsafe { slice::from_raw_parts(from as *const u64, count) }
     };
     // All frames of the guest are at the cells or above: its functions keep nothing in registers while they call.
-    let (from, end) = (cells as usize & !7, root.guest.stack[1]);
+    // SAFETY: the activation is the record of a member of the call.
+    let stack = unsafe { (*left.activation.cast::<Record>()).guest.stack };
+    let (from, end) = (left.cells as usize & !7, stack[1]);
     for word in words(from, (end - from) / 8) {
         exceptions.mark(*word, &mut found);
     }
@@ -259,7 +475,7 @@ unsafe fn forget<T>(
             }
         }
     }
-    for value in &thrown.values {
+    for value in thrown {
         exceptions.mark(value.u64(), &mut found);
     }
     while let Some(place) = found.pop() {
@@ -269,14 +485,17 @@ unsafe fn forget<T>(
         }
         exceptions.kept[place].exception = exception;
     }
+    let mut freed_bytes = 0;
     for (place, kept) in (0..).zip(&mut exceptions.kept) {
         if !mem::take(&mut kept.marked)
             && let Some(exception) = kept.exception.take()
         {
             exceptions.values -= exception.values.len();
+            freed_bytes += exception.outside_bytes();
             exceptions.free.push(place);
         }
     }
+    exceptions.release(freed_bytes, account);
     let taken = exceptions.kept.len() - exceptions.free.len();
     exceptions.enough = 2 * taken;
     *store(members) = exceptions;
@@ -347,7 +566,10 @@ pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activat
 pub(super) fn uncaught<T>(
     members: &mut [Member<T>],
 ) -> (Option<String>, Vec<Value>, SmallVec<[usize; 8]>) {
-    let Some(exception) = store(members).thrown.take() else {
+    let (account, exceptions) = (account(members), store(members));
+    let counted = mem::take(&mut exceptions.thrown_bytes);
+    exceptions.release(counted, account);
+    let Some(exception) = exceptions.thrown.take() else {
         return (None, vec![], SmallVec::new());
     };
     let (at, tag) = exception.by;

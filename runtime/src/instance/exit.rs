@@ -68,6 +68,16 @@ enum End {
     Panic(Box<dyn Any + Send>),
 }
 
+impl End {
+    /// The end of a guest by a trap that the runtime made.
+    fn trapped(trap: &Trap) -> Self {
+        match trap.host_bytes() {
+            None => Self::Trap(trap.code()),
+            Some(refused) => Self::Host(refused.into()),
+        }
+    }
+}
+
 /// Calls a function on the stack of member `root`, whose `cells` hold the parameters, until it
 /// returns: then they hold the results.
 ///
@@ -415,7 +425,10 @@ impl<T> Call<'_, T> {
         let (Some(at), Some(builtin)) = (at, Builtin::from_number(number)) else {
             return Err(End::Trap(TrapCode::Unreachable));
         };
-        let address = cells;
+        let left = exception::Left {
+            activation: self.activation,
+            cells,
+        };
         // SAFETY: the builtin's trampoline passes the address of at least as many cells as it has
         // parameters, and one for a result, on the guest's stack; the guest does not run.
         let cells = unsafe { slice::from_raw_parts_mut(cells, builtin.params().max(1)) };
@@ -423,18 +436,27 @@ impl<T> Call<'_, T> {
             Builtin::MemoryWait32 | Builtin::MemoryWait64 => self.wait(at, builtin, cells),
             Builtin::Throw => {
                 // SAFETY: generated code gives as many cells as the tag has values.
-                unsafe { exception::throw(self.members, at, cells[0].u32(), cells[1].u64()) };
-                Err(End::Throws)
+                let thrown = unsafe {
+                    exception::throw(self.members, left, at, cells[0].u32(), cells[1].u64())
+                };
+                Err(match thrown {
+                    Ok(()) => End::Throws,
+                    Err(refused) => End::trapped(&refused.into()),
+                })
             }
-            Builtin::ThrowRef => Err(match exception::throw_ref(self.members, cells[0].u64()) {
-                Ok(()) => End::Throws,
-                Err(code) => End::Trap(code),
-            }),
+            Builtin::ThrowRef => {
+                // SAFETY: the guest has left by this exit, and the reference is among its cells.
+                let thrown = unsafe { exception::throw_ref(self.members, left, cells[0].u64()) };
+                Err(match thrown {
+                    Ok(()) => End::Throws,
+                    Err(trap) => End::trapped(&trap),
+                })
+            }
             Builtin::Rethrow => Err(End::Throws),
             Builtin::Keep => {
                 // SAFETY: the guest has left by this exit.
-                let kept = unsafe { exception::keep(self.members, self.activation, address) };
-                cells[0] = Cell::from_u64(kept.map_err(End::Trap)?);
+                let kept = unsafe { exception::keep(self.members, left) };
+                cells[0] = Cell::from_u64(kept.map_err(|trap| End::trapped(&trap))?);
                 Ok(())
             }
             other => builtin::run(self.members, at, other, cells, self.data).map_err(End::Trap),

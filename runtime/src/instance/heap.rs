@@ -13,6 +13,7 @@ use super::constant;
 use super::member::{Member, Share};
 use super::plan;
 use crate::host::limiter::{Bound, Growth, GrowthError};
+use crate::trap::Trap;
 use crate::value::Cell;
 use core::{ptr, slice};
 use pirn_format::exit::TrapCode;
@@ -266,8 +267,8 @@ pub(super) fn internalized<T>(
 ///
 /// # Errors
 ///
-/// If there is no room.
-pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Result<(), TrapCode> {
+/// If there is no room, in the slot or in the host.
+pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Result<(), Trap> {
     let inner = Arc::clone(&members[at].inner);
     let (metadata, plan) = (inner.module.metadata(), &inner.plan);
     let imported = inner.module.imported();
@@ -289,12 +290,17 @@ pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Res
             unsafe { table.add(element).write(value) };
         }
     }
-    let mut made = vec![];
+    let mut made: Made = vec![];
     for (segment, element) in metadata.elements.iter().enumerate() {
         if let ElementItems::Exprs(exprs) = &element.items
             && plan::allocates(&element.items)
         {
+            let lists = segment + 1 - made.len();
+            let bytes = lists * size_of::<Vec<u64>>() + exprs.len() * size_of::<u64>();
+            members[at].account().hold(bytes)?;
+            made.reserve_exact(lists);
             made.resize_with(segment + 1, Vec::new);
+            made[segment].reserve_exact(exprs.len());
             for expr in exprs {
                 let value = value(members, at, &inner, expr, data)?;
                 made[segment].push(value.u64());

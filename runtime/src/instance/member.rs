@@ -487,7 +487,7 @@ pub(crate) fn start<T>(
     data: &mut T,
 ) -> Result<(), CallError> {
     if members[at].inner.plan.is_made {
-        heap::make(members, at, data).map_err(Trap::new)?;
+        heap::make(members, at, data)?;
     }
     if members[at].inner.plan.has_dynamic_segments {
         write_segments(members, at).map_err(Trap::new)?;

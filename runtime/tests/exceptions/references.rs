@@ -121,7 +121,9 @@ fn linker() -> Linker<()> {
 }
 
 fn instance(options: &Options) -> Instance<()> {
-    let region = Region::builder().slots(1).build().expect("a region");
+    // The limit of exceptions is reached before that of host memory.
+    let region = Region::builder().slots(1).host_bytes_max(64 << 20);
+    let region = region.build().expect("a region");
     let module = common::wat_with(&text(), options);
     let prepared = region.prepare(&module, &linker()).expect("it is linked");
     prepared.try_instantiate(()).expect("the slot is free")
@@ -167,7 +169,8 @@ fn there_is_a_limit_to_what_is_kept_and_none_to_what_is_given_up() {
 #[test]
 fn who_keeps_as_many_as_there_may_be_is_not_looked_through_at_every_throw() {
     let text = text().replace("(table $t 4 exnref)", "(table $t 1000000 exnref)");
-    let region = Region::builder().slots(1).table_elements(1_000_000).build();
+    let region = Region::builder().slots(1).table_elements(1_000_000);
+    let region = region.host_bytes_max(64 << 20).build();
     let region = region.expect("a region");
     let prepared = region
         .prepare(&common::wat(&text), &linker())
