@@ -16,6 +16,7 @@ pub(crate) mod plan;
 pub(crate) mod prepared;
 pub(crate) mod step;
 pub(crate) mod untyped;
+pub(crate) mod usage;
 
 use crate::error::{CallError, Operation};
 use crate::host::Store;

@@ -43,6 +43,7 @@ pub use instance::limited::Limited;
 pub use instance::memory::{Memory, MemoryMut};
 pub use instance::prepared::{Func, Prepared};
 pub use instance::step::Step;
+pub use instance::usage::{Measure, Usage};
 pub use module::{ExternType, Module, OpenError};
 pub use region::{Description, Region, RegionBuilder, RegionError, Reset};
 pub use shared::{SharedMemory, SharedMemoryError};

@@ -6,7 +6,7 @@
 
 mod common;
 
-use pirn_runtime::{Caller, Instance, Linker, Prepared, Region, Reset, Step};
+use pirn_runtime::{Caller, Instance, Linker, Measure, Prepared, Region, Reset, Step};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::os::unix::process::CommandExt;
@@ -52,23 +52,31 @@ enum Case {
     Limited,
     /// A guest without memory that asks, and is answered.
     Asks,
+    /// As `HostCall`, with all measured but processor time.
+    Measured,
+    /// As `Asks`, with processor time measured.
+    MeasuredAsks,
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 8] = [
     Case::Null,
     Case::HostCall,
     Case::Writes,
     Case::Grows,
     Case::Limited,
     Case::Asks,
+    Case::Measured,
+    Case::MeasuredAsks,
 ];
 
 /// The system calls of one cycle, in the order of the cases.
-fn expected(reset: Reset) -> [&'static [i64]; 6] {
+fn expected(reset: Reset) -> [&'static [i64]; 8] {
     use libc::{SYS_ioctl as IOCTL, SYS_madvise as MADVISE, SYS_mprotect as MPROTECT};
+    // Processor time, when a step begins and when it ends.
+    const CLOCKS: &[i64] = &[libc::SYS_clock_gettime; 4];
     match reset {
         // What is grown is opened, and closed.
-        Reset::Tracked => [&[], &[], &[], &[MPROTECT, MPROTECT], &[], &[]],
+        Reset::Tracked => [&[], &[], &[], &[MPROTECT, MPROTECT], &[], &[], &[], CLOCKS],
         // The scan.
         Reset::Scanned => [
             &[],
@@ -78,6 +86,8 @@ fn expected(reset: Reset) -> [&'static [i64]; 6] {
             &[MPROTECT, MADVISE, IOCTL, MPROTECT],
             &[],
             &[],
+            &[IOCTL],
+            CLOCKS,
         ],
         // What lies past 64 KiB given back.
         Reset::Rewritten => [
@@ -87,6 +97,8 @@ fn expected(reset: Reset) -> [&'static [i64]; 6] {
             &[MPROTECT, MADVISE, MPROTECT],
             &[],
             &[],
+            &[],
+            CLOCKS,
         ],
         Reset::Decommitted => [
             &[],
@@ -95,15 +107,22 @@ fn expected(reset: Reset) -> [&'static [i64]; 6] {
             &[MPROTECT, MADVISE, MPROTECT],
             &[],
             &[],
+            &[MADVISE],
+            CLOCKS,
         ],
         other => panic!("{other} is not in the list"),
     }
 }
 
-const GUESTS: [&str; 6] = [
+const HOST_CALL: &str = r#"(module (import "host" "f" (func $f (param i32) (result i32))) (memory 1)
+      (func (export "run") (i32.store (i32.const 8) (call $f (i32.const 4)))))"#;
+
+const ASKS: &str = r#"(module (import "host" "ask" (func $ask (param i32) (result i32)))
+      (func (export "run") (drop (call $ask (i32.const 4)))))"#;
+
+const GUESTS: [&str; 8] = [
     "(module (func (export \"run\")))",
-    r#"(module (import "host" "f" (func $f (param i32) (result i32))) (memory 1)
-      (func (export "run") (i32.store (i32.const 8) (call $f (i32.const 4)))))"#,
+    HOST_CALL,
     r#"(module (memory 69) (data (i32.const 0) "a") (data (i32.const 9000) "b")
       (func (export "run") (local $at i32)
         (loop $next
@@ -113,8 +132,9 @@ const GUESTS: [&str; 6] = [
     r#"(module (memory 1 9) (func (export "run")
       (drop (memory.grow (i32.const 1))) (i32.store (i32.const 65536) (i32.const 1))))"#,
     "(module (func (export \"run\")))",
-    r#"(module (import "host" "ask" (func $ask (param i32) (result i32)))
-      (func (export "run") (drop (call $ask (i32.const 4)))))"#,
+    ASKS,
+    HOST_CALL,
+    ASKS,
 ];
 
 /// Reached by none: the timer thread wakes once in such a time.
@@ -135,9 +155,14 @@ fn prepare(case: Case, reset: Reset) -> Prepared<u32, u32, u32> {
         .reset(reset)
         .build()
         .expect("a region");
-    region
+    let prepared = region
         .prepare(&common::wat(GUESTS[case as usize]), &linker)
-        .expect("it fits")
+        .expect("it fits");
+    match case {
+        Case::Measured => prepared.measured(Measure::WallTime),
+        Case::MeasuredAsks => prepared.measured(Measure::CpuTime),
+        _ => prepared,
+    }
 }
 
 /// A cycle that can be repeated.
@@ -149,7 +174,7 @@ fn cycle(case: Case, reset: Reset) -> impl FnMut() {
             prepared.try_instantiate(0).expect("a slot is free");
         match case {
             Case::Limited => instance.deadline(LIMIT).call(&run, ()),
-            Case::Asks => match instance.start(&run, ()).expect("it asks") {
+            Case::Asks | Case::MeasuredAsks => match instance.start(&run, ()).expect("it asks") {
                 Step::Asked(n) => instance.resume_with(&run, n).map(|step| {
                     assert_eq!(step, Step::Returned(()));
                 }),
@@ -158,6 +183,7 @@ fn cycle(case: Case, reset: Reset) -> impl FnMut() {
             _ => instance.call(&run, ()),
         }
         .expect("it returns");
+        std::hint::black_box(instance.usage());
         drop(instance);
     }
 }

@@ -141,6 +141,15 @@ impl<'a, T> Caller<'a, T> {
         account.map_or(0, Account::host_bytes)
     }
 
+    /// Counts bytes that the guest has read from files, streams or sockets of the host's, and written
+    /// there, for [`Instance::usage`](crate::Instance::usage).
+    pub fn count_io(&mut self, read: u64, written: u64) {
+        // SAFETY: by `new`; the instance keeps its region.
+        let account = unsafe { Record::account(self.vmctx) };
+        account.bytes_read.add(read);
+        account.bytes_written.add(written);
+    }
+
     /// Memory and data at once.
     #[inline]
     pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {

@@ -16,7 +16,7 @@ mod waiting;
 
 use super::member::{Member, Target};
 use super::{builtin, exception};
-use crate::account::HostBytesError;
+use crate::account::{Clocks, HostBytesError, Stopwatch};
 use crate::error::{CallError, StateError};
 use crate::host::func::{Answered, HostCode};
 use crate::host::{Caller, HostError, HostPanic};
@@ -96,6 +96,46 @@ pub(crate) fn run<T>(
     if !is_whole(members) {
         return Err(left_behind());
     }
+    if members[root].clocks != Clocks::None {
+        return run_timed(members, root, target, cells, data);
+    }
+    run_untimed(members, root, target, cells, data)
+}
+
+/// [`run`] of an instance whose calls are timed.
+///
+/// # Errors
+///
+/// As [`run`].
+#[inline(never)]
+fn run_timed<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+) -> Result<(), CallError> {
+    // SAFETY: an initialised context, whose guest does not run. The members keep their region.
+    let account = unsafe { Record::account(members[root].vmctx()) };
+    let stopwatch = Stopwatch::start(account, members[root].clocks);
+    let result = run_untimed(members, root, target, cells, data);
+    stopwatch.stop(false);
+    result
+}
+
+/// [`run`] on a thread that is prepared.
+///
+/// # Errors
+///
+/// As [`run`].
+#[inline(always)]
+fn run_untimed<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+) -> Result<(), CallError> {
     if let Some(watch) = &members[root].watch {
         let (control, bounds) = (watch.control(), watch.bounds);
         begin_in_time(bounds).map_err(|error| not_begun(error, bounds, None))?;

@@ -65,6 +65,11 @@ pub(crate) unsafe fn set(vmctx: *mut u8, fuel: u64) -> Result<(), FuelError> {
     let held = fuel.min(HELD_MAX);
     // SAFETY: by the caller.
     unsafe {
+        let before = left(vmctx);
+        let account = Record::open_account(vmctx).filter(|account| account.is_measured());
+        if let (Some(account), Some(before)) = (account, before) {
+            account.fuel_given.add(fuel.wrapping_sub(before));
+        }
         let record = &mut *Record::of(vmctx);
         match &mut record.fuel_above {
             Some(above) => *above = fuel - held,

@@ -17,6 +17,7 @@ use super::imports::{
 };
 use super::member::{self, Inner, Member, Share};
 use super::memory::{Memory, MemoryMut};
+use super::usage::{Measure, Usage};
 use super::{builtin, prepared, untyped};
 use crate::error::{CallError, FuelError, GroupError, LinkError};
 use crate::host::{Linker, Store};
@@ -47,6 +48,8 @@ pub struct Group<T> {
     control: Option<Owned>,
     /// The fuel that members begin with, if not all.
     start_fuel: Option<u64>,
+    /// What is measured of members, if anything.
+    measure: Option<Measure>,
     store: Alone<T>,
 }
 
@@ -69,6 +72,7 @@ impl<T: 'static> Group<T> {
             watch: None,
             control: None,
             start_fuel: None,
+            measure: None,
             store: Store::new(data),
         }
     }
@@ -100,7 +104,7 @@ impl<T: 'static> Group<T> {
         member.slot.set_warm(false);
         // SAFETY: the context was just initialised.
         unsafe { (*Record::of(member.vmctx())).stamp = self.stamp.0 };
-        self.share_account(&member);
+        self.share_account(&mut member);
         if let Some(fuel) = self.start_fuel {
             // A module that does not count has none.
             let _ = member.set_fuel(fuel);
@@ -115,7 +119,7 @@ impl<T: 'static> Group<T> {
     }
 
     /// Has an instance that is added count under the account of the first one.
-    fn share_account(&self, member: &Member<Alone<T>>) {
+    fn share_account(&self, member: &mut Member<Alone<T>>) {
         let first = self.members.first().unwrap_or(member);
         let account: *const _ = first.account();
         // SAFETY: the record of an initialised context. The account is one of the group's region.
@@ -123,6 +127,26 @@ impl<T: 'static> Group<T> {
             let record = &mut *Record::of(member.vmctx());
             (record.account, record.account_is_open) = (account, true);
         }
+        if let Some(measure) = self.measure {
+            member.measure(measure);
+        }
+    }
+
+    /// Measures what the instances use from now on, those included that are added later, for
+    /// [`usage`](Self::usage). See [`Measure`] for what it costs.
+    pub fn measure(&mut self, measure: Measure) {
+        self.measure = Some(measure);
+        for member in &mut self.members {
+            member.measure(measure);
+        }
+    }
+
+    /// What the instances of the group have used together, as
+    /// [`Instance::usage`](crate::Instance::usage). The memories are those of all instances, in the
+    /// order in which the instances were added.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        Usage::of(&self.members)
     }
 
     /// Bytes of the host's own memory that are held for the instances of the group together, as

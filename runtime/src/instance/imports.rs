@@ -5,7 +5,7 @@
 //! Owns the fact that [`Hosts`] has an entry for each imported function, which points to what it holds.
 #![allow(unsafe_code)]
 
-use super::exit;
+use super::{exit, usage};
 use crate::error::LinkError;
 use crate::host::Store;
 use crate::host::func::HostFunc;
@@ -17,7 +17,7 @@ use core::fmt::Display;
 use pirn_format::layout::FuncImport;
 use pirn_format::metadata::{Import, Metadata};
 use pirn_format::types::{AddrType, ExternType, GlobalType, MemoryType};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a module's imports were resolved to, kind by kind, in order.
 #[derive(Debug)]
@@ -61,6 +61,8 @@ pub(crate) struct Hosts<T> {
     entries: Vec<HostEntry>,
     /// What the entries point to.
     funcs: Vec<Arc<HostFunc<T>>>,
+    /// Entries that count each call, and point to `entries`, once an instance is measured.
+    counting: OnceLock<Box<[HostEntry]>>,
 }
 
 // SAFETY: the entries are those of `funcs`, or point to code alone.
@@ -74,6 +76,7 @@ impl<T> Hosts<T> {
         Self {
             entries: vec![],
             funcs: vec![],
+            counting: OnceLock::new(),
         }
     }
 
@@ -86,6 +89,15 @@ impl<T> Hosts<T> {
     /// The next import is a function of another instance.
     pub(crate) fn skip(&mut self) {
         self.entries.push(exit::not_of_the_host::<T>());
+    }
+
+    /// Entries that count each call, for as long as this lives: all imports are there.
+    pub(crate) fn counting_entries(&self) -> *const HostEntry {
+        let counting = self.counting.get_or_init(|| {
+            let entries = self.entries.iter();
+            entries.map(usage::counting).collect()
+        });
+        counting.as_ptr()
     }
 
     /// The entries, for as long as this lives.

@@ -14,7 +14,7 @@ use super::imports::{Hosts, Imports};
 use super::memory::{self, Memory, MemoryMut};
 use super::plan::Plan;
 use super::{builtin, exit, fuel};
-use crate::account::Account;
+use crate::account::{Account, Clocks};
 use crate::error::{CallError, LinkError};
 use crate::host::Store;
 use crate::host::limiter::Limiter;
@@ -131,6 +131,8 @@ pub(crate) struct Member<T> {
     pub(crate) made: Made,
     /// Its shared memories of the host's, if they are not those that its preparation was linked to.
     memories: Option<Arc<SharedImports>>,
+    /// Which clocks are read for its calls.
+    pub(crate) clocks: Clocks,
     /// How long its guest may keep the thread by waiting.
     pub(crate) patience: Patience,
     /// What its guest waits for that was left so.
@@ -172,6 +174,7 @@ impl<T> Member<T> {
             exceptions: None,
             made: Made::default(),
             memories,
+            clocks: Clocks::None,
             patience: Patience::default(),
             waiting: None,
         }

@@ -4,6 +4,7 @@ use super::Instance;
 use super::imports::check_memory;
 use super::limited::nanoseconds;
 use super::member::{Inner, Member, Share, Target};
+use super::usage::Measure;
 use crate::error::{FuelError, InstantiateError, LinkError};
 use crate::host::{Linker, Store};
 use crate::module::Module;
@@ -32,6 +33,8 @@ pub struct Prepared<T, Q = Infallible, A = Infallible> {
     fuel: Option<u64>,
     /// Shared memories in place of those that the linker has, if not those.
     memories: Option<Arc<SharedImports>>,
+    /// What is measured of instances, if anything.
+    pub(super) measure: Option<Measure>,
 }
 
 /// See [`Share`].
@@ -44,6 +47,7 @@ impl<T, Q, A> Clone for Prepared<T, Q, A> {
             start: self.start,
             fuel: self.fuel,
             memories: self.memories.clone(),
+            measure: self.measure,
         }
     }
 }
@@ -66,6 +70,7 @@ impl Region {
             start: Bounds::default(),
             fuel: None,
             memories: None,
+            measure: None,
         })
     }
 }
@@ -243,6 +248,17 @@ impl<T, Q, A> Prepared<T, Q, A> {
         Ok(other)
     }
 
+    /// The same preparation, of whose instances is measured what they use, for
+    /// [`Instance::usage`](crate::Instance::usage). See [`Measure`] for what it costs.
+    #[must_use]
+    pub fn measured(&self, measure: Measure) -> Self {
+        // Not when the first instance is made.
+        let _ = self.share().hosts.counting_entries();
+        let mut measured = self.clone();
+        measured.measure = Some(measure);
+        measured
+    }
+
     /// Makes an instance: takes a slot, waiting in turn if all are taken, and runs the module's start.
     ///
     /// # Errors
@@ -317,6 +333,9 @@ impl<T, Q, A> Prepared<T, Q, A> {
         // Whoever makes an instance may look at its memory before any guest runs.
         sys::signal::prepare_thread().map_err(InstantiateError::Thread)?;
         member.initialise(0);
+        if let Some(measure) = self.measure {
+            member.measure(measure);
+        }
         if let Some(fuel) = self.fuel {
             // `start_fuel` has seen that the module counts.
             let _ = member.set_fuel(fuel);

@@ -3,10 +3,12 @@
 use super::exit::steps::{self, Progress};
 use super::prepared::Func;
 use super::{Instance, foreign};
+use crate::account::Clocks;
 use crate::error::{CallError, Operation, State, StateError};
 use crate::host::store::Mode;
 use crate::shared::wait::Patience;
 use crate::stop::Bounds;
+use crate::sys;
 use crate::value::typed::{Params, Results, sealed};
 
 /// How far a step of a call came.
@@ -115,6 +117,9 @@ impl<T, Q, A> Instance<T, Q, A> {
         self.store.question = None;
         self.store.reply = None;
         self.member.waiting = None;
+        if self.member.clocks != Clocks::None {
+            self.member.account().end_suspension(sys::clock::now_ns());
+        }
         if let Some(watch) = &self.member.watch {
             watch.control().cancel();
         }

@@ -215,6 +215,22 @@ impl Slot {
         &raw const region.0.accounts[self.kept.index as usize]
     }
 
+    /// Pages of memory 0 whose bytes are not those that the module starts with; `None` if nobody keeps
+    /// track of them.
+    pub(crate) fn pages_changed(&self, region: &Region, module: &Module) -> Option<u64> {
+        let shared = &*region.0;
+        if self.kept.accessible == 0 {
+            return Some(0);
+        }
+        match (self.kept.keeping, shared.reset.tracker()) {
+            (Keeping::Tracked, Some(tracker)) => {
+                // SAFETY: the slot is ours and the module's, and its guest does not run.
+                unsafe { tracker.changed(self.kept.index, self.vmctx, module) }
+            }
+            _ => None,
+        }
+    }
+
     /// The ranges of addresses that the signal handler knows a slot by.
     pub(crate) fn ranges(&self, region: &Region) -> Ranges {
         let layout = &region.0.layout;

@@ -34,6 +34,11 @@ pub(crate) fn now_ns() -> u64 {
     time_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// Processor time of this thread, in nanoseconds. A system call.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    time_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// This thread's clock of processor time, which any thread may read.
 pub(crate) fn cpu_clock() -> libc::clockid_t {
     let mut clock = libc::CLOCK_THREAD_CPUTIME_ID;

@@ -10,6 +10,7 @@ use super::{
     Gate, Member, Target, begin_in_time, enter, enter_by, host_error, is_whole, left_behind,
     not_begun, stopped,
 };
+use crate::account::{Clocks, Stopwatch};
 use crate::error::CallError;
 use crate::host::store::Reply;
 use crate::host::{HostError, HostPanic};
@@ -52,6 +53,46 @@ pub(crate) fn step<T>(
     if !is_whole(members) {
         return Err(left_behind());
     }
+    if members[0].clocks != Clocks::None {
+        return step_timed(members, target, first, cells, data);
+    }
+    step_untimed(members, target, first, cells, data)
+}
+
+/// [`step`] of an instance whose calls are timed.
+///
+/// # Errors
+///
+/// As [`step`].
+#[inline(never)]
+fn step_timed<T>(
+    members: &mut [Member<T>],
+    target: Target,
+    first: bool,
+    cells: usize,
+    data: &mut T,
+) -> Result<Progress, CallError> {
+    // SAFETY: an initialised context, whose guest does not run. The member keeps its region.
+    let account = unsafe { Record::account(members[0].vmctx()) };
+    let stopwatch = Stopwatch::start(account, members[0].clocks);
+    let stepped = step_untimed(members, target, first, cells, data);
+    stopwatch.stop(matches!(stepped, Ok(Progress::Waits | Progress::Preempted)));
+    stepped
+}
+
+/// [`step`] on a thread that is prepared.
+///
+/// # Errors
+///
+/// As [`step`].
+#[inline(always)]
+fn step_untimed<T>(
+    members: &mut [Member<T>],
+    target: Target,
+    first: bool,
+    cells: usize,
+    data: &mut T,
+) -> Result<Progress, CallError> {
     let Some(watch) = &mut members[0].watch else {
         // SAFETY: as in `run`.
         return unsafe { enter_step(members, target, first, cells, data, None) };

@@ -43,6 +43,7 @@ use crate::region::slot::Parts;
 use crate::sys::fork::ForkMark;
 use crate::sys::memory::{Access, Reservation};
 use crate::sys::userfault::{Fill, Userfault, keeping_errno};
+use core::slice;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use pages::{Account, Ledger};
 use registry::Registry;
@@ -320,6 +321,40 @@ impl Tracker {
             reach.open = initial;
         }
         Ok(())
+    }
+
+    /// Number of pages of a slot's memory that are not as the module starts with them; `None` if more
+    /// were written to than are listed, or in a fork.
+    ///
+    /// # Safety
+    ///
+    /// The slot must be tracked, and be the module's, with its memory at that address; nobody may
+    /// write to it meanwhile.
+    pub(in crate::region) unsafe fn changed(
+        &self,
+        index: u32,
+        memory: usize,
+        module: &Module,
+    ) -> Option<u64> {
+        let account = self.ledger.account(index as usize)?;
+        let listed = account.pages.listed.load(Relaxed);
+        if listed > LISTED_MAX || !self.is_ours() {
+            return None;
+        }
+        let used_pages = (account.pages.bytes.load(Relaxed) / PAGE) as u32;
+        let listed = account.list[..listed as usize]
+            .iter()
+            .map(pages::Listed::get);
+        let changed = listed.filter(|(page, _, source)| {
+            if *page >= used_pages {
+                return false;
+            }
+            let at = memory + *page as usize * PAGE;
+            // SAFETY: a listed page below the current size is there, and nobody writes to it.
+            let found = unsafe { slice::from_raw_parts(at as *const u8, PAGE) };
+            found != module.inner().image_at(*source).unwrap_or(&ZEROS.0)
+        });
+        Some(changed.count() as u64)
     }
 
     /// Puts back what is on the list, and takes off it what has been unchanged for long.

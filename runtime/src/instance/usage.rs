@@ -1,0 +1,186 @@
+//! [`Usage`]: what an instance, or a group, has used.
+//!
+//! # Safety
+//!
+//! Owns the fact that an entry which counts calls points to the entry of the same import.
+#![allow(unsafe_code)]
+
+use super::member::Member;
+use super::{Instance, builtin, heap};
+use crate::account::{Account, Clocks};
+use crate::switch::{Activation, HostEntry, Record};
+use crate::value::Cell;
+use core::time::Duration;
+use smallvec::SmallVec;
+
+/// What is measured of an instance, for [`Instance::usage`]: each includes the one before.
+///
+/// Nothing is measured unless [`Prepared::measured`](crate::Prepared::measured) or
+/// [`Group::measure`](crate::Group::measure) asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Measure {
+    /// Calls of host functions, and fuel. A call of a host function takes a few instructions more; a
+    /// call of the guest takes none.
+    Counters,
+    /// Also the wall time of calls, running and suspended: the monotonic clock is read twice a call or
+    /// step, which on most machines is no system call.
+    WallTime,
+    /// Also their processor time: the clock of the thread is read twice a call or step, which is a
+    /// system call.
+    CpuTime,
+}
+
+/// What an instance, or the instances of a group, have used so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Processor time of calls, host functions included; what futures of async host functions use is
+    /// not. With [`Measure::CpuTime`].
+    pub cpu_time: Option<Duration>,
+    /// Wall time of calls, host functions included, but for `suspended_time`. A guest that waits on its
+    /// thread (`memory.atomic.wait32` in a plain call) runs. With [`Measure::WallTime`].
+    pub running_time: Option<Duration>,
+    /// Wall time while calls were suspended: asked, preempted, or waiting for an async host function.
+    /// With [`Measure::WallTime`].
+    pub suspended_time: Option<Duration>,
+    /// Fuel that was used up, if the modules count it. With [`Measure::Counters`].
+    pub fuel: Option<u64>,
+    /// Calls of host functions. With [`Measure::Counters`].
+    pub host_calls: Option<u64>,
+    /// Pages of 4 KiB of memory 0 that are not as the module starts with them. Only where slots are
+    /// [tracked](crate::Reset::Tracked), and while no more than 1,024 were written to.
+    pub pages_written: Option<u64>,
+    /// Bytes that the guest has read through functions that count them
+    /// ([`Caller::count_io`](crate::Caller::count_io)), as WASI's do.
+    pub bytes_read: u64,
+    /// Bytes that the guest has written through functions that count them.
+    pub bytes_written: u64,
+    /// Most bytes of structs and arrays.
+    pub heap_bytes_peak: u64,
+    /// Bytes of the host's own memory that are held for the guest.
+    pub host_bytes: usize,
+    /// Most bytes of the host's own memory that were held at a time.
+    pub host_bytes_peak: usize,
+    memory_bytes_peak: SmallVec<[u64; 2]>,
+}
+
+impl Usage {
+    /// Most bytes of each memory that the module defines, by its index among those. Memories only grow,
+    /// so this is how large each is.
+    #[must_use]
+    pub fn memory_bytes_peak(&self) -> &[u64] {
+        &self.memory_bytes_peak
+    }
+
+    /// What members that share an account have used.
+    pub(super) fn of<T>(members: &[Member<T>]) -> Self {
+        let mut usage = Self {
+            pages_written: Some(0),
+            ..Self::default()
+        };
+        let mut fuel_left = None;
+        for member in members {
+            let first = member.inner.module.imported().memories;
+            for index in first..member.inner.module.metadata().memories.len() as u32 {
+                // SAFETY: the descriptor of a memory of an initialised instance.
+                let bytes = unsafe { builtin::bytes_of(builtin::memory(member, index)) };
+                usage.memory_bytes_peak.push(bytes);
+            }
+            usage.heap_bytes_peak += size_of_val(heap::words(member)) as u64;
+            let (region, module) = (&member.inner.region, &member.inner.module);
+            let pages = member.slot.pages_changed(region, module);
+            usage.pages_written = usage.pages_written.zip(pages).map(|(sum, n)| sum + n);
+            if let Some(left) = member.fuel() {
+                fuel_left = Some(fuel_left.unwrap_or(0_u64).wrapping_add(left));
+            }
+        }
+        let Some(first) = members.first() else {
+            return usage;
+        };
+        // SAFETY: an initialised context, whose guest does not run; the member keeps its region.
+        let Some(account) = (unsafe { Record::open_account(first.vmctx()) }) else {
+            return usage;
+        };
+        usage.read(account, first.clocks, fuel_left);
+        usage
+    }
+
+    /// Takes what is in the account.
+    fn read(&mut self, account: &Account, clocks: Clocks, fuel_left: Option<u64>) {
+        self.bytes_read = account.bytes_read.get();
+        self.bytes_written = account.bytes_written.get();
+        self.host_bytes = account.host_bytes();
+        self.host_bytes_peak = account.host_bytes_peak();
+        if account.is_measured() {
+            self.host_calls = Some(account.host_calls.get());
+            self.fuel = fuel_left.map(|left| account.fuel_given.get().wrapping_sub(left));
+        }
+        if clocks != Clocks::None {
+            let running = Duration::from_nanos(account.running_ns.get());
+            self.running_time = Some(running);
+            self.suspended_time = Some(Duration::from_nanos(account.suspended_ns()));
+        }
+        if clocks == Clocks::WallAndCpu {
+            self.cpu_time = Some(Duration::from_nanos(account.cpu_ns.get()));
+        }
+    }
+}
+
+impl<T> Member<T> {
+    /// Measures what the instance uses from now on.
+    pub(crate) fn measure(&mut self, measure: Measure) {
+        let account = self.account();
+        if !account.is_measured() {
+            account.measure();
+        }
+        let entries = self.inner.hosts.counting_entries();
+        // SAFETY: the record of an initialised context; the preparation keeps the entries.
+        let before = unsafe { core::mem::replace(&mut (*Record::of(self.vmctx())).hosts, entries) };
+        if let Some(left) = self.fuel().filter(|_| before != entries) {
+            account.fuel_given.add(left);
+        }
+        self.clocks = match measure {
+            Measure::Counters => Clocks::None,
+            Measure::WallTime => Clocks::Wall,
+            Measure::CpuTime => Clocks::WallAndCpu,
+        };
+    }
+}
+
+impl<T, Q, A> Instance<T, Q, A> {
+    /// What the instance has used since it was made, its start included. It can be asked between calls,
+    /// and while one is suspended; what nobody measures is `None`, see [`Measure`].
+    ///
+    /// Pages are compared when this is called: some 50 ns for each that was written to.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        Usage::of(core::slice::from_ref(&self.member))
+    }
+}
+
+/// The entry of an import that counts each call, and then does what `entry` does, which must live as
+/// long.
+pub(super) fn counting(entry: &HostEntry) -> HostEntry {
+    /// # Safety
+    ///
+    /// As a [`HostAnswer`](crate::switch::HostAnswer), for an entry that [`counting`] made.
+    unsafe extern "C" fn answer(
+        vmctx: *mut u8,
+        entry: *const HostEntry,
+        cells: *mut Cell,
+        call: *mut (),
+    ) -> *mut Activation {
+        // SAFETY: the entry was made below; the context is that of an instance that waits, and has an
+        // account, because it is measured.
+        unsafe {
+            let counted = (*entry).func.cast::<HostEntry>();
+            Record::account(vmctx).host_calls.add(1);
+            ((*counted).answer)(vmctx, counted, cells, call)
+        }
+    }
+    HostEntry {
+        answer,
+        func: core::ptr::from_ref(entry).cast(),
+    }
+}
