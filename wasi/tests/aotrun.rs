@@ -290,6 +290,40 @@ fn fuel_ends_what_does_not_end_and_is_told() {
 }
 
 #[test]
+fn what_a_guest_used_is_told_however_it_ended() {
+    let text = r#"(module (import "wasi_snapshot_preview1" "sched_yield" (func $yield (result i32)))
+      (memory 1 9)
+      (func (export "returns") (drop (call $yield)) (drop (memory.grow (i32.const 2))))
+      (func (export "traps") (drop (call $yield)) (drop (memory.grow (i32.const 2))) (unreachable)))"#;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = folder.path().join("guest.wat");
+    std::fs::write(&program, text).expect("room for a guest");
+    for name in ["returns", "traps"] {
+        let output = run(
+            aotrun()
+                .args(["--usage", "--fuel", "99", "--invoke", name])
+                .arg(&program),
+            "",
+        );
+        let said = stderr(&output);
+        let number = |name: &str| {
+            let mut lines = said.lines().filter_map(|line| line.split_once(' '));
+            let (_, number) = lines.find(|(found, _)| *found == name)?;
+            number.trim().parse::<u64>().ok()
+        };
+        assert_eq!(number("host_calls"), Some(1), "{said}");
+        assert_eq!(number("memory_0_bytes_peak"), Some(3 << 16), "{said}");
+        assert_eq!(number("suspended_us"), Some(0), "{said}");
+        assert!(number("running_us") >= number("cpu_us"), "{said}");
+        assert!(number("fuel") > Some(0), "{said}");
+        assert!(
+            number("bytes_read").is_some() && number("bytes_written").is_some(),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn every_phase_is_timed() {
     let output = run(aotrun().arg("--timings").arg(guest("hello.wasm")), "");
     let said = stderr(&output);

@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// Says how many microseconds each phase took
     #[arg(long)]
     pub(crate) timings: bool,
+    /// Says what the guest used: time, memory, bytes, calls
+    #[arg(long)]
+    pub(crate) usage: bool,
 }
 
 /// A number of bytes: plain, or in KiB, MiB or GiB.

@@ -10,6 +10,7 @@ mod threads;
 mod timings;
 #[path = "../../../../compiler/src/bin/aotc/usage.rs"]
 mod usage;
+mod used;
 
 use args::Args;
 use clap::Parser;

@@ -5,10 +5,11 @@ use crate::load;
 use crate::outcome::Outcome;
 use crate::threads::{self, THREADS_MAX, Threads};
 use crate::timings::Timings;
+use crate::used;
 use anyhow::{Context, Result, anyhow, bail};
 use pirn_runtime::{
-    CallError, ExternType, FuncType, Instance, LinkError, Linker, Module, Prepared, Region, Reset,
-    ValType, Value,
+    CallError, ExternType, FuncType, Instance, LinkError, Linker, Measure, Module, Prepared,
+    Region, Reset, ValType, Value,
 };
 use pirn_wasi::WasiCtx;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     if args.timings {
         timings.print();
+    }
+    if let Some(usage) = &timings.usage {
+        used::print(usage);
     }
     outcome
 }
@@ -43,6 +47,10 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
             .with_context(|| args.program.display().to_string())?,
         None => prepared,
     };
+    let prepared = match args.usage {
+        true => prepared.measured(Measure::CpuTime),
+        false => prepared,
+    };
     if let Some(threads) = &threads {
         let program = || args.program.display().to_string();
         threads.of(&prepared).with_context(program)?;
@@ -55,6 +63,7 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     let ended_by = threads.and_then(|threads| threads.finish());
     let given = args.fuel.unwrap_or(u64::MAX);
     timings.fuel = instance.fuel().map(|left| given - left);
+    timings.usage = args.usage.then(|| instance.usage());
     timings.measure("teardown", || drop(instance));
     if let Some(outcome) = ended_by {
         return Err(outcome);

@@ -1,5 +1,6 @@
 //! [`Timings`]: how long each phase took, and what it all used.
 
+use pirn_runtime::Usage;
 use std::time::{Duration, Instant};
 
 /// How long each phase took, in their order, and what it all used.
@@ -8,6 +9,8 @@ pub(crate) struct Timings {
     phases: Vec<(&'static str, Duration)>,
     /// Fuel that was used, if it was counted.
     pub(crate) fuel: Option<u64>,
+    /// What the guest used, if it was measured.
+    pub(crate) usage: Option<Usage>,
 }
 
 impl Timings {
