@@ -2,6 +2,7 @@
 
 use crate::place::Place;
 use bytes::Bytes;
+use pirn_runtime::Usage;
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
@@ -47,6 +48,8 @@ pub struct Ran {
     pub errors: Vec<u8>,
     /// Time from having a slot to its reset.
     pub took: Duration,
+    /// What it used.
+    pub usage: Usage,
 }
 
 /// How a guest ended.

@@ -134,7 +134,7 @@ impl Front {
         let work = self.work(&parts, route, body, ends)?;
         let ran = self.engine.run(work).await;
         let ran = ran.ok_or_else(|| Refusal::new(Outcome::Full, "no slot was free in time"))?;
-        self.metrics.count_guest(route, ran.took);
+        self.metrics.count_guest(route, ran.took, &ran.usage);
         self.tell(route, &ran.errors);
         response(ran)
     }

@@ -5,6 +5,7 @@
 use crate::engine::Slots;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
+use pirn_runtime::Usage;
 use std::time::Duration;
 
 /// What became of a request.
@@ -111,7 +112,60 @@ struct Route {
     requests: Vec<Counter>,
     seconds: Histogram,
     /// Nothing, where there is no guest.
-    guest_seconds: Option<Histogram>,
+    guest: Option<Guest>,
+}
+
+/// What is counted for the guest of a route.
+struct Guest {
+    seconds: Histogram,
+    /// In the order of [`USED`].
+    used: [Counter; USED.len()],
+}
+
+/// Name, help and number of a counter of what guests used.
+type Used = (&'static str, &'static str, fn(&Usage) -> u64);
+
+/// What guests used, of those that ended.
+const USED: [Used; 7] = [
+    (
+        "pirn_guest_cpu_nanoseconds_total",
+        "Processor time of guests and their host functions",
+        |usage| nanoseconds(usage.cpu_time),
+    ),
+    (
+        "pirn_guest_running_nanoseconds_total",
+        "Wall time of guests while they ran",
+        |usage| nanoseconds(usage.running_time),
+    ),
+    (
+        "pirn_guest_suspended_nanoseconds_total",
+        "Wall time of guests while they waited, or others had their turn",
+        |usage| nanoseconds(usage.suspended_time),
+    ),
+    (
+        "pirn_guest_host_calls_total",
+        "Calls of host functions by guests",
+        |usage| usage.host_calls.unwrap_or(0),
+    ),
+    (
+        "pirn_guest_read_bytes_total",
+        "Bytes that guests read",
+        |usage| usage.bytes_read,
+    ),
+    (
+        "pirn_guest_written_bytes_total",
+        "Bytes that guests wrote",
+        |usage| usage.bytes_written,
+    ),
+    (
+        "pirn_guest_memory_bytes_total",
+        "Sum of the memory that each guest had in the end",
+        |usage| usage.memory_bytes_peak().iter().sum(),
+    ),
+];
+
+fn nanoseconds(time: Option<Duration>) -> u64 {
+    time.map_or(0, |time| time.as_nanos() as u64)
 }
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
@@ -155,10 +209,13 @@ impl Metrics {
         route.seconds.record(took.as_secs_f64());
     }
 
-    /// Counts the time that a guest took.
-    pub(crate) fn count_guest(&self, route: usize, took: Duration) {
-        if let Some(seconds) = &self.routes[route].guest_seconds {
-            seconds.record(took.as_secs_f64());
+    /// Counts the time that a guest took, and what it used.
+    pub(crate) fn count_guest(&self, route: usize, took: Duration, usage: &Usage) {
+        if let Some(guest) = &self.routes[route].guest {
+            guest.seconds.record(took.as_secs_f64());
+            for ((_, _, number), counter) in USED.iter().zip(&guest.used) {
+                counter.increment(number(usage));
+            }
         }
     }
 
@@ -196,7 +253,13 @@ impl Route {
         Self {
             requests: requests.into(),
             seconds: histogram("pirn_request_seconds"),
-            guest_seconds: (name != NO_ROUTE).then(|| histogram("pirn_guest_seconds")),
+            guest: (name != NO_ROUTE).then(|| Guest {
+                seconds: histogram("pirn_guest_seconds"),
+                used: USED.map(|(name, ..)| {
+                    let key = Key::from_parts(name, vec![route.clone()]);
+                    recorder.register_counter(&key, &METADATA)
+                }),
+            }),
         }
     }
 }
@@ -209,6 +272,9 @@ fn describe(recorder: &impl Recorder) {
     recorder.describe_histogram("pirn_request_seconds".into(), None, seconds.into());
     let seconds = "Time of guests, slot and its reset included";
     recorder.describe_histogram("pirn_guest_seconds".into(), None, seconds.into());
+    for (name, help, _) in USED {
+        recorder.describe_counter(name.into(), None, help.into());
+    }
 }
 
 #[cfg(test)]
@@ -227,7 +293,10 @@ mod tests {
         let metrics = Metrics::new(&["/a".to_owned(), "/b".to_owned()]).unwrap();
         metrics.count(Some(1), Outcome::Trap, Duration::from_millis(2));
         metrics.count(None, Outcome::NotFound, Duration::ZERO);
-        metrics.count_guest(0, Duration::from_secs(2));
+        let mut usage = Usage::default();
+        usage.cpu_time = Some(Duration::from_micros(7));
+        usage.bytes_written = 5;
+        metrics.count_guest(0, Duration::from_secs(2), &usage);
         let slots = Slots {
             all: 8,
             free: 5,
@@ -242,6 +311,9 @@ mod tests {
             "pirn_request_seconds_bucket{route=\"/b\",le=\"0.0025\"} 1",
             "pirn_guest_seconds_bucket{route=\"/a\",le=\"+Inf\"} 1",
             "pirn_guest_seconds_sum{route=\"/a\"} 2",
+            "pirn_guest_cpu_nanoseconds_total{route=\"/a\"} 7000",
+            "pirn_guest_cpu_nanoseconds_total{route=\"/b\"} 0",
+            "pirn_guest_written_bytes_total{route=\"/a\"} 5",
             "pirn_slots 8",
             "pirn_slots_used 2",
             "pirn_slots_lost 1",

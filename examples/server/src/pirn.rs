@@ -5,7 +5,8 @@ use crate::place::Place;
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use pirn_runtime::{
-    CallError, Func, HostFuture, InstantiateError, LinkError, Linker, Module, Prepared, Region,
+    CallError, Func, HostFuture, InstantiateError, LinkError, Linker, Measure, Module, Prepared,
+    Region, Usage,
 };
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{Bounded, Exit, WasiCtx, WasiCtxBuilder};
@@ -94,6 +95,8 @@ impl Pirn {
             let prepared = region.prepare(module, &linker);
             let prepared = prepared.with_context(|| format!("guest {number}"))?;
             let prepared = prepared.start_deadline(settings.deadline.min(START_MAX));
+            // A request costs tens of microseconds; reading the clocks of its steps, one.
+            let prepared = prepared.measured(Measure::CpuTime);
             let start = prepared.func("_start")?;
             Ok(Guest { prepared, start })
         });
@@ -111,19 +114,26 @@ impl Pirn {
         &self.region
     }
 
-    /// Runs a guest in a slot of its own, which is free again afterwards. Says also since when it had one.
-    async fn end(&self, guest: &Guest, context: WasiCtx, place: Place) -> Option<(End, Instant)> {
+    /// Runs a guest in a slot of its own, which is free again afterwards. Says also since when it had
+    /// one, and what it used.
+    async fn end(
+        &self,
+        guest: &Guest,
+        context: WasiCtx,
+        place: Place,
+    ) -> Option<(End, Instant, Usage)> {
         let made = guest.prepared.instantiate_async(context);
         let (made, since) = place.wait(made).await?;
         let mut instance = match made {
             Ok(instance) => instance,
-            Err(error) => return Some((not_made(error), since)),
+            Err(error) => return Some((not_made(error), since, Usage::default())),
         };
         let limited = instance.deadline(self.settings.deadline);
         let limited = limited.timeslice(self.settings.timeslice);
         let call = limited.call_async(&guest.start, ());
         let called = call.yield_by(|| Box::pin(yield_now())).await;
-        Some((called.map_or_else(ended, |()| End::Exited(0)), since))
+        let end = called.map_or_else(ended, |()| End::Exited(0));
+        Some((end, since, instance.usage()))
     }
 }
 
@@ -134,11 +144,12 @@ impl Engine for Pirn {
             let pipe = |bytes_max| WritePipe::new(Bounded::new(vec![], bytes_max));
             let output = pipe(self.settings.output_max);
             let errors = pipe(self.settings.errors_max);
-            let (end, since) = match context(&work.environment, work.body, &output, &errors) {
+            let (end, since, usage) = match context(&work.environment, work.body, &output, &errors)
+            {
                 Ok(context) => self.end(guest, context, work.place).await?,
                 Err(error) => {
                     let why = format!("no environment for the guest: {error}");
-                    (End::System(why), Instant::now())
+                    (End::System(why), Instant::now(), Usage::default())
                 }
             };
             let took = since.elapsed();
@@ -150,6 +161,7 @@ impl Engine for Pirn {
                 overflowed,
                 errors,
                 took,
+                usage,
             })
         })
     }
