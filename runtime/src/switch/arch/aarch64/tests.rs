@@ -66,6 +66,7 @@ fn registers_are_those_of_the_context() {
         0,
         0,
         ptr::null(),
+        ptr::null(),
     );
     record.activation.host_sp = host.as_ptr() as u64;
     let mut taken = Registers::none();
