@@ -70,6 +70,11 @@ fn a_page_is_missing_in_the_middle_of_a_bulk_operation() {
     exited_where_tracked("exhausted in bulk");
 }
 
+#[test]
+fn views_report_pages_that_the_system_has_no_memory_for() {
+    exited_where_tracked("exhausted in views");
+}
+
 /// Not a test: what the processes do.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
@@ -80,6 +85,7 @@ fn case() {
         None if case == "old or lying" => old_or_lying(),
         None if case == "exhausted" => exhausted(),
         None if case == "exhausted in bulk" => exhausted_in_bulk(),
+        None if case == "exhausted in views" => exhausted_in_views(),
         None if case == "lost" => lost(),
         None if case == "only userfaultfd" => only_userfaultfd(),
         None if case == "from rewritten to tracked" => from_rewritten_to_tracked(),
@@ -239,6 +245,80 @@ fn exhausted_in_bulk() {
     drop(instance);
     let instance = prepared.try_instantiate(()).expect("the slot is free");
     assert_eq!(&instance.memory().as_slice()[..12], b"\0\0\0\0\0image\0\0");
+}
+
+/// Each checked method of a view gives an error for a page that the kernel refuses, and the next
+/// tenant finds a clean memory.
+fn exhausted_in_views() {
+    const UFFDIO_COPY: u32 = 0xc028_aa03;
+    let module =
+        common::wat("(module (memory (export \"memory\") 9) (data (i32.const 5) \"image\"))");
+    let region = Region::builder().slots(1).reset(Reset::Tracked).build();
+    let region = region.expect("a region");
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it fits");
+    let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+    let mut memory = instance.memory_mut();
+    // 16 pages that are written and one more that is read, populated by few ioctls.
+    memory.populate(4096, 16 * 4096).expect("there is memory");
+    assert_eq!(memory.read_u32(0).expect("there is memory"), 0);
+    common::refuse(libc::SYS_ioctl, Some(UFFDIO_COPY), libc::ENOMEM);
+    let end = 17 * 4096;
+    memory
+        .write(4096, &[7; 16 * 4096])
+        .expect("pages are there");
+    memory
+        .write(4095, &[1; 2])
+        .expect("a page that was read can be written");
+    assert_eq!(
+        memory.read_u64(end - 8).expect("it is there"),
+        u64::MAX / 255 * 7
+    );
+    for (at, len) in [
+        (end, 1),
+        (end - 1, 2),
+        (8192, end),
+        (end + 4095, 2),
+        (0, 9 << 16),
+    ] {
+        let mut buffer = vec![1; len as usize];
+        for (what, error) in [
+            ("slice", memory.slice(at, len).map(drop)),
+            ("slice_mut", memory.slice_mut(at, len).map(drop)),
+            ("populate", memory.populate(at, len)),
+            ("read", memory.read(at, &mut buffer)),
+            ("write", memory.write(at, &vec![1; len as usize])),
+            (
+                "write_prefix",
+                memory
+                    .write_prefix(at, len, &vec![1; len as usize])
+                    .map(drop),
+            ),
+            ("read_u32", memory.read_u32(end - 2).map(drop)),
+            ("read_u64", memory.read_u64(end).map(drop)),
+            ("write_u32", memory.write_u32(end - 1, 1)),
+            ("write_u64", memory.write_u64(end + 4096, 1)),
+        ] {
+            let error = error.expect_err("there is no memory");
+            assert_eq!(error.code(), TrapCode::MemoryExhausted, "{what} {at} {len}");
+        }
+        assert!(buffer.iter().all(|byte| *byte == 1), "nothing is copied");
+        memory.write_prefix(end - 1, 9, &[7]).expect("it is there");
+    }
+    assert_eq!(
+        memory.read_u64(end - 8).expect("it is there"),
+        u64::MAX / 255 * 7
+    );
+    for at in [9 << 16, (9 << 16) - 1] {
+        let error = memory.populate(at, 2).expect_err("it is outside");
+        assert_eq!(error.code(), TrapCode::MemoryOutOfBounds);
+    }
+    drop(instance);
+    let instance = prepared.try_instantiate(()).expect("the slot is free");
+    let memory = instance.memory();
+    let found = &memory.as_slice()[..end as usize];
+    assert!(found[..10] == *b"\0\0\0\0\0image" && found[10..].iter().all(|byte| *byte == 0));
 }
 
 /// A tenant writes and grows, and then the kernel refuses a system call that its reset may need.

@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::host::Caller;
+use crate::region::reset::populate;
 use crate::switch::Record;
 use crate::trap::{Trap, TrapCode};
 use crate::value::Stamp;
@@ -130,15 +131,18 @@ fn range(bytes: usize, address: u32, len: usize) -> Result<core::ops::Range<usiz
     }
 }
 
-/// Bytes of the smallest page of any kernel for our targets.
-const TOUCHED: usize = 4096;
-
-/// One position on each page that a slice of `len` bytes at `address` lies on.
+/// Makes the pages of bytes of a view readable.
 #[inline]
-fn pages(address: u32, len: usize) -> impl Iterator<Item = usize> {
-    let next = TOUCHED - address as usize % TOUCHED;
-    let first = (len > 0).then_some(0);
-    first.into_iter().chain((next..len).step_by(TOUCHED))
+fn readable(bytes: &[u8]) -> Result<(), Trap> {
+    // SAFETY: a view borrows the instance, and its bytes lie in the memory.
+    unsafe { populate::readable(bytes.as_ptr(), bytes.len()) }.map_err(Trap::new)
+}
+
+/// Makes the pages of bytes of a view writable.
+#[inline]
+fn writable(bytes: &mut [u8]) -> Result<(), Trap> {
+    // SAFETY: a view that can be changed borrows the instance alone.
+    unsafe { populate::writable(bytes.as_mut_ptr(), bytes.len()) }.map_err(Trap::new)
 }
 
 macro_rules! read_methods {
@@ -155,7 +159,9 @@ macro_rules! read_methods {
             self.0.is_empty()
         }
 
-        /// All of it.
+        /// All of it. Nothing is populated: if the kernel has no memory for a page that is touched
+        /// for the first time, the process is sent SIGBUS. [`slice`](Self::slice) and
+        /// [`read`](Self::read) report that as an error.
         #[must_use]
         pub fn as_slice(&self) -> &[u8] {
             self.0
@@ -170,17 +176,17 @@ macro_rules! read_methods {
             u32::try_from(pointer).map_err(|_| Trap::new(TrapCode::MemoryOutOfBounds))
         }
 
-        /// `len` bytes at `address`. Their pages are there on return, so that a system call can read
-        /// from them; of [`as_slice`](Self::as_slice), which touches nothing, it may answer `EFAULT`.
+        /// `len` bytes at `address`. Their pages are populated, so that a system call can read from
+        /// them. A system call may answer `EFAULT` for [`as_slice`](Self::as_slice), which populates
+        /// nothing.
         ///
         /// # Errors
         ///
-        /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory.
+        /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory,
+        /// [`TrapCode::MemoryExhausted`] if the kernel has no memory for a page.
         pub fn slice(&self, address: u32, len: u32) -> Result<&[u8], Trap> {
             let bytes = &self.0[range(self.0.len(), address, len as usize)?];
-            for at in pages(address, bytes.len()) {
-                core::hint::black_box(bytes[at]);
-            }
+            readable(bytes)?;
             Ok(bytes)
         }
 
@@ -188,10 +194,12 @@ macro_rules! read_methods {
         ///
         /// # Errors
         ///
-        /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory; then nothing is
-        /// copied.
+        /// As [`slice`](Self::slice); then nothing is copied.
+        #[inline]
         pub fn read(&self, address: u32, into: &mut [u8]) -> Result<(), Trap> {
-            into.copy_from_slice(&self.0[range(self.0.len(), address, into.len())?]);
+            let bytes = &self.0[range(self.0.len(), address, into.len())?];
+            readable(bytes)?;
+            into.copy_from_slice(bytes);
             Ok(())
         }
 
@@ -199,7 +207,7 @@ macro_rules! read_methods {
         ///
         /// # Errors
         ///
-        /// [`TrapCode::MemoryOutOfBounds`] if its 4 bytes do not lie in the memory.
+        /// As [`slice`](Self::slice), for its 4 bytes.
         pub fn read_u32(&self, address: u32) -> Result<u32, Trap> {
             let mut bytes = [0; 4];
             self.read(address, &mut bytes)?;
@@ -210,7 +218,7 @@ macro_rules! read_methods {
         ///
         /// # Errors
         ///
-        /// [`TrapCode::MemoryOutOfBounds`] if its 8 bytes do not lie in the memory.
+        /// As [`slice`](Self::slice), for its 8 bytes.
         pub fn read_u64(&self, address: u32) -> Result<u64, Trap> {
             let mut bytes = [0; 8];
             self.read(address, &mut bytes)?;
@@ -226,26 +234,33 @@ impl Memory<'_> {
 impl MemoryMut<'_> {
     read_methods!();
 
-    /// All of it, to be changed.
+    /// All of it, to be changed. Nothing is populated, see [`as_slice`](Self::as_slice); call
+    /// [`populate`](Self::populate) first for the ranges that are used.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         self.0
     }
 
-    /// `len` bytes at `address`, to be changed. Their pages are there on return, so that a system call
-    /// can write to them; of [`as_mut_slice`](Self::as_mut_slice), which touches nothing, it may answer
-    /// `EFAULT`.
+    /// Populates the pages of `len` bytes at `address` for reading and writing. They stay populated
+    /// until the instance ends: neither the host nor a system call faults on them.
     ///
     /// # Errors
     ///
-    /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory.
+    /// As [`slice`](Self::slice). The guest sees no change.
+    pub fn populate(&mut self, address: u32, len: u32) -> Result<(), Trap> {
+        self.slice_mut(address, len).map(drop)
+    }
+
+    /// `len` bytes at `address`, to be changed. Their pages are populated, so that a system call can
+    /// write to them. A system call may answer `EFAULT` for [`as_mut_slice`](Self::as_mut_slice),
+    /// which populates nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`slice`](Self::slice).
     pub fn slice_mut(&mut self, address: u32, len: u32) -> Result<&mut [u8], Trap> {
         let range = range(self.0.len(), address, len as usize)?;
         let bytes = &mut self.0[range];
-        for at in pages(address, bytes.len()) {
-            let byte = &raw mut bytes[at];
-            // SAFETY: a byte of the slice, which is borrowed mutably, written as it is.
-            unsafe { byte.write_volatile(byte.read_volatile()) };
-        }
+        writable(bytes)?;
         Ok(bytes)
     }
 
@@ -253,10 +268,13 @@ impl MemoryMut<'_> {
     ///
     /// # Errors
     ///
-    /// [`TrapCode::MemoryOutOfBounds`] if they do not all fit; then nothing is copied.
+    /// As [`slice`](Self::slice); then nothing is copied.
+    #[inline]
     pub fn write(&mut self, address: u32, bytes: &[u8]) -> Result<(), Trap> {
         let range = range(self.0.len(), address, bytes.len())?;
-        self.0[range].copy_from_slice(bytes);
+        let to = &mut self.0[range];
+        writable(to)?;
+        to.copy_from_slice(bytes);
         Ok(())
     }
 
@@ -265,12 +283,14 @@ impl MemoryMut<'_> {
     ///
     /// # Errors
     ///
-    /// [`TrapCode::MemoryOutOfBounds`] if the guest's whole buffer does not lie in the memory.
+    /// [`TrapCode::MemoryOutOfBounds`] if the guest's whole buffer does not lie in the memory,
+    /// [`TrapCode::MemoryExhausted`] if the kernel has no memory for a page that is written to.
     pub fn write_prefix(&mut self, address: u32, capacity: u32, bytes: &[u8]) -> Result<u32, Trap> {
         let range = range(self.0.len(), address, capacity as usize)?;
-        let buffer = &mut self.0[range];
-        let len = bytes.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&bytes[..len]);
+        let len = bytes.len().min(range.len());
+        let to = &mut self.0[range][..len];
+        writable(to)?;
+        to.copy_from_slice(&bytes[..len]);
         Ok(len as u32)
     }
 
@@ -278,7 +298,7 @@ impl MemoryMut<'_> {
     ///
     /// # Errors
     ///
-    /// [`TrapCode::MemoryOutOfBounds`] if its 4 bytes do not lie in the memory.
+    /// As [`slice`](Self::slice), for its 4 bytes.
     pub fn write_u32(&mut self, address: u32, value: u32) -> Result<(), Trap> {
         self.write(address, &value.to_le_bytes())
     }
@@ -287,7 +307,7 @@ impl MemoryMut<'_> {
     ///
     /// # Errors
     ///
-    /// [`TrapCode::MemoryOutOfBounds`] if its 8 bytes do not lie in the memory.
+    /// As [`slice`](Self::slice), for its 8 bytes.
     pub fn write_u64(&mut self, address: u32, value: u64) -> Result<(), Trap> {
         self.write(address, &value.to_le_bytes())
     }

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 mod lines;
+pub(crate) mod populate;
 mod probe;
 mod rewritten;
 mod scanned;

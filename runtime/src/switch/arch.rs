@@ -1,5 +1,7 @@
 //! One complete file for each architecture: porting means filling in one more.
 
+pub(crate) mod touch;
+
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(target_arch = "aarch64")]

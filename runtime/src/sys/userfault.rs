@@ -164,6 +164,42 @@ impl Userfault {
         }
     }
 
+    /// Fills consecutive missing pages of a registered range with a copy of `from`, up to the first
+    /// page that is present. Returns the number of bytes filled: 0 if the first page is present.
+    /// Each page appears in one step, write-protected if `protected`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of ioctl(2): EAGAIN if the caller is to try again, ENOMEM, ENOENT outside a
+    /// registered range.
+    ///
+    /// # Safety
+    ///
+    /// The pages must belong to the caller, and `from` be as many readable bytes. Both are aligned
+    /// to pages.
+    pub(crate) unsafe fn fill_run(
+        &self,
+        pages: usize,
+        from: *const u8,
+        bytes: usize,
+        protected: bool,
+    ) -> io::Result<usize> {
+        let mut copy = Copy {
+            dst: pages as u64,
+            src: from as u64,
+            len: bytes as u64,
+            mode: if protected { COPY_WP } else { 0 },
+            copied: 0,
+        };
+        match self.ioctl(UFFDIO_COPY, &mut copy) {
+            Ok(()) => Ok(bytes),
+            // The kernel stopped after some pages, and answers EAGAIN.
+            Err(_) if copy.copied > 0 => Ok(copy.copied as usize),
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Lifts the write-protection of a page. Async-signal-safe but for `errno`.
     ///
     /// # Errors

@@ -4,6 +4,9 @@
 //! place for its registers, the module's sorted, read-only trap table, and the lowest word of the thread's alternate
 //! stack. It takes no lock and allocates nothing.
 //!
+//! A SIGBUS of the runtime's own touch of guest memory resumes where the touch reports the failure
+//! ([`arch::touch`]).
+//!
 //! A fault is the guest's only if all of this holds: this thread runs a guest, the program counter is
 //! in the text of a module that the running call can reach, and either the address is in the guard of
 //! the running stack, or the instruction stands in the module's trap table *and* the address is in
@@ -103,6 +106,10 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
             }
             // Also ours: of two that wait the kernel gives one, and that may have been another's, too.
             sys::signal::pass_on(signal, info, context);
+            return;
+        }
+        if signal == libc::SIGBUS && arch::touch::fail(interrupted) {
+            // The runtime populates the range, or reports that it cannot.
             return;
         }
         let touched = if signal == libc::SIGBUS && fault.si_code == libc::BUS_ADRERR {

@@ -40,9 +40,11 @@ use crate::locks;
 use crate::module::{Inner, Module};
 use crate::region::layout::{Layout, Limits};
 use crate::region::slot::Parts;
+use crate::switch::arch::touch;
 use crate::sys::fork::ForkMark;
 use crate::sys::memory::{Access, Reservation};
 use crate::sys::userfault::{Fill, Userfault, keeping_errno};
+use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use pages::{Account, Ledger};
@@ -63,10 +65,13 @@ const REPEATS_MAX: u32 = 10_000;
 /// Resets within which it shows whether giving pages back was wrong.
 const REGRET: u32 = 64;
 
-/// What a page of zeros is filled from.
+/// Pages that one ioctl fills: 64 KiB, some 20 us. More would not cost less per page.
+const RUN_PAGES: usize = 16;
+
+/// What pages of zeros are filled from.
 #[repr(align(4096))]
-struct Zeros([u8; PAGE]);
-static ZEROS: Zeros = Zeros([0; PAGE]);
+struct Zeros([u8; RUN_PAGES * PAGE]);
+static ZEROS: Zeros = Zeros([0; RUN_PAGES * PAGE]);
 
 /// Which memory belongs to which tracker, for the signal handler.
 static TRACKERS: Registry<Tracker> = Registry::new();
@@ -218,13 +223,7 @@ impl Tracker {
     ///
     /// Must be called by the handler of the fault, in the thread that touched the address.
     unsafe fn populate(&self, chunk: usize, address: usize, write: bool) -> Touched {
-        let Some(chunk) = self.chunks.iter().position(|start| *start == chunk) else {
-            return Touched::Elsewhere;
-        };
-        let within = address - self.chunks[chunk];
-        let slot = chunk * self.chunk_slots + within / self.slot_bytes;
-        let offset = (within % self.slot_bytes).checked_sub(self.vmctx);
-        let (Some(account), Some(offset)) = (self.ledger.account(slot), offset) else {
+        let Some((account, offset)) = self.find(chunk, address) else {
             return Touched::Elsewhere;
         };
         // In a fork the ioctls would change the parent.
@@ -238,7 +237,7 @@ impl Tracker {
         let source = module.map_or(0, |module| module.image_source(number * PAGE));
         let from = module
             .and_then(|module| module.image_at(source))
-            .unwrap_or(&ZEROS.0);
+            .unwrap_or(&ZEROS.0[..PAGE]);
         // SAFETY: a page of the slot's memory that is missing: whoever touches it expects its initial
         // contents.
         let filled = unsafe { self.userfault.fill(page, from.as_ptr(), PAGE, !write) };
@@ -273,6 +272,96 @@ impl Tracker {
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Touched::There,
             Err(_) => Touched::Exhausted,
         }
+    }
+
+    /// The slot that an address lies in, and the offset of the address in the slot's memory.
+    fn find(&self, chunk: usize, address: usize) -> Option<(Account<'_>, usize)> {
+        let chunk = self.chunks.iter().position(|start| *start == chunk)?;
+        let within = address - self.chunks[chunk];
+        let slot = chunk * self.chunk_slots + within / self.slot_bytes;
+        let offset = (within % self.slot_bytes).checked_sub(self.vmctx)?;
+        Some((self.ledger.account(slot)?, offset))
+    }
+
+    /// Fills or unprotects all pages of a range, as [`populate`](Self::populate) does one page, with
+    /// one ioctl a run of missing pages.
+    ///
+    /// # Safety
+    ///
+    /// The range must lie in the memory of an instance that the caller borrows.
+    unsafe fn populate_range(&self, chunk: usize, range: Range<usize>, write: bool) -> Touched {
+        let Some((account, first)) = self.find(chunk, range.start) else {
+            return Touched::Elsewhere;
+        };
+        let bytes = account.pages.bytes.load(Relaxed);
+        // In a fork the ioctls would change the parent.
+        if first >= bytes || !self.is_ours() {
+            return Touched::Elsewhere;
+        }
+        // SAFETY: an instance of the module has the slot, by the caller's promise; null in a probe.
+        let module = unsafe { account.pages.module.load(Relaxed).as_ref() };
+        let source_of =
+            |page: usize| module.map_or(0, |module: &Inner| module.image_source(page * PAGE));
+        let memory = range.start - first;
+        let end = (first + range.len()).min(bytes).div_ceil(PAGE);
+        let (mut page, mut refused) = (first / PAGE, 0);
+        while page < end {
+            if account.is_listed(page as u32) {
+                page += 1;
+                continue;
+            }
+            let source = source_of(page);
+            let image = module.and_then(|module| module.image_at(source));
+            // A run of zeros; a page of the image is filled alone.
+            let is_run = |at: &usize| {
+                let new = image.is_none() && source_of(*at) == 0;
+                new && !account.is_listed(*at as u32)
+            };
+            let most = end.min(page + RUN_PAGES);
+            let pages = 1 + (page + 1..most).take_while(is_run).count();
+            let from = image.unwrap_or(&ZEROS.0).as_ptr();
+            let at = memory + page * PAGE;
+            // SAFETY: pages of an instance that the caller borrows, if they are missing; the source
+            // is a page of the image, or up to `RUN_PAGES` of zeros.
+            let filled = unsafe { self.userfault.fill_run(at, from, pages * PAGE, !write) };
+            // The kernel may ask for memory before it looks whether the page is present.
+            // SAFETY: as above, and registered memory is readable once its page is present.
+            let filled = filled.or_else(|error| match unsafe { touch::load(at as *const u8) } {
+                touch::FAILED => Err(error),
+                _ => Ok(0),
+            });
+            let done = match filled {
+                Ok(0) if write => self.userfault.unprotect(at, PAGE).map(|()| 1),
+                Ok(0) => Ok(1),
+                Ok(bytes) => {
+                    account.note_filled((bytes / PAGE) as u32);
+                    let end = (page * PAGE + bytes) as u64;
+                    if end > module.map_or(0, Inner::memory_bytes) {
+                        account.pages.grown.store(1, Relaxed);
+                    }
+                    Ok(bytes / PAGE)
+                }
+                Err(error) => Err(error),
+            };
+            match done {
+                Ok(pages) => {
+                    for page in page..page + if write { pages } else { 0 } {
+                        account.list(page as u32, source);
+                    }
+                    page += pages;
+                }
+                // The kernel is changing the mappings of the process, as fork(2) does.
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                    refused += 1;
+                    if refused >= REPEATS_MAX {
+                        return Touched::Exhausted;
+                    }
+                }
+                Err(_) => return Touched::Exhausted,
+            }
+        }
+        account.pages.repeats.store(0, Relaxed);
+        Touched::There
     }
 
     /// Makes the memory of a slot the initial memory of its module again, but for its size.
@@ -469,4 +558,19 @@ pub(crate) unsafe fn populate(address: usize, write: bool) -> Touched {
         };
         tracked.unwrap_or(Touched::Elsewhere)
     })
+}
+
+/// Fills or unprotects all pages of a range, as far as it is tracked memory of an instance.
+///
+/// # Safety
+///
+/// The range must lie in the memory of an instance that the caller borrows.
+pub(super) unsafe fn populate_range(range: Range<usize>, write: bool) -> Touched {
+    // SAFETY: the borrowed instance keeps its region alive, and with it the tracker.
+    let tracked = unsafe {
+        TRACKERS.with(range.start, |tracker, chunk| {
+            tracker.populate_range(chunk.start, range.clone(), write)
+        })
+    };
+    tracked.unwrap_or(Touched::Elsewhere)
 }

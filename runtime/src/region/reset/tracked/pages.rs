@@ -150,6 +150,17 @@ impl Account<'_> {
         true
     }
 
+    /// Counts pages that were filled.
+    pub(super) fn note_filled(&self, pages: u32) {
+        self.pages.filled.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Whether a page is listed, or counted: it is present, and can be written to.
+    pub(super) fn is_listed(&self, page: u32) -> bool {
+        let word = self.written[page as usize / 64].load(Ordering::Relaxed);
+        word & 1 << (page % 64) != 0
+    }
+
     /// Says that a page is not on the list any more.
     pub(super) fn clear(&self, page: u32) {
         let word = &self.written[page as usize / 64];
