@@ -1,6 +1,7 @@
 //! [`Instance`]: a module in a slot of its own, with the host's data.
 
 pub(crate) mod builtin;
+pub(crate) mod bulk;
 pub(crate) mod constant;
 pub(crate) mod exception;
 pub(crate) mod exit;

@@ -339,6 +339,12 @@ impl Watched {
         self.control.word.in_gate() == SLICE_IS_OVER
     }
 
+    /// The value of the interrupt flag.
+    #[inline]
+    pub(crate) fn flag(&self) -> u8 {
+        self.control.word.in_gate()
+    }
+
     /// It can be gone on with when it has been left.
     pub(crate) fn suspend(&self) {
         self.suspended.set(true);

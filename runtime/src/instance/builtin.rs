@@ -10,6 +10,7 @@
 //! of another member of the same group, which lives as long.
 #![allow(unsafe_code)]
 
+use super::bulk::Bulk;
 use super::constant::{Constant, evaluate};
 use super::heap;
 use super::member::Member;
@@ -21,7 +22,6 @@ use crate::value::Cell;
 use core::cmp::Ordering;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
-use core::{ptr, slice};
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{
     CONTEXT_MEMORY, MEMORY_BYTES_MAX, MemoryDesc, TableDesc, WASM_PAGE_BYTES,
@@ -32,7 +32,8 @@ use pirn_format::types::AddrType;
 /// What growing answers when it did not grow.
 const NOT_GROWN: u64 = u64::MAX;
 
-/// Runs a builtin for member `at`: parameters are in `cells`, a result goes to the first.
+/// Runs a builtin for member `at`: parameters are in `cells`, a result goes to the first. What the
+/// builtin has to write in bulk is returned, and is still to be done; its bounds are checked.
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ pub(crate) fn run<T>(
     builtin: Builtin,
     cells: &mut [Cell],
     data: &mut T,
-) -> Result<(), TrapCode> {
+) -> Result<Option<Bulk>, TrapCode> {
     let word = |i: usize| cells[i].u64();
     // Indices are constants of the generated code, 32 bits wide.
     let index = |i: usize| cells[i].u32();
@@ -58,40 +59,46 @@ pub(crate) fn run<T>(
             let (dst, src, len) = (word(2), word(3), word(4));
             let from = memory_range(from, src, len)?;
             let to = memory_range(to, dst, len)?;
-            // SAFETY: both ranges lie in their memories; they may overlap.
-            unsafe { ptr::copy(from, to, len as usize) };
+            // SAFETY: both ranges lie in their memories, which the members keep.
+            let bulk = unsafe { Bulk::copy(to, from, len as usize) };
+            let [to, from] = [index(0), index(1)].map(|index| faults(member, index));
+            return Ok(Some(bulk.populating(to, from)));
         }
         Builtin::MemoryFill => {
             let to = memory_range(memory(member, index(0)), word(1), word(3))?;
-            // SAFETY: the range lies in the memory.
-            unsafe { ptr::write_bytes(to, word(2) as u8, word(3) as usize) };
+            // SAFETY: the range lies in the memory, which the members keep.
+            let bulk = unsafe { Bulk::fill(to, word(2) as u8, word(3) as usize) };
+            return Ok(Some(bulk.populating(faults(member, index(0)), false)));
         }
         Builtin::MemoryInit => {
             let bytes = data_part(data_left(member, index(1)), word(3), word(4))?;
-            write_data(member, index(0), bytes, word(2))?;
+            return write_data(member, index(0), bytes, word(2)).map(Some);
         }
         Builtin::DataDrop => drop_segment(member, index(0)),
         Builtin::TableGrow => {
-            let previous = grow_table(members, index(0), at, word(1), word(2), data);
+            let (previous, bulk) = grow_table(members, index(0), at, word(1), word(2), data);
             cells[0] = Cell::from_u64(previous);
+            return Ok(bulk);
         }
         Builtin::TableCopy => {
             let (to, from) = (table(member, index(0)), table(member, index(1)));
             let (dst, src, len) = (word(2), word(3), word(4));
             let from = table_range(from, src, len)?;
             let to = table_range(to, dst, len)?;
-            // SAFETY: both ranges lie in their tables; they may overlap.
-            unsafe { ptr::copy(from, to, len as usize) };
+            // SAFETY: both ranges lie in their tables, which the members keep.
+            return Ok(Some(unsafe {
+                Bulk::copy(to.cast(), from.cast(), len as usize * size_of::<u64>())
+            }));
         }
         Builtin::TableFill => {
             let to = table_range(table(member, index(0)), word(1), word(3))?;
-            // SAFETY: the range lies in the table.
-            unsafe { slice::from_raw_parts_mut(to, word(3) as usize) }.fill(word(2));
+            // SAFETY: the range lies in the table, which the members keep.
+            return Ok(Some(unsafe { Bulk::words(to, word(2), word(3) as usize) }));
         }
         Builtin::TableInit => {
             let (segment, from, len) = (index(1), word(3), word(4));
             check_elements(member, segment, from, len)?;
-            write_elements(member, index(0), segment, word(2), from, len)?;
+            return write_elements(member, index(0), segment, word(2), from, len).map(Some);
         }
         Builtin::ElemDrop => drop_segment(member, element_position(member, index(0))),
         Builtin::MemoryNotify => {
@@ -101,26 +108,34 @@ pub(crate) fn run<T>(
         Builtin::HeapGrow => heap::grow(members, at, word(0), data)?,
         Builtin::ArrayNewData => {
             let (what, range) = ([index(0), index(1)], [word(2), word(3)]);
-            cells[0] = Cell::from_u64(heap::array_of_data(members, at, what, range, data)?);
+            let (array, bulk) = heap::array_of_data(members, at, what, range, data)?;
+            cells[0] = Cell::from_u64(array);
+            return Ok(Some(bulk));
         }
         Builtin::ArrayNewElem => {
             let (what, range) = ([index(0), index(1)], [word(2), word(3)]);
-            cells[0] = Cell::from_u64(heap::array_of_elements(members, at, what, range, data)?);
+            let (array, bulk) = heap::array_of_elements(members, at, what, range, data)?;
+            cells[0] = Cell::from_u64(array);
+            return Ok(Some(bulk));
         }
         Builtin::ArrayInitData => {
             let bytes = data_part(data_left(member, index(0)), word(2), word(3))?;
-            // SAFETY: generated code has found as many bytes there, and the module's data lies elsewhere.
-            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), word(1) as *mut u8, bytes.len()) };
+            // SAFETY: generated code has found as many bytes there, and objects do not move.
+            return Ok(Some(unsafe {
+                Bulk::copy(word(1) as *mut u8, bytes.as_ptr(), bytes.len())
+            }));
         }
         Builtin::ArrayInitElem => {
             check_elements(member, index(0), word(2), word(3))?;
-            // SAFETY: generated code has found as many elements there.
-            unsafe { copy_elements(member, index(0), word(1) as *mut u64, word(2), word(3)) };
+            // SAFETY: generated code has found as many elements there, and objects do not move.
+            return Ok(Some(unsafe {
+                Bulk::elements(word(1) as *mut u64, index(0), word(2), word(3))
+            }));
         }
         Builtin::ArrayCopy => {
             let (to, from) = (word(0) as *mut u8, word(1) as *const u8);
-            // SAFETY: generated code has found as many bytes in both arrays; they may be the same one.
-            unsafe { ptr::copy(from, to, word(2) as usize) };
+            // SAFETY: generated code has found as many bytes in both arrays, which do not move.
+            return Ok(Some(unsafe { Bulk::copy(to, from, word(2) as usize) }));
         }
         Builtin::HostBox => {
             cells[0] = Cell::from_u64(heap::internalized(members, at, word(0), data)?);
@@ -135,7 +150,13 @@ pub(crate) fn run<T>(
             return Err(TrapCode::Unreachable);
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+/// Whether touching a page of a memory may be refused: a shared memory of the host's always has
+/// pages, and other threads use it.
+fn faults<T>(member: &Member<T>, index: u32) -> bool {
+    member.shared(index).is_none()
 }
 
 /// The descriptor of memory `index` that a member sees.
@@ -336,17 +357,17 @@ pub(super) fn data_part(bytes: &[u8], from: u64, len: u64) -> Result<&[u8], Trap
         .ok_or(TrapCode::MemoryOutOfBounds)
 }
 
-/// Copies bytes of a data segment to `to` of a memory.
+/// Copies bytes of a data segment of the member's module to `to` of a memory.
 pub(super) fn write_data<T>(
     member: &Member<T>,
     memory_index: u32,
     bytes: &[u8],
     to: u64,
-) -> Result<(), TrapCode> {
+) -> Result<Bulk, TrapCode> {
     let to = memory_range(memory(member, memory_index), to, bytes.len() as u64)?;
-    // SAFETY: the range lies in the memory, and the module's data is not part of it.
-    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-    Ok(())
+    // SAFETY: the range lies in the memory, and the member keeps both it and the module.
+    let bulk = unsafe { Bulk::copy(to, bytes.as_ptr(), bytes.len()) };
+    Ok(bulk.populating(faults(member, memory_index), false))
 }
 
 /// The member in whose instance area a descriptor lies.
@@ -381,8 +402,10 @@ fn table_range(desc: *mut TableDesc, start: u64, len: u64) -> Result<*mut u64, T
     }
 }
 
-/// Grows table `index` of member `at`, filling with `reference`, and gives the elements before, or
-/// [`NOT_GROWN`]. Who allows it is as for [`grow_memory`].
+/// Grows table `index` of member `at`, and gives the elements before, or [`NOT_GROWN`], and what fills
+/// the new elements with `reference`: the table has them once that is done, so that a call which is
+/// stopped meanwhile leaves no element that the type of the table does not allow. The type, the
+/// region and the embedder are asked, as by [`grow_memory`].
 fn grow_table<T>(
     members: &mut [Member<T>],
     index: u32,
@@ -390,15 +413,15 @@ fn grow_table<T>(
     reference: u64,
     delta: u64,
     data: &mut T,
-) -> u64 {
+) -> (u64, Option<Bulk>) {
     let desc = table(&members[at], index);
     let Some(owner) = owner(members, desc as u64) else {
-        return NOT_GROWN;
+        return (NOT_GROWN, None);
     };
     let metadata = owner.inner.module.metadata();
     let position = (0..metadata.tables.len() as u32).find(|i| table(owner, *i) == desc);
     let Some(position) = position else {
-        return NOT_GROWN;
+        return (NOT_GROWN, None);
     };
     let ty = metadata.tables[position as usize];
     let room = u64::from(owner.inner.region.limits().table_elements);
@@ -407,7 +430,7 @@ fn grow_table<T>(
     let previous = unsafe { (*desc).elements };
     let elements = previous.saturating_add(delta);
     if delta == 0 {
-        return previous;
+        return (previous, None);
     }
     let growth = Growth {
         current: previous,
@@ -422,16 +445,15 @@ fn grow_table<T>(
         setting: "table_elements",
     };
     if !limiter.is_within(data, growth, bound) || !limiter.allows_table(data, growth) {
-        return NOT_GROWN;
+        return (NOT_GROWN, None);
     }
     owner.slot.note_table(elements);
     // SAFETY: the slot's table has room for `table_elements`, of which these are the new ones.
-    unsafe {
-        (*desc).elements = elements;
+    let bulk = unsafe {
         let new = ((*desc).base as *mut u64).add(previous as usize);
-        slice::from_raw_parts_mut(new, delta as usize).fill(reference);
-    }
-    previous
+        Bulk::words(new, reference, delta as usize).growing(desc, elements)
+    };
+    (previous, Some(bulk))
 }
 
 /// Checks that an element segment has `len` references from `from` on, of which a dropped one has none (spec 4.4.6, elem.drop).
@@ -460,11 +482,10 @@ pub(super) fn write_elements<T>(
     to: u64,
     from: u64,
     len: u64,
-) -> Result<(), TrapCode> {
+) -> Result<Bulk, TrapCode> {
     let to = table_range(table(member, table_index), to, len)?;
-    // SAFETY: the range lies in the table.
-    unsafe { copy_elements(member, segment, to, from, len) };
-    Ok(())
+    // SAFETY: the range lies in the table, which the members keep.
+    Ok(unsafe { Bulk::elements(to, segment, from, len) })
 }
 
 /// Writes references of an element segment, dropped or not, which has as many.

@@ -14,6 +14,7 @@
 pub(crate) mod steps;
 mod waiting;
 
+use super::bulk::{Bulk, Halt, NotStarted};
 use super::member::{Member, Target};
 use super::{builtin, exception};
 use crate::account::{Clocks, HostBytesError, Stopwatch};
@@ -56,6 +57,8 @@ struct Call<'a, T> {
 enum End {
     /// It waits for a host function.
     Waits,
+    /// It was stopped, or its slice of time is over, while a builtin wrote in bulk.
+    Halted,
     /// It trapped.
     Trap(TrapCode),
     /// A host function gave an error.
@@ -168,6 +171,66 @@ fn not_a_step() -> CallError {
     CallError::Invalid("guest waits in a call that cannot be gone on with".to_owned())
 }
 
+/// Runs what an instance does as it starts: what `prepare` does, then the function that it gives, if
+/// there is one. The limits of the call are of both.
+///
+/// # Errors
+///
+/// As [`run`], and what `prepare` gives. A function without a target is an error.
+pub(crate) fn run_prepared<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    data: &mut T,
+    prepare: impl FnOnce(
+        &mut [Member<T>],
+        &mut T,
+        Option<&Watched>,
+    ) -> Result<Option<Option<Target>>, NotStarted>,
+) -> Result<(), CallError> {
+    sys::signal::prepare_thread()?;
+    if !is_whole(members) {
+        return Err(left_behind());
+    }
+    let limits = members[root].watch.as_ref();
+    let limits = limits.map(|watch| (watch.control(), watch.bounds));
+    let watched = match limits {
+        None => None,
+        Some((control, bounds)) => {
+            let begun = begin_in_time(bounds).and_then(|()| Watched::begin(control, bounds));
+            Some(begun.map_err(|error| not_begun(error, bounds, None))?)
+        }
+    };
+    let prepared = match &watched {
+        None => prepare(members, data, None),
+        Some(watched) => watched.in_host(|| prepare(members, data, Some(watched))),
+    };
+    let target = match prepared {
+        Ok(None) => return Ok(()),
+        Ok(Some(Some(target))) => target,
+        Ok(Some(None)) => {
+            return Err(CallError::Invalid("start function has no entry".to_owned()));
+        }
+        Err(NotStarted::HostBytes(error)) => return Err(CallError::Trap(error.into())),
+        Err(NotStarted::Halted(Halt::Trap(code))) => return Err(CallError::Trap(Trap::new(code))),
+        Err(NotStarted::Halted(Halt::Stopped | Halt::SliceIsOver)) => {
+            let why = watched.as_ref().and_then(Watched::why);
+            let bounds = limits.map(|(_, bounds)| bounds).unwrap_or_default();
+            return Err(stopped(why.unwrap_or(Why::Killed), bounds, None));
+        }
+    };
+    // A limiter may have forked.
+    if !is_whole(members) {
+        return Err(left_behind());
+    }
+    match (&watched, limits) {
+        (Some(watched), Some((control, _))) => {
+            enter_watched(members, root, target, 0, data, control, watched)
+        }
+        // SAFETY: the instance may not be stopped, so its activation has the gate that it was made with.
+        _ => unsafe { enter(members, root, target, 0, data, None, ended) },
+    }
+}
+
 /// [`run`] of an instance that may be stopped.
 ///
 /// # Errors
@@ -185,13 +248,30 @@ fn run_watched<T>(
 ) -> Result<(), CallError> {
     let watched = Watched::begin(control, bounds);
     let watched = watched.map_err(|error| not_begun(error, bounds, None))?;
+    enter_watched(members, root, target, cells, data, control, &watched)
+}
+
+/// Enters a function in a call that was announced.
+///
+/// # Errors
+///
+/// As [`run`].
+fn enter_watched<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+    control: &'static Control,
+    watched: &Watched,
+) -> Result<(), CallError> {
     let record = Record::of(members[root].vmctx());
     // SAFETY: the record of an initialised context, whose guest does not run. Where it left is not known
     // before it has.
     unsafe { (*record).activation.guest_registers = Default::default() };
     let _gate = Gate::of(record, control, ptr::null_mut());
     // SAFETY: the gate is open or closed, and stays the activation's until the call has ended.
-    unsafe { enter(members, root, target, cells, data, Some(&watched), ended) }
+    unsafe { enter(members, root, target, cells, data, Some(watched), ended) }
 }
 
 /// While it lives, an activation has a control's gate, and a place for the guest's registers.
@@ -499,7 +579,31 @@ impl<T> Call<'_, T> {
                 cells[0] = Cell::from_u64(kept.map_err(|trap| End::trapped(&trap))?);
                 Ok(())
             }
-            other => builtin::run(self.members, at, other, cells, self.data).map_err(End::Trap),
+            other => {
+                let bulk = builtin::run(self.members, at, other, cells, self.data);
+                match bulk.map_err(End::Trap)? {
+                    None => Ok(()),
+                    Some(bulk) => self.bulk(at, bulk),
+                }
+            }
+        }
+    }
+
+    /// Writes what a builtin of member `at` has to write.
+    ///
+    /// # Errors
+    ///
+    /// Why the guest is to be left. If only its slice of time is over, the member keeps the rest.
+    #[inline]
+    fn bulk(&mut self, at: usize, mut bulk: Bulk) -> Result<(), End> {
+        match bulk.run(&self.members[at], self.watched) {
+            Ok(()) => Ok(()),
+            Err(Halt::Trap(code)) => Err(End::Trap(code)),
+            Err(Halt::Stopped) => Err(End::Halted),
+            Err(Halt::SliceIsOver) => {
+                self.members[at].bulk = Some(bulk);
+                Err(End::Halted)
+            }
         }
     }
 
@@ -584,7 +688,7 @@ impl<T> Call<'_, T> {
             Some(End::Throws) => self.uncaught(),
             Some(End::Panic(payload)) => CallError::Panic(HostPanic::new(payload, self.trace())),
             Some(End::Waits) if self.watched.and_then(Watched::why).is_none() => not_a_step(),
-            Some(End::Trap(_) | End::Waits) | None => self.stopped(),
+            Some(End::Trap(_) | End::Waits | End::Halted) | None => self.stopped(),
         }
     }
 
@@ -601,7 +705,9 @@ impl<T> Call<'_, T> {
                 Ok(Progress::Waits)
             }
             // A trap that a signal told of meanwhile counts: there is nothing to go on with.
-            (None, Some(watched)) if watched.slice_is_over() && !self.has_faulted() => {
+            (None | Some(End::Halted), Some(watched))
+                if watched.slice_is_over() && !self.has_faulted() =>
+            {
                 Ok(Progress::Preempted)
             }
             _ => Err(self.left()),

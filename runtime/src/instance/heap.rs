@@ -9,11 +9,12 @@
 #![allow(unsafe_code)]
 
 use super::builtin;
+use super::bulk::{Bulk, Halt, NotStarted, look};
 use super::constant;
 use super::member::{Member, Share};
 use super::plan;
 use crate::host::limiter::{Bound, Growth, GrowthError};
-use crate::trap::Trap;
+use crate::stop::Watched;
 use crate::value::Cell;
 use core::{ptr, slice};
 use pirn_format::exit::TrapCode;
@@ -175,67 +176,67 @@ unsafe fn store(address: u64, storage: StorageType, value: Cell) {
     unsafe { ptr::copy_nonoverlapping(value.0.as_ptr(), address as *mut u8, bytes) };
 }
 
-/// Writes a value to so many elements, which are zero: as fast as memory is copied, for nothing stops it.
+/// Writes a value to so many elements, which are zero.
+///
+/// # Errors
+///
+/// If the call is stopped meanwhile.
 ///
 /// # Safety
 ///
-/// There must be as many at the address.
-unsafe fn fill(address: u64, len: u64, storage: StorageType, value: Cell) {
+/// The elements must be those of an array of the member.
+unsafe fn fill<T>(
+    member: &Member<T>,
+    address: u64,
+    len: u64,
+    (storage, value): (StorageType, Cell),
+    watched: Option<&Watched>,
+) -> Result<(), Halt> {
     let one = storage.bytes() as usize;
     if len == 0 || value.0[..one].iter().all(|byte| *byte == 0) {
-        return;
+        return Ok(());
     }
-    let (first, bytes) = (address as *mut u8, one * len as usize);
     // SAFETY: the caller's promise.
-    unsafe { store(address, storage, value) };
-    let mut written = one;
-    while written < bytes {
-        let more = written.min(bytes - written);
-        // SAFETY: what is written lies before what is not, and both are there.
-        unsafe { ptr::copy_nonoverlapping(first, first.add(written), more) };
-        written += more;
-    }
+    let mut bulk = unsafe {
+        store(address, storage, value);
+        Bulk::repeat(address as *mut u8, one, one * len as usize)
+    };
+    bulk.run(member, watched)
 }
 
-/// Makes an array of what lies in a data segment: `array.new_data`.
+/// Makes an array of what lies in a data segment: `array.new_data`. Its elements are still to be
+/// written.
 pub(super) fn array_of_data<T>(
     members: &mut [Member<T>],
     at: usize,
     [ty, segment]: [u32; 2],
     [from, len]: [u64; 2],
     data: &mut T,
-) -> Result<u64, TrapCode> {
+) -> Result<(u64, Bulk), TrapCode> {
     let bytes = len << element(&members[at], ty)?.log2();
     let source = builtin::data_left(&members[at], segment);
     let source = builtin::data_part(source, from, bytes)?.as_ptr();
     // A length is an i32.
     let array = array(members, at, ty, len as u32, data)?;
-    // SAFETY: the array has as many bytes, and the module's data lies elsewhere.
-    unsafe { ptr::copy_nonoverlapping(source, elements(array) as *mut u8, bytes as usize) };
-    Ok(array | TAG_ARRAY)
+    // SAFETY: the array has as many bytes, and does not move.
+    let bulk = unsafe { Bulk::copy(elements(array) as *mut u8, source, bytes as usize) };
+    Ok((array | TAG_ARRAY, bulk))
 }
 
-/// Makes an array of the references of an element segment: `array.new_elem`.
+/// Makes an array of the references of an element segment: `array.new_elem`. Its elements are still
+/// to be written.
 pub(super) fn array_of_elements<T>(
     members: &mut [Member<T>],
     at: usize,
     [ty, segment]: [u32; 2],
     [from, len]: [u64; 2],
     data: &mut T,
-) -> Result<u64, TrapCode> {
+) -> Result<(u64, Bulk), TrapCode> {
     builtin::check_elements(&members[at], segment, from, len)?;
     let array = array(members, at, ty, len as u32, data)?;
-    // SAFETY: the array has as many elements.
-    unsafe {
-        builtin::copy_elements(
-            &members[at],
-            segment,
-            elements(array) as *mut u64,
-            from,
-            len,
-        );
-    };
-    Ok(array | TAG_ARRAY)
+    // SAFETY: the array has as many elements, and does not move.
+    let bulk = unsafe { Bulk::elements(elements(array) as *mut u64, segment, from, len) };
+    Ok((array | TAG_ARRAY, bulk))
 }
 
 /// A reference for a number of the host's, in a box if it does not fit otherwise.
@@ -267,14 +268,19 @@ pub(super) fn internalized<T>(
 ///
 /// # Errors
 ///
-/// If there is no room, in the slot or in the host.
-pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Result<(), Trap> {
+/// If there is no room, in the slot or in the host, or the start is stopped meanwhile.
+pub(super) fn make<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    data: &mut T,
+    watched: Option<&Watched>,
+) -> Result<(), NotStarted> {
     let inner = Arc::clone(&members[at].inner);
     let (metadata, plan) = (inner.module.metadata(), &inner.plan);
     let imported = inner.module.imported();
     for index in &plan.made_globals {
         let init = &metadata.global_inits[(index - imported.globals) as usize];
-        let value = value(members, at, &inner, init, data)?;
+        let value = value(members, at, &inner, init, data, watched)?;
         // SAFETY: the cell of a global that the instance defines.
         unsafe { members[at].global_cell(*index).write(value) };
     }
@@ -282,13 +288,12 @@ pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Res
         let Some(init) = &metadata.table_inits[*position as usize] else {
             continue;
         };
-        let value = value(members, at, &inner, init, data)?.u64();
+        let value = value(members, at, &inner, init, data, watched)?.u64();
         let (_, elements) = plan.table_cells[*position as usize];
         let table = members[at].slot.table(&inner.region, *position);
-        for element in 0..elements as usize {
-            // SAFETY: the table has as many, see `check_limits`.
-            unsafe { table.add(element).write(value) };
-        }
+        // SAFETY: the table has as many, see `check_limits`.
+        let mut bulk = unsafe { Bulk::words(table, value, elements as usize) };
+        bulk.run(&members[at], watched)?;
     }
     let mut made: Made = vec![];
     for (segment, element) in metadata.elements.iter().enumerate() {
@@ -302,7 +307,7 @@ pub(super) fn make<T>(members: &mut [Member<T>], at: usize, data: &mut T) -> Res
             made.resize_with(segment + 1, Vec::new);
             made[segment].reserve_exact(exprs.len());
             for expr in exprs {
-                let value = value(members, at, &inner, expr, data)?;
+                let value = value(members, at, &inner, expr, data, watched)?;
                 made[segment].push(value.u64());
             }
         }
@@ -318,12 +323,14 @@ fn value<T>(
     inner: &Share<T>,
     expr: &ConstExpr,
     data: &mut T,
-) -> Result<Cell, TrapCode> {
+    watched: Option<&Watched>,
+) -> Result<Cell, Halt> {
     let (metadata, structs) = (inner.module.metadata(), inner.module.structs());
     // What validation refuses has no value.
-    const NONE: TrapCode = TrapCode::Unreachable;
+    const NONE: Halt = Halt::Trap(TrapCode::Unreachable);
     let mut stack: Vec<Cell> = vec![];
     for op in &expr.0 {
+        look(watched)?;
         let value = match *op {
             ConstOp::GlobalGet(index) => builtin::global(&members[at], index),
             ConstOp::RefFunc(index) => {
@@ -351,8 +358,9 @@ fn value<T>(
                 let array = array(members, at, ty, len, data)?;
                 if matches!(op, ConstOp::ArrayNew(_)) {
                     let value = stack.pop().ok_or(NONE)?;
+                    let (first, what) = (elements(array), (storage, value));
                     // SAFETY: the array has as many elements, which are zero.
-                    unsafe { fill(elements(array), u64::from(len), storage, value) };
+                    unsafe { fill(&members[at], first, u64::from(len), what, watched)? };
                 }
                 Cell::from_u64(array | TAG_ARRAY)
             }

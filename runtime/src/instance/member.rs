@@ -7,6 +7,7 @@
 //! as long as the instance.
 #![allow(unsafe_code)]
 
+use super::bulk::{Bulk, Halt, look};
 use super::constant::Constant;
 use super::exception::Exceptions;
 use super::heap::{self, Made};
@@ -23,11 +24,10 @@ use crate::module::{Module, types};
 use crate::region::{Region, Slot};
 use crate::shared::wait::{Patience, Waiting};
 use crate::shared::{SharedImports, SharedMemory};
-use crate::stop::Watch;
+use crate::stop::{Watch, Watched};
 use crate::switch::activation::LAST;
 use crate::switch::{Guest, Record, exit_routine, floats, host_call_routine};
 use crate::sys;
-use crate::trap::{Trap, TrapCode};
 use crate::value::{Cell, Stamp, Value};
 use core::ops::Deref;
 use core::{ptr, slice};
@@ -137,6 +137,8 @@ pub(crate) struct Member<T> {
     pub(crate) patience: Patience,
     /// What its guest waits for that was left so.
     pub(crate) waiting: Option<Waiting>,
+    /// What a builtin of its suspended call still has to write.
+    pub(crate) bulk: Option<Bulk>,
 }
 
 /// Memory 0 where it is one that no view is of: a shared memory of the host's.
@@ -177,6 +179,7 @@ impl<T> Member<T> {
             clocks: Clocks::None,
             patience: Patience::default(),
             waiting: None,
+            bulk: None,
         }
     }
 
@@ -489,24 +492,29 @@ pub(crate) fn start<T>(
     at: usize,
     data: &mut T,
 ) -> Result<(), CallError> {
-    if members[at].inner.plan.is_made {
-        heap::make(members, at, data)?;
-    }
-    if members[at].inner.plan.has_dynamic_segments {
-        write_segments(members, at).map_err(Trap::new)?;
-    }
-    let Some(start) = members[at].inner.module.metadata().start else {
+    let inner = Arc::clone(&members[at].inner);
+    let start = inner.module.metadata().start;
+    if start.is_none() && !inner.plan.prepares {
         return Ok(());
-    };
-    // The start function is in the list of functions that can be referred to.
-    match members[at].target(start) {
-        Some(target) => exit::run(members, at, target, 0, data),
-        None => Err(CallError::Invalid("start function has no entry".to_owned())),
     }
+    exit::run_prepared(members, at, data, |members, data, watched| {
+        if inner.plan.is_made {
+            heap::make(members, at, data, watched)?;
+        }
+        if inner.plan.has_dynamic_segments {
+            write_segments(members, at, watched)?;
+        }
+        // The start function is in the list of functions that can be referred to.
+        Ok(start.map(|start| members[at].target(start)))
+    })
 }
 
 /// Writes the segments that only this instance's imports and sizes decide.
-fn write_segments<T>(members: &mut [Member<T>], at: usize) -> Result<(), TrapCode> {
+fn write_segments<T>(
+    members: &mut [Member<T>],
+    at: usize,
+    watched: Option<&Watched>,
+) -> Result<(), Halt> {
     let inner = Arc::clone(&members[at].inner);
     let metadata = inner.module.metadata();
     let elements = metadata.elements.iter().enumerate();
@@ -515,7 +523,10 @@ fn write_segments<T>(members: &mut [Member<T>], at: usize) -> Result<(), TrapCod
             let address = metadata.tables[*index as usize].address;
             let start = builtin::offset(&members[at], offset, address);
             let len = element.items.len() as u64;
-            builtin::write_elements(&members[at], *index, segment as u32, start, 0, len)?;
+            let mut bulk =
+                builtin::write_elements(&members[at], *index, segment as u32, start, 0, len)?;
+            bulk.run(&members[at], watched)?;
+            look(watched)?;
         }
     }
     for (number, segment) in (0..).zip(&metadata.data) {
@@ -523,7 +534,9 @@ fn write_segments<T>(members: &mut [Member<T>], at: usize) -> Result<(), TrapCod
             let address = metadata.memory_address(*index);
             let start = builtin::offset(&members[at], offset, address);
             let bytes = builtin::data(&members[at], number);
-            builtin::write_data(&members[at], *index, bytes, start)?;
+            let mut bulk = builtin::write_data(&members[at], *index, bytes, start)?;
+            bulk.run(&members[at], watched)?;
+            look(watched)?;
         }
     }
     Ok(())

@@ -46,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) made_tables: Box<[u32]>,
     /// Whether there are such, or element segments whose references each instance makes.
     pub(crate) is_made: bool,
+    /// Whether an instance writes anything before its start function is called.
+    pub(crate) prepares: bool,
 }
 
 /// What a table starts with.
@@ -101,16 +103,19 @@ impl Plan {
         // `check_limits` has seen that all are less than a slot holds.
         let memories = module.own_memories().iter();
         let mut memory_bytes = memories.map(|memory| memory.min_bytes().unwrap_or(0));
+        let has_dynamic_segments =
+            first_dynamic_element < metadata.elements.len() || metadata.data.iter().any(is_active);
+        let is_made = !made_globals.is_empty() || !made_tables.is_empty() || makes_elements;
         Self {
-            has_dynamic_segments: first_dynamic_element < metadata.elements.len()
-                || metadata.data.iter().any(is_active),
+            prepares: is_made || has_dynamic_segments,
+            has_dynamic_segments,
             tables_constant: !metadata.tables_change
                 && metadata.imported_globals() == 0
                 && first_dynamic_element == metadata.elements.len()
                 && made_tables.is_empty(),
             heap: module.heap(),
             holds_exceptions: holds_exceptions(metadata),
-            is_made: !made_globals.is_empty() || !made_tables.is_empty() || makes_elements,
+            is_made,
             made_globals,
             made_tables,
             table_cells: table_cells(metadata, layout),

@@ -184,8 +184,9 @@ impl<T, Q, A> Prepared<T, Q, A> {
         })
     }
 
-    /// The same preparation, whose instances have this wall time for the module's start function: it runs
-    /// before anybody could stop it. Without a limit, one that loops keeps its thread.
+    /// The same preparation, whose instances have this wall time for what the module does as it
+    /// starts: making constant values, writing segments, and the start function. Nobody could stop
+    /// that otherwise. Without a limit, a start function that loops keeps its thread.
     #[must_use]
     pub fn start_deadline(&self, limit: Duration) -> Self {
         let mut limited = self.clone();
@@ -341,7 +342,8 @@ impl<T, Q, A> Prepared<T, Q, A> {
             let _ = member.set_fuel(fuel);
         }
         let mut instance = Instance::new(member, data);
-        if self.start.is_none() || share.module.metadata().start.is_none() {
+        let starts = share.plan.prepares || share.module.metadata().start.is_some();
+        if self.start.is_none() || !starts {
             instance.run_start()?;
         } else {
             instance.within(self.start, Instance::run_start)?;

@@ -120,6 +120,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         if self.member.clocks != Clocks::None {
             self.member.account().end_suspension(sys::clock::now_ns());
         }
+        self.member.bulk = None;
         if let Some(watch) = &self.member.watch {
             watch.control().cancel();
         }

@@ -8,6 +8,7 @@ mod bases;
 mod few;
 mod lengths;
 mod stack;
+mod stopped;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{CallError, TrapCode};

@@ -14,9 +14,11 @@ use crate::account::{Clocks, Stopwatch};
 use crate::error::CallError;
 use crate::host::store::Reply;
 use crate::host::{HostError, HostPanic};
+use crate::instance::bulk::Halt;
 use crate::stop::{Bounds, Control, Watched, Why};
 use crate::switch::{self, Fault, Record, Registers};
 use crate::sys;
+use crate::trap::Trap;
 use crate::trap::backtrace::Trace;
 use core::panic::AssertUnwindSafe;
 use core::{iter, ptr, slice};
@@ -129,8 +131,20 @@ fn step_watched<T>(
     })?;
     let gate = Gate::of(Record::of(members[0].vmctx()), control, registers);
     let stepped = match wait_on(&mut members[0], &watched) {
-        // SAFETY: as in `run_watched`.
-        Next::GoesOn => unsafe { enter_step(members, target, first, cells, data, Some(&watched)) },
+        Next::GoesOn => match finish_bulk(&mut members[0], &watched) {
+            // SAFETY: `gate` gave the activation the gate of `watched`; if this is not the first step,
+            // the caller has seen that the guest is suspended in a call of the target.
+            Ok(()) => unsafe { enter_step(members, target, first, cells, data, Some(&watched)) },
+            Err(Halt::SliceIsOver) => Ok(Progress::Preempted),
+            Err(Halt::Stopped) => {
+                let why = watched.why().unwrap_or(Why::Killed);
+                Err(stopped_waiting(&members[0], why, bounds))
+            }
+            Err(Halt::Trap(code)) => {
+                let trace = trace_of(&members[0]);
+                Err(CallError::Trap(Trap::with_trace(code, trace)))
+            }
+        },
         Next::Waits => Ok(Progress::Waits),
         Next::Stopped => {
             let why = watched.why().unwrap_or(Why::Killed);
@@ -145,6 +159,22 @@ fn step_watched<T>(
         }
     }
     stepped
+}
+
+/// Does what a builtin of the suspended guest still has to write.
+///
+/// # Errors
+///
+/// Why it ended before its end; after [`Halt::SliceIsOver`] the member keeps the rest.
+fn finish_bulk<T>(member: &mut Member<T>, watched: &Watched) -> Result<(), Halt> {
+    let Some(mut bulk) = member.bulk.take() else {
+        return Ok(());
+    };
+    let done = watched.in_host(|| bulk.run(member, Some(watched)));
+    if done == Err(Halt::SliceIsOver) {
+        member.bulk = Some(bulk);
+    }
+    done
 }
 
 /// [`enter`] for a step.

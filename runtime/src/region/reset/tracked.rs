@@ -65,7 +65,7 @@ const REPEATS_MAX: u32 = 10_000;
 /// Resets within which it shows whether giving pages back was wrong.
 const REGRET: u32 = 64;
 
-/// Pages that one ioctl fills: 64 KiB, some 20 us. More would not cost less per page.
+/// Most pages that one ioctl fills: 64 KiB.
 const RUN_PAGES: usize = 16;
 
 /// What pages of zeros are filled from.

@@ -1,0 +1,221 @@
+//! Builtins that are preempted, cancelled and stopped in the middle of what they write.
+
+use super::common;
+use pirn_runtime::{CallError, Func, Instance, InstantiateError, Linker, Prepared, Region, Step};
+use std::time::Duration;
+
+/// Pages of the memory, and elements of the table: large enough that each builtin takes milliseconds.
+const PAGES: usize = 1024;
+const ELEMENTS: usize = 2_000_000;
+const BYTES: usize = PAGES << 16;
+
+const GUEST: &str = r#"(module
+  (type $bytes (array (mut i8)))
+  (memory (export "memory") 1024)
+  (table $t (export "t") 2000000 8000000 funcref)
+  (global $a (mut (ref null $bytes)) (ref.null $bytes))
+  (elem declare func $f)
+  (func $f)
+  (func (export "noop") (result i32) (i32.const 0))
+  (func (export "fill") (result i32)
+    (memory.fill (i32.const 0) (i32.const 7) (i32.const 0x4000000)) (i32.const 1))
+  (func (export "forward") (result i32)
+    (memory.copy (i32.const 0) (i32.const 1) (i32.const 0x3ffffff)) (i32.const 2))
+  (func (export "backward") (result i32)
+    (memory.copy (i32.const 1) (i32.const 0) (i32.const 0x3ffffff)) (i32.const 3))
+  (func (export "apart") (result i32)
+    (memory.copy (i32.const 0x2000000) (i32.const 0x123) (i32.const 0x1ff0000)) (i32.const 4))
+  (func (export "table_fill") (result i32)
+    (table.fill $t (i32.const 0) (ref.func $f) (i32.const 2000000)) (i32.const 5))
+  (func (export "table_copy") (result i32)
+    (table.set $t (i32.const 0) (ref.func $f))
+    (table.copy $t $t (i32.const 1) (i32.const 0) (i32.const 1999999)) (i32.const 6))
+  (func (export "table_grow") (result i32)
+    (table.grow $t (ref.func $f) (i32.const 2000000)))
+  (func (export "array_copy") (result i32)
+    (global.set $a (array.new_default $bytes (i32.const 60000000)))
+    (array.set $bytes (global.get $a) (i32.const 0) (i32.const 9))
+    (array.copy $bytes $bytes (global.get $a) (i32.const 30000000) (global.get $a) (i32.const 0)
+      (i32.const 30000000))
+    (array.get_u $bytes (global.get $a) (i32.const 30000000)))
+  (func (export "size") (result i32) (table.size $t))
+  (func (export "count") (result i32) (local $i i32) (local $n i32)
+    (loop $l
+      (local.set $n (i32.add (local.get $n)
+        (i32.eqz (ref.is_null (table.get $t (local.get $i))))))
+      (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (table.size $t))))
+    (local.get $n)))"#;
+
+fn each(test: impl Fn(&Prepared<()>)) {
+    let module = common::wat(GUEST);
+    for reset in common::resets() {
+        let region = Region::builder()
+            .slots(1)
+            .memories(2)
+            .memory_max(BYTES)
+            .table_elements(8_000_000)
+            .reset(reset);
+        let region = region.build().expect("a region");
+        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+        test(&prepared);
+    }
+}
+
+fn func(prepared: &Prepared<()>, name: &str) -> Func<(), i32> {
+    prepared.func(name).expect("it is exported")
+}
+
+fn call(prepared: &Prepared<()>, instance: &mut Instance<()>, name: &str) -> i32 {
+    let result = instance.call(&func(prepared, name), ());
+    result.expect("it returns")
+}
+
+/// Bytes of which no part is like another.
+fn pattern() -> Vec<u8> {
+    let byte = |n: usize| (n.wrapping_mul(0x9e37_79b9) >> 13) as u8;
+    (0..BYTES).map(byte).collect()
+}
+
+/// Runs a function in slices of time, and counts how often it was preempted.
+fn sliced(instance: &mut Instance<()>, func: &Func<(), i32>) -> (i32, u32) {
+    let slice = Duration::from_micros(20);
+    let mut step = instance.timeslice(slice).start(func, ());
+    let mut preempted = 0;
+    loop {
+        match step.expect("no trap") {
+            Step::Returned(result) => return (result, preempted),
+            Step::Preempted => preempted += 1,
+            Step::Asked(never) => match never {},
+        }
+        step = instance.timeslice(slice).resume(func);
+    }
+}
+
+#[test]
+fn a_preempted_builtin_writes_what_it_would_have_written() {
+    each(|prepared| {
+        let mut model = pattern();
+        let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+        instance.memory_mut().write(0, &model).expect("it fits");
+        let mut total = 0;
+        for name in ["apart", "forward", "backward", "fill"] {
+            let (_, preempted) = sliced(&mut instance, &func(prepared, name));
+            match name {
+                "forward" => model.copy_within(1.., 0),
+                "backward" => model.copy_within(..BYTES - 1, 1),
+                "apart" => model.copy_within(0x123..0x1ff_0123, 0x200_0000),
+                _ => model.fill(7),
+            }
+            assert!(instance.memory().as_slice() == model, "{name}");
+            total += preempted;
+        }
+        assert_eq!(
+            sliced(&mut instance, &func(prepared, "table_grow")).0,
+            ELEMENTS as i32
+        );
+        assert_eq!(call(prepared, &mut instance, "size"), 2 * ELEMENTS as i32);
+        assert_eq!(call(prepared, &mut instance, "count"), ELEMENTS as i32);
+        assert_eq!(sliced(&mut instance, &func(prepared, "table_copy")).0, 6);
+        assert_eq!(call(prepared, &mut instance, "count"), ELEMENTS as i32 + 2);
+        assert_eq!(sliced(&mut instance, &func(prepared, "table_fill")).0, 5);
+        assert_eq!(call(prepared, &mut instance, "count"), 2 * ELEMENTS as i32);
+        assert_eq!(sliced(&mut instance, &func(prepared, "array_copy")).0, 9);
+        assert!(total > 0, "no builtin was preempted");
+    });
+}
+
+/// Runs a function under a deadline, in one instance after another, until it is late in the builtin.
+fn late(prepared: &Prepared<()>, name: &str, partial: impl Fn(&mut Instance<()>) -> bool) {
+    for _ in 0..100 {
+        let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+        assert!(instance.memory().slice(0, 64).expect("inside") == [0; 64]);
+        let last = instance.memory().read_u64(BYTES as u32 - 8);
+        assert_eq!(last.expect("inside"), 0);
+        assert_eq!(call(prepared, &mut instance, "size"), ELEMENTS as i32);
+        assert_eq!(call(prepared, &mut instance, "count"), 0, "{name}");
+        let limit = Duration::from_micros(300);
+        match instance.deadline(limit).call(&func(prepared, name), ()) {
+            // It passed before the guest was entered.
+            Err(CallError::Deadline(stop)) if stop.backtrace().is_empty() => continue,
+            Err(CallError::Deadline(_)) => {}
+            Err(error) => panic!("{error}"),
+            Ok(_) => continue,
+        }
+        // It goes on as an instance that was stopped.
+        assert_eq!(call(prepared, &mut instance, "noop"), 0);
+        if partial(&mut instance) {
+            return;
+        }
+    }
+    panic!("{name}: no deadline passed within the builtin");
+}
+
+#[test]
+fn a_deadline_ends_a_builtin_in_the_middle() {
+    each(|prepared| {
+        late(prepared, "fill", |instance| {
+            let memory = instance.memory();
+            let ends = [0, BYTES as u32 - 8].map(|at| memory.read_u64(at).expect("inside"));
+            ends == [u64::MAX / 255 * 7, 0]
+        });
+        late(prepared, "table_fill", |instance| {
+            (1..ELEMENTS as i32).contains(&call(prepared, instance, "count"))
+        });
+        // The table is as it was.
+        late(prepared, "table_grow", |instance| {
+            assert_eq!(call(prepared, instance, "count"), 0);
+            call(prepared, instance, "size") == ELEMENTS as i32
+        });
+        late(prepared, "array_copy", |_| true);
+    });
+}
+
+#[test]
+fn a_builtin_of_a_call_that_was_cancelled_is_not_continued() {
+    each(|prepared| {
+        let (fill, noop) = (func(prepared, "fill"), func(prepared, "noop"));
+        for round in 0.. {
+            assert!(round < 100, "no builtin was preempted");
+            let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+            let slice = Duration::from_micros(50);
+            let step = instance.timeslice(slice).start(&fill, ());
+            if step.expect("no trap") != Step::Preempted {
+                continue;
+            }
+            instance.cancel();
+            let step = instance.timeslice(Duration::from_secs(9)).start(&noop, ());
+            assert_eq!(step.expect("no trap"), Step::Returned(0));
+            let memory = instance.memory();
+            if memory.read_u64(BYTES as u32 - 8).expect("inside") == 0 {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_start_deadline_is_of_what_comes_before_the_start_function() {
+    let module = common::wat(
+        r#"(module (type $bytes (array (mut i8)))
+          (memory (export "memory") 1)
+          (global (ref $bytes) (array.new $bytes (i32.const 7) (i32.const 60000000))))"#,
+    );
+    for reset in common::resets() {
+        let region = Region::builder().slots(1).memories(2).memory_max(BYTES);
+        let region = region.reset(reset).build().expect("a region");
+        let prepared = region
+            .prepare(&module, &Linker::<()>::new())
+            .expect("it fits");
+        drop(prepared.try_instantiate(()).expect("there is time"));
+        let late = |limit| match prepared.start_deadline(limit).try_instantiate(()) {
+            Err(InstantiateError::Start(CallError::Deadline(_))) => true,
+            Err(error) => panic!("{error}"),
+            Ok(_) => false,
+        };
+        assert!(late(Duration::ZERO), "{reset}");
+        let limit = Duration::from_micros(500);
+        assert!((0..100).any(|_| late(limit)), "{reset}");
+        assert!(!late(Duration::from_secs(60)), "{reset}");
+        assert_eq!(region.slots_free(), 1, "{reset}");
+    }
+}
