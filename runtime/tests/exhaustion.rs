@@ -66,6 +66,15 @@ fn a_slot_whose_mapping_fails_half_way_is_never_used_again() {
 }
 
 #[test]
+fn a_slot_whose_growth_cannot_be_taken_back_is_never_used_again() {
+    for reset in common::resets() {
+        for memory in ["first", "second"] {
+            common::exited_with(&format!("growing {memory}, {reset}"), 0);
+        }
+    }
+}
+
+#[test]
 fn a_page_is_missing_in_the_middle_of_a_bulk_operation() {
     exited_where_tracked("exhausted in bulk");
 }
@@ -92,9 +101,10 @@ fn case() {
         None => addresses(),
         Some((what, name)) => {
             let reset = common::reset_named(name);
-            match what.strip_prefix("failing ") {
-                Some(call) => failing(call, reset),
-                None => mappings(reset),
+            match what.split_once(' ') {
+                Some(("failing", call)) => failing(call, reset),
+                Some(("growing", memory)) => growing(memory, reset),
+                _ => mappings(reset),
             }
         }
     }
@@ -374,25 +384,65 @@ fn failing(call: &str, reset: Reset) {
     };
     if call == needed {
         assert_eq!(description.resets_failed(), 1, "{description}");
-        assert!(
-            description.to_string().ends_with("; 1 resets failed"),
-            "{description}"
-        );
+        // Where mprotect(2) is refused, so is taking back what it may have done.
+        let end = match call {
+            "mprotect" => "; 1 resets failed; 1 slots lost",
+            _ => "; 1 resets failed",
+        };
+        assert!(description.to_string().ends_with(end), "{description}");
     }
     for _ in 0..3 {
         match tenant(false) {
             Ok(()) => {}
             Err(error) => {
                 let line = error.to_string();
-                assert!(
-                    line.starts_with("the system gives no memory for a slot"),
-                    "{line}"
-                );
+                let expected = match region.describe().slots_lost() {
+                    0 => "the system gives no memory for a slot",
+                    // It may have been lost just now.
+                    _ if line.starts_with("the system gives") => {
+                        "the system gives no memory for a slot"
+                    }
+                    _ => "all 1 slots of the region are taken",
+                };
+                assert!(line.starts_with(expected), "{line}");
             }
         }
         let lost = region.describe().slots_lost() as usize;
         assert_eq!(region.slots_free() + lost, 1, "{call}, {reset}");
     }
+}
+
+/// The kernel refuses to grow a memory, and to take back what it may have done of that.
+fn growing(memory: &str, reset: Reset) {
+    let module = common::wat(
+        "(module (memory 1 9) (memory 1 9)
+           (func (export \"first\") (result i32) (memory.grow 0 (i32.const 2)))
+           (func (export \"second\") (result i32) (memory.grow 1 (i32.const 2))))",
+    );
+    let region = Region::builder().slots(2).memories(2).reset(reset);
+    let region = region.build().expect("a region");
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it fits");
+    let grow = prepared.func::<(), i32>(memory).expect("it is exported");
+    let mut grows = prepared.try_instantiate(()).expect("a slot is free");
+    // Its slot has been prepared before the kernel refuses.
+    let rests = prepared.try_instantiate(()).expect("a slot is free");
+    common::refuse(libc::SYS_mprotect, None, libc::ENOMEM);
+    assert_eq!(grows.call(&grow, ()).expect("no trap"), -1);
+    assert_eq!(region.describe().slots_lost(), 0, "it is in use");
+    drop(rests);
+    assert_eq!(region.slots_free(), 1);
+    drop(grows);
+    let description = region.describe();
+    assert_eq!(description.slots_lost(), 1, "{description}");
+    assert_eq!(region.slots_free(), 1, "{description}");
+    assert_eq!(description.resets_failed(), 0, "{description}");
+    let _instance = prepared
+        .try_instantiate(())
+        .expect("the other slot is free");
+    let error = prepared.try_instantiate(()).expect_err("no other is");
+    assert!(matches!(error, InstantiateError::Full { .. }), "{error}");
 }
 
 const PAGEMAP_SCAN: u32 = 0xc060_6610;

@@ -21,7 +21,7 @@ pub(crate) use tracked::{Lock, Touched, lock, populate};
 use super::layout::{Layout, Limits};
 use super::slot::Parts;
 use crate::module::Module;
-use crate::sys::memory::Reservation;
+use crate::sys::memory::{NotProtected, Reservation};
 use crate::sys::pagemap::Pagemap;
 use core::{fmt, ptr};
 use lines::Lines;
@@ -255,7 +255,7 @@ impl Strategy {
         parts: &Parts<'_>,
         memory0: Memory0<'_>,
         module: &Module,
-    ) -> io::Result<()> {
+    ) -> Result<(), NotProtected> {
         let Memory0 {
             index,
             used,
@@ -270,9 +270,9 @@ impl Strategy {
         };
         // SAFETY: (all arms) passed on.
         unsafe {
-            match (self, keeping) {
+            let restored = match (self, keeping) {
                 (Self::Tracked(tracker, _), Keeping::Tracked) => {
-                    tracker.restore(index, parts, reach, module)
+                    return tracker.restore(index, parts, reach, module);
                 }
                 (Self::Tracked(_, Some(scanner)) | Self::Scanned(scanner), _) => {
                     if scanner.pagemap.is_ours() {
@@ -287,7 +287,8 @@ impl Strategy {
                     rewritten::restore(parts, used, REWRITTEN_BYTES, module)
                 }
                 (Self::Decommitted, _) => rewritten::restore(parts, used, 0, module),
-            }
+            };
+            Ok(restored?)
         }
     }
 }

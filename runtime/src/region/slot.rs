@@ -4,7 +4,8 @@
 //!            prepare               give_back
 //!  Fresh ──────────▶ taken, holding ───────▶ Of(module): memory is exactly its initial memory
 //!  Unknown ─(paved)─▶    a module   ───────▶ Unknown: the kernel failed us; paved over before use
-//!     └─────────────▶ Lost: the kernel failed us in the middle of a mapping; never used again
+//!     └─────────────▶ Lost: the kernel failed us in the middle of a mapping, or refused to change what
+//!                     may be accessed and then to take that back; never used again
 //! ```
 //!
 //! # Safety
@@ -21,7 +22,7 @@ use super::{Region, Shared, reset};
 use crate::account::Account;
 use crate::module::Module;
 use crate::stop::Owned;
-use crate::sys::memory::{Access, Reservation};
+use crate::sys::memory::{Access, NotProtected, Reservation};
 use core::cmp::Ordering;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
@@ -176,13 +177,19 @@ impl Slot {
         let shared = &*region.0;
         // SAFETY: nobody uses it afterwards, as the caller says.
         let mut kept = unsafe { ManuallyDrop::take(&mut self.kept) };
-        // Half-cleaned is unknown.
-        kept.contents = Contents::Unknown;
-        if kept.clean(shared, module).is_ok() {
-            kept.contents = Contents::Of(module.id());
-            shared.free.put(kept, Some(module.id()));
-        } else {
+        if kept.contents != Contents::Lost {
+            // Half-cleaned is unknown.
+            kept.contents = Contents::Unknown;
+            if kept.clean(shared, module).is_ok() {
+                kept.contents = Contents::Of(module.id());
+                shared.free.put(kept, Some(module.id()));
+                return;
+            }
             shared.failed.fetch_add(1, atomic::Ordering::Relaxed);
+        }
+        if kept.contents == Contents::Lost {
+            shared.lost.fetch_add(1, atomic::Ordering::Relaxed);
+        } else {
             shared.free.put(kept, None);
         }
     }
@@ -277,7 +284,9 @@ impl Slot {
     ///
     /// # Errors
     ///
-    /// What mprotect(2) gives; then the memory is as large as before.
+    /// What mprotect(2) gives; then the memory is as large as before. If the kernel has not even taken
+    /// back what it did, the guest may reach zeros past the end of the memory, and the slot is lost when
+    /// its instance ends.
     pub(crate) fn grow_memory(
         &mut self,
         region: &Region,
@@ -407,7 +416,7 @@ impl Kept {
         let bytes = module.memory_bytes() as usize;
         if self.accessible > 0 {
             // SAFETY: the instance is gone: nobody uses the slot. Memory only grows.
-            unsafe {
+            let restored = unsafe {
                 let memory = Memory0 {
                     index: self.index,
                     used: self.accessible,
@@ -415,8 +424,9 @@ impl Kept {
                     idle: &mut self.idle,
                     reach: &mut self.reach,
                 };
-                shared.reset.restore(&parts, memory, module)?;
-            }
+                shared.reset.restore(&parts, memory, module)
+            };
+            restored.map_err(|refused| self.refused(refused))?;
             self.resize(shared, bytes)?;
         }
         // SAFETY: the instance is gone: nobody uses the slot.
@@ -439,14 +449,16 @@ impl Kept {
             (Keeping::Tracked, Some(tracker)) => {
                 let parts = Parts::of(shared, self.index);
                 // SAFETY: the slot is ours, and nobody has a view of what is not accessible yet.
-                unsafe { tracker.resize(self.index, &parts, &mut self.reach, bytes)? };
+                let resized = unsafe { tracker.resize(self.index, &parts, &mut self.reach, bytes) };
+                resized.map_err(|refused| self.refused(refused))?;
             }
             _ => {
                 let parts = Parts::of(shared, self.index);
                 let memory = parts.vmctx();
                 // SAFETY: the memory of a slot that is ours; the host's views of it borrow the instance,
                 // so none lives while its size changes.
-                unsafe { protect(&parts, memory, self.accessible, bytes)? };
+                let resized = unsafe { protect(&parts, memory, self.accessible, bytes) };
+                resized.map_err(|refused| self.refused(refused))?;
             }
         }
         self.accessible = bytes;
@@ -456,11 +468,23 @@ impl Kept {
     /// Makes a further memory have exactly this many bytes. What is new is zero, as for [`resize`](Self::resize).
     fn resize_further(&mut self, shared: &Shared, number: u32, bytes: usize) -> io::Result<()> {
         let parts = Parts::of(shared, self.index);
-        let further = &mut self.further[number as usize - 1];
+        let position = number as usize - 1;
         // SAFETY: as in `resize`.
-        unsafe { protect(&parts, parts.memory(number), *further, bytes)? };
-        *further = bytes;
+        let resized =
+            unsafe { protect(&parts, parts.memory(number), self.further[position], bytes) };
+        resized.map_err(|refused| self.refused(refused))?;
+        self.further[position] = bytes;
         Ok(())
+    }
+
+    /// The error of a memory that the kernel did not resize. The slot is lost if it is not known how much
+    /// of the memory is accessible now: bytes past its end would be the next instance's.
+    #[cold]
+    fn refused(&mut self, refused: NotProtected) -> io::Error {
+        if !refused.is_unchanged {
+            self.contents = Contents::Lost;
+        }
+        refused.error
     }
 
     /// Makes each further memory as large as the module's initial one, and those that it has not inaccessible.
@@ -496,7 +520,12 @@ impl Kept {
 /// # Safety
 ///
 /// The memory must be one of a slot that is the caller's, and nobody use what becomes inaccessible.
-unsafe fn protect(parts: &Parts<'_>, memory: usize, now: usize, then: usize) -> io::Result<()> {
+unsafe fn protect(
+    parts: &Parts<'_>,
+    memory: usize,
+    now: usize,
+    then: usize,
+) -> Result<(), NotProtected> {
     let (now, then) = (memory + now, memory + then);
     // SAFETY: passed on.
     unsafe {

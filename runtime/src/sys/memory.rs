@@ -41,6 +41,31 @@ pub(crate) enum Access {
     ReadWrite,
 }
 
+/// The kernel refused to change what may be done with a range of memory.
+#[derive(Debug)]
+pub(crate) struct NotProtected {
+    pub(crate) error: io::Error,
+    /// Whether the whole range may be accessed as before. If not, the kernel has refused twice, and
+    /// any part of the range may have the old rights or the new ones.
+    pub(crate) is_unchanged: bool,
+}
+
+impl From<NotProtected> for io::Error {
+    fn from(refused: NotProtected) -> Self {
+        refused.error
+    }
+}
+
+/// For what is refused before any rights are changed.
+impl From<io::Error> for NotProtected {
+    fn from(error: io::Error) -> Self {
+        Self {
+            error,
+            is_unchanged: true,
+        }
+    }
+}
+
 /// A range of address space of our own, inaccessible until [`protect`](Self::protect) says otherwise.
 #[derive(Debug)]
 pub(crate) struct Reservation {
@@ -86,13 +111,18 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// What mprotect(2) gives: ENOMEM at the limit of mappings (`vm.max_map_count`) or of memory.
+    /// What mprotect(2) gives: ENOMEM at the limit of mappings (`vm.max_map_count`) or of memory; and whether
+    /// taking it back was refused, too.
     ///
     /// # Safety
     ///
     /// The range must lie in this reservation and belong to the caller, and no reference into it may
     /// live if access is taken away.
-    pub(crate) unsafe fn protect(&self, range: Range<usize>, access: Access) -> io::Result<()> {
+    pub(crate) unsafe fn protect(
+        &self,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<(), NotProtected> {
         self.check(&range);
         if range.is_empty() {
             return Ok(());
@@ -104,13 +134,15 @@ impl Reservation {
         };
         let (start, bytes) = (range.start as *mut libc::c_void, range.len());
         // SAFETY: a range of our own mapping, which the caller owns.
-        let done = cvt(unsafe { libc::mprotect(start, bytes, rights) });
-        if done.is_err() {
+        cvt(unsafe { libc::mprotect(start, bytes, rights) }).map_err(|error| {
             // It splits no mappings but those that were just merged, and asks for no memory that was not just given back.
-            // SAFETY: as above.
-            unsafe { libc::mprotect(start, bytes, other) };
-        }
-        done
+            // SAFETY: the same range, whose rights become those that the caller has for it again.
+            let taken_back = cvt(unsafe { libc::mprotect(start, bytes, other) });
+            NotProtected {
+                error,
+                is_unchanged: taken_back.is_ok(),
+            }
+        })
     }
 
     /// Gives the memory of a page-aligned range back to the kernel: it reads as zero afterwards.

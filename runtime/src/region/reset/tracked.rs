@@ -42,7 +42,7 @@ use crate::region::layout::{Layout, Limits};
 use crate::region::slot::Parts;
 use crate::switch::arch::touch;
 use crate::sys::fork::ForkMark;
-use crate::sys::memory::{Access, Reservation};
+use crate::sys::memory::{Access, NotProtected, Reservation};
 use crate::sys::userfault::{Fill, Userfault, keeping_errno};
 use core::ops::Range;
 use core::slice;
@@ -181,7 +181,7 @@ impl Tracker {
         parts: &Parts<'_>,
         reach: &mut Reach,
         bytes: usize,
-    ) -> io::Result<()> {
+    ) -> Result<(), NotProtected> {
         let memory = parts.vmctx();
         if bytes > reach.tracked {
             let new = memory + reach.tracked..memory + bytes;
@@ -382,10 +382,10 @@ impl Tracker {
         parts: &Parts<'_>,
         reach: &mut Reach,
         module: &Module,
-    ) -> io::Result<()> {
+    ) -> Result<(), NotProtected> {
         let account = match self.ledger.account(index as usize) {
             Some(account) if self.is_ours() => account,
-            _ => return Err(io::Error::other("a slot of another process")),
+            _ => return Err(io::Error::other("a slot of another process").into()),
         };
         let (pages, memory) = (account.pages, parts.vmctx());
         let initial = module.memory_bytes() as usize;
