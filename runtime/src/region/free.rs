@@ -352,7 +352,7 @@ impl<S> FreeList<S> {
         }
         drop(queue);
         // Who is woken may come here at once.
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(place::tell);
     }
 }
 
@@ -434,6 +434,51 @@ mod tests {
             module: None,
             slot: number,
         }))
+    }
+
+    /// A waker that panics when it wakes, or counts how often it wakes.
+    enum Task {
+        Panics,
+        Counts(std::sync::atomic::AtomicUsize),
+    }
+
+    impl std::task::Wake for Task {
+        fn wake(self: std::sync::Arc<Self>) {
+            match &*self {
+                Self::Panics => panic!("a waker's bug"),
+                Self::Counts(woken) => {
+                    woken.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                }
+            }
+        }
+    }
+
+    /// Whoever gives back several slots at once wakes all who were given one, though the waker of the
+    /// first panics.
+    #[test]
+    fn a_waker_that_panics_keeps_nobody_waiting() {
+        let list = FreeList::with_shards(vec![], 1);
+        let panics = Waker::from(std::sync::Arc::new(Task::Panics));
+        let counts = std::sync::Arc::new(Task::Counts(0.into()));
+        let places = [list.queue(), list.queue()];
+        assert!(list.given(&places[0], &panics).is_none());
+        assert!(
+            list.given(&places[1], &Waker::from(counts.clone()))
+                .is_none()
+        );
+        for number in 0..2 {
+            lock(&list.shards[0].stacks).put(slot(number).0);
+        }
+        list.serve();
+        let Task::Counts(woken) = &*counts else {
+            unreachable!("it counts")
+        };
+        assert_eq!(woken.load(std::sync::atomic::Ordering::SeqCst), 1);
+        for place in &places {
+            assert!(list.given(place, Waker::noop()).is_some());
+            list.leave(place);
+        }
+        assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
     }
 
     /// Takes a slot for a module if there is one, and forgets it: its number.

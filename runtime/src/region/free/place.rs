@@ -2,7 +2,19 @@
 
 use super::sync::Ordering;
 use super::{FreeList, Taken, Waiter, lock};
+use core::mem;
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::task::Waker;
+
+/// Wakes one of those who were given a slot.
+pub(super) fn tell(waker: Waker) {
+    // The others are to be woken, too, and whoever drops an instance is not to panic.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        // Its drop might panic.
+        mem::forget(panic);
+    }
+}
 
 /// A place in the queue of a list. Who has it looks whether a slot was given, and leaves.
 #[derive(Debug)]
@@ -16,11 +28,17 @@ impl<S> FreeList<S> {
 
     /// What was given to a place; if nothing, the waker is told when there is something.
     pub(crate) fn given(&self, place: &Place<S>, waker: &Waker) -> Option<Taken<S>> {
+        // Neither cloned nor dropped under the lock: a waker is its maker's, may panic, and may come here.
+        let waker = waker.clone();
         let mut given = lock(&place.0.given);
-        if given.slot.is_none() {
-            given.waker = Some(waker.clone());
-        }
-        given.slot.take()
+        let slot = given.slot.take();
+        let (told, known) = match slot {
+            Some(_) => (Some(waker), given.waker.take()),
+            None => (None, given.waker.replace(waker)),
+        };
+        drop(given);
+        drop((told, known));
+        slot
     }
 
     /// Gives up a place. What was given to it meanwhile goes to the next.
