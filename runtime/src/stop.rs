@@ -24,6 +24,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod kill;
+mod registered;
 pub(crate) mod timer;
 mod word;
 
@@ -115,7 +116,17 @@ impl Control {
 
     /// Whom to wake when the guest is stopped while it waits for a host function, or for another guest.
     pub(crate) fn waits(&self, waker: &Waker) {
-        self.waker.register(waker);
+        // A waker is its maker's: its clone and its drop may panic. Where one does inside of `register`, the
+        // place stays locked, and no later instance with this control is ever woken.
+        let known = self.waker.take();
+        let waker = match known {
+            Some(known) if known.will_wake(waker) => known,
+            other => {
+                drop(other);
+                waker.clone()
+            }
+        };
+        registered::register(&self.waker, waker);
     }
 
     /// Nobody is to be woken.
