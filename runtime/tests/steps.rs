@@ -6,6 +6,7 @@ use pirn_runtime::{
     CallError, Caller, Func, HostError, Instance, KillError, Linker, Met, Operation, Prepared,
     Region, State, StateError, Step, Trap, TrapCode, Value,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Duration;
 
@@ -593,4 +594,57 @@ fn numbers_of_all_kinds_outlast_thousands_of_preemptions() {
         assert_eq!(result, Some(whole), "after {preempted} preemptions");
     }
     println!("preempted {preempted} times");
+}
+
+/// A question that panics when it is dropped.
+struct Panics;
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            panic!("a question's bug");
+        }
+    }
+}
+
+#[test]
+fn a_question_that_panics_when_it_is_dropped_leaves_no_limit_behind() {
+    let text = r#"(module (import "h" "ask" (func $ask (result i32)))
+      (import "h" "waits" (func $waits (result i32)))
+      (func (export "asks") (result i32) (call $ask))
+      (func (export "waits") (result i32) (call $waits)))"#;
+    let mut linker = Linker::<(), Panics, i32>::asking();
+    linker
+        .func_ask(
+            "h",
+            "ask",
+            |caller: Caller<'_, ()>, (): ()| {
+                // Until the deadline: so nobody is told of the question.
+                while !caller.is_stopped() {
+                    thread::yield_now();
+                }
+                Ok(Panics)
+            },
+            |_, (): (), answer: i32| answer,
+        )
+        .and_then(|linker| {
+            linker.func("h", "waits", |caller: Caller<'_, ()>| {
+                thread::sleep(Duration::from_millis(20));
+                i32::from(caller.is_stopped())
+            })
+        })
+        .expect("the names are free");
+    let region = Region::builder().slots(1).build().expect("a region");
+    let module = common::wat(text);
+    let prepared = region.prepare(&module, &linker).expect("it fits");
+    let func = |name| prepared.func::<(), i32>(name).expect("it is exported");
+    let (asks, waits) = (func("asks"), func("waits"));
+    let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+    let limit = Duration::from_millis(1);
+    let asked = catch_unwind(AssertUnwindSafe(|| {
+        let _ = instance.deadline(limit).start(&asks, ());
+    }));
+    asked.expect_err("the question panics");
+    let stopped = instance.call(&waits, ()).expect("it has no deadline");
+    assert_eq!(stopped, 0);
 }

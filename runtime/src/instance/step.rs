@@ -114,7 +114,7 @@ impl<T, Q, A> Instance<T, Q, A> {
 
     /// Keeps nothing of a call that has ended.
     fn give_up(&mut self) {
-        self.store.question = None;
+        let question = self.store.question.take();
         self.store.reply = None;
         self.member.waiting = None;
         if self.member.clocks != Clocks::None {
@@ -124,6 +124,8 @@ impl<T, Q, A> Instance<T, Q, A> {
         if let Some(watch) = &self.member.watch {
             watch.control().cancel();
         }
+        // Last: the drop is the embedder's, and may panic.
+        drop(question);
     }
 
     /// Puts the parameters where a call finds them.
@@ -213,8 +215,17 @@ impl<T, Q, A> Instance<T, Q, A> {
         call: impl FnOnce(&mut Self) -> Result<R, CallError>,
     ) -> Result<R, CallError> {
         self.member.watch().bounds = bounds;
-        let result = call(self);
-        self.member.watch().bounds = Bounds::default();
-        result
+        let limited = LimitedCall(self);
+        call(limited.0)
+    }
+}
+
+/// Takes the limits of a call off the instance when the call has ended, also when it unwinds: the drop of
+/// a question is the embedder's, and may panic.
+struct LimitedCall<'a, T, Q, A>(&'a mut Instance<T, Q, A>);
+
+impl<T, Q, A> Drop for LimitedCall<'_, T, Q, A> {
+    fn drop(&mut self) {
+        self.0.member.watch().bounds = Bounds::default();
     }
 }
