@@ -12,6 +12,6 @@ pub use caller::Caller;
 pub use error::{HostError, HostPanic};
 pub use func::{HostResult, IntoFunc};
 pub use later::HostFuture;
-pub use limiter::{Growth, GrowthError};
+pub use limiter::{Growing, Growth, GrowthError};
 pub use linker::Linker;
 pub(crate) use store::Store;

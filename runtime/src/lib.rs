@@ -34,7 +34,8 @@ pub use error::{
     CallError, FuelError, GroupError, InstantiateError, LinkError, Operation, State, StateError,
 };
 pub use host::{
-    Caller, Growth, GrowthError, HostError, HostFuture, HostPanic, HostResult, IntoFunc, Linker,
+    Caller, Growing, Growth, GrowthError, HostError, HostFuture, HostPanic, HostResult, IntoFunc,
+    Linker,
 };
 pub use instance::Instance;
 pub use instance::future::CallAsync;

@@ -3,8 +3,8 @@
 mod common;
 
 use pirn_runtime::{
-    CallError, Group, Growth, Instance, KillSwitch, Linker, Met, Module, Prepared, Region, Step,
-    Value,
+    CallError, ExternType, Group, Growing, Growth, Instance, KillSwitch, Linker, Met, Module,
+    Prepared, Region, SharedMemory, Step, Value,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -324,4 +324,78 @@ fn a_limiter_that_panics_leaves_a_group_its_kill_switch() {
     switch.kill().expect("the group lives");
     let error = group.call(first, "run", &[]).expect_err("it is killed");
     assert!(matches!(error, CallError::Killed(_)), "{error}");
+}
+
+/// What a limiter was asked about, in order, for a module that may grow whatever it likes.
+fn asks(linker: &mut Linker<Vec<Growing>>) {
+    linker
+        .memory_limiter(|asked: &mut Vec<Growing>, growth| {
+            asked.push(growth.what);
+            true
+        })
+        .table_limiter(|asked: &mut Vec<Growing>, growth| {
+            asked.push(growth.what);
+            true
+        });
+}
+
+#[test]
+fn a_growth_says_what_grows() {
+    let text = r#"(module
+      (type $a (array i8))
+      (import "host" "shared" (memory 1 9 shared))
+      (memory 1) (memory 1) (table 1 funcref) (table 1 externref)
+      (func (export "run")
+        (drop (memory.grow 2 (i32.const 1)))
+        (drop (memory.grow 0 (i32.const 1)))
+        (drop (memory.grow 1 (i32.const 1)))
+        (drop (table.grow 1 (ref.null extern) (i32.const 1)))
+        (drop (table.grow 0 (ref.null func) (i32.const 1)))
+        (drop (array.new_default $a (i32.const 100)))))"#;
+    let mut linker = Linker::new();
+    asks(&mut linker);
+    let module = common::wat(text);
+    let ty = module.imports().find_map(|(_, _, ty)| match ty {
+        ExternType::Memory(ty) => Some(ty),
+        _ => None,
+    });
+    let shared = SharedMemory::new(&ty.expect("it imports a memory")).expect("there is memory");
+    linker
+        .memory("host", "shared", &shared)
+        .expect("the name is free");
+    let region = Region::builder().slots(1).memories(3).tables(2);
+    let region = region.build().expect("address space");
+    let prepared = region.prepare(&module, &linker).expect("it fits");
+    let mut guest = prepared.instantiate(vec![]).expect("there is a slot");
+    guest.call_values("run", &[]).expect("it returns");
+    let expected = [
+        Growing::Memory(2),
+        Growing::SharedMemory(0),
+        Growing::Memory(1),
+        Growing::Table(1),
+        Growing::Table(0),
+        Growing::Objects,
+    ];
+    assert_eq!(*guest.data(), expected);
+}
+
+#[test]
+fn a_growth_of_what_is_imported_says_what_its_owner_calls_it() {
+    let owner = r#"(module (memory 1) (table 1 funcref)
+      (memory (export "memory") 1) (table (export "table") 1 funcref))"#;
+    let user = r#"(module (import "owner" "memory" (memory 1)) (import "owner" "table" (table 1 funcref))
+      (func (export "run")
+        (drop (memory.grow 0 (i32.const 1)))
+        (drop (table.grow 0 (ref.null func) (i32.const 1)))))"#;
+    let region = Region::builder().slots(2).memories(2).tables(2);
+    let region = region.build().expect("address space");
+    let mut linker = Linker::new();
+    asks(&mut linker);
+    let mut group = Group::new(&region, vec![]);
+    let owner = group.instantiate(&common::wat(owner), &linker);
+    group.name("owner", owner.expect("there is a slot"));
+    let user = group.instantiate(&common::wat(user), &Linker::new());
+    let user = user.expect("there is a slot");
+    group.call(user, "run", &[]).expect("it returns");
+    assert_eq!(*group.data(), [Growing::Memory(1), Growing::Table(1)]);
 }

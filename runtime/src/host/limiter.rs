@@ -6,10 +6,27 @@ use std::io;
 use std::sync::Arc;
 use thiserror::Error;
 
+/// What is to grow. Indices are those of the instance whose limiter is asked, imports first, as in the
+/// text of its module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Growing {
+    /// A memory: of the instance that defines it, whichever instance of a group grows it.
+    Memory(u32),
+    /// A shared memory of the host's, by the index that the instance which grows it has for it.
+    SharedMemory(u32),
+    /// A table: of the instance that defines it, whichever instance of a group grows it.
+    Table(u32),
+    /// The place where the structs and arrays of an instance lie.
+    Objects,
+}
+
 /// A memory or table that is to grow: by `memory.grow` in bytes, by `table.grow` in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Growth {
+    /// Which memory or table.
+    pub what: Growing,
     /// How much there is.
     pub current: u64,
     /// How much there is to be; more than `current`.

@@ -15,7 +15,7 @@ use super::constant::{Constant, evaluate};
 use super::heap;
 use super::member::Member;
 use super::plan;
-use crate::host::limiter::{Bound, Growth, GrowthError, Limiter};
+use crate::host::limiter::{Bound, Growing, Growth, GrowthError, Limiter};
 use crate::shared::SharedMemory;
 use crate::shared::wait::{Expected, Wait};
 use crate::value::Cell;
@@ -209,7 +209,7 @@ fn grow_memory<T>(
     data: &mut T,
 ) -> u64 {
     if let Some(shared) = members[at].shared(index) {
-        return grow_shared(shared, &members[at].inner.limiter, delta, data);
+        return grow_shared(shared, index, &members[at].inner.limiter, delta, data);
     }
     let desc = memory(&members[at], index);
     let Some(owner) = owner(members, desc as u64) else {
@@ -218,7 +218,8 @@ fn grow_memory<T>(
     let module = &owner.inner.module;
     let own = module.own_memories();
     let mut all = (0..).zip(module.imported().memories..).zip(own);
-    let Some(((number, _), ty)) = all.find(|((_, index), _)| memory(owner, *index) == desc) else {
+    let Some(((number, own_index), ty)) = all.find(|((_, index), _)| memory(owner, *index) == desc)
+    else {
         return NOT_GROWN;
     };
     let (maximum, page) = (ty.max, ty.page.bytes());
@@ -231,6 +232,7 @@ fn grow_memory<T>(
         return previous;
     }
     let growth = Growth {
+        what: Growing::Memory(own_index),
         current: previous * page,
         desired: pages.saturating_mul(page),
         maximum: maximum.map(|pages| pages.saturating_mul(page)),
@@ -256,8 +258,15 @@ fn grow_memory<T>(
     previous
 }
 
-/// Grows a shared memory of the host's. Its type, the embedder and the system are asked, in this order.
-fn grow_shared<T>(shared: &SharedMemory, limiter: &Limiter<T>, delta: u64, data: &mut T) -> u64 {
+/// Grows a shared memory of the host's, which an instance imports by this index. Its type, the embedder
+/// and the system are asked, in this order.
+fn grow_shared<T>(
+    shared: &SharedMemory,
+    index: u32,
+    limiter: &Limiter<T>,
+    delta: u64,
+    data: &mut T,
+) -> u64 {
     let most = shared.bytes_max();
     let bound = Bound {
         what: "memory",
@@ -266,6 +275,7 @@ fn grow_shared<T>(shared: &SharedMemory, limiter: &Limiter<T>, delta: u64, data:
         setting: "max",
     };
     let mut growth = Growth {
+        what: Growing::SharedMemory(index),
         current: 0,
         desired: 0,
         maximum: Some(most),
@@ -433,6 +443,7 @@ fn grow_table<T>(
         return (previous, None);
     }
     let growth = Growth {
+        what: Growing::Table(position),
         current: previous,
         desired: elements,
         maximum: ty.max,

@@ -13,7 +13,7 @@ use super::bulk::{Bulk, Halt, NotStarted, look};
 use super::constant;
 use super::member::{Member, Share};
 use super::plan;
-use crate::host::limiter::{Bound, Growth, GrowthError};
+use crate::host::limiter::{Bound, Growing, Growth, GrowthError};
 use crate::stop::Watched;
 use crate::value::Cell;
 use core::{ptr, slice};
@@ -78,6 +78,7 @@ pub(super) fn grow<T>(
     let (current, used) = (end - base, next + bytes - base);
     let limit = region.limits().memory_bytes_max as u64;
     let growth = |desired: u64| Growth {
+        what: Growing::Objects,
         current,
         desired,
         maximum: None,
