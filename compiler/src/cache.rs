@@ -34,6 +34,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Packs of a folder. Each is an open file while a module is compiled, and is written anew for one new function.
 const PACKS: usize = 64;
 
+/// Most bytes of the packs of a folder, unless [`Cache::bytes_max`] says otherwise.
+const CACHE_BYTES_MAX: u64 = 1 << 30;
+
 /// Permission of a folder or file by which the group or all others may write.
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -45,6 +48,7 @@ type Key = [u8; 32];
 #[derive(Debug)]
 pub struct Cache {
     folder: PathBuf,
+    bytes_max: u64,
     /// Of the running program.
     build: Key,
     hits: AtomicUsize,
@@ -71,12 +75,23 @@ impl Cache {
                 error.kind()
             ))
         })?;
+        pack::remove_leftovers(&folder);
         Ok(Self {
             folder,
+            bytes_max: CACHE_BYTES_MAX,
             build,
             hits: AtomicUsize::new(0),
             misses: AtomicUsize::new(0),
         })
+    }
+
+    /// Sets how many bytes the files of the folder may have together, instead of 1 GiB: each of the 64
+    /// files may have a 64th, and is cut to it when it is written next. One compilation adds at most a
+    /// quarter of it, so that no single module can evict what all others have left.
+    #[must_use]
+    pub fn bytes_max(mut self, bytes: u64) -> Self {
+        self.bytes_max = bytes;
+        self
     }
 
     /// Functions that were found, by all compilations with this.
@@ -168,7 +183,8 @@ impl<'a> Run<'a> {
             .hash(&mut all);
         let mut settings = blake3::Hasher::new();
         settings.update(&all.0);
-        let pack = |number| Pack::new(cache.folder.join(format!("{number:02x}")));
+        let bytes_max = cache.bytes_max / PACKS as u64;
+        let pack = |number| Pack::new(cache.folder.join(format!("{number:02x}")), bytes_max);
         Some(Self {
             cache,
             settings,

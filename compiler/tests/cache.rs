@@ -9,10 +9,11 @@ use pirn_compiler::{
     Cache, Emit, OptLevel, Options, RelaxedSimd, compile, emit, emit_noting, parse_text,
 };
 use pirn_format::cpu::Arch;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// What a pack begins with, in bytes, and has for each entry: see `compiler/src/cache.rs`.
@@ -437,6 +438,85 @@ fn packs_are_as_large_as_they_may_be_and_no_larger() {
         let (_, hits, _) = cached(&wasm, &Options::default(), Emit::So, all.path());
         assert_eq!(hits, 1);
     }
+}
+
+/// A module of `count` functions that are all different.
+fn many(count: u32, first: u32) -> Vec<u8> {
+    let func = |n: u32| format!("(func (export \"{n}\") (result i32) (i32.const {n}))");
+    let funcs: String = (first..first + count).map(func).collect();
+    wat(&format!("(module {funcs})"))
+}
+
+/// Bytes of the packs of a folder.
+fn bytes(folder: &Path) -> Vec<u64> {
+    let bytes = |path: &PathBuf| fs::metadata(path).expect("it is there").len();
+    packs(folder).iter().map(bytes).collect()
+}
+
+#[test]
+fn a_folder_has_no_more_bytes_than_it_may() {
+    const PACK: u64 = 2048;
+    let all = folder();
+    let run = |wasm: &[u8]| {
+        let cache = Cache::open(all.path()).expect("it is private");
+        let cache = Arc::new(cache.bytes_max(64 * PACK));
+        let mut options = Options::default();
+        options.cache = Some(cache.clone());
+        make(wasm, &options, Emit::So);
+        cache.hits()
+    };
+    // Far more functions than fit. One compilation takes a quarter of each file.
+    for round in 0..8 {
+        run(&many(1000, round * 1000));
+        let bytes = bytes(all.path());
+        let most = (u64::from(round) + 1) * PACK / 4 + HEAD_BYTES as u64;
+        assert!(
+            bytes.iter().all(|bytes| *bytes <= most.min(PACK)),
+            "{bytes:?}"
+        );
+    }
+    // They are nearly full: no entry is as long as what is left.
+    let full = bytes(all.path())
+        .iter()
+        .filter(|bytes| **bytes > PACK / 2)
+        .count();
+    assert!(full > 32, "{full}");
+}
+
+#[test]
+fn one_module_does_not_evict_what_others_have_left() {
+    const PACK: u64 = 4096;
+    let all = folder();
+    let run = |wasm: &[u8]| {
+        let cache = Cache::open(all.path()).expect("it is private");
+        let cache = Arc::new(cache.bytes_max(64 * PACK));
+        let mut options = Options::default();
+        options.cache = Some(cache.clone());
+        make(wasm, &options, Emit::So);
+        cache.hits()
+    };
+    let others = many(20, 0);
+    run(&others);
+    run(&many(5000, 1000));
+    assert_eq!(run(&others), 20);
+}
+
+#[test]
+fn what_a_killed_compiler_left_is_removed() {
+    let all = folder();
+    Cache::open(all.path()).expect("it is private");
+    let (old, new) = (all.path().join(".aotc-old"), all.path().join(".aotc-new"));
+    let other = all.path().join("other");
+    for path in [&old, &new, &other] {
+        fs::write(path, "half").expect("it is ours");
+    }
+    let long_ago = SystemTime::now() - Duration::from_secs(3601);
+    for path in [&old, &other] {
+        let file = File::options().write(true).open(path).expect("it is ours");
+        file.set_modified(long_ago).expect("it is ours");
+    }
+    Cache::open(all.path()).expect("it is private");
+    assert!(!old.exists() && new.exists() && other.exists());
 }
 
 #[test]

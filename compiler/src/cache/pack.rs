@@ -8,17 +8,25 @@
 
 use super::{Key, OTHERS_WRITE};
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// What packs begin with. Other contents, other digits.
 pub(super) const MAGIC: [u8; 8] = *b"pirnpk01";
 
-/// Bytes of a pack; what has been there longest makes room. All packs together are at most 1 GiB.
-const PACK_BYTES_MAX: u64 = 16 << 20;
+/// One compilation adds at most one byte in so many that a pack may have: a module of a stranger's cannot
+/// take the place of all that others have compiled.
+const ADDED_PART: u64 = 4;
+
+/// What the name of a file begins with while it is written.
+const TEMPORARY: &str = ".aotc-";
+
+/// How long a file may take to be written. One that is older was left by a compiler that was killed.
+const WRITING_MAX: Duration = Duration::from_secs(3600);
 
 const HEAD_BYTES: usize = MAGIC.len() + 4;
 const ROW_BYTES: usize = 32 + 32 + 4;
@@ -28,14 +36,24 @@ pub(super) struct Pack {
     path: PathBuf,
     /// Read once it is looked into.
     known: OnceLock<Known>,
+    /// Most bytes of the file; what has been there longest makes room.
+    bytes_max: u64,
     /// To be added.
-    new: Mutex<HashMap<Key, Vec<u8>>>,
+    new: Mutex<New>,
+}
+
+/// What a compilation adds to a pack.
+#[derive(Default)]
+struct New {
+    contents: HashMap<Key, Vec<u8>>,
+    bytes: u64,
 }
 
 impl Pack {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf, bytes_max: u64) -> Self {
         Self {
             path,
+            bytes_max,
             known: OnceLock::new(),
             new: Mutex::default(),
         }
@@ -47,19 +65,21 @@ impl Pack {
         known.content(key)
     }
 
-    /// What [`Pack::write`] is to add.
+    /// What [`Pack::write`] is to add, unless it is more than one compilation may.
     pub(super) fn add(&self, key: Key, content: Vec<u8>) {
-        let new = self.new.lock();
-        new.unwrap_or_else(PoisonError::into_inner)
-            .insert(key, content);
+        let more = (ROW_BYTES + content.len()) as u64;
+        let mut new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
+        if new.bytes + more <= self.bytes_max / ADDED_PART
+            && new.contents.insert(key, content).is_none()
+        {
+            new.bytes += more;
+        }
     }
 
     /// Writes the file anew, in this folder, if there is something to add.
     pub(super) fn write(self, folder: &Path) -> io::Result<()> {
-        let new = self
-            .new
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let new = self.new.into_inner();
+        let new = new.unwrap_or_else(PoisonError::into_inner).contents;
         if new.is_empty() {
             return Ok(());
         }
@@ -77,12 +97,12 @@ impl Pack {
         let mut bytes = HEAD_BYTES as u64;
         entries.retain(|(_, content)| {
             let more = bytes + (ROW_BYTES + content.len()) as u64;
-            let fits = more <= PACK_BYTES_MAX;
+            let fits = more <= self.bytes_max;
             bytes = if fits { more } else { bytes };
             fits
         });
         let mut file = tempfile::Builder::new()
-            .prefix(".aotc-")
+            .prefix(TEMPORARY)
             .tempfile_in(folder)?;
         let mut out = BufWriter::new(&mut file);
         out.write_all(&MAGIC)?;
@@ -99,6 +119,22 @@ impl Pack {
         drop(out);
         file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
+    }
+}
+
+/// Removes from a folder what killed compilers have left half written.
+pub(super) fn remove_leftovers(folder: &Path) {
+    let Ok(files) = fs::read_dir(folder) else {
+        return;
+    };
+    let leftovers = files.flatten().filter(|file| {
+        let is_ours = file.file_name().to_string_lossy().starts_with(TEMPORARY);
+        let modified = || file.metadata().ok()?.modified().ok()?.elapsed().ok();
+        is_ours && modified().is_some_and(|age| age > WRITING_MAX)
+    });
+    for file in leftovers {
+        // Another compiler may have removed it. A folder for reading only keeps it.
+        let _ = fs::remove_file(file.path());
     }
 }
 

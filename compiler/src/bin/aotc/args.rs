@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// Who can write into it decides what guests do
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
+    /// Most MiB of the cache's files together
+    #[arg(long, value_name = "MIB", default_value_t = 1024, requires = "cache")]
+    cache_max: u32,
 }
 
 #[derive(Debug, Subcommand)]
@@ -109,7 +112,10 @@ impl Args {
         options.fuel = self.fuel;
         options.debug_info = self.debug_info;
         options.cache = match &self.cache {
-            Some(folder) => Some(Arc::new(Cache::open(folder)?)),
+            Some(folder) => {
+                let cache = Cache::open(folder)?;
+                Some(Arc::new(cache.bytes_max(u64::from(self.cache_max) << 20)))
+            }
             None => None,
         };
         options.opt_level = match self.opt_level {
