@@ -126,8 +126,9 @@ impl Table {
         // SAFETY: it lies within the reservation, see the constants, and nobody uses what is not accessible yet.
         unsafe {
             self.reservation
-                .protect(start + part.start..start + part.end, Access::ReadWrite)
+                .protect(start + part.start..start + part.end, Access::ReadWrite)?;
         }
+        Ok(())
     }
 
     /// The supertypes of a type, the root first.
