@@ -11,14 +11,15 @@
 //! reach.
 #![allow(unsafe_code)]
 
+mod errors;
 pub(crate) mod steps;
 mod waiting;
 
 use super::bulk::{Bulk, Halt, NotStarted};
 use super::member::{Member, Target};
 use super::{builtin, exception};
-use crate::account::{Clocks, HostBytesError, Stopwatch};
-use crate::error::{CallError, StateError};
+use crate::account::{Clocks, Stopwatch};
+use crate::error::CallError;
 use crate::host::func::{Answered, HostCode};
 use crate::host::{Caller, HostError, HostPanic};
 use crate::module::Module;
@@ -28,13 +29,13 @@ use crate::switch::{self, Activation, Answer, Fault, Guest, HostEntry, Record, R
 use crate::sys;
 use crate::trap::backtrace::Trace;
 use crate::trap::handler::Running;
-use crate::trap::{Exception, Stop, Trap, TrapCode};
+use crate::trap::{Exception, Trap, TrapCode};
 use crate::value::Cell;
 use core::any::Any;
 use core::mem::{self, ManuallyDrop};
 use core::panic::AssertUnwindSafe;
-use core::time::Duration;
 use core::{ptr, slice};
+use errors::{host_error, left_behind, not_a_step, not_begun, stopped};
 use pirn_format::exit::{self, Builtin, Kind};
 use std::panic;
 use steps::Progress;
@@ -156,19 +157,6 @@ fn begin_in_time(bounds: Bounds) -> Result<(), NotBegun> {
         (_, Some(0)) => Err(NotBegun::Stopped(Why::CpuBudget)),
         _ => Ok(()),
     }
-}
-
-/// The error of a call that did not begin, or was not gone on with where the backtrace says.
-fn not_begun(error: NotBegun, bounds: Bounds, trace: Option<Box<Trace>>) -> CallError {
-    match error {
-        NotBegun::Stopped(why) => stopped(why, bounds, trace),
-        NotBegun::System(error) => CallError::System(error),
-    }
-}
-
-#[cold]
-fn not_a_step() -> CallError {
-    CallError::Invalid("guest waits in a call that cannot be gone on with".to_owned())
 }
 
 /// Runs what an instance does as it starts: what `prepare` does, then the function that it gives, if
@@ -295,16 +283,6 @@ impl Drop for Gate {
             (*self.0).activation.gate = (*self.0).mark;
             (*self.0).activation.registers = ptr::null_mut();
         }
-    }
-}
-
-/// The error of a call that was stopped.
-fn stopped(why: Why, bounds: Bounds, trace: Option<Box<Trace>>) -> CallError {
-    let time = |ns: Option<u64>| Duration::from_nanos(ns.unwrap_or_default());
-    match why {
-        Why::Killed => CallError::Killed(Stop::new(None, trace)),
-        Why::Deadline => CallError::Deadline(Stop::new(Some(time(bounds.wall_ns)), trace)),
-        Why::CpuBudget => CallError::CpuBudget(Stop::new(Some(time(bounds.cpu_ns)), trace)),
     }
 }
 
@@ -777,27 +755,6 @@ impl<T> Call<'_, T> {
     }
 }
 
-/// The error of a call that a host function ended.
-fn host_error(error: HostError, trace: impl FnOnce() -> Box<Trace>) -> CallError {
-    let trap = |code, host_bytes| {
-        let mut trace = trace();
-        trace.host_bytes = host_bytes;
-        CallError::Trap(Trap::with_trace(code, trace))
-    };
-    let error = match error.downcast::<Trap>() {
-        Ok(made) => return trap(made.code(), made.host_bytes()),
-        Err(error) => error,
-    };
-    let error = match error.downcast::<HostBytesError>() {
-        Ok(refused) => return trap(TrapCode::HostMemoryExhausted, Some(refused)),
-        Err(error) => error,
-    };
-    match error.downcast::<StateError>() {
-        Ok(error) => CallError::State(error),
-        Err(error) => CallError::Host(error),
-    }
-}
-
 /// Whether no memory was left behind in the process that this one is a fork of.
 #[inline]
 fn is_whole<T>(members: &[Member<T>]) -> bool {
@@ -807,15 +764,6 @@ fn is_whole<T>(members: &[Member<T>]) -> bool {
         [only] => whole(only),
         several => several.iter().all(whole),
     }
-}
-
-#[cold]
-fn left_behind() -> CallError {
-    CallError::Invalid(
-        "instance was made by the process that this one is a fork of, which kept its memory; make \
-         another"
-            .to_owned(),
-    )
 }
 
 /// The member whose context this is.

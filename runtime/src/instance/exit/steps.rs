@@ -5,11 +5,9 @@
 //! Owns the fact that a guest is gone on with only from where it left, in the call that it left.
 #![allow(unsafe_code)]
 
+use super::errors::{host_error, left_behind, not_begun, stopped};
 use super::waiting::{Next, wait_on};
-use super::{
-    Gate, Member, Target, begin_in_time, enter, enter_by, host_error, is_whole, left_behind,
-    not_begun, stopped,
-};
+use super::{Gate, Member, Target, begin_in_time, enter, enter_by, is_whole};
 use crate::account::{Clocks, Stopwatch};
 use crate::error::CallError;
 use crate::host::store::Reply;
