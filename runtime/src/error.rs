@@ -125,6 +125,14 @@ pub enum InstantiateError {
         /// How long the caller would wait.
         waited: Duration,
     },
+    /// The system refused to change what may be accessed of each slot's memory, and then to take that back.
+    #[error(
+        "the system refused to restore the memory of all {slots} slots of the region; make another region"
+    )]
+    Lost {
+        /// Number of slots.
+        slots: u32,
+    },
     /// A segment did not fit, or the start function did not return.
     #[error("the module's start failed: {0}")]
     Start(#[from] CallError),

@@ -193,8 +193,18 @@ impl Region {
 
     /// Takes a slot whose memory is exactly the initial memory of the module.
     pub(crate) fn take(&self, module: &Module, wait: Wait) -> Result<Slot, TakeError> {
-        let kept = self.0.free.take(module.id(), wait).ok_or(TakeError::Full)?;
-        self.taken(kept, module)
+        let kept = self.0.free.take(module.id(), wait);
+        self.taken(kept.ok_or_else(|| self.nothing_free())?, module)
+    }
+
+    /// Why there is no slot to be had.
+    #[cold]
+    fn nothing_free(&self) -> TakeError {
+        if self.0.lost.load(Ordering::Relaxed) < self.0.limits.slots {
+            TakeError::Full
+        } else {
+            TakeError::Lost
+        }
     }
 
     /// Makes a slot that was taken hold the module.
@@ -234,11 +244,12 @@ impl Future for TakeAsync<'_> {
             return Poll::Ready(region.taken(kept, module));
         }
         let place = self.place.get_or_insert_with(|| free.queue());
-        let Some(kept) = free.given(place, context.waker()) else {
+        let Poll::Ready(kept) = free.given(place, context.waker()) else {
             return Poll::Pending;
         };
         self.leave();
-        Poll::Ready(region.taken(kept, module))
+        let kept = kept.ok_or_else(|| region.nothing_free());
+        Poll::Ready(kept.and_then(|kept| region.taken(kept, module)))
     }
 }
 
@@ -261,6 +272,8 @@ impl Drop for TakeAsync<'_> {
 pub(crate) enum TakeError {
     /// All are taken.
     Full,
+    /// None will be free any more.
+    Lost,
     /// The system refused memory.
     System(io::Error),
 }
@@ -271,6 +284,15 @@ impl Shared {
         let chunk = &self.chunks[(index / self.chunk_slots) as usize];
         let position = (index % self.chunk_slots) as usize;
         (chunk, chunk.range().start + position * self.layout.bytes())
+    }
+
+    /// Counts a slot that is never used again. With the last one, nobody waits for a slot any more.
+    #[cold]
+    pub(crate) fn lose(&self) {
+        let before = self.lost.fetch_add(1, Ordering::Relaxed);
+        if before + 1 == self.limits.slots {
+            self.free.close();
+        }
     }
 }
 

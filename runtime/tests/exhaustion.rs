@@ -5,6 +5,9 @@
 
 mod common;
 
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use pirn_runtime::{
     CallError, Instance, InstantiateError, Linker, Region, RegionError, Reset, TrapCode,
 };
@@ -402,7 +405,7 @@ fn failing(call: &str, reset: Reset) {
                     _ if line.starts_with("the system gives") => {
                         "the system gives no memory for a slot"
                     }
-                    _ => "all 1 slots of the region are taken",
+                    _ => "the system refused to restore the memory of all 1 slots of the region",
                 };
                 assert!(line.starts_with(expected), "{line}");
             }
@@ -507,9 +510,23 @@ fn lost() {
             assert!(holds(&instance, b"image"));
         }
     }
+    let lost = |error: InstantiateError| {
+        assert!(
+            matches!(error, InstantiateError::Lost { slots: 2 }),
+            "{error}"
+        );
+    };
     for prepared in [&first, &second] {
-        let error = prepared.try_instantiate(()).expect_err("no slot is left");
-        assert!(matches!(error, InstantiateError::Full { .. }), "{error}");
+        lost(prepared.try_instantiate(()).expect_err("no slot is left"));
+        lost(prepared.instantiate(()).expect_err("nobody waits for ever"));
+        let waits = prepared.instantiate_timeout((), Duration::MAX);
+        lost(waits.expect_err("nobody waits for ever"));
+        let mut waits = pin!(prepared.instantiate_async(()));
+        let polled = waits.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(Err(error)) = polled else {
+            panic!("{polled:?}");
+        };
+        lost(error);
     }
 }
 

@@ -363,6 +363,9 @@ fn take_error(region: &Region, module: &Module, error: TakeError) -> Instantiate
         TakeError::Full => InstantiateError::Full {
             slots: region.limits().slots,
         },
+        TakeError::Lost => InstantiateError::Lost {
+            slots: region.limits().slots,
+        },
         TakeError::System(error) => InstantiateError::System {
             kib: region.writable_bytes(module) >> 10,
             error,

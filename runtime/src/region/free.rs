@@ -124,8 +124,7 @@ pub(crate) struct FreeList<S> {
     shards: Box<[Shard<S>]>,
     /// Those who wait, and those who are about to.
     waiting: AtomicUsize,
-    /// Who waits, longest first.
-    queue: Mutex<VecDeque<Arc<Waiter<S>>>>,
+    queue: Mutex<Queue<S>>,
 }
 
 /// A part of the list, on cache lines of its own.
@@ -184,6 +183,17 @@ struct Given<S> {
     slot: Option<Taken<S>>,
     /// Whom to tell, if no thread waits.
     waker: Option<Waker>,
+    /// Whether no slot will come any more.
+    is_closed: bool,
+}
+
+/// Those who wait.
+#[derive(Debug)]
+struct Queue<S> {
+    /// Longest first.
+    waiters: VecDeque<Arc<Waiter<S>>>,
+    /// See [`FreeList::close`].
+    is_closed: bool,
 }
 
 /// Modules whose lists may be empty in a shard before empty lists are looked for and removed.
@@ -216,7 +226,10 @@ impl<S> FreeList<S> {
         Self {
             shards: lists.into_iter().map(shard).collect(),
             waiting: AtomicUsize::new(0),
-            queue: Mutex::new(VecDeque::new()),
+            queue: Mutex::new(Queue {
+                waiters: VecDeque::new(),
+                is_closed: false,
+            }),
         }
     }
 
@@ -229,8 +242,8 @@ impl<S> FreeList<S> {
         self.shards.iter().map(held).sum()
     }
 
-    /// Takes a slot. `None` if there was none for as long as was to be waited, or somebody waits
-    /// already and `wait` is not to.
+    /// Takes a slot. `None` if there was none for as long as was to be waited, somebody waits already
+    /// and `wait` is not to, or the list is closed.
     #[inline]
     pub(crate) fn take(&self, module: ModuleId, wait: Wait) -> Option<Taken<S>> {
         // Nobody overtakes those who wait. Relaxed: who comes at the very moment may be the first.
@@ -319,17 +332,39 @@ impl<S> FreeList<S> {
     /// Queues.
     #[cold]
     fn enter(&self) -> Arc<Waiter<S>> {
-        let (slot, waker) = (None, None);
         let waiter = Arc::new(Waiter {
-            given: Mutex::new(Given { slot, waker }),
+            given: Mutex::new(Given {
+                slot: None,
+                waker: None,
+                is_closed: false,
+            }),
             told: Condvar::new(),
         });
         // Before the shards are looked through once more, see the module's documentation.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         sync::in_one_order();
-        lock(&self.queue).push_back(Arc::clone(&waiter));
+        let mut queue = lock(&self.queue);
+        lock(&waiter.given).is_closed = queue.is_closed;
+        queue.waiters.push_back(Arc::clone(&waiter));
+        drop(queue);
         self.serve();
         waiter
+    }
+
+    /// Says that nobody will put a slot back any more: who waits, or would, gets none.
+    #[cold]
+    pub(crate) fn close(&self) {
+        let mut queue = lock(&self.queue);
+        queue.is_closed = true;
+        let close = |waiter: &Arc<Waiter<S>>| {
+            let mut given = lock(&waiter.given);
+            given.is_closed = true;
+            waiter.told.notify_one();
+            given.waker.take()
+        };
+        let wakers: Vec<_> = queue.waiters.iter().filter_map(close).collect();
+        drop(queue);
+        wakers.into_iter().for_each(place::tell);
     }
 
     /// Gives what there is to those who wait, longest first.
@@ -337,12 +372,12 @@ impl<S> FreeList<S> {
     fn serve(&self) {
         let mut wakers = vec![];
         let mut queue = lock(&self.queue);
-        while !queue.is_empty() {
+        while !queue.waiters.is_empty() {
             // Whatever it is clean for: the one who waits longest is next.
             let Some(slot) = self.any() else {
                 break;
             };
-            let Some(waiter) = queue.pop_front() else {
+            let Some(waiter) = queue.waiters.pop_front() else {
                 break;
             };
             let mut given = lock(&waiter.given);
@@ -394,10 +429,10 @@ impl<S> Stacks<S> {
 }
 
 impl<S> Waiter<S> {
-    /// Waits to be given a slot; `None` once the deadline has passed.
+    /// Waits to be given a slot; `None` once the deadline has passed, or the list is closed.
     fn wait(&self, deadline: Option<Instant>) -> Option<Taken<S>> {
         let mut given = lock(&self.given);
-        while given.slot.is_none() {
+        while given.slot.is_none() && !given.is_closed {
             let Some(deadline) = deadline else {
                 given = self
                     .told
@@ -417,10 +452,11 @@ impl<S> Waiter<S> {
 mod tests {
     use super::*;
     use std::sync::mpsc;
+    use std::task::Poll;
     use std::time::Duration;
 
     fn waiting(list: &FreeList<u32>) -> usize {
-        lock(&list.queue).len()
+        lock(&list.queue).waiters.len()
     }
 
     /// The number of a slot that was taken.
@@ -461,10 +497,10 @@ mod tests {
         let panics = Waker::from(std::sync::Arc::new(Task::Panics));
         let counts = std::sync::Arc::new(Task::Counts(0.into()));
         let places = [list.queue(), list.queue()];
-        assert!(list.given(&places[0], &panics).is_none());
+        assert!(list.given(&places[0], &panics).is_pending());
         assert!(
             list.given(&places[1], &Waker::from(counts.clone()))
-                .is_none()
+                .is_pending()
         );
         for number in 0..2 {
             lock(&list.shards[0].stacks).put(slot(number).0);
@@ -475,10 +511,43 @@ mod tests {
         };
         assert_eq!(woken.load(std::sync::atomic::Ordering::SeqCst), 1);
         for place in &places {
-            assert!(list.given(place, Waker::noop()).is_some());
+            let given = list.given(place, Waker::noop());
+            assert!(matches!(given, Poll::Ready(Some(_))), "{given:?}");
             list.leave(place);
         }
         assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn nobody_waits_at_a_closed_list() {
+        let list = FreeList::with_shards(vec![], 2);
+        let woken = std::sync::Arc::new(Task::Counts(0.into()));
+        let place = list.queue();
+        assert!(list.given(&place, &Waker::from(woken.clone())).is_pending());
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| list.take(0, Wait::Forever).is_none());
+            while waiting(&list) < 2 {
+                std::thread::yield_now();
+            }
+            list.close();
+            assert!(thread.join().unwrap());
+        });
+        let Task::Counts(woken) = &*woken else {
+            unreachable!("it counts")
+        };
+        assert_eq!(woken.load(std::sync::atomic::Ordering::SeqCst), 1);
+        let given = list.given(&place, Waker::noop());
+        assert!(matches!(given, Poll::Ready(None)), "{given:?}");
+        list.leave(&place);
+        assert!(list.take(0, Wait::Forever).is_none());
+        let late = list.queue();
+        let given = list.given(&late, Waker::noop());
+        assert!(matches!(given, Poll::Ready(None)), "{given:?}");
+        list.leave(&late);
+        assert_eq!(
+            (waiting(&list), list.waiting.load(Ordering::SeqCst)),
+            (0, 0)
+        );
     }
 
     /// Takes a slot for a module if there is one, and forgets it: its number.
@@ -591,11 +660,12 @@ mod tests {
             given: Mutex::new(Given {
                 slot: None,
                 waker: None,
+                is_closed: false,
             }),
             told: Condvar::new(),
         });
         list.waiting.fetch_add(1, Ordering::Relaxed);
-        lock(&list.queue).push_back(Arc::clone(&waiter));
+        lock(&list.queue).waiters.push_back(Arc::clone(&waiter));
         assert!(waiter.wait(Some(Instant::now())).is_none());
         list.put(slot(5), None);
         assert_eq!(list.len(), 0, "it went to the waiter");
@@ -646,6 +716,7 @@ mod tests {
 mod orders {
     use super::*;
     use loom::thread;
+    use std::task::Poll;
 
     /// Runs as thread `number`.
     fn spawn(number: usize, run: impl FnOnce() + 'static) -> thread::JoinHandle<()> {
@@ -727,19 +798,36 @@ mod orders {
         }
         thread.join().unwrap();
         if !leaves {
-            if given.is_none() {
+            if given.is_pending() {
                 let woken = woken.0.load(std::sync::atomic::Ordering::SeqCst);
                 assert!(woken, "nobody was woken");
                 given = list.given(&place, Waker::noop());
             }
-            assert!(given.is_some());
+            assert!(matches!(given, Poll::Ready(Some(_))));
             list.leave(&place);
         }
-        if let Some(slot) = given {
+        if let Poll::Ready(Some(slot)) = given {
             list.put(slot, None);
         }
         assert_eq!(list.len(), 1);
         assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
+    }
+
+    /// Whoever waits when the last slot is lost is told, and whoever comes then.
+    #[test]
+    fn nobody_waits_at_a_list_that_is_closed_meanwhile() {
+        model(|| {
+            let list = list(1, 2);
+            let lost = list.take(0, Wait::No).unwrap();
+            let other = Arc::clone(&list);
+            let thread = spawn(1, move || {
+                drop(lost);
+                other.close();
+            });
+            assert!(list.take(0, Wait::Forever).is_none());
+            thread.join().unwrap();
+            assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
+        });
     }
 
     /// A slot that a thread moves from the front to the stacks is in nobody's sight meanwhile.

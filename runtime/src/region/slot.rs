@@ -154,7 +154,7 @@ impl Slot {
             || shared.reset.has_changed(kept.keeping, module);
         if stale && let Err(error) = kept.pave(shared, module) {
             if kept.contents == Contents::Lost {
-                shared.lost.fetch_add(1, atomic::Ordering::Relaxed);
+                shared.lose();
             } else {
                 shared.free.put(kept, None);
             }
@@ -188,7 +188,7 @@ impl Slot {
             shared.failed.fetch_add(1, atomic::Ordering::Relaxed);
         }
         if kept.contents == Contents::Lost {
-            shared.lost.fetch_add(1, atomic::Ordering::Relaxed);
+            shared.lose();
         } else {
             shared.free.put(kept, None);
         }

@@ -5,7 +5,7 @@ use super::{FreeList, Taken, Waiter, lock};
 use core::mem;
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 /// Wakes one of those who were given a slot.
 pub(super) fn tell(waker: Waker) {
@@ -26,19 +26,23 @@ impl<S> FreeList<S> {
         Place(self.enter())
     }
 
-    /// What was given to a place; if nothing, the waker is told when there is something.
-    pub(crate) fn given(&self, place: &Place<S>, waker: &Waker) -> Option<Taken<S>> {
+    /// What was given to a place; `None` if the list is closed. If it was given nothing yet, the waker is
+    /// told when that changes.
+    pub(crate) fn given(&self, place: &Place<S>, waker: &Waker) -> Poll<Option<Taken<S>>> {
         // Neither cloned nor dropped under the lock: a waker is its maker's, may panic, and may come here.
         let waker = waker.clone();
         let mut given = lock(&place.0.given);
-        let slot = given.slot.take();
-        let (told, known) = match slot {
-            Some(_) => (Some(waker), given.waker.take()),
-            None => (None, given.waker.replace(waker)),
+        let answer = match given.slot.take() {
+            None if !given.is_closed => Poll::Pending,
+            slot => Poll::Ready(slot),
+        };
+        let (told, known) = match answer {
+            Poll::Ready(_) => (Some(waker), given.waker.take()),
+            Poll::Pending => (None, given.waker.replace(waker)),
         };
         drop(given);
         drop((told, known));
-        slot
+        answer
     }
 
     /// Gives up a place. What was given to it meanwhile goes to the next.
@@ -53,7 +57,11 @@ impl<S> FreeList<S> {
     /// Takes a waiter out of the queue, and what it was given meanwhile.
     pub(super) fn retire(&self, waiter: &super::Arc<Waiter<S>>) -> Option<Taken<S>> {
         // Nobody gives to a waiter that is not in the queue: what was given in between is taken.
-        lock(&self.queue).retain(|other| !super::Arc::ptr_eq(other, waiter));
+        let mut queue = lock(&self.queue);
+        queue
+            .waiters
+            .retain(|other| !super::Arc::ptr_eq(other, waiter));
+        drop(queue);
         let slot = lock(&waiter.given).slot.take();
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         slot

@@ -340,15 +340,22 @@ pub(super) fn failing(call: &str, reset: Reset) {
     };
     common::refuse(number, None, libc::ENOMEM);
     tenants[0].leave(instance, 0);
-    assert_eq!(region.describe().resets_failed(), 1, "{call} {reset}");
+    let description = region.describe();
+    if call == "mprotect" {
+        // The memories did not grow, and what was done of that was not taken back.
+        assert_eq!(description.slots_lost(), 1, "{description}");
+    } else {
+        assert_eq!(description.resets_failed(), 1, "{description}");
+    }
     for _ in 0..3 {
         for tenant in &tenants {
             let error = tenant.prepared.try_instantiate(Data::default());
             let error = error.expect_err("nothing can be cleaned").to_string();
-            assert!(
-                error.starts_with("the system gives no memory for a slot"),
-                "{error}"
-            );
+            let expected = match region.describe().slots_lost() {
+                0 => "the system gives no memory for a slot",
+                _ => "the system refused to restore the memory of all 1 slots of the region",
+            };
+            assert!(error.starts_with(expected), "{error}");
             let lost = region.describe().slots_lost() as usize;
             assert_eq!(region.slots_free() + lost, 1, "{call} {reset}");
         }
