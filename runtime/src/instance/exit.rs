@@ -12,10 +12,11 @@
 #![allow(unsafe_code)]
 
 mod errors;
+mod start;
 pub(crate) mod steps;
 mod waiting;
 
-use super::bulk::{Bulk, Halt, NotStarted};
+use super::bulk::{Bulk, Halt};
 use super::member::{Member, Target};
 use super::{builtin, exception};
 use crate::account::{Clocks, Stopwatch};
@@ -37,6 +38,7 @@ use core::panic::AssertUnwindSafe;
 use core::{ptr, slice};
 use errors::{host_error, left_behind, not_a_step, not_begun, stopped};
 use pirn_format::exit::{self, Builtin, Kind};
+pub(crate) use start::run_prepared;
 use std::panic;
 use steps::Progress;
 
@@ -119,10 +121,21 @@ fn run_timed<T>(
     cells: usize,
     data: &mut T,
 ) -> Result<(), CallError> {
+    timed(members, root, |members| {
+        run_untimed(members, root, target, cells, data)
+    })
+}
+
+/// Measures the time of a call of an instance whose calls are timed.
+fn timed<T, R>(
+    members: &mut [Member<T>],
+    root: usize,
+    run: impl FnOnce(&mut [Member<T>]) -> R,
+) -> R {
     // SAFETY: an initialised context, whose guest does not run. The members keep their region.
     let account = unsafe { Record::account(members[root].vmctx()) };
     let stopwatch = Stopwatch::start(account, members[root].clocks);
-    let result = run_untimed(members, root, target, cells, data);
+    let result = run(members);
     stopwatch.stop(false);
     result
 }
@@ -145,6 +158,22 @@ fn run_untimed<T>(
         begin_in_time(bounds).map_err(|error| not_begun(error, bounds, None))?;
         return run_watched(members, root, target, cells, data, control, bounds);
     }
+    enter_unwatched(members, root, target, cells, data)
+}
+
+/// Enters a function in a call that nobody stops.
+///
+/// # Errors
+///
+/// As [`run`].
+#[inline(always)]
+fn enter_unwatched<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+) -> Result<(), CallError> {
     // SAFETY: the instance may not be stopped, so its activation has the gate that it was made with.
     unsafe { enter(members, root, target, cells, data, None, ended) }
 }
@@ -156,66 +185,6 @@ fn begin_in_time(bounds: Bounds) -> Result<(), NotBegun> {
         (Some(0), _) => Err(NotBegun::Stopped(Why::Deadline)),
         (_, Some(0)) => Err(NotBegun::Stopped(Why::CpuBudget)),
         _ => Ok(()),
-    }
-}
-
-/// Runs what an instance does as it starts: what `prepare` does, then the function that it gives, if
-/// there is one. The limits of the call are of both.
-///
-/// # Errors
-///
-/// As [`run`], and what `prepare` gives. A function without a target is an error.
-pub(crate) fn run_prepared<T>(
-    members: &mut [Member<T>],
-    root: usize,
-    data: &mut T,
-    prepare: impl FnOnce(
-        &mut [Member<T>],
-        &mut T,
-        Option<&Watched>,
-    ) -> Result<Option<Option<Target>>, NotStarted>,
-) -> Result<(), CallError> {
-    sys::signal::prepare_thread()?;
-    if !is_whole(members) {
-        return Err(left_behind());
-    }
-    let limits = members[root].watch.as_ref();
-    let limits = limits.map(|watch| (watch.control(), watch.bounds));
-    let watched = match limits {
-        None => None,
-        Some((control, bounds)) => {
-            let begun = begin_in_time(bounds).and_then(|()| Watched::begin(control, bounds));
-            Some(begun.map_err(|error| not_begun(error, bounds, None))?)
-        }
-    };
-    let prepared = match &watched {
-        None => prepare(members, data, None),
-        Some(watched) => watched.in_host(|| prepare(members, data, Some(watched))),
-    };
-    let target = match prepared {
-        Ok(None) => return Ok(()),
-        Ok(Some(Some(target))) => target,
-        Ok(Some(None)) => {
-            return Err(CallError::Invalid("start function has no entry".to_owned()));
-        }
-        Err(NotStarted::HostBytes(error)) => return Err(CallError::Trap(error.into())),
-        Err(NotStarted::Halted(Halt::Trap(code))) => return Err(CallError::Trap(Trap::new(code))),
-        Err(NotStarted::Halted(Halt::Stopped | Halt::SliceIsOver)) => {
-            let why = watched.as_ref().and_then(Watched::why);
-            let bounds = limits.map(|(_, bounds)| bounds).unwrap_or_default();
-            return Err(stopped(why.unwrap_or(Why::Killed), bounds, None));
-        }
-    };
-    // A limiter may have forked.
-    if !is_whole(members) {
-        return Err(left_behind());
-    }
-    match (&watched, limits) {
-        (Some(watched), Some((control, _))) => {
-            enter_watched(members, root, target, 0, data, control, watched)
-        }
-        // SAFETY: the instance may not be stopped, so its activation has the gate that it was made with.
-        _ => unsafe { enter(members, root, target, 0, data, None, ended) },
     }
 }
 

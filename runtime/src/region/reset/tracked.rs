@@ -441,7 +441,7 @@ impl Tracker {
             let at = memory + *page as usize * PAGE;
             // SAFETY: a listed page below the current size is there, and nobody writes to it.
             let found = unsafe { slice::from_raw_parts(at as *const u8, PAGE) };
-            found != module.inner().image_at(*source).unwrap_or(&ZEROS.0)
+            found != module.inner().image_at(*source).unwrap_or(&ZEROS.0[..PAGE])
         });
         Some(changed.count() as u64)
     }
