@@ -265,7 +265,7 @@ pub(super) fn internalized<T>(
 }
 
 /// Makes all that an instance starts with and only it has, in the order of its module (spec 3.0, 4.7.3): values of globals, of
-/// tables, references of element segments.
+/// tables, references of element segments. Fills large tables first.
 ///
 /// # Errors
 ///
@@ -279,6 +279,22 @@ pub(super) fn make<T>(
     let inner = Arc::clone(&members[at].inner);
     let (metadata, plan) = (inner.module.metadata(), &inner.plan);
     let imported = inner.module.imported();
+    let table = |member: &Member<T>, position: u32| {
+        let (_, elements) = plan.table_cells[position as usize];
+        (
+            member.slot.table(&inner.region, position),
+            elements as usize,
+        )
+    };
+    for position in &plan.filled_tables {
+        let initial = &plan.tables[*position as usize];
+        let word = initial.rest.at(members[at].vmctx()).u64();
+        let (start, elements) = table(&members[at], *position);
+        let written = initial.first.len();
+        // SAFETY: the table has as many, see `check_limits`, of which some are written.
+        let mut bulk = unsafe { Bulk::words(start.add(written), word, elements - written) };
+        bulk.run(&members[at], watched)?;
+    }
     for index in &plan.made_globals {
         let init = &metadata.global_inits[(index - imported.globals) as usize];
         let value = value(members, at, &inner, init, data, watched)?;
@@ -290,10 +306,9 @@ pub(super) fn make<T>(
             continue;
         };
         let value = value(members, at, &inner, init, data, watched)?.u64();
-        let (_, elements) = plan.table_cells[*position as usize];
-        let table = members[at].slot.table(&inner.region, *position);
+        let (start, elements) = table(&members[at], *position);
         // SAFETY: the table has as many, see `check_limits`.
-        let mut bulk = unsafe { Bulk::words(table, value, elements as usize) };
+        let mut bulk = unsafe { Bulk::words(start, value, elements) };
         bulk.run(&members[at], watched)?;
     }
     let mut made: Made = vec![];

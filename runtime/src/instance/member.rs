@@ -416,7 +416,11 @@ impl<T> Member<T> {
             for (to, element) in first.iter_mut().zip(&elements.first) {
                 *to = element.at(self.vmctx()).u64();
             }
-            rest.fill(elements.rest.at(self.vmctx()).u64());
+            let is_made = *min > 0 && plan.made_tables.contains(&n);
+            // `heap::make` writes all that is left out here.
+            if !is_made && !plan.filled_tables.contains(&n) {
+                rest.fill(elements.rest.at(self.vmctx()).u64());
+            }
         }
     }
 

@@ -44,11 +44,17 @@ pub(crate) struct Plan {
     pub(crate) made_globals: Box<[u32]>,
     /// The same of tables, with their position among those that the module defines.
     pub(crate) made_tables: Box<[u32]>,
-    /// Whether there are such, or element segments whose references each instance makes.
+    /// The positions of other tables that have more than [`FILLED_MAX`] elements behind those of their segments.
+    pub(crate) filled_tables: Box<[u32]>,
+    /// Whether there are any of these, or element segments whose references each instance makes.
     pub(crate) is_made: bool,
     /// Whether an instance writes anything before its start function is called.
     pub(crate) prepares: bool,
 }
+
+/// Elements of a table that are written at once when an instance is made, 64 KiB. More are written like what an instance makes:
+/// chunk by chunk, under the deadline of the start.
+const FILLED_MAX: u64 = 8192;
 
 /// What a table starts with.
 #[derive(Debug)]
@@ -105,19 +111,32 @@ impl Plan {
         let mut memory_bytes = memories.map(|memory| memory.min_bytes().unwrap_or(0));
         let has_dynamic_segments =
             first_dynamic_element < metadata.elements.len() || metadata.data.iter().any(is_active);
-        let is_made = !made_globals.is_empty() || !made_tables.is_empty() || makes_elements;
+        let own = &metadata.tables[metadata.imported_tables() as usize..];
+        let is_large = |position: u32| {
+            let written = tables[position as usize].first.len() as u64;
+            own[position as usize].min.saturating_sub(written) > FILLED_MAX
+        };
+        let filled_tables: Box<[u32]> = (0..own.len() as u32)
+            .filter(|position| is_large(*position) && !made_tables.contains(position))
+            .collect();
+        let is_made = !made_globals.is_empty()
+            || !made_tables.is_empty()
+            || !filled_tables.is_empty()
+            || makes_elements;
         Self {
             prepares: is_made || has_dynamic_segments,
             has_dynamic_segments,
             tables_constant: !metadata.tables_change
                 && metadata.imported_globals() == 0
                 && first_dynamic_element == metadata.elements.len()
-                && made_tables.is_empty(),
+                && made_tables.is_empty()
+                && filled_tables.is_empty(),
             heap: module.heap(),
             holds_exceptions: holds_exceptions(metadata),
             is_made,
             made_globals,
             made_tables,
+            filled_tables,
             table_cells: table_cells(metadata, layout),
             memory_bytes: memory_bytes.next(),
             memory_cells: (module.imported().memories + 1..)
@@ -303,6 +322,7 @@ fn tables(
         }),
     };
     let mut tables: Box<[Elements]> = inits.map(elements).collect();
+    let mut listed = vec![0_u64; own.len()];
     let mut done = 0;
     for segment in &metadata.elements {
         if let SegmentMode::Active { index, offset } = &segment.mode {
@@ -315,6 +335,12 @@ fn tables(
             let ty = &own[position as usize];
             let (start, len) = (ty.address.address(start.u64()), segment.items.len());
             if start.checked_add(len as u64).is_none_or(|end| end > ty.min) {
+                break;
+            }
+            // What is kept here for a table is as large as its segments, and a little for gaps between them.
+            let listed = &mut listed[position as usize];
+            *listed += len as u64;
+            if start + len as u64 > *listed + FILLED_MAX {
                 break;
             }
             let start = start as usize;

@@ -195,14 +195,26 @@ fn a_builtin_of_a_call_that_was_cancelled_is_not_continued() {
 
 #[test]
 fn a_start_deadline_is_of_what_comes_before_the_start_function() {
-    let module = common::wat(
-        r#"(module (type $bytes (array (mut i8)))
-          (memory (export "memory") 1)
-          (global (ref $bytes) (array.new $bytes (i32.const 7) (i32.const 60000000))))"#,
-    );
+    for start in [
+        "(global (ref $bytes) (array.new $bytes (i32.const 7) (i32.const 60000000)))",
+        "(table 8000000 funcref (ref.func $f)) (func $f)",
+        "(table 8000000 arrayref (array.new_default $bytes (i32.const 1)))",
+        "(table 8000000 funcref) (elem (i32.const 0) $f) (func $f)",
+        "(table 8000000 funcref) (elem (i32.const 7999999) $f) (func $f)",
+    ] {
+        starts_in_time(start);
+    }
+}
+
+/// What an instance writes before its start function takes milliseconds.
+fn starts_in_time(start: &str) {
+    let module = common::wat(&format!(
+        r#"(module (type $bytes (array (mut i8))) (memory (export "memory") 1) {start})"#
+    ));
     for reset in common::resets() {
         let region = Region::builder().slots(1).memories(2).memory_max(BYTES);
-        let region = region.reset(reset).build().expect("a region");
+        let region = region.table_elements(8_000_000).reset(reset);
+        let region = region.build().expect("a region");
         let prepared = region
             .prepare(&module, &Linker::<()>::new())
             .expect("it fits");
@@ -214,8 +226,53 @@ fn a_start_deadline_is_of_what_comes_before_the_start_function() {
         };
         assert!(late(Duration::ZERO), "{reset}");
         let limit = Duration::from_micros(500);
-        assert!((0..100).any(|_| late(limit)), "{reset}");
-        assert!(!late(Duration::from_secs(60)), "{reset}");
-        assert_eq!(region.slots_free(), 1, "{reset}");
+        assert!((0..100).any(|_| late(limit)), "{reset}: {start}");
+        assert!(!late(Duration::from_secs(60)), "{reset}: {start}");
+        assert_eq!(region.slots_free(), 1, "{reset}: {start}");
+    }
+}
+
+/// Large tables are written chunk by chunk, also where another instance has left its elements.
+#[test]
+fn large_tables_start_with_what_the_module_says() {
+    let module = common::wat(
+        r#"(module
+          (type $number (struct (field i32)))
+          (func $f) (func $g)
+          (table $null (export "null") 100000 funcref)
+          (table $f (export "f") 100000 funcref (ref.func $f))
+          (table $made (export "made") 100000 structref (struct.new $number (i32.const 5)))
+          (table $empty 0 structref (struct.new $number (i32.const 6)))
+          (elem (table $null) (i32.const 8000) func $g $g)
+          (elem (table $f) (i32.const 50000) func $g $g)
+          (elem declare func $f)
+          (func (export "spoil") (param i32)
+            (table.fill $null (local.get 0) (ref.func $f) (i32.sub (i32.const 100000) (local.get 0)))
+            (table.fill $f (local.get 0) (ref.null func) (i32.sub (i32.const 100000) (local.get 0)))
+            (table.fill $made (local.get 0) (ref.null struct) (i32.sub (i32.const 100000) (local.get 0))))
+          ;; 1 for null, 2 for the function that was named, 4 for what was made.
+          (func (export "at") (param i32) (result i32)
+            (i32.add (i32.add
+              (ref.is_null (table.get $null (local.get 0)))
+              (i32.shl (i32.eqz (ref.is_null (table.get $f (local.get 0)))) (i32.const 1)))
+              (i32.shl (i32.eqz (ref.is_null (table.get $made (local.get 0)))) (i32.const 2)))))"#,
+    );
+    for reset in common::resets() {
+        let region = Region::builder().slots(1).memories(2).reset(reset);
+        let region = region.table_elements(100_000).build().expect("a region");
+        let prepared = region
+            .prepare(&module, &Linker::<()>::new())
+            .expect("it fits");
+        let at = prepared.func::<i32, i32>("at").expect("it is exported");
+        let spoil = prepared.func::<i32, ()>("spoil").expect("it is exported");
+        for _ in 0..3 {
+            let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+            for index in 0..100_000 {
+                let expected = if [8000, 8001].contains(&index) { 6 } else { 7 };
+                let found = instance.call(&at, index).expect("it is inside");
+                assert_eq!(found, expected, "{reset}: element {index}");
+            }
+            instance.call(&spoil, 0).expect("it is inside");
+        }
     }
 }
