@@ -1,154 +1,290 @@
-//! The buffers of a guest that the kernel reads from and writes to.
+//! Calls that send from, or receive into, the vectors of a guest.
 //!
-//! A system call that is handed a page of a guest's memory which nobody has touched may fail
-//! (`Reset::Tracked` of `pirn-runtime` says why), and writing to a page costs its next reset something.
-//! So what the guest sends is touched first, and what it receives comes by way of a buffer of the host,
-//! unless the guest asks for much: a guest that reads ten bytes into a large buffer touches one page.
+//! A call looks at no more than [`VECTORS_MAX`] vectors, and passes on [`PIECE_BYTES`] at a time through
+//! [`Scratch`]. All pointers are checked before anything is sent, received or answered.
 
-use core::cell::Cell;
-use pirn_runtime::{HostError, MemoryMut};
+use crate::guest::{Bytes, ContextOf, split};
+use crate::preview1::INVAL;
+use crate::scratch::{PIECE_BYTES, Scratch};
+use pirn_runtime::{Caller, HostError};
+use wasi_common::WasiCtx;
 use wiggle::GuestMemory;
 
-/// Bytes up to which a guest receives by way of the host.
-const COPIED_MAX: u32 = 32 << 10;
+/// Most vectors that a call looks at (`IOV_MAX` of Linux, readv(2)). Those behind are not sent, or filled, and
+/// the answer says how many bytes were. If that leaves no byte, which would look like the end of a file, the
+/// answer is `inval`, as of readv(2).
+pub(crate) const VECTORS_MAX: u32 = 1024;
+/// Most bytes that a call passes on, as of a system call (read(2)).
+const CALL_BYTES_MAX: u32 = 0x7fff_f000;
 
-/// What a system call takes: `IOV_MAX` vectors, and bytes that fit into 31 bits (writev(2)).
-const VECTORS_MAX: usize = 1024;
-const SENT_MAX: u32 = 1 << 31;
-
-thread_local! {
-    /// The host's buffer, unless it is in use on this thread.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(vec![]) };
-}
-
-/// Address and length of each vector of an array, as far as it lies in the memory.
-fn vectors(memory: &MemoryMut<'_>, array: i32, count: i32) -> impl Iterator<Item = (u32, u32)> {
-    let (array, count) = (array.cast_unsigned(), count.cast_unsigned());
-    (0..count).map_while(move |i| {
-        let at = array.checked_add(i.checked_mul(8)?)?;
-        let len = memory.read_u32(at.checked_add(4)?).ok()?;
-        Some((memory.read_u32(at).ok()?, len))
-    })
-}
-
-/// Touches what the vectors name, as much as a system call takes. What does not lie in the memory is left
-/// to be refused.
-pub(crate) fn touch(memory: &MemoryMut<'_>, array: i32, count: i32) {
-    let mut left = SENT_MAX;
-    for (start, len) in vectors(memory, array, count).take(VECTORS_MAX) {
-        let some = len.min(left);
-        left -= some;
-        // The error is wasi-common's to give.
-        let _ = memory.slice(start, some);
-    }
-}
-
-/// Where a call that receives finds its vectors, and leaves what it tells.
+/// Where a call finds its vectors, and leaves its answers. Addresses are of the guest's memory, or of the
+/// scratch memory where wasi-common is called.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Places {
     /// Address of the vectors.
     pub(crate) vectors: i32,
     /// Number of vectors.
     pub(crate) count: i32,
-    /// Address of the number of bytes that came, of 32 bits.
-    pub(crate) received: i32,
-    /// Address of the flags that came, of 16 bits, if the call has any.
+    /// Address of the number of bytes that were sent or received, of 32 bits.
+    pub(crate) moved: i32,
+    /// Address of the flags that were received, of 16 bits, if the call has any.
     pub(crate) flags: Option<i32>,
 }
 
-/// Alignment of the host's buffer.
-const ALIGN: usize = 8;
-/// Places in the host's buffer: one vector, two answers, and the bytes behind them.
-const VECTOR: usize = 0;
-const RECEIVED: usize = 8;
-const FLAGS: usize = 12;
-const BYTES: usize = 16;
+/// The vectors of a call, copied from the guest, and how far they were used.
+struct Vectors {
+    /// Where they are in the scratch memory.
+    at: usize,
+    count: usize,
+    /// Whether there are more that are not looked at.
+    is_cut: bool,
+    /// The vector that is used next, and how many of its bytes were.
+    next: usize,
+    used: u32,
+}
 
-/// Runs a call that receives into the first vector that is not empty, and gives its errno.
+impl Vectors {
+    /// Copies the vectors of a call. They all lie in the guest's memory, as the array does.
+    fn copy(
+        scratch: &mut Scratch,
+        memory: &Bytes<'_>,
+        array: u32,
+        count: u32,
+    ) -> Result<Self, HostError> {
+        memory.check(array, u64::from(count) * 8, 4)?;
+        let is_cut = count > VECTORS_MAX;
+        let count = count.min(VECTORS_MAX) as usize;
+        let at = scratch.reserve(count * 8);
+        let copy = scratch.range(at, count * 8);
+        memory.read(array, copy)?;
+        for vector in copy.as_chunks().0 {
+            let (start, len) = parts(vector);
+            memory.check(start, len.into(), 1)?;
+        }
+        let (next, used) = (0, 0);
+        Ok(Self {
+            at,
+            count,
+            is_cut,
+            next,
+            used,
+        })
+    }
+
+    /// The vectors, and all that lies behind them.
+    fn split<'a>(&self, scratch: &'a mut Scratch) -> (&'a [[u8; 8]], &'a mut [u8]) {
+        let (vectors, behind) = scratch.bytes()[self.at..].split_at_mut(self.count * 8);
+        (vectors.as_chunks().0, behind)
+    }
+
+    /// Visits the guest's bytes that come next, at most so many, as address, length and position among them.
+    /// Gives their number.
+    fn visit(
+        &self,
+        vectors: &[[u8; 8]],
+        bytes_max: usize,
+        mut visit: impl FnMut(u32, usize, usize) -> Result<(), HostError>,
+    ) -> Result<usize, HostError> {
+        let (mut sum, mut used) = (0, self.used);
+        for vector in &vectors[self.next..] {
+            if sum == bytes_max {
+                break;
+            }
+            let (start, len) = parts(vector);
+            let some = ((len - used) as usize).min(bytes_max - sum);
+            if some > 0 {
+                visit(start + used, some, sum)?;
+            }
+            sum += some;
+            used = 0;
+        }
+        Ok(sum)
+    }
+
+    /// Notes that so many bytes were used, and tells whether there are more.
+    fn advance(&mut self, scratch: &mut Scratch, bytes: usize) -> bool {
+        let mut left = bytes;
+        while self.next < self.count {
+            let len = scratch.number(self.at + self.next * 8 + 4);
+            let rest = (len - self.used) as usize;
+            if left < rest {
+                self.used += left as u32;
+                return true;
+            }
+            left -= rest;
+            (self.next, self.used) = (self.next + 1, 0);
+        }
+        false
+    }
+}
+
+/// Address and length of a vector.
+fn parts(vector: &[u8; 8]) -> (u32, u32) {
+    let number = u64::from_le_bytes(*vector);
+    (number as u32, (number >> 32) as u32)
+}
+
+/// A call through the scratch memory, while it lasts.
+struct Transfer {
+    scratch: Scratch,
+    vectors: Vectors,
+    places: Places,
+    /// Bytes that were moved.
+    moved: u32,
+}
+
+impl Transfer {
+    /// Checks the pointers of a call.
+    fn new(memory: &Bytes<'_>, places: Places) -> Result<Self, HostError> {
+        let mut scratch = Scratch::take();
+        let vector = scratch.reserve(8);
+        let here = Places {
+            vectors: vector as i32,
+            count: 0,
+            moved: scratch.answer(memory, places.moved, (4, 4))?,
+            flags: match places.flags {
+                Some(flags) => Some(scratch.answer(memory, flags, (2, 2))?),
+                None => None,
+            },
+        };
+        let (array, count) = (places.vectors.cast_unsigned(), places.count.cast_unsigned());
+        let vectors = Vectors::copy(&mut scratch, memory, array, count)?;
+        let piece = scratch.reserve(PIECE_BYTES);
+        scratch.set_number(vector, piece as u32);
+        Ok(Self {
+            scratch,
+            vectors,
+            places: here,
+            moved: 0,
+        })
+    }
+
+    /// Whether the vectors that are looked at hold nothing, and others may.
+    fn is_refused(&mut self) -> bool {
+        let (vectors, _) = self.vectors.split(&mut self.scratch);
+        self.vectors.is_cut && vectors.iter().all(|vector| parts(vector).1 == 0)
+    }
+
+    /// Most bytes of the next piece.
+    fn piece_max(&self) -> usize {
+        PIECE_BYTES.min((CALL_BYTES_MAX - self.moved) as usize)
+    }
+
+    /// Calls wasi-common with a piece of so many bytes, and gives how many were moved, or the errno.
+    fn call(
+        &mut self,
+        len: usize,
+        call: impl FnOnce(&mut GuestMemory<'_>, Places, u32) -> Result<i32, HostError>,
+    ) -> Result<Result<usize, i32>, HostError> {
+        let vector = self.places.vectors as usize;
+        self.scratch.set_number(vector + 4, len as u32);
+        self.places.count = i32::from(len > 0);
+        match call(&mut self.scratch.memory(), self.places, self.moved)? {
+            0 => (),
+            errno => return Ok(Err(errno)),
+        }
+        let moved = self.scratch.number(self.places.moved as usize) as usize;
+        if moved > len {
+            return Err(HostError::message(format!(
+                "file tells of {moved} bytes, it was given a buffer of {len}"
+            )));
+        }
+        self.moved += moved as u32;
+        Ok(Ok(moved))
+    }
+
+    /// Tells the guest what was moved; an errno only if that is nothing.
+    fn end(mut self, memory: &mut Bytes<'_>, errno: i32) -> Result<i32, HostError> {
+        if errno != 0 && self.moved == 0 {
+            return Ok(errno);
+        }
+        let (place, moved) = (self.places.moved as usize, self.moved);
+        self.scratch.set_number(place, moved);
+        self.scratch.give(memory)?;
+        Ok(0)
+    }
+}
+
+/// Sends what the vectors of a call name, piece by piece, until less than a piece is taken or the guest is
+/// stopped. Gives the errno.
 ///
 /// # Errors
 ///
-/// What the call gives, or the trap of an answer that does not lie in the memory.
-pub(crate) fn receive(
-    memory: &mut MemoryMut<'_>,
+/// What wasi-common gives, or the error of a pointer.
+pub(crate) fn send<T>(
+    caller: &mut Caller<'_, T>,
+    context: ContextOf<T>,
     places: Places,
-    call: impl FnOnce(&mut GuestMemory<'_>, Places) -> Result<i32, HostError>,
+    call: impl Fn(&mut WasiCtx, &mut GuestMemory<'_>, Places, u32) -> Result<i32, HostError>,
 ) -> Result<i32, HostError> {
-    let first = vectors(memory, places.vectors, places.count).find(|(_, len)| *len > 0);
-    // wasi-common answers for what is wrong with an address.
-    let sound = |address: i32, bytes: u32, align: u32| {
-        address.cast_unsigned().is_multiple_of(align)
-            && holds(memory, address.cast_unsigned(), bytes)
-    };
-    let vectors_bytes = places.count.cast_unsigned().saturating_mul(8);
-    let whole = |(start, len)| {
-        holds(memory, start, len)
-            && sound(places.vectors, vectors_bytes, 4)
-            && sound(places.received, 4, 4)
-            && places.flags.is_none_or(|flags| sound(flags, 2, 2))
-    };
-    let (start, len) = match first {
-        Some(first) if first.1 <= COPIED_MAX && whole(first) => first,
-        other => {
-            if let Some((start, len)) = other {
-                // The error is wasi-common's to give.
-                let _ = memory.slice_mut(start, len);
+    let mut transfer = Transfer::new(&split(caller).0, places)?;
+    if transfer.is_refused() {
+        return Ok(INVAL);
+    }
+    let errno = loop {
+        let (memory, data) = split(caller);
+        let max = transfer.piece_max();
+        let (vectors, behind) = transfer.vectors.split(&mut transfer.scratch);
+        let len = transfer.vectors.visit(vectors, max, |address, len, at| {
+            Ok(memory.read(address, &mut behind[at..][..len])?)
+        })?;
+        let ctx = context(data);
+        match transfer.call(len, |memory, at, moved| call(ctx, memory, at, moved))? {
+            Err(errno) => break errno,
+            Ok(moved) => {
+                let more = transfer.vectors.advance(&mut transfer.scratch, moved);
+                let is_full = transfer.moved == CALL_BYTES_MAX;
+                if moved < len || !more || is_full || caller.is_stopped() {
+                    break 0;
+                }
             }
-            return call(&mut GuestMemory::Unshared(memory.as_mut_slice()), places);
         }
     };
-    let mut buffer = SCRATCH.take();
-    buffer.resize(ALIGN + BYTES + COPIED_MAX as usize, 0);
-    // wiggle looks at the alignment of the host's addresses.
-    let aligned = buffer.as_ptr().align_offset(ALIGN);
-    let scratch = &mut buffer[aligned..][..BYTES + COPIED_MAX as usize];
-    scratch[VECTOR..][..4].copy_from_slice(&(BYTES as u32).to_le_bytes());
-    scratch[VECTOR + 4..][..4].copy_from_slice(&len.to_le_bytes());
-    let there = Places {
-        vectors: VECTOR as i32,
-        count: 1,
-        received: RECEIVED as i32,
-        flags: Some(FLAGS as i32),
-    };
-    let errno = call(&mut GuestMemory::Unshared(scratch), there)?;
-    if errno == 0 {
-        hand_over(memory, places, (start, len), scratch)?;
-    }
-    SCRATCH.set(buffer);
-    Ok(errno)
+    caller.count_io(0, transfer.moved.into());
+    transfer.end(&mut split(caller).0, errno)
 }
 
-/// Whether all of these bytes lie in the memory.
-fn holds(memory: &MemoryMut<'_>, start: u32, len: u32) -> bool {
-    (start as usize)
-        .checked_add(len as usize)
-        .is_some_and(|end| end <= memory.len())
-}
-
-/// Copies what a call left in the host's buffer to where the guest wants it.
-fn hand_over(
-    memory: &mut MemoryMut<'_>,
+/// Receives into the vectors of a call: one piece, or more as long as `continues` says so, each is received
+/// whole, and the guest is not stopped. Streams do not continue: the next piece may be long in coming. Gives
+/// the errno.
+///
+/// # Errors
+///
+/// As [`send`].
+pub(crate) fn receive<T>(
+    caller: &mut Caller<'_, T>,
+    context: ContextOf<T>,
     places: Places,
-    (start, len): (u32, u32),
-    from: &[u8],
-) -> Result<(), HostError> {
-    let (count, flags) = (&from[RECEIVED..][..4], &from[FLAGS..][..2]);
-    let received = count
-        .iter()
-        .rev()
-        .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
-    // What lies behind may be another guest's.
-    let bytes = from[BYTES..][..len as usize]
-        .get(..received)
-        .ok_or_else(|| {
-            HostError::message(format!(
-                "a file says that {received} bytes came into a buffer of {len}"
-            ))
-        })?;
-    memory.write(start, bytes)?;
-    memory.write(places.received.cast_unsigned(), count)?;
-    if let Some(place) = places.flags {
-        memory.write(place.cast_unsigned(), flags)?;
+    continues: impl Fn(&mut WasiCtx) -> Result<bool, HostError>,
+    call: impl Fn(&mut WasiCtx, &mut GuestMemory<'_>, Places, u32) -> Result<i32, HostError>,
+) -> Result<i32, HostError> {
+    let mut transfer = Transfer::new(&split(caller).0, places)?;
+    if transfer.is_refused() {
+        return Ok(INVAL);
     }
-    Ok(())
+    let errno = loop {
+        let (mut memory, data) = split(caller);
+        let ctx = context(data);
+        if transfer.moved > 0 && !continues(ctx)? {
+            break 0;
+        }
+        let max = transfer.piece_max();
+        let (vectors, _) = transfer.vectors.split(&mut transfer.scratch);
+        let len = transfer.vectors.visit(vectors, max, |_, _, _| Ok(()))?;
+        let moved = match transfer.call(len, |memory, at, moved| call(ctx, memory, at, moved))? {
+            Err(errno) => break errno,
+            Ok(moved) => moved,
+        };
+        let (vectors, behind) = transfer.vectors.split(&mut transfer.scratch);
+        transfer.vectors.visit(vectors, moved, |address, len, at| {
+            Ok(memory.write(address, &behind[at..][..len])?)
+        })?;
+        let more = transfer.vectors.advance(&mut transfer.scratch, moved);
+        let is_full = transfer.moved == CALL_BYTES_MAX;
+        if moved < len || !more || is_full || caller.is_stopped() {
+            break 0;
+        }
+    };
+    caller.count_io(transfer.moved.into(), 0);
+    transfer.end(&mut split(caller).0, errno)
 }

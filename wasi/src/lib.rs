@@ -28,8 +28,12 @@ mod bounded;
 mod buffers;
 mod context;
 mod exit;
+mod guest;
+mod pieces;
 mod preview1;
+mod scratch;
 mod sleep;
+mod vectors;
 
 pub use bounded::Bounded;
 pub use context::WasiCtxBuilder;

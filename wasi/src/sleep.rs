@@ -12,7 +12,7 @@ use wasi_common::WasiCtx;
 const LOOK: Duration = Duration::from_millis(5);
 
 pub(crate) const SUBSCRIPTION_BYTES: usize = 48;
-const EVENT_BYTES: usize = 32;
+pub(crate) const EVENT_BYTES: usize = 32;
 /// Most subscriptions of one call: what is kept of them is the host's memory, and wasi-common, which would
 /// keep more, does not end its wait when the guest is stopped.
 pub(crate) const SUBSCRIPTIONS_MAX: u32 = 1024;

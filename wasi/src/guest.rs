@@ -1,0 +1,79 @@
+//! [`Bytes`]: the memory of the guest that calls a function of preview 1, plain or shared.
+
+use pirn_runtime::{Caller, HostError, MemoryMut, SharedMemory, Trap, TrapCode};
+use wasi_common::WasiCtx;
+
+/// The memory that the pointers of a call are offsets in.
+///
+/// It is read and written by copies alone. A copy is checked, and is a trap where the kernel refuses a page.
+pub(crate) enum Bytes<'a> {
+    /// A memory of the instance. The guest does not run meanwhile.
+    Plain(MemoryMut<'a>),
+    /// A shared memory. Other threads change it at any time: what was checked is not read again.
+    Shared(SharedMemory),
+}
+
+/// Finds the context in the host's data of an instance.
+pub(crate) type ContextOf<T> = fn(&mut T) -> &mut WasiCtx;
+
+/// The memory of the instance that calls, and the host's data of that instance.
+pub(crate) fn split<'a, T>(caller: &'a mut Caller<'_, T>) -> (Bytes<'a>, &'a mut T) {
+    if let Some(shared) = caller.shared_memory().cloned() {
+        return (Bytes::Shared(shared), caller.data_mut());
+    }
+    let (memory, data) = caller.split();
+    (Bytes::Plain(memory), data)
+}
+
+impl Bytes<'_> {
+    fn len(&self) -> u64 {
+        let bytes = match self {
+            Self::Plain(memory) => memory.len(),
+            Self::Shared(memory) => memory.len(),
+        };
+        bytes as u64
+    }
+
+    /// Whether `len` bytes at an address lie in the memory, and the address is aligned.
+    ///
+    /// # Errors
+    ///
+    /// The trap of an address outside, or an error that names the alignment: both end the call.
+    pub(crate) fn check(&self, address: u32, len: u64, align: u32) -> Result<(), HostError> {
+        if u64::from(address) + len > self.len() {
+            return Err(Trap::new(TrapCode::MemoryOutOfBounds).into());
+        }
+        if !address.is_multiple_of(align) {
+            return Err(HostError::message(format!(
+                "WASI pointer {address} is no multiple of {align}, the alignment of its type"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Copies bytes out of the memory.
+    ///
+    /// # Errors
+    ///
+    /// The trap of bytes outside, or of a page that the kernel refuses.
+    #[inline]
+    pub(crate) fn read(&self, address: u32, into: &mut [u8]) -> Result<(), Trap> {
+        match self {
+            Self::Plain(memory) => memory.read(address, into),
+            Self::Shared(memory) => memory.read(address.into(), into),
+        }
+    }
+
+    /// Copies bytes into the memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    #[inline]
+    pub(crate) fn write(&mut self, address: u32, bytes: &[u8]) -> Result<(), Trap> {
+        match self {
+            Self::Plain(memory) => memory.write(address, bytes),
+            Self::Shared(memory) => memory.write(address.into(), bytes),
+        }
+    }
+}

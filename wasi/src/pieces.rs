@@ -1,0 +1,297 @@
+//! The functions of preview 1 whose answer is as long as the guest's buffer: it is made piece by piece, and the
+//! host looks between two pieces whether the guest was stopped.
+
+use crate::guest::{Bytes, ContextOf, split};
+use crate::preview1::{MODULE, NAMETOOLONG, errno};
+use crate::scratch::{PATH_MAX, PIECE_BYTES, Scratch};
+use pirn_runtime::{Caller, HostError, LinkError, Linker, MemoryMut, Trap};
+use wasi_common::WasiCtx;
+use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
+use wiggle::GuestMemory;
+
+/// Bytes of a `dirent`, behind which the name is.
+const DIRENT_BYTES: usize = 24;
+
+/// Links them.
+///
+/// # Errors
+///
+/// If the linker has one of the names already.
+pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
+    ctx: ContextOf<T>,
+) -> Result<(), LinkError> {
+    link_strings(linker, ctx)?;
+    linker.func(
+        MODULE,
+        "random_get",
+        move |caller: Caller<'_, T>, start: u32, len: u32| random(caller, ctx, (start, len)),
+    )?;
+    linker.func(
+        MODULE,
+        "fd_readdir",
+        move |caller: Caller<'_, T>, fd: i32, buf: u32, len: u32, cookie: i64, used: u32| {
+            readdir(caller, ctx, (fd, cookie), (buf, len), used)
+        },
+    )?;
+    linker.func(
+        MODULE,
+        "path_readlink",
+        move |caller: Caller<'_, T>,
+              fd: i32,
+              path: i32,
+              path_len: i32,
+              buf: u32,
+              len: u32,
+              used: i32| { readlink(caller, ctx, (fd, path, path_len), (buf, len), used) },
+    )?;
+    linker.func(
+        MODULE,
+        "fd_prestat_dir_name",
+        move |caller: Caller<'_, T>, fd: i32, path: u32, len: u32| {
+            dir_name(caller, ctx, fd, (path, len))
+        },
+    )?;
+    Ok(())
+}
+
+/// Links those that give the guest strings that the host has chosen.
+fn link_strings<T: 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
+    ctx: ContextOf<T>,
+) -> Result<(), LinkError> {
+    linker.func(
+        MODULE,
+        "args_get",
+        move |mut caller: Caller<'_, T>, argv: i32, buf: i32| {
+            let touch = |memory: &mut MemoryMut<'_>, ctx: &WasiCtx| {
+                let (count, bytes) = (ctx.args.number_elements(), ctx.args.cumulative_size());
+                populate(memory, (argv, count), (buf, bytes))
+            };
+            with_memory(&mut caller, ctx, touch, |ctx, memory| {
+                errno("args_get", wasi::args_get(ctx, memory, argv, buf))
+            })
+        },
+    )?;
+    linker.func(
+        MODULE,
+        "environ_get",
+        move |mut caller: Caller<'_, T>, environ: i32, buf: i32| {
+            let touch = |memory: &mut MemoryMut<'_>, ctx: &WasiCtx| {
+                let (count, bytes) = (ctx.env.number_elements(), ctx.env.cumulative_size());
+                populate(memory, (environ, count), (buf, bytes))
+            };
+            with_memory(&mut caller, ctx, touch, |ctx, memory| {
+                errno("environ_get", wasi::environ_get(ctx, memory, environ, buf))
+            })
+        },
+    )?;
+    Ok(())
+}
+
+/// Populates the places of so many addresses of strings, and of the bytes of the strings.
+fn populate(
+    memory: &mut MemoryMut<'_>,
+    (addresses, count): (i32, u32),
+    (strings, bytes): (i32, u32),
+) -> Result<(), Trap> {
+    memory.populate(addresses.cast_unsigned(), count.saturating_mul(4))?;
+    memory.populate(strings.cast_unsigned(), bytes)
+}
+
+/// Calls a function of wasi-common's with the guest's memory, whose places of answers are populated first.
+fn with_memory<T>(
+    caller: &mut Caller<'_, T>,
+    ctx: ContextOf<T>,
+    touch: impl FnOnce(&mut MemoryMut<'_>, &WasiCtx) -> Result<(), Trap>,
+    call: impl FnOnce(&mut WasiCtx, &mut GuestMemory<'_>) -> Result<i32, HostError>,
+) -> Result<i32, HostError> {
+    match split(caller) {
+        (Bytes::Shared(shared), data) => call(ctx(data), &mut GuestMemory::Shared(shared.cells())),
+        (Bytes::Plain(mut memory), data) => {
+            let ctx = ctx(data);
+            touch(&mut memory, ctx)?;
+            call(ctx, &mut GuestMemory::Unshared(memory.as_mut_slice()))
+        }
+    }
+}
+
+/// `random_get`: a guest may ask for as much as its memory holds.
+fn random<T>(
+    mut caller: Caller<'_, T>,
+    ctx: ContextOf<T>,
+    (start, len): (u32, u32),
+) -> Result<i32, HostError> {
+    split(&mut caller).0.check(start, len.into(), 1)?;
+    let mut scratch = Scratch::take();
+    let at = scratch.reserve(PIECE_BYTES);
+    let mut done = 0;
+    while done < len && !caller.is_stopped() {
+        let (mut memory, data) = split(&mut caller);
+        let some = (len - done).min(PIECE_BYTES as u32);
+        let here = &mut scratch.memory();
+        let got = wasi::random_get(ctx(data), here, at as i32, some.cast_signed());
+        match errno("random_get", got)? {
+            0 => memory.write(start + done, scratch.range(at, some as usize))?,
+            errno => return Ok(errno),
+        }
+        done += some;
+    }
+    Ok(0)
+}
+
+/// `fd_readdir`: entries of a directory from a cookie on, until the guest's buffer is full.
+fn readdir<T>(
+    mut caller: Caller<'_, T>,
+    ctx: ContextOf<T>,
+    (fd, mut cookie): (i32, i64),
+    (buf, len): (u32, u32),
+    used: u32,
+) -> Result<i32, HostError> {
+    let (memory, _) = split(&mut caller);
+    memory.check(buf, len.into(), 1)?;
+    memory.check(used, 4, 4)?;
+    let mut scratch = Scratch::take();
+    let (got, at) = (scratch.reserve(4), scratch.reserve(PIECE_BYTES));
+    let mut done = 0;
+    loop {
+        let (mut memory, data) = split(&mut caller);
+        let room = len - done;
+        let piece = room.min(PIECE_BYTES as u32);
+        let here = &mut scratch.memory();
+        let read = wasi::fd_readdir(
+            ctx(data),
+            here,
+            fd,
+            at as i32,
+            piece.cast_signed(),
+            cookie,
+            got as i32,
+        );
+        match errno("fd_readdir", read)? {
+            0 => (),
+            errno => return Ok(errno),
+        }
+        let bytes = scratch.number(got).min(piece);
+        // A full piece ends within an entry, which the next piece has whole unless the guest's buffer ends, too.
+        let is_last = bytes < piece || piece == room;
+        let entries = scratch.range(at, bytes as usize);
+        let (whole, next) = whole_entries(entries).unwrap_or((0, cookie));
+        let some = if is_last { bytes } else { whole as u32 };
+        memory.write(buf + done, &entries[..some as usize])?;
+        (done, cookie) = (done + some, next);
+        if is_last || some == 0 || caller.is_stopped() {
+            break;
+        }
+    }
+    split(&mut caller).0.write(used, &done.to_le_bytes())?;
+    Ok(0)
+}
+
+/// Bytes of the entries that are whole, and the cookie of the one behind them.
+fn whole_entries(bytes: &[u8]) -> Option<(usize, i64)> {
+    let (mut whole, mut cookie) = (0, None);
+    while let Some(entry) = bytes[whole..].first_chunk::<DIRENT_BYTES>() {
+        let [a, b, c, d] = [entry[16], entry[17], entry[18], entry[19]];
+        let name_len = u32::from_le_bytes([a, b, c, d]) as usize;
+        if bytes.len() - whole - DIRENT_BYTES < name_len {
+            break;
+        }
+        whole += DIRENT_BYTES + name_len;
+        cookie = entry.first_chunk().map(|next| i64::from_le_bytes(*next));
+    }
+    Some((whole, cookie?))
+}
+
+/// `path_readlink`: as much of what a link says as the guest's buffer holds.
+fn readlink<T>(
+    mut caller: Caller<'_, T>,
+    ctx: ContextOf<T>,
+    (fd, path, path_len): (i32, i32, i32),
+    (buf, len): (u32, u32),
+    used: i32,
+) -> Result<i32, HostError> {
+    let (mut memory, data) = split(&mut caller);
+    let mut scratch = Scratch::take();
+    let Some((path, path_len)) = scratch.path(&memory, path, path_len)? else {
+        return Ok(NAMETOOLONG);
+    };
+    let used = scratch.answer(&memory, used, (4, 4))?;
+    let at = scratch.reserve(PATH_MAX as usize);
+    // No link of Linux says more.
+    let len = len.min(PATH_MAX);
+    let here = &mut scratch.memory();
+    let read = wasi::path_readlink(
+        ctx(data),
+        here,
+        fd,
+        path,
+        path_len,
+        at as i32,
+        len.cast_signed(),
+        used,
+    );
+    let errno = errno("path_readlink", read)?;
+    if errno == 0 {
+        let bytes = scratch.number(used as usize).min(len);
+        memory.write(buf, scratch.range(at, bytes as usize))?;
+        scratch.give(&mut memory)?;
+    }
+    Ok(errno)
+}
+
+/// `fd_prestat_dir_name`: the name of a preopened directory.
+fn dir_name<T>(
+    mut caller: Caller<'_, T>,
+    ctx: ContextOf<T>,
+    fd: i32,
+    (path, len): (u32, u32),
+) -> Result<i32, HostError> {
+    let (mut memory, data) = split(&mut caller);
+    let mut scratch = Scratch::take();
+    let (stat, at) = (scratch.reserve(8), scratch.reserve(PIECE_BYTES));
+    let ctx = ctx(data);
+    let len = len.min(PIECE_BYTES as u32).cast_signed();
+    let here = &mut scratch.memory();
+    let named = wasi::fd_prestat_dir_name(ctx, here, fd, at as i32, len);
+    match errno("fd_prestat_dir_name", named)? {
+        0 => (),
+        errno => return Ok(errno),
+    }
+    // How long the name is.
+    let here = &mut scratch.memory();
+    let got = wasi::fd_prestat_get(ctx, here, fd, stat as i32);
+    let errno = errno("fd_prestat_get", got)?;
+    if errno == 0 {
+        let bytes = scratch.number(stat + 4).min(len.cast_unsigned());
+        memory.write(path, scratch.range(at, bytes as usize))?;
+    }
+    Ok(errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(next: u64, name: &[u8]) -> Vec<u8> {
+        let mut bytes = [next.to_le_bytes(), 7_u64.to_le_bytes()].concat();
+        bytes.extend((name.len() as u32).to_le_bytes());
+        bytes.extend([4, 0, 0, 0]);
+        bytes.extend(name);
+        bytes
+    }
+
+    #[test]
+    fn a_piece_is_cut_behind_its_last_whole_entry() {
+        let both = [entry(1, b"one"), entry(2, b"another")].concat();
+        let first = DIRENT_BYTES + 3;
+        for len in 0..=both.len() {
+            let expected = match len {
+                len if len == both.len() => Some((len, 2)),
+                len if len >= first => Some((first, 1)),
+                _ => None,
+            };
+            assert_eq!(whole_entries(&both[..len]), expected, "{len}");
+        }
+    }
+}

@@ -1,0 +1,722 @@
+//! Calls with vectors, paths and buffers of every size: what they cost the host, how far they go, and what
+//! they answer.
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+use pirn_runtime::{
+    CallError, ExternType, Instance, Linker, Module, Prepared, Region, SharedMemory, TrapCode,
+    Value,
+};
+use pirn_wasi::pipe::{ReadPipe, WritePipe};
+use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Counts the bytes that each thread has allocated and not freed, and the most at a time.
+struct Counting;
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.set(LIVE.get() + layout.size() as isize);
+        PEAK.set(PEAK.get().max(LIVE.get()));
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.set(LIVE.get() - layout.size() as isize);
+        // SAFETY: passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Most bytes that one call may allocate, whatever its arguments are. The scratch memory is 96 KiB.
+const CALL_BYTES_MAX: isize = 160 << 10;
+
+/// Most bytes that this thread has allocated at a time while it called `f`, beyond what it had.
+fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
+    let before = LIVE.get();
+    PEAK.set(before);
+    let result = f();
+    (result, PEAK.get() - before)
+}
+
+const SUCCESS: i32 = 0;
+const BADF: i32 = 8;
+const INVAL: i32 = 28;
+const NAMETOOLONG: i32 = 37;
+
+const STDIN: i32 = 0;
+const STDOUT: i32 = 1;
+/// The preopened directory.
+const FOLDER: i32 = 3;
+
+/// Functions and their parameters; all answer an errno.
+const FUNCTIONS: [(&str, &str); 15] = [
+    ("fd_read", "i32 i32 i32 i32"),
+    ("fd_pread", "i32 i32 i32 i64 i32"),
+    ("fd_write", "i32 i32 i32 i32"),
+    ("fd_pwrite", "i32 i32 i32 i64 i32"),
+    ("sock_send", "i32 i32 i32 i32 i32"),
+    ("sock_recv", "i32 i32 i32 i32 i32 i32"),
+    ("random_get", "i32 i32"),
+    ("fd_readdir", "i32 i32 i32 i64 i32"),
+    ("fd_seek", "i32 i64 i32 i32"),
+    ("fd_prestat_dir_name", "i32 i32 i32"),
+    ("path_open", "i32 i32 i32 i32 i32 i64 i64 i32 i32"),
+    ("path_readlink", "i32 i32 i32 i32 i32 i32"),
+    ("path_rename", "i32 i32 i32 i32 i32 i32"),
+    ("path_symlink", "i32 i32 i32 i32 i32"),
+    ("poll_oneoff", "i32 i32 i32 i32"),
+];
+
+/// A guest that exports all functions as it imports them, with a memory.
+fn guest(memory: &str) -> Module {
+    let mut text = String::from("(module\n");
+    for (name, params) in FUNCTIONS {
+        text += &format!(
+            "(import \"wasi_snapshot_preview1\" \"{name}\" (func ${name} (param {params}) (result i32)))\n"
+        );
+    }
+    text += memory;
+    for (name, params) in FUNCTIONS {
+        let gets = (0..params.split(' ').count()).map(|i| format!("(local.get {i})"));
+        let gets = gets.collect::<String>();
+        text += &format!(
+            "(func (export \"{name}\") (param {params}) (result i32) (call ${name} {gets}))\n"
+        );
+    }
+    text += ")";
+    let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
+    let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
+    Module::from_bytes(&so.expect("it is valid")).expect("it opens")
+}
+
+/// A guest, its folder, and files in it.
+struct House {
+    folder: tempfile::TempDir,
+    prepared: Prepared<WasiCtx>,
+    shared: Option<SharedMemory>,
+}
+
+impl House {
+    /// With a memory of its own, of so many pages.
+    fn new(pages: u32) -> Self {
+        let module = guest(&format!("(memory (export \"memory\") {pages})\n"));
+        Self::of(&module, None)
+    }
+
+    /// With a shared memory of so many pages.
+    fn shared(pages: u32) -> Self {
+        let module = guest(&format!(
+            "(import \"env\" \"memory\" (memory {pages} {pages} shared))\n(export \"memory\" (memory 0))\n"
+        ));
+        let ty = module.imports().find_map(|(_, _, ty)| match ty {
+            ExternType::Memory(ty) => Some(ty),
+            _ => None,
+        });
+        let memory = SharedMemory::new(&ty.expect("it imports one")).expect("memory");
+        Self::of(&module, Some(memory))
+    }
+
+    fn of(module: &Module, shared: Option<SharedMemory>) -> Self {
+        let mut linker = Linker::new();
+        pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+        if let Some(memory) = &shared {
+            linker
+                .memory("env", "memory", memory)
+                .expect("the name is free");
+        }
+        let region = Region::builder().slots(1).build().expect("a region");
+        Self {
+            folder: tempfile::tempdir().expect("a temporary directory"),
+            prepared: region.prepare(module, &linker).expect("it links"),
+            shared,
+        }
+    }
+
+    /// A guest that reads endless zeros from its standard input, and whose output is thrown away.
+    fn guest(&self) -> Guest {
+        let folder = Dir::open_ambient_dir(self.folder.path(), ambient_authority());
+        let wasi = WasiCtxBuilder::new()
+            .stdin(Box::new(ReadPipe::new(std::io::repeat(7))))
+            .stdout(Box::new(WritePipe::new(std::io::sink())))
+            .preopened_dir(folder.expect("it is there"), "/")
+            .expect("there is room");
+        let instance = self.prepared.try_instantiate(wasi.build());
+        Guest {
+            instance: instance.expect("the slot is free"),
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+struct Guest {
+    instance: Instance<WasiCtx>,
+    shared: Option<SharedMemory>,
+}
+
+/// A number as the parameter that a function takes at a place.
+fn values(name: &str, arguments: &[i64]) -> Vec<Value> {
+    let (_, params) = FUNCTIONS.iter().find(|(n, _)| *n == name).expect("known");
+    let params = params.split(' ').zip(arguments);
+    params
+        .map(|(ty, argument)| match ty {
+            "i64" => Value::I64(*argument),
+            _ => Value::I32(*argument as i32),
+        })
+        .collect()
+}
+
+impl Guest {
+    fn try_call(&mut self, name: &str, arguments: &[i64]) -> Result<i32, CallError> {
+        let results = self.instance.call_values(name, &values(name, arguments))?;
+        match results[..] {
+            [Value::I32(errno)] => Ok(errno),
+            _ => panic!("{results:?}"),
+        }
+    }
+
+    fn call(&mut self, name: &str, arguments: &[i64]) -> i32 {
+        let called = self.try_call(name, arguments);
+        called.unwrap_or_else(|error| panic!("{name} {arguments:?}: {error}"))
+    }
+
+    /// Whether a call ends with the trap of an address outside.
+    fn is_outside(&mut self, name: &str, arguments: &[i64]) -> bool {
+        match self.try_call(name, arguments) {
+            Err(CallError::Trap(trap)) => trap.code() == TrapCode::MemoryOutOfBounds,
+            _ => false,
+        }
+    }
+
+    fn write(&mut self, at: u32, bytes: &[u8]) {
+        match &self.shared {
+            Some(memory) => memory.write(at.into(), bytes).expect("it is inside"),
+            None => {
+                let mut memory = self.instance.memory_mut();
+                memory.write(at, bytes).expect("it is inside");
+            }
+        }
+    }
+
+    fn read(&self, at: u32, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        match &self.shared {
+            Some(memory) => memory.read(at.into(), &mut bytes).expect("it is inside"),
+            None => {
+                let memory = self.instance.memory();
+                memory.read(at, &mut bytes).expect("it is inside");
+            }
+        }
+        bytes
+    }
+
+    fn number(&self, at: u32) -> u32 {
+        let bytes = self.read(at, 4).try_into().expect("4 bytes");
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Writes vectors.
+    fn vectors(&mut self, at: u32, vectors: impl IntoIterator<Item = (u32, u32)>) {
+        let parts = vectors.into_iter().flat_map(|(start, len)| [start, len]);
+        let bytes: Vec<u8> = parts.flat_map(u32::to_le_bytes).collect();
+        self.write(at, &bytes);
+    }
+
+    /// Opens, or makes, a file for reading and writing.
+    fn open(&mut self, name: &str) -> i64 {
+        const CREATE: i64 = 1;
+        const READ_WRITE: i64 = 1 << 1 | 1 << 6 | 1 << 2;
+        self.write(0, name.as_bytes());
+        let arguments = [
+            FOLDER.into(),
+            0,
+            0,
+            name.len() as i64,
+            CREATE,
+            READ_WRITE,
+            0,
+            0,
+            64,
+        ];
+        assert_eq!(self.call("path_open", &arguments), SUCCESS);
+        self.number(64).into()
+    }
+}
+
+/// In both kinds of memories, of so many pages.
+fn everywhere(pages: u32, test: impl Fn(&House, &str)) {
+    test(&House::new(pages), "plain");
+    test(&House::shared(pages), "shared");
+}
+
+/// All functions that take vectors, with the arguments that they need besides.
+const MOVERS: [&str; 6] = [
+    "fd_write",
+    "fd_pwrite",
+    "sock_send",
+    "fd_read",
+    "fd_pread",
+    "sock_recv",
+];
+
+/// The arguments of a function that takes vectors.
+fn mover(name: &str, fd: i64, vectors: i64, count: i64, moved: i64) -> Vec<i64> {
+    let mut arguments = vec![fd, vectors, count];
+    match name {
+        "fd_pwrite" | "fd_pread" | "sock_send" => arguments.push(0),
+        "sock_recv" => arguments.extend([0, moved]),
+        _ => (),
+    }
+    arguments.push(if name == "sock_recv" {
+        moved + 4
+    } else {
+        moved
+    });
+    arguments
+}
+
+#[test]
+fn millions_of_empty_vectors_cost_the_host_nothing() {
+    everywhere(256, |house, kind| {
+        let mut guest = house.guest();
+        let file = guest.open("file");
+        let count = (256 << 16) / 8;
+        guest.write(64, &[0; 4]);
+        guest.write(0, &[0; 64]);
+        for (name, fd) in [
+            ("fd_write", file),
+            ("fd_write", STDOUT.into()),
+            ("fd_pwrite", file),
+            ("fd_read", file),
+            ("fd_read", STDIN.into()),
+            ("fd_pread", file),
+        ] {
+            let arguments = mover(name, fd, 0, count, 1 << 20);
+            let (errno, bytes) = peak_of(|| guest.call(name, &arguments));
+            assert_eq!(errno, INVAL, "{kind} {name}");
+            assert!(bytes <= CALL_BYTES_MAX, "{kind} {name}: {bytes} bytes");
+        }
+        for name in ["sock_send", "sock_recv"] {
+            let arguments = mover(name, file, 0, count, 1 << 20);
+            let (errno, bytes) = peak_of(|| guest.call(name, &arguments));
+            assert_eq!(errno, INVAL, "{kind} {name}");
+            assert!(bytes <= CALL_BYTES_MAX, "{kind} {name}: {bytes} bytes");
+        }
+    });
+}
+
+#[test]
+fn as_many_vectors_as_a_system_call_takes_are_looked_at() {
+    everywhere(2, |house, kind| {
+        for (count, expected) in [(1023, 1023), (1024, 1024), (1025, 1024), (5000, 1024)] {
+            let mut guest = house.guest();
+            let file = guest.open("file");
+            guest.vectors(1024, (0..count).map(|i| (60_000 + i, 1)));
+            let bytes: Vec<u8> = (0..count).map(|i| i as u8).collect();
+            guest.write(60_000, &bytes);
+            let arguments = mover("fd_pwrite", file, 1024, count.into(), 8);
+            assert_eq!(guest.call("fd_pwrite", &arguments), SUCCESS);
+            assert_eq!(guest.number(8), expected, "{kind} {count}");
+            guest.write(60_000, &vec![0; count as usize]);
+            let arguments = mover("fd_pread", file, 1024, count.into(), 8);
+            assert_eq!(guest.call("fd_pread", &arguments), SUCCESS);
+            assert_eq!(guest.number(8), expected, "{kind} {count}");
+            let got = guest.read(60_000, expected as usize);
+            assert!(got == bytes[..expected as usize], "{kind} {count}");
+            fs::remove_file(house.folder.path().join("file")).expect("it is there");
+        }
+        // Empty vectors count among those that are looked at, and those behind are not touched.
+        let mut guest = house.guest();
+        guest.vectors(1024, (0..1023).map(|_| (0, 0)));
+        guest.vectors(1024 + 1023 * 8, [(0, 5), (u32::MAX, u32::MAX)]);
+        for (name, fd) in [("fd_write", STDOUT), ("fd_read", STDIN)] {
+            let arguments = mover(name, fd.into(), 1024, 1025, 8);
+            assert_eq!(guest.call(name, &arguments), SUCCESS);
+            assert_eq!(guest.number(8), 5, "{kind}");
+        }
+        // No byte would be taken for the end of a file.
+        guest.vectors(1024 + 1023 * 8, [(0, 0), (0, 5)]);
+        for (name, fd) in [("fd_write", STDOUT), ("fd_read", STDIN)] {
+            let arguments = mover(name, fd.into(), 1024, 1025, 8);
+            assert_eq!(guest.call(name, &arguments), INVAL, "{kind}");
+            let arguments = mover(name, fd.into(), 1024, 1024, 8);
+            assert_eq!(guest.call(name, &arguments), SUCCESS, "{kind}");
+            assert_eq!(guest.number(8), 0, "{kind}");
+        }
+    });
+}
+
+#[test]
+fn files_take_and_give_as_much_as_is_asked_for() {
+    const LEN: u32 = 1 << 20;
+    everywhere(40, |house, kind| {
+        let mut guest = house.guest();
+        let file = guest.open("file");
+        let content: Vec<u8> = (0..LEN).map(|i| (i % 251) as u8).collect();
+        guest.write(1 << 16, &content);
+        // Pieces end within vectors, and vectors within pieces.
+        let cuts = [0, 1, 65_535, 65_537, 65_537, 200_000, 900_001, LEN];
+        let vectors = |to: u32| {
+            let pairs = cuts.windows(2);
+            pairs
+                .map(move |cut| (to + cut[0], cut[1] - cut[0]))
+                .collect::<Vec<_>>()
+        };
+        guest.vectors(1024, vectors(1 << 16));
+        let arguments = mover("fd_write", file, 1024, 7, 8);
+        assert_eq!(guest.call("fd_write", &arguments), SUCCESS);
+        assert_eq!(guest.number(8), LEN, "{kind}");
+        assert!(fs::read(house.folder.path().join("file")).expect("it is there") == content);
+        guest.write(1 << 16, &vec![0; LEN as usize]);
+        guest.vectors(1024, vectors(1 << 16).into_iter().chain([(0, 1 << 20)]));
+        let arguments = mover("fd_pread", file, 1024, 8, 8);
+        assert_eq!(guest.call("fd_pread", &arguments), SUCCESS);
+        assert_eq!(guest.number(8), LEN, "{kind}");
+        assert!(guest.read(1 << 16, LEN as usize) == content, "{kind}");
+        // The position has gone on: there is nothing behind.
+        let arguments = mover("fd_read", file, 1024, 7, 8);
+        assert_eq!(guest.call("fd_read", &arguments), SUCCESS);
+        assert_eq!(guest.number(8), 0, "{kind}");
+        // A stream gives what it has at once, and takes everything.
+        guest.vectors(1024, [(1 << 16, LEN)]);
+        let arguments = mover("fd_read", STDIN.into(), 1024, 1, 8);
+        assert_eq!(guest.call("fd_read", &arguments), SUCCESS);
+        assert_eq!(guest.number(8), 64 << 10, "{kind}");
+        let arguments = mover("fd_write", STDOUT.into(), 1024, 1, 8);
+        assert_eq!(guest.call("fd_write", &arguments), SUCCESS);
+        assert_eq!(guest.number(8), LEN, "{kind}");
+    });
+}
+
+#[test]
+fn bytes_that_are_asked_for_many_times_end_at_the_deadline() {
+    everywhere(256, |house, kind| {
+        for (name, fd) in [("fd_write", STDOUT), ("fd_read", STDIN)] {
+            let mut guest = house.guest();
+            // 16 GiB of a memory of 16 MiB.
+            let vectors = (0..1024).map(|_| (0, 256 << 16));
+            guest.vectors(1 << 20, vectors);
+            let arguments = mover(name, fd.into(), 1 << 20, 1024, 8);
+            let limited = guest.instance.deadline(Duration::from_millis(20));
+            let values = values(name, &arguments);
+            let (ended, bytes) = peak_of(|| limited.call_values(name, &values));
+            // A stream is read once, and overwrites the vectors at most.
+            match ended {
+                Err(CallError::Deadline(_)) => assert_eq!(name, "fd_write"),
+                other => assert_eq!((name, other.is_ok()), ("fd_read", true), "{kind} {other:?}"),
+            }
+            assert!(bytes <= CALL_BYTES_MAX, "{kind} {name}: {bytes} bytes");
+        }
+    });
+}
+
+#[test]
+fn no_call_moves_more_than_a_system_call() {
+    let house = House::new(1024);
+    let mut guest = house.guest();
+    // 4 GiB of nothing, to a sink: as much as read(2) and write(2) take.
+    guest.vectors(1 << 20, (0..64).map(|_| (0, 1024 << 16)));
+    let arguments = mover("fd_write", STDOUT.into(), 1 << 20, 64, 8);
+    assert_eq!(guest.call("fd_write", &arguments), SUCCESS);
+    assert_eq!(guest.number(8), 0x7fff_f000);
+}
+
+#[test]
+fn whatever_lies_outside_traps_before_anything_moves() {
+    const END: i64 = 4 << 16;
+    everywhere(4, |house, kind| {
+        for name in MOVERS {
+            let mut guest = house.guest();
+            let file = guest.open("file");
+            fs::write(house.folder.path().join("file"), "content").expect("room");
+            guest.vectors(1024, [(100, 3), (END as u32 - 1, 1), (200, 0)]);
+            guest.vectors(2048, [(100, 3), (END as u32 - 1, 2)]);
+            guest.vectors(3072, [(100, 3), (u32::MAX, u32::MAX)]);
+            guest.vectors(4096, [(100, 3), (END as u32 + 1, 0)]);
+            guest.vectors(END as u32 - 8, [(100, 3)]);
+            guest.write(100, &[1, 2, 3, 4]);
+            for (vectors, count) in [
+                (2048, 2),
+                (3072, 2),
+                (4096, 2),
+                (END - 8, 2),
+                (END - 8, 0x2000_0001),
+                (END - 4, 1),
+                (END, 1),
+                (-8, 1),
+                (0, -1),
+                (1024, 0x2000_0000),
+                (1024, -1),
+            ] {
+                let arguments = mover(name, file, vectors, count, 8);
+                let outside = guest.is_outside(name, &arguments);
+                assert!(outside, "{kind} {name} {vectors} {count}");
+            }
+            for moved in [END - 3, END, -4, -1] {
+                let arguments = mover(name, file, 1024, 1, moved);
+                assert!(guest.is_outside(name, &arguments), "{kind} {name} {moved}");
+            }
+            // Unaligned: an error that is no trap, as wasi-common gives.
+            for (vectors, moved) in [(1025, 8), (1026, 8), (1024, 9), (1024, 10)] {
+                let arguments = mover(name, file, vectors, 1, moved);
+                let error = guest
+                    .try_call(name, &arguments)
+                    .expect_err("it is unaligned");
+                assert!(error.to_string().contains("is no multiple of"), "{error}");
+            }
+            assert_eq!(guest.read(100, 4), [1, 2, 3, 4], "{kind} {name}");
+            let content = fs::read(house.folder.path().join("file")).expect("it is there");
+            assert_eq!(content, b"content", "{kind} {name}");
+            // At the end, and with nothing at the end.
+            for (vectors, count) in [(1024, 3), (END - 8, 1), (END, 0)] {
+                guest.vectors(END as u32 - 8, [(100, 3)]);
+                let arguments = mover(name, file, vectors, count, END - 16);
+                let errno = guest.call(name, &arguments);
+                assert_eq!(errno == SUCCESS, name.starts_with("fd_"), "{kind} {name}");
+            }
+            let arguments = mover(name, 99, 1024, 3, 8);
+            assert_eq!(guest.call(name, &arguments), BADF, "{kind} {name}");
+        }
+    });
+}
+
+#[test]
+fn a_memory_of_no_page_has_nowhere_to_go() {
+    let house = House::new(0);
+    let mut guest = house.guest();
+    for (name, params) in FUNCTIONS {
+        let arguments = vec![0; params.split(' ').count()];
+        match name {
+            "random_get" => assert_eq!(guest.call(name, &arguments), SUCCESS),
+            "fd_prestat_dir_name" | "path_rename" | "path_symlink" => {
+                assert_ne!(guest.call(name, &arguments), SUCCESS, "{name}");
+            }
+            "poll_oneoff" => assert_eq!(guest.call(name, &arguments), INVAL),
+            _ => assert!(guest.is_outside(name, &arguments), "{name}"),
+        }
+    }
+}
+
+#[test]
+fn an_answer_may_lie_in_what_was_received() {
+    everywhere(1, |house, kind| {
+        let mut guest = house.guest();
+        let file = guest.open("file");
+        fs::write(house.folder.path().join("file"), [9; 100]).expect("room");
+        // The buffer has the vectors in it, which are read before, and the answer, which is written behind.
+        guest.vectors(1024, [(1000, 100)]);
+        let arguments = mover("fd_read", file, 1024, 1, 1096);
+        assert_eq!(guest.call("fd_read", &arguments), SUCCESS);
+        let mut expected = vec![9; 100];
+        expected[96..].copy_from_slice(&100_u32.to_le_bytes());
+        assert_eq!(guest.read(1000, 100), expected, "{kind}");
+    });
+}
+
+#[test]
+fn vectors_that_change_under_the_call_are_read_once() {
+    let house = House::shared(2);
+    let mut guest = house.guest();
+    let shared = house.shared.clone().expect("it is shared");
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let vector = shared.atomic_u64(1024).expect("it is inside");
+            // Inside, outside, empty, and at the end.
+            let vectors: [(u64, u64); 4] = [(0, 100), (0xffff_ffff, 8), (5, 0), ((2 << 16) - 1, 1)];
+            for (start, len) in vectors.iter().cycle() {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                vector.store(start | len << 32, Ordering::Relaxed);
+            }
+        });
+        let mut ends = [0; 2];
+        for i in 0..20_000 {
+            let (name, fd) = [("fd_write", STDOUT), ("fd_read", STDIN)][i % 2];
+            let arguments = mover(name, fd.into(), 1024, 1, 8);
+            match guest.try_call(name, &arguments) {
+                Ok(errno) => {
+                    assert_eq!(errno, SUCCESS);
+                    assert!([0, 1, 100].contains(&guest.number(8)));
+                    ends[0] += 1;
+                }
+                Err(CallError::Trap(trap)) => {
+                    assert_eq!(trap.code(), TrapCode::MemoryOutOfBounds);
+                    ends[1] += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(ends[0] > 0, "{ends:?}");
+    });
+}
+
+#[test]
+fn paths_that_are_too_long_are_not_looked_at() {
+    const TOO_LONG: i64 = 4097;
+    everywhere(1, |house, kind| {
+        let mut guest = house.guest();
+        fs::write(house.folder.path().join("in"), "").expect("room");
+        // As long as the kernel takes, with its zero.
+        let path = "./".repeat(2046) + "in";
+        guest.write(100, path.as_bytes());
+        let open = |path: i64, len: i64| [3, 0, path, len, 0, 2, 0, 0, 64];
+        assert_eq!(path.len(), 4094);
+        assert_eq!(guest.call("path_open", &open(100, 4094)), SUCCESS, "{kind}");
+        // Of this length, it is read, and the kernel refuses it.
+        assert!(guest.is_outside("path_open", &open(65_000, 4096)), "{kind}");
+        guest.write(100, &b"./".repeat(2048));
+        assert_eq!(
+            guest.call("path_open", &open(100, 4096)),
+            NAMETOOLONG,
+            "{kind}"
+        );
+        for (path, len) in [
+            (100, TOO_LONG),
+            (65_000, TOO_LONG),
+            (-1, -1),
+            (0, 0x7fff_ffff),
+        ] {
+            for (name, arguments) in [
+                ("path_open", open(path, len).to_vec()),
+                ("path_readlink", vec![3, path, len, 0, 10, 64]),
+                ("path_rename", vec![3, 100, 2, 3, path, len]),
+                ("path_rename", vec![3, path, len, 3, 100, 2]),
+                ("path_symlink", vec![path, len, 3, 100, 2]),
+            ] {
+                let (errno, bytes) = peak_of(|| guest.call(name, &arguments));
+                assert_eq!(errno, NAMETOOLONG, "{kind} {name} {path} {len}");
+                assert!(bytes <= CALL_BYTES_MAX, "{kind} {name}: {bytes} bytes");
+            }
+        }
+    });
+}
+
+#[test]
+fn buffers_of_any_size_are_filled_with_what_there_is() {
+    everywhere(64, |house, kind| {
+        let len: i64 = (64 << 16) - 65_536;
+        let mut guest = house.guest();
+        let path = house.folder.path();
+        std::os::unix::fs::symlink("somewhere", path.join("link")).expect("a link");
+        guest.write(0, b"link");
+        let arguments = [3, 0, 4, 65_536, len, 64];
+        let (errno, bytes) = peak_of(|| guest.call("path_readlink", &arguments));
+        assert_eq!((errno, guest.number(64)), (SUCCESS, 9), "{kind}");
+        assert_eq!(guest.read(65_536, 10), b"somewhere\0", "{kind}");
+        assert!(bytes <= CALL_BYTES_MAX, "{kind}: {bytes} bytes");
+        let arguments = [3, 0, 4, 65_536, 4, 64];
+        assert_eq!(guest.call("path_readlink", &arguments), SUCCESS);
+        assert_eq!(guest.number(64), 4, "{kind}");
+
+        let (errno, bytes) = peak_of(|| guest.call("fd_prestat_dir_name", &[3, 70_000, len]));
+        assert_eq!(errno, SUCCESS, "{kind}");
+        assert_eq!(guest.read(70_000, 2), b"/\0", "{kind}");
+        assert!(bytes <= CALL_BYTES_MAX, "{kind}: {bytes} bytes");
+        let errno = guest.call("fd_prestat_dir_name", &[3, 70_000, 0]);
+        assert_eq!(errno, NAMETOOLONG, "{kind}");
+
+        let (errno, bytes) = peak_of(|| guest.call("random_get", &[65_536, len]));
+        assert_eq!(errno, SUCCESS, "{kind}");
+        assert!(bytes <= CALL_BYTES_MAX, "{kind}: {bytes} bytes");
+        let random = guest.read(65_536, len as usize);
+        let zeros = random.iter().filter(|byte| **byte == 0).count() as i64;
+        assert!(zeros < len / 100, "{kind}: {zeros} of {len} are zero");
+        assert_eq!(guest.read(65_535, 1), [0], "{kind}");
+    });
+}
+
+/// The names in entries of a directory, and the cookie behind the last whole one.
+fn names(bytes: &[u8]) -> (Vec<String>, i64) {
+    let (mut names, mut cookie, mut at) = (vec![], 0, 0);
+    while bytes.len() - at >= 24 {
+        let next = i64::from_le_bytes(bytes[at..][..8].try_into().expect("8 bytes"));
+        let len = u32::from_le_bytes(bytes[at + 16..][..4].try_into().expect("4 bytes"));
+        let Some(name) = bytes[at + 24..].get(..len as usize) else {
+            break;
+        };
+        names.push(String::from_utf8(name.to_vec()).expect("a name"));
+        (cookie, at) = (next, at + 24 + len as usize);
+    }
+    (names, cookie)
+}
+
+#[test]
+fn a_directory_of_many_pieces_is_read_whole() {
+    let house = House::new(32);
+    let mut expected = BTreeSet::from([".".to_owned(), "..".to_owned()]);
+    for i in 0..5000 {
+        let name = format!("{i}{}", "x".repeat(i % 60));
+        fs::write(house.folder.path().join(&name), "").expect("room for a file");
+        expected.insert(name);
+    }
+    // Larger than the directory, of exactly that size and one less, of some pieces, and small.
+    let all = expected.iter().map(|name| 24 + name.len()).sum::<usize>() as i64;
+    for len in [1 << 20, all, all - 1, 150_000, 64 << 10, 4096, 300] {
+        let mut guest = house.guest();
+        let (mut found, mut cookie) = (vec![], 0);
+        loop {
+            let arguments = [3, 65_536, len, cookie, 64];
+            let (errno, bytes) = peak_of(|| guest.call("fd_readdir", &arguments));
+            assert_eq!(errno, SUCCESS, "{len}");
+            assert!(bytes <= 2 * CALL_BYTES_MAX, "{bytes} bytes");
+            let used = guest.number(64);
+            assert!(i64::from(used) <= len);
+            let (some, next) = names(&guest.read(65_536, used as usize));
+            found.extend(some);
+            cookie = next;
+            if i64::from(used) < len {
+                break;
+            }
+        }
+        assert_eq!(found.len(), expected.len(), "{len}");
+        assert_eq!(
+            found.into_iter().collect::<BTreeSet<_>>(),
+            expected,
+            "{len}"
+        );
+    }
+}
+
+#[test]
+fn bytes_are_counted() {
+    everywhere(32, |house, kind| {
+        let mut guest = house.guest();
+        let file = guest.open("file");
+        guest.vectors(1024, [(4096, 100_000), (4096, 1)]);
+        for (name, fd) in [
+            ("fd_write", file),
+            ("fd_pwrite", file),
+            ("fd_write", STDOUT.into()),
+        ] {
+            assert_eq!(guest.call(name, &mover(name, fd, 1024, 2, 8)), SUCCESS);
+        }
+        // One byte more than the file has, and a piece of a stream.
+        assert_eq!(
+            guest.call("fd_pread", &mover("fd_pread", file, 1024, 2, 8)),
+            SUCCESS
+        );
+        let read = mover("fd_read", STDIN.into(), 1024, 2, 8);
+        assert_eq!(guest.call("fd_read", &read), SUCCESS);
+        let usage = guest.instance.usage();
+        assert_eq!(usage.bytes_written, 3 * 100_001, "{kind}");
+        assert_eq!(usage.bytes_read, 100_001 + (64 << 10), "{kind}");
+    });
+}
