@@ -232,10 +232,12 @@ pub(crate) fn compile(
     Ok(pieces)
 }
 
-/// The trampolines that the module needs: one for every import, one for every type of a function
-/// that can be referred to, and those that its functions call. In a fixed order.
+/// The trampolines that the module needs: one for every type of an imported function, one for every type
+/// of a function that can be referred to, and those that its functions call. In a fixed order.
 fn needed(metadata: &Metadata, pieces: &[Piece]) -> Vec<Callee> {
-    let mut needed: Vec<_> = (0..metadata.imported_funcs()).map(Callee::Func).collect();
+    let imported = &metadata.funcs[..metadata.imported_funcs() as usize];
+    let types: BTreeSet<u32> = imported.iter().copied().collect();
+    let mut needed: Vec<_> = types.into_iter().map(Callee::Import).collect();
     let types: BTreeSet<u32> = metadata
         .escaped
         .iter()
@@ -255,7 +257,7 @@ fn needed(metadata: &Metadata, pieces: &[Piece]) -> Vec<Callee> {
             }
             // It is in every array, whoever calls it.
             Callee::Mistyped | Callee::Table(_) => mistyped = Some(Callee::Mistyped),
-            Callee::Func(_) | Callee::Entry(_) => {}
+            Callee::Func(_) | Callee::Import(_) | Callee::Entry(_) => {}
         }
     }
     needed.extend(builtins.into_iter().map(Callee::Builtin));
@@ -632,6 +634,7 @@ pub(crate) fn describe(callee: Callee, metadata: &Metadata) -> String {
             Some(name) => format!("{index} ({})", name.escape_debug()),
             None => index.to_string(),
         },
+        Callee::Import(ty) => format!("trampoline of imports of type {ty}"),
         Callee::Entry(ty) => format!("trampoline of type {ty}"),
         Callee::Builtin(builtin) => format!("trampoline of {}", builtin.name()),
         Callee::Trap(code) => format!("stub of trap \"{code}\""),

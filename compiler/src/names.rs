@@ -7,9 +7,10 @@ use pirn_format::traps::CodeKind;
 /// What a direct call or an address in generated code can refer to: every piece and array of the text has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Callee {
-    /// The body of a defined function, or, for an imported one, its trampoline to the host. By
-    /// function index.
+    /// The body of a defined function, by function index.
     Func(u32),
+    /// The trampoline to the host of imported functions of a type, by type index.
+    Import(u32),
     /// The trampoline of a builtin.
     Builtin(Builtin),
     /// The stub that leaves with a trap: `stub(vmctx)`, never returns.
@@ -29,12 +30,14 @@ const TRAP: u32 = 2;
 const ENTRY: u32 = 3;
 const MISTYPED: u32 = 4;
 const TABLE: u32 = 5;
+const IMPORT: u32 = 6;
 
 impl Callee {
     /// The name that Cranelift carries.
     pub(crate) fn name(self) -> UserExternalName {
         let (namespace, index) = match self {
             Self::Func(index) => (FUNC, index),
+            Self::Import(ty) => (IMPORT, ty),
             Self::Builtin(builtin) => (BUILTIN, builtin as u32),
             Self::Trap(code) => (TRAP, code as u32),
             Self::Entry(ty) => (ENTRY, ty),
@@ -53,14 +56,15 @@ impl Callee {
             ENTRY => Self::Entry(name.index),
             MISTYPED => Self::Mistyped,
             TABLE => Self::Table(name.index),
+            IMPORT => Self::Import(name.index),
             _ => return None,
         })
     }
 
-    /// What the code table calls it, in a module with this many imported functions.
-    pub(crate) fn kind(self, imported_funcs: u32) -> CodeKind {
+    /// What the code table calls it.
+    pub(crate) fn kind(self) -> CodeKind {
         match self {
-            Self::Func(index) if index < imported_funcs => CodeKind::Import(index),
+            Self::Import(ty) => CodeKind::Import(ty),
             Self::Func(index) => CodeKind::Func(index),
             Self::Builtin(builtin) => CodeKind::Builtin(builtin as u32),
             Self::Trap(code) => CodeKind::Trap(code as u32),

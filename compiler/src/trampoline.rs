@@ -16,7 +16,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use pirn_format::exit::{self, Builtin, CELL_BYTES, Kind, TrapCode};
-use pirn_format::layout::{CONTEXT_EXIT, CONTEXT_HOST_CALL};
+use pirn_format::layout::{CONTEXT_EXIT, CONTEXT_HOST_CALL, IMPORT_HOST, IMPORT_INSTANCE};
 use pirn_format::types::{FuncType, ValType};
 
 /// C convention of both targets' psABI.
@@ -33,29 +33,26 @@ pub(crate) fn build(
     func.name = UserFuncName::User(callee.name());
     let (signature, ty) = match callee {
         Callee::Entry(ty) => (host_signature(), Some(ty)),
-        Callee::Func(index) => {
-            let ty = metadata.funcs[index as usize];
-            (guest_signature(metadata.func_type(ty)), Some(ty))
-        }
+        Callee::Import(ty) => (guest_signature(metadata.func_type(ty)), Some(ty)),
         Callee::Builtin(builtin) => (
             words(builtin.params(), usize::from(builtin.has_result())),
             None,
         ),
         Callee::Trap(_) => (words(0, 0), None),
         Callee::Mistyped => (words(1, 0), None),
-        Callee::Table(_) => unreachable!("an array is no code"),
+        Callee::Func(_) | Callee::Table(_) => unreachable!("it is no trampoline"),
     };
     func.signature = signature;
     let ty = ty.map(|ty| metadata.func_type(ty));
     let mut t = Trampoline::new(FunctionBuilder::new(func, context));
     match (callee, ty) {
         (Callee::Entry(_), Some(ty)) => t.entry(ty),
-        (Callee::Func(index), Some(ty)) => t.import(index, ty),
+        (Callee::Import(_), Some(ty)) => t.import(ty),
         (Callee::Builtin(builtin), _) => t.builtin(builtin, env),
         (Callee::Trap(code), _) => t.trap(code),
         (Callee::Mistyped, _) => t.mistyped(),
-        (Callee::Entry(_) | Callee::Func(_), None) | (Callee::Table(_), _) => {
-            unreachable!("both have a type, and an array is no code")
+        (Callee::Entry(_) | Callee::Import(_), None) | (Callee::Func(_) | Callee::Table(_), _) => {
+            unreachable!("the first two have a type, and the others are no trampolines")
         }
     }
     t.builder.seal_all_blocks();
@@ -116,13 +113,19 @@ impl<'a> Trampoline<'a> {
         self.builder.ins().return_(&[]);
     }
 
-    /// Leaves for the host with the parameters in cells, and returns its results from them.
-    fn import(&mut self, index: u32, ty: &FuncType) {
+    /// Leaves for the host with the parameters in cells, and returns its results from them. The first
+    /// parameter is the address of the import, which says what is called, and by which instance.
+    fn import(&mut self, ty: &FuncType) {
         let cells = self.cells(ty.params.len().max(ty.results.len()));
         let params = self.params[1..].to_vec();
         self.store(cells, &params);
-        let index = self.word(index.into());
-        self.leave(CONTEXT_HOST_CALL, index, cells);
+        let import = self.params[0];
+        // The optimiser leaves loads that are not `readonly` in their order: the last one may overwrite the
+        // address with the context, which saves a copy.
+        let flags = MemFlagsData::trusted();
+        let mut load = |field| self.builder.ins().load(POINTER, flags, import, field);
+        let (host, vmctx) = (load(IMPORT_HOST), load(IMPORT_INSTANCE));
+        self.leave(CONTEXT_HOST_CALL, vmctx, host, cells);
         let results = self.load(cells, &ty.results);
         self.builder.ins().return_(&results);
     }
@@ -133,7 +136,7 @@ impl<'a> Trampoline<'a> {
         let params = self.params[1..].to_vec();
         self.store(cells, &params);
         let reason = self.word(exit::reason(Kind::Builtin, builtin as u32));
-        self.leave(CONTEXT_EXIT, reason, cells);
+        self.leave(CONTEXT_EXIT, self.params[0], reason, cells);
         let results: &[ValType] = if builtin.has_result() {
             &[ValType::I64]
         } else {
@@ -167,16 +170,15 @@ impl<'a> Trampoline<'a> {
     /// Leaves with a trap for that reason, one of which is for that code.
     fn trap_with(&mut self, reason: Value, code: TrapCode) {
         let none = self.word(0);
-        self.leave(CONTEXT_EXIT, reason, none);
+        self.leave(CONTEXT_EXIT, self.params[0], reason, none);
         // The exit routine does not return from a trap.
         self.builder
             .ins()
             .trap(ir::TrapCode::unwrap_user(code as u8));
     }
 
-    /// Calls the routine in a field of the context.
-    fn leave(&mut self, field: i32, what: Value, cells: Value) {
-        let vmctx = self.params[0];
+    /// Calls the routine in a field of a context.
+    fn leave(&mut self, field: i32, vmctx: Value, what: Value, cells: Value) {
         let flags = MemFlagsData::trusted().with_readonly();
         let routine = self.builder.ins().load(POINTER, flags, vmctx, field);
         let signature = self.builder.import_signature(host_signature());

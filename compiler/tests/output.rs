@@ -411,6 +411,47 @@ fn listings_name_what_is_called() {
     }
 }
 
+#[test]
+fn imports_of_one_type_share_a_trampoline() {
+    let module = |more: &str| {
+        let text = format!(
+            "(module (type $f (func (param i32))) (import \"a\" \"alone\" (func (param f64)))
+               (import \"a\" \"b\" (func (type $f))) {more} (func (export \"f\")))"
+        );
+        let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+        wasm.into_owned()
+    };
+    let two = module("(import \"a\" \"c\" (func (type $f)))");
+    let many = module(&"(import \"a\" \"c\" (func (type $f)))".repeat(500));
+    for arch in Arch::ALL {
+        let so = |wasm: &[u8]| compile(wasm, &Options::new(arch)).expect("it is valid");
+        let symbols = |wasm: &[u8]| -> Vec<String> {
+            let so = so(wasm);
+            let file = object::File::parse(&*so).expect("it is an object");
+            let names = file.symbols().filter_map(|symbol| symbol.name().ok());
+            let names: Vec<_> = names.map(str::to_owned).collect();
+            names
+        };
+        let has = |wasm: &[u8], name: &str| symbols(wasm).iter().any(|symbol| symbol == name);
+        assert!(has(&module(""), "import a.b") && has(&two, "import a.alone"));
+        assert!(has(&two, "imports of type 0") && !has(&two, "import a.b"));
+        assert_eq!(symbols(&two), symbols(&many), "{arch}");
+        let text_bytes = |wasm: &[u8]| {
+            let so = so(wasm);
+            let checked = Checked::new(&so).expect("it is sound");
+            let starts = &checked.metadata.code[1..3];
+            assert_eq!(starts[0], starts[1], "{arch}");
+            checked.header.section(Section::Text).len
+        };
+        assert_eq!(text_bytes(&two), text_bytes(&many), "{arch}");
+        let asm = listing(&two, &Options::new(arch));
+        let headers = asm
+            .lines()
+            .filter(|line| line.contains("of imports of type"));
+        assert_eq!(headers.count(), 2, "{asm}");
+    }
+}
+
 /// The pieces of a listing: the lines of each, behind its header.
 fn pieces(asm: &str) -> Vec<Vec<&str>> {
     let pieces = asm.trim_end().split("\n\n");

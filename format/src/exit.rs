@@ -4,14 +4,15 @@
 //! with the platform's C convention:
 //!
 //! ```text
-//! host_call(vmctx, import: u64, cells)      field `host_call` of the context
+//! host_call(vmctx, host: u64, cells)        field `host_call` of the context
 //! exit(vmctx, reason: u64, cells)           field `exit`
 //! ```
 //!
-//! The first calls the host function that is the import of that index among the module's imported
-//! functions. The second is for everything else: the low byte of `reason` is a [`Kind`]; the bits above
-//! are its number, a [`Builtin`] or a [`TrapCode`]. `cells` is the address of an array of 16-byte cells,
-//! one a parameter, which on return holds one cell a result; a trap has none, and does not return.
+//! The first calls the host function that the instance's runtime has given that word, which a trampoline
+//! reads from [`FuncImport::host`](crate::layout::FuncImport::host). The second is for everything else: the
+//! low byte of `reason` is a [`Kind`]; the bits above are its number, a [`Builtin`] or a [`TrapCode`].
+//! `cells` is the address of an array of 16-byte cells, one a parameter, which on return holds one cell a
+//! result; a trap has none, and does not return.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};

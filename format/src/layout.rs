@@ -108,10 +108,16 @@ pub struct TableDesc {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct FuncImport {
-    /// Address of code with the guest's calling convention.
+    /// Address of code with the guest's calling convention. All host functions of one type have one
+    /// trampoline.
     pub code: u64,
-    /// Context to pass as its first argument: the caller's own for a host function.
+    /// First argument of that code: the context of the instance that defines the function, or, for a
+    /// host function, the address of this [`FuncImport`].
     pub vmctx: u64,
+    /// Context of the instance that imports a host function. Read by the trampoline.
+    pub instance: u64,
+    /// Which host function it is: what the trampoline gives to the routine for host functions.
+    pub host: u64,
 }
 
 /// What a non-null function reference points to.
@@ -120,7 +126,7 @@ pub struct FuncImport {
 pub struct FuncRef {
     /// Address of code with the guest's calling convention.
     pub code: u64,
-    /// Context to pass as its first argument.
+    /// First argument of that code, see [`FuncImport::vmctx`].
     pub vmctx: u64,
     /// Process-wide id of its type: equal ids, equal types.
     pub type_id: u32,
@@ -206,6 +212,10 @@ pub const TABLE_ELEMENTS: i32 = offset_of!(TableDesc, elements) as i32;
 pub const IMPORT_CODE: i32 = offset_of!(FuncImport, code) as i32;
 /// Offset of [`FuncImport::vmctx`] in its struct.
 pub const IMPORT_VMCTX: i32 = offset_of!(FuncImport, vmctx) as i32;
+/// Offset of [`FuncImport::instance`] in its struct.
+pub const IMPORT_INSTANCE: i32 = offset_of!(FuncImport, instance) as i32;
+/// Offset of [`FuncImport::host`] in its struct.
+pub const IMPORT_HOST: i32 = offset_of!(FuncImport, host) as i32;
 /// Offset of [`FuncRef::code`] in its struct.
 pub const FUNCREF_CODE: i32 = offset_of!(FuncRef, code) as i32;
 /// Offset of [`FuncRef::vmctx`] in its struct.
@@ -391,7 +401,7 @@ mod tests {
         all.extend((0..c.tables).map(|i| (layout.table(i), 16)));
         all.extend((0..c.memories).map(|i| (layout.memory(i), 16)));
         all.extend((0..c.segments.div_ceil(64)).map(|i| (layout.segment(i * 64).0, 8)));
-        all.extend((0..c.imported_funcs).map(|i| (layout.import(i), 16)));
+        all.extend((0..c.imported_funcs).map(|i| (layout.import(i), 32)));
         all.extend((0..c.types).map(|i| (layout.type_id(i), 4)));
         all.extend((0..c.escaped_funcs).map(|i| (layout.funcref(i), 24)));
         all.extend((0..c.tags).map(|i| (layout.tag(i), 8)));

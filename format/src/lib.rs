@@ -33,4 +33,4 @@ pub use error::FormatError;
 ///
 /// It changes with every change to the layout of the context, to an exit number, to the header, to
 /// the metadata or to what generated code relies on: compiler and runtime of one version always agree.
-pub const FORMAT_VERSION: u32 = 9;
+pub const FORMAT_VERSION: u32 = 10;

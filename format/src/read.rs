@@ -286,7 +286,8 @@ fn check_code(header: &Header, metadata: &Metadata, code: &[u8]) -> Result<(), F
     let is = |offset: u32, kind: CodeKind| table.at(offset).is_some_and(|entry| entry.kind == kind);
     for (index, offset) in (0..).zip(&metadata.code) {
         let kind = if index < imported {
-            CodeKind::Import(index)
+            // In range: the metadata has as many functions as offsets.
+            CodeKind::Import(metadata.funcs[index as usize])
         } else {
             CodeKind::Func(index)
         };

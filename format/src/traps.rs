@@ -59,7 +59,7 @@ fn word<const RECORD: usize>(record: &[u8; RECORD], field: usize) -> u32 {
 pub enum CodeKind {
     /// The body of the function of this index.
     Func(u32),
-    /// The trampoline by which imported function of this index leaves for the host.
+    /// The trampoline by which imported functions of this type index leave for the host.
     Import(u32),
     /// The trampoline by which the host calls functions of this type index.
     Entry(u32),

@@ -8,13 +8,16 @@ use std::collections::HashMap;
 /// The symbol of each piece, without zero bytes or control characters, which a string table or a
 /// terminal would trip over.
 pub(super) fn names(pieces: &[Piece], metadata: &Metadata) -> Vec<String> {
-    let imports: Vec<_> = metadata.imports_of_funcs().collect();
+    let imports = names_of_imports(metadata);
     let names = func_names(metadata);
     let name = |piece: &Piece| match piece.callee {
-        Callee::Func(index) => match (imports.get(index as usize), names.get(&index)) {
-            (Some(import), _) => format!("import {}.{}", import.module, import.name),
-            (None, Some(name)) => (*name).to_owned(),
-            (None, None) => format!("wasm[{index}]"),
+        Callee::Func(index) => match names.get(&index) {
+            Some(name) => (*name).to_owned(),
+            None => format!("wasm[{index}]"),
+        },
+        Callee::Import(ty) => match imports.get(&ty) {
+            Some(Some(name)) => format!("import {name}"),
+            _ => format!("imports of type {ty}"),
         },
         Callee::Entry(ty) => format!("entry of type {ty}"),
         Callee::Builtin(builtin) => builtin.name().to_owned(),
@@ -24,6 +27,18 @@ pub(super) fn names(pieces: &[Piece], metadata: &Metadata) -> Vec<String> {
     };
     let printable = |name: String| name.replace(char::is_control, "_");
     pieces.iter().map(|piece| printable(name(piece))).collect()
+}
+
+/// The name of the only import of each type that any function import has; `None` where several share the
+/// trampoline.
+fn names_of_imports(metadata: &Metadata) -> HashMap<u32, Option<String>> {
+    let mut names = HashMap::new();
+    for (import, ty) in metadata.imports_of_funcs().zip(&metadata.funcs) {
+        let name = || Some(format!("{}.{}", import.module, import.name));
+        let known = names.entry(*ty);
+        known.and_modify(|name| *name = None).or_insert_with(name);
+    }
+    names
 }
 
 /// What [`Metadata::func_name`] says of each function that has a name, found at once: a module may have as many exports as

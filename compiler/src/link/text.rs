@@ -50,7 +50,6 @@ impl Text {
             .enumerate()
             .map(|(label, piece)| (piece.callee, label))
             .collect();
-        let imported = metadata.imported_funcs();
         let mut text = Self {
             bytes: vec![],
             entries: Vec::with_capacity(pieces.len()),
@@ -79,7 +78,7 @@ impl Text {
                 }
             }
             // In range: checked against the limit above.
-            text.place(piece, start as u32, imported);
+            text.place(piece, start as u32);
         }
         text.arrays.lay(&mut *builder, tables, &mut control)?;
         text.bytes = builder.finish(&mut control);
@@ -98,11 +97,11 @@ impl Text {
         Ok(text)
     }
 
-    fn place(&mut self, piece: &Piece, start: u32, imported_funcs: u32) {
+    fn place(&mut self, piece: &Piece, start: u32) {
         let entry = CodeEntry {
             start,
             len: piece.code.len() as u32,
-            kind: piece.callee.kind(imported_funcs),
+            kind: piece.callee.kind(),
         };
         self.entries.push(entry);
         self.code.extend(entry.encode());
@@ -139,13 +138,22 @@ impl Text {
     /// Writes the offsets of functions and entry trampolines into the metadata.
     fn tell(&self, pieces: &[Piece], metadata: &mut Metadata) {
         metadata.code = vec![0; metadata.funcs.len()];
+        let imported = metadata.imported_funcs() as usize;
+        let mut imports = HashMap::new();
         metadata.entries = vec![None; metadata.types.len()];
         for (piece, entry) in pieces.iter().zip(&self.entries) {
             match piece.callee {
                 Callee::Func(index) => metadata.code[index as usize] = entry.start,
+                Callee::Import(ty) => {
+                    imports.insert(ty, entry.start);
+                }
                 Callee::Entry(ty) => metadata.entries[ty as usize] = Some(entry.start),
                 Callee::Builtin(_) | Callee::Trap(_) | Callee::Mistyped | Callee::Table(_) => {}
             }
+        }
+        for (code, ty) in metadata.code.iter_mut().zip(&metadata.funcs).take(imported) {
+            // Each type of an import has a trampoline.
+            *code = imports[ty];
         }
     }
 }

@@ -380,7 +380,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             }
             Callee::Trap(_) => self.word_signature(0, 0),
             Callee::Mistyped => self.word_signature(1, 0),
-            Callee::Entry(_) | Callee::Table(_) => {
+            Callee::Import(_) | Callee::Entry(_) | Callee::Table(_) => {
                 unreachable!("no guest function calls an entry trampoline or an array")
             }
         };

@@ -30,7 +30,7 @@ use crate::switch::Record;
 use crate::switch::activation::LAST;
 use crate::value::{Stamp, Value};
 use core::convert::Infallible;
-use pirn_format::layout::{CONTEXT_ACTIVATION, FuncImport};
+use pirn_format::layout::CONTEXT_ACTIVATION;
 use pirn_format::metadata::{ExportItem, Import};
 use pirn_format::types::{ExternType, TableType, ValType};
 use std::collections::HashMap;
@@ -443,13 +443,11 @@ impl Linked<'_> {
         if !types::is_subtype(type_id, self.module.type_ids()[ty as usize]) {
             return false;
         }
-        let target = FuncImport {
+        self.imports.funcs.push(Some(LinkedFunc {
             code: target.code as u64,
             vmctx: target.vmctx as u64,
-        };
-        self.imports
-            .funcs
-            .push(Some(LinkedFunc { target, type_id }));
+            type_id,
+        }));
         true
     }
 

@@ -14,7 +14,6 @@ use crate::shared::{SharedImports, SharedMemory};
 use crate::switch::HostEntry;
 use crate::value::{Cell, ForeignRef, Stamp};
 use core::fmt::Display;
-use pirn_format::layout::FuncImport;
 use pirn_format::metadata::{Import, Metadata};
 use pirn_format::types::{AddrType, ExternType, GlobalType, MemoryType};
 use std::sync::{Arc, OnceLock};
@@ -39,8 +38,10 @@ pub(crate) struct Imports {
 /// A function of another instance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkedFunc {
-    /// Where to call it.
-    pub(crate) target: FuncImport,
+    /// Address of its code.
+    pub(crate) code: u64,
+    /// First argument of the code.
+    pub(crate) vmctx: u64,
     /// The id of its type, which may be a subtype of what the import says.
     pub(crate) type_id: u32,
 }

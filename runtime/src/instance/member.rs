@@ -11,7 +11,7 @@ use super::bulk::{Bulk, Halt, look};
 use super::constant::Constant;
 use super::exception::Exceptions;
 use super::heap::{self, Made};
-use super::imports::{Hosts, Imports};
+use super::imports::{Hosts, Imports, LinkedFunc};
 use super::memory::{self, Memory, MemoryMut};
 use super::plan::Plan;
 use super::{builtin, exit, fuel};
@@ -26,7 +26,7 @@ use crate::shared::wait::{Patience, Waiting};
 use crate::shared::{SharedImports, SharedMemory};
 use crate::stop::{Watch, Watched};
 use crate::switch::activation::LAST;
-use crate::switch::{Guest, Record, exit_routine, floats, host_call_routine};
+use crate::switch::{Guest, HostEntry, Record, exit_routine, floats, host_call_routine};
 use crate::sys;
 use crate::value::{Cell, Stamp, Value};
 use core::ops::Deref;
@@ -252,17 +252,11 @@ impl<T> Member<T> {
     fn write_constants(&self, member: usize) {
         let (module, vmctx) = (&self.inner.module, self.vmctx());
         let (metadata, layout) = (module.metadata(), module.layout());
-        for (index, import) in self.inner.imports.funcs.iter().enumerate() {
-            let import = import.map(|linked| linked.target).unwrap_or(FuncImport {
-                code: module.code(metadata.code[index]) as u64,
-                vmctx: vmctx as u64,
-            });
+        for index in 0..self.inner.imports.funcs.len() as u32 {
+            let import = self.import(index);
             // SAFETY: the offsets are the layout's, whose area the slot holds, see `check_limits`;
             // the slot is ours alone and its guest does not run.
-            unsafe {
-                self.cell::<FuncImport>(layout.import(index as u32))
-                    .write(import);
-            };
+            unsafe { self.cell::<FuncImport>(layout.import(index)).write(import) };
         }
         for (index, id) in module.type_ids().iter().enumerate() {
             // SAFETY: as above.
@@ -276,13 +270,19 @@ impl<T> Member<T> {
                 .get(*func as usize)
                 .copied()
                 .flatten();
-            let target = linked.map(|linked| linked.target).unwrap_or(FuncImport {
-                code: module.code(metadata.code[*func as usize]) as u64,
-                vmctx: vmctx as u64,
-            });
+            let (code, vmctx) = match *func < module.imported().funcs {
+                true => {
+                    let import = self.import(*func);
+                    (import.code, import.vmctx)
+                }
+                false => {
+                    let code = module.code(metadata.code[*func as usize]);
+                    (code as u64, vmctx as u64)
+                }
+            };
             let reference = FuncRef {
-                code: target.code,
-                vmctx: target.vmctx,
+                code,
+                vmctx,
                 type_id: linked.map_or(
                     module.type_ids()[metadata.funcs[*func as usize] as usize],
                     |linked| linked.type_id,
@@ -319,6 +319,26 @@ impl<T> Member<T> {
             self.cell::<u64>(CONTEXT_HOST_CALL)
                 .write(host_call_routine());
             self.cell::<u64>(CONTEXT_TYPE_ROWS).write(types::rows());
+        }
+    }
+
+    /// What generated code must know of the imported function of an index.
+    fn import(&self, index: u32) -> FuncImport {
+        let module = &self.inner.module;
+        if let Some(LinkedFunc { code, vmctx, .. }) = self.inner.imports.funcs[index as usize] {
+            return FuncImport {
+                code,
+                vmctx,
+                instance: 0,
+                host: 0,
+            };
+        }
+        let code = module.metadata().code[index as usize];
+        FuncImport {
+            code: module.code(code) as u64,
+            vmctx: self.cell::<u8>(module.layout().import(index)) as u64,
+            instance: self.vmctx() as u64,
+            host: u64::from(index) * size_of::<HostEntry>() as u64,
         }
     }
 

@@ -82,6 +82,8 @@ pub struct Func<P, R> {
     pub(crate) prepared: Stamp,
     code: usize,
     entry: usize,
+    /// Where the first argument of the code lies, from the context.
+    context: i32,
     types: PhantomData<fn(P) -> R>,
 }
 
@@ -109,14 +111,10 @@ impl<P: Params, R: Results> Func<P, R> {
 }
 
 impl<P, R> Func<P, R> {
-    /// Address of its code.
-    pub(crate) fn code(&self) -> usize {
-        self.code
-    }
-
-    /// Whether it is the function that has this code.
-    pub(crate) fn is(&self, code: usize) -> bool {
-        self.code == code
+    /// What it is told from other functions of its preparation by: imported ones of one type have the same
+    /// code.
+    pub(crate) fn identity(&self) -> (usize, i32) {
+        (self.code, self.context)
     }
 
     /// What to call in the instance whose context this is.
@@ -124,7 +122,7 @@ impl<P, R> Func<P, R> {
         Target {
             code: self.code,
             entry: self.entry,
-            vmctx,
+            vmctx: vmctx.wrapping_offset(self.context as isize),
         }
     }
 }
@@ -180,6 +178,10 @@ impl<T, Q, A> Prepared<T, Q, A> {
             prepared: self.share().id,
             code: module.code(metadata.code[index as usize]),
             entry: module.code(entry),
+            context: match index < module.imported().funcs {
+                true => module.layout().import(index),
+                false => 0,
+            },
             types: PhantomData,
         })
     }

@@ -27,8 +27,8 @@ pub enum Step<R, Q = core::convert::Infallible> {
 /// A call that can be gone on with.
 #[derive(Debug)]
 pub(crate) struct Suspended {
-    /// The code of the function that was called.
-    code: usize,
+    /// The function that was called, see [`Func::identity`].
+    func: (usize, i32),
     /// Why it was left.
     state: State,
 }
@@ -150,7 +150,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         let state = match &self.suspended {
             None => State::Idle,
             Some(call) if call.state != wanted => call.state,
-            Some(call) if func.prepared == self.member.inner.id && func.is(call.code) => {
+            Some(call) if func.prepared == self.member.inner.id && func.identity() == call.func => {
                 return Ok(());
             }
             Some(_) => State::Another,
@@ -203,8 +203,8 @@ impl<T, Q, A> Instance<T, Q, A> {
             (Progress::Waits, None) => (Step::Preempted, State::Forgotten),
             (Progress::Preempted, _) => (Step::Preempted, State::Preempted),
         };
-        let code = func.code();
-        self.suspended = Some(Suspended { code, state });
+        let func = func.identity();
+        self.suspended = Some(Suspended { func, state });
         Ok(step)
     }
 

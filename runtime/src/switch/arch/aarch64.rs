@@ -294,11 +294,11 @@ unsafe extern "C" fn exit(vmctx: *mut u8, reason: u64, cells: u64) {
     to_host!([], ["ldp x9, x3, [sp, #16]", "blr x9"],)
 }
 
-/// Called by generated code as `host_call(vmctx, import, cells)`: calls the import's entry.
+/// Called by generated code as `host_call(vmctx, host, cells)`: calls the entry of a host function.
 #[unsafe(naked)]
-unsafe extern "C" fn host_call(vmctx: *mut u8, import: u64, cells: u64) {
+unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
     to_host!(
-        ["ldur x9, [x0, {hosts}]", "add x1, x9, x1, lsl #4"],
+        ["ldur x9, [x0, {hosts}]", "add x1, x9, x1"],
         ["ldr x3, [sp, #24]", "ldr x9, [x1]", "blr x9"],
         hosts = const RECORD_HOSTS,
     )

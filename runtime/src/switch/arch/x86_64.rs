@@ -307,11 +307,11 @@ unsafe extern "C" fn exit(vmctx: *mut u8, reason: u64, cells: u64) {
     to_host!([], "call [rsp + 8]",)
 }
 
-/// Called by generated code as `host_call(vmctx, import, cells)`: calls the import's entry.
+/// Called by generated code as `host_call(vmctx, host, cells)`: calls the entry of a host function.
 #[unsafe(naked)]
-unsafe extern "C" fn host_call(vmctx: *mut u8, import: u64, cells: u64) {
+unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
     to_host!(
-        ["shl esi, 4", "add rsi, [rdi + {hosts}]"],
+        ["add rsi, [rdi + {hosts}]"],
         "call [rsi]",
         hosts = const RECORD_HOSTS,
     )
