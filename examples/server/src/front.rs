@@ -1,21 +1,21 @@
 //! [`Front`]: from a request to its response, limits and all.
 
 use crate::answer;
+use crate::body::{self, Unread};
 use crate::engine::{End, Engine, Ran, Work};
 use crate::environment::{Ends, environment};
 use crate::metrics::{Metrics, Outcome};
 use crate::place::Place;
 use crate::server::Limits;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::{Body as _, Incoming};
+use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 /// A response, whole.
 pub(crate) type Reply = Response<Full<Bytes>>;
@@ -141,28 +141,19 @@ impl Front {
 
     /// The body of a request, within its limits of size and time.
     async fn body(&self, body: Incoming) -> Result<Bytes, Refusal> {
-        let bytes_max = self.limits.body_max;
-        let too_large = || {
-            let why = format!("body is larger than {bytes_max} bytes");
-            Refusal::new(Outcome::TooLarge, why)
-        };
-        // What says that it is too large need not be sent.
-        if body.size_hint().lower() > bytes_max as u64 {
-            return Err(too_large());
-        }
-        if body.is_end_stream() {
-            return Ok(Bytes::new());
-        }
-        let all = Limited::new(body, bytes_max).collect();
-        match timeout(self.limits.body_timeout, all).await {
-            Ok(Ok(all)) => Ok(all.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(error)) => Err(Refusal::new(Outcome::Bad, format!("body: {error}"))),
-            Err(_) => {
-                let why = format!("body did not come within {:?}", self.limits.body_timeout);
-                Err(Refusal::new(Outcome::Slow, why))
+        let (bytes_max, time_max) = (self.limits.body_max, self.limits.body_timeout);
+        let read = body::read(body, bytes_max, time_max).await;
+        read.map_err(|unread| match unread {
+            Unread::TooLarge => {
+                let why = format!("body is larger than {bytes_max} bytes");
+                Refusal::new(Outcome::TooLarge, why)
             }
-        }
+            Unread::Slow => {
+                let why = format!("body did not come within {time_max:?}");
+                Refusal::new(Outcome::Slow, why)
+            }
+            Unread::Malformed(error) => Refusal::new(Outcome::Bad, format!("body: {error}")),
+        })
     }
 
     /// What the guest is run for.

@@ -15,6 +15,7 @@
 
 pub mod answer;
 pub mod args;
+mod body;
 pub mod engine;
 mod environment;
 mod front;

@@ -1,0 +1,188 @@
+//! The body of a request: whole, within its limits of size and time.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body;
+use std::error::Error;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Why a body was not read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It is larger than bodies may be.
+    TooLarge,
+    /// It did not come in time.
+    Slow,
+    /// It is malformed, or its end is missing.
+    Malformed(String),
+}
+
+/// Reads a body of at most `bytes_max` bytes within `time_max`.
+pub(crate) async fn read<B>(body: B, bytes_max: usize, time_max: Duration) -> Result<Bytes, Unread>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    // A length that is declared is refused before its bytes are sent.
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(Unread::TooLarge);
+    }
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    match timeout(time_max, copied(Limited::new(body, bytes_max), bytes_max)).await {
+        Ok(Ok(all)) => Ok(all),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Unread::TooLarge),
+        Ok(Err(error)) => Err(Unread::Malformed(error.to_string())),
+        Err(_) => Err(Unread::Slow),
+    }
+}
+
+/// The bytes of a body, in memory of their own.
+///
+/// `BodyExt::collect` keeps the frames, and each frame keeps the buffer that the connection read it
+/// into: a client that sends single bytes would have the server hold 8 KiB for each of them.
+async fn copied<B: Body<Data = Bytes>>(body: B, bytes_max: usize) -> Result<Bytes, B::Error> {
+    let mut body = pin!(body);
+    let mut all = vec![];
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else {
+            continue; // trailers, which CGI does not have
+        };
+        if data.len() > all.capacity() - all.len() {
+            // Twice as much, as `Vec` does by itself, and never more than a body may have.
+            let capacity = (all.len() + data.len()).max(2 * all.capacity());
+            all.reserve_exact(capacity.min(bytes_max).saturating_sub(all.len()));
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(all.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::body::{Frame, SizeHint};
+    use std::convert::Infallible;
+    use std::future::pending;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
+    /// A buffer of a connection, of which a frame is a part. It counts those that are in memory.
+    struct Buffer {
+        bytes: Vec<u8>,
+        alive: Arc<AtomicUsize>,
+    }
+
+    impl AsRef<[u8]> for Buffer {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+
+    impl Drop for Buffer {
+        fn drop(&mut self) {
+            self.alive.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A body of single bytes, each in a buffer of its own, and how many buffers were alive at most.
+    struct Drip {
+        left: usize,
+        alive: Arc<AtomicUsize>,
+        alive_max: Arc<AtomicUsize>,
+        declared: u64,
+    }
+
+    impl Drip {
+        fn new(bytes: usize) -> Self {
+            Self {
+                left: bytes,
+                alive: Arc::default(),
+                alive_max: Arc::default(),
+                declared: 0,
+            }
+        }
+    }
+
+    impl Body for Drip {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.left == 0 {
+                return Poll::Ready(None);
+            }
+            self.left -= 1;
+            let alive = self.alive.fetch_add(1, Ordering::Relaxed) + 1;
+            self.alive_max.fetch_max(alive, Ordering::Relaxed);
+            let buffer = Buffer {
+                bytes: vec![b'x'; 8 << 10],
+                alive: Arc::clone(&self.alive),
+            };
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(buffer).slice(..1)))))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            let mut hint = SizeHint::new();
+            hint.set_lower(self.declared);
+            hint
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_in_small_pieces_does_not_keep_their_buffers() {
+        let drip = Drip::new(1000);
+        let (alive, alive_max) = (Arc::clone(&drip.alive), Arc::clone(&drip.alive_max));
+        let body = read(drip, 1000, Duration::MAX).await.expect("it fits");
+        assert_eq!(body, "x".repeat(1000));
+        assert_eq!(alive_max.load(Ordering::Relaxed), 1, "buffers of frames");
+        assert_eq!(alive.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn bodies_are_bounded() {
+        for (bytes, max) in [(0, 0), (1, 1), (999, 1000), (1000, 1000)] {
+            let body = read(Drip::new(bytes), max, Duration::MAX).await;
+            assert_eq!(body.map(|body| body.len()), Ok(bytes));
+        }
+        for (bytes, max) in [(1, 0), (1001, 1000), (usize::MAX, 1000)] {
+            let body = read(Drip::new(bytes), max, Duration::MAX).await;
+            assert_eq!(body, Err(Unread::TooLarge));
+        }
+        let mut declared = Drip::new(1);
+        declared.declared = 1001;
+        let alive_max = Arc::clone(&declared.alive_max);
+        let body = read(declared, 1000, Duration::MAX).await;
+        assert_eq!(body, Err(Unread::TooLarge));
+        assert_eq!(alive_max.load(Ordering::Relaxed), 0, "nothing is read");
+    }
+
+    /// A body that never comes.
+    struct Never;
+
+    impl Body for Never {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            pin!(pending()).poll(context)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_has_only_so_long() {
+        let body = read(Never, 1, Duration::from_millis(1)).await;
+        assert_eq!(body, Err(Unread::Slow));
+    }
+}
