@@ -63,7 +63,7 @@ pub struct Args {
     /// Longest time that a request's body takes to come
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     body_timeout: Duration,
-    /// Longest time that a client takes nothing of its answer
+    /// Longest time that a client takes to take its answer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     write_timeout: Duration,
     /// Most connections at a time; more wait to be accepted

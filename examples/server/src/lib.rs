@@ -24,6 +24,7 @@ mod metrics;
 pub mod pirn;
 mod place;
 mod server;
+mod stream;
 
 pub use engine::{End, Engine, Ran, Running, Slots, Work};
 pub use pirn::{Pirn, Settings};

@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::environment::Ends;
 use crate::front::{Front, METRICS_PATH, is_served};
 use crate::metrics::Metrics;
+use crate::stream::Stream;
 use anyhow::{Context as _, Result, bail};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -34,7 +35,7 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Longest time that a request's body takes to come.
     pub body_timeout: Duration,
-    /// Longest time that a client takes no byte of its answer.
+    /// Longest time that a client takes to take its answer.
     pub write_timeout: Duration,
     /// Most connections at a time. More wait to be accepted.
     pub connections: usize,
@@ -192,6 +193,7 @@ async fn serve(
     }
     let gauge = front.metrics.connections.clone();
     gauge.increment(1.0);
+    let stream = Stream::new(stream, front.limits.write_timeout);
     let header_timeout = front.limits.header_timeout;
     let ends = Ends { local, remote };
     let service = service_fn(move |request| {
