@@ -69,6 +69,9 @@ pub struct Args {
     /// Most connections at a time; more wait to be accepted
     #[arg(long, value_name = "N", default_value = "1024")]
     connections: usize,
+    /// Most bytes that guests have the server log a second
+    #[arg(long, value_name = "BYTES", default_value = "256KiB", value_parser = bytes)]
+    log_max: usize,
     /// Longest time that requests have to end after SIGTERM
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     grace: Duration,
@@ -104,6 +107,7 @@ impl Args {
             body_timeout: self.body_timeout,
             write_timeout: self.write_timeout,
             connections: self.connections,
+            log_max: self.log_max,
             grace: self.grace,
         }
     }

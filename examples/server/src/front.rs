@@ -4,6 +4,7 @@ use crate::answer;
 use crate::body::{self, Unread};
 use crate::engine::{End, Engine, Ran, Work};
 use crate::environment::{Ends, environment};
+use crate::journal::Journal;
 use crate::metrics::{Metrics, Outcome};
 use crate::place::Place;
 use crate::server::Limits;
@@ -29,6 +30,7 @@ pub(crate) struct Front {
     /// One for each request that may wait for a slot.
     pub(crate) places: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
+    pub(crate) journal: Journal,
     pub(crate) routes: Vec<String>,
     pub(crate) limits: Limits,
 }
@@ -100,7 +102,7 @@ impl Front {
                 let (outcome, why) = (refusal.outcome, refusal.why);
                 // Who asks for nonsense, or for too much, is not to fill the log.
                 if outcome.is_guests() {
-                    tracing::warn!(route = name, outcome = outcome.name(), ?why, "guest failed");
+                    self.journal.failure(name, outcome.name(), &why);
                 } else {
                     tracing::debug!(route = name, outcome = outcome.name(), ?why, "refused");
                 }
@@ -135,7 +137,7 @@ impl Front {
         let ran = self.engine.run(work).await;
         let ran = ran.ok_or_else(|| Refusal::new(Outcome::Full, "no slot was free in time"))?;
         self.metrics.count_guest(route, ran.took, &ran.usage);
-        self.tell(route, &ran.errors);
+        self.journal.errors(&self.routes[route], &ran.errors);
         response(ran)
     }
 
@@ -169,18 +171,6 @@ impl Front {
             body,
             place: Place::new(place, self.limits.wait),
         })
-    }
-
-    /// Tells what a guest wrote to its standard error.
-    fn tell(&self, route: usize, errors: &[u8]) {
-        if errors.is_empty() {
-            return;
-        }
-        let route = self.routes[route].as_str();
-        for line in String::from_utf8_lossy(errors).lines() {
-            // Escaped: a guest cannot write lines of ours.
-            tracing::info!(route, line = ?line, "guest");
-        }
     }
 
     fn render(&self) -> Reply {

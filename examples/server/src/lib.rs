@@ -19,6 +19,7 @@ mod body;
 pub mod engine;
 mod environment;
 mod front;
+mod journal;
 pub mod load;
 mod metrics;
 pub mod pirn;

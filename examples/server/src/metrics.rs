@@ -104,6 +104,8 @@ pub(crate) struct Metrics {
     slots_lost: Gauge,
     waiting: Gauge,
     pub(crate) connections: Gauge,
+    /// Lines of guests that were not logged.
+    pub(crate) lines_dropped: Counter,
     resident: Gauge,
 }
 
@@ -179,6 +181,10 @@ impl Metrics {
             recorder.describe_gauge(KeyName::from(name), unit, help.into());
             recorder.register_gauge(&Key::from_name(name), &METADATA)
         };
+        let counter = |name: &'static str, help: &'static str| {
+            recorder.describe_counter(KeyName::from(name), None, help.into());
+            recorder.register_counter(&Key::from_name(name), &METADATA)
+        };
         describe(&recorder);
         let names = routes.iter().map(String::as_str).chain([NO_ROUTE]);
         Ok(Self {
@@ -193,6 +199,10 @@ impl Metrics {
                 "Requests that wait for a slot",
             ),
             connections: gauge("pirn_connections", None, "Open connections"),
+            lines_dropped: counter(
+                "pirn_log_lines_dropped_total",
+                "Lines of guests that were not logged",
+            ),
             resident: gauge(
                 "process_resident_memory_bytes",
                 Some(Unit::Bytes),

@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::environment::Ends;
 use crate::front::{Front, METRICS_PATH, is_served};
+use crate::journal::Journal;
 use crate::metrics::Metrics;
 use crate::stream::Stream;
 use anyhow::{Context as _, Result, bail};
@@ -39,6 +40,8 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// Most connections at a time. More wait to be accepted.
     pub connections: usize,
+    /// Most bytes that guests have the server log a second.
+    pub log_max: usize,
     /// Longest time that requests have to end once the server is told to.
     pub grace: Duration,
 }
@@ -53,6 +56,7 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             connections: 1024,
+            log_max: 256 << 10,
             grace: Duration::from_secs(10),
         }
     }
@@ -91,10 +95,12 @@ impl Server {
         limits.connections = limits.connections.min(Semaphore::MAX_PERMITS);
         let listener = TcpListener::bind(address).await;
         let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
+        let metrics = Metrics::new(&routes)?;
         let front = Front {
+            journal: Journal::new(limits.log_max, metrics.lines_dropped.clone()),
             places: Arc::new(Semaphore::new(limits.waiting_max)),
             engine,
-            metrics: Metrics::new(&routes)?,
+            metrics,
             routes,
             limits,
         };

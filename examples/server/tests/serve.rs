@@ -8,6 +8,7 @@ use common::guest;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 fn serve() -> Command {
     let mut command = program::program(env!("CARGO_BIN_EXE_pirn-serve"));
@@ -88,6 +89,56 @@ fn it_serves_until_it_is_told_to_stop() {
         assert!(log.contains(part), "{part} in:\n{log}");
     }
     assert!(!log.contains('\x1b') && !log.contains('\r'), "{log:?}");
+}
+
+/// A guest that writes 8,000 empty lines to its standard error, and no answer.
+const NOISY: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\10\00\00\00\40\1f\00\00")
+  (func (export "_start")
+    (memory.fill (i32.const 16) (i32.const 10) (i32.const 8000))
+    (drop (call $write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+#[test]
+fn guests_do_not_fill_the_log() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (noisy, log) = (folder.path().join("noisy.wat"), folder.path().join("log"));
+    std::fs::write(&noisy, NOISY).expect("room for a module");
+    let mut command = serve();
+    command.args(["--listen", "127.0.0.1:0", "--log-max", "4KiB", "--route"]);
+    command.arg(format!("/={}", noisy.display()));
+    command.stderr(std::fs::File::create(&log).expect("room for a log"));
+    let mut serving = Serving(command.spawn().expect("it starts"));
+    let stdout = serving.0.stdout.take().expect("a pipe was asked for");
+    let mut line = String::new();
+    let said = BufReader::new(stdout).read_line(&mut line);
+    said.expect("it says where it listens");
+    let address = line.trim().strip_prefix("listening on ");
+    let address = address.expect("an address");
+    let start = Instant::now();
+    let mut told = String::new();
+    // Until a second is over in which lines were not logged.
+    while !told.contains("not logged") {
+        assert!(start.elapsed() < common::PATIENCE, "{told}");
+        let answer = get(address, "/");
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        told = std::fs::read_to_string(&log).expect("text");
+    }
+    let seconds = start.elapsed().as_secs() as usize + 2;
+    // The server's own lines are few.
+    let most = seconds * (4 << 10) + 2000;
+    assert!(
+        told.len() <= most,
+        "{} bytes, not {most}:\n{told}",
+        told.len()
+    );
+    let metrics = get(address, "/metrics");
+    let dropped = metrics.lines().find_map(|line| {
+        let count = line.strip_prefix("pirn_log_lines_dropped_total ")?;
+        count.parse::<u64>().ok()
+    });
+    assert!(dropped.is_some_and(|lines| lines > 7_000), "{metrics}");
 }
 
 /// What it says when it does not serve: one line.

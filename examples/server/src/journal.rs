@@ -1,0 +1,130 @@
+//! [`Journal`]: what guests have the server log, and how much of it.
+
+use metrics::Counter;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a line takes in the log beside its text: time, level, route.
+const LINE_BYTES: usize = 128;
+
+/// Most characters of why a guest failed. An uncaught exception would have each of its values told.
+const WHY_CHARS_MAX: usize = 1024;
+
+/// The time for which a quota is.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// What guests have the server log: so many bytes a second, of all guests together.
+pub(crate) struct Journal {
+    bytes_max: usize,
+    period: Mutex<Period>,
+    /// Lines that were not logged.
+    dropped: Counter,
+}
+
+/// The second that is.
+struct Period {
+    start: Instant,
+    bytes_left: usize,
+    dropped: usize,
+}
+
+impl Journal {
+    pub(crate) fn new(bytes_max: usize, dropped: Counter) -> Self {
+        Self {
+            bytes_max,
+            period: Mutex::new(Period {
+                start: Instant::now(),
+                bytes_left: bytes_max,
+                dropped: 0,
+            }),
+            dropped,
+        }
+    }
+
+    /// Logs what a guest wrote to its standard error, a line each.
+    pub(crate) fn errors(&self, route: &str, errors: &[u8]) {
+        for line in String::from_utf8_lossy(errors).lines() {
+            if self.admit(line) {
+                // Escaped: a guest cannot write lines of ours.
+                tracing::info!(route, ?line, "guest");
+            }
+        }
+    }
+
+    /// Logs that a guest failed.
+    pub(crate) fn failure(&self, route: &str, outcome: &str, why: &str) {
+        let why: String = why.chars().take(WHY_CHARS_MAX).collect();
+        if self.admit(&why) {
+            tracing::warn!(route, outcome, ?why, "guest failed");
+        }
+    }
+
+    /// Whether there is room for a line. Says how many had none, once there is.
+    fn admit(&self, line: &str) -> bool {
+        let text: usize = line.escape_debug().map(char::len_utf8).sum();
+        let (admitted, dropped) = self.take(LINE_BYTES + text, Instant::now());
+        if dropped > 0 {
+            tracing::warn!(lines = dropped, "not logged: guests log too much a second");
+        }
+        admitted
+    }
+
+    /// Takes so many bytes of this second's quota. Gives whether it had them, and the lines that
+    /// were dropped in the second before.
+    fn take(&self, bytes: usize, now: Instant) -> (bool, usize) {
+        let mut period = self.period.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dropped = 0;
+        if now.saturating_duration_since(period.start) >= PERIOD {
+            dropped = period.dropped;
+            *period = Period {
+                start: now,
+                bytes_left: self.bytes_max,
+                dropped: 0,
+            };
+        }
+        let left = period.bytes_left.checked_sub(bytes);
+        match left {
+            Some(left) => period.bytes_left = left,
+            None => {
+                period.dropped += 1;
+                self.dropped.increment(1);
+            }
+        }
+        (left.is_some(), dropped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_has_so_many_bytes_and_no_more() {
+        let journal = Journal::new(100, Counter::noop());
+        let start = journal.period.lock().unwrap().start;
+        let at = |ms| start + Duration::from_millis(ms);
+        assert_eq!(journal.take(60, at(0)), (true, 0));
+        assert_eq!(journal.take(41, at(1)), (false, 0));
+        assert_eq!(journal.take(40, at(998)), (true, 0), "what fits is logged");
+        assert_eq!(journal.take(1, at(999)), (false, 0));
+        assert_eq!(journal.take(100, at(1000)), (true, 2), "two are told of");
+        assert_eq!(journal.take(1, at(1999)), (false, 0));
+        assert_eq!(journal.take(101, at(3000)), (false, 1), "it never fits");
+        assert_eq!(journal.take(100, at(2000)), (true, 0), "clocks of threads");
+    }
+
+    #[test]
+    fn empty_lines_take_room_and_control_characters_that_of_their_escapes() {
+        let journal = Journal::new(1000, Counter::noop());
+        let left = || journal.period.lock().unwrap().bytes_left;
+        assert!(journal.admit(""));
+        assert_eq!(left(), 1000 - LINE_BYTES);
+        assert!(journal.admit("\u{1b}"));
+        assert_eq!(left(), 1000 - 2 * LINE_BYTES - r"\u{1b}".len());
+        journal.errors("/", "\n".repeat(100).as_bytes());
+        assert!(left() < LINE_BYTES);
+        let journal = Journal::new(LINE_BYTES + WHY_CHARS_MAX, Counter::noop());
+        journal.failure("/", "trap", &"x".repeat(1 << 20));
+        assert_eq!(journal.period.lock().unwrap().bytes_left, 0);
+    }
+}
