@@ -69,6 +69,9 @@ pub struct Args {
     /// Most connections at a time; more wait to be accepted
     #[arg(long, value_name = "N", default_value = "1024")]
     connections: usize,
+    /// Most connections of one client, by its address, at a time; more are closed
+    #[arg(long, value_name = "N", default_value = "256")]
+    client_connections: usize,
     /// Most bytes that guests have the server log a second
     #[arg(long, value_name = "BYTES", default_value = "256KiB", value_parser = bytes)]
     log_max: usize,
@@ -107,6 +110,7 @@ impl Args {
             body_timeout: self.body_timeout,
             write_timeout: self.write_timeout,
             connections: self.connections,
+            client_connections: self.client_connections,
             log_max: self.log_max,
             grace: self.grace,
         }

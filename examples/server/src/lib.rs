@@ -16,6 +16,7 @@
 pub mod answer;
 pub mod args;
 mod body;
+mod clients;
 pub mod engine;
 mod environment;
 mod front;

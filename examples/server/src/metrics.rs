@@ -104,6 +104,8 @@ pub(crate) struct Metrics {
     slots_lost: Gauge,
     waiting: Gauge,
     pub(crate) connections: Gauge,
+    /// Connections of clients that have as many as they may.
+    pub(crate) connections_refused: Counter,
     /// Lines of guests that were not logged.
     pub(crate) lines_dropped: Counter,
     resident: Gauge,
@@ -199,6 +201,10 @@ impl Metrics {
                 "Requests that wait for a slot",
             ),
             connections: gauge("pirn_connections", None, "Open connections"),
+            connections_refused: counter(
+                "pirn_connections_refused_total",
+                "Connections of clients that had as many as they may",
+            ),
             lines_dropped: counter(
                 "pirn_log_lines_dropped_total",
                 "Lines of guests that were not logged",

@@ -1,5 +1,6 @@
 //! [`Server`]: connections, from the first to the last.
 
+use crate::clients::{Clients, Counted};
 use crate::engine::Engine;
 use crate::environment::Ends;
 use crate::front::{Front, METRICS_PATH, is_served};
@@ -12,6 +13,7 @@ use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use metrics::Gauge;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,7 +21,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -40,6 +42,8 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// Most connections at a time. More wait to be accepted.
     pub connections: usize,
+    /// Most connections of one client at a time. More are closed.
+    pub client_connections: usize,
     /// Most bytes that guests have the server log a second.
     pub log_max: usize,
     /// Longest time that requests have to end once the server is told to.
@@ -56,6 +60,7 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             connections: 1024,
+            client_connections: 256,
             log_max: 256 << 10,
             grace: Duration::from_secs(10),
         }
@@ -90,6 +95,15 @@ impl Server {
         mut limits: Limits,
     ) -> Result<Self> {
         check(&routes)?;
+        for (limit, name) in [
+            (limits.connections, "connections"),
+            (limits.client_connections, "client_connections"),
+            (limits.waiting_max, "waiting_max"),
+        ] {
+            if limit == 0 {
+                bail!("{name} is 0, and no request would have an answer; allow 1 or more");
+            }
+        }
         // More is without a limit.
         limits.waiting_max = limits.waiting_max.min(Semaphore::MAX_PERMITS);
         limits.connections = limits.connections.min(Semaphore::MAX_PERMITS);
@@ -127,6 +141,7 @@ impl Server {
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         let permits = Arc::new(Semaphore::new(limits.connections));
+        let clients = Clients::new(limits.client_connections);
         let mut stop = pin!(stop);
         let mut tidy = interval(TIDY);
         tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -141,10 +156,16 @@ impl Server {
                 Some(_) = connections.join_next() => {}
                 (accepted, permit) = accepted => match accepted {
                     Ok((stream, remote)) => {
+                        let Some(counted) = clients.count(remote.ip()) else {
+                            front.metrics.connections_refused.increment(1);
+                            tracing::debug!(%remote, "client has as many connections as it may");
+                            continue;
+                        };
+                        let open = Open::new(&front, permit, counted);
                         let connection = serve(Arc::clone(&front), stream, remote, graceful.watcher());
                         connections.spawn(async move {
+                            let _open = open;
                             connection.await;
-                            drop(permit);
                         });
                     }
                     Err(error) => {
@@ -161,6 +182,35 @@ impl Server {
         }
         // Dropped requests end their guests.
         connections.shutdown().await;
+    }
+}
+
+/// A connection that is open, and counted as one until this is dropped: also by its task's panic.
+struct Open {
+    gauge: Gauge,
+    _permit: Result<OwnedSemaphorePermit, AcquireError>,
+    _counted: Counted,
+}
+
+impl Open {
+    fn new(
+        front: &Front,
+        permit: Result<OwnedSemaphorePermit, AcquireError>,
+        counted: Counted,
+    ) -> Self {
+        let gauge = front.metrics.connections.clone();
+        gauge.increment(1.0);
+        Self {
+            gauge,
+            _permit: permit,
+            _counted: counted,
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.gauge.decrement(1.0);
     }
 }
 
@@ -197,8 +247,6 @@ async fn serve(
     if let Err(error) = socket.set_tcp_user_timeout(Some(front.limits.write_timeout)) {
         tracing::debug!(%error, "no limit to how long an answer is not taken");
     }
-    let gauge = front.metrics.connections.clone();
-    gauge.increment(1.0);
     let stream = Stream::new(stream, front.limits.write_timeout);
     let header_timeout = front.limits.header_timeout;
     let ends = Ends { local, remote };
@@ -221,5 +269,4 @@ async fn serve(
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%remote, %error, "connection ended");
     }
-    gauge.decrement(1.0);
 }

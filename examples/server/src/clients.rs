@@ -1,0 +1,98 @@
+//! [`Clients`]: how many connections each client has, so that one cannot have them all.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The bits of an IPv6 address that a client cannot choose: it has all addresses of a network.
+const NETWORK: u128 = !0 << 64;
+
+/// The clients that have connections.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    connections_max: usize,
+    /// Each with one connection or more.
+    open: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// A connection that is counted until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    clients: Arc<Clients>,
+    client: IpAddr,
+}
+
+impl Clients {
+    pub(crate) fn new(connections_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            connections_max,
+            open: Mutex::default(),
+        })
+    }
+
+    /// Counts a connection of the client at this address. None if it has as many as it may.
+    pub(crate) fn count(self: &Arc<Self>, address: IpAddr) -> Option<Counted> {
+        let client = client(address);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let connections = open.entry(client).or_default();
+        if *connections >= self.connections_max {
+            return None;
+        }
+        *connections += 1;
+        Some(Counted {
+            clients: Arc::clone(self),
+            client,
+        })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let open = &self.clients.open;
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut connections) = open.entry(self.client) {
+            *connections.get_mut() -= 1;
+            if *connections.get() == 0 {
+                connections.remove();
+            }
+        }
+    }
+}
+
+/// The address by which a client is known.
+fn client(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_so_many_connections_and_no_more() {
+        let clients = Clients::new(2);
+        let count = |address: &str| clients.count(address.parse().unwrap());
+        let first = count("10.0.0.1").expect("one");
+        let second = count("::ffff:10.0.0.1").expect("two");
+        assert!(count("10.0.0.1").is_none(), "three");
+        let other = count("10.0.0.2").expect("it is another client");
+        drop(first);
+        let third = count("10.0.0.1").expect("two again");
+        assert!(count("10.0.0.1").is_none());
+        drop((second, third, other));
+        assert!(clients.open.lock().unwrap().is_empty(), "nothing is kept");
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
+        let clients = Clients::new(1);
+        let count = |address: &str| clients.count(address.parse().unwrap());
+        let _one = count("2001:db8:0:1::1").expect("one");
+        assert!(count("2001:db8:0:1:ffff::2").is_none());
+        assert!(count("2001:db8:0:2::1").is_some());
+    }
+}
