@@ -67,8 +67,14 @@ impl Default for Limits {
     }
 }
 
-/// Most bytes of a request's header. Of fields hyper takes 100.
+/// Most bytes of a request's header, its first line included.
 const HEADER_BYTES_MAX: usize = 32 << 10;
+
+/// Most fields of a request's header.
+const FIELDS_MAX: usize = 100;
+
+/// Most bytes that a connection reads at a time, and keeps while it idles.
+const READ_BYTES_MAX: usize = 64 << 10;
 
 /// Time between two rounds of housekeeping.
 const TIDY: Duration = Duration::from_secs(1);
@@ -248,7 +254,7 @@ async fn serve(
         tracing::debug!(%error, "no limit to how long an answer is not taken");
     }
     let stream = Stream::new(stream, front.limits.write_timeout);
-    let header_timeout = front.limits.header_timeout;
+    let http = http(front.limits.header_timeout);
     let ends = Ends { local, remote };
     let service = service_fn(move |request| {
         let front = Arc::clone(&front);
@@ -261,12 +267,74 @@ async fn serve(
             Ok::<_, Infallible>(front.answer(request, ends).await)
         }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .max_header_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%remote, %error, "connection ended");
+    }
+}
+
+/// HTTP, with what a connection may take of it.
+fn http(header_timeout: Duration) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .max_header_size(HEADER_BYTES_MAX)
+        .max_headers(FIELDS_MAX)
+        // Its buffers grow to twice what it is told.
+        .max_buf_size(READ_BYTES_MAX / 2);
+    http
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use http_body_util::{BodyExt as _, Empty};
+    use hyper::Request;
+    use hyper::body::Incoming;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// The largest piece of a body that a connection has read at a time.
+    async fn largest_piece(http: http1::Builder) -> usize {
+        const BODY: usize = 8 << 20;
+        let largest = AtomicUsize::new(0);
+        let service = service_fn(|request: Request<Incoming>| {
+            let largest = &largest;
+            async move {
+                let mut body = request.into_body();
+                while let Some(frame) = body.frame().await {
+                    let data = frame?.into_data().unwrap_or_default();
+                    largest.fetch_max(data.len(), Ordering::Relaxed);
+                }
+                Ok::<_, hyper::Error>(Response::new(Empty::<Bytes>::new()))
+            }
+        });
+        let (server, mut client) = duplex(1 << 20);
+        let served = http.serve_connection(TokioIo::new(server), service);
+        let asked = async {
+            let head =
+                format!("PUT / HTTP/1.1\r\nConnection: close\r\nContent-Length: {BODY}\r\n\r\n");
+            client.write_all(head.as_bytes()).await.unwrap();
+            client.write_all(&vec![0; BODY]).await.unwrap();
+            client.read_to_end(&mut vec![]).await.unwrap();
+        };
+        let (served, ()) = tokio::join!(served, asked);
+        served.expect("it is served");
+        largest.into_inner()
+    }
+
+    #[tokio::test]
+    async fn a_connection_reads_so_much_at_a_time_and_no_more() {
+        let largest = largest_piece(http(HOUR)).await;
+        assert!(largest <= READ_BYTES_MAX, "{largest}");
+        let mut unbounded = http1::Builder::new();
+        unbounded.timer(TokioTimer::new());
+        assert!(
+            largest_piece(unbounded).await > READ_BYTES_MAX,
+            "the bound is hyper's own, and the test shows nothing"
+        );
     }
 }
