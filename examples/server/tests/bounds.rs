@@ -1,0 +1,508 @@
+//! What a hostile client or guest can have the server spend: each bound at it and one past it.
+
+mod common;
+
+use common::{Answer, House, module, prints, soon, until};
+use hyper::Request;
+use pirn_server_example::args::runtime;
+use pirn_server_example::{Engine, Limits, Pirn, Running, Server, Settings, Slots, Work};
+use std::num::NonZero;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn settings() -> Settings {
+    Settings {
+        slots: 4,
+        memory_max: 4 << 20,
+        deadline: Duration::from_secs(20),
+        ..Settings::default()
+    }
+}
+
+fn limits() -> Limits {
+    Limits {
+        wait: Duration::from_secs(20),
+        ..Limits::default()
+    }
+}
+
+async fn open(house: &House) -> TcpStream {
+    TcpStream::connect(house.address).await.expect("it listens")
+}
+
+/// Sends this as it is, and reads until the server closes.
+async fn raw(house: &House, text: &str) -> String {
+    let mut stream = open(house).await;
+    // Who sends more than is read may be reset, and has the answer by then.
+    let _ = stream.write_all(text.as_bytes()).await;
+    rest(&mut stream).await
+}
+
+/// All that comes until the server closes.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut answer = vec![];
+    let _ = soon("the end of the connection", stream.read_to_end(&mut answer)).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The status of an answer.
+fn status(answer: &str) -> &str {
+    let word = answer.split(' ').nth(1);
+    word.unwrap_or_else(|| panic!("{answer:?} is no answer"))
+}
+
+/// Bytes of the body that [`MUCH`] prints.
+const MUCH_BYTES: usize = 16 << 20;
+
+/// A guest that prints more than sockets hold.
+const MUCH: &str = r#"(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 2)
+  (data (i32.const 0) "\10\00\00\00\11\00\00\00")
+  (data (i32.const 16) "Content-Type: a\n\n")
+  (func (export "_start") (local $left i32)
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
+    (i32.store (i32.const 0) (i32.const 65536)) (i32.store (i32.const 4) (i32.const 65536))
+    (local.set $left (i32.const 256))
+    (loop $again
+      (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))
+      (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))))"#;
+
+fn much() -> Settings {
+    Settings {
+        output_max: MUCH_BYTES + 100,
+        ..settings()
+    }
+}
+
+/// A client whose socket holds little.
+async fn small(house: &House) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("the system has a socket");
+    socket.set_recv_buffer_size(4096).expect("it is a size");
+    socket.connect(house.address).await.expect("it listens")
+}
+
+#[tokio::test]
+async fn a_client_that_takes_its_answer_slowly_is_given_up() {
+    let house = House::new(&[("/much", MUCH)], much(), limits()).await;
+    let quick = house.get("/much").await;
+    assert_eq!((quick.status, quick.body.len()), (200, MUCH_BYTES));
+    house.stop().await;
+    let limits = Limits {
+        write_timeout: Duration::from_millis(300),
+        ..limits()
+    };
+    let house = House::new(&[("/much", MUCH)], much(), limits).await;
+    let mut slow = small(&house).await;
+    let request = b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n";
+    slow.write_all(request).await.expect("it listens");
+    let mut taken = slow.read(&mut [0; 1024]).await.expect("an answer");
+    // It takes something all the time.
+    while house.metric("pirn_connections").await > 1.0 {
+        taken += slow.read(&mut [0; 1024]).await.unwrap_or(0);
+        sleep(Duration::from_millis(1)).await;
+        assert!(taken < MUCH_BYTES, "it had time for all of its answer");
+    }
+    // What the system had taken still comes.
+    let mut last = vec![];
+    let _ = soon("the end", slow.read_to_end(&mut last)).await;
+    assert!(taken + last.len() < MUCH_BYTES);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_is_begun_when_the_answer_before_it_is_taken() {
+    let house = House::new(&[("/much", MUCH)], much(), limits()).await;
+    let mut client = small(&house).await;
+    let requests = "GET /much HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100);
+    client
+        .write_all(requests.as_bytes())
+        .await
+        .expect("it listens");
+    while house.count("/much", "ok").await < 1.0 {}
+    // Others are served, and of the hundred requests one.
+    for _ in 0..20 {
+        house.metric("pirn_slots").await;
+    }
+    assert_eq!(house.count("/much", "ok").await, 1.0);
+    assert_eq!(house.engine.slots().free, 4);
+    drop(client);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn headers_up_to_their_limits_are_taken() {
+    const BYTES_MAX: usize = 32 << 10;
+    let hello = prints("Status: 200\n\nhello\n");
+    let house = House::new(&[("/", &hello)], settings(), limits()).await;
+    let end = "\r\nConnection: close\r\n\r\n";
+    for (bytes, expected) in [
+        (BYTES_MAX - 1, "200"),
+        (BYTES_MAX, "200"),
+        (BYTES_MAX + 1, "431"),
+    ] {
+        for start in ["GET / HTTP/1.1\r\nX: ", "GET /?"] {
+            let line = if start.ends_with('?') {
+                " HTTP/1.1"
+            } else {
+                ""
+            };
+            let filled = bytes - start.len() - line.len() - end.len();
+            let request = format!("{start}{}{line}{end}", "x".repeat(filled));
+            assert_eq!(request.len(), bytes);
+            assert_eq!(status(&raw(&house, &request).await), expected, "{bytes}");
+        }
+    }
+    for (fields, expected) in [(99, "200"), (100, "200"), (101, "431")] {
+        let all: String = (1..fields).map(|n| format!("X-{n}: y\r\n")).collect();
+        let request = format!("GET / HTTP/1.1\r\n{all}Connection: close\r\n\r\n");
+        assert_eq!(status(&raw(&house, &request).await), expected, "{fields}");
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn connections_that_idle_or_drip_are_closed() {
+    let limits = Limits {
+        header_timeout: Duration::from_millis(200),
+        ..limits()
+    };
+    let hello = prints("Status: 200\n\nhello\n");
+    let house = House::new(&[("/", &hello)], settings(), limits).await;
+    // After an answer as before the first request.
+    let mut idle = open(&house).await;
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    idle.write_all(request).await.expect("it listens");
+    let answer = rest(&mut idle).await;
+    assert!(answer.ends_with("hello\n"), "{answer}");
+    // The time is that of the whole header, not of its pieces.
+    let mut drip = open(&house).await;
+    drip.write_all(b"GET / HTTP/1.1\r\nX: ")
+        .await
+        .expect("it listens");
+    let closed = async {
+        while drip.write_all(b"x").await.is_ok() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon("the end of who drips", closed).await;
+    // Line feeds before a request are none of it.
+    let mut feeds = open(&house).await;
+    let closed = async {
+        while feeds.write_all(b"\r\n").await.is_ok() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon("the end of who feeds lines", closed).await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn where_a_body_ends_is_not_ambiguous() {
+    let house = House::new(&[("/web", "web-rust.wasm")], settings(), limits()).await;
+    let hidden = "GET /web/missing HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (fields, expected) in [
+        ("Content-Length: 4\r\nContent-Length: 5\r\n", "400"),
+        ("Content-Length: 4, 5\r\n", "400"),
+        ("Content-Length: +4\r\n", "400"),
+        ("Content-Length: -1\r\n", "400"),
+        ("Content-Length: 99999999999999999999\r\n", "400"),
+        ("Transfer-Encoding: chunked, gzip\r\n", "400"),
+        ("Transfer-Encoding: identity\r\n", "400"),
+        ("Transfer-Encoding : chunked\r\n", "400"),
+        ("Content-Length: 18446744073709551000\r\n", "413"),
+        ("Content-Length: 9223372036854775807\r\n", "413"),
+    ] {
+        let request =
+            format!("POST /web/request HTTP/1.1\r\nHost: a\r\n{fields}\r\n0\r\n\r\n{hidden}");
+        let answer = raw(&house, &request).await;
+        assert_eq!(status(&answer), expected, "{fields}");
+        assert!(!answer.contains("no /missing here"), "{fields}: {answer}");
+    }
+    // With both, the chunks say where it ends, and nothing is read after it.
+    for fields in [
+        "Content-Length: 100\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 100\r\n",
+    ] {
+        let request =
+            format!("POST /web/request HTTP/1.1\r\nHost: a\r\n{fields}\r\n0\r\n\r\n{hidden}");
+        let answer = raw(&house, &request).await;
+        assert!(answer.contains("body: 0 bytes"), "{answer}");
+        assert!(!answer.contains("no /missing here"), "{answer}");
+    }
+    let old = "POST /web/request HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    assert_eq!(status(&raw(&house, old).await), "400");
+    let old = "POST /web/request HTTP/1.0\r\nContent-Length: 4\r\n\r\nfour";
+    assert!(raw(&house, old).await.ends_with("body: 4 bytes\n"));
+    // Trailers and extensions are of no interest, and bounded.
+    let chunked = "POST /web/request HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let trailers = format!("{chunked}4\r\nfour\r\n0\r\nX-Trailer: y\r\n\r\n");
+    assert!(raw(&house, &trailers).await.ends_with("body: 4 bytes\n"));
+    let many = "X: y\r\n".repeat(20_000);
+    let trailers = format!("{chunked}4\r\nfour\r\n0\r\n{many}\r\n");
+    assert_eq!(status(&raw(&house, &trailers).await), "400");
+    let extension = format!("{chunked}4;{}\r\nfour\r\n0\r\n\r\n", "x".repeat(20_000));
+    assert_eq!(status(&raw(&house, &extension).await), "400");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_request_for_a_route_has_no_guest() {
+    let guests = [("/web", "web-rust.wasm"), ("/", "trap.wat")];
+    let house = House::new(&guests[..1], settings(), limits()).await;
+    for (line, expected) in [
+        ("OPTIONS * HTTP/1.1", "404"),
+        ("GET http://elsewhere/ HTTP/1.1", "404"),
+        ("GET elsewhere:80 HTTP/1.1", "404"),
+        ("GET //web HTTP/1.1", "404"),
+        ("GET /%77eb HTTP/1.1", "404"),
+        ("GET /WEB HTTP/1.1", "404"),
+        ("CONNECT /web HTTP/1.1", "405"),
+        ("GET /web HTTP/3.0", "400"),
+        ("G\u{e4}T /web HTTP/1.1", "400"),
+        ("GET /web\0 HTTP/1.1", "400"),
+    ] {
+        let request = format!("{line}\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let answer = raw(&house, &request).await;
+        assert_eq!(status(&answer), expected, "{line}: {answer}");
+    }
+    let preface = raw(
+        &house,
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+    )
+    .await;
+    assert!(!preface.contains("200"), "{preface}");
+    // An upgrade is not taken up.
+    let upgrade =
+        "GET /web HTTP/1.1\r\nHost: a\r\nConnection: upgrade, close\r\nUpgrade: h2c\r\n\r\n";
+    assert_eq!(status(&raw(&house, upgrade).await), "200");
+    // Dots mean nothing to the server: they are the guest's to look at.
+    for path in ["/web/../missing", "/web/%2e%2e/missing"] {
+        let answer = house.get(path).await;
+        assert_eq!(
+            (answer.status, answer.body.as_str()),
+            (404, "no /../missing here\n")
+        );
+    }
+    let ran: f64 = house
+        .metric("pirn_guest_seconds_count{route=\"/web\"}")
+        .await;
+    assert_eq!(ran, 3.0, "the upgrade and the dots");
+    house.stop().await;
+}
+
+/// An engine whose guests panic the server.
+struct Panics;
+
+impl Engine for Panics {
+    fn run(&self, work: Work) -> Running<'_> {
+        Box::pin(async move {
+            assert!(work.body.is_empty(), "a body that nobody expects");
+            None
+        })
+    }
+
+    fn slots(&self) -> Slots {
+        Slots {
+            all: 1,
+            free: 1,
+            lost: 0,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_connection_alone_and_leaves_nothing_behind() {
+    let address = ([127, 0, 0, 1], 0).into();
+    let limits = Limits {
+        connections: 2,
+        client_connections: 2,
+        waiting_max: 1,
+        ..limits()
+    };
+    let server = Server::bind(address, Arc::new(Panics), vec!["/".to_owned()], limits);
+    let server = server.await.expect("it listens");
+    let address = server.address().expect("it listens");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let served = tokio::spawn(server.run(async {
+        let _ = stopped.await;
+    }));
+    let ask = async |text: &str| {
+        let mut client = TcpStream::connect(address).await.expect("it listens");
+        client.write_all(text.as_bytes()).await.expect("it listens");
+        rest(&mut client).await
+    };
+    let end = "Host: a\r\nConnection: close\r\n";
+    // More of them than there are connections and places.
+    for _ in 0..4 {
+        let panicked = ask(&format!(
+            "PUT / HTTP/1.1\r\n{end}Content-Length: 1\r\n\r\nx"
+        ))
+        .await;
+        assert_eq!(panicked, "");
+        let other = ask(&format!("GET / HTTP/1.1\r\n{end}\r\n")).await;
+        assert_eq!(status(&other), "503", "{other}");
+    }
+    let metrics = async || ask(&format!("GET /metrics HTTP/1.1\r\n{end}\r\n")).await;
+    let connections = async || {
+        let text = metrics().await;
+        pirn_server_example::load::metric(&text, "pirn_connections")
+    };
+    let alone = async { while connections().await != Some(1.0) {} };
+    soon("the end of all other connections", alone).await;
+    let text = metrics().await;
+    assert!(text.contains("pirn_requests_waiting 0\n"), "{text}");
+    assert!(text.contains("outcome=\"gone\"} 4\n"), "{text}");
+    drop(stop);
+    soon("the end", served).await.expect("no panic");
+}
+
+#[tokio::test]
+async fn a_client_has_so_many_connections_and_no_more() {
+    let limits = Limits {
+        client_connections: 2,
+        // What is closed is not closed for idling.
+        header_timeout: HOUR,
+        ..limits()
+    };
+    let hello = prints("Status: 200\n\nhello\n");
+    let house = House::new(&[("/", &hello)], settings(), limits).await;
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let answered = async |client: &mut TcpStream| {
+        client.write_all(request).await.expect("it is open");
+        let mut start = [0; 12];
+        let read = soon("an answer", client.read_exact(&mut start)).await;
+        read.is_ok_and(|_| &start == b"HTTP/1.1 200")
+    };
+    let (mut one, mut two) = (open(&house).await, open(&house).await);
+    assert!(answered(&mut one).await && answered(&mut two).await);
+    let mut three = open(&house).await;
+    let closed = soon("the end", three.read(&mut [0])).await;
+    assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+    // Those that are open are served on.
+    assert!(two.write_all(request).await.is_ok());
+    drop(one);
+    // There is room again once the server knows that it is gone.
+    let mut refused = 1.0;
+    let again = async {
+        loop {
+            let mut next = open(&house).await;
+            let sent = next.write_all(request).await;
+            let mut start = [0; 12];
+            if sent.is_ok() && next.read_exact(&mut start).await.is_ok() {
+                break;
+            }
+            refused += 1.0;
+        }
+    };
+    soon("room for a connection", again).await;
+    drop(two);
+    let told = async {
+        loop {
+            let Ok(mut client) = pirn_server_example::load::connect(house.address).await else {
+                continue;
+            };
+            let request = Request::get("/metrics").header("host", "a");
+            let request = request.body(String::new().into()).expect("a request");
+            if let Ok(answer) = client.send_request(request).await {
+                break common::read(answer).await;
+            }
+            refused += 1.0;
+        }
+    };
+    let Answer { body, .. } = soon("the metrics", told).await;
+    let counted = pirn_server_example::load::metric(&body, "pirn_connections_refused_total");
+    assert_eq!(counted, Some(refused));
+    house.stop().await;
+}
+
+/// A guest that waits for another thread, which there is not.
+const WAITS_FOR_NOBODY: &str = r#"(module (memory (export "memory") 1 1 shared)
+  (func (export "_start")
+    (drop (memory.atomic.wait32 (i32.const 0) (i32.const 0) (i64.const -1)))))"#;
+
+#[test]
+fn a_guest_that_waits_for_nobody_holds_no_thread() {
+    let settings = Settings {
+        deadline: Duration::from_millis(200),
+        ..settings()
+    };
+    let runtime = runtime(NonZero::new(1)).expect("the system has a thread");
+    runtime.block_on(async {
+        let hello = prints("Status: 200\n\nhello\n");
+        let guests = [("/wait", WAITS_FOR_NOBODY), ("/hello", hello.as_str())];
+        let house = House::new(&guests, settings, limits()).await;
+        let mut waiting = open(&house).await;
+        let request = b"GET /wait HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        waiting.write_all(request).await.expect("it listens");
+        assert_eq!(house.get("/hello").await.status, 200);
+        assert_eq!(status(&rest(&mut waiting).await), "504");
+        house.stop().await;
+    });
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_behind_another_request_is_noticed_by_the_deadline() {
+    let settings = Settings {
+        deadline: Duration::from_millis(200),
+        slots: 1,
+        ..settings()
+    };
+    let house = House::new(&[("/loop", "loop.wat")], settings, limits()).await;
+    let mut client = open(&house).await;
+    let request = b"GET /loop HTTP/1.1\r\nHost: a\r\n\r\n";
+    client
+        .write_all(&request.repeat(10))
+        .await
+        .expect("it listens");
+    until("the guest runs", || house.engine.slots().free == 0).await;
+    drop(client);
+    until("the slot is free", || house.engine.slots().free == 1).await;
+    // What it asked for besides is not run, but for what it took to notice.
+    while house.metric("pirn_connections").await > 1.0 {}
+    assert!(house.count("/loop", "deadline").await <= 3.0);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn limits_that_let_nobody_in_are_refused() {
+    let engine = Pirn::new(settings(), &[module("trap.wat")], |_| Ok(())).expect("it fits");
+    let engine = Arc::new(engine);
+    let none = [
+        (
+            "connections",
+            Limits {
+                connections: 0,
+                ..limits()
+            },
+        ),
+        (
+            "client_connections",
+            Limits {
+                client_connections: 0,
+                ..limits()
+            },
+        ),
+        (
+            "waiting_max",
+            Limits {
+                waiting_max: 0,
+                wait: HOUR,
+                ..limits()
+            },
+        ),
+    ];
+    for (name, limits) in none {
+        let address = ([127, 0, 0, 1], 0).into();
+        let routes = vec!["/".to_owned()];
+        let server = Server::bind(address, Arc::<Pirn>::clone(&engine), routes, limits).await;
+        let error = server.err().expect("it is refused").to_string();
+        assert!(error.starts_with(&format!("{name} is 0, ")), "{error}");
+    }
+}
