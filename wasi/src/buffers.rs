@@ -3,9 +3,10 @@
 //! A call looks at no more than [`VECTORS_MAX`] vectors, and passes on [`PIECE_BYTES`] at a time through
 //! [`Scratch`]. All pointers are checked before anything is sent, received or answered.
 
+use crate::errno::INVAL;
 use crate::guest::{Bytes, ContextOf, split};
-use crate::preview1::INVAL;
 use crate::scratch::{PIECE_BYTES, Scratch};
+use crate::wait;
 use pirn_runtime::{Caller, HostError};
 use wasi_common::WasiCtx;
 use wiggle::GuestMemory;
@@ -230,6 +231,10 @@ pub(crate) fn send<T>(
         })?;
         let ctx = context(data);
         match transfer.call(len, |memory, at, moved| call(ctx, memory, at, moved))? {
+            Err(errno)
+                if wait::is_to_be_asked_again(errno)
+                    && transfer.moved == 0
+                    && !caller.is_stopped() => {}
             Err(errno) => break errno,
             Ok(moved) => {
                 let more = transfer.vectors.advance(&mut transfer.scratch, moved);
@@ -272,6 +277,12 @@ pub(crate) fn receive<T>(
         let (vectors, _) = transfer.vectors.split(&mut transfer.scratch);
         let len = transfer.vectors.visit(vectors, max, |_, _, _| Ok(()))?;
         let moved = match transfer.call(len, |memory, at, moved| call(ctx, memory, at, moved))? {
+            Err(errno) if wait::is_to_be_asked_again(errno) && transfer.moved == 0 => {
+                if caller.is_stopped() {
+                    break errno;
+                }
+                continue;
+            }
             Err(errno) => break errno,
             Ok(moved) => moved,
         };

@@ -4,6 +4,9 @@
 //! its clocks count: 1.1 us, where most requests want a line of output. Here a context is made once, randomness
 //! is asked for when a guest wants some, and nobody asks for the resolution of a clock: 0.3 us.
 
+use crate::files::{Access, Folder};
+use crate::poll::Sched;
+use crate::streams::{Standard, Stream};
 use core::time::Duration;
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
@@ -12,7 +15,7 @@ use wasi_common::clocks::WasiMonotonicOffsetClock;
 use wasi_common::file::FileAccessMode;
 use wasi_common::sync::clocks::{MonotonicClock, SystemClock};
 use wasi_common::sync::net::Socket;
-use wasi_common::sync::{Dir, ambient_authority, sched_ctx, stdio};
+use wasi_common::sync::{Dir, ambient_authority};
 use wasi_common::{
     Error, StringArrayError, Table, WasiClocks, WasiCtx, WasiFile, WasiMonotonicClock as _,
 };
@@ -59,7 +62,7 @@ impl WasiCtxBuilder {
     pub fn new() -> Self {
         let random = Box::new(UnwrapErr(SysRng));
         Self {
-            ctx: WasiCtx::new(random, clocks(), sched_ctx(), Table::new()),
+            ctx: WasiCtx::new(random, clocks(), Box::new(Sched), Table::new()),
         }
     }
 
@@ -112,27 +115,28 @@ impl WasiCtxBuilder {
 
     /// What standard input reads.
     pub fn stdin(self, file: Box<dyn WasiFile>) -> Self {
-        self.ctx.set_stdin(file);
+        self.ctx.set_stdin(Stream::of(file));
         self
     }
 
     /// Where standard output goes.
     pub fn stdout(self, file: Box<dyn WasiFile>) -> Self {
-        self.ctx.set_stdout(file);
+        self.ctx.set_stdout(Stream::of(file));
         self
     }
 
     /// Where standard error goes.
     pub fn stderr(self, file: Box<dyn WasiFile>) -> Self {
-        self.ctx.set_stderr(file);
+        self.ctx.set_stderr(Stream::of(file));
         self
     }
 
     /// The three standard streams of this process.
     pub fn inherit_stdio(self) -> Self {
-        self.stdin(Box::new(stdio::stdin()))
-            .stdout(Box::new(stdio::stdout()))
-            .stderr(Box::new(stdio::stderr()))
+        self.ctx.set_stdin(Standard::stdin());
+        self.ctx.set_stdout(Standard::stdout());
+        self.ctx.set_stderr(Standard::stderr());
+        self
     }
 
     /// One more directory, which the guest knows by a name. It sees nothing outside of it.
@@ -141,15 +145,16 @@ impl WasiCtxBuilder {
     ///
     /// If there are no descriptors left.
     pub fn preopened_dir(self, dir: Dir, name: impl AsRef<Path>) -> Result<Self, Error> {
-        let dir = wasi_common::sync::dir::Dir::from_cap_std(dir);
-        self.ctx.push_preopened_dir(Box::new(dir), name)?;
+        let folder = Folder::new(dir, Access::Full);
+        self.ctx.push_preopened_dir(Box::new(folder), name)?;
         Ok(self)
     }
 
     /// A socket, as a descriptor of this number.
     pub fn preopened_socket(self, fd: u32, socket: impl Into<Socket>) -> Self {
         let access = FileAccessMode::READ | FileAccessMode::WRITE;
-        self.ctx.insert_file(fd, socket.into().into(), access);
+        self.ctx
+            .insert_file(fd, Stream::of(socket.into().into()), access);
         self
     }
 

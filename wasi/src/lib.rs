@@ -27,13 +27,18 @@
 mod bounded;
 mod buffers;
 mod context;
+mod errno;
 mod exit;
+mod files;
 mod guest;
 mod pieces;
+mod poll;
 mod preview1;
 mod scratch;
 mod sleep;
+mod streams;
 mod vectors;
+mod wait;
 
 pub use bounded::Bounded;
 pub use context::WasiCtxBuilder;

@@ -1,8 +1,9 @@
 //! The functions of preview 1 whose answer is as long as the guest's buffer: it is made piece by piece, and the
 //! host looks between two pieces whether the guest was stopped.
 
+use crate::errno::NAMETOOLONG;
 use crate::guest::{Bytes, ContextOf, split};
-use crate::preview1::{MODULE, NAMETOOLONG, errno};
+use crate::preview1::{MODULE, errno};
 use crate::scratch::{PATH_MAX, PIECE_BYTES, Scratch};
 use pirn_runtime::{Caller, HostError, LinkError, Linker, MemoryMut, Trap};
 use wasi_common::WasiCtx;

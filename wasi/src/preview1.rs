@@ -1,10 +1,12 @@
 //! The functions of WASI preview 1, each a call of wasi-common's through [`Scratch`] memory.
 
+use crate::errno::{self, INVAL, NAMETOOLONG};
 use crate::exit::Exit;
 use crate::guest::{ContextOf, split};
+use crate::poll::{EVENT_BYTES, Polled};
 use crate::scratch::Scratch;
-use crate::sleep::{EVENT_BYTES, SUBSCRIPTION_BYTES, SUBSCRIPTIONS_MAX, Sleep};
-use crate::{pieces, vectors};
+use crate::sleep::{SUBSCRIPTION_BYTES, SUBSCRIPTIONS_MAX, Sleep};
+use crate::{pieces, vectors, wait};
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -35,11 +37,22 @@ pub fn link<T: 'static, Q: 'static, A: 'static>(
         if count > SUBSCRIPTIONS_MAX {
             return Ok(INVAL);
         }
-        let Some(sleep) = sleep_of(&mut caller, ctx, subs, count)? else {
-            return poll(&mut caller, ctx, [subs, events, count, stored]);
+        if let Some(sleep) = sleep_of(&mut caller, ctx, subs, count)? {
+            sleep.wait(&caller);
+            tell(&mut caller, &sleep.events().0, events, stored)?;
+            return Ok(0);
+        }
+        let polled = match polled_of(&mut caller, ctx, [subs, events, count, stored])? {
+            Ok(polled) => polled,
+            Err(errno) => return Ok(errno),
         };
-        sleep.wait(&caller);
-        tell(&mut caller, &sleep, events, stored)?;
+        while !caller.is_stopped() {
+            let happened = polled.look(ctx(caller.data_mut()), polled.next_look())?;
+            if !happened.is_empty() {
+                tell(&mut caller, &happened, events, stored)?;
+                break;
+            }
+        }
         Ok::<i32, HostError>(0)
     };
     linker.func(MODULE, "poll_oneoff", poll)?;
@@ -69,22 +82,28 @@ pub fn link_async<T: Send + 'static, Q: 'static, A: 'static>(
                 if count > SUBSCRIPTIONS_MAX {
                     return Ok(INVAL);
                 }
-                let Some(sleep) = sleep_of(&mut caller, ctx, subs, count)? else {
-                    return poll(&mut caller, ctx, [subs, events, count, stored]);
+                if let Some(sleep) = sleep_of(&mut caller, ctx, subs, count)? {
+                    until(sleep.until).await;
+                    tell(&mut caller, &sleep.events().0, events, stored)?;
+                    return Ok(0);
+                }
+                let polled = match polled_of(&mut caller, ctx, [subs, events, count, stored])? {
+                    Ok(polled) => polled,
+                    Err(errno) => return Ok(errno),
                 };
-                until(sleep.until).await;
-                tell(&mut caller, &sleep, events, stored)?;
-                Ok::<i32, HostError>(0)
+                loop {
+                    let happened = polled.look(ctx(caller.data_mut()), Instant::now())?;
+                    if !happened.is_empty() {
+                        tell(&mut caller, &happened, events, stored)?;
+                        return Ok::<i32, HostError>(0);
+                    }
+                    until(polled.next_look()).await;
+                }
             })
         },
     )?;
     Ok(())
 }
-
-/// The errno of an argument that cannot be (preview 1, `inval`).
-pub(crate) const INVAL: i32 = 28;
-/// The errno of a path that is longer than a path may be (preview 1, `nametoolong`).
-pub(crate) const NAMETOOLONG: i32 = 37;
 
 /// What a guest sleeps for that polls.
 fn sleep_of<T>(
@@ -102,61 +121,31 @@ fn sleep_of<T>(
     Ok(Sleep::of(ctx(data), bytes))
 }
 
-/// Writes what a guest is told that has slept.
-fn tell<T>(
-    caller: &mut Caller<'_, T>,
-    sleep: &Sleep,
-    events: u32,
-    stored: u32,
-) -> Result<(), Trap> {
-    let (told, number) = sleep.events();
-    let (mut memory, _) = split(caller);
-    memory.write(events, &told)?;
-    memory.write(stored, &number.to_le_bytes())
-}
-
-/// Polls descriptors.
-fn poll<T>(
+/// What a guest waits for that polls, or an errno.
+fn polled_of<T>(
     caller: &mut Caller<'_, T>,
     ctx: fn(&mut T) -> &mut WasiCtx,
-    arguments: [u32; 4],
-) -> Result<i32, HostError> {
-    let [subscriptions, events, count, stored] = arguments.map(u32::cast_signed);
+    [subscriptions, events, count, stored]: [u32; 4],
+) -> Result<Result<Polled, i32>, HostError> {
     if count == 0 {
-        return Ok(INVAL);
+        return Ok(Err(INVAL));
     }
-    let (mut memory, data) = split(caller);
-    let (subs_bytes, events_bytes) = (
-        count as usize * SUBSCRIPTION_BYTES,
-        count as usize * EVENT_BYTES,
-    );
+    let (memory, data) = split(caller);
+    let bytes = count as usize * SUBSCRIPTION_BYTES;
+    memory.check(stored, 4, 1)?;
+    memory.check(events, u64::from(count) * EVENT_BYTES as u64, 1)?;
     let mut scratch = Scratch::take();
-    let stored = scratch.answer(&memory, stored, (4, 4))?;
-    memory.check(events.cast_unsigned(), events_bytes as u64, 8)?;
-    memory.check(subscriptions.cast_unsigned(), subs_bytes as u64, 8)?;
-    let subs_at = scratch.reserve(subs_bytes);
-    memory.read(
-        subscriptions.cast_unsigned(),
-        scratch.range(subs_at, subs_bytes),
-    )?;
-    let events_at = scratch.reserve(events_bytes);
-    let here = &mut scratch.memory();
-    let polled = wasi::poll_oneoff(
-        ctx(data),
-        here,
-        subs_at as i32,
-        events_at as i32,
-        count,
-        stored,
-    );
-    let errno = errno("poll_oneoff", polled)?;
-    if errno == 0 {
-        let bytes = scratch.number(stored as usize) as usize * EVENT_BYTES;
-        let told = scratch.range(events_at, bytes.min(events_bytes));
-        memory.write(events.cast_unsigned(), told)?;
-        scratch.give(&mut memory)?;
-    }
-    Ok(errno)
+    let at = scratch.reserve(bytes);
+    memory.read(subscriptions, scratch.range(at, bytes))?;
+    Ok(Polled::of(ctx(data), scratch.range(at, bytes)))
+}
+
+/// Writes events that a guest has waited for, and their number.
+fn tell<T>(caller: &mut Caller<'_, T>, told: &[u8], events: u32, stored: u32) -> Result<(), Trap> {
+    let number = (told.len() / EVENT_BYTES) as u32;
+    let (mut memory, _) = split(caller);
+    memory.write(events, told)?;
+    memory.write(stored, &number.to_le_bytes())
 }
 
 /// Links all but `poll_oneoff`.
@@ -190,19 +179,23 @@ macro_rules! functions {
                 MODULE,
                 stringify!($name),
                 move |mut caller: Caller<'_, T>, $($arg: $ty),*| -> Result<i32, HostError> {
-                    let (mut memory, data) = split(&mut caller);
-                    let mut scratch = Scratch::take();
-                    $(let Some(($path, $len)) = scratch.path(&memory, $path, $len)? else {
-                        return Ok(NAMETOOLONG);
-                    };)*
-                    $(let $answer = scratch.answer(&memory, $answer, $layout)?;)*
-                    let here = &mut scratch.memory();
-                    let answer = wasi::$name(ctx(data), here, $($arg),*);
-                    let errno = errno(stringify!($name), answer)?;
-                    if errno == 0 {
-                        scratch.give(&mut memory)?;
-                    }
-                    Ok(errno)
+                    // The first of the arguments is the descriptor, where there is one.
+                    let first = [$(i64::from($arg),)* 0][0] as u32;
+                    wait::patiently(&mut caller, |caller| {
+                        let (mut memory, data) = split(caller);
+                        let mut scratch = Scratch::take();
+                        $(let Some(($path, $len)) = scratch.path(&memory, $path, $len)? else {
+                            return Ok(NAMETOOLONG);
+                        };)*
+                        $(let $answer = scratch.answer(&memory, $answer, $layout)?;)*
+                        let (ctx, name) = (ctx(data), stringify!($name));
+                        let here = &mut scratch.memory();
+                        let errno = errno(name, wasi::$name(ctx, here, $($arg),*))?;
+                        if errno == 0 {
+                            scratch.give(&mut memory)?;
+                        }
+                        Ok(errno::of_socket(name, errno, || ctx.table().contains_key(first)))
+                    })
                 },
             )?;)*
             Ok(())
@@ -265,11 +258,11 @@ functions! {
 }
 
 /// The errno that a function of wasi-common answers with.
-pub(crate) fn errno<E: core::fmt::Display>(
+pub(crate) fn errno(
     name: &str,
-    answer: impl Future<Output = Result<i32, E>>,
+    answer: impl Future<Output = Result<i32, wiggle::error::Error>>,
 ) -> Result<i32, HostError> {
-    ready(answer)?.map_err(|error| HostError::message(format!("{name}: {error:#}")))
+    ready(answer)?.or_else(|error| errno::of(name, &error))
 }
 
 /// The value of a future that is ready at once, as all of a synchronous context's are.

@@ -159,7 +159,8 @@ impl Drop for Scratch {
 mod tests {
     use super::*;
     use crate::buffers::VECTORS_MAX;
-    use crate::sleep::{EVENT_BYTES, SUBSCRIPTION_BYTES, SUBSCRIPTIONS_MAX};
+    use crate::poll::EVENT_BYTES;
+    use crate::sleep::{SUBSCRIPTION_BYTES, SUBSCRIPTIONS_MAX};
 
     #[test]
     fn there_is_room_for_all_that_a_call_reserves() {

@@ -2,23 +2,24 @@
 //!
 //! Layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
 
+use crate::poll::EVENT_BYTES;
+use crate::wait::LOOK;
 use core::time::Duration;
 use pirn_runtime::Caller;
 use std::thread;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use wasi_common::WasiCtx;
 
-/// How often a sleeping guest's thread looks whether the guest was stopped.
-const LOOK: Duration = Duration::from_millis(5);
-
 pub(crate) const SUBSCRIPTION_BYTES: usize = 48;
-pub(crate) const EVENT_BYTES: usize = 32;
 /// Most subscriptions of one call: what is kept of them is the host's memory, and wasi-common, which would
 /// keep more, does not end its wait when the guest is stopped.
 pub(crate) const SUBSCRIPTIONS_MAX: u32 = 1024;
 
 const TAG_CLOCK: u8 = 0;
+const CLOCK_REALTIME: u32 = 0;
 const CLOCK_MONOTONIC: u32 = 1;
+/// The largest clock that preview 1 knows: that of a thread's processor time.
+const CLOCK_MAX: u32 = 3;
 const FLAG_ABSOLUTE: u16 = 1;
 
 /// What a guest waits for, if that is clocks alone.
@@ -85,7 +86,11 @@ fn timer(
     let absolute = u16::from_le_bytes(*flags) & FLAG_ABSOLUTE != 0;
     // Whatever the clock, time goes by alike (clock_nanosleep(2), relative).
     let left = match (tag[0], clock, absolute) {
-        (TAG_CLOCK, _, false) => timeout,
+        (TAG_CLOCK, ..=CLOCK_MAX, false) => timeout,
+        (TAG_CLOCK, CLOCK_REALTIME, true) => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            timeout.saturating_sub(now.unwrap_or_default())
+        }
         (TAG_CLOCK, CLOCK_MONOTONIC, true) => {
             let clock = ctx.clocks.monotonic().ok()?;
             let elapsed = clock.abs_clock.now(Duration::ZERO);

@@ -1,8 +1,9 @@
 //! The functions of preview 1 that take vectors, see [`buffers`].
 
 use crate::buffers::{self, Places};
+use crate::errno;
 use crate::guest::ContextOf;
-use crate::preview1::{MODULE, errno};
+use crate::preview1::{MODULE, errno as errno_of};
 use pirn_runtime::{Caller, HostError, LinkError, Linker};
 use wasi_common::WasiCtx;
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
@@ -35,7 +36,7 @@ fn link_senders<T: 'static, Q: 'static, A: 'static>(
             let places = places(iovs, len, written);
             buffers::send(&mut caller, ctx, places, |ctx, memory, at, _| {
                 let sent = wasi::fd_write(ctx, memory, fd, at.vectors, at.count, at.moved);
-                errno("fd_write", sent)
+                errno_of("fd_write", sent)
             })
         },
     )?;
@@ -53,7 +54,7 @@ fn link_senders<T: 'static, Q: 'static, A: 'static>(
                 let (iovs, len, written) = (at.vectors, at.count, at.moved);
                 let offset = offset.wrapping_add(done.into());
                 let sent = wasi::fd_pwrite(ctx, memory, fd, iovs, len, offset, written);
-                errno("fd_pwrite", sent)
+                errno_of("fd_pwrite", sent)
             })
         },
     )?;
@@ -65,7 +66,8 @@ fn link_senders<T: 'static, Q: 'static, A: 'static>(
             buffers::send(&mut caller, ctx, places, |ctx, memory, at, _| {
                 let (iovs, len, written) = (at.vectors, at.count, at.moved);
                 let sent = wasi::sock_send(ctx, memory, fd, iovs, len, how, written);
-                errno("sock_send", sent)
+                let errno = errno_of("sock_send", sent)?;
+                of_socket(ctx, fd, "sock_send", errno)
             })
         },
     )?;
@@ -83,7 +85,7 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
             let (places, continues) = (places(iovs, len, read), |ctx: &mut _| is_regular(ctx, fd));
             buffers::receive(&mut caller, ctx, places, continues, |ctx, memory, at, _| {
                 let read = wasi::fd_read(ctx, memory, fd, at.vectors, at.count, at.moved);
-                errno("fd_read", read)
+                errno_of("fd_read", read)
             })
         },
     )?;
@@ -101,7 +103,7 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
                     let (iovs, len, read) = (at.vectors, at.count, at.moved);
                     let offset = offset.wrapping_add(done.into());
                     let read = wasi::fd_pread(ctx, memory, fd, iovs, len, offset, read);
-                    errno("fd_pread", read)
+                    errno_of("fd_pread", read)
                 },
             )
         },
@@ -123,11 +125,18 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
                 let (iovs, len, received) = (at.vectors, at.count, at.moved);
                 let flags = at.flags.unwrap_or(flags);
                 let got = wasi::sock_recv(ctx, memory, fd, iovs, len, how, received, flags);
-                errno("sock_recv", got)
+                let errno = errno_of("sock_recv", got)?;
+                of_socket(ctx, fd, "sock_recv", errno)
             })
         },
     )?;
     Ok(())
+}
+
+/// The errno of a function for sockets.
+fn of_socket(ctx: &WasiCtx, fd: i32, name: &str, errno: i32) -> Result<i32, HostError> {
+    let is_open = || ctx.table().contains_key(fd.cast_unsigned());
+    Ok(errno::of_socket(name, errno, is_open))
 }
 
 /// Where a call without flags has its vectors and its answer.
@@ -147,7 +156,7 @@ fn is_regular(ctx: &mut WasiCtx, fd: i32) -> Result<bool, HostError> {
     struct Stat([u8; 24]);
     let mut stat = Stat([0; 24]);
     let mut memory = GuestMemory::Unshared(&mut stat.0);
-    let got = errno(
+    let got = errno_of(
         "fd_fdstat_get",
         wasi::fd_fdstat_get(ctx, &mut memory, fd, 0),
     )?;

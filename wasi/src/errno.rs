@@ -1,0 +1,83 @@
+//! Numbers of errors, where wasi-common would end the guest instead of giving one.
+
+use pirn_runtime::HostError;
+use rustix::io::Errno as Os;
+use std::io;
+use wasi_common::snapshots::preview_1::types::Errno;
+use wiggle::GuestError;
+
+/// No such descriptor.
+pub(crate) const BADF: i32 = Errno::Badf as i32;
+/// An argument that cannot be.
+pub(crate) const INVAL: i32 = Errno::Inval as i32;
+/// Nothing to read yet, or no room to write.
+pub(crate) const AGAIN: i32 = Errno::Again as i32;
+/// A path that is longer than a path may be.
+pub(crate) const NAMETOOLONG: i32 = Errno::Nametoolong as i32;
+/// A call for sockets, of another descriptor.
+const NOTSOCK: i32 = Errno::Notsock as i32;
+
+/// The number of an error of wasi-common's that is not the host's: the kernel's refusals that it has no number for, and
+/// arguments that no type of preview 1 has. Pointers outside of the memory have none, for they end the call.
+pub(crate) fn of(name: &str, error: &wiggle::error::Error) -> Result<i32, HostError> {
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        return Ok(from_os(error) as i32);
+    }
+    if let Some(error) = error.downcast_ref::<GuestError>()
+        && is_invalid(error)
+    {
+        return Ok(INVAL);
+    }
+    Err(HostError::message(format!("{name}: {error:#}")))
+}
+
+/// Whether a number is no value of its type: an unknown flag, clock or signal.
+fn is_invalid(error: &GuestError) -> bool {
+    match error {
+        GuestError::InvalidFlagValue(_)
+        | GuestError::InvalidEnumValue(_)
+        | GuestError::TryFromIntError(_) => true,
+        GuestError::InFunc { err, .. } => is_invalid(err),
+        _ => false,
+    }
+}
+
+/// The numbers that wasi-common does not know; what preview 1 has no number for is `io`.
+fn from_os(error: &io::Error) -> Errno {
+    match error.raw_os_error().map(Os::from_raw_os_error) {
+        Some(Os::ROFS) => Errno::Rofs,
+        Some(Os::XDEV) => Errno::Xdev,
+        Some(Os::NXIO) => Errno::Nxio,
+        Some(Os::TXTBSY) => Errno::Txtbsy,
+        Some(Os::NOTTY) => Errno::Notty,
+        Some(Os::NODEV) => Errno::Nodev,
+        Some(Os::NOSYS) => Errno::Nosys,
+        Some(Os::NOLCK) => Errno::Nolck,
+        Some(Os::DEADLK) => Errno::Deadlk,
+        _ => Errno::Io,
+    }
+}
+
+/// What a function for sockets answers for a descriptor that is there and is no socket: wasi-common says that it is not
+/// there.
+pub(crate) fn of_socket(name: &str, errno: i32, is_open: impl FnOnce() -> bool) -> i32 {
+    match errno {
+        BADF if name.starts_with("sock_") && is_open() => NOTSOCK,
+        errno => errno,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_refuses_has_a_number() {
+        let numbers = [Os::ROFS, Os::XDEV, Os::NXIO, Os::TXTBSY, Os::NODEV]
+            .map(|error| from_os(&error.into()) as i32);
+        assert_eq!(numbers, [69, 75, 60, 74, 43]);
+        // EUCLEAN: nothing that preview 1 knows.
+        assert_eq!(from_os(&io::Error::from_raw_os_error(117)) as i32, 29);
+        assert_eq!(from_os(&io::Error::other("no number")) as i32, 29);
+    }
+}

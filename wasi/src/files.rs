@@ -1,0 +1,314 @@
+//! [`Folder`]: a directory of the host's that a guest was given, or opened below one, to use or only to look at.
+//!
+//! cap-std resolves paths: none leads outside of the directory, whatever it is made of.
+
+use crate::streams::Stream;
+use cap_fs_ext::{
+    DirExt, FileTypeExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsMaybeDirExt,
+    OpenOptionsSyncExt, SystemTimeSpec as Time,
+};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use rustix::fs::{Mode, OFlags as OsFlags};
+use std::any::Any;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use wasi_common::dir::{OpenResult, ReaddirCursor, ReaddirEntity, WasiDir};
+use wasi_common::file::{FdFlags, FileType, Filestat, OFlags};
+use wasi_common::snapshots::preview_1::types::Errno;
+use wasi_common::sync::file;
+use wasi_common::{Error, SystemTimeSpec};
+
+/// What a guest may do with a directory and all that lies below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Everything.
+    Full,
+    /// Nothing that changes it: such a call answers `rofs`, as on a file system that is mounted to be read only.
+    ReadOnly,
+}
+
+/// A directory of the host's.
+pub(crate) struct Folder {
+    dir: Dir,
+    access: Access,
+}
+
+type Entries = Box<dyn Iterator<Item = Result<ReaddirEntity, Error>> + Send>;
+
+impl Folder {
+    pub(crate) fn new(dir: Dir, access: Access) -> Self {
+        Self { dir, access }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.access == Access::ReadOnly
+    }
+
+    /// That the directory may be changed.
+    fn change(&self) -> Result<(), Error> {
+        match self.access {
+            Access::Full => Ok(()),
+            Access::ReadOnly => Err(Errno::Rofs.into()),
+        }
+    }
+
+    /// The directory that a path of another descriptor begins at, as long as neither may only be read.
+    fn both<'a>(&'a self, other: &'a dyn WasiDir) -> Result<&'a Dir, Error> {
+        let other: Option<&Self> = other.as_any().downcast_ref();
+        // All directories of a context are of this kind.
+        let other = other.ok_or(Error::from(Errno::Badf))?;
+        self.change()?;
+        other.change()?;
+        Ok(&other.dir)
+    }
+
+    /// Why a path cannot be opened to change or make what is there.
+    fn refusal(&self, path: &Path, follow: bool, makes: bool) -> Error {
+        let found = match follow {
+            true => self.dir.metadata(path),
+            false => self.dir.symlink_metadata(path),
+        };
+        match found {
+            Ok(found) if found.is_dir() => Errno::Isdir.into(),
+            Ok(_) => Errno::Rofs.into(),
+            Err(error) if error.kind() == ErrorKind::NotFound && makes => {
+                let parent = path.parent().filter(|parent| *parent != Path::new(""));
+                match parent.map(|parent| self.dir.metadata(parent)) {
+                    Some(Err(error)) => error.into(),
+                    _ => Errno::Rofs.into(),
+                }
+            }
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// How a file is opened.
+fn options(follow: bool, how: OFlags, (read, write): (bool, bool), flags: FdFlags) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    let creates = how.contains(OFlags::CREATE);
+    let is_new = creates && how.contains(OFlags::EXCLUSIVE);
+    options
+        .maybe_dir(true)
+        .create(creates && !is_new)
+        .create_new(is_new)
+        .truncate(how.contains(OFlags::TRUNCATE))
+        .append(flags.contains(FdFlags::APPEND))
+        // What is not opened to be read is so for the host, which knows no other way; the guest may not.
+        .read(read || !write)
+        .write(write || creates)
+        .dsync(flags.contains(FdFlags::DSYNC))
+        .rsync(flags.contains(FdFlags::RSYNC))
+        .sync(flags.contains(FdFlags::SYNC))
+        // Opening a pipe would wait for its other end.
+        .nonblock(true)
+        .follow(if follow {
+            FollowSymlinks::Yes
+        } else {
+            FollowSymlinks::No
+        });
+    options
+}
+
+/// Sets a file to wait, or not, as the guest asked.
+fn set_waiting(file: &File, flags: FdFlags) -> io::Result<()> {
+    let set = rustix::fs::fcntl_getfl(file)?;
+    let mut wanted = set;
+    wanted.set(OsFlags::NONBLOCK, flags.contains(FdFlags::NONBLOCK));
+    if wanted != set {
+        rustix::fs::fcntl_setfl(file, wanted)?;
+    }
+    Ok(())
+}
+
+fn filetype(ty: &cap_std::fs::FileType) -> FileType {
+    if ty.is_dir() {
+        FileType::Directory
+    } else if ty.is_file() {
+        FileType::RegularFile
+    } else if ty.is_symlink() {
+        FileType::SymbolicLink
+    } else if ty.is_block_device() {
+        FileType::BlockDevice
+    } else if ty.is_char_device() {
+        FileType::CharacterDevice
+    } else if ty.is_socket() {
+        FileType::SocketStream
+    } else {
+        FileType::Unknown
+    }
+}
+
+fn filestat(found: &Metadata) -> Filestat {
+    Filestat {
+        device_id: found.dev(),
+        inode: found.ino(),
+        filetype: filetype(&found.file_type()),
+        nlink: found.nlink(),
+        size: found.len(),
+        atim: found.accessed().ok().map(|time| time.into_std()),
+        mtim: found.modified().ok().map(|time| time.into_std()),
+        ctim: found.created().ok().map(|time| time.into_std()),
+    }
+}
+
+fn time(time: Option<SystemTimeSpec>) -> Option<Time> {
+    time.map(|time| match time {
+        SystemTimeSpec::Absolute(time) => Time::Absolute(time),
+        SystemTimeSpec::SymbolicNow => Time::SymbolicNow,
+    })
+}
+
+#[async_trait::async_trait]
+impl WasiDir for Folder {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    async fn open_file(
+        &self,
+        follow: bool,
+        path: &str,
+        how: OFlags,
+        read: bool,
+        write: bool,
+        flags: FdFlags,
+    ) -> Result<OpenResult, Error> {
+        let path = Path::new(path);
+        let makes = OFlags::CREATE | OFlags::EXCLUSIVE | OFlags::TRUNCATE;
+        if how.contains(OFlags::DIRECTORY) && how.intersects(makes) {
+            return Err(Errno::Inval.into());
+        }
+        let mut how = how;
+        if self.is_read_only() {
+            let creates = how.contains(OFlags::CREATE);
+            if write || how.contains(OFlags::TRUNCATE) {
+                return Err(self.refusal(path, follow, creates));
+            }
+            if creates {
+                let is_there = match how.contains(OFlags::EXCLUSIVE) {
+                    true => self.dir.symlink_metadata(path).is_ok(),
+                    false => self.dir.metadata(path).is_ok(),
+                };
+                match (is_there, how.contains(OFlags::EXCLUSIVE)) {
+                    (true, true) => return Err(Errno::Exist.into()),
+                    (true, false) => how.remove(OFlags::CREATE),
+                    (false, _) => return Err(self.refusal(path, follow, true)),
+                }
+            }
+        }
+        let opened = self
+            .dir
+            .open_with(path, &options(follow, how, (read, write), flags))?;
+        let found = opened.metadata()?;
+        if found.is_dir() {
+            let dir = Dir::from_std_file(opened.into_std());
+            return Ok(OpenResult::Dir(Box::new(Self::new(dir, self.access))));
+        }
+        if how.contains(OFlags::DIRECTORY) {
+            return Err(Errno::Notdir.into());
+        }
+        set_waiting(&opened, flags)?;
+        let file = Box::new(file::File::from_cap_std(opened));
+        let file = Stream::new(file, flags, self.is_read_only());
+        Ok(OpenResult::File(file))
+    }
+
+    async fn create_dir(&self, path: &str) -> Result<(), Error> {
+        self.change()?;
+        Ok(self.dir.create_dir(path)?)
+    }
+
+    async fn readdir(&self, cursor: ReaddirCursor) -> Result<Entries, Error> {
+        let own = self.dir.dir_metadata()?.ino();
+        let os = |error: rustix::io::Errno| Error::from(io::Error::from(error));
+        // The descriptor may be one that only names the directory.
+        let flags = OsFlags::RDONLY | OsFlags::DIRECTORY | OsFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.dir, ".", flags, Mode::empty()).map_err(os)?;
+        let mut entries = rustix::fs::Dir::new(opened).map_err(os)?;
+        // The position is the kernel's: what is removed meanwhile moves nothing.
+        let cursor = i64::try_from(u64::from(cursor)).map_err(|_| Errno::Inval)?;
+        if cursor != 0 {
+            entries.seek(cursor).map_err(os)?;
+        }
+        Ok(Box::new(entries.map(move |entry| {
+            let entry = entry.map_err(os)?;
+            let name = entry.file_name().to_str().map_err(|_| Errno::Ilseq)?;
+            Ok(ReaddirEntity {
+                next: entry.offset().cast_unsigned().into(),
+                // What lies above the guest's directory has no number.
+                inode: if name == ".." { own } else { entry.ino() },
+                name: name.to_owned(),
+                filetype: entry_type(entry.file_type()),
+            })
+        })))
+    }
+
+    async fn symlink(&self, to: &str, path: &str) -> Result<(), Error> {
+        self.change()?;
+        Ok(self.dir.symlink(to, path)?)
+    }
+
+    async fn remove_dir(&self, path: &str) -> Result<(), Error> {
+        self.change()?;
+        Ok(self.dir.remove_dir(path)?)
+    }
+
+    async fn unlink_file(&self, path: &str) -> Result<(), Error> {
+        self.change()?;
+        Ok(self.dir.remove_file_or_symlink(path)?)
+    }
+
+    async fn read_link(&self, path: &str) -> Result<PathBuf, Error> {
+        Ok(self.dir.read_link(path)?)
+    }
+
+    async fn get_filestat(&self) -> Result<Filestat, Error> {
+        Ok(filestat(&self.dir.dir_metadata()?))
+    }
+
+    async fn get_path_filestat(&self, path: &str, follow: bool) -> Result<Filestat, Error> {
+        let found = match follow {
+            true => self.dir.metadata(path)?,
+            false => self.dir.symlink_metadata(path)?,
+        };
+        Ok(filestat(&found))
+    }
+
+    async fn rename(&self, path: &str, to: &dyn WasiDir, new: &str) -> Result<(), Error> {
+        Ok(self.dir.rename(path, self.both(to)?, new)?)
+    }
+
+    async fn hard_link(&self, path: &str, to: &dyn WasiDir, new: &str) -> Result<(), Error> {
+        Ok(self.dir.hard_link(path, self.both(to)?, new)?)
+    }
+
+    async fn set_times(
+        &self,
+        path: &str,
+        accessed: Option<SystemTimeSpec>,
+        modified: Option<SystemTimeSpec>,
+        follow: bool,
+    ) -> Result<(), Error> {
+        self.change()?;
+        let (accessed, modified) = (time(accessed), time(modified));
+        Ok(match follow {
+            true => DirExt::set_times(&self.dir, path, accessed, modified)?,
+            false => self.dir.set_symlink_times(path, accessed, modified)?,
+        })
+    }
+}
+
+/// The kind of a directory's entry, as far as the directory says so.
+fn entry_type(ty: rustix::fs::FileType) -> FileType {
+    use rustix::fs::FileType as Os;
+    match ty {
+        Os::RegularFile => FileType::RegularFile,
+        Os::Directory => FileType::Directory,
+        Os::Symlink => FileType::SymbolicLink,
+        Os::Socket => FileType::SocketStream,
+        Os::CharacterDevice => FileType::CharacterDevice,
+        Os::BlockDevice => FileType::BlockDevice,
+        Os::Fifo | Os::Unknown => FileType::Unknown,
+    }
+}

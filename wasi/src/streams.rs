@@ -1,0 +1,495 @@
+//! Files that may block, and files that append: [`Stream`] has them behave as POSIX says, and never keeps a thread for
+//! longer than a slice. [`Standard`] is a standard stream of this process.
+
+use crate::wait;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use rustix::event::PollFlags;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::OFlags;
+use std::any::Any;
+use std::io::{self, IoSlice, IoSliceMut, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use wasi_common::file::{
+    Advice, FdFlags, FileType, Filestat, RiFlags, RoFlags, SdFlags, SiFlags, WasiFile,
+};
+use wasi_common::snapshots::preview_1::types::Errno;
+use wasi_common::{Error, SystemTimeSpec};
+
+/// Bytes that a pipe takes at once if poll(2) says that it takes any (PIPE_BUF).
+const CHUNK: usize = 4096;
+
+/// What a descriptor is, as far as that decides how it is read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A file or a block device, which never has anybody wait.
+    Disk,
+    /// A socket that is, or may be, connected.
+    Socket,
+    /// A socket that listens: it is never ready to be written to.
+    Listener,
+    /// A pipe, a terminal, or another device.
+    Other,
+}
+
+impl Kind {
+    fn of(file: BorrowedFd<'_>) -> Self {
+        let stat = rustix::fs::fstat(file);
+        match stat.map(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode)) {
+            Ok(rustix::fs::FileType::Socket) => {
+                match rustix::net::sockopt::socket_acceptconn(file) {
+                    Ok(true) => Self::Listener,
+                    _ => Self::Socket,
+                }
+            }
+            Ok(rustix::fs::FileType::RegularFile | rustix::fs::FileType::BlockDevice) => Self::Disk,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Waits for a descriptor: for a slice, or not at all.
+fn wait(file: BorrowedFd<'_>, events: PollFlags, waits: bool) -> Result<(), Error> {
+    if waits {
+        return wait::wait(file, events);
+    }
+    match wait::is_ready(file, events, Duration::ZERO)? {
+        true => Ok(()),
+        false => Err(Errno::Again.into()),
+    }
+}
+
+/// Writes as much as the descriptor takes without blocking: in chunks that it is certain to take.
+fn write_in_chunks(
+    file: BorrowedFd<'_>,
+    waits: bool,
+    vectors: &[IoSlice<'_>],
+    mut write: impl FnMut(&[IoSlice<'_>]) -> Result<u64, Error>,
+) -> Result<u64, Error> {
+    let mut all: Vec<_> = vectors.iter().map(|bytes| IoSlice::new(bytes)).collect();
+    let mut rest = &mut all[..];
+    // Leaves out what is empty.
+    IoSlice::advance_slices(&mut rest, 0);
+    wait(file, PollFlags::OUT, waits)?;
+    let mut sum = 0;
+    while !rest.is_empty() {
+        if sum > 0 && !wait::is_ready(file, PollFlags::OUT, Duration::ZERO)? {
+            break;
+        }
+        let mut left = CHUNK;
+        let chunk = rest.iter().map_while(|bytes| {
+            let some = bytes.len().min(left);
+            left -= some;
+            (some > 0 || bytes.is_empty()).then(|| IoSlice::new(&bytes[..some]))
+        });
+        let chunk: Vec<_> = chunk.collect();
+        let written = match write(&chunk) {
+            Ok(written) => written,
+            // What was written already is told of; the next call gives the error.
+            Err(_) if sum > 0 => break,
+            Err(error) => return Err(error),
+        };
+        sum += written;
+        if written < (CHUNK - left) as u64 {
+            break;
+        }
+        IoSlice::advance_slices(&mut rest, written as usize);
+    }
+    Ok(sum)
+}
+
+/// A file of the host's with the behaviour that POSIX gives it:
+///
+/// - Reading and writing waits in slices, see [`wait`](mod@crate::wait), and a write takes what fits.
+/// - A positioned write goes to its position, also where the file is set to append: Linux would append.
+/// - A function for sockets says `notsock` of other files.
+pub(crate) struct Stream {
+    file: Box<dyn WasiFile>,
+    kind: Kind,
+    flags: FdFlags,
+    /// Whether what the file says of itself may be changed by way of it.
+    is_read_only: bool,
+    /// Held while one thread writes to a file that appends, and another must not see it set otherwise.
+    appending: Mutex<()>,
+}
+
+impl Stream {
+    /// The stream of a file, if the kernel knows it; else the file.
+    pub(crate) fn of(file: Box<dyn WasiFile>) -> Box<dyn WasiFile> {
+        let flags = file.pollable().map(rustix::fs::fcntl_getfl);
+        // What cannot be asked is told where it is read or written.
+        let flags = flags.map_or(OFlags::empty(), |flags| flags.unwrap_or(OFlags::empty()));
+        let mut known = FdFlags::empty();
+        known.set(FdFlags::APPEND, flags.contains(OFlags::APPEND));
+        known.set(FdFlags::NONBLOCK, flags.contains(OFlags::NONBLOCK));
+        Self::new(file, known, false)
+    }
+
+    /// As [`of`](Self::of), for a file in a directory that may not be changed, or one that may.
+    pub(crate) fn new(
+        file: Box<dyn WasiFile>,
+        flags: FdFlags,
+        is_read_only: bool,
+    ) -> Box<dyn WasiFile> {
+        let Some(kind) = file.pollable().map(Kind::of) else {
+            return file;
+        };
+        Box::new(Self {
+            file,
+            kind,
+            flags,
+            is_read_only,
+            appending: Mutex::new(()),
+        })
+    }
+
+    /// The descriptor, if reading or writing may block.
+    fn blocking(&self) -> Option<BorrowedFd<'_>> {
+        self.file.pollable().filter(|_| self.kind != Kind::Disk)
+    }
+
+    fn waits(&self) -> bool {
+        !self.flags.contains(FdFlags::NONBLOCK)
+    }
+
+    fn wait(&self, events: PollFlags) -> Result<(), Error> {
+        self.blocking()
+            .map_or(Ok(()), |file| wait(file, events, self.waits()))
+    }
+
+    /// The descriptor, if writes are appended to it, and the right to write.
+    fn appending(&self) -> Option<(BorrowedFd<'_>, MutexGuard<'_, ()>)> {
+        if self.kind != Kind::Disk || !self.flags.contains(FdFlags::APPEND) {
+            return None;
+        }
+        let file = self.file.pollable()?;
+        let right = self.appending.lock();
+        Some((file, right.unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn socket(&self) -> Result<(), Error> {
+        match self.kind {
+            Kind::Socket | Kind::Listener => Ok(()),
+            _ => Err(Errno::Notsock.into()),
+        }
+    }
+
+    /// That there is a peer to read from and write to.
+    fn connected(&self) -> Result<(), Error> {
+        match self.kind {
+            Kind::Listener => Err(Errno::Notconn.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn change(&self) -> Result<(), Error> {
+        match self.is_read_only {
+            true => Err(Errno::Rofs.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl WasiFile for Stream {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn pollable(&self) -> Option<BorrowedFd<'_>> {
+        self.file.pollable()
+    }
+
+    fn isatty(&self) -> bool {
+        self.file.isatty()
+    }
+
+    fn num_ready_bytes(&self) -> Result<u64, Error> {
+        let Some(file) = self.file.pollable().filter(|_| self.kind == Kind::Disk) else {
+            return self.file.num_ready_bytes();
+        };
+        // The position may lie past the end.
+        let stat = rustix::fs::fstat(file).map_err(io::Error::from)?;
+        let position = rustix::fs::tell(file).map_err(io::Error::from)?;
+        Ok(stat.st_size.cast_unsigned().saturating_sub(position))
+    }
+
+    async fn get_filetype(&self) -> Result<FileType, Error> {
+        self.file.get_filetype().await
+    }
+
+    async fn get_fdflags(&self) -> Result<FdFlags, Error> {
+        self.file.get_fdflags().await
+    }
+
+    async fn set_fdflags(&mut self, flags: FdFlags) -> Result<(), Error> {
+        self.file.set_fdflags(flags).await?;
+        self.flags = flags;
+        Ok(())
+    }
+
+    async fn get_filestat(&self) -> Result<Filestat, Error> {
+        self.file.get_filestat().await
+    }
+
+    async fn set_filestat_size(&self, size: u64) -> Result<(), Error> {
+        self.change()?;
+        self.file.set_filestat_size(size).await
+    }
+
+    async fn set_times(
+        &self,
+        accessed: Option<SystemTimeSpec>,
+        modified: Option<SystemTimeSpec>,
+    ) -> Result<(), Error> {
+        self.change()?;
+        self.file.set_times(accessed, modified).await
+    }
+
+    async fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<(), Error> {
+        self.file.advise(offset, len, advice).await
+    }
+
+    async fn datasync(&self) -> Result<(), Error> {
+        self.file.datasync().await
+    }
+
+    async fn sync(&self) -> Result<(), Error> {
+        self.file.sync().await
+    }
+
+    async fn seek(&self, position: io::SeekFrom) -> Result<u64, Error> {
+        self.file.seek(position).await
+    }
+
+    async fn read_vectored<'a>(&self, vectors: &mut [IoSliceMut<'a>]) -> Result<u64, Error> {
+        self.connected()?;
+        self.wait(PollFlags::IN)?;
+        self.file.read_vectored(vectors).await
+    }
+
+    async fn read_vectored_at<'a>(
+        &self,
+        vectors: &mut [IoSliceMut<'a>],
+        offset: u64,
+    ) -> Result<u64, Error> {
+        self.file.read_vectored_at(vectors, offset).await
+    }
+
+    async fn write_vectored<'a>(&self, vectors: &[IoSlice<'a>]) -> Result<u64, Error> {
+        if let Some((file, _right)) = self.appending() {
+            return Ok(rustix::io::writev(file, vectors).map_err(io::Error::from)? as u64);
+        }
+        self.connected()?;
+        let Some(file) = self.blocking() else {
+            return self.file.write_vectored(vectors).await;
+        };
+        write_in_chunks(file, self.waits(), vectors, |chunk| {
+            Ok(rustix::io::writev(file, chunk).map_err(io::Error::from)? as u64)
+        })
+    }
+
+    async fn write_vectored_at<'a>(
+        &self,
+        vectors: &[IoSlice<'a>],
+        offset: u64,
+    ) -> Result<u64, Error> {
+        if let Some((file, _right)) = self.appending() {
+            return Ok(write_at(file, vectors, offset)?);
+        }
+        self.file.write_vectored_at(vectors, offset).await
+    }
+
+    async fn peek(&self, bytes: &mut [u8]) -> Result<u64, Error> {
+        self.wait(PollFlags::IN)?;
+        self.file.peek(bytes).await
+    }
+
+    async fn readable(&self) -> Result<(), Error> {
+        self.file.readable().await
+    }
+
+    async fn writable(&self) -> Result<(), Error> {
+        self.file.writable().await
+    }
+
+    async fn sock_accept(&self, flags: FdFlags) -> Result<Box<dyn WasiFile>, Error> {
+        self.socket()?;
+        let is_known = (flags - FdFlags::NONBLOCK).is_empty();
+        if self.kind != Kind::Listener || !is_known {
+            return Err(Errno::Inval.into());
+        }
+        self.wait(PollFlags::IN)?;
+        let accepted = self.file.sock_accept(flags).await?;
+        Ok(Self::new(accepted, flags, false))
+    }
+
+    async fn sock_recv<'a>(
+        &self,
+        vectors: &mut [IoSliceMut<'a>],
+        flags: RiFlags,
+    ) -> Result<(u64, RoFlags), Error> {
+        self.socket()?;
+        self.connected()?;
+        self.wait(PollFlags::IN)?;
+        // To wait for all of the bytes would keep the thread: a short answer is as after a signal.
+        let flags = flags - RiFlags::RECV_WAITALL;
+        self.file.sock_recv(vectors, flags).await
+    }
+
+    async fn sock_send<'a>(&self, vectors: &[IoSlice<'a>], flags: SiFlags) -> Result<u64, Error> {
+        self.socket()?;
+        if !flags.is_empty() {
+            return Err(Errno::Notsup.into());
+        }
+        self.write_vectored(vectors).await
+    }
+
+    async fn sock_shutdown(&self, how: SdFlags) -> Result<(), Error> {
+        self.socket()?;
+        self.connected()?;
+        self.file.sock_shutdown(how).await
+    }
+}
+
+/// Writes at a position of a file that appends: for this one write it does not.
+fn write_at(file: BorrowedFd<'_>, vectors: &[IoSlice<'_>], offset: u64) -> io::Result<u64> {
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    rustix::fs::fcntl_setfl(file, flags - OFlags::APPEND)?;
+    let written = rustix::io::pwritev(file, vectors, offset);
+    rustix::fs::fcntl_setfl(file, flags)?;
+    Ok(written? as u64)
+}
+
+/// A standard stream of this process, with no buffer of the guest's in between. A guest reads or writes it, and does no
+/// more: it may not seek in a file that the host shares with others, nor set its flags.
+pub(crate) struct Standard {
+    handle: Handle,
+    kind: Kind,
+    /// Whether the guest wants no waiting. The flag is the guest's: the descriptor's is for everybody who shares it.
+    is_nonblocking: AtomicBool,
+}
+
+enum Handle {
+    In(io::Stdin),
+    Out(io::Stdout),
+    Err(io::Stderr),
+}
+
+impl Standard {
+    fn new(handle: Handle) -> Box<dyn WasiFile> {
+        let mut standard = Self {
+            handle,
+            kind: Kind::Other,
+            is_nonblocking: AtomicBool::new(false),
+        };
+        standard.kind = Kind::of(standard.fd());
+        Box::new(standard)
+    }
+
+    pub(crate) fn stdin() -> Box<dyn WasiFile> {
+        Self::new(Handle::In(io::stdin()))
+    }
+
+    pub(crate) fn stdout() -> Box<dyn WasiFile> {
+        Self::new(Handle::Out(io::stdout()))
+    }
+
+    pub(crate) fn stderr() -> Box<dyn WasiFile> {
+        Self::new(Handle::Err(io::stderr()))
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match &self.handle {
+            Handle::In(stdin) => stdin.as_fd(),
+            Handle::Out(stdout) => stdout.as_fd(),
+            Handle::Err(stderr) => stderr.as_fd(),
+        }
+    }
+
+    fn waits(&self) -> bool {
+        !self.is_nonblocking.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait::async_trait]
+impl WasiFile for Standard {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn pollable(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd())
+    }
+
+    fn isatty(&self) -> bool {
+        self.fd().is_terminal()
+    }
+
+    fn num_ready_bytes(&self) -> Result<u64, Error> {
+        Ok(rustix::io::ioctl_fionread(self.fd()).map_err(io::Error::from)?)
+    }
+
+    async fn get_filetype(&self) -> Result<FileType, Error> {
+        // A C library takes a character device for a terminal.
+        Ok(match self.isatty() {
+            true => FileType::CharacterDevice,
+            false => FileType::Unknown,
+        })
+    }
+
+    async fn get_fdflags(&self) -> Result<FdFlags, Error> {
+        let mut flags = FdFlags::empty();
+        flags.set(FdFlags::APPEND, !matches!(self.handle, Handle::In(_)));
+        flags.set(FdFlags::NONBLOCK, !self.waits());
+        Ok(flags)
+    }
+
+    async fn set_fdflags(&mut self, flags: FdFlags) -> Result<(), Error> {
+        let known = FdFlags::NONBLOCK | FdFlags::APPEND;
+        if !(flags - known).is_empty() {
+            return Err(Errno::Inval.into());
+        }
+        let nonblocking = flags.contains(FdFlags::NONBLOCK);
+        self.is_nonblocking.store(nonblocking, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn read_vectored<'a>(&self, vectors: &mut [IoSliceMut<'a>]) -> Result<u64, Error> {
+        let Handle::In(_) = &self.handle else {
+            return Err(Errno::Badf.into());
+        };
+        if self.kind != Kind::Disk {
+            wait(self.fd(), PollFlags::IN, self.waits())?;
+        }
+        Ok(rustix::io::readv(self.fd(), vectors).map_err(io::Error::from)? as u64)
+    }
+
+    async fn write_vectored<'a>(&self, vectors: &[IoSlice<'a>]) -> Result<u64, Error> {
+        let write = |chunk: &[IoSlice<'_>]| -> Result<u64, Error> {
+            // What the host has printed so far comes first.
+            match &self.handle {
+                Handle::Out(stdout) => stdout.lock().flush()?,
+                Handle::Err(_) => {}
+                Handle::In(_) => return Err(Errno::Badf.into()),
+            }
+            Ok(rustix::io::writev(self.fd(), chunk).map_err(io::Error::from)? as u64)
+        };
+        match self.kind {
+            Kind::Disk => write(vectors),
+            _ => write_in_chunks(self.fd(), self.waits(), vectors, write),
+        }
+    }
+
+    async fn read_vectored_at<'a>(&self, _: &mut [IoSliceMut<'a>], _: u64) -> Result<u64, Error> {
+        Err(Errno::Spipe.into())
+    }
+
+    async fn write_vectored_at<'a>(&self, _: &[IoSlice<'a>], _: u64) -> Result<u64, Error> {
+        Err(Errno::Spipe.into())
+    }
+
+    async fn seek(&self, _: io::SeekFrom) -> Result<u64, Error> {
+        Err(Errno::Spipe.into())
+    }
+}

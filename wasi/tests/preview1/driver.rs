@@ -1,0 +1,384 @@
+//! A guest that does nothing but call preview 1: each function by its name, with arguments of the test.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use crate::errno::SUCCESS;
+use pirn_runtime::{CallError, Instance, KillSwitch, Linker, Module, Prepared, Region, Value};
+use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Every function, with the widths of its parameters.
+const FUNCTIONS: &[(&str, &str)] = &[
+    ("args_get", "ii"),
+    ("args_sizes_get", "ii"),
+    ("environ_get", "ii"),
+    ("environ_sizes_get", "ii"),
+    ("clock_res_get", "ii"),
+    ("clock_time_get", "iIi"),
+    ("fd_advise", "iIIi"),
+    ("fd_allocate", "iII"),
+    ("fd_close", "i"),
+    ("fd_datasync", "i"),
+    ("fd_fdstat_get", "ii"),
+    ("fd_fdstat_set_flags", "ii"),
+    ("fd_fdstat_set_rights", "iII"),
+    ("fd_filestat_get", "ii"),
+    ("fd_filestat_set_size", "iI"),
+    ("fd_filestat_set_times", "iIIi"),
+    ("fd_pread", "iiiIi"),
+    ("fd_prestat_get", "ii"),
+    ("fd_prestat_dir_name", "iii"),
+    ("fd_pwrite", "iiiIi"),
+    ("fd_read", "iiii"),
+    ("fd_readdir", "iiiIi"),
+    ("fd_renumber", "ii"),
+    ("fd_seek", "iIii"),
+    ("fd_sync", "i"),
+    ("fd_tell", "ii"),
+    ("fd_write", "iiii"),
+    ("path_create_directory", "iii"),
+    ("path_filestat_get", "iiiii"),
+    ("path_filestat_set_times", "iiiiIIi"),
+    ("path_link", "iiiiiii"),
+    ("path_open", "iiiiiIIii"),
+    ("path_readlink", "iiiiii"),
+    ("path_remove_directory", "iii"),
+    ("path_rename", "iiiiii"),
+    ("path_symlink", "iiiii"),
+    ("path_unlink_file", "iii"),
+    ("poll_oneoff", "iiii"),
+    ("proc_exit", "i"),
+    ("proc_raise", "i"),
+    ("random_get", "ii"),
+    ("sched_yield", ""),
+    ("sock_accept", "iii"),
+    ("sock_recv", "iiiiii"),
+    ("sock_send", "iiiii"),
+    ("sock_shutdown", "ii"),
+];
+
+/// The directory that a guest is given.
+pub(crate) const FOLDER: i64 = 3;
+/// `oflags`.
+pub(crate) const CREAT: i64 = 1;
+pub(crate) const DIRECTORY: i64 = 2;
+pub(crate) const EXCL: i64 = 4;
+pub(crate) const TRUNC: i64 = 8;
+/// `rights`.
+pub(crate) const READ: i64 = 2;
+pub(crate) const WRITE: i64 = 64;
+/// `fdflags`.
+pub(crate) const APPEND: i64 = 1;
+pub(crate) const NONBLOCK: i64 = 4;
+/// `lookupflags`.
+pub(crate) const FOLLOW: i64 = 1;
+
+/// Where answers go: so many bytes that every answer of a constant size fits.
+pub(crate) const OUT: i64 = 64;
+/// Where paths lie, and a vector.
+const PATH: i64 = 4096;
+const OTHER_PATH: i64 = 16_384;
+const VECTOR: i64 = 512;
+/// Where bytes come and go.
+pub(crate) const BYTES: i64 = 40_000;
+
+/// A guest with its directory.
+pub(crate) struct Guest {
+    instance: Instance<WasiCtx>,
+}
+
+fn module() -> &'static Prepared<WasiCtx> {
+    static PREPARED: OnceLock<Prepared<WasiCtx>> = OnceLock::new();
+    PREPARED.get_or_init(|| {
+        let mut text = String::from("(module ");
+        for (name, widths) in FUNCTIONS {
+            let types = widths
+                .chars()
+                .map(|c| if c == 'I' { " i64" } else { " i32" });
+            let result = if *name == "proc_exit" {
+                ""
+            } else {
+                "(result i32)"
+            };
+            let ty = format!("(param{}) {result}", types.collect::<String>());
+            text += &format!("(import \"wasi_snapshot_preview1\" \"{name}\" (func ${name} {ty}))");
+        }
+        for (name, widths) in FUNCTIONS {
+            text += &format!("(export \"{name}\" (func ${name}))");
+            assert!(widths.len() < 10);
+        }
+        text += "(memory (export \"memory\") 4))";
+        let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
+        let so = pirn_compiler::compile(&wasm, &pirn_compiler::Options::default());
+        let module = Module::from_bytes(&so.expect("it is valid")).expect("it opens");
+        let mut linker = Linker::new();
+        pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+        let region = Region::builder().slots(64).build().expect("a region");
+        region.prepare(&module, &linker).expect("it links")
+    })
+}
+
+/// A folder for a guest, with a secret beside it.
+pub(crate) struct Host {
+    folder: TempDir,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir(folder.path().join("inside")).expect("room for a directory");
+        fs::write(folder.path().join("secret"), "secret").expect("room for a file");
+        Self { folder }
+    }
+
+    /// A path in the guest's directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("inside").join(name)
+    }
+
+    /// What lies beside the guest's directory.
+    pub(crate) fn outside(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("room for a file");
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).expect("it is there")
+    }
+
+    pub(crate) fn fifo(&self, name: &str) {
+        let mode = Mode::from_raw_mode(0o600);
+        mknodat(CWD, self.path(name), FileType::Fifo, mode, 0).expect("room for a FIFO");
+    }
+
+    pub(crate) fn dir(&self) -> Dir {
+        Dir::open_ambient_dir(self.path(""), ambient_authority()).expect("it is there")
+    }
+
+    /// A guest that may do everything with its directory.
+    pub(crate) fn guest(&self) -> Guest {
+        self.guest_with(|wasi| wasi)
+    }
+
+    pub(crate) fn guest_with(&self, more: impl FnOnce(WasiCtxBuilder) -> WasiCtxBuilder) -> Guest {
+        let wasi = WasiCtxBuilder::new().preopened_dir(self.dir(), "/inside");
+        Guest::new(more(wasi.expect("a descriptor")).build())
+    }
+}
+
+impl Guest {
+    pub(crate) fn new(wasi: WasiCtx) -> Self {
+        let instance = module().instantiate(wasi).expect("a slot");
+        Self { instance }
+    }
+
+    pub(crate) fn kill_switch(&mut self) -> KillSwitch {
+        self.instance.kill_switch()
+    }
+
+    fn values(name: &str, arguments: &[i64]) -> Vec<Value> {
+        let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
+        let (_, widths) = found.expect("a function of preview 1");
+        assert_eq!(widths.len(), arguments.len(), "{name}");
+        let pairs = widths.chars().zip(arguments);
+        pairs
+            .map(|(width, argument)| match width {
+                'I' => Value::I64(*argument),
+                _ => Value::I32(*argument as i32),
+            })
+            .collect()
+    }
+
+    /// Calls a function, and gives its errno.
+    pub(crate) fn call(&mut self, name: &str, arguments: &[i64]) -> i32 {
+        let result = self.try_call(name, arguments);
+        result.unwrap_or_else(|error| panic!("{name}{arguments:?}: {error}"))
+    }
+
+    pub(crate) fn try_call(&mut self, name: &str, arguments: &[i64]) -> Result<i32, CallError> {
+        let values = Self::values(name, arguments);
+        let results = self.instance.call_values(name, &values)?;
+        let [Value::I32(errno)] = results[..] else {
+            panic!("{name} gives {results:?}");
+        };
+        Ok(errno)
+    }
+
+    /// Calls a function that a deadline is to end.
+    pub(crate) fn late(&mut self, name: &str, arguments: &[i64]) -> CallError {
+        let values = Self::values(name, arguments);
+        let limited = self.instance.deadline(Duration::from_millis(30));
+        let result = limited.call_values(name, &values);
+        result.expect_err("it waits for ever")
+    }
+
+    pub(crate) fn put(&mut self, at: i64, bytes: &[u8]) {
+        let written = self.instance.memory_mut().write(at as u32, bytes);
+        written.expect("it is inside");
+    }
+
+    pub(crate) fn bytes(&self, at: i64, len: usize) -> Vec<u8> {
+        let memory = self.instance.memory();
+        memory
+            .slice(at as u32, len as u32)
+            .expect("it is inside")
+            .to_vec()
+    }
+
+    pub(crate) fn u32(&self, at: i64) -> u32 {
+        self.instance
+            .memory()
+            .read_u32(at as u32)
+            .expect("it is inside")
+    }
+
+    pub(crate) fn u64(&self, at: i64) -> u64 {
+        u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
+    }
+
+    pub(crate) fn u16(&self, at: i64) -> u16 {
+        self.u32(at & !3).to_le_bytes()[(at & 3) as usize..][..2]
+            .iter()
+            .rev()
+            .fold(0, |sum, byte| sum << 8 | u16::from(*byte))
+    }
+
+    /// Address and length of a path.
+    pub(crate) fn path(&mut self, path: impl AsRef<[u8]>) -> [i64; 2] {
+        self.put(PATH, path.as_ref());
+        [PATH, path.as_ref().len() as i64]
+    }
+
+    pub(crate) fn other_path(&mut self, path: impl AsRef<[u8]>) -> [i64; 2] {
+        self.put(OTHER_PATH, path.as_ref());
+        [OTHER_PATH, path.as_ref().len() as i64]
+    }
+
+    /// Calls a function of a directory and one path.
+    pub(crate) fn at(&mut self, name: &str, fd: i64, path: impl AsRef<[u8]>) -> i32 {
+        let [start, len] = self.path(path);
+        self.call(name, &[fd, start, len])
+    }
+
+    /// Calls `path_rename` or `path_link` between two paths.
+    pub(crate) fn between(&mut self, name: &str, from: (i64, &str), to: (i64, &str)) -> i32 {
+        let [old, old_len] = self.path(from.1);
+        let [new, new_len] = self.other_path(to.1);
+        match name {
+            "path_link" => self.call(name, &[from.0, 0, old, old_len, to.0, new, new_len]),
+            _ => self.call(name, &[from.0, old, old_len, to.0, new, new_len]),
+        }
+    }
+
+    pub(crate) fn symlink(&mut self, to: &str, fd: i64, path: &str) -> i32 {
+        let [old, old_len] = self.path(to);
+        let [new, new_len] = self.other_path(path);
+        self.call("path_symlink", &[old, old_len, fd, new, new_len])
+    }
+
+    /// Opens a path, following a link at its end.
+    pub(crate) fn open(
+        &mut self,
+        path: impl AsRef<[u8]>,
+        how: i64,
+        rights: i64,
+        flags: i64,
+    ) -> Result<i64, i32> {
+        self.open_at(FOLDER, FOLLOW, path, (how, rights, flags))
+    }
+
+    pub(crate) fn open_at(
+        &mut self,
+        fd: i64,
+        lookup: i64,
+        path: impl AsRef<[u8]>,
+        (how, rights, flags): (i64, i64, i64),
+    ) -> Result<i64, i32> {
+        let [start, len] = self.path(path);
+        let arguments = [fd, lookup, start, len, how, rights, rights, flags, OUT];
+        match self.call("path_open", &arguments) {
+            SUCCESS => Ok(self.u32(OUT).into()),
+            errno => Err(errno),
+        }
+    }
+
+    fn vector(&mut self, len: usize) {
+        let words = [BYTES as u32, len as u32].map(u32::to_le_bytes);
+        self.put(VECTOR, words.as_flattened());
+    }
+
+    /// Reads, at a position if there is one.
+    pub(crate) fn read(&mut self, fd: i64, len: usize, at: Option<i64>) -> Result<Vec<u8>, i32> {
+        self.vector(len);
+        let errno = match at {
+            Some(at) => self.call("fd_pread", &[fd, VECTOR, 1, at, OUT]),
+            None => self.call("fd_read", &[fd, VECTOR, 1, OUT]),
+        };
+        match errno {
+            SUCCESS => Ok(self.bytes(BYTES, self.u32(OUT) as usize)),
+            errno => Err(errno),
+        }
+    }
+
+    /// Writes, at a position if there is one.
+    pub(crate) fn write(&mut self, fd: i64, bytes: &[u8], at: Option<i64>) -> Result<usize, i32> {
+        self.put(BYTES, bytes);
+        self.vector(bytes.len());
+        let errno = match at {
+            Some(at) => self.call("fd_pwrite", &[fd, VECTOR, 1, at, OUT]),
+            None => self.call("fd_write", &[fd, VECTOR, 1, OUT]),
+        };
+        match errno {
+            SUCCESS => Ok(self.u32(OUT) as usize),
+            errno => Err(errno),
+        }
+    }
+
+    /// The arguments of a call that reads or writes with one vector of so many bytes.
+    pub(crate) fn io(&mut self, fd: i64, len: usize) -> [i64; 4] {
+        self.vector(len);
+        [fd, VECTOR, 1, OUT]
+    }
+
+    /// Puts subscriptions in a row, each of a descriptor to read (1) or write (2), or of a clock (0) by milliseconds;
+    /// gives the arguments of `poll_oneoff`. Each has its index as userdata.
+    pub(crate) fn subscribe(&mut self, all: &[(u8, i64)]) -> [i64; 4] {
+        const SUBSCRIPTIONS: i64 = 100_000;
+        for (index, (tag, what)) in all.iter().enumerate() {
+            let mut bytes = [0; 48];
+            bytes[0] = index as u8;
+            bytes[8] = *tag;
+            if *tag == 0 {
+                bytes[16] = 1;
+                bytes[24..32].copy_from_slice(&(what * 1_000_000).to_le_bytes());
+            } else {
+                bytes[16..20].copy_from_slice(&(*what as u32).to_le_bytes());
+            }
+            self.put(SUBSCRIPTIONS + index as i64 * 48, &bytes);
+        }
+        [SUBSCRIPTIONS, 120_000, all.len() as i64, OUT]
+    }
+
+    /// Polls, and gives userdata, errno, number of bytes and flags of each event.
+    pub(crate) fn poll(&mut self, all: &[(u8, i64)]) -> Vec<(u64, u16, u64, u16)> {
+        let arguments = self.subscribe(all);
+        assert_eq!(self.call("poll_oneoff", &arguments), SUCCESS);
+        let event = |index| {
+            let at = arguments[1] + i64::from(index) * 32;
+            (
+                self.u64(at),
+                self.u16(at + 8),
+                self.u64(at + 16),
+                self.u16(at + 24),
+            )
+        };
+        (0..self.u32(OUT)).map(event).collect()
+    }
+}

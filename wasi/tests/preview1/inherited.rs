@@ -1,0 +1,187 @@
+//! Standard streams that `aotrun` inherits, of every kind: terminals, pipes, files, /dev/null, closed ones.
+
+use crate::common::{aotrun, stderr, stdout};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// `polled FD TAG` gives 1,000 times the errno of the call, or: 100 times the event's errno, 10 times its bytes (9 at
+/// most), 5 for a peer that has gone; and 1 for a clock that rang first. `copies` copies input to output by ten bytes at a time.
+const GUEST: &str = r#"(module
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 2)
+  (func (export "polled") (param $fd i32) (param $tag i32) (result i32) (local $errno i32)
+    (i32.store8 (i32.const 108) (local.get $tag)) (i32.store (i32.const 116) (local.get $fd))
+    ;; The monotonic clock, in 100 ms.
+    (i64.store (i32.const 148) (i64.const 1))
+    (i32.store (i32.const 164) (i32.const 1)) (i64.store (i32.const 172) (i64.const 100000000))
+    (if (local.tee $errno (call $poll (i32.const 100) (i32.const 200) (i32.const 2) (i32.const 8)))
+      (then (return (i32.mul (local.get $errno) (i32.const 1000)))))
+    (if (i64.ne (i64.load (i32.const 200)) (i64.const 0)) (then (return (i32.const 1))))
+    (i32.add
+      (i32.mul (i32.load16_u (i32.const 208)) (i32.const 100))
+      (i32.add
+        (i32.mul (i32.load16_u (i32.const 224)) (i32.const 5))
+        (i32.mul (i32.const 10)
+          (select (i32.const 9) (i32.load (i32.const 216)) (i32.gt_u (i32.load (i32.const 216)) (i32.const 9)))))))
+  (func (export "copies") (result i32) (local $errno i32)
+    (loop $more
+      (i32.store (i32.const 16) (i32.const 1000)) (i32.store (i32.const 20) (i32.const 10))
+      (if (local.tee $errno (call $read (i32.const 0) (i32.const 16) (i32.const 1) (i32.const 8)))
+        (then (return (local.get $errno))))
+      (if (i32.eqz (i32.load (i32.const 8))) (then (return (i32.const 0))))
+      (i32.store (i32.const 20) (i32.load (i32.const 8)))
+      (if (local.tee $errno (call $write (i32.const 1) (i32.const 16) (i32.const 1) (i32.const 8)))
+        (then (return (local.get $errno))))
+      (br $more))
+    unreachable)
+  (func (export "fills") (result i32)
+    (i32.store (i32.const 16) (i32.const 1000)) (i32.store (i32.const 20) (i32.const 100000))
+    (loop $more
+      (br_if $more (i32.eqz (call $write (i32.const 1) (i32.const 16) (i32.const 1) (i32.const 8)))))
+    (i32.const 7)))"#;
+
+fn guest(folder: &TempDir, arguments: &[&str]) -> Command {
+    guest_for("60s", folder, arguments)
+}
+
+fn guest_for(deadline: &str, folder: &TempDir, arguments: &[&str]) -> Command {
+    let path = folder.path().join("guest.wat");
+    fs::write(&path, GUEST).expect("room for a module");
+    let mut command = aotrun();
+    command.arg("--deadline").arg(deadline).arg("--invoke");
+    command.arg(arguments[0]).arg(path).args(&arguments[1..]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// What the guest says of its standard input.
+fn polled(folder: &TempDir, input: impl Into<Stdio>) -> String {
+    let output = guest(folder, &["polled", "0", "1"]).stdin(input).output();
+    said(&output.expect("it runs"))
+}
+
+fn said(output: &Output) -> String {
+    assert_eq!(stderr(output), "");
+    stdout(output).trim().to_owned()
+}
+
+/// A terminal: the side of the person, and that of the program.
+fn terminal() -> (File, File) {
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&controller).expect("it is ours");
+    unlockpt(&controller).expect("it is ours");
+    let name = ptsname(&controller, vec![]).expect("it has a name");
+    let name = OsStr::from_bytes(name.as_bytes());
+    let program = OpenOptions::new().read(true).write(true).open(name);
+    (File::from(controller), program.expect("it is there"))
+}
+
+#[test]
+fn standard_input_of_every_kind_is_polled() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(polled(&folder, Stdio::null()), "0");
+    let path = folder.path().join("input");
+    fs::write(&path, "12345").unwrap();
+    assert_eq!(polled(&folder, File::open(&path).unwrap()), "50");
+    fs::write(&path, "").unwrap();
+    assert_eq!(polled(&folder, File::open(&path).unwrap()), "0");
+    let (reader, mut writer) = io::pipe().unwrap();
+    assert_eq!(polled(&folder, reader.try_clone().unwrap()), "1");
+    writer.write_all(b"123").unwrap();
+    assert_eq!(polled(&folder, reader.try_clone().unwrap()), "30");
+    drop(writer);
+    // The other end has gone; what came is there.
+    assert_eq!(polled(&folder, reader), "35");
+    let (mut person, program) = terminal();
+    assert_eq!(polled(&folder, program.try_clone().unwrap()), "1");
+    person.write_all(b"yes\n").unwrap();
+    assert_eq!(polled(&folder, program), "40");
+}
+
+#[test]
+fn a_closed_standard_input_is_an_empty_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, expected) in [(&["polled", "0", "1"][..], "0"), (&["copies"], "0")] {
+        let run = guest(&folder, arguments);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" <&-", "sh"]);
+        shell.arg(run.get_program()).args(run.get_args());
+        let output = shell.output().expect("a shell");
+        assert_eq!(said(&output), expected);
+    }
+}
+
+#[test]
+fn standard_output_of_every_kind_is_polled() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |output: Stdio, reads: Option<&str>| {
+        // The answer comes by standard error's pipe, where it is not in the way.
+        let mut command = guest(&folder, &["polled", "2", "2"]);
+        command.stdin(Stdio::null()).stderr(output);
+        let child = command.spawn().expect("it runs");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(stdout(&output).trim(), reads.unwrap_or("0"));
+    };
+    run(Stdio::null(), None);
+    run(
+        File::create(folder.path().join("output")).unwrap().into(),
+        None,
+    );
+    let (reader, writer) = io::pipe().unwrap();
+    run(writer.try_clone().unwrap().into(), None);
+    // Nobody reads any more: `pipe`.
+    drop(reader);
+    run(writer.into(), Some("6400"));
+    let (_person, program) = terminal();
+    run(program.into(), None);
+}
+
+#[test]
+fn input_of_every_kind_is_copied_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "a line that is longer than what is read at once\nand another\n";
+    let path = folder.path().join("input");
+    fs::write(&path, text).unwrap();
+    let copied = |input: Stdio| {
+        let output = guest(&folder, &["copies"]).stdin(input).output().unwrap();
+        said(&output)
+    };
+    let expected = format!("{text}0");
+    assert_eq!(copied(File::open(&path).unwrap().into()), expected);
+    assert_eq!(copied(Stdio::null()), "0");
+    let (reader, mut writer) = io::pipe().unwrap();
+    writer.write_all(text.as_bytes()).unwrap();
+    drop(writer);
+    assert_eq!(copied(reader.into()), expected);
+}
+
+#[test]
+fn a_guest_that_reads_polls_or_writes_for_ever_ends_at_its_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let late = |arguments: &[&str], input: Stdio, output: Stdio| {
+        let mut command = guest_for("50ms", &folder, arguments);
+        command.stdin(input).stdout(output);
+        let output = command.stderr(Stdio::piped()).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    };
+    let (reader, _writer) = io::pipe().unwrap();
+    late(
+        &["copies"],
+        reader.try_clone().unwrap().into(),
+        Stdio::null(),
+    );
+    let (_person, program) = terminal();
+    late(&["copies"], program.into(), Stdio::null());
+    let (mut full, writer) = io::pipe().unwrap();
+    late(&["fills"], Stdio::null(), writer.into());
+    let mut all = vec![];
+    full.read_to_end(&mut all).unwrap();
+    assert_eq!(all.len(), 65_536);
+}

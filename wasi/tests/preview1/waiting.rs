@@ -1,0 +1,284 @@
+//! Descriptors that have a guest wait: it waits as long as it may, reads what comes, and is told what POSIX says.
+
+use crate::driver::{APPEND, BYTES, CREAT, FOLDER, Guest, Host, NONBLOCK, OUT, READ, WRITE};
+use crate::errno::{AGAIN, BADF, INVAL, NOTCONN, NOTSOCK, NXIO, PIPE, SPIPE, SUCCESS};
+use pirn_runtime::CallError;
+use pirn_wasi::WasiCtxBuilder;
+use pirn_wasi::pipe::{ReadPipe, WritePipe};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc;
+use std::thread;
+use wasi_common::WasiFile;
+use wasi_common::sync::file;
+
+fn stream(owned: impl Into<OwnedFd>) -> Box<dyn WasiFile> {
+    let file = cap_std::fs::File::from_std(File::from(owned.into()));
+    Box::new(file::File::from_cap_std(file))
+}
+
+fn socket(stream: UnixStream) -> cap_std::os::unix::net::UnixStream {
+    cap_std::os::unix::net::UnixStream::from_std(stream)
+}
+
+/// A guest with pipes for its input and output, and their other ends.
+fn piped() -> (Guest, io::PipeWriter, io::PipeReader) {
+    let ((input, writer), (reader, output)) = (io::pipe().unwrap(), io::pipe().unwrap());
+    let wasi = WasiCtxBuilder::new()
+        .stdin(stream(input))
+        .stdout(stream(output));
+    (Guest::new(wasi.build()), writer, reader)
+}
+
+fn is_late(error: &CallError) -> bool {
+    matches!(error, CallError::Deadline(_))
+}
+
+#[test]
+fn a_guest_that_waits_for_a_pipe_is_stopped() {
+    let (mut guest, mut writer, mut reader) = piped();
+    let arguments = guest.io(0, 100);
+    assert!(is_late(&guest.late("fd_read", &arguments)));
+    let arguments = guest.subscribe(&[(1, 0)]);
+    assert!(is_late(&guest.late("poll_oneoff", &arguments)));
+    let arguments = guest.subscribe(&[(1, 0), (0, 3_600_000)]);
+    assert!(is_late(&guest.late("poll_oneoff", &arguments)));
+    // Nothing is lost by that.
+    writer.write_all(b"at last").unwrap();
+    assert_eq!(guest.read(0, 100, None).unwrap(), b"at last");
+    // A pipe that is full: what fits is told of, the next write waits.
+    let many = vec![7; 70_000];
+    let mut sum = 0;
+    while sum < 65_536 {
+        sum += guest.write(1, &many[..65_536 - sum], None).unwrap();
+    }
+    let arguments = guest.io(1, 10);
+    assert!(is_late(&guest.late("fd_write", &arguments)));
+    let mut all = vec![0; 65_536];
+    reader.read_exact(&mut all).unwrap();
+    assert!(all.iter().all(|byte| *byte == 7));
+    assert_eq!(guest.write(1, b"more", None), Ok(4));
+}
+
+#[test]
+fn a_guest_that_waits_is_killed_and_woken_from_another_thread() {
+    let (mut guest, mut writer, _reader) = piped();
+    let switch = guest.kill_switch();
+    let (say, ended) = mpsc::channel();
+    let reads = thread::spawn(move || {
+        let arguments = guest.io(0, 100);
+        say.send(guest.try_call("fd_read", &arguments)).unwrap();
+        guest
+    });
+    while !switch.is_running() {
+        thread::yield_now();
+    }
+    switch.kill().expect("it runs");
+    let error = ended.recv().unwrap().expect_err("it is killed");
+    assert!(matches!(error, CallError::Killed(_)), "{error}");
+    drop(reads.join().unwrap());
+    let (mut guest, mut other, _reader) = piped();
+    let reads = thread::spawn(move || guest.read(0, 100, None));
+    other.write_all(b"woken").unwrap();
+    assert_eq!(reads.join().unwrap().unwrap(), b"woken");
+    // Nobody reads what the first was to be given.
+    assert!(writer.write_all(b"x").is_err());
+}
+
+#[test]
+fn descriptors_that_do_not_wait_say_again() {
+    let host = Host::new();
+    host.fifo("fifo");
+    let mut guest = host.guest();
+    let reader = guest.open("fifo", 0, READ, NONBLOCK).unwrap();
+    let mut writer = OpenOptions::new()
+        .write(true)
+        .open(host.path("fifo"))
+        .unwrap();
+    assert_eq!(guest.read(reader, 10, None), Err(AGAIN));
+    assert_eq!(guest.call("fd_fdstat_get", &[reader, OUT]), SUCCESS);
+    assert_eq!(guest.u16(OUT + 2), NONBLOCK as u16);
+    writer.write_all(b"now").unwrap();
+    assert_eq!(guest.read(reader, 10, None).unwrap(), b"now");
+    // Set to wait, it waits.
+    assert_eq!(guest.call("fd_fdstat_set_flags", &[reader, 0]), SUCCESS);
+    let arguments = guest.io(reader, 10);
+    assert!(is_late(&guest.late("fd_read", &arguments)));
+    drop(writer);
+    assert_eq!(guest.read(reader, 10, None).unwrap(), b"");
+}
+
+#[test]
+fn opening_a_fifo_waits_for_nobody() {
+    let host = Host::new();
+    host.fifo("fifo");
+    let mut guest = host.guest();
+    // As of a descriptor that does not wait: there is nobody who reads.
+    assert_eq!(guest.open("fifo", 0, WRITE, 0), Err(NXIO));
+    let reader = guest.open("fifo", 0, READ, 0).unwrap();
+    let writer = guest.open("fifo", 0, WRITE, 0).unwrap();
+    assert_eq!(guest.write(writer, b"to myself", None), Ok(9));
+    assert_eq!(
+        guest.poll(&[(1, reader), (2, writer)]),
+        [(0, 0, 9, 0), (1, 0, 0, 0)]
+    );
+    assert_eq!(guest.read(reader, 10, None).unwrap(), b"to myself");
+    let arguments = guest.io(reader, 10);
+    assert!(is_late(&guest.late("fd_read", &arguments)));
+    // No positions.
+    assert_eq!(guest.read(reader, 1, Some(0)), Err(SPIPE));
+    assert_eq!(guest.write(writer, b"x", Some(0)), Err(SPIPE));
+    assert_eq!(guest.call("fd_seek", &[reader, 0, 0, OUT]), SPIPE);
+    assert_eq!(guest.call("fd_tell", &[reader, OUT]), SPIPE);
+    assert_eq!(guest.call("fd_advise", &[reader, 0, 0, 0]), SPIPE);
+    assert_eq!(guest.call("fd_close", &[reader]), SUCCESS);
+    assert_eq!(guest.write(writer, b"x", None), Err(PIPE));
+    assert_eq!(guest.poll(&[(2, writer)]), [(0, PIPE as u16, 0, 0)]);
+}
+
+#[test]
+fn polling_tells_what_is_ready_and_nothing_else() {
+    let host = Host::new();
+    host.write("file", "0123456789");
+    let ((input, mut writer), (reader, output)) = (io::pipe().unwrap(), io::pipe().unwrap());
+    let mut guest = host.guest_with(|wasi| {
+        let wasi = wasi.stdin(stream(input)).stdout(stream(output));
+        wasi.stderr(Box::new(WritePipe::new_in_memory()))
+    });
+    // Of two descriptors the one that is ready; wasi-common said that both are.
+    assert_eq!(guest.poll(&[(1, 0), (2, 1)]), [(1, 0, 0, 0)]);
+    assert_eq!(guest.poll(&[(1, 0), (0, 5)]), [(1, 0, 0, 0)]);
+    writer.write_all(b"abc").unwrap();
+    assert_eq!(guest.poll(&[(1, 0), (0, 3_600_000)]), [(0, 0, 3, 0)]);
+    assert_eq!(guest.read(0, 10, None).unwrap(), b"abc");
+    drop(writer);
+    assert_eq!(guest.poll(&[(1, 0)]), [(0, 0, 0, 1)]);
+    drop(reader);
+    assert_eq!(guest.poll(&[(2, 1)]), [(0, PIPE as u16, 0, 0)]);
+    // What lies in memory is always ready.
+    assert_eq!(guest.poll(&[(2, 2)]), [(0, 0, 0, 0)]);
+    // Files, before their end, at it, and past it.
+    let file = guest.open("file", 0, READ | WRITE, 0).unwrap();
+    for (position, left) in [(0, 10), (4, 6), (10, 0), (1000, 0)] {
+        assert_eq!(guest.call("fd_seek", &[file, position, 0, OUT]), SUCCESS);
+        assert_eq!(guest.poll(&[(1, file)]), [(0, 0, left, 0)], "{position}");
+    }
+    // What cannot be waited for has an event of its own, and the others theirs.
+    let told = guest.poll(&[(1, 99), (1, FOLDER), (2, 2), (1, file)]);
+    let badf = BADF as u16;
+    assert_eq!(
+        told,
+        [(0, badf, 0, 0), (1, badf, 0, 0), (2, 0, 0, 0), (3, 0, 0, 0)]
+    );
+    let mut errno = |tag, what| {
+        let arguments = guest.subscribe(&[(tag, what), (1, file)]);
+        guest.call("poll_oneoff", &arguments)
+    };
+    assert_eq!(errno(3, 0), INVAL);
+    assert_eq!(errno(255, 0), INVAL);
+    let mut arguments = guest.subscribe(&[(1, file)]);
+    arguments[2] = 0;
+    assert_eq!(guest.call("poll_oneoff", &arguments), INVAL);
+    // A clock that there is not.
+    let arguments = guest.subscribe(&[(0, 0)]);
+    guest.put(arguments[0] + 16, &[4]);
+    assert_eq!(guest.call("poll_oneoff", &arguments), INVAL);
+}
+
+#[test]
+fn streams_in_memory_are_read_and_polled() {
+    let wasi = WasiCtxBuilder::new().stdin(Box::new(ReadPipe::from("text")));
+    let mut guest = Guest::new(wasi.build());
+    assert_eq!(guest.poll(&[(1, 0), (2, 1)]), [(0, 0, 1, 0), (1, 0, 0, 0)]);
+    assert_eq!(guest.read(0, 10, None).unwrap(), b"text");
+    assert_eq!(guest.call("sock_shutdown", &[0, 1]), NOTSOCK);
+}
+
+#[test]
+fn writes_at_a_position_go_there_also_where_others_append() {
+    let host = Host::new();
+    host.write("file", "0123456789");
+    let mut guest = host.guest();
+    let file = guest.open("file", CREAT, READ | WRITE, APPEND).unwrap();
+    assert_eq!(guest.write(file, b"AB", Some(2)), Ok(2));
+    assert_eq!(host.read("file"), "01AB456789");
+    assert_eq!(guest.write(file, b"end", None), Ok(3));
+    assert_eq!(host.read("file"), "01AB456789end");
+    assert_eq!(guest.write(file, b"past", Some(15)), Ok(4));
+    assert_eq!(host.read("file"), "01AB456789end\0\0past");
+    assert_eq!(guest.write(file, b"", Some(0)), Ok(0));
+    assert_eq!(guest.write(file, b"x", Some(-1)), Err(INVAL));
+    // Still set to append; and by the guest not, and once more.
+    assert_eq!(guest.call("fd_fdstat_get", &[file, OUT]), SUCCESS);
+    assert_eq!(guest.u16(OUT + 2), APPEND as u16);
+    assert_eq!(guest.call("fd_fdstat_set_flags", &[file, 0]), SUCCESS);
+    assert_eq!(guest.call("fd_seek", &[file, 0, 0, OUT]), SUCCESS);
+    assert_eq!(guest.write(file, b"start", None), Ok(5));
+    assert_eq!(guest.call("fd_fdstat_set_flags", &[file, APPEND]), SUCCESS);
+    assert_eq!(guest.write(file, b"!", Some(5)), Ok(1));
+    assert_eq!(guest.write(file, b".", None), Ok(1));
+    assert_eq!(host.read("file"), "start!6789end\0\0past.");
+}
+
+#[test]
+fn sockets_send_receive_and_shut_down() {
+    let ((ours, mut theirs), folder) = (UnixStream::pair().unwrap(), tempfile::tempdir().unwrap());
+    let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
+    let listening = cap_std::os::unix::net::UnixListener::from_std(listener);
+    let host = Host::new();
+    host.write("file", "");
+    let mut guest = host.guest_with(|wasi| {
+        let wasi = wasi.preopened_socket(7, socket(ours));
+        wasi.preopened_socket(8, listening)
+    });
+    let send = |guest: &mut Guest, fd| {
+        guest.put(BYTES, b"hello");
+        let [fd, vector, count, out] = guest.io(fd, 5);
+        guest.call("sock_send", &[fd, vector, count, 0, out])
+    };
+    let receive = |guest: &mut Guest, fd, how| {
+        let [fd, vector, count, out] = guest.io(fd, 50);
+        guest.call("sock_recv", &[fd, vector, count, how, out, out + 4])
+    };
+    assert_eq!(send(&mut guest, 7), SUCCESS);
+    let mut bytes = [0; 5];
+    theirs.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"hello");
+    // Nothing has come yet.
+    let [fd, vector, count, out] = guest.io(7, 50);
+    let arguments = [fd, vector, count, 0, out, out + 4];
+    assert!(is_late(&guest.late("sock_recv", &arguments)));
+    theirs.write_all(b"welcome").unwrap();
+    // Looking at it (1) leaves it there; waiting for all of it (2) is no waiting for ever.
+    for how in [1, 2] {
+        assert_eq!(receive(&mut guest, 7, how), SUCCESS);
+        assert_eq!(guest.bytes(BYTES, guest.u32(OUT) as usize), b"welcome");
+    }
+    assert_eq!(receive(&mut guest, 7, 4), INVAL);
+    // Nobody calls.
+    assert!(is_late(&guest.late("sock_accept", &[8, 0, OUT])));
+    let _caller = UnixStream::connect(folder.path().join("socket")).unwrap();
+    assert_eq!(guest.call("sock_accept", &[8, APPEND, OUT]), INVAL);
+    assert_eq!(guest.call("sock_accept", &[8, NONBLOCK, OUT]), SUCCESS);
+    let accepted = i64::from(guest.u32(OUT));
+    assert_eq!(receive(&mut guest, accepted, 0), AGAIN);
+    // What a socket cannot do for what it is.
+    assert_eq!(receive(&mut guest, 8, 0), NOTCONN);
+    assert_eq!(send(&mut guest, 8), NOTCONN);
+    assert_eq!(guest.call("sock_accept", &[7, 0, OUT]), INVAL);
+    assert_eq!(guest.call("sock_shutdown", &[7, 0]), INVAL);
+    assert_eq!(guest.call("sock_shutdown", &[7, 4]), INVAL);
+    assert_eq!(guest.call("sock_shutdown", &[7, 2]), SUCCESS);
+    assert_eq!(theirs.read(&mut bytes).unwrap(), 0);
+    assert_eq!(send(&mut guest, 7), PIPE);
+    // What is no socket: a file, a directory, a stream in memory, and what is not there.
+    let file = guest.open("file", 0, READ | WRITE, 0).unwrap();
+    for (fd, errno) in [(file, NOTSOCK), (FOLDER, NOTSOCK), (0, NOTSOCK), (99, BADF)] {
+        assert_eq!(guest.call("sock_shutdown", &[fd, 1]), errno, "{fd}");
+        assert_eq!(guest.call("sock_accept", &[fd, 0, OUT]), errno, "{fd}");
+        assert_eq!(receive(&mut guest, fd, 0), errno, "{fd}");
+        assert_eq!(send(&mut guest, fd), errno, "{fd}");
+    }
+}
