@@ -145,7 +145,24 @@ impl WasiCtxBuilder {
     ///
     /// If there are no descriptors left.
     pub fn preopened_dir(self, dir: Dir, name: impl AsRef<Path>) -> Result<Self, Error> {
-        let folder = Folder::new(dir, Access::Full);
+        self.preopened(dir, name.as_ref(), Access::Full)
+    }
+
+    /// One more directory, which the guest knows by a name and may look at. Each function that would change the directory,
+    /// or anything below it, answers `rofs` (69), as on a file system that is mounted to be read only.
+    ///
+    /// It is the way that cannot be written to: a guest that has another directory in which the same files lie, or
+    /// anybody else, changes them as ever.
+    ///
+    /// # Errors
+    ///
+    /// As [`preopened_dir`](Self::preopened_dir).
+    pub fn preopened_dir_read_only(self, dir: Dir, name: impl AsRef<Path>) -> Result<Self, Error> {
+        self.preopened(dir, name.as_ref(), Access::ReadOnly)
+    }
+
+    fn preopened(self, dir: Dir, name: &Path, access: Access) -> Result<Self, Error> {
+        let folder = Folder::new(dir, access);
         self.ctx.push_preopened_dir(Box::new(folder), name)?;
         Ok(self)
     }

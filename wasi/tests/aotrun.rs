@@ -478,6 +478,19 @@ fn options_that_cannot_be_kept_are_refused() {
         &mut with("--dir", "/no/such/dir::/data"),
         &["--dir /no/such/dir", "cannot open"],
     );
+    refused(
+        &mut with("--dir", "::/data:ro"),
+        &["--dir \"::/data:ro\" names no directory", "HOST::GUEST:ro"],
+    );
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    for (name, remedy) in [("data:ro", "data:ro/"), ("a::b", "a::b::GUEST")] {
+        let path = folder.path().join(name);
+        fs::create_dir(&path).expect("room for a directory");
+        refused(
+            &mut with("--dir", &path.display().to_string()),
+            &["cannot open the directory", "; for ", remedy],
+        );
+    }
     let file = format!("{}::/data", guest("add.wat").display());
     refused(
         &mut with("--dir", &file),
@@ -580,5 +593,58 @@ fn command_lines_that_are_wrong_are_told_in_one_line() {
     ] {
         refused(aotrun().args(line), parts);
         refused(aotrun().args(line), &["; see `aotrun --help`\n"]);
+    }
+}
+
+/// Makes a file, prints what another one holds, and exits with the errno of the first.
+const WRITER: &str = r#"(module
+  (import "wasi_snapshot_preview1" "path_open"
+    (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 100) "new") (data (i32.const 200) "old")
+  (func (export "_start") (local $errno i32)
+    (local.set $errno (call $open (i32.const 3) (i32.const 0) (i32.const 100) (i32.const 3)
+      (i32.const 1) (i64.const 66) (i64.const 0) (i32.const 0) (i32.const 8)))
+    (if (call $open (i32.const 3) (i32.const 0) (i32.const 200) (i32.const 3)
+      (i32.const 0) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 8)) (then (unreachable)))
+    (i32.store (i32.const 16) (i32.const 1000)) (i32.store (i32.const 20) (i32.const 100))
+    (drop (call $read (i32.load (i32.const 8)) (i32.const 16) (i32.const 1) (i32.const 12)))
+    (i32.store (i32.const 20) (i32.load (i32.const 12)))
+    (drop (call $write (i32.const 1) (i32.const 16) (i32.const 1) (i32.const 12)))
+    (call $exit (local.get $errno))))"#;
+
+#[test]
+fn a_directory_may_be_given_to_be_read() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let program = folder.path().join("writer.wat");
+    fs::write(&program, WRITER).expect("room for a module");
+    // The name of the directory, what is behind it on the command line, and the errno: `rofs` is 69.
+    for (name, behind, errno) in [
+        ("a", ":ro", 69),
+        ("b", "::/data:ro", 69),
+        ("c", "::/data", 0),
+        ("d", "", 0),
+        ("e:ro", "/", 0),
+        ("f:ro", "::/data", 0),
+        ("g:ro", ":ro", 69),
+        ("h::i", "::/data", 0),
+        ("j::k", "::/data:ro", 69),
+    ] {
+        let dir = folder.path().join(name);
+        fs::create_dir(&dir).expect("room for a directory");
+        fs::write(dir.join("old"), name).expect("room for a file");
+        let option = format!("{}{behind}", dir.display());
+        let output = run(aotrun().args(["--dir", &option]).arg(&program), "");
+        assert_eq!(
+            output.status.code(),
+            Some(errno),
+            "{option}: {}",
+            stderr(&output)
+        );
+        assert_eq!(stdout(&output), name);
+        assert_eq!(dir.join("new").exists(), errno == 0, "{option}");
     }
 }

@@ -5,4 +5,5 @@ mod common;
 mod driver;
 mod errno;
 mod inherited;
+mod read_only;
 mod waiting;

@@ -16,8 +16,8 @@ pub(crate) struct Args {
     pub(crate) program: PathBuf,
     /// The guest's arguments, or with --invoke the function's; behind `--` also those with dashes
     pub(crate) args: Vec<String>,
-    /// Lets the guest use a directory, by its own name or as GUEST
-    #[arg(long, value_name = "HOST[::GUEST]")]
+    /// Lets the guest use a directory, by its own name or as GUEST; with :ro it may only look at it
+    #[arg(long, value_name = "HOST[::GUEST][:ro]")]
     dir: Vec<String>,
     /// Sets a variable of the guest's environment, or passes the host's on
     #[arg(long, value_name = "NAME[=VALUE]")]
@@ -115,14 +115,68 @@ impl Args {
                 .with_context(|| format!("variable {name:?} cannot be passed on"))?;
         }
         for dir in &self.dir {
-            let (host, guest) = dir.split_once("::").unwrap_or((dir, dir));
-            let open = Dir::open_ambient_dir(Path::new(host), ambient_authority());
-            let open = open.with_context(|| format!("--dir {host}: cannot open the directory"))?;
-            wasi = wasi
-                .preopened_dir(open, guest)
-                .with_context(|| format!("--dir {dir}: cannot be given to the guest"))?;
+            wasi = Directory::of(dir)?.open(wasi)?;
         }
         Ok(wasi.build())
+    }
+}
+
+/// A `--dir`.
+#[derive(Debug, PartialEq, Eq)]
+struct Directory<'a> {
+    /// As it was written.
+    text: &'a str,
+    host: &'a str,
+    guest: &'a str,
+    is_read_only: bool,
+}
+
+impl<'a> Directory<'a> {
+    /// `:ro` counts at the very end alone, and the last `::` is the one before GUEST: so HOST may have either in its name.
+    fn of(text: &'a str) -> Result<Self> {
+        let (rest, is_read_only) = match text.strip_suffix(":ro") {
+            Some(rest) => (rest, true),
+            None => (text, false),
+        };
+        let (host, guest) = rest.rsplit_once("::").unwrap_or((rest, rest));
+        if host.is_empty() || guest.is_empty() {
+            bail!(
+                "--dir {text:?} names no directory; write --dir HOST, HOST::GUEST or HOST::GUEST:ro"
+            );
+        }
+        Ok(Self {
+            text,
+            host,
+            guest,
+            is_read_only,
+        })
+    }
+
+    /// Gives it to the guest.
+    fn open(&self, wasi: WasiCtxBuilder) -> Result<WasiCtxBuilder> {
+        let Self {
+            text, host, guest, ..
+        } = self;
+        let dir = Dir::open_ambient_dir(Path::new(host), ambient_authority());
+        let dir = dir.with_context(|| {
+            let remedy = self.remedy();
+            format!("--dir {text}: cannot open the directory {host}{remedy}")
+        })?;
+        let given = match self.is_read_only {
+            true => wasi.preopened_dir_read_only(dir, guest),
+            false => wasi.preopened_dir(dir, guest),
+        };
+        given.with_context(|| format!("--dir {text}: cannot be given to the guest"))
+    }
+
+    /// What to write instead, where a directory has the whole text for its name.
+    fn remedy(&self) -> String {
+        let text = self.text;
+        match Path::new(text).is_dir() {
+            true if text.contains("::") => format!("; for {text} write --dir {text}::GUEST"),
+            true => format!("; for {text} write --dir {text}/"),
+            false => String::new(),
+        }
     }
 }
 
@@ -173,6 +227,26 @@ mod tests {
                 error.contains(&format!("{text:?}")) && !error.contains('\n'),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn directories_are_named_and_may_be_read_only() {
+        let parsed = |text| {
+            let dir = Directory::of(text).ok()?;
+            Some((dir.host, dir.guest, dir.is_read_only))
+        };
+        assert_eq!(parsed("a"), Some(("a", "a", false)));
+        assert_eq!(parsed("a::/b"), Some(("a", "/b", false)));
+        assert_eq!(parsed("a:ro"), Some(("a", "a", true)));
+        assert_eq!(parsed("a::b:ro"), Some(("a", "b", true)));
+        // Names with either in them.
+        assert_eq!(parsed("a:ro/"), Some(("a:ro/", "a:ro/", false)));
+        assert_eq!(parsed("a:ro::b"), Some(("a:ro", "b", false)));
+        assert_eq!(parsed("a:ro:ro"), Some(("a:ro", "a:ro", true)));
+        assert_eq!(parsed("a::b::c:ro"), Some(("a::b", "c", true)));
+        for text in ["", ":ro", "::", "a::", "::b", "a:::ro", "::b:ro"] {
+            assert_eq!(parsed(text), None, "{text}");
         }
     }
 
