@@ -48,6 +48,17 @@ impl Kind {
     }
 }
 
+/// What is set of a descriptor. All that is to be synchronous is opened by one flag.
+fn flags_of(file: BorrowedFd<'_>) -> io::Result<FdFlags> {
+    let set = rustix::fs::fcntl_getfl(file)?;
+    let mut flags = FdFlags::empty();
+    flags.set(FdFlags::APPEND, set.contains(OFlags::APPEND));
+    flags.set(FdFlags::NONBLOCK, set.contains(OFlags::NONBLOCK));
+    let synchronous = FdFlags::DSYNC | FdFlags::RSYNC | FdFlags::SYNC;
+    flags.set(synchronous, set.contains(OFlags::SYNC));
+    Ok(flags)
+}
+
 /// Waits for a descriptor: for a slice, or not at all.
 fn wait(file: BorrowedFd<'_>, events: PollFlags, waits: bool) -> Result<(), Error> {
     if waits {
@@ -116,13 +127,11 @@ pub(crate) struct Stream {
 impl Stream {
     /// The stream of a file, if the kernel knows it; else the file.
     pub(crate) fn of(file: Box<dyn WasiFile>) -> Box<dyn WasiFile> {
-        let flags = file.pollable().map(rustix::fs::fcntl_getfl);
         // What cannot be asked is told where it is read or written.
-        let flags = flags.map_or(OFlags::empty(), |flags| flags.unwrap_or(OFlags::empty()));
-        let mut known = FdFlags::empty();
-        known.set(FdFlags::APPEND, flags.contains(OFlags::APPEND));
-        known.set(FdFlags::NONBLOCK, flags.contains(OFlags::NONBLOCK));
-        Self::new(file, known, false)
+        let known = file
+            .pollable()
+            .map(|file| flags_of(file).unwrap_or(FdFlags::empty()));
+        Self::new(file, known.unwrap_or(FdFlags::empty()), false)
     }
 
     /// As [`of`](Self::of), for a file in a directory that may not be changed, or one that may.
@@ -219,7 +228,10 @@ impl WasiFile for Stream {
     }
 
     async fn get_fdflags(&self) -> Result<FdFlags, Error> {
-        self.file.get_fdflags().await
+        match self.file.pollable() {
+            Some(file) => Ok(flags_of(file)?),
+            None => self.file.get_fdflags().await,
+        }
     }
 
     async fn set_fdflags(&mut self, flags: FdFlags) -> Result<(), Error> {

@@ -4,6 +4,9 @@
 mod common;
 mod driver;
 mod errno;
+mod files;
 mod inherited;
+mod paths;
+mod process;
 mod read_only;
 mod waiting;
