@@ -6,11 +6,13 @@
 
 use crate::files::{Access, Folder};
 use crate::poll::Sched;
+use crate::quota::{self, Quota};
 use crate::streams::{Standard, Stream};
 use core::time::Duration;
 use rand::rand_core::UnwrapErr;
 use rand::rngs::SysRng;
 use std::path::Path;
+use std::sync::Arc;
 use wasi_common::clocks::WasiMonotonicOffsetClock;
 use wasi_common::file::FileAccessMode;
 use wasi_common::sync::clocks::{MonotonicClock, SystemClock};
@@ -43,6 +45,10 @@ use wasi_common::{
 #[must_use]
 pub struct WasiCtxBuilder {
     ctx: WasiCtx,
+    /// There is none unless the guest is given a directory or a socket.
+    quota: Option<Arc<Quota>>,
+    descriptors_max: u64,
+    disk_bytes_max: u64,
 }
 
 impl Default for WasiCtxBuilder {
@@ -63,6 +69,9 @@ impl WasiCtxBuilder {
         let random = Box::new(UnwrapErr(SysRng));
         Self {
             ctx: WasiCtx::new(random, clocks(), Box::new(Sched), Table::new()),
+            quota: None,
+            descriptors_max: quota::DESCRIPTORS_MAX,
+            disk_bytes_max: u64::MAX,
         }
     }
 
@@ -161,23 +170,48 @@ impl WasiCtxBuilder {
         self.preopened(dir, name.as_ref(), Access::ReadOnly)
     }
 
-    fn preopened(self, dir: Dir, name: &Path, access: Access) -> Result<Self, Error> {
-        let folder = Folder::new(dir, access);
-        self.ctx.push_preopened_dir(Box::new(folder), name)?;
+    fn preopened(mut self, dir: Dir, name: &Path, access: Access) -> Result<Self, Error> {
+        let folder = self.quota().dir(Folder::new(dir, access));
+        self.ctx.push_preopened_dir(folder, name)?;
         Ok(self)
     }
 
     /// A socket, as a descriptor of this number.
-    pub fn preopened_socket(self, fd: u32, socket: impl Into<Socket>) -> Self {
+    pub fn preopened_socket(mut self, fd: u32, socket: impl Into<Socket>) -> Self {
         let access = FileAccessMode::READ | FileAccessMode::WRITE;
-        self.ctx
-            .insert_file(fd, Stream::of(socket.into().into()), access);
+        let socket = self.quota().socket(Stream::of(socket.into().into()));
+        self.ctx.insert_file(fd, socket, access);
         self
     }
 
-    /// The context.
+    /// Most descriptors that the guest may have open at a time of those that it opens or accepts: 64 unless
+    /// this is called. Those that it is given are not counted. One more is refused with errno `nfile` (41).
+    pub fn descriptors_max(mut self, descriptors: u32) -> Self {
+        self.descriptors_max = descriptors.into();
+        self
+    }
+
+    /// Most bytes that the guest may write to disk, where there is no limit unless this is called. Each byte
+    /// that is written to a file counts, in its place or at its end, and so does each that
+    /// `fd_filestat_set_size` adds; a file, directory or link that is made counts as 4,096. Nothing that is
+    /// removed is given back. A write of which a part fits is cut short, and one of which nothing fits is
+    /// refused with errno `dquot` (19).
+    pub fn disk_bytes_max(mut self, bytes: u64) -> Self {
+        self.disk_bytes_max = bytes;
+        self
+    }
+
+    /// What counts descriptors and bytes.
+    fn quota(&mut self) -> &Arc<Quota> {
+        self.quota.get_or_insert_with(Quota::new)
+    }
+
+    /// The context. Its clones, as threads have them, share its limits.
     #[must_use]
     pub fn build(self) -> WasiCtx {
+        if let Some(quota) = &self.quota {
+            quota.set_max(self.descriptors_max, self.disk_bytes_max);
+        }
         self.ctx
     }
 }

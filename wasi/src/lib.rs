@@ -34,6 +34,7 @@ mod guest;
 mod pieces;
 mod poll;
 mod preview1;
+mod quota;
 mod scratch;
 mod sleep;
 mod streams;

@@ -31,6 +31,12 @@ pub(crate) struct Args {
     /// Stack of the guest
     #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = bytes)]
     pub(crate) stack: usize,
+    /// Most files and directories that the guest may have open at a time, besides those that it is given
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    fd_max: u32,
+    /// Most bytes that the guest may write to files, as in 64MiB; a new file or directory counts as 4KiB
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    disk_max: Option<usize>,
     /// Ends the guest when it has run this long, as in 500ms, 2s or 5m
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) deadline: Option<Duration>,
@@ -93,7 +99,12 @@ fn time(text: &str) -> Result<Duration> {
 impl Args {
     /// The guest's view of the host.
     pub(crate) fn wasi(&self) -> Result<WasiCtx> {
-        let mut wasi = WasiCtxBuilder::new().inherit_stdio();
+        let mut wasi = WasiCtxBuilder::new()
+            .inherit_stdio()
+            .descriptors_max(self.fd_max);
+        if let Some(bytes) = self.disk_max {
+            wasi = wasi.disk_bytes_max(bytes as u64);
+        }
         let name = self
             .program
             .file_name()

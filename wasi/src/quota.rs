@@ -1,0 +1,441 @@
+//! [`Quota`]: how many descriptors a guest may open, and how much it may write to disk.
+//!
+//! Both are counted where files are opened and written: directories and sockets that a guest is given, and
+//! all that it opens through them, are wrapped. A descriptor is counted until the wrapper is dropped, in
+//! whatever way the guest closes it.
+
+use async_trait::async_trait;
+use core::future::Future;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use std::any::Any;
+use std::io::{IoSlice, IoSliceMut, SeekFrom};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use wasi_common::dir::{OpenResult, ReaddirCursor, ReaddirEntity, WasiDir};
+use wasi_common::file::{
+    Advice, FdFlags, FileType, Filestat, OFlags, RiFlags, RoFlags, SdFlags, SiFlags,
+};
+use wasi_common::snapshots::preview_1::types::Errno;
+use wasi_common::{Error, SystemTimeSpec, WasiFile};
+
+/// Descriptors that a guest may open, unless the builder says otherwise.
+pub(crate) const DESCRIPTORS_MAX: u64 = 64;
+/// What a new file, directory or link counts as, besides the bytes that are written to it: most file systems
+/// take a block for a directory.
+const ENTRY_BYTES: u64 = 4096;
+
+/// What the guests of one context may use of the host, and what they have.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    descriptors: Count,
+    disk_bytes: Count,
+}
+
+/// A number that goes up to a limit.
+#[derive(Debug)]
+struct Count {
+    used: AtomicU64,
+    max: AtomicU64,
+}
+
+impl Count {
+    fn new(max: u64) -> Self {
+        Self {
+            used: AtomicU64::new(0),
+            max: AtomicU64::new(max),
+        }
+    }
+
+    /// Whether there is a limit.
+    fn is_limited(&self) -> bool {
+        self.max.load(Relaxed) != u64::MAX
+    }
+
+    /// Counts at least `least`, and at most `most`, as used; gives how many. `None` if not even the least are left.
+    fn take(&self, least: u64, most: u64) -> Option<u64> {
+        let max = self.max.load(Relaxed);
+        let mut taken = 0;
+        let update = |used: u64| {
+            taken = max.saturating_sub(used).min(most);
+            (taken >= least).then_some(used + taken)
+        };
+        self.used.fetch_update(Relaxed, Relaxed, update).ok()?;
+        Some(taken)
+    }
+
+    /// Counts so many as unused again.
+    fn give_back(&self, number: u64) {
+        self.used.fetch_sub(number, Relaxed);
+    }
+}
+
+impl Quota {
+    /// With the default limits.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            descriptors: Count::new(DESCRIPTORS_MAX),
+            disk_bytes: Count::new(u64::MAX),
+        })
+    }
+
+    /// Sets the limits.
+    pub(crate) fn set_max(&self, descriptors: u64, disk_bytes: u64) {
+        self.descriptors.max.store(descriptors, Relaxed);
+        self.disk_bytes.max.store(disk_bytes, Relaxed);
+    }
+
+    /// Wraps a directory that the guest is given, which is not counted.
+    pub(crate) fn dir(self: &Arc<Self>, dir: impl WasiDir + 'static) -> Box<dyn WasiDir> {
+        Box::new(Folder {
+            dir: Box::new(dir),
+            quota: Arc::clone(self),
+            _held: None,
+        })
+    }
+
+    /// Wraps a socket that the guest is given, which is not counted.
+    pub(crate) fn socket(self: &Arc<Self>, file: Box<dyn WasiFile>) -> Box<dyn WasiFile> {
+        Box::new(File {
+            file,
+            quota: Arc::clone(self),
+            is_disk: false,
+            _held: None,
+        })
+    }
+
+    /// Counts one more descriptor.
+    fn hold(self: &Arc<Self>) -> Result<Held, Error> {
+        match self.descriptors.take(1, 1) {
+            Some(_) => Ok(Held(Arc::clone(self))),
+            None => Err(Errno::Nfile.into()),
+        }
+    }
+
+    /// Counts bytes to be written, all or at least one of them; gives how many may be.
+    fn charge(&self, least: u64, most: u64) -> Result<u64, Error> {
+        let taken = self.disk_bytes.take(least, most);
+        taken.ok_or_else(|| Errno::Dquot.into())
+    }
+
+    /// Makes an entry of a directory, which counts as bytes.
+    async fn entry<R>(
+        &self,
+        make: impl Future<Output = Result<R, Error>> + Send,
+    ) -> Result<R, Error> {
+        self.charge(ENTRY_BYTES, ENTRY_BYTES)?;
+        let made = make.await;
+        if made.is_err() {
+            self.disk_bytes.give_back(ENTRY_BYTES);
+        }
+        made
+    }
+}
+
+/// A descriptor that is counted until this is dropped.
+struct Held(Arc<Quota>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.descriptors.give_back(1);
+    }
+}
+
+/// A directory through which files are opened that count.
+struct Folder {
+    dir: Box<dyn WasiDir>,
+    quota: Arc<Quota>,
+    _held: Option<Held>,
+}
+
+impl Folder {
+    /// Whether opening a file may make it, where that counts.
+    async fn may_make(&self, path: &str, follow: bool, flags: OFlags) -> bool {
+        self.quota.disk_bytes.is_limited()
+            && flags.contains(OFlags::CREATE)
+            && self.dir.get_path_filestat(path, follow).await.is_err()
+    }
+}
+
+#[async_trait]
+impl WasiDir for Folder {
+    /// The directory itself: wasi-common looks here for its own type.
+    fn as_any(&self) -> &dyn Any {
+        self.dir.as_any()
+    }
+
+    async fn open_file(
+        &self,
+        follow: bool,
+        path: &str,
+        flags: OFlags,
+        read: bool,
+        write: bool,
+        fd_flags: FdFlags,
+    ) -> Result<OpenResult, Error> {
+        let held = Some(self.quota.hold()?);
+        let open = self
+            .dir
+            .open_file(follow, path, flags, read, write, fd_flags);
+        let opened = match self.may_make(path, follow, flags).await {
+            true => self.quota.entry(open).await?,
+            false => open.await?,
+        };
+        let quota = Arc::clone(&self.quota);
+        Ok(match opened {
+            OpenResult::File(file) => OpenResult::File(Box::new(File {
+                file,
+                quota,
+                is_disk: true,
+                _held: held,
+            })),
+            OpenResult::Dir(dir) => OpenResult::Dir(Box::new(Folder {
+                dir,
+                quota,
+                _held: held,
+            })),
+        })
+    }
+
+    async fn create_dir(&self, path: &str) -> Result<(), Error> {
+        self.quota.entry(self.dir.create_dir(path)).await
+    }
+
+    async fn readdir(
+        &self,
+        cursor: ReaddirCursor,
+    ) -> Result<Box<dyn Iterator<Item = Result<ReaddirEntity, Error>> + Send>, Error> {
+        self.dir.readdir(cursor).await
+    }
+
+    async fn symlink(&self, old: &str, new: &str) -> Result<(), Error> {
+        self.quota.entry(self.dir.symlink(old, new)).await
+    }
+
+    async fn remove_dir(&self, path: &str) -> Result<(), Error> {
+        self.dir.remove_dir(path).await
+    }
+
+    async fn unlink_file(&self, path: &str) -> Result<(), Error> {
+        self.dir.unlink_file(path).await
+    }
+
+    async fn read_link(&self, path: &str) -> Result<PathBuf, Error> {
+        self.dir.read_link(path).await
+    }
+
+    async fn get_filestat(&self) -> Result<Filestat, Error> {
+        self.dir.get_filestat().await
+    }
+
+    async fn get_path_filestat(&self, path: &str, follow: bool) -> Result<Filestat, Error> {
+        self.dir.get_path_filestat(path, follow).await
+    }
+
+    async fn rename(&self, path: &str, to: &dyn WasiDir, to_path: &str) -> Result<(), Error> {
+        self.dir.rename(path, to, to_path).await
+    }
+
+    async fn hard_link(&self, path: &str, to: &dyn WasiDir, to_path: &str) -> Result<(), Error> {
+        self.quota
+            .entry(self.dir.hard_link(path, to, to_path))
+            .await
+    }
+
+    async fn set_times(
+        &self,
+        path: &str,
+        accessed: Option<SystemTimeSpec>,
+        modified: Option<SystemTimeSpec>,
+        follow: bool,
+    ) -> Result<(), Error> {
+        self.dir.set_times(path, accessed, modified, follow).await
+    }
+}
+
+/// A file whose bytes count as they are written, or a socket that accepts others that count.
+struct File {
+    file: Box<dyn WasiFile>,
+    quota: Arc<Quota>,
+    /// Whether what is written counts: not what is sent.
+    is_disk: bool,
+    _held: Option<Held>,
+}
+
+/// The first vectors, which have so many bytes together.
+fn prefix<'a>(vectors: &'a [IoSlice<'_>], bytes: u64) -> Vec<IoSlice<'a>> {
+    let mut left = bytes;
+    let cut = vectors.iter().map(|vector| {
+        let some = (vector.len() as u64).min(left);
+        left -= some;
+        IoSlice::new(&vector[..some as usize])
+    });
+    cut.collect()
+}
+
+impl File {
+    /// How many bytes of a write to disk the quota leaves; `None` if it has no limit.
+    fn charge(&self, vectors: &[IoSlice<'_>]) -> Result<Option<u64>, Error> {
+        let bytes = vectors.iter().map(|vector| vector.len() as u64).sum();
+        if bytes == 0 || !self.is_disk || !self.quota.disk_bytes.is_limited() {
+            return Ok(None);
+        }
+        self.quota.charge(1, bytes).map(Some)
+    }
+
+    /// Gives back what was not written of what was charged.
+    fn settle(&self, charged: u64, written: &Result<u64, Error>) {
+        let written = *written.as_ref().unwrap_or(&0);
+        let rest = charged.saturating_sub(written);
+        self.quota.disk_bytes.give_back(rest);
+    }
+}
+
+#[async_trait]
+impl WasiFile for File {
+    fn as_any(&self) -> &dyn Any {
+        self.file.as_any()
+    }
+
+    async fn get_filetype(&self) -> Result<FileType, Error> {
+        self.file.get_filetype().await
+    }
+
+    fn pollable(&self) -> Option<BorrowedFd<'_>> {
+        self.file.pollable()
+    }
+
+    fn isatty(&self) -> bool {
+        self.file.isatty()
+    }
+
+    async fn sock_accept(&self, flags: FdFlags) -> Result<Box<dyn WasiFile>, Error> {
+        let held = Some(self.quota.hold()?);
+        Ok(Box::new(File {
+            file: self.file.sock_accept(flags).await?,
+            quota: Arc::clone(&self.quota),
+            is_disk: false,
+            _held: held,
+        }))
+    }
+
+    async fn sock_recv<'a>(
+        &self,
+        vectors: &mut [IoSliceMut<'a>],
+        flags: RiFlags,
+    ) -> Result<(u64, RoFlags), Error> {
+        self.file.sock_recv(vectors, flags).await
+    }
+
+    async fn sock_send<'a>(&self, vectors: &[IoSlice<'a>], flags: SiFlags) -> Result<u64, Error> {
+        self.file.sock_send(vectors, flags).await
+    }
+
+    async fn sock_shutdown(&self, how: SdFlags) -> Result<(), Error> {
+        self.file.sock_shutdown(how).await
+    }
+
+    async fn datasync(&self) -> Result<(), Error> {
+        self.file.datasync().await
+    }
+
+    async fn sync(&self) -> Result<(), Error> {
+        self.file.sync().await
+    }
+
+    async fn get_fdflags(&self) -> Result<FdFlags, Error> {
+        self.file.get_fdflags().await
+    }
+
+    async fn set_fdflags(&mut self, flags: FdFlags) -> Result<(), Error> {
+        self.file.set_fdflags(flags).await
+    }
+
+    async fn get_filestat(&self) -> Result<Filestat, Error> {
+        self.file.get_filestat().await
+    }
+
+    async fn set_filestat_size(&self, size: u64) -> Result<(), Error> {
+        if !self.quota.disk_bytes.is_limited() {
+            return self.file.set_filestat_size(size).await;
+        }
+        let before = self.file.get_filestat().await?.size;
+        let more = size.saturating_sub(before);
+        self.quota.charge(more, more)?;
+        let set = self.file.set_filestat_size(size).await;
+        if set.is_err() {
+            self.quota.disk_bytes.give_back(more);
+        }
+        set
+    }
+
+    async fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<(), Error> {
+        self.file.advise(offset, len, advice).await
+    }
+
+    async fn set_times(
+        &self,
+        accessed: Option<SystemTimeSpec>,
+        modified: Option<SystemTimeSpec>,
+    ) -> Result<(), Error> {
+        self.file.set_times(accessed, modified).await
+    }
+
+    async fn read_vectored<'a>(&self, vectors: &mut [IoSliceMut<'a>]) -> Result<u64, Error> {
+        self.file.read_vectored(vectors).await
+    }
+
+    async fn read_vectored_at<'a>(
+        &self,
+        vectors: &mut [IoSliceMut<'a>],
+        offset: u64,
+    ) -> Result<u64, Error> {
+        self.file.read_vectored_at(vectors, offset).await
+    }
+
+    async fn write_vectored<'a>(&self, vectors: &[IoSlice<'a>]) -> Result<u64, Error> {
+        let Some(bytes) = self.charge(vectors)? else {
+            return self.file.write_vectored(vectors).await;
+        };
+        let written = self.file.write_vectored(&prefix(vectors, bytes)).await;
+        self.settle(bytes, &written);
+        written
+    }
+
+    async fn write_vectored_at<'a>(
+        &self,
+        vectors: &[IoSlice<'a>],
+        offset: u64,
+    ) -> Result<u64, Error> {
+        let Some(bytes) = self.charge(vectors)? else {
+            return self.file.write_vectored_at(vectors, offset).await;
+        };
+        let written = self
+            .file
+            .write_vectored_at(&prefix(vectors, bytes), offset)
+            .await;
+        self.settle(bytes, &written);
+        written
+    }
+
+    async fn seek(&self, to: SeekFrom) -> Result<u64, Error> {
+        self.file.seek(to).await
+    }
+
+    async fn peek(&self, bytes: &mut [u8]) -> Result<u64, Error> {
+        self.file.peek(bytes).await
+    }
+
+    fn num_ready_bytes(&self) -> Result<u64, Error> {
+        self.file.num_ready_bytes()
+    }
+
+    async fn readable(&self) -> Result<(), Error> {
+        self.file.readable().await
+    }
+
+    async fn writable(&self) -> Result<(), Error> {
+        self.file.writable().await
+    }
+}
