@@ -16,12 +16,12 @@ pub(crate) enum Bytes<'a> {
 /// Finds the context in the host's data of an instance.
 pub(crate) type ContextOf<T> = fn(&mut T) -> &mut WasiCtx;
 
-/// The memory of the instance that calls, and the host's data of that instance.
+/// The memory that the instance that calls exports as `memory`, and the host's data of that instance.
 pub(crate) fn split<'a, T>(caller: &'a mut Caller<'_, T>) -> (Bytes<'a>, &'a mut T) {
-    if let Some(shared) = caller.shared_memory().cloned() {
+    if let Some(shared) = caller.interface_shared_memory().cloned() {
         return (Bytes::Shared(shared), caller.data_mut());
     }
-    let (memory, data) = caller.split();
+    let (memory, data) = caller.interface_split();
     (Bytes::Plain(memory), data)
 }
 

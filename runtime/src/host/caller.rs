@@ -10,7 +10,7 @@ use super::Store;
 use crate::account::{Account, HostBytesError};
 use crate::error::FuelError;
 use crate::instance::fuel;
-use crate::instance::memory::{Memory, MemoryMut, view, view_mut};
+use crate::instance::memory::{Memory, MemoryMut, interface_view_mut, view, view_mut};
 use crate::shared::SharedMemory;
 use crate::stop;
 use crate::switch::{Activation, Record};
@@ -148,6 +148,28 @@ impl<'a, T> Caller<'a, T> {
         let account = unsafe { Record::account(self.vmctx) };
         account.bytes_read.add(read);
         account.bytes_written.add(written);
+    }
+
+    /// The memory that the pointers of an interface like WASI preview 1 are offsets in, and the data. It is
+    /// the memory that the instance that calls exports as `memory`; memory 0 if it exports none by that
+    /// name. Of no byte if that is a shared one of the host's
+    /// ([`interface_shared_memory`](Self::interface_shared_memory)).
+    #[inline]
+    pub fn interface_split(&mut self) -> (MemoryMut<'_>, &mut T) {
+        // SAFETY: as in `memory_mut`; the data is the host's and no part of the memory.
+        (unsafe { interface_view_mut(self.vmctx) }, self.data)
+    }
+
+    /// The memory of [`interface_split`](Self::interface_split), if it is a shared one that the host gave
+    /// the instance that calls.
+    #[must_use]
+    pub fn interface_shared_memory(&self) -> Option<&SharedMemory> {
+        // SAFETY: an initialised context, whose instance keeps what it imports.
+        let (shared, index) = unsafe {
+            let record = &*Record::of(self.vmctx);
+            (record.guest.shared.as_ref(), record.interface_index)
+        };
+        shared?.get(index)
     }
 
     /// Memory and data at once.

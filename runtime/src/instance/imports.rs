@@ -14,7 +14,7 @@ use crate::shared::{SharedImports, SharedMemory};
 use crate::switch::HostEntry;
 use crate::value::{Cell, ForeignRef, Stamp};
 use core::fmt::Display;
-use pirn_format::metadata::{Import, Metadata};
+use pirn_format::metadata::{ExportItem, Import, Metadata};
 use pirn_format::types::{AddrType, ExternType, GlobalType, MemoryType};
 use std::sync::{Arc, OnceLock};
 
@@ -33,6 +33,14 @@ pub(crate) struct Imports {
     pub(crate) shared: SharedImports,
     /// Identities of tags.
     pub(crate) tags: Vec<u64>,
+}
+
+/// The index of the memory that the pointers of interfaces are offsets in: of the export `memory`, else 0.
+pub(crate) fn interface_memory(metadata: &Metadata) -> u32 {
+    match metadata.export("memory") {
+        Some(ExportItem::Memory(index)) => index,
+        _ => 0,
+    }
 }
 
 /// A function of another instance.
@@ -154,7 +162,8 @@ impl Imports {
         let item = linker
             .get(&import.module, &import.name)
             .ok_or_else(|| missing(metadata, import))?;
-        if let Some(memory) = metadata.memories.first()
+        let memory = metadata.memories.get(interface_memory(metadata) as usize);
+        if let Some(memory) = memory
             && memory.address != AddrType::I32
             && linker.is_narrow(&import.module)
         {

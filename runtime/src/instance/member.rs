@@ -301,15 +301,19 @@ impl<T> Member<T> {
             // SAFETY: as above.
             unsafe { cell.write(imported.unwrap_or(cell as u64)) };
         }
-        let own = vmctx.wrapping_offset(CONTEXT_MEMORY as isize) as u64;
-        let memory = self.inner.imports.memories.first().copied();
-        let memory = match self.inner.imports.shared.get(0) {
-            Some(_) => &raw const NOTHING as u64,
-            None => memory.unwrap_or(own),
-        };
+        let interface = self.inner.plan.interface_memory;
+        let memory = self.memory_desc(0);
+        let interface = (interface, self.memory_desc(interface));
         let mark = self.slot.mark(&self.inner.region);
         let account = self.slot.account(&self.inner.region);
-        let record = Record::new(self.guest(), memory, member as u64, mark, account);
+        let record = Record::new(
+            self.guest(),
+            memory,
+            interface,
+            member as u64,
+            mark,
+            account,
+        );
         // SAFETY: the context lies in the instance area, and the record in the context.
         unsafe {
             Record::of(vmctx).write(record);
@@ -340,6 +344,21 @@ impl<T> Member<T> {
             instance: self.vmctx() as u64,
             host: u64::from(index) * size_of::<HostEntry>() as u64,
         }
+    }
+
+    /// Address of the descriptor of a memory, which may be another instance's; of no memory if it is the
+    /// host's, and shared.
+    fn memory_desc(&self, index: u32) -> u64 {
+        let imports = &self.inner.imports;
+        if imports.shared.get(index).is_some() {
+            return &raw const NOTHING as u64;
+        }
+        let own = || match index > self.inner.module.imported().memories {
+            true => self.cell::<MemoryDesc>(self.inner.module.layout().memory(index)),
+            false => self.cell(CONTEXT_MEMORY),
+        };
+        let imported = imports.memories.get(index as usize).copied();
+        imported.unwrap_or_else(|| own() as u64)
     }
 
     /// What the signal handler must know.

@@ -46,6 +46,17 @@ pub(crate) unsafe fn view_mut<'a>(vmctx: *mut u8) -> MemoryMut<'a> {
     unsafe { view_mut_of((*Record::of(vmctx)).memory as *const MemoryDesc) }
 }
 
+/// The memory that the pointers of interfaces are offsets in, to be changed.
+///
+/// # Safety
+///
+/// As for [`view_mut`].
+#[inline]
+pub(crate) unsafe fn interface_view_mut<'a>(vmctx: *mut u8) -> MemoryMut<'a> {
+    // SAFETY: as in `view`.
+    unsafe { view_mut_of((*Record::of(vmctx)).interface_memory as *const MemoryDesc) }
+}
+
 /// The memory that a descriptor is of.
 ///
 /// # Safety

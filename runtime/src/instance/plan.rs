@@ -1,7 +1,7 @@
 //! [`Plan`]: the initial state of every instance of a module, worked out once.
 
 use super::constant::{Constant, evaluate};
-use super::imports::{GlobalImport, Imports};
+use super::imports::{self, GlobalImport, Imports};
 use crate::module::Module;
 use crate::value::Cell;
 use pirn_format::layout::{CONTEXT_BYTES, InstanceLayout};
@@ -22,6 +22,8 @@ pub(crate) struct Plan {
     pub(crate) memory_bytes: Option<u64>,
     /// Offset of the cell of every further one that it defines, and its initial bytes.
     pub(crate) memory_cells: Box<[(i32, u64)]>,
+    /// The index of the memory that the pointers of interfaces are offsets in: of the export `memory`, else 0.
+    pub(crate) interface_memory: u32,
     /// Whether the module imports a shared memory of the host's.
     pub(crate) shares_memory: bool,
     /// Whether the module's code counts fuel.
@@ -143,6 +145,7 @@ impl Plan {
                 .zip(memory_bytes)
                 .map(|(index, bytes)| (layout.memory(index), bytes))
                 .collect(),
+            interface_memory: imports::interface_memory(metadata),
             shares_memory: imports.shared.iter().next().is_some(),
             counts_fuel: metadata.fuel,
             state: plan.bytes.into_boxed_slice(),

@@ -100,6 +100,10 @@ pub(crate) struct Record {
     /// Address of the descriptor of memory 0: the own one, or the owner's if it is imported; one of no memory if that is
     /// the host's, and shared.
     pub(crate) memory: u64,
+    /// The same of the memory that the pointers of interfaces are offsets in.
+    pub(crate) interface_memory: u64,
+    /// The index of that memory.
+    pub(crate) interface_index: u32,
     /// Position of the instance among those of its owner.
     pub(crate) member: u64,
     /// A byte that is 1 as long as the instance's memory is what it left in it. It lives as long as the
@@ -130,6 +134,7 @@ impl Record {
     pub(crate) fn new(
         guest: Guest,
         memory: u64,
+        (interface_index, interface_memory): (u32, u64),
         member: u64,
         mark: *const AtomicU8,
         account: *const Account,
@@ -146,6 +151,8 @@ impl Record {
             guest,
             hosts: ptr::null(),
             memory,
+            interface_memory,
+            interface_index,
             member,
             mark,
             stamp: 0,

@@ -64,6 +64,7 @@ fn registers_are_those_of_the_context() {
             next: ptr::null(),
         },
         0,
+        (0, 0),
         0,
         ptr::null(),
         ptr::null(),
