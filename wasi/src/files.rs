@@ -8,6 +8,7 @@ use cap_fs_ext::{
     OpenOptionsSyncExt, SystemTimeSpec as Time,
 };
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use cap_std::time::SystemTime;
 use rustix::fs::{Mode, OFlags as OsFlags};
 use std::any::Any;
 use std::io::{self, ErrorKind};
@@ -146,9 +147,9 @@ fn filestat(found: &Metadata) -> Filestat {
         filetype: filetype(&found.file_type()),
         nlink: found.nlink(),
         size: found.len(),
-        atim: found.accessed().ok().map(|time| time.into_std()),
-        mtim: found.modified().ok().map(|time| time.into_std()),
-        ctim: found.created().ok().map(|time| time.into_std()),
+        atim: found.accessed().ok().map(SystemTime::into_std),
+        mtim: found.modified().ok().map(SystemTime::into_std),
+        ctim: found.created().ok().map(SystemTime::into_std),
     }
 }
 
@@ -210,7 +211,7 @@ impl WasiDir for Folder {
         }
         set_waiting(&opened, flags)?;
         let file = Box::new(file::File::from_cap_std(opened));
-        let file = Stream::new(file, flags, self.is_read_only());
+        let file = Stream::boxed(file, flags, self.is_read_only());
         Ok(OpenResult::File(file))
     }
 
@@ -292,10 +293,11 @@ impl WasiDir for Folder {
     ) -> Result<(), Error> {
         self.change()?;
         let (accessed, modified) = (time(accessed), time(modified));
-        Ok(match follow {
+        match follow {
             true => DirExt::set_times(&self.dir, path, accessed, modified)?,
             false => self.dir.set_symlink_times(path, accessed, modified)?,
-        })
+        }
+        Ok(())
     }
 }
 

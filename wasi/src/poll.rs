@@ -181,12 +181,12 @@ impl WasiSched for Sched {
     async fn poll_oneoff<'a>(&self, poll: &mut Poll<'a>) -> Result<(), Error> {
         let (mut fds, mut is_ready) = (vec![], false);
         for subscription in poll.rw_subscriptions() {
-            match wanted(subscription) {
-                Some((file, events)) => match file.pollable() {
-                    Some(fd) => fds.push(PollFd::from_borrowed_fd(fd, events)),
-                    None => is_ready = true,
-                },
-                None => {}
+            let Some((file, events)) = wanted(subscription) else {
+                continue;
+            };
+            match file.pollable() {
+                Some(fd) => fds.push(PollFd::from_borrowed_fd(fd, events)),
+                None => is_ready = true,
             }
         }
         let left = match poll.earliest_clock_deadline() {

@@ -131,11 +131,11 @@ impl Stream {
         let known = file
             .pollable()
             .map(|file| flags_of(file).unwrap_or(FdFlags::empty()));
-        Self::new(file, known.unwrap_or(FdFlags::empty()), false)
+        Self::boxed(file, known.unwrap_or(FdFlags::empty()), false)
     }
 
     /// As [`of`](Self::of), for a file in a directory that may not be changed, or one that may.
-    pub(crate) fn new(
+    pub(crate) fn boxed(
         file: Box<dyn WasiFile>,
         flags: FdFlags,
         is_read_only: bool,
@@ -333,7 +333,7 @@ impl WasiFile for Stream {
         }
         self.wait(PollFlags::IN)?;
         let accepted = self.file.sock_accept(flags).await?;
-        Ok(Self::new(accepted, flags, false))
+        Ok(Self::boxed(accepted, flags, false))
     }
 
     async fn sock_recv<'a>(
@@ -389,7 +389,7 @@ enum Handle {
 }
 
 impl Standard {
-    fn new(handle: Handle) -> Box<dyn WasiFile> {
+    fn boxed(handle: Handle) -> Box<dyn WasiFile> {
         let mut standard = Self {
             handle,
             kind: Kind::Other,
@@ -400,15 +400,15 @@ impl Standard {
     }
 
     pub(crate) fn stdin() -> Box<dyn WasiFile> {
-        Self::new(Handle::In(io::stdin()))
+        Self::boxed(Handle::In(io::stdin()))
     }
 
     pub(crate) fn stdout() -> Box<dyn WasiFile> {
-        Self::new(Handle::Out(io::stdout()))
+        Self::boxed(Handle::Out(io::stdout()))
     }
 
     pub(crate) fn stderr() -> Box<dyn WasiFile> {
-        Self::new(Handle::Err(io::stderr()))
+        Self::boxed(Handle::Err(io::stderr()))
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
