@@ -166,6 +166,8 @@ impl<'a> Run<'a> {
             relaxed_simd,
             fuel,
             debug_info,
+            // It decides whether there is code, and not which.
+            work_per_byte: _,
             cache,
         } = options;
         let Wanted { clif, locations } = wanted;

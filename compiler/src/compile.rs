@@ -2,6 +2,7 @@
 
 use crate::address;
 use crate::block::Registers;
+use crate::budget::Budget;
 use crate::cache::Run;
 use crate::error::CompileError;
 use crate::hw::Id;
@@ -162,11 +163,13 @@ const SCHEDULED_PERCENT: usize = 90;
 /// depend on what was linked before it. Of libsodium's programs `codecs3` took 0.84 of the time, the mean of all 0.98.
 const LINE_BYTES: u32 = 64;
 
-/// Compiles every function and every trampoline that the module needs, functions first, by index.
+/// Compiles every function and every trampoline that the module needs, functions first, by index, and says how many units of
+/// work that is.
 ///
 /// # Errors
 ///
-/// That of the function of the lowest index, so that the same input gives the same error.
+/// [`CompileError::Work`] if all functions together ask for too much, else that of the function of the lowest index, so that
+/// the same input gives the same error.
 pub(crate) fn compile(
     parsed: &mut ParsedModule<'_>,
     isas: Isas<'_>,
@@ -174,15 +177,17 @@ pub(crate) fn compile(
     wanted: Wanted,
     run: Option<&Run<'_>>,
     progress: &Progress<'_>,
-) -> Result<Vec<Piece>, CompileError> {
+) -> Result<(Vec<Piece>, u64), CompileError> {
     let bodies = std::mem::take(&mut parsed.bodies);
     // Fuel is counted operator by operator, in called functions, too.
     let multiplications = match parsed.metadata.fuel {
         true => Multiplications::new(),
         false => idiom::multiplications(&bodies, &parsed.metadata),
     };
+    let budget = Budget::new(parsed.bytes, options.work_per_byte);
     let compiler = Compiler {
         env: Env {
+            budget: &budget,
             metadata: &parsed.metadata,
             imported: parsed.metadata.imported(),
             layout: &parsed.layout,
@@ -209,6 +214,8 @@ pub(crate) fn compile(
             result
         })
         .collect();
+    // Before what any of them failed with.
+    budget.check()?;
     let mut functions = Vec::with_capacity(compiled.len());
     for function in compiled {
         functions.push(function?);
@@ -225,11 +232,13 @@ pub(crate) fn compile(
             compiler.trampoline(callee, state)
         })
         .collect();
+    budget.check()?;
     for trampoline in trampolines {
         pieces.push(trampoline?);
     }
+    let work = budget.drawn();
     parsed.metadata.heap |= heap;
-    Ok(pieces)
+    Ok((pieces, work))
 }
 
 /// The trampolines that the module needs: one for every type of an imported function, one for every type
@@ -377,6 +386,7 @@ impl Compiler<'_> {
     }
 
     fn trampoline(&self, callee: Callee, state: &mut State) -> Result<Piece, CompileError> {
+        self.env.budget.check()?;
         state.context.clear();
         trampoline::build(
             callee,
@@ -384,6 +394,8 @@ impl Compiler<'_> {
             &mut state.scratch.builder,
             &mut state.context.func,
         );
+        let budget = self.env.budget;
+        budget.draw(work::cost(&state.context.func, 0, budget))?;
         let piece = self.finish(callee, &mut state.context, &Carried::new())?;
         self.whole(callee, piece)
     }
@@ -538,6 +550,7 @@ impl Compiler<'_> {
         let work = Work {
             callee,
             metadata: self.env.metadata,
+            budget: self.env.budget,
         };
         work.check_held(&context.func)?;
         let isa = if optimises(isa) { self.isas.plain } else { isa };

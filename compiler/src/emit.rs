@@ -37,6 +37,16 @@ pub fn compile(wasm: &[u8], options: &Options) -> Result<Vec<u8>, CompileError> 
     emit(wasm, options, Emit::So, &|_, _| ())
 }
 
+/// As [`compile()`], and says how many units of work the module asked for: see [`Options::work_per_byte`]. It is the same
+/// number each time, with a cache or without.
+///
+/// # Errors
+///
+/// As [`compile()`].
+pub fn compile_counting(wasm: &[u8], options: &Options) -> Result<(Vec<u8>, u64), CompileError> {
+    emit_counting(wasm, options, Emit::So, &|_, _| (), &mut |_| ())
+}
+
 /// Compiles a binary module to what is asked for. `progress` is told, from many threads, how many
 /// functions are done and how many there are.
 ///
@@ -66,6 +76,17 @@ pub fn emit_noting(
     progress: &(dyn Fn(usize, usize) + Sync),
     note: &mut dyn FnMut(&str),
 ) -> Result<Vec<u8>, CompileError> {
+    emit_counting(wasm, options, emit, progress, note).map(|(emitted, _)| emitted)
+}
+
+/// As [`emit_noting`], with the units of work.
+fn emit_counting(
+    wasm: &[u8],
+    options: &Options,
+    emit: Emit,
+    progress: &(dyn Fn(usize, usize) + Sync),
+    note: &mut dyn FnMut(&str),
+) -> Result<(Vec<u8>, u64), CompileError> {
     let unchecked = Uses {
         verifies: false,
         tells_blocks: emit == Emit::Asm,
@@ -92,19 +113,20 @@ pub fn emit_noting(
     };
     let progress = Progress::new(progress);
     let run = Run::new(options, wanted, &*isa);
-    let pieces = compile::compile(&mut parsed, isas, options, wanted, run.as_ref(), &progress);
+    let compiled = compile::compile(&mut parsed, isas, options, wanted, run.as_ref(), &progress);
     // What is right in a module that is wrong need not be compiled again either.
     if let Some(Err(problem)) = run.map(Run::write) {
         note(&problem);
     }
-    let pieces = pieces?;
+    let (pieces, work) = compiled?;
     if emit == Emit::Clif {
-        return Ok(clif(&pieces, &parsed.metadata).into_bytes());
+        return Ok((clif(&pieces, &parsed.metadata).into_bytes(), work));
     }
     let mut metadata = parsed.metadata;
     let text = Text::lay(&pieces, &parsed.tables, &mut metadata, &*isa)?;
     if emit == Emit::Asm {
-        return Ok(listing::write(&pieces, &text, &metadata, options.cpu.arch()).into_bytes());
+        let listing = listing::write(&pieces, &text, &metadata, options.cpu.arch());
+        return Ok((listing.into_bytes(), work));
     }
     let lines = options.debug_info.then(|| {
         let (source, left_out) = parsed.debug.read();
@@ -114,16 +136,12 @@ pub fn emit_noting(
         Lines::lay(&source, &parsed.debug, &pieces, &text)
     });
     if emit == Emit::Obj {
-        return object::write(
-            &pieces,
-            &text,
-            &metadata,
-            lines.as_ref(),
-            options.cpu.arch(),
-        );
+        let arch = options.cpu.arch();
+        let object = object::write(&pieces, &text, &metadata, lines.as_ref(), arch)?;
+        return Ok((object, work));
     }
     let image = Image::build(&mut metadata, &parsed.data);
-    elf::write(&elf::Parts {
+    let file = elf::write(&elf::Parts {
         pieces: &pieces,
         text: &text,
         image: &image,
@@ -131,7 +149,8 @@ pub fn emit_noting(
         lines: lines.as_ref(),
         isa: &*isa,
         cpu: options.cpu,
-    })
+    })?;
+    Ok((file, work))
 }
 
 /// The intermediate code of all pieces, each under a line that names it.

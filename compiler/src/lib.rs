@@ -18,6 +18,7 @@
 
 mod address;
 mod block;
+mod budget;
 mod cache;
 mod compile;
 mod debug;
@@ -45,7 +46,7 @@ mod values;
 mod work;
 
 pub use cache::Cache;
-pub use emit::{Emit, compile, emit, emit_noting};
+pub use emit::{Emit, compile, compile_counting, emit, emit_noting};
 pub use error::CompileError;
-pub use options::{OptLevel, Options, RelaxedSimd};
+pub use options::{OptLevel, Options, RelaxedSimd, WORK_PER_BYTE};
 pub use text::parse_text;

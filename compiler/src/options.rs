@@ -26,10 +26,17 @@ pub struct Options {
     /// which line of the guest's source each instruction is of, to debuggers and profilers (default: no).
     /// What is run is the same.
     pub debug_info: bool,
+    /// How much work the module may ask of the compiler, in units of at most a microsecond of processor time for each
+    /// byte of the module, beside a million units for any (default: [`WORK_PER_BYTE`]). A module that asks for more is
+    /// refused with [`CompileError::Work`](crate::CompileError::Work).
+    pub work_per_byte: u64,
     /// Where functions that were compiled earlier are taken from, and new ones are put (default: nowhere).
     /// What comes out is the same.
     pub cache: Option<Arc<Cache>>,
 }
+
+/// The default of [`Options::work_per_byte`].
+pub const WORK_PER_BYTE: u64 = 100;
 
 /// How hard to optimise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,6 +73,7 @@ impl Options {
             relaxed_simd: RelaxedSimd::default(),
             fuel: false,
             debug_info: false,
+            work_per_byte: WORK_PER_BYTE,
             cache: None,
         }
     }

@@ -46,6 +46,8 @@ pub(crate) struct ParsedModule<'a> {
     pub(crate) bodies: Vec<Body<'a>>,
     /// Debug information, not yet read.
     pub(crate) debug: debug::Sections<'a>,
+    /// Bytes of the module.
+    pub(crate) bytes: u64,
 }
 
 /// The body of one defined function, not yet validated.
@@ -87,12 +89,16 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
     let mut parser = Parser::new(0);
     // What an operator looks like depends on the features too.
     parser.set_features(FEATURES);
+    // Counted at the first body: a module may have a million imports, and as many bodies.
+    let mut imported = None;
     for payload in parser.parse_all(wasm) {
         let payload = payload?;
         let valid = validator.payload(&payload)?;
         if let ValidPayload::Func(validate, body) = valid {
-            let imported = builder.metadata.imported_funcs() + builder.intrinsics.len();
-            let index = imported + builder.bodies.len() as u32;
+            let imported = imported.get_or_insert_with(|| {
+                builder.metadata.imported_funcs() + builder.intrinsics.len()
+            });
+            let index = *imported + builder.bodies.len() as u32;
             builder.bodies.push(Body {
                 index,
                 body,
@@ -103,7 +109,7 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
             builder.section(payload)?;
         }
     }
-    builder.finish(validator)
+    builder.finish(validator, wasm.len() as u64)
 }
 
 /// A module while its sections are read.
@@ -365,7 +371,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn finish(mut self, _: Validator) -> Result<ParsedModule<'a>, CompileError> {
+    fn finish(mut self, _: Validator, bytes: u64) -> Result<ParsedModule<'a>, CompileError> {
         self.name_funcs();
         self.escaped.sort_unstable();
         self.escaped.dedup();
@@ -389,6 +395,7 @@ impl<'a> Builder<'a> {
             data: self.data,
             bodies: self.bodies,
             debug: self.debug,
+            bytes,
         })
     }
 

@@ -20,6 +20,7 @@ mod simd;
 mod table;
 mod wide;
 
+use crate::budget::Budget;
 use crate::error::CompileError;
 use crate::hw::Id;
 use crate::hw::carrier::Carried;
@@ -31,7 +32,7 @@ use crate::parse::hints::Hints;
 use crate::parse::{Body, value_type};
 use crate::tables::KnownTables;
 use crate::types::guest_signature;
-use crate::work::Work;
+use crate::work::{self, Work};
 use cranelift_codegen::ir::{self, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -66,6 +67,8 @@ pub(crate) struct Env<'a> {
     pub(crate) intrinsics: &'a Imports,
     /// What is known of its tables.
     pub(crate) tables: &'a KnownTables,
+    /// What all its functions may cost.
+    pub(crate) budget: &'a Budget,
     /// Where the fields of its structs lie.
     pub(crate) structs: &'a Layouts,
     /// Whether intrinsics are only sites of one call each, which always works.
@@ -87,7 +90,8 @@ pub(crate) struct Scratch {
 ///
 /// # Errors
 ///
-/// [`CompileError::Invalid`] if the body is not valid, [`CompileError::FunctionLimit`] if it becomes too much.
+/// [`CompileError::Invalid`] if the body is not valid, [`CompileError::FunctionLimit`] if it becomes too much,
+/// [`CompileError::Work`] if the module does, with this function or others.
 pub(crate) fn translate(
     env: Env<'_>,
     body: Body<'_>,
@@ -103,7 +107,10 @@ pub(crate) fn translate(
     let work = Work {
         callee,
         metadata: env.metadata,
+        budget: env.budget,
     };
+    // What nobody compiles need not be translated.
+    env.budget.check()?;
     let allocations = std::mem::take(&mut scratch.validator);
     let mut validator = body.validate.into_validator(allocations);
     let builder = FunctionBuilder::new(func, &mut scratch.builder);
@@ -150,6 +157,7 @@ pub(crate) fn translate(
     let carried = std::mem::take(&mut t.carried);
     t.finish();
     scratch.validator = validator.into_allocations();
+    env.budget.draw(work::cost(func, pairs, env.budget))?;
     Ok(carried)
 }
 

@@ -12,6 +12,7 @@
 //! The second is left out for functions that are deep. The others are counted before they are done, and have limits
 //! (`parse/limits.rs`) some ten times as far away as the largest functions of real programs.
 
+use crate::budget::Budget;
 use crate::error::CompileError;
 use crate::names::Callee;
 use crate::parse::limits::{self, Limit};
@@ -39,6 +40,30 @@ const BLOCK_COST: u64 = 8;
 /// bytes.
 const WAY_COST: u64 = 1 << 4;
 
+/// Prices, in nanoseconds: what the costliest functions take for each, that were found (`fuzz/checks`). Most take a tenth of it.
+const NODE_NS: u64 = 2000;
+const OPERAND_NS: u64 = 200;
+const HELD_NS: u64 = 30;
+const PAIR_NS: u64 = 2;
+
+/// Nanoseconds of a unit.
+const UNIT_NS: u64 = 1000;
+
+/// What a function costs as it was translated, in units of the [`Budget`]. `pairs` is the sum of its pairs of locals in loops.
+pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
+    let dfg = &func.dfg;
+    let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;
+    let operands = dfg.value_lists.capacity() as u64;
+    // What is more than the budget need not be counted to its end.
+    let most = limits::FUNCTION_HELD.most();
+    let held = held(
+        func,
+        most.min(budget.limit().saturating_mul(UNIT_NS) / HELD_NS),
+    );
+    // In range: the limits of one function are.
+    (nodes * NODE_NS + operands * OPERAND_NS + held * HELD_NS + pairs * PAIR_NS).div_ceil(UNIT_NS)
+}
+
 /// Whether the optimiser would take long for a function because of its depth.
 pub(crate) fn is_deep(func: &Function) -> bool {
     func.dfg.num_insts() as u64 * func.dfg.num_blocks() as u64 > DEEP
@@ -49,6 +74,7 @@ pub(crate) fn is_deep(func: &Function) -> bool {
 pub(crate) struct Work<'a> {
     pub(crate) callee: Callee,
     pub(crate) metadata: &'a Metadata,
+    pub(crate) budget: &'a Budget,
 }
 
 impl Work<'_> {
@@ -74,7 +100,7 @@ impl Work<'_> {
     /// Refuses loops for which too much is looked at: the squares of what each carries are summed up in `sum`.
     pub(crate) fn check_loop(self, sum: &mut u64, carried: usize) -> Result<(), CompileError> {
         *sum += (carried as u64).pow(2);
-        self.check(limits::FUNCTION_LOOPS, *sum)
+        self.check_pairs(*sum)
     }
 
     /// Refuses `try`s for which too much is looked at: for each local that is used where exceptions are caught, all `ways` that
@@ -86,7 +112,17 @@ impl Work<'_> {
         locals: usize,
     ) -> Result<(), CompileError> {
         *sum += ways as u64 * locals as u64 * WAY_COST;
-        self.check(limits::FUNCTION_LOOPS, *sum)
+        self.check_pairs(*sum)
+    }
+
+    /// Refuses so many pairs in one function, or in any function of a module of this size.
+    fn check_pairs(self, pairs: u64) -> Result<(), CompileError> {
+        self.check(limits::FUNCTION_LOOPS, pairs)?;
+        let units = pairs * PAIR_NS / UNIT_NS;
+        match units > self.budget.limit() {
+            true => self.budget.draw(units),
+            false => Ok(()),
+        }
     }
 
     /// Refuses clauses of a `try` that take too many values, in all, before there are any.

@@ -423,3 +423,35 @@ fn debug_information_of_what_has_none_is_told_off() {
     let said = text(&output.stderr);
     assert!(said.contains("-g does nothing with --emit clif"), "{said}");
 }
+
+#[test]
+fn the_work_of_a_module_is_limited_by_its_bytes() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (bomb, so) = (
+        folder.path().join("bomb.wat"),
+        folder.path().join("bomb.so"),
+    );
+    let values = "i32 ".repeat(1000);
+    let func = "(func (type 1) (try_table (catch 0 0) (call 0)) unreachable)";
+    let text = format!(
+        "(module (type (func)) (type (func (result {values}))) (type (func (param {values})))
+          (tag (type 2)) (func (type 0)) {})",
+        func.repeat(60)
+    );
+    fs::write(&bomb, text).expect("there is room");
+    let path = |path: &Path| path.as_os_str().to_owned();
+    let with = |option: &str| aotc([option.into(), "--opt-level=none".into(), path(&bomb)]);
+    refused(
+        &with("--work-per-byte=0"),
+        &[
+            "units of compile work, the limit",
+            "1000000",
+            "--work-per-byte",
+        ],
+    );
+    assert!(!so.exists());
+    works(&with("--work-per-byte=1000"));
+    assert!(so.exists());
+    let said = with("--work-per-byte=-1");
+    assert_eq!(said.status.code(), Some(2), "{said:?}");
+}

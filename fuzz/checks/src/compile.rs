@@ -67,7 +67,7 @@ pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
         ) => {
             return Err(error.to_string());
         }
-        Err(CompileError::Limit { .. }) => {
+        Err(CompileError::Limit { .. } | CompileError::Work { .. }) => {
             tally.limited = 1;
             return Ok(tally);
         }

@@ -45,6 +45,10 @@ pub(crate) struct Args {
     /// Count the operators that are executed, so that a guest can be given a limit of them
     #[arg(long)]
     fuel: bool,
+    /// Most units of work for each byte of the module, beside a million for any: a unit is at most a microsecond of processor
+    /// time
+    #[arg(long, value_name = "UNITS", default_value_t = pirn_compiler::WORK_PER_BYTE)]
+    work_per_byte: u64,
     /// A folder to take functions from that were compiled earlier, and to put new ones; made if it is not there.
     /// Who can write into it decides what guests do
     #[arg(long, value_name = "DIR")]
@@ -111,6 +115,7 @@ impl Args {
         };
         options.fuel = self.fuel;
         options.debug_info = self.debug_info;
+        options.work_per_byte = self.work_per_byte;
         options.cache = match &self.cache {
             Some(folder) => {
                 let cache = Cache::open(folder)?;

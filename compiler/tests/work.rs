@@ -1,0 +1,158 @@
+//! The work that one module may ask for, all functions together: what is over the limit is refused, by the same answer each
+//! time, and what real guests ask for is far below it.
+
+mod common;
+
+use common::{guest, guests};
+use pirn_compiler::{
+    Cache, CompileError, OptLevel, Options, compile, compile_counting, parse_text,
+};
+use pirn_format::cpu::Arch;
+use std::fs;
+use std::sync::Arc;
+
+/// Units that every module may ask for.
+const FREE: u64 = 1_000_000;
+
+/// So many functions of 12 bytes that each catch a tag of 1,000 values, and return these.
+fn catches(count: usize) -> Vec<u8> {
+    let values = "i32 ".repeat(1000);
+    let func = "(func (type 1) (try_table (catch 0 0) (call 0)) unreachable)";
+    let text = format!(
+        "(module (type (func)) (type (func (result {values}))) (type (func (param {values})))
+          (tag (type 2)) (func (type 0)) {})",
+        func.repeat(count)
+    );
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    wasm.into_owned()
+}
+
+fn refused(wasm: &[u8], options: &Options) -> String {
+    match compile(wasm, options) {
+        Err(error @ CompileError::Work { .. }) => error.to_string(),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it is compiled"),
+    }
+}
+
+fn threads(count: usize) -> rayon::ThreadPool {
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(count);
+    builder.build().expect("threads")
+}
+
+#[test]
+fn what_may_be_asked_for_is_compiled_and_less_is_not_enough() {
+    let wasm = catches(50);
+    let mut options = Options::default();
+    let (so, work) = compile_counting(&wasm, &options).expect("it is far below");
+    assert!(work > FREE, "{work}");
+    // The limit grows with the module's bytes, in steps of as many.
+    let bytes = wasm.len() as u64;
+    let enough = (work - FREE).div_ceil(bytes);
+    options.work_per_byte = enough;
+    assert!(compile(&wasm, &options).expect("it is enough") == so);
+    options.work_per_byte = enough - 1;
+    let limit = FREE + bytes * (enough - 1);
+    assert_eq!(
+        refused(&wasm, &options),
+        format!(
+            "module of {bytes} bytes asks for more than {limit} units of compile work, the limit for so many; use fewer \
+             parameters, results and locals, or raise the work per byte (`--work-per-byte`)"
+        )
+    );
+}
+
+#[test]
+fn many_small_bombs_are_refused_as_a_large_one_is() {
+    let wasm = catches(1000);
+    assert!(wasm.len() < 20_000);
+    refused(&wasm, &Options::default());
+    for arch in Arch::ALL {
+        let mut options = Options::new(arch);
+        (options.work_per_byte, options.opt_level) = (0, OptLevel::None);
+        let said = refused(&wasm, &options);
+        for count in [1, 7] {
+            let again = threads(count).install(|| refused(&wasm, &options));
+            assert_eq!(again, said, "{arch}, {count} threads");
+        }
+    }
+}
+
+/// What is charged is what a function is as translated, so that where its code comes from makes no difference.
+#[test]
+fn the_cache_makes_no_difference() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let wasm = catches(50);
+    let mut options = Options::default();
+    let plain = compile_counting(&wasm, &options).expect("it is far below");
+    let cache = Arc::new(Cache::open(folder.path()).expect("it is private"));
+    options.cache = Some(cache.clone());
+    for hits in [0, 51] {
+        let found = cache.hits();
+        assert!(compile_counting(&wasm, &options).expect("it is far below") == plain);
+        assert_eq!(cache.hits() - found, hits);
+    }
+    options.work_per_byte = 0;
+    let with = refused(&wasm, &options);
+    options.cache = None;
+    assert_eq!(refused(&wasm, &options), with);
+}
+
+/// The error of the whole module comes before those of its functions, which some threads may not have looked at.
+#[test]
+fn too_much_work_is_told_before_what_else_is_wrong() {
+    let mut wasm = catches(60);
+    let last = wasm.len() - 2;
+    // `unreachable` at the end of the last function becomes `drop`, of nothing.
+    assert_eq!(wasm[last], 0);
+    wasm[last] = 0x1a;
+    let mut options = Options::default();
+    (options.work_per_byte, options.opt_level) = (0, OptLevel::None);
+    for count in [1, 7] {
+        let said = threads(count).install(|| refused(&wasm, &options));
+        assert!(said.contains("units of compile work"), "{said}");
+    }
+    options.work_per_byte = u64::MAX;
+    let error = compile(&wasm[..], &options).expect_err("it is not valid");
+    assert!(matches!(error, CompileError::Invalid { .. }), "{error}");
+}
+
+/// Loops whose locals alone are more than the module may ask for are refused while they are translated.
+#[test]
+fn loops_of_a_small_module_are_refused_before_they_are_looked_at() {
+    let locals = "i32 ".repeat(1500);
+    let uses: String = (0..1500)
+        .map(|at| format!("(local.set {at} (i32.add (local.get {at}) (i32.const 1)))"))
+        .collect();
+    let (begin, end) = (
+        "loop ".repeat(1900),
+        "i32.const 1 br_if 0 end ".repeat(1900),
+    );
+    let text = format!("(module (func (local {locals}) {begin}{uses}{end}))");
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    let options = Options::default();
+    let limit = FREE + wasm.len() as u64 * options.work_per_byte;
+    let said = refused(&wasm, &options);
+    assert!(said.contains(&limit.to_string()), "{said}");
+}
+
+#[test]
+fn real_guests_ask_for_a_tenth_at_most() {
+    let files = fs::read_dir(guests()).expect("the guests are there");
+    let names = files.map(|file| file.expect("a file").file_name());
+    let names = names.map(|name| name.into_string().expect("plain names"));
+    let is_module = |name: &String| name.ends_with(".wasm") || name.ends_with(".wat");
+    for name in names.filter(is_module) {
+        let wasm = guest(&name);
+        for arch in Arch::ALL {
+            let mut options = Options::new(arch);
+            for fuel in [false, true] {
+                options.fuel = fuel;
+                let (_, work) = compile_counting(&wasm, &options).expect("the guest is valid");
+                let limit = FREE + wasm.len() as u64 * options.work_per_byte;
+                println!("{name} for {arch}, fuel {fuel}: {work} of {limit}");
+                assert!(work * 10 < limit, "{name} for {arch}: {work} of {limit}");
+            }
+        }
+    }
+}
