@@ -18,7 +18,7 @@ use crate::names::Callee;
 use crate::parse::limits::{self, Limit};
 use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::flowgraph::ControlFlowGraph;
-use cranelift_codegen::ir::{Block, Function, Value, ValueDef};
+use cranelift_codegen::ir::{Block, Function, Signature, Value, ValueDef};
 use pirn_format::metadata::Metadata;
 
 /// Instructions times blocks up to which a function is optimised; in an interpreter of Ruby one has 2^30, others less.
@@ -40,11 +40,17 @@ const BLOCK_COST: u64 = 8;
 /// bytes.
 const WAY_COST: u64 = 1 << 4;
 
-/// Prices, in nanoseconds: what the costliest functions take for each, that were found (`fuzz/checks`). Most take a tenth of it.
-const NODE_NS: u64 = 2000;
-const OPERAND_NS: u64 = 200;
-const HELD_NS: u64 = 30;
+/// Prices, in nanoseconds: twice what the costliest functions that were found take (`fuzz/checks`). Most take a fifth of it, or
+/// less.
+const FUNCTION_NS: u64 = 20_000;
+const NODE_NS: u64 = 3000;
+const OPERAND_NS: u64 = 300;
+const HELD_NS: u64 = 50;
 const PAIR_NS: u64 = 2;
+/// Of each parameter and result beyond the first eight: it is stored and loaded, once more than other values, where frames are
+/// large, and that is tried in three ways.
+const STACKED_NS: u64 = 16_000;
+const IN_REGISTERS: usize = 8;
 
 /// Nanoseconds of a unit.
 const UNIT_NS: u64 = 1000;
@@ -61,7 +67,26 @@ pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
         most.min(budget.limit().saturating_mul(UNIT_NS) / HELD_NS),
     );
     // In range: the limits of one function are.
-    (nodes * NODE_NS + operands * OPERAND_NS + held * HELD_NS + pairs * PAIR_NS).div_ceil(UNIT_NS)
+    let ns = FUNCTION_NS
+        + nodes * NODE_NS
+        + operands * OPERAND_NS
+        + stacked(func) * STACKED_NS
+        + held * HELD_NS
+        + pairs * PAIR_NS;
+    ns.div_ceil(UNIT_NS)
+}
+
+/// Parameters and results that have no registers, in all: of the function, and of those that it calls.
+fn stacked(func: &Function) -> u64 {
+    let more = |count: usize| count.saturating_sub(IN_REGISTERS) as u64;
+    let of = |signature: &Signature| more(signature.params.len()) + more(signature.returns.len());
+    let insts = func
+        .layout
+        .blocks()
+        .flat_map(|block| func.layout.block_insts(block));
+    let calls = insts.filter_map(|inst| func.dfg.call_signature(inst));
+    let calls: u64 = calls.map(|called| of(&func.dfg.signatures[called])).sum();
+    of(&func.signature) + calls
 }
 
 /// Whether the optimiser would take long for a function because of its depth.

@@ -42,8 +42,9 @@ fn threads(count: usize) -> rayon::ThreadPool {
 
 #[test]
 fn what_may_be_asked_for_is_compiled_and_less_is_not_enough() {
-    let wasm = catches(50);
+    let wasm = catches(25);
     let mut options = Options::default();
+    options.work_per_byte = 10_000;
     let (so, work) = compile_counting(&wasm, &options).expect("it is far below");
     assert!(work > FREE, "{work}");
     // The limit grows with the module's bytes, in steps of as many.
@@ -82,12 +83,13 @@ fn many_small_bombs_are_refused_as_a_large_one_is() {
 #[test]
 fn the_cache_makes_no_difference() {
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let wasm = catches(50);
+    let wasm = catches(25);
     let mut options = Options::default();
+    options.work_per_byte = 10_000;
     let plain = compile_counting(&wasm, &options).expect("it is far below");
     let cache = Arc::new(Cache::open(folder.path()).expect("it is private"));
     options.cache = Some(cache.clone());
-    for hits in [0, 51] {
+    for hits in [0, 26] {
         let found = cache.hits();
         assert!(compile_counting(&wasm, &options).expect("it is far below") == plain);
         assert_eq!(cache.hits() - found, hits);
