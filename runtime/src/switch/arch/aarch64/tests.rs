@@ -23,6 +23,26 @@ fn syndrome(esr: u64) -> [u64; 2] {
     [u64::from(Syndrome::MAGIC) | 16 << 32, esr]
 }
 
+/// The record of an instance of no module, with this gate.
+fn record_of(gate: *const core::sync::atomic::AtomicU8) -> crate::switch::Record {
+    crate::switch::Record::new(
+        crate::switch::Guest {
+            text: [0; 2],
+            traps: [0; 2],
+            memory: [0; 2],
+            shared: ptr::null(),
+            stack_guard: [0; 2],
+            stack: [0; 2],
+            next: ptr::null(),
+        },
+        0,
+        (0, 0),
+        0,
+        gate,
+        ptr::null(),
+    )
+}
+
 #[test]
 fn a_write_is_told_by_the_syndrome() {
     let mut vectors = [0; 66];
@@ -53,22 +73,7 @@ fn registers_are_those_of_the_context() {
     context.uc_mcontext.pstate = 0xa000_1000;
     (context.uc_mcontext.sp, context.uc_mcontext.pc) = (4096, 8);
     let host = [130_u64; RETURNS_TO + 1];
-    let mut record = crate::switch::Record::new(
-        crate::switch::Guest {
-            text: [0; 2],
-            traps: [0; 2],
-            memory: [0; 2],
-            shared: ptr::null(),
-            stack_guard: [0; 2],
-            stack: [0; 2],
-            next: ptr::null(),
-        },
-        0,
-        (0, 0),
-        0,
-        ptr::null(),
-        ptr::null(),
-    );
+    let mut record = record_of(ptr::null());
     record.activation.host_sp = host.as_ptr() as u64;
     let mut taken = Registers::none();
     // SAFETY: the context has all of its records, and the activation a host's stack.
@@ -102,4 +107,56 @@ fn the_parts_with_a_gate_are_where_they_seem_to_be() {
         "{:x?}",
         restoring()
     );
+}
+
+/// A guest's exclusive store, and what comes of it: at the place of an interrupted guest.
+#[unsafe(naked)]
+unsafe extern "C" fn store_exclusively() {
+    naked_asm!(
+        "stlxr w2, x1, [x0]",
+        "str x2, [x3]",
+        "b {returned}",
+        returned = sym returned,
+    )
+}
+
+/// What no guest of this test asks for.
+unsafe extern "C" fn no_answer(
+    _: *mut u8,
+    _: u64,
+    _: *mut crate::value::Cell,
+    _: *mut (),
+) -> *mut Activation {
+    ptr::null_mut()
+}
+
+#[test]
+fn a_guest_that_was_interrupted_before_an_exclusive_store_loads_again() {
+    let gate = core::sync::atomic::AtomicU8::new(GO);
+    let mut record = record_of(&raw const gate);
+    let activation = &raw mut record.activation;
+    let (mut word, mut refused) = (5_u64, 7_u64);
+    let mut stack = [0_u128; 64];
+    let mut registers = Registers::none();
+    registers.general[0] = &raw mut word as u64;
+    registers.general[1] = 6;
+    registers.general[3] = &raw mut refused as u64;
+    registers.general[20] = activation as u64;
+    registers.pc = store_exclusively as *const () as u64;
+    registers.sp = (&raw mut stack[32]) as u64;
+    // SAFETY: the registers are those of a routine that stores to the two words and returns, its stack
+    // is the array, and the gate is open.
+    let has_returned = unsafe {
+        // What another guest, whose comparison failed, leaves behind on this thread.
+        asm!("ldaxr {found}, [{at}]", found = out(reg) _, at = in(reg) &raw mut word);
+        resume(
+            activation,
+            &raw const registers,
+            (&raw mut stack[48]).cast(),
+            no_answer,
+            ptr::null_mut(),
+        )
+    };
+    assert!(has_returned);
+    assert_eq!((refused, word), (1, 5), "the store was to fail");
 }
