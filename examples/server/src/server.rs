@@ -76,6 +76,10 @@ const FIELDS_MAX: usize = 100;
 /// Most bytes that a connection reads at a time, and keeps while it idles.
 const READ_BYTES_MAX: usize = 64 << 10;
 
+/// Longest time for a request's header: hyper adds it to a point in time, which panics past the last
+/// one.
+const HEADER_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Time between two rounds of housekeeping.
 const TIDY: Duration = Duration::from_secs(1);
 
@@ -277,7 +281,7 @@ async fn serve(
 fn http(header_timeout: Duration) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
+        .header_read_timeout(header_timeout.min(HEADER_TIMEOUT_MAX))
         .max_header_size(HEADER_BYTES_MAX)
         .max_headers(FIELDS_MAX)
         // Its buffers grow to twice what it is told.

@@ -506,3 +506,59 @@ async fn limits_that_let_nobody_in_are_refused() {
         assert!(error.starts_with(&format!("{name} is 0, ")), "{error}");
     }
 }
+
+#[tokio::test]
+async fn limits_without_end_serve() {
+    let limits = Limits {
+        waiting_max: usize::MAX,
+        wait: Duration::MAX,
+        body_max: usize::MAX,
+        header_timeout: Duration::MAX,
+        body_timeout: Duration::MAX,
+        write_timeout: Duration::MAX,
+        connections: usize::MAX,
+        client_connections: usize::MAX,
+        log_max: usize::MAX,
+        grace: Duration::MAX,
+    };
+    let guests = [("/web", "web-rust.wasm"), ("/trap", "trap.wat")];
+    let house = House::new(&guests, settings(), limits).await;
+    let answer = house.ask(Request::post("/web/request"), "four").await;
+    assert!(answer.body.ends_with("body: 4 bytes\n"), "{answer:?}");
+    assert_eq!(house.get("/trap").await.status, 502);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn no_part_of_a_request_makes_a_metric() {
+    let house = House::new(&[("/web", "web-rust.wasm")], settings(), limits()).await;
+    let names = async || {
+        let text = house.get("/metrics").await.body;
+        let names = text.lines().filter(|line| !line.starts_with('#'));
+        let mut names: Vec<_> = names
+            .filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned()))
+            .collect();
+        names.sort();
+        names
+    };
+    let ask = async |method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("x-one", path).header("user-agent", path);
+        house.ask(request, "").await
+    };
+    ask("GET", "/web").await;
+    ask("GET", "/nothing").await;
+    let before = names().await;
+    for (method, path) in [
+        ("GET", "/web/a?b"),
+        ("BREW", "/web/pot"),
+        ("GET", "/a"),
+        ("DELETE", "/metrics/b"),
+        ("GET", "/web/%00"),
+        ("CONNECT", "a:1"),
+    ] {
+        ask(method, path).await;
+    }
+    assert_eq!(names().await, before);
+    house.stop().await;
+}

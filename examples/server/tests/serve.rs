@@ -141,6 +141,50 @@ fn guests_do_not_fill_the_log() {
     assert!(dropped.is_some_and(|lines| lines > 7_000), "{metrics}");
 }
 
+#[test]
+fn connections_beyond_the_descriptors_wait() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let log = folder.path().join("log");
+    let mut command = Command::new("sh");
+    let program = serve();
+    command.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""]);
+    command.arg(program.get_program()).args(program.get_args());
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--slots",
+        "2",
+        "--header-timeout",
+        "3600s",
+    ]);
+    command.arg("--route");
+    command.arg(format!("/={}", guest("web-hello.wasm").display()));
+    command.stdout(Stdio::piped());
+    command.stderr(std::fs::File::create(&log).expect("room for a log"));
+    let mut serving = Serving(command.spawn().expect("it starts"));
+    let stdout = serving.0.stdout.take().expect("a pipe was asked for");
+    let mut line = String::new();
+    let said = BufReader::new(stdout).read_line(&mut line);
+    said.expect("it says where it listens");
+    let address = line.trim().strip_prefix("listening on ");
+    let address = address.expect("an address");
+    let connect = |_| TcpStream::connect(address).expect("it listens");
+    let idle: Vec<_> = (0..100).map(connect).collect();
+    let told = || std::fs::read_to_string(&log).expect("text");
+    let start = Instant::now();
+    while !told().contains("no connection accepted") {
+        assert!(start.elapsed() < common::PATIENCE, "{}", told());
+        std::thread::yield_now();
+    }
+    drop(idle);
+    let answer = get(address, "/");
+    assert!(answer.ends_with("hello from a slot\n"), "{answer}");
+    // It tells so twenty times a second at most.
+    let lines = told().matches("no connection accepted").count() as u64;
+    let most = 20 * (start.elapsed().as_secs() + 1) + 1;
+    assert!(lines <= most, "{lines} lines, not {most}");
+}
+
 /// What it says when it does not serve: one line.
 fn refusal(args: &[&str]) -> String {
     let output = serve().args(args).output().expect("it starts");
