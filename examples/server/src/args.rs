@@ -54,6 +54,9 @@ pub struct Args {
     /// Requests that wait for a slot; more are refused at once
     #[arg(long, value_name = "N", default_value = "1024")]
     waiting_max: usize,
+    /// Requests of one route that have a guest or wait for a slot; as many as there are, if it is not said
+    #[arg(long, value_name = "N")]
+    route_requests: Option<usize>,
     /// Longest time that a request waits for a slot
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     wait: Duration,
@@ -104,6 +107,7 @@ impl Args {
     pub fn limits(&self) -> Limits {
         Limits {
             waiting_max: self.waiting_max,
+            route_requests: self.route_requests.unwrap_or(usize::MAX),
             wait: self.wait,
             body_max: self.body_max,
             header_timeout: self.header_timeout,

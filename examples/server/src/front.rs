@@ -32,6 +32,8 @@ pub(crate) struct Front {
     pub(crate) metrics: Metrics,
     pub(crate) journal: Journal,
     pub(crate) routes: Vec<String>,
+    /// For each route, one for each of its requests that may have a guest or wait for one.
+    pub(crate) turns: Vec<Semaphore>,
     pub(crate) limits: Limits,
 }
 
@@ -133,6 +135,11 @@ impl Front {
         let route = route.ok_or_else(no_route)?;
         let (parts, body) = request.into_parts();
         let body = self.body(body).await?;
+        // Until its guest has ended.
+        let _turn = self.turns[route].try_acquire().map_err(|_| {
+            let why = "the route has as many requests as it may";
+            Refusal::new(Outcome::Full, why)
+        })?;
         let work = self.work(&parts, route, body, ends)?;
         let ran = self.engine.run(work).await;
         let ran = ran.ok_or_else(|| Refusal::new(Outcome::Full, "no slot was free in time"))?;

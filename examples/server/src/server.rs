@@ -30,6 +30,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 pub struct Limits {
     /// Requests that wait for a slot.
     pub waiting_max: usize,
+    /// Requests of one route that have a guest or wait for a slot: with fewer than there are slots, a
+    /// route whose guests take long leaves slots to others.
+    pub route_requests: usize,
     /// Longest time that a request waits for a slot.
     pub wait: Duration,
     /// Most bytes of a request's body.
@@ -54,6 +57,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             waiting_max: 1024,
+            route_requests: usize::MAX,
             wait: Duration::from_millis(500),
             body_max: 1 << 20,
             header_timeout: Duration::from_secs(10),
@@ -109,6 +113,7 @@ impl Server {
             (limits.connections, "connections"),
             (limits.client_connections, "client_connections"),
             (limits.waiting_max, "waiting_max"),
+            (limits.route_requests, "route_requests"),
         ] {
             if limit == 0 {
                 bail!("{name} is 0, and no request would have an answer; allow 1 or more");
@@ -117,6 +122,7 @@ impl Server {
         // More is without a limit.
         limits.waiting_max = limits.waiting_max.min(Semaphore::MAX_PERMITS);
         limits.connections = limits.connections.min(Semaphore::MAX_PERMITS);
+        limits.route_requests = limits.route_requests.min(Semaphore::MAX_PERMITS);
         let listener = TcpListener::bind(address).await;
         let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
         let metrics = Metrics::new(&routes)?;
@@ -125,6 +131,10 @@ impl Server {
             places: Arc::new(Semaphore::new(limits.waiting_max)),
             engine,
             metrics,
+            turns: routes
+                .iter()
+                .map(|_| Semaphore::new(limits.route_requests))
+                .collect(),
             routes,
             limits,
         };

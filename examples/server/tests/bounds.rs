@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Answer, House, module, prints, soon, until};
+use common::{Answer, House, WAITS, module, prints, soon, until};
 use hyper::Request;
 use pirn_server_example::args::runtime;
 use pirn_server_example::{Engine, Limits, Pirn, Running, Server, Settings, Slots, Work};
@@ -497,6 +497,13 @@ async fn limits_that_let_nobody_in_are_refused() {
                 ..limits()
             },
         ),
+        (
+            "route_requests",
+            Limits {
+                route_requests: 0,
+                ..limits()
+            },
+        ),
     ];
     for (name, limits) in none {
         let address = ([127, 0, 0, 1], 0).into();
@@ -511,6 +518,7 @@ async fn limits_that_let_nobody_in_are_refused() {
 async fn limits_without_end_serve() {
     let limits = Limits {
         waiting_max: usize::MAX,
+        route_requests: usize::MAX,
         wait: Duration::MAX,
         body_max: usize::MAX,
         header_timeout: Duration::MAX,
@@ -560,5 +568,44 @@ async fn no_part_of_a_request_makes_a_metric() {
         ask(method, path).await;
     }
     assert_eq!(names().await, before);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_route_has_so_many_requests_and_leaves_the_other_slots_to_others() {
+    let limits = Limits {
+        route_requests: 2,
+        wait: HOUR,
+        ..limits()
+    };
+    let settings = Settings {
+        slots: 3,
+        deadline: HOUR,
+        ..settings()
+    };
+    let hello = prints("Status: 200\n\nhello\n");
+    let guests = [("/wait", WAITS), ("/hello", hello.as_str())];
+    let house = House::new(&guests, settings, limits).await;
+    let begin = async || {
+        let mut client = open(&house).await;
+        let request = b"GET /wait HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        client.write_all(request).await.expect("it listens");
+        client
+    };
+    let (one, mut two) = (begin().await, begin().await);
+    until("both wait", || house.door.came() == 2).await;
+    let three = house.get("/wait").await;
+    assert_eq!(three.status, 503);
+    assert_eq!(three.headers["retry-after"], "1");
+    assert_eq!(house.get("/hello").await.status, 200);
+    // There is room again once one of them has ended, by whatever.
+    drop(one);
+    while house.count("/wait", "gone").await < 1.0 {}
+    let mut four = begin().await;
+    until("it waits", || house.door.came() == 3).await;
+    house.door.open();
+    for client in [&mut two, &mut four] {
+        assert_eq!(status(&rest(client).await), "200");
+    }
     house.stop().await;
 }
