@@ -1,5 +1,6 @@
 //! The masks of the trampolines that copy and fill, in their intermediate code.
 
+use crate::budget::Budget;
 use crate::hw::imports::Imports;
 use crate::idiom::Multiplications;
 use crate::names::Callee;
@@ -33,6 +34,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
         structs: &parsed.structs,
         plain: false,
         multiplications: &Multiplications::new(),
+        budget: &Budget::new(wasm.len() as u64, options.work_per_byte),
     };
     let mut func = Function::new();
     let mut context = FunctionBuilderContext::new();
