@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body;
+use std::collections::TryReserveError;
 use std::error::Error;
 use std::pin::pin;
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub(crate) enum Unread {
     Slow,
     /// It is malformed, or its end is missing.
     Malformed(String),
+    /// The system refused memory for it.
+    NoMemory(String),
 }
 
 /// Reads a body of at most `bytes_max` bytes within `time_max`.
@@ -32,33 +35,46 @@ where
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    match timeout(time_max, copied(Limited::new(body, bytes_max), bytes_max)).await {
-        Ok(Ok(all)) => Ok(all),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Unread::TooLarge),
-        Ok(Err(error)) => Err(Unread::Malformed(error.to_string())),
-        Err(_) => Err(Unread::Slow),
-    }
+    let body = Limited::new(body, bytes_max);
+    let read = timeout(time_max, copied(body, bytes_max)).await;
+    read.unwrap_or(Err(Unread::Slow))
 }
 
 /// The bytes of a body, in memory of their own.
 ///
 /// `BodyExt::collect` keeps the frames, and each frame keeps the buffer that the connection read it
 /// into: a client that sends single bytes would have the server hold 8 KiB for each of them.
-async fn copied<B: Body<Data = Bytes>>(body: B, bytes_max: usize) -> Result<Bytes, B::Error> {
+async fn copied<B>(body: Limited<B>, bytes_max: usize) -> Result<Bytes, Unread>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
     let mut body = pin!(body);
     let mut all = vec![];
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else {
+        let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
+            true => Unread::TooLarge,
+            false => Unread::Malformed(error.to_string()),
+        })?;
+        let Ok(data) = frame.into_data() else {
             continue; // trailers, which CGI does not have
         };
-        if data.len() > all.capacity() - all.len() {
-            // Twice as much, as `Vec` does by itself, and never more than a body may have.
-            let capacity = (all.len() + data.len()).max(2 * all.capacity());
-            all.reserve_exact(capacity.min(bytes_max).saturating_sub(all.len()));
-        }
+        make_room(&mut all, data.len(), bytes_max)
+            .map_err(|error| Unread::NoMemory(error.to_string()))?;
         all.extend_from_slice(&data);
     }
     Ok(all.into())
+}
+
+/// Makes room for so many bytes more: twice as much as there was, as `Vec` does by itself, and never
+/// more than a body may have.
+fn make_room(all: &mut Vec<u8>, more: usize, bytes_max: usize) -> Result<(), TryReserveError> {
+    let needed = all.len().saturating_add(more);
+    if needed <= all.capacity() {
+        return Ok(());
+    }
+    let capacity = needed.max(2 * all.capacity()).min(bytes_max.max(needed));
+    all.try_reserve_exact(capacity - all.len())
 }
 
 #[cfg(test)]
@@ -184,5 +200,21 @@ mod tests {
     async fn a_body_has_only_so_long() {
         let body = read(Never, 1, Duration::from_millis(1)).await;
         assert_eq!(body, Err(Unread::Slow));
+    }
+
+    #[test]
+    fn room_is_made_up_to_the_limit_and_where_there_is_none_it_is_said() {
+        let mut all = vec![];
+        let mut capacities = vec![];
+        for _ in 0..100 {
+            make_room(&mut all, 10, 1000).expect("there is memory");
+            all.extend([0; 10]);
+            capacities.push(all.capacity());
+        }
+        capacities.dedup();
+        assert_eq!(capacities, [10, 20, 40, 80, 160, 320, 640, 1000]);
+        assert!(make_room(&mut all, isize::MAX as usize, usize::MAX).is_err());
+        assert!(make_room(&mut all, usize::MAX, usize::MAX).is_err());
+        assert_eq!(all.len(), 1000);
     }
 }

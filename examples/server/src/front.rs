@@ -162,6 +162,7 @@ impl Front {
                 Refusal::new(Outcome::Slow, why)
             }
             Unread::Malformed(error) => Refusal::new(Outcome::Bad, format!("body: {error}")),
+            Unread::NoMemory(error) => Refusal::new(Outcome::Failed, format!("body: {error}")),
         })
     }
 
