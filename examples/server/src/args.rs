@@ -33,6 +33,9 @@ pub struct Args {
     /// Longest wall time of a guest, as in 500us, 200ms or 2s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     deadline: Duration,
+    /// Longest time of a module's start function, during which its thread serves nobody else
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
+    start_deadline: Duration,
     /// Longest time that a guest keeps a thread before others have their turn
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = time)]
     timeslice: Duration,
@@ -128,6 +131,7 @@ impl Args {
             memory_max: self.memory_max,
             stack: self.stack,
             deadline: self.deadline,
+            start_deadline: self.start_deadline,
             timeslice: self.timeslice,
             output_max: self.answer_max,
             errors_max: self.stderr_max,
@@ -253,6 +257,7 @@ mod tests {
         let defaults = (Limits::default(), Settings::default());
         assert_eq!(format!("{:?}", args.limits()), format!("{:?}", defaults.0));
         assert_eq!(args.settings().timeslice, defaults.1.timeslice);
+        assert_eq!(args.settings().start_deadline, defaults.1.start_deadline);
         assert_eq!(args.settings().output_max, defaults.1.output_max);
     }
 

@@ -16,9 +16,6 @@ use std::time::{Duration, Instant};
 use tokio::task::yield_now;
 use tokio::time::sleep_until;
 
-/// Longest time of a module's start function. It runs when the instance is made, and gives way to nobody.
-const START_MAX: Duration = Duration::from_millis(50);
-
 /// What a guest may take.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -30,6 +27,9 @@ pub struct Settings {
     pub stack: usize,
     /// Longest wall time of a guest.
     pub deadline: Duration,
+    /// Longest time of a module's start function. It runs when the instance is made, and its thread
+    /// serves nobody else meanwhile.
+    pub start_deadline: Duration,
     /// Longest time that a guest keeps a thread before others have their turn.
     pub timeslice: Duration,
     /// Most bytes of a guest's standard output.
@@ -45,6 +45,7 @@ impl Default for Settings {
             memory_max: 64 << 20,
             stack: 1 << 20,
             deadline: Duration::from_secs(1),
+            start_deadline: Duration::from_millis(50),
             timeslice: Duration::from_micros(500),
             output_max: 1 << 20,
             errors_max: 8 << 10,
@@ -94,7 +95,7 @@ impl Pirn {
         let guests = modules.iter().enumerate().map(|(number, module)| {
             let prepared = region.prepare(module, &linker);
             let prepared = prepared.with_context(|| format!("guest {number}"))?;
-            let prepared = prepared.start_deadline(settings.deadline.min(START_MAX));
+            let prepared = prepared.start_deadline(settings.deadline.min(settings.start_deadline));
             // A request costs tens of microseconds; reading the clocks of its steps, one.
             let prepared = prepared.measured(Measure::CpuTime);
             let start = prepared.func("_start")?;

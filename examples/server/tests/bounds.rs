@@ -609,3 +609,39 @@ async fn a_route_has_so_many_requests_and_leaves_the_other_slots_to_others() {
     }
     house.stop().await;
 }
+
+#[tokio::test]
+async fn a_start_function_has_its_own_deadline() {
+    let start = |last: &str| {
+        format!(
+            r#"(module
+              (import "wasi_snapshot_preview1" "fd_write"
+                (func $write (param i32 i32 i32 i32) (result i32)))
+              (memory (export "memory") 1)
+              (data (i32.const 0) "\10\00\00\00\0d\00\00\00")
+              (data (i32.const 16) "Status: 200\0a\0a")
+              (func $start (local $left i32)
+                (local.set $left (i32.const 1000000))
+                (loop $again
+                  (br_if $again
+                    (local.tee $left (i32.sub (local.get $left) (i32.const 1))))
+                  ({last})))
+              (start $start)
+              (func (export "_start")
+                (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#
+        )
+    };
+    let (never, soon) = (start("br $again"), start("nop"));
+    let guests = [("/never", never.as_str()), ("/soon", soon.as_str())];
+    let with = |start_deadline| Settings {
+        deadline: HOUR,
+        start_deadline,
+        ..settings()
+    };
+    let house = House::new(&guests, with(Duration::from_millis(10)), limits()).await;
+    assert_eq!(house.get("/never").await.status, 504);
+    house.stop().await;
+    let house = House::new(&guests[1..], with(Duration::from_secs(60)), limits()).await;
+    assert_eq!(house.get("/soon").await.status, 200);
+    house.stop().await;
+}
