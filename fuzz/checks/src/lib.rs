@@ -1,5 +1,5 @@
-//! What the fuzz targets check, each as a function of any bytes: [`differential`], [`lifecycle`], [`artifact`]
-//! and [`compile`]. `cargo test` runs them for seconds on bytes that are always the same; `fuzz` has them
+//! What the fuzz targets check, each as a function of any bytes: [`differential`], [`lifecycle`], [`artifact`],
+//! [`compile`] and [`wasi`]. `cargo test` runs them for seconds on bytes that are always the same; `fuzz` has them
 //! under libFuzzer, with Wasmtime as one engine more.
 //!
 //! Each has a canary, something that is wrong on purpose, which must be found: as an argument here, and under
@@ -17,6 +17,7 @@ pub mod lifecycle;
 pub mod random;
 pub mod setting;
 pub mod value;
+pub mod wasi;
 
 /// The variable that has the fuzz targets run with their canary.
 pub const CANARY: &str = "PIRN_FUZZ_CANARY";

@@ -1,0 +1,295 @@
+//! A guest calls WASI with hostile arguments. Whatever they are, a call takes no more of the host than the bounds
+//! say: memory, time past its deadline, descriptors, and nothing outside of the guest's directory.
+
+mod arguments;
+mod guest;
+mod world;
+
+use crate::random::Random;
+use guest::House;
+use pirn_runtime::{CallError, Value};
+use pirn_wasi::Exit;
+use std::collections::BTreeSet;
+use std::ops::AddAssign;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use world::World;
+
+pub use guest::FUNCTIONS;
+
+/// Most bytes that the host may allocate during one call, whatever its arguments are.
+pub const HOST_BYTES_MAX: usize = 1 << 20;
+/// Time that each call is given.
+pub const DEADLINE: Duration = Duration::from_millis(20);
+/// Time that a call may take past its deadline. It is large because the machine may be busy, or emulated.
+pub const LATE_MAX: Duration = Duration::from_secs(2);
+/// Most descriptors of the host that one context may hold: those of a guest, and those that it is given.
+pub const DESCRIPTORS_MAX: usize = 64 + world::GIVEN;
+/// Time after which a call counts as one that never ends.
+const HANG: Duration = Duration::from_secs(60);
+/// Most calls of one case.
+const CALLS_MAX: usize = 60;
+/// How often a descriptor is opened, now and then: more often than the guest may hold one.
+const REPEATS: usize = DESCRIPTORS_MAX + 20;
+
+/// How the allocations of the current thread are measured; the program that runs the check owns the allocator.
+#[derive(Debug, Clone, Copy)]
+pub struct Meter {
+    /// Starts to measure.
+    pub start: fn(),
+    /// The most bytes that were live at once since then, beyond those that were live when it started.
+    pub peak: fn() -> usize,
+}
+
+/// A host function that breaks a bound on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Canary {
+    /// Allocates more than [`HOST_BYTES_MAX`].
+    Memory,
+    /// Takes longer than [`DEADLINE`] and [`LATE_MAX`].
+    Time,
+    /// Keeps a descriptor after its guest has ended.
+    Descriptors,
+}
+
+/// What was called, and how calls ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Cases, each with a context of its own.
+    pub cases: usize,
+    /// Calls.
+    pub calls: usize,
+    /// Calls that gave success.
+    pub successes: usize,
+    /// Calls that trapped, or were refused for a pointer.
+    pub traps: usize,
+    /// Calls that their deadline ended.
+    pub stopped: usize,
+    /// Calls of `proc_exit` that ended the guest.
+    pub exits: usize,
+    /// The most bytes that the host allocated during one call.
+    pub bytes_peak: usize,
+    /// The longest time that a call took.
+    pub longest: Duration,
+    /// Each function with each errno that it gave.
+    pub answers: BTreeSet<(&'static str, i32)>,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.cases += other.cases;
+        self.calls += other.calls;
+        self.successes += other.successes;
+        self.traps += other.traps;
+        self.stopped += other.stopped;
+        self.exits += other.exits;
+        self.bytes_peak = self.bytes_peak.max(other.bytes_peak);
+        self.longest = self.longest.max(other.longest);
+        self.answers.extend(other.answers);
+    }
+}
+
+impl Tally {
+    /// How many functions gave an errno.
+    #[must_use]
+    pub fn functions(&self) -> usize {
+        let names: BTreeSet<_> = self.answers.iter().map(|(name, _)| name).collect();
+        names.len()
+    }
+}
+
+/// Calls WASI as the bytes say, on a thread that is watched: a call that never ends is reported, too. Cases do not run
+/// at the same time, for descriptors are counted by process.
+///
+/// # Errors
+///
+/// Which bound was broken, by which call.
+pub fn check(data: &[u8], meter: Meter, canary: Option<Canary>) -> Result<Tally, String> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = Arc::new(Mutex::new(String::from("before the first call")));
+    let (tell, told) = mpsc::channel();
+    let (data, said) = (data.to_vec(), Arc::clone(&now));
+    // The houses keep descriptors of their own, which are no case's.
+    guest::houses();
+    let before = world::descriptors();
+    let worker = thread::spawn(move || {
+        // Nobody listens any more once the call counts as one that never ends.
+        let _ = tell.send(case(&data, meter, canary, &said));
+    });
+    match told.recv_timeout(HANG) {
+        Ok(result) => {
+            worker.join().map_err(|_| "the check panicked".to_owned())?;
+            let (left, tally) = (world::descriptors(), result?);
+            if left > before {
+                return Err(format!(
+                    "{left} descriptors are open after the guest, {before} were before"
+                ));
+            }
+            Ok(tally)
+        }
+        Err(RecvTimeoutError::Timeout) => Err(format!(
+            "a call has not ended after {} s: {}",
+            HANG.as_secs(),
+            held(&now)
+        )),
+        Err(RecvTimeoutError::Disconnected) => Err(format!("the host panicked: {}", held(&now))),
+    }
+}
+
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One context, and the calls of its guest.
+fn case(
+    data: &[u8],
+    meter: Meter,
+    canary: Option<Canary>,
+    now: &Mutex<String>,
+) -> Result<Tally, String> {
+    let seed = data.iter().fold(data.len() as u64, |sum, byte| {
+        crate::random::mix(sum ^ u64::from(*byte))
+    });
+    let mut random = Random::new(seed);
+    let houses = guest::houses();
+    let house = &houses[random.below(houses.len())];
+    let world = World::new()?;
+    let before = world::descriptors();
+    let mut tally = Tally {
+        cases: 1,
+        ..Tally::default()
+    };
+    let mut tenant = Tenant {
+        house,
+        meter,
+        now,
+        before,
+        instance: house.instance(&world)?,
+    };
+    if let Some(canary) = canary {
+        let name = match canary {
+            Canary::Memory => "canary_memory",
+            Canary::Time => "canary_time",
+            Canary::Descriptors => "canary_descriptors",
+        };
+        tenant.call(name, &[], &mut tally)?;
+        return Ok(tally);
+    }
+    for (name, arguments) in arguments::openers() {
+        tenant.call(name, &arguments, &mut tally)?;
+    }
+    if random.once_in(5) {
+        let (name, arguments) = arguments::openers().swap_remove(random.below(4));
+        for _ in 0..REPEATS {
+            tenant.call(name, &arguments, &mut tally)?;
+        }
+    }
+    let calls = 1 + random.below(CALLS_MAX);
+    for _ in 0..calls {
+        let (name, arguments) = arguments::any(&mut random, house.bytes());
+        let opens = matches!(name, "path_open" | "sock_accept");
+        let times = if opens && random.once_in(8) {
+            REPEATS
+        } else {
+            1
+        };
+        for _ in 0..times {
+            if !tenant.call(name, &arguments, &mut tally)? {
+                // A call that ended its guest ends its context, too.
+                drop(tenant.instance);
+                tenant.instance = house.instance(&world)?;
+                break;
+            }
+        }
+    }
+    drop(tenant);
+    world.untouched()?;
+    Ok(tally)
+}
+
+/// A guest, and what its calls are measured by.
+struct Tenant<'a> {
+    house: &'a House,
+    meter: Meter,
+    now: &'a Mutex<String>,
+    /// Open descriptors of the process before there was a context.
+    before: usize,
+    instance: guest::Guest,
+}
+
+impl Tenant<'_> {
+    /// Makes one call, and says whether the guest may make another.
+    fn call(
+        &mut self,
+        name: &'static str,
+        arguments: &[Value],
+        tally: &mut Tally,
+    ) -> Result<bool, String> {
+        let what = format!("{} calls {name}{arguments:?}", self.house);
+        held(self.now).clone_from(&what);
+        (self.meter.start)();
+        let started = Instant::now();
+        let limited = self.instance.deadline(DEADLINE);
+        let result = limited.call_values(name, arguments);
+        let took = started.elapsed();
+        let peak = (self.meter.peak)();
+        let open = world::descriptors().saturating_sub(self.before);
+        tally.calls += 1;
+        tally.bytes_peak = tally.bytes_peak.max(peak);
+        tally.longest = tally.longest.max(took);
+        if peak > HOST_BYTES_MAX {
+            return Err(format!(
+                "{what}: the host allocated {peak} bytes, the bound is {HOST_BYTES_MAX}"
+            ));
+        }
+        if took > DEADLINE + LATE_MAX {
+            return Err(format!(
+                "{what}: it took {took:?} under a deadline of {DEADLINE:?}"
+            ));
+        }
+        if open > DESCRIPTORS_MAX {
+            return Err(format!(
+                "{what}: {open} descriptors are open, the bound is {DESCRIPTORS_MAX}"
+            ));
+        }
+        match result {
+            Ok(values) => {
+                if let [Value::I32(errno)] = values[..] {
+                    if !(0..=76).contains(&errno) {
+                        return Err(format!("{what}: {errno} is no errno"));
+                    }
+                    tally.successes += usize::from(errno == 0);
+                    tally.answers.insert((name, errno));
+                }
+                Ok(true)
+            }
+            Err(error) => {
+                ended(&error, tally).map_err(|error| format!("{what}: {error}"))?;
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Counts how a call ended that did not return.
+fn ended(error: &CallError, tally: &mut Tally) -> Result<(), String> {
+    match error {
+        CallError::Deadline(_) => tally.stopped += 1,
+        CallError::Trap(_) => tally.traps += 1,
+        error if Exit::of(error).is_some() => tally.exits += 1,
+        CallError::Host(error) => {
+            let text = error.to_string();
+            // Preview 1 has traps for bad pointers, and for `proc_raise`, which nobody has.
+            let known = ["Pointer", "pointer", "proc_raise"];
+            if text.contains('\n') || !known.iter().any(|part| text.contains(part)) {
+                return Err(format!("an error that is no trap of preview 1: {text}"));
+            }
+            tally.traps += 1;
+        }
+        error => return Err(error.to_string()),
+    }
+    Ok(())
+}

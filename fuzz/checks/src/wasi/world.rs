@@ -1,0 +1,126 @@
+//! [`World`]: what a guest is given of the host, of every kind that a descriptor can be, and what lies beside it.
+
+use pirn_wasi::pipe::WritePipe;
+use pirn_wasi::{Bounded, Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::fs::{self, File};
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixListener, UnixStream};
+use tempfile::TempDir;
+use wasi_common::sync::file;
+
+/// The descriptor of the guest's directory.
+pub(super) const FOLDER: u32 = 3;
+/// Descriptors that a context and its world take before the guest opens any: pipes, sockets, a directory.
+pub(super) const GIVEN: usize = 24;
+/// What a file beside the guest's directory says.
+pub(super) const SECRET: &str = "nobody's business";
+
+/// A folder with everything in it, sockets and pipes.
+#[derive(Debug)]
+pub(super) struct World {
+    folder: TempDir,
+    /// A pipe that nobody writes to, and one that is full and nobody reads.
+    silent: (PipeReader, PipeWriter),
+    full: (PipeReader, PipeWriter),
+    listener: UnixListener,
+}
+
+fn made<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
+    result.map_err(|error| format!("the world is not made: {error}"))
+}
+
+impl World {
+    pub(super) fn new() -> Result<Self, String> {
+        let folder = made(tempfile::tempdir())?;
+        made(fs::write(folder.path().join("secret"), SECRET))?;
+        let inside = folder.path().join("inside");
+        made(fs::create_dir_all(inside.join("folder")))?;
+        made(fs::write(inside.join("file"), [7; 10_000]))?;
+        made(fs::write(inside.join("append"), "so far"))?;
+        for number in 0..30 {
+            made(fs::write(
+                inside.join("folder").join(number.to_string()),
+                "",
+            ))?;
+        }
+        let links = [
+            ("link", "file"),
+            ("loop", "loop"),
+            ("dangling", "nowhere"),
+            ("absolute", "/etc"),
+            ("up", ".."),
+        ];
+        for (name, to) in links {
+            made(symlink(to, inside.join(name)))?;
+        }
+        let mode = Mode::from_raw_mode(0o600);
+        made(mknodat(CWD, inside.join("fifo"), FileType::Fifo, mode, 0))?;
+        let full = made(io::pipe())?;
+        made(rustix::io::ioctl_fionbio(&full.1, true))?;
+        // It is full once it takes no more.
+        let mut into = &full.1;
+        while into.write(&[0; 4096]).is_ok() {}
+        made(rustix::io::ioctl_fionbio(&full.1, false))?;
+        let listener = made(UnixListener::bind(folder.path().join("socket")))?;
+        Ok(Self {
+            folder,
+            silent: made(io::pipe())?,
+            full,
+            listener,
+        })
+    }
+
+    /// A context: nothing comes from standard input, nothing goes to standard output, and standard error is bounded.
+    /// Behind the directory, which is 3, come a silent socket, one that was shut down, and one that listens.
+    pub(super) fn context(&self) -> Result<WasiCtx, String> {
+        let inside = self.folder.path().join("inside");
+        let inside = made(Dir::open_ambient_dir(inside, ambient_authority()))?;
+        let stream = |owned: OwnedFd| {
+            let file = cap_std::fs::File::from_std(File::from(owned));
+            Box::new(file::File::from_cap_std(file))
+        };
+        let (silent, peer) = made(UnixStream::pair())?;
+        let (ended, _) = made(UnixStream::pair())?;
+        // The peer of the silent socket lives as long as the socket that listens: in its queue.
+        drop(made(UnixStream::connect(self.folder.path().join("socket"))));
+        let listener = made(self.listener.try_clone())?;
+        let socket = cap_std::os::unix::net::UnixStream::from_std;
+        let wasi = WasiCtxBuilder::new()
+            .args(["guest", "argument"])
+            .and_then(|wasi| wasi.env("NAME", "value"));
+        let wasi = made(wasi)?
+            .stdin(stream(made(self.silent.0.try_clone())?.into()))
+            .stdout(stream(made(self.full.1.try_clone())?.into()))
+            .stderr(Box::new(WritePipe::new(Bounded::new(vec![], 4096))));
+        Ok(made(wasi.preopened_dir(inside, "/inside"))?
+            .preopened_socket(4, socket(silent))
+            .preopened_socket(5, socket(ended))
+            .preopened_socket(6, socket(peer))
+            .preopened_socket(7, cap_std::os::unix::net::UnixListener::from_std(listener))
+            .build())
+    }
+
+    /// That nothing beside the guest's directory has changed.
+    pub(super) fn untouched(&self) -> Result<(), String> {
+        let mut names: Vec<_> = made(fs::read_dir(self.folder.path()))?
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        let secret = made(fs::read_to_string(self.folder.path().join("secret")))?;
+        if names != ["inside", "secret", "socket"] || secret != SECRET {
+            return Err(format!(
+                "beside the guest's directory are {names:?}, and the secret is {secret:?}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// How many descriptors this process has open.
+pub(super) fn descriptors() -> usize {
+    // One is the folder itself.
+    fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() - 1)
+}

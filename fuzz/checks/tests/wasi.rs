@@ -1,0 +1,38 @@
+//! Hostile calls of WASI stay within the bounds of memory, time and descriptors; and a host function that breaks one is found.
+mod meter;
+
+use meter::METER;
+use pirn_fuzz_checks::campaign;
+use pirn_fuzz_checks::wasi::{Canary, FUNCTIONS, Tally, check};
+
+fn call(data: &[u8]) -> Result<Tally, String> {
+    check(data, METER, None)
+}
+
+#[test]
+fn no_call_costs_more_than_the_bounds() {
+    let tally = campaign::each(0..40, call);
+    assert!(tally.calls > 1000 && tally.successes > 100, "{tally:?}");
+    assert!(tally.traps > 10 && tally.stopped > 5, "{tally:?}");
+    // All but `proc_exit` and `proc_raise` give an errno.
+    assert!(tally.functions() > FUNCTIONS.len() - 6, "{tally:?}");
+}
+
+#[test]
+fn a_function_without_a_bound_is_found() {
+    let found = |canary| check(&[1], METER, Some(canary)).expect_err("it has no bound");
+    let error = found(Canary::Memory);
+    assert!(error.contains("bytes, the bound is"), "{error}");
+    let error = found(Canary::Time);
+    assert!(error.contains("under a deadline"), "{error}");
+    let error = found(Canary::Descriptors);
+    assert!(error.contains("descriptors are open"), "{error}");
+}
+
+#[test]
+#[ignore = "takes as long as it is told"]
+fn many_calls_cost_no_more_than_the_bounds() {
+    let (tally, cases) = campaign::long(call);
+    let (functions, answers) = (tally.functions(), tally.answers.len());
+    println!("{cases} cases: {functions} functions gave {answers} different answers; {tally:?}");
+}
