@@ -2,10 +2,12 @@
 
 use pirn_runtime::{Caller, HostError, MemoryMut, SharedMemory, Trap, TrapCode};
 use wasi_common::WasiCtx;
+use wiggle::GuestMemory;
 
 /// The memory that the pointers of a call are offsets in.
 ///
-/// It is read and written by copies alone. A copy is checked, and is a trap where the kernel refuses a page.
+/// It is read and written by copies, which are checked, and trap where the kernel refuses a page; by
+/// wasi-common only where that was checked before.
 pub(crate) enum Bytes<'a> {
     /// A memory of the instance. The guest does not run meanwhile.
     Plain(MemoryMut<'a>),
@@ -49,6 +51,33 @@ impl Bytes<'_> {
             )));
         }
         Ok(())
+    }
+
+    /// Whether an answer of so many bytes, with this alignment, fits at an address. Its pages are populated.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check), and the trap of a page that the kernel refuses.
+    #[inline]
+    pub(crate) fn check_answer(
+        &mut self,
+        address: u32,
+        (len, align): (usize, u32),
+    ) -> Result<(), HostError> {
+        self.check(address, len as u64, align)?;
+        if let Self::Plain(memory) = self {
+            memory.populate(address, len as u32)?;
+        }
+        Ok(())
+    }
+
+    /// All of it, for wasi-common. What was not populated may not be touched.
+    #[inline]
+    pub(crate) fn all(&mut self) -> GuestMemory<'_> {
+        match self {
+            Self::Plain(memory) => GuestMemory::Unshared(memory.as_mut_slice()),
+            Self::Shared(memory) => GuestMemory::Shared(memory.cells()),
+        }
     }
 
     /// Copies bytes out of the memory.

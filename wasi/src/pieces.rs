@@ -5,10 +5,8 @@ use crate::errno::NAMETOOLONG;
 use crate::guest::{Bytes, ContextOf, split};
 use crate::preview1::{MODULE, errno};
 use crate::scratch::{PATH_MAX, PIECE_BYTES, Scratch};
-use pirn_runtime::{Caller, HostError, LinkError, Linker, MemoryMut, Trap};
-use wasi_common::WasiCtx;
+use pirn_runtime::{Caller, HostError, LinkError, Linker};
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
-use wiggle::GuestMemory;
 
 /// Bytes of a `dirent`, behind which the name is.
 const DIRENT_BYTES: usize = 24;
@@ -65,56 +63,41 @@ fn link_strings<T: 'static, Q: 'static, A: 'static>(
         MODULE,
         "args_get",
         move |mut caller: Caller<'_, T>, argv: i32, buf: i32| {
-            let touch = |memory: &mut MemoryMut<'_>, ctx: &WasiCtx| {
-                let (count, bytes) = (ctx.args.number_elements(), ctx.args.cumulative_size());
-                populate(memory, (argv, count), (buf, bytes))
-            };
-            with_memory(&mut caller, ctx, touch, |ctx, memory| {
-                errno("args_get", wasi::args_get(ctx, memory, argv, buf))
-            })
+            let (mut memory, data) = split(&mut caller);
+            let ctx = ctx(data);
+            let (count, bytes) = (ctx.args.number_elements(), ctx.args.cumulative_size());
+            check_strings(&mut memory, (argv, count), (buf, bytes))?;
+            errno(
+                "args_get",
+                wasi::args_get(ctx, &mut memory.all(), argv, buf),
+            )
         },
     )?;
     linker.func(
         MODULE,
         "environ_get",
         move |mut caller: Caller<'_, T>, environ: i32, buf: i32| {
-            let touch = |memory: &mut MemoryMut<'_>, ctx: &WasiCtx| {
-                let (count, bytes) = (ctx.env.number_elements(), ctx.env.cumulative_size());
-                populate(memory, (environ, count), (buf, bytes))
-            };
-            with_memory(&mut caller, ctx, touch, |ctx, memory| {
-                errno("environ_get", wasi::environ_get(ctx, memory, environ, buf))
-            })
+            let (mut memory, data) = split(&mut caller);
+            let ctx = ctx(data);
+            let (count, bytes) = (ctx.env.number_elements(), ctx.env.cumulative_size());
+            check_strings(&mut memory, (environ, count), (buf, bytes))?;
+            errno(
+                "environ_get",
+                wasi::environ_get(ctx, &mut memory.all(), environ, buf),
+            )
         },
     )?;
     Ok(())
 }
 
-/// Populates the places of so many addresses of strings, and of the bytes of the strings.
-fn populate(
-    memory: &mut MemoryMut<'_>,
+/// Whether so many addresses of strings, and the bytes of the strings, fit where the guest wants them.
+fn check_strings(
+    memory: &mut Bytes<'_>,
     (addresses, count): (i32, u32),
     (strings, bytes): (i32, u32),
-) -> Result<(), Trap> {
-    memory.populate(addresses.cast_unsigned(), count.saturating_mul(4))?;
-    memory.populate(strings.cast_unsigned(), bytes)
-}
-
-/// Calls a function of wasi-common's with the guest's memory, whose places of answers are populated first.
-fn with_memory<T>(
-    caller: &mut Caller<'_, T>,
-    ctx: ContextOf<T>,
-    touch: impl FnOnce(&mut MemoryMut<'_>, &WasiCtx) -> Result<(), Trap>,
-    call: impl FnOnce(&mut WasiCtx, &mut GuestMemory<'_>) -> Result<i32, HostError>,
-) -> Result<i32, HostError> {
-    match split(caller) {
-        (Bytes::Shared(shared), data) => call(ctx(data), &mut GuestMemory::Shared(shared.cells())),
-        (Bytes::Plain(mut memory), data) => {
-            let ctx = ctx(data);
-            touch(&mut memory, ctx)?;
-            call(ctx, &mut GuestMemory::Unshared(memory.as_mut_slice()))
-        }
-    }
+) -> Result<(), HostError> {
+    memory.check_answer(addresses.cast_unsigned(), (count as usize * 4, 4))?;
+    memory.check_answer(strings.cast_unsigned(), (bytes as usize, 1))
 }
 
 /// `random_get`: a guest may ask for as much as its memory holds.

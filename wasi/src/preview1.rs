@@ -156,6 +156,7 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
 ) -> Result<(), LinkError> {
     linker.addresses_of_32_bits(MODULE);
     link_functions(linker, ctx)?;
+    link_path_functions(linker, ctx)?;
     vectors::link(linker, ctx)?;
     pieces::link(linker, ctx)?;
     // Not wasi-common's: it knows no codes from 126 on.
@@ -168,11 +169,43 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
 /// Names and types as preview 1 lowers them: pointers, sizes, descriptors and flags are i32, offsets,
 /// rights, cookies and times i64, and every function answers an errno.
 ///
-/// Paths are copied to the scratch memory, and answers, whose bytes and alignment are given, from there.
+/// wasi-common writes the answers, whose bytes and alignment are given, to the guest's memory. It allocates
+/// nothing for them.
 macro_rules! functions {
+    ($($name:ident($($arg:ident: $ty:ty),*) $(answer($answer:ident, $layout:expr))*;)*) => {
+        fn link_functions<T: 'static, Q: 'static, A: 'static>(
+            linker: &mut Linker<T, Q, A>,
+            ctx: ContextOf<T>,
+        ) -> Result<(), LinkError> {
+            $(linker.func(
+                MODULE,
+                stringify!($name),
+                move |mut caller: Caller<'_, T>, $($arg: $ty),*| -> Result<i32, HostError> {
+                    // The first of the arguments is the descriptor, where there is one.
+                    let first = [$(i64::from($arg),)* 0][0] as u32;
+                    wait::patiently(&mut caller, |caller| {
+                        let (mut memory, data) = split(caller);
+                        $(memory.check_answer($answer.cast_unsigned(), $layout)?;)*
+                        let (ctx, name) = (ctx(data), stringify!($name));
+                        let here = &mut memory.all();
+                        let errno = errno(name, wasi::$name(ctx, here, $($arg),*))?;
+                        Ok(errno::of_socket(name, errno, || ctx.table().contains_key(first)))
+                    })
+                },
+            )?;)*
+            Ok(())
+        }
+
+        #[cfg(test)]
+        const FUNCTIONS: &[&str] = &[$(stringify!($name),)*];
+    };
+}
+
+/// The same for functions that take paths. Paths are copied to the scratch memory, and answers from there.
+macro_rules! path_functions {
     ($($name:ident($($arg:ident: $ty:ty),*)
         $(path($path:ident, $len:ident))* $(answer($answer:ident, $layout:expr))*;)*) => {
-        fn link_functions<T: 'static, Q: 'static, A: 'static>(
+        fn link_path_functions<T: 'static, Q: 'static, A: 'static>(
             linker: &mut Linker<T, Q, A>,
             ctx: ContextOf<T>,
         ) -> Result<(), LinkError> {
@@ -203,7 +236,7 @@ macro_rules! functions {
         }
 
         #[cfg(test)]
-        const NAMES: &[&str] = &[$(stringify!($name),)*];
+        const PATH_FUNCTIONS: &[&str] = &[$(stringify!($name),)*];
     };
 }
 
@@ -237,6 +270,13 @@ functions! {
     fd_seek(fd: i32, offset: i64, whence: i32, position: i32) answer(position, FILE_SIZE);
     fd_sync(fd: i32);
     fd_tell(fd: i32, position: i32) answer(position, FILE_SIZE);
+    proc_raise(signal: i32);
+    sched_yield();
+    sock_accept(fd: i32, flags: i32, accepted: i32) answer(accepted, DESCRIPTOR);
+    sock_shutdown(fd: i32, how: i32);
+}
+
+path_functions! {
     path_create_directory(fd: i32, path: i32, path_len: i32) path(path, path_len);
     path_filestat_get(fd: i32, flags: i32, path: i32, path_len: i32, stat: i32)
         path(path, path_len) answer(stat, FILESTAT);
@@ -252,10 +292,6 @@ functions! {
     path_symlink(old: i32, old_len: i32, fd: i32, new: i32, new_len: i32)
         path(old, old_len) path(new, new_len);
     path_unlink_file(fd: i32, path: i32, path_len: i32) path(path, path_len);
-    proc_raise(signal: i32);
-    sched_yield();
-    sock_accept(fd: i32, flags: i32, accepted: i32) answer(accepted, DESCRIPTOR);
-    sock_shutdown(fd: i32, how: i32);
 }
 
 /// The errno that a function of wasi-common answers with.
@@ -306,8 +342,9 @@ mod tests {
 
     #[test]
     fn all_of_preview_1_is_there() {
-        assert_eq!(NAMES.len() + OTHERS.len(), 46);
-        for name in NAMES.iter().chain(&OTHERS) {
+        let names = || FUNCTIONS.iter().chain(PATH_FUNCTIONS).chain(&OTHERS);
+        assert_eq!(names().count(), 46);
+        for name in names() {
             let mut linker = Linker::<WasiCtx>::new();
             link(&mut linker, |wasi| wasi).unwrap();
             let twice = linker.func(MODULE, name, || ()).map(drop).unwrap_err();
