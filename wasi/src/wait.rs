@@ -15,7 +15,7 @@ use wasi_common::Error;
 use wasi_common::snapshots::preview_1::types::Errno;
 
 /// How often a waiting guest's thread looks whether the guest was stopped.
-pub(crate) const LOOK: Duration = Duration::from_millis(5);
+pub(crate) const LOOK: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// Whether the file that was asked last would have had to wait longer.
@@ -38,7 +38,7 @@ pub(crate) fn patiently<T>(
 
 /// Whether a call answered with this number because a file has it wait longer.
 pub(crate) fn is_to_be_asked_again(errno: i32) -> bool {
-    WAITING.replace(false) && errno == AGAIN
+    errno == AGAIN && WAITING.replace(false)
 }
 
 /// Waits until a file can be read or written, for a slice at most.
