@@ -468,6 +468,46 @@ fn what_the_guest_needs_and_is_not_there_is_named() {
 }
 
 #[test]
+fn limits_of_files_are_told_to_the_guest() {
+    // Opens two files, writes to the second twice, and exits with the first errno.
+    let text = r#"(module
+      (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+      (memory (export "memory") 1)
+      (data (i32.const 0) "ab")
+      (func $must (param i32) (if (local.get 0) (then (call $exit (local.get 0)))))
+      (func $make (param i32)
+        (call $must (call $open (i32.const 3) (i32.const 0) (local.get 0) (i32.const 1) (i32.const 1) (i64.const 64)
+          (i64.const 0) (i32.const 0) (i32.const 8))))
+      (func (export "_start")
+        (call $make (i32.const 0)) (call $make (i32.const 1))
+        (i32.store (i32.const 20) (i32.const 5000))
+        (call $must (call $write (i32.load (i32.const 8)) (i32.const 16) (i32.const 1) (i32.const 12)))
+        (call $must (call $write (i32.load (i32.const 8)) (i32.const 16) (i32.const 1) (i32.const 12)))))"#;
+    for (options, code) in [
+        (&["--fd-max", "2"][..], 0),
+        (&["--fd-max", "1"], 41),
+        (&["--disk-max", "18192"], 0),
+        (&["--disk-max", "13192"], 19),
+        (&["--disk-max", "8KiB"], 19),
+        (&[], 0),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("guest.wat");
+        std::fs::write(&path, text).expect("room for a module");
+        let mut command = aotrun();
+        command
+            .args(options)
+            .arg("--dir")
+            .arg(folder.path())
+            .arg(&path);
+        let output = run(&mut command, "");
+        assert_eq!(output.status.code(), Some(code), "{options:?}");
+    }
+}
+
+#[test]
 fn options_that_cannot_be_kept_are_refused() {
     let with = |option: &str, value: &str| {
         let mut command = aotrun();

@@ -212,6 +212,15 @@ fn what_is_made_counts() {
     assert_eq!(guest.call("path_link", &link), SUCCESS);
     let link = [200, 4, folder, 102, 1];
     assert_eq!(guest.call("path_symlink", &link), SUCCESS);
+    // What is only renamed does not count.
+    assert_eq!(
+        guest.call("path_rename", &[folder, 101, 1, folder, 103, 1]),
+        SUCCESS
+    );
+    assert_eq!(
+        guest.call("path_rename", &[folder, 103, 1, folder, 101, 1]),
+        SUCCESS
+    );
     // One byte less than another would take.
     assert_eq!(make(&mut guest, 103), DQUOT);
     assert_eq!(guest.call("path_symlink", &[200, 4, folder, 103, 1]), DQUOT);

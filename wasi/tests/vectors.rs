@@ -497,6 +497,63 @@ fn a_directory_of_many_pieces_is_read_whole() {
 }
 
 #[test]
+fn a_guest_that_removes_what_it_reads_removes_everything() {
+    let house = House::new(2);
+    for i in 0..700 {
+        fs::write(house.folder.path().join(format!("{i}")), "").expect("room for a file");
+    }
+    let mut guest = house.guest();
+    let mut cookie = 0;
+    loop {
+        assert_eq!(
+            guest.call("fd_readdir", &[3, 65_536, 500, cookie, 64]),
+            SUCCESS
+        );
+        let used = guest.number(64);
+        let (some, next) = names(&guest.read(65_536, used as usize));
+        for name in some.iter().filter(|name| !name.starts_with('.')) {
+            guest.write(1024, name.as_bytes());
+            let arguments = [3, 1024, name.len() as i64];
+            assert_eq!(guest.call("path_unlink_file", &arguments), SUCCESS);
+        }
+        if used < 500 {
+            break;
+        }
+        cookie = next;
+    }
+    assert_eq!(
+        fs::read_dir(house.folder.path())
+            .expect("it is there")
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn a_descriptor_takes_less_than_a_kilobyte() {
+    const DIRECTORY: i64 = 2;
+    let house = House::new(1);
+    fs::create_dir(house.folder.path().join("below")).expect("room");
+    let mut guest = house.guest();
+    guest.open("file");
+    let before = LIVE.get();
+    for i in 0..63 {
+        match i % 2 {
+            0 => guest.open("file"),
+            _ => guest.try_open("below", DIRECTORY).expect("it opens"),
+        };
+    }
+    let bytes = LIVE.get() - before;
+    assert!(bytes <= 63 << 10, "{bytes}");
+    // What was open is given back, but for the table of the context.
+    for fd in 5..67 {
+        assert_eq!(guest.call("fd_close", &[fd]), SUCCESS, "{fd}");
+    }
+    let left = LIVE.get() - before;
+    assert!(left < bytes / 2, "{left} of {bytes}");
+}
+
+#[test]
 fn bytes_are_counted() {
     everywhere(32, |house, kind| {
         let mut guest = house.guest();

@@ -17,11 +17,11 @@ const GUEST: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 2)
   (func (export "polled") (param $fd i32) (param $tag i32) (result i32) (local $errno i32)
-    (i32.store8 (i32.const 108) (local.get $tag)) (i32.store (i32.const 116) (local.get $fd))
+    (i32.store8 (i32.const 104) (local.get $tag)) (i32.store (i32.const 112) (local.get $fd))
     ;; The monotonic clock, in 100 ms.
-    (i64.store (i32.const 148) (i64.const 1))
-    (i32.store (i32.const 164) (i32.const 1)) (i64.store (i32.const 172) (i64.const 100000000))
-    (if (local.tee $errno (call $poll (i32.const 100) (i32.const 200) (i32.const 2) (i32.const 8)))
+    (i64.store (i32.const 144) (i64.const 1))
+    (i32.store (i32.const 160) (i32.const 1)) (i64.store (i32.const 168) (i64.const 100000000))
+    (if (local.tee $errno (call $poll (i32.const 96) (i32.const 200) (i32.const 2) (i32.const 8)))
       (then (return (i32.mul (local.get $errno) (i32.const 1000)))))
     (if (i64.ne (i64.load (i32.const 200)) (i64.const 0)) (then (return (i32.const 1))))
     (i32.add
