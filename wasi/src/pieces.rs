@@ -160,6 +160,7 @@ fn readdir<T>(
         // A full piece ends within an entry, which the next piece has whole unless the guest's buffer ends, too.
         let is_last = bytes < piece || piece == room;
         let entries = scratch.range(at, bytes as usize);
+        clear_padding(entries);
         let (whole, next) = whole_entries(entries).unwrap_or((0, cookie));
         let some = if is_last { bytes } else { whole as u32 };
         memory.write(buf + done, &entries[..some as usize])?;
@@ -170,6 +171,23 @@ fn readdir<T>(
     }
     split(&mut caller).0.write(used, &done.to_le_bytes())?;
     Ok(0)
+}
+
+/// Clears the padding of entries: wasi-common copies what the compiler has there.
+fn clear_padding(mut entries: &mut [u8]) {
+    const PADDING: core::ops::Range<usize> = 21..DIRENT_BYTES;
+    loop {
+        let name_len = entries.get(16..20).and_then(<[u8]>::first_chunk);
+        let Some(name_len) = name_len.copied().map(u32::from_le_bytes) else {
+            return;
+        };
+        let end = PADDING.end.min(entries.len());
+        if let Some(padding) = entries.get_mut(PADDING.start..end) {
+            padding.fill(0);
+        }
+        let next = (DIRENT_BYTES + name_len as usize).min(entries.len());
+        entries = &mut entries[next..];
+    }
 }
 
 /// Bytes of the entries that are whole, and the cookie of the one behind them.
@@ -263,6 +281,20 @@ mod tests {
         bytes.extend([4, 0, 0, 0]);
         bytes.extend(name);
         bytes
+    }
+
+    #[test]
+    fn padding_is_cleared_and_nothing_else() {
+        let clean = [entry(1, b"one"), entry(2, b""), entry(3, b"another")].concat();
+        let mut dirty = clean.clone();
+        for start in [0, 27, 51] {
+            dirty[start + 21..start + 24].fill(0xaa);
+        }
+        for len in 0..=dirty.len() {
+            let mut some = dirty[..len].to_vec();
+            clear_padding(&mut some);
+            assert_eq!(some, clean[..len], "{len}");
+        }
     }
 
     #[test]

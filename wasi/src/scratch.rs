@@ -36,7 +36,8 @@ struct Answer {
 }
 
 /// The memory of the host that one call uses. Bytes of earlier calls, which may be other guests', are still in
-/// it: nothing but what wasi-common says that it wrote may be given to a guest.
+/// it: nothing may be given to a guest but what was cleared before, or bytes of which wasi-common says that it
+/// wrote each.
 pub(crate) struct Scratch {
     /// `Some` until it is dropped.
     buffer: Option<Box<Buffer>>,
@@ -63,6 +64,13 @@ impl Scratch {
         let at = self.used.next_multiple_of(8);
         self.used = at + bytes;
         debug_assert!(self.used <= SCRATCH_BYTES, "{} bytes of scratch", self.used);
+        at
+    }
+
+    /// Reserves room for what is given to the guest whole: wasi-common does not write the padding.
+    pub(crate) fn reserve_cleared(&mut self, bytes: usize) -> usize {
+        let at = self.reserve(bytes);
+        self.range(at, bytes).fill(0);
         at
     }
 
@@ -129,7 +137,7 @@ impl Scratch {
     ) -> Result<i32, HostError> {
         let there = there.cast_unsigned();
         memory.check(there, len as u64, align)?;
-        let here = self.reserve(len);
+        let here = self.reserve_cleared(len);
         self.answers[self.answers_count] = Answer { here, there, len };
         self.answers_count += 1;
         Ok(here as i32)

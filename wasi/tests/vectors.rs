@@ -299,8 +299,8 @@ fn a_memory_of_no_page_has_nowhere_to_go() {
         let is_outside = match name {
             // There is no file that an answer could be of.
             "fd_read" | "fd_pread" | "fd_write" | "fd_pwrite" | "sock_send" | "sock_recv" => true,
-            "fd_readdir" | "fd_seek" | "fd_filestat_get" | "sock_accept" => true,
-            "path_open" | "path_readlink" => true,
+            "fd_readdir" | "fd_seek" | "fd_filestat_get" | "fd_fdstat_get" | "sock_accept" => true,
+            "path_open" | "path_readlink" | "path_filestat_get" => true,
             _ => false,
         };
         if is_outside {

@@ -23,7 +23,7 @@ pub(crate) const DIRECTORY: i64 = 2;
 pub(crate) const FOLDER: i32 = 3;
 
 /// Functions and their parameters; all answer an errno.
-pub(crate) const FUNCTIONS: [(&str, &str); 24] = [
+pub(crate) const FUNCTIONS: [(&str, &str); 26] = [
     ("fd_read", "i32 i32 i32 i32"),
     ("fd_pread", "i32 i32 i32 i64 i32"),
     ("fd_write", "i32 i32 i32 i32"),
@@ -39,6 +39,8 @@ pub(crate) const FUNCTIONS: [(&str, &str); 24] = [
     ("path_rename", "i32 i32 i32 i32 i32 i32"),
     ("path_symlink", "i32 i32 i32 i32 i32"),
     ("fd_close", "i32"),
+    ("fd_fdstat_get", "i32 i32"),
+    ("path_filestat_get", "i32 i32 i32 i32 i32"),
     ("fd_renumber", "i32 i32"),
     ("fd_filestat_set_size", "i32 i64"),
     ("fd_filestat_get", "i32 i32"),
