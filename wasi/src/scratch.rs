@@ -3,6 +3,8 @@
 //! wasi-common allocates as much as the arguments of a call ask for, and touches a guest's pages where the
 //! kernel may refuse them. So what a call takes is copied here first, as much as there is room for, and what it
 //! answers is copied to the guest: a call costs the host this much memory, once a thread, whatever it asks for.
+//!
+//! This file keeps guests from seeing each other's bytes: the memory is not cleared between two calls.
 
 use crate::guest::Bytes;
 use core::cell::Cell;
