@@ -4,11 +4,12 @@
 
 use crate::streams::Stream;
 use cap_fs_ext::{
-    DirExt, FileTypeExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsMaybeDirExt,
-    OpenOptionsSyncExt, SystemTimeSpec as Time,
+    DirExt, FileTypeExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsMaybeDirExt,
+    OpenOptionsSyncExt, OsMetadataExt, SystemTimeSpec as Time,
 };
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use cap_std::time::SystemTime;
+use core::time::Duration;
 use rustix::fs::{Mode, OFlags as OsFlags};
 use std::any::Any;
 use std::io::{self, ErrorKind};
@@ -141,7 +142,11 @@ fn filetype(ty: &cap_std::fs::FileType) -> FileType {
 }
 
 fn filestat(found: &Metadata) -> Filestat {
-    Filestat {
+    let changed = (
+        OsMetadataExt::ctime(found),
+        OsMetadataExt::ctime_nsec(found),
+    );
+    let mut stat = Filestat {
         device_id: found.dev(),
         inode: found.ino(),
         filetype: filetype(&found.file_type()),
@@ -149,7 +154,28 @@ fn filestat(found: &Metadata) -> Filestat {
         size: found.len(),
         atim: found.accessed().ok().map(SystemTime::into_std),
         mtim: found.modified().ok().map(SystemTime::into_std),
-        ctim: found.created().ok().map(SystemTime::into_std),
+        ctim: since_epoch(changed.0, changed.1),
+    };
+    clear_early(&mut stat);
+    stat
+}
+
+/// A time by its seconds and nanoseconds since the epoch; none if it lies before.
+pub(crate) fn since_epoch(seconds: i64, nanoseconds: i64) -> Option<std::time::SystemTime> {
+    let (seconds, nanoseconds) = (
+        u64::try_from(seconds).ok()?,
+        u32::try_from(nanoseconds).ok()?,
+    );
+    std::time::SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
+}
+
+/// Takes away the times that preview 1 cannot tell, before the epoch: they are told as 0. wasi-common panics of them.
+pub(crate) fn clear_early(stat: &mut Filestat) {
+    for time in [&mut stat.atim, &mut stat.mtim, &mut stat.ctim] {
+        *time = time.filter(|time| {
+            time.duration_since(std::time::SystemTime::UNIX_EPOCH)
+                .is_ok()
+        });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Files that may block, and files that append: [`Stream`] has them behave as POSIX says, and never keeps a thread for
 //! longer than a slice. [`Standard`] is a standard stream of this process.
 
-use crate::wait;
+use crate::{files, wait};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use rustix::event::PollFlags;
@@ -241,7 +241,14 @@ impl WasiFile for Stream {
     }
 
     async fn get_filestat(&self) -> Result<Filestat, Error> {
-        self.file.get_filestat().await
+        let mut stat = self.file.get_filestat().await?;
+        let found = self.file.pollable().map(rustix::fs::fstat);
+        if let Some(Ok(found)) = found {
+            // wasi-common gives the time when the file was made.
+            stat.ctim = files::since_epoch(found.st_ctime, found.st_ctime_nsec as i64);
+        }
+        files::clear_early(&mut stat);
+        Ok(stat)
     }
 
     async fn set_filestat_size(&self, size: u64) -> Result<(), Error> {

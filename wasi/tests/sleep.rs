@@ -4,9 +4,12 @@ use futures::executor::block_on;
 use futures::future::{join, poll_immediate};
 use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region};
 use pirn_wasi::{WasiCtx, WasiCtxBuilder};
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+use wasi_common::sync::file::File;
 
 /// Sleeps by one subscription of a clock: id, nanoseconds, flags. The results are errno, the number of events,
 /// and of the first the userdata, and error and type as they lie in memory.
@@ -172,6 +175,34 @@ fn a_guest_that_sleeps_in_a_future_holds_no_thread() {
     assert!(matches!(error, CallError::Deadline(_)), "{error}");
     let mut dropped = other.call_async(&sleep, (1, HOUR, 0));
     assert!(block_on(poll_immediate(&mut dropped)).is_none());
+}
+
+#[test]
+fn a_guest_that_polls_a_pipe_in_a_future_holds_no_thread() {
+    let prepared = waiting();
+    let poll = prepared
+        .func::<(u32, u32, u32, u32), i32>("poll")
+        .expect("it is exported");
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let file = cap_std::fs::File::from_std(std::fs::File::from(OwnedFd::from(reader)));
+    let wasi = WasiCtxBuilder::new().stdin(Box::new(File::from_cap_std(file)));
+    let mut guest = prepared
+        .try_instantiate(wasi.build())
+        .expect("a slot is free");
+    // To read standard input.
+    guest.memory_mut().write(1008, &[1]).expect("a page");
+    let arguments = (1000, 2000, 1, 3000);
+    let limited = guest.deadline(Duration::from_millis(20));
+    let error = block_on(limited.call_async(&poll, arguments)).expect_err("nobody writes");
+    assert!(matches!(error, CallError::Deadline(_)), "{error}");
+    // The other future is polled only if the first one gives the thread back.
+    let writes = async { writer.write_all(b"abc").expect("it is read") };
+    let (polled, ()) = block_on(join(guest.call_async(&poll, arguments), writes));
+    assert_eq!(polled.expect("an errno"), 0);
+    let memory = guest.memory();
+    let event = [3000, 2008, 2016].map(|at| memory.read_u32(at).expect("a page"));
+    // One event, of reading, without an error: three bytes.
+    assert_eq!(event, [1, 1 << 16, 3]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::driver::{APPEND, CREAT, DIRECTORY, FOLDER, Host, OUT, READ, WRITE};
 use crate::errno::{BADF, FBIG, INVAL, NAMETOOLONG, NOTDIR, NOTSUP, SUCCESS};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 const BOTH: i64 = READ | WRITE;
@@ -191,6 +192,45 @@ fn times_are_set_to_what_is_said_or_to_now() {
         at(7)
     );
     assert_eq!(guest.call("fd_filestat_set_times", &[99, 7, 7, 5]), BADF);
+}
+
+#[test]
+fn times_of_changes_and_before_the_epoch_are_told() {
+    let host = Host::new();
+    host.write("file", "");
+    let old = SystemTime::UNIX_EPOCH - Duration::from_secs(5);
+    let times = fs::FileTimes::new().set_accessed(old).set_modified(old);
+    let opened = fs::File::options().write(true).open(host.path("file"));
+    opened.unwrap().set_times(times).unwrap();
+    let found = fs::metadata(host.path("file")).unwrap();
+    let changed = found.ctime() as u64 * 1_000_000_000 + found.ctime_nsec() as u64;
+    let mut guest = host.guest();
+    let file = guest.open("file", 0, READ, 0).unwrap();
+    let [start, len] = guest.path("file");
+    for arguments in [&[file, OUT][..], &[FOLDER, 0, start, len, OUT]] {
+        let name = if arguments.len() == 2 {
+            "fd_filestat_get"
+        } else {
+            "path_filestat_get"
+        };
+        guest.put(OUT + 40, &[1; 24]);
+        assert_eq!(guest.call(name, arguments), SUCCESS);
+        let told = [40, 48, 56].map(|at| guest.u64(OUT + at));
+        assert_eq!(told, [0, 0, changed], "{name}");
+        // Device, number, type, links.
+        assert_eq!(
+            (guest.u64(OUT), guest.u64(OUT + 8)),
+            (found.dev(), found.ino())
+        );
+        assert_eq!(
+            (guest.bytes(OUT + 16, 1), guest.u64(OUT + 24)),
+            (vec![4], 1)
+        );
+    }
+    // A stream in memory has none of that.
+    guest.put(OUT, &[1; 64]);
+    assert_eq!(guest.call("fd_filestat_get", &[1, OUT]), SUCCESS);
+    assert_eq!([32, 40, 48, 56].map(|at| guest.u64(OUT + at)), [0; 4]);
 }
 
 #[test]

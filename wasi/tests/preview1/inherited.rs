@@ -10,11 +10,15 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// `polled FD TAG` gives 1,000 times the errno of the call, or: 100 times the event's errno, 10 times its bytes (9 at
-/// most), 5 for a peer that has gone; and 1 for a clock that rang first. `copies` copies input to output by ten bytes at a time.
+/// most), 5 for a peer that has gone; and 1 for a clock that rang first. `copies` copies input to output by ten bytes at a time;
+/// `kind` is the type of a file, `unwaiting` the errno of a read that does not wait, `seeks` that of asking for a position.
 const GUEST: &str = r#"(module
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_fdstat_get" (func $stat (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_fdstat_set_flags" (func $flags (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_seek" (func $seek (param i32 i64 i32 i32) (result i32)))
   (memory (export "memory") 2)
   (func (export "polled") (param $fd i32) (param $tag i32) (result i32) (local $errno i32)
     (i32.store8 (i32.const 104) (local.get $tag)) (i32.store (i32.const 112) (local.get $fd))
@@ -41,6 +45,14 @@ const GUEST: &str = r#"(module
         (then (return (local.get $errno))))
       (br $more))
     unreachable)
+  (func (export "kind") (param $fd i32) (result i32)
+    (drop (call $stat (local.get $fd) (i32.const 64))) (i32.load8_u (i32.const 64)))
+  (func (export "unwaiting") (result i32)
+    (if (call $flags (i32.const 0) (i32.const 4)) (then (unreachable)))
+    (i32.store (i32.const 16) (i32.const 1000)) (i32.store (i32.const 20) (i32.const 10))
+    (call $read (i32.const 0) (i32.const 16) (i32.const 1) (i32.const 8)))
+  (func (export "seeks") (param $fd i32) (result i32)
+    (call $seek (local.get $fd) (i64.const 0) (i32.const 1) (i32.const 64)))
   (func (export "fills") (result i32)
     (i32.store (i32.const 16) (i32.const 1000)) (i32.store (i32.const 20) (i32.const 100000))
     (loop $more
@@ -184,4 +196,36 @@ fn a_guest_that_reads_polls_or_writes_for_ever_ends_at_its_deadline() {
     let mut all = vec![];
     full.read_to_end(&mut all).unwrap();
     assert_eq!(all.len(), 65_536);
+}
+
+#[test]
+fn a_guest_reads_and_writes_what_it_inherits_and_does_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("input");
+    fs::write(&path, "12345").unwrap();
+    let told = |arguments: &[&str], input: Stdio| {
+        let output = guest(&folder, arguments).stdin(input).output().unwrap();
+        said(&output)
+    };
+    let (_person, program) = terminal();
+    let (reader, _writer) = io::pipe().unwrap();
+    // A terminal is a character device (2), and nothing else is one.
+    let kind = ["kind", "0"];
+    assert_eq!(told(&kind, program.into()), "2");
+    assert_eq!(told(&kind, Stdio::null()), "0");
+    assert_eq!(told(&kind, reader.try_clone().unwrap().into()), "0");
+    assert_eq!(told(&kind, File::open(&path).unwrap().into()), "0");
+    // No positions (`spipe`), also of a file.
+    assert_eq!(
+        told(&["seeks", "0"], File::open(&path).unwrap().into()),
+        "70"
+    );
+    assert_eq!(told(&["seeks", "1"], Stdio::null()), "70");
+    // `again`; and the pipe that others share waits as before.
+    assert_eq!(
+        told(&["unwaiting"], reader.try_clone().unwrap().into()),
+        "6"
+    );
+    let flags = rustix::fs::fcntl_getfl(&reader).unwrap();
+    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
 }
