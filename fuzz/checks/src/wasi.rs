@@ -178,9 +178,7 @@ fn case(
         tenant.call(name, &[], &mut tally)?;
         return Ok(tally);
     }
-    for (name, arguments) in arguments::openers() {
-        tenant.call(name, &arguments, &mut tally)?;
-    }
+    tenant.open(&mut tally)?;
     if random.once_in(5) {
         let (name, arguments) = arguments::openers().swap_remove(random.below(4));
         for _ in 0..REPEATS {
@@ -201,6 +199,7 @@ fn case(
                 // A call that ended its guest ends its context, too.
                 drop(tenant.instance);
                 tenant.instance = house.instance(&world)?;
+                tenant.open(&mut tally)?;
                 break;
             }
         }
@@ -221,6 +220,14 @@ struct Tenant<'a> {
 }
 
 impl Tenant<'_> {
+    /// Opens a file, one that appends, a FIFO and a folder.
+    fn open(&mut self, tally: &mut Tally) -> Result<(), String> {
+        for (name, arguments) in arguments::openers() {
+            self.call(name, &arguments, tally)?;
+        }
+        Ok(())
+    }
+
     /// Makes one call, and says whether the guest may make another.
     fn call(
         &mut self,

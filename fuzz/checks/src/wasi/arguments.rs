@@ -105,7 +105,7 @@ fn path(index: usize) -> (i32, i32) {
 
 /// Calls that open what later calls use: a file, one that appends, a FIFO, a folder.
 pub(super) fn openers() -> Vec<(&'static str, Vec<Value>)> {
-    const ALL: i64 = -1;
+    const BOTH: i64 = 2 | 64;
     const READ: i64 = 2;
     let open = |index, rights, flags| {
         let (start, len) = path(index);
@@ -116,8 +116,8 @@ pub(super) fn openers() -> Vec<(&'static str, Vec<Value>)> {
         ("path_open", arguments)
     };
     vec![
-        open(0, ALL, 0),
-        open(1, ALL, 1),
+        open(0, BOTH, 0),
+        open(1, BOTH, 1),
         open(2, READ, 0),
         open(3, READ, 0),
     ]
@@ -128,6 +128,7 @@ pub(super) fn any(random: &mut Random, bytes: usize) -> (&'static str, Vec<Value
     let (name, kinds) = FUNCTIONS[random.below(FUNCTIONS.len())];
     // Otherwise most calls end at their first bad argument.
     let tame = !random.once_in(3);
+    let of_paths = kinds.contains(&Kind::Path);
     let mut path_len = None;
     let arguments = kinds.iter().map(|kind| {
         let wild = !tame && random.once_in(2);
@@ -140,6 +141,9 @@ pub(super) fn any(random: &mut Random, bytes: usize) -> (&'static str, Vec<Value
         }
         let word = match kind {
             Kind::Wide => return Value::I64(wide(random)),
+            Kind::Fd if of_paths && !random.once_in(4) => [3, 11][random.below(2)],
+            // Those that the guest has opened itself come behind those that it was given.
+            Kind::Fd if random.once_in(2) => 8 + random.below(4) as i32,
             Kind::Fd => random.below(14) as i32,
             Kind::Array if name == "poll_oneoff" => {
                 let first = random.below(SUBSCRIPTIONS_COUNT / 2);
@@ -158,6 +162,7 @@ pub(super) fn any(random: &mut Random, bytes: usize) -> (&'static str, Vec<Value
             }
             Kind::Len => path_len.take().unwrap_or_else(|| len(random, bytes)),
             Kind::Out => (ANSWER as usize + 8 * random.below(16)) as i32,
+            Kind::Small if random.once_in(2) => random.below(3) as i32,
             Kind::Small => random.below(8) as i32,
         };
         Value::I32(word)
