@@ -5,8 +5,8 @@
 //! charged for what it is as translated, before machine code is made or taken from the cache. The answer depends on the
 //! module and the settings alone, in whatever order threads take its functions.
 //!
-//! A unit of work is a microsecond, or less, of a processor of 2020 ([`Cost`] has the prices, `fuzz/checks` the search for
-//! modules that cost more than they are charged).
+//! A unit of work is a microsecond, or less, of a processor of 2020. `work.rs` has the prices, `fuzz/checks` the search for
+//! modules that cost more than they are charged.
 
 use crate::error::CompileError;
 use std::sync::atomic::{AtomicU64, Ordering};

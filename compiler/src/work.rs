@@ -52,6 +52,10 @@ const PAIR_NS: u64 = 2;
 const STACKED_NS: u64 = 16_000;
 const IN_REGISTERS: usize = 8;
 
+/// Of each pair of parameters of blocks: registers are allocated to all that one local becomes, which is looked at again
+/// each time that a part of it finds none.
+const JOINED_NS: u64 = 2;
+
 /// Nanoseconds of a unit.
 const UNIT_NS: u64 = 1000;
 
@@ -71,9 +75,18 @@ pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
         + nodes * NODE_NS
         + operands * OPERAND_NS
         + stacked(func) * STACKED_NS
+        + joined(func).pow(2) * JOINED_NS
         + held * HELD_NS
         + pairs * PAIR_NS;
     ns.div_ceil(UNIT_NS)
+}
+
+/// Parameters of blocks, in all.
+fn joined(func: &Function) -> u64 {
+    let entry = func.layout.entry_block();
+    let blocks = func.layout.blocks().filter(|block| Some(*block) != entry);
+    let params = blocks.map(|block| func.dfg.num_block_params(block) as u64);
+    params.sum()
 }
 
 /// Parameters and results that have no registers, in all: of the function, and of those that it calls.

@@ -138,6 +138,26 @@ fn loops_of_a_small_module_are_refused_before_they_are_looked_at() {
     assert!(said.contains(&limit.to_string()), "{said}");
 }
 
+/// Few locals in few loops, of which registers are allocated to the product, and that takes time by its square.
+#[test]
+fn functions_of_nested_loops_are_refused_together() {
+    let uses: String = (0..100)
+        .map(|at| format!("(local.set {at} (i32.add (local.get {at}) (i32.const 1)))"))
+        .collect();
+    let (begin, end) = ("loop ".repeat(200), "i32.const 1 br_if 0 end ".repeat(200));
+    let locals = "i32 ".repeat(100);
+    let func = format!("(func (local {locals}) {begin}{uses}{end})");
+    let module = |count| {
+        let text = format!("(module {})", func.repeat(count));
+        let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+        wasm.into_owned()
+    };
+    let mut options = Options::default();
+    options.opt_level = OptLevel::None;
+    assert!(compile(&module(1), &options).is_ok());
+    refused(&module(20), &options);
+}
+
 #[test]
 fn real_guests_ask_for_a_tenth_at_most() {
     let files = fs::read_dir(guests()).expect("the guests are there");
