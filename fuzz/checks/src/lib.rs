@@ -1,5 +1,6 @@
 //! What the fuzz targets check, each as a function of any bytes: [`differential`], [`lifecycle`], [`artifact`],
-//! [`compile`] and [`wasi`]. `cargo test` runs them for seconds on bytes that are always the same; `fuzz` has them
+//! [`compile`] and [`wasi`]; and [`cost`], a search of its own. `cargo test` runs them for seconds on bytes that
+//! are always the same; `fuzz` has them
 //! under libFuzzer, with Wasmtime as one engine more.
 //!
 //! Each has a canary, something that is wrong on purpose, which must be found: as an argument here, and under
@@ -10,6 +11,7 @@
 pub mod artifact;
 pub mod campaign;
 pub mod compile;
+pub mod cost;
 pub mod differential;
 pub mod engine;
 pub mod guest;

@@ -1,0 +1,180 @@
+//! Which modules cost the compiler most for what they are: modules of certain shapes, each with a few numbers, of which
+//! the costliest are changed and tried again.
+//!
+//! A module that compiles may cost a microsecond for each unit that [`Options::work_per_byte`] lets it ask for; another is refused by
+//! the name of a limit. What it costs is measured by the processor's clock ([`Found::cpu_ns`]), for people, and by
+//! bytes of machine code ([`Found::code_bytes`]), which is the same each time, for tests.
+
+mod bodies;
+mod parts;
+mod shapes;
+
+use crate::random::Random;
+use core::fmt;
+use pirn_compiler::{CompileError, OptLevel, Options, WORK_PER_BYTE, compile_counting};
+use pirn_format::cpu::Arch;
+use pirn_format::read::Checked;
+use pirn_format::sections::Section;
+use rustix::time::{ClockId, clock_gettime};
+pub use shapes::{KINDS, Shape};
+
+/// Units that any module may ask for.
+pub const FREE: u64 = 1_000_000;
+
+/// What a module of some shape costs.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The shape.
+    pub shape: Shape,
+    /// By which of the options it was compiled.
+    pub way: usize,
+    /// Bytes of the module.
+    pub bytes: u64,
+    /// Processor time of this process while it was compiled, or until it was refused.
+    pub cpu_ns: u64,
+    /// Bytes of machine code; 0 if it was refused.
+    pub code_bytes: u64,
+    /// Units of work that it asked for; 0 if it was refused.
+    pub work: u64,
+    /// By which limit it was refused.
+    pub refused: Option<String>,
+}
+
+impl Found {
+    /// How much of what a module of that size may cost this took, in thousandths, by the processor's clock.
+    #[must_use]
+    pub fn time_permille(&self) -> u64 {
+        self.permille(self.cpu_ns / 1000)
+    }
+
+    /// The same by bytes of machine code, one of which may be made for each unit.
+    #[must_use]
+    pub fn code_permille(&self) -> u64 {
+        self.permille(self.code_bytes)
+    }
+
+    /// How many nanoseconds a unit of work took.
+    #[must_use]
+    pub fn ns_per_unit(&self) -> u64 {
+        self.cpu_ns / self.work.max(1)
+    }
+
+    fn permille(&self, cost: u64) -> u64 {
+        cost * 1000 / (FREE + self.bytes * WORK_PER_BYTE)
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shape, bytes, way) = (self.shape, self.bytes, self.way);
+        let (time, code) = (self.time_permille(), self.code_permille());
+        let per_byte = self.cpu_ns / bytes.max(1);
+        write!(
+            f,
+            "{time:4} by time, {code:4} by code, {per_byte:6} ns a byte, "
+        )?;
+        match self.refused {
+            None => write!(f, "{:4} ns a unit", self.ns_per_unit())?,
+            Some(_) => write!(f, "refused")?,
+        }
+        write!(f, ": {}, {bytes} bytes, way {way}, {shape:?}", shape.name())
+    }
+}
+
+/// The options that change how much is done: without the optimiser, for the other target, with counted fuel.
+#[must_use]
+pub fn ways() -> Vec<Options> {
+    let mut ways = Vec::from([Arch::X86_64, Arch::Aarch64].map(Options::new));
+    let mut plain = ways[0].clone();
+    plain.opt_level = OptLevel::None;
+    let mut counting = ways[0].clone();
+    counting.fuel = true;
+    ways.extend([plain, counting]);
+    ways
+}
+
+/// Options without the limit: what is found with it must be found the more without.
+#[must_use]
+pub fn unlimited() -> Options {
+    let mut options = Options::new(Arch::X86_64);
+    options.work_per_byte = u64::MAX;
+    options
+}
+
+/// Compiles a module of a shape, and says what that cost.
+///
+/// # Errors
+///
+/// What the compiler should not say: that a module of this kind is invalid, or that it is at fault itself.
+pub fn measure(shape: Shape, options: &Options) -> Result<Found, String> {
+    let wasm = shape.module();
+    let before = cpu_ns();
+    let compiled = compile_counting(&wasm, options);
+    let cpu_ns = cpu_ns() - before;
+    let mut found = Found {
+        shape,
+        way: 0,
+        bytes: wasm.len() as u64,
+        cpu_ns,
+        code_bytes: 0,
+        work: 0,
+        refused: None,
+    };
+    match compiled {
+        Ok((file, work)) => {
+            let checked = Checked::new(&file).map_err(|error| format!("{shape:?}: {error}"))?;
+            found.code_bytes = checked.header.section(Section::Text).len;
+            found.work = work;
+        }
+        Err(
+            error @ (CompileError::Work { .. }
+            | CompileError::FunctionLimit { .. }
+            | CompileError::Limit { .. }),
+        ) => found.refused = Some(error.to_string()),
+        Err(error) => return Err(format!("{shape:?}: {error}")),
+    }
+    Ok(found)
+}
+
+/// Tries so many shapes, of which half are changes of the worst so far by `judge`, and gives the worst of each kind, the
+/// worst of all first.
+///
+/// # Errors
+///
+/// As [`measure`].
+pub fn search(
+    random: &mut Random,
+    ways: &[Options],
+    mut goes_on: impl FnMut(usize) -> bool,
+    judge: impl Fn(&Found) -> u64,
+) -> Result<Vec<Found>, String> {
+    let mut worst: Vec<Option<Found>> = vec![None; KINDS.len()];
+    let mut tried = 0;
+    while goes_on(tried) {
+        let kind = random.below(KINDS.len());
+        let shape = match &worst[kind] {
+            Some(found) if !random.once_in(4) => found.shape.changed(random),
+            _ => Shape::any(kind, random),
+        };
+        let way = random.below(ways.len());
+        let mut found = measure(shape, &ways[way])?;
+        found.way = way;
+        if worst[kind]
+            .as_ref()
+            .is_none_or(|best| judge(&found) > judge(best))
+        {
+            worst[kind] = Some(found);
+        }
+        tried += 1;
+    }
+    let mut worst: Vec<_> = worst.into_iter().flatten().collect();
+    worst.sort_by_key(|found| u64::MAX - judge(found));
+    Ok(worst)
+}
+
+/// Processor time of this process.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    // Positive: it begins at 0.
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
