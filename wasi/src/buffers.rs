@@ -206,8 +206,9 @@ impl Transfer {
     }
 }
 
-/// Sends what the vectors of a call name, piece by piece, until less than a piece is taken or the guest is
-/// stopped. Gives the errno.
+/// Sends what the vectors of a call name, piece by piece, until all is taken, the file gives an error, or the
+/// guest is stopped. A file that takes a part of a piece is given the rest: one that may wait does so for all
+/// of its bytes, as write(2) says, and one that may not says `again`. Gives the errno, if nothing was taken.
 ///
 /// # Errors
 ///
@@ -231,15 +232,12 @@ pub(crate) fn send<T>(
         })?;
         let ctx = context(data);
         match transfer.call(len, |memory, at, moved| call(ctx, memory, at, moved))? {
-            Err(errno)
-                if wait::is_to_be_asked_again(errno)
-                    && transfer.moved == 0
-                    && !caller.is_stopped() => {}
+            Err(errno) if wait::is_to_be_asked_again(errno) && !caller.is_stopped() => {}
             Err(errno) => break errno,
             Ok(moved) => {
                 let more = transfer.vectors.advance(&mut transfer.scratch, moved);
                 let is_full = transfer.moved == CALL_BYTES_MAX;
-                if moved < len || !more || is_full || caller.is_stopped() {
+                if (moved == 0 && len > 0) || !more || is_full || caller.is_stopped() {
                     break 0;
                 }
             }

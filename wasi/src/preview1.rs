@@ -22,9 +22,10 @@ pub const MODULE: &str = "wasi_snapshot_preview1";
 /// Offers preview 1 to guests. `ctx` finds the context in the host's data of an instance.
 ///
 /// Preview 1 has pointers of 32 bits: who imports it and has a 64-bit memory is refused where it is prepared
-/// ([`LinkError::Addresses`]). Pointers are offsets in the memory that the instance which calls exports as `memory`, as preview 1
-/// says, and in memory 0 if it exports none by that name. A pointer outside that memory ends the call, as it does in Wasmtime. Host calls block:
-/// `poll_oneoff` sleeps, until the guest is stopped, and reading waits for input.
+/// ([`LinkError::Addresses`]). Pointers are offsets in the memory that the calling instance exports as `memory`,
+/// as preview 1 says, and in memory 0 if it exports none by that name. A pointer outside that memory ends the
+/// call, as it does in Wasmtime. Host calls block their thread until the guest is stopped: `poll_oneoff` sleeps,
+/// reading waits for input, and writing for room.
 ///
 /// # Errors
 ///
