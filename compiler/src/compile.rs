@@ -214,7 +214,7 @@ pub(crate) fn compile(
             result
         })
         .collect();
-    // Before what any of them failed with.
+    // The limit of work comes before errors of single functions.
     budget.check()?;
     let mut functions = Vec::with_capacity(compiled.len());
     for function in compiled {

@@ -35,13 +35,13 @@ pub enum CompileError {
     /// The module is valid as far as it was looked at, and all its functions and their trampolines together ask for more
     /// work than [`Options::work_per_byte`](crate::Options::work_per_byte) allows.
     #[error(
-        "module of {module_bytes} bytes asks for more than {limit} units of compile work, the limit for so many; use \
+        "module of {module_bytes} bytes needs more than {limit} units of compile work, the limit for its size; use \
          fewer parameters, results and locals, or raise the work per byte (`--work-per-byte`)"
     )]
     Work {
         /// Units that are allowed.
         limit: u64,
-        /// Bytes of the module, by which the limit is.
+        /// Bytes of the module, which the limit grows with.
         module_bytes: u64,
     },
     /// The module is valid, and one of its functions is made into more than this compiler allows.

@@ -26,9 +26,9 @@ pub struct Options {
     /// which line of the guest's source each instruction is of, to debuggers and profilers (default: no).
     /// What is run is the same.
     pub debug_info: bool,
-    /// How much work the module may ask of the compiler, in units of at most a microsecond of processor time for each
-    /// byte of the module, beside a million units for any (default: [`WORK_PER_BYTE`]). A module that asks for more is
-    /// refused with [`CompileError::Work`](crate::CompileError::Work).
+    /// Units of compile work that the module may use for each of its bytes, in addition to 1,000,000 units for any module
+    /// (default: [`WORK_PER_BYTE`]). A unit is at most 1 us of processor time. A module that needs more is refused with
+    /// [`CompileError::Work`](crate::CompileError::Work).
     pub work_per_byte: u64,
     /// Where functions that were compiled earlier are taken from, and new ones are put (default: nowhere).
     /// What comes out is the same.

@@ -109,7 +109,7 @@ pub(crate) fn translate(
         metadata: env.metadata,
         budget: env.budget,
     };
-    // What nobody compiles need not be translated.
+    // Nothing of a module that is over its limit of work is compiled.
     env.budget.check()?;
     let allocations = std::mem::take(&mut scratch.validator);
     let mut validator = body.validate.into_validator(allocations);

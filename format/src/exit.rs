@@ -349,7 +349,7 @@ impl TrapCode {
             Self::HeapExhausted => "out of memory for structs and arrays",
             Self::UnalignedAtomic => "unaligned atomic",
             Self::ExpectedSharedMemory => "expected shared memory",
-            Self::HostMemoryExhausted => "too much host memory is held for the guest",
+            Self::HostMemoryExhausted => "out of host memory for the guest",
         }
     }
 }

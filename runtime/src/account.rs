@@ -16,7 +16,7 @@ use thiserror::Error;
 /// [`TrapCode::HostMemoryExhausted`](crate::TrapCode::HostMemoryExhausted).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "host holds {held} bytes for the guest and is asked for {asked} more, it may hold {limit}; raise \
+    "the guest needs {asked} more bytes of host memory, and {held} of at most {limit} are held; raise \
      `host_bytes_max`"
 )]
 #[non_exhaustive]

@@ -116,7 +116,7 @@ impl Control {
 
     /// Whom to wake when the guest is stopped while it waits for a host function, or for another guest.
     pub(crate) fn waits(&self, waker: &Waker) {
-        // A waker is its maker's: its clone and its drop may panic. Where one does inside of `register`, the
+        // A waker's clone and drop are code of others, and may panic. Where one does inside of `register`, the
         // place stays locked, and no later instance with this control is ever woken.
         let known = self.waker.take();
         let waker = match known {

@@ -163,15 +163,15 @@ fn the_error_says_all_three_numbers_and_the_setting() {
     let error = call(&mut guest, "hold", 601).expect_err("it is one too many");
     assert_eq!(
         error.to_string(),
-        "trap: too much host memory is held for the guest: host holds 400 bytes for the guest and is \
-         asked for 601 more, it may hold 1000; raise `host_bytes_max` in hold at 0x9b"
+        "trap: out of host memory for the guest: the guest needs 601 more bytes of host memory, and 400 \
+         of at most 1000 are held; raise `host_bytes_max` in hold at 0x9b"
             .replace("0x9b", &offset(&error)),
     );
     let error: HostError = HostError::from(match error {
         CallError::Trap(trap) => trap,
         other => panic!("{other}"),
     });
-    assert!(error.to_string().contains("is asked for 601 more"));
+    assert!(error.to_string().contains("needs 601 more bytes"));
 }
 
 fn offset(error: &CallError) -> String {

@@ -187,7 +187,7 @@ impl Transfer {
         let moved = self.scratch.number(self.places.moved as usize) as usize;
         if moved > len {
             return Err(HostError::message(format!(
-                "file tells of {moved} bytes, it was given a buffer of {len}"
+                "a file reported {moved} bytes, more than its buffer of {len}"
             )));
         }
         self.moved += moved as u32;

@@ -157,11 +157,11 @@ impl WasiCtxBuilder {
         self.preopened(dir, name.as_ref(), Access::Full)
     }
 
-    /// One more directory, which the guest knows by a name and may look at. Each function that would change the directory,
-    /// or anything below it, answers `rofs` (69), as on a file system that is mounted to be read only.
+    /// One more directory, which the guest may read and not change. A call that would change the directory, or
+    /// anything below it, fails with `rofs` (69), unless the path itself is an error (`noent`, `perm`, `isdir`).
     ///
-    /// It is the way that cannot be written to: a guest that has another directory in which the same files lie, or
-    /// anybody else, changes them as ever.
+    /// Only access by this descriptor is read-only: through another directory that holds the same files, or by
+    /// another process, they can still be changed.
     ///
     /// # Errors
     ///
@@ -191,11 +191,11 @@ impl WasiCtxBuilder {
         self
     }
 
-    /// Most bytes that the guest may write to disk, where there is no limit unless this is called. Each byte
-    /// that is written to a file counts, in its place or at its end, and so does each that
-    /// `fd_filestat_set_size` adds; a file, directory or link that is made counts as 4,096. Nothing that is
-    /// removed is given back. A write of which a part fits is cut short, and one of which nothing fits is
-    /// refused with errno `dquot` (19).
+    /// Most bytes that the guest may write to files that it opens; without a call of this there is no limit.
+    /// Standard streams are not counted, even if they are redirected to a file. Bytes that overwrite and bytes
+    /// that append count alike, and so does each that `fd_filestat_set_size` adds; a file, directory or link
+    /// that is made counts as 4,096. Removing gives nothing back. A write that fits in part is cut short, and
+    /// one that does not fit at all fails with errno `dquot` (19).
     pub fn disk_bytes_max(mut self, bytes: u64) -> Self {
         self.disk_bytes_max = bytes;
         self

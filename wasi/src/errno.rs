@@ -1,4 +1,4 @@
-//! Numbers of errors, where wasi-common would end the guest instead of giving one.
+//! Errnos for errors where wasi-common would end the guest instead.
 
 use pirn_runtime::HostError;
 use rustix::io::Errno as Os;
@@ -17,8 +17,8 @@ pub(crate) const NAMETOOLONG: i32 = Errno::Nametoolong as i32;
 /// A call for sockets, of another descriptor.
 const NOTSOCK: i32 = Errno::Notsock as i32;
 
-/// The number of an error of wasi-common's that is not the host's: the kernel's refusals that it has no number for, and
-/// arguments that no type of preview 1 has. Pointers outside of the memory have none, for they end the call.
+/// The errno for an error of wasi-common's: for errors of the kernel that it has no errno for, and for values of arguments
+/// that preview 1 does not define. A pointer outside of the memory has none: it ends the call.
 pub(crate) fn of(name: &str, error: &wiggle::error::Error) -> Result<i32, HostError> {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return Ok(from_os(error) as i32);

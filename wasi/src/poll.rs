@@ -80,18 +80,18 @@ impl Polled {
         })
     }
 
-    /// When there is to be another look: after a slice, or when the first clock rings.
+    /// When there is to be another look: after an interval, or when the first clock rings.
     pub(crate) fn next_look(&self) -> Instant {
-        let slice = Instant::now() + LOOK;
+        let interval = Instant::now() + LOOK;
         let first = self.clocks.as_ref().map(|clocks| clocks.until);
-        first.map_or(slice, |first| first.min(slice))
+        first.map_or(interval, |first| first.min(interval))
     }
 
-    /// Waits until then at most, and gives the events that there are: their bytes.
+    /// Waits until `until` at most, and gives the bytes of the events that happened.
     ///
     /// # Errors
     ///
-    /// What is wrong with the context.
+    /// An error of wasi-common's that has no errno.
     pub(crate) fn look(&self, ctx: &mut WasiCtx, until: Instant) -> Result<Vec<u8>, HostError> {
         let mut events = self.errors.clone();
         let left = match events.is_empty() {

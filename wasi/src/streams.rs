@@ -1,5 +1,5 @@
-//! Files that may block, and files that append: [`Stream`] has them behave as POSIX says, and never keeps a thread for
-//! longer than a slice. [`Standard`] is a standard stream of this process.
+//! [`Stream`]: a file, pipe, terminal or socket of the host's, with the behaviour that POSIX gives it. Where it would block
+//! it waits in intervals of a millisecond. [`Standard`] is a standard stream of this process.
 
 use crate::{files, wait};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -59,7 +59,7 @@ fn flags_of(file: BorrowedFd<'_>) -> io::Result<FdFlags> {
     Ok(flags)
 }
 
-/// Waits for a descriptor: for a slice, or not at all.
+/// Waits for a descriptor: for one interval, or not at all.
 fn wait(file: BorrowedFd<'_>, events: PollFlags, waits: bool) -> Result<(), Error> {
     if waits {
         return wait::wait(file, events);
@@ -111,7 +111,7 @@ fn write_in_chunks(
 
 /// A file of the host's with the behaviour that POSIX gives it:
 ///
-/// - Reading and writing waits in slices, see [`wait`](mod@crate::wait), and a write takes what fits.
+/// - Reading and writing waits in intervals, see [`wait`](mod@crate::wait), and a write takes what fits.
 /// - A positioned write goes to its position, also where the file is set to append: Linux would append.
 /// - A function for sockets says `notsock` of other files.
 pub(crate) struct Stream {

@@ -1,8 +1,8 @@
-//! Waiting for files that a guest reads or writes, in slices: between two of them the thread looks whether the guest was
-//! stopped.
+//! Waiting for files that a guest reads or writes, in intervals: between two of them the thread checks whether the guest
+//! was stopped.
 //!
-//! A file that may block does not: it waits for one slice, and then says that it is to be asked again. The host function
-//! asks again, unless the guest was stopped.
+//! A file that may block waits for one interval only, and then says that it is to be asked again. The host function asks
+//! again, unless the guest was stopped.
 
 use crate::errno::AGAIN;
 use core::cell::Cell;
@@ -14,7 +14,7 @@ use std::io;
 use wasi_common::Error;
 use wasi_common::snapshots::preview_1::types::Errno;
 
-/// How often a waiting guest's thread looks whether the guest was stopped.
+/// The interval after which a waiting thread checks whether its guest was stopped.
 pub(crate) const LOOK: Duration = Duration::from_millis(1);
 
 thread_local! {
@@ -41,11 +41,11 @@ pub(crate) fn is_to_be_asked_again(errno: i32) -> bool {
     errno == AGAIN && WAITING.replace(false)
 }
 
-/// Waits until a file can be read or written, for a slice at most.
+/// Waits until a file can be read or written, for one interval at most.
 ///
 /// # Errors
 ///
-/// `again` once the slice is over, whereupon [`patiently`] asks again.
+/// `again` at the end of the interval, whereupon [`patiently`] asks again.
 pub(crate) fn wait(file: BorrowedFd<'_>, events: PollFlags) -> Result<(), Error> {
     if is_ready(file, events, LOOK)? {
         return Ok(());

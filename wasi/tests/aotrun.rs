@@ -520,7 +520,10 @@ fn options_that_cannot_be_kept_are_refused() {
     );
     refused(
         &mut with("--dir", "::/data:ro"),
-        &["--dir \"::/data:ro\" names no directory", "HOST::GUEST:ro"],
+        &[
+            "--dir \"::/data:ro\" has an empty HOST",
+            "HOST[::GUEST][:ro]",
+        ],
     );
     let folder = tempfile::tempdir().expect("a temporary directory");
     for (name, remedy) in [("data:ro", "data:ro/"), ("a::b", "a::b::GUEST")] {

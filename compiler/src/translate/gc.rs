@@ -48,7 +48,7 @@ enum Size {
 }
 
 /// Bytes of the largest struct, and of the largest array with elements that the code lists: 10,000 vectors and a header
-/// are less. As many of them as a processor makes ahead of a branch are less than the guard after a memory.
+/// are less. All that a processor can make speculatively fit into the guard behind a memory.
 const SMALL_BYTES: u64 = 1 << 18;
 
 const _: () = assert!(100 * SMALL_BYTES < pirn_format::layout::GUARD_BYTES);

@@ -57,7 +57,7 @@ pub struct Args {
     /// Requests that wait for a slot; more are refused at once
     #[arg(long, value_name = "N", default_value = "1024")]
     waiting_max: usize,
-    /// Requests of one route that have a guest or wait for a slot; as many as there are, if it is not said
+    /// Requests of one route that have a guest or wait for a slot; no limit of its own by default
     #[arg(long, value_name = "N")]
     route_requests: Option<usize>,
     /// Longest time that a request waits for a slot

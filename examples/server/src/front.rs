@@ -137,7 +137,7 @@ impl Front {
         let body = self.body(body).await?;
         // Until its guest has ended.
         let _turn = self.turns[route].try_acquire().map_err(|_| {
-            let why = "the route has as many requests as it may";
+            let why = "the route is at its limit of requests";
             Refusal::new(Outcome::Full, why)
         })?;
         let work = self.work(&parts, route, body, ends)?;
@@ -171,7 +171,7 @@ impl Front {
         let environment = environment(parts, &self.routes[route], body.len(), ends);
         let environment =
             environment.map_err(|error| Refusal::new(Outcome::Bad, error.to_string()))?;
-        let full = |_| Refusal::new(Outcome::Full, "as many requests wait as may");
+        let full = |_| Refusal::new(Outcome::Full, "the queue of waiting requests is full");
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(full)?;
         Ok(Work {
             route,

@@ -21,7 +21,7 @@ pub(crate) struct Journal {
     dropped: Counter,
 }
 
-/// The second that is.
+/// The current second.
 struct Period {
     start: Instant,
     bytes_left: usize,
@@ -59,12 +59,15 @@ impl Journal {
         }
     }
 
-    /// Whether there is room for a line. Says how many had none, once there is.
+    /// Whether the quota of the second has room for a line. Also logs how many lines the second before dropped.
     fn admit(&self, line: &str) -> bool {
         let text: usize = line.escape_debug().map(char::len_utf8).sum();
         let (admitted, dropped) = self.take(LINE_BYTES + text, Instant::now());
         if dropped > 0 {
-            tracing::warn!(lines = dropped, "not logged: guests log too much a second");
+            tracing::warn!(
+                lines = dropped,
+                "not logged: lines of guests, over --log-max bytes a second"
+            );
         }
         admitted
     }

@@ -104,7 +104,7 @@ pub(crate) struct Metrics {
     slots_lost: Gauge,
     waiting: Gauge,
     pub(crate) connections: Gauge,
-    /// Connections of clients that have as many as they may.
+    /// Connections that were refused because their client was at its limit.
     pub(crate) connections_refused: Counter,
     /// Lines of guests that were not logged.
     pub(crate) lines_dropped: Counter,
@@ -163,7 +163,7 @@ const USED: [Used; 7] = [
     ),
     (
         "pirn_guest_memory_bytes_total",
-        "Sum of the memory that each guest had in the end",
+        "Bytes of linear memory at the end of each guest, summed over guests",
         |usage| usage.memory_bytes_peak().iter().sum(),
     ),
 ];
@@ -203,7 +203,7 @@ impl Metrics {
             connections: gauge("pirn_connections", None, "Open connections"),
             connections_refused: counter(
                 "pirn_connections_refused_total",
-                "Connections of clients that had as many as they may",
+                "Connections refused because their client was at its limit",
             ),
             lines_dropped: counter(
                 "pirn_log_lines_dropped_total",

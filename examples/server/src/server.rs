@@ -111,12 +111,12 @@ impl Server {
         check(&routes)?;
         for (limit, name) in [
             (limits.connections, "connections"),
-            (limits.client_connections, "client_connections"),
-            (limits.waiting_max, "waiting_max"),
-            (limits.route_requests, "route_requests"),
+            (limits.client_connections, "client-connections"),
+            (limits.waiting_max, "waiting-max"),
+            (limits.route_requests, "route-requests"),
         ] {
             if limit == 0 {
-                bail!("{name} is 0, and no request would have an answer; allow 1 or more");
+                bail!("--{name} is 0, so no request could be answered; set it to 1 or more");
             }
         }
         // More is without a limit.

@@ -483,14 +483,14 @@ async fn limits_that_let_nobody_in_are_refused() {
             },
         ),
         (
-            "client_connections",
+            "client-connections",
             Limits {
                 client_connections: 0,
                 ..limits()
             },
         ),
         (
-            "waiting_max",
+            "waiting-max",
             Limits {
                 waiting_max: 0,
                 wait: HOUR,
@@ -498,7 +498,7 @@ async fn limits_that_let_nobody_in_are_refused() {
             },
         ),
         (
-            "route_requests",
+            "route-requests",
             Limits {
                 route_requests: 0,
                 ..limits()
@@ -510,7 +510,7 @@ async fn limits_that_let_nobody_in_are_refused() {
         let routes = vec!["/".to_owned()];
         let server = Server::bind(address, Arc::<Pirn>::clone(&engine), routes, limits).await;
         let error = server.err().expect("it is refused").to_string();
-        assert!(error.starts_with(&format!("{name} is 0, ")), "{error}");
+        assert!(error.starts_with(&format!("--{name} is 0, ")), "{error}");
     }
 }
 

@@ -109,10 +109,10 @@ impl<'a, T> Caller<'a, T> {
         unsafe { fuel::set(self.vmctx, fuel) }
     }
 
-    /// Counts `bytes` of the host's own memory as held for the guest, before the host function
-    /// allocates them: what it keeps beyond this call, or needs an amount of that the guest decides.
-    /// [`release_host_bytes`](Self::release_host_bytes) takes them back; so does the end of the
-    /// instance. The instances of a group have one sum.
+    /// Counts `bytes` of the host's own memory as held for the guest. Call it before you allocate
+    /// memory that outlives this host call, or whose size the guest decides.
+    /// [`release_host_bytes`](Self::release_host_bytes) gives them back, and so does the end of the
+    /// instance. The instances of a group share one sum.
     ///
     /// # Errors
     ///
@@ -150,18 +150,18 @@ impl<'a, T> Caller<'a, T> {
         account.bytes_written.add(written);
     }
 
-    /// The memory that the pointers of an interface like WASI preview 1 are offsets in, and the data. It is
-    /// the memory that the instance that calls exports as `memory`; memory 0 if it exports none by that
-    /// name. Of no byte if that is a shared one of the host's
-    /// ([`interface_shared_memory`](Self::interface_shared_memory)).
+    /// The memory that pointers of an interface like WASI preview 1 are offsets in, and the data. It is the
+    /// memory that the calling instance exports as `memory`, or memory 0 if it exports none by that name.
+    /// If that is a shared memory of the host's, the view has no bytes: see
+    /// [`interface_shared_memory`](Self::interface_shared_memory).
     #[inline]
     pub fn interface_split(&mut self) -> (MemoryMut<'_>, &mut T) {
         // SAFETY: as in `memory_mut`; the data is the host's and no part of the memory.
         (unsafe { interface_view_mut(self.vmctx) }, self.data)
     }
 
-    /// The memory of [`interface_split`](Self::interface_split), if it is a shared one that the host gave
-    /// the instance that calls.
+    /// The memory of [`interface_split`](Self::interface_split), if it is a shared memory that the host gave
+    /// the calling instance.
     #[must_use]
     pub fn interface_shared_memory(&self) -> Option<&SharedMemory> {
         // SAFETY: an initialised context, whose instance keeps what it imports.

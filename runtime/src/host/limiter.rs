@@ -17,15 +17,16 @@ pub enum Growing {
     SharedMemory(u32),
     /// A table: of the instance that defines it, whichever instance of a group grows it.
     Table(u32),
-    /// The place where the structs and arrays of an instance lie.
+    /// The memory for structs and arrays of an instance.
     Objects,
 }
 
-/// A memory or table that is to grow: by `memory.grow` in bytes, by `table.grow` in elements.
+/// A memory, a table or the memory for structs and arrays is to grow. Sizes of tables are in elements, of
+/// all else in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Growth {
-    /// Which memory or table.
+    /// What grows.
     pub what: Growing,
     /// How much there is.
     pub current: u64,

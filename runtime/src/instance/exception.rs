@@ -316,8 +316,8 @@ pub(super) unsafe fn throw<T>(
 ///
 /// # Errors
 ///
-/// That of null, for a reference of the host's that nothing in the guest has held meanwhile; and if the host may not hold a
-/// copy.
+/// The trap of a null reference, if the exception was freed because only the host had a reference to it; and
+/// [`TrapCode::HostMemoryExhausted`], if a copy would be more than the host may hold.
 ///
 /// # Safety
 ///

@@ -188,8 +188,8 @@ macro_rules! read_methods {
         }
 
         /// `len` bytes at `address`. Their pages are populated, so that a system call can read from
-        /// them. A system call may answer `EFAULT` for [`as_slice`](Self::as_slice), which populates
-        /// nothing.
+        /// them. A system call on [`as_slice`](Self::as_slice) may fail with `EFAULT`, because that
+        /// populates nothing.
         ///
         /// # Errors
         ///
@@ -252,18 +252,18 @@ impl MemoryMut<'_> {
     }
 
     /// Populates the pages of `len` bytes at `address` for reading and writing. They stay populated
-    /// until the instance ends: neither the host nor a system call faults on them.
+    /// until the instance ends: neither the host nor a system call faults on them. No byte changes.
     ///
     /// # Errors
     ///
-    /// As [`slice`](Self::slice). The guest sees no change.
+    /// As [`slice`](Self::slice).
     pub fn populate(&mut self, address: u32, len: u32) -> Result<(), Trap> {
         self.slice_mut(address, len).map(drop)
     }
 
     /// `len` bytes at `address`, to be changed. Their pages are populated, so that a system call can
-    /// write to them. A system call may answer `EFAULT` for [`as_mut_slice`](Self::as_mut_slice),
-    /// which populates nothing.
+    /// write to them. A system call on [`as_mut_slice`](Self::as_mut_slice) may fail with `EFAULT`,
+    /// because that populates nothing.
     ///
     /// # Errors
     ///
@@ -294,7 +294,7 @@ impl MemoryMut<'_> {
     ///
     /// # Errors
     ///
-    /// [`TrapCode::MemoryOutOfBounds`] if the guest's whole buffer does not lie in the memory,
+    /// [`TrapCode::MemoryOutOfBounds`] unless the guest's whole buffer lies in the memory,
     /// [`TrapCode::MemoryExhausted`] if the kernel has no memory for a page that is written to.
     pub fn write_prefix(&mut self, address: u32, capacity: u32, bytes: &[u8]) -> Result<u32, Trap> {
         let range = range(self.0.len(), address, capacity as usize)?;

@@ -186,9 +186,10 @@ impl<T, Q, A> Prepared<T, Q, A> {
         })
     }
 
-    /// The same preparation, whose instances have this wall time for what the module does as it
-    /// starts: making constant values, writing segments, and the start function. Nobody could stop
-    /// that otherwise. Without a limit, a start function that loops keeps its thread.
+    /// The same preparation, with a limit of the wall time that each instance takes to start: to make
+    /// constant values, fill large tables, write segments that are not prepared in advance, and run the
+    /// start function. Without it, only the kill switch of a [`Group`](crate::Group) stops a start
+    /// function that loops.
     #[must_use]
     pub fn start_deadline(&self, limit: Duration) -> Self {
         let mut limited = self.clone();
@@ -251,8 +252,8 @@ impl<T, Q, A> Prepared<T, Q, A> {
         Ok(other)
     }
 
-    /// The same preparation, of whose instances is measured what they use, for
-    /// [`Instance::usage`](crate::Instance::usage). See [`Measure`] for what it costs.
+    /// The same preparation, whose instances measure what they use, for
+    /// [`Instance::usage`](crate::Instance::usage). See [`Measure`] for what that costs.
     #[must_use]
     pub fn measured(&self, measure: Measure) -> Self {
         // Not when the first instance is made.

@@ -48,8 +48,8 @@ pub struct Usage {
     pub fuel: Option<u64>,
     /// Calls of host functions. With [`Measure::Counters`].
     pub host_calls: Option<u64>,
-    /// Pages of 4 KiB of memory 0 that are not as the module starts with them. Only where slots are
-    /// [tracked](crate::Reset::Tracked), and while no more than 1,024 were written to.
+    /// Pages of 4 KiB of memory 0 whose bytes differ from the initial ones. `None` unless slots are
+    /// [tracked](crate::Reset::Tracked), if more than 1,024 pages were written to, and in a fork.
     pub pages_written: Option<u64>,
     /// Bytes that the guest has read through functions that count them
     /// ([`Caller::count_io`](crate::Caller::count_io)), as WASI's do.

@@ -1,7 +1,8 @@
 //! Putting a waker into an [`AtomicWaker`] without running the code of whoever made the waker.
 //!
 //! [`AtomicWaker::register`] clones the waker that it is given while it holds its lock, and does not
-//! release the lock if that panics. So it is given a waker whose clone is the move of another.
+//! release the lock if that panics. So it is given a wrapper. To clone the wrapper
+//! moves the waker out of it, which runs no code of others.
 //!
 //! # Safety
 //!

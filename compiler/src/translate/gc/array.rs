@@ -226,7 +226,7 @@ impl FuncTranslator<'_, '_> {
         self.builder.ins().brif(done, next, [], body, []);
         self.builder.switch_to_block(body);
         self.builder.seal_block(body);
-        // A pass more than there are, which was predicted, writes nothing that a load would find.
+        // A mispredicted further pass writes to null, so no speculative load sees the value.
         let place = self.null_where(done, at);
         self.store_field(storage, place, FIRST, value);
         let bytes = i64::from(storage.bytes());

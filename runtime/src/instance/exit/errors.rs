@@ -8,7 +8,7 @@ use crate::trap::backtrace::Trace;
 use crate::trap::{Stop, Trap, TrapCode};
 use core::time::Duration;
 
-/// The error of a call that did not begin, or was not gone on with where the backtrace says.
+/// The error of a call that did not begin, or was not resumed at the point that the backtrace shows.
 pub(super) fn not_begun(error: NotBegun, bounds: Bounds, trace: Option<Box<Trace>>) -> CallError {
     match error {
         NotBegun::Stopped(why) => stopped(why, bounds, trace),
@@ -18,7 +18,7 @@ pub(super) fn not_begun(error: NotBegun, bounds: Bounds, trace: Option<Box<Trace
 
 #[cold]
 pub(super) fn not_a_step() -> CallError {
-    CallError::Invalid("guest waits in a call that cannot be gone on with".to_owned())
+    CallError::Invalid("the guest is suspended in a call that cannot be resumed here".to_owned())
 }
 
 /// The error of a call that was stopped.

@@ -151,9 +151,7 @@ impl<'a> Directory<'a> {
         };
         let (host, guest) = rest.rsplit_once("::").unwrap_or((rest, rest));
         if host.is_empty() || guest.is_empty() {
-            bail!(
-                "--dir {text:?} names no directory; write --dir HOST, HOST::GUEST or HOST::GUEST:ro"
-            );
+            bail!("--dir {text:?} has an empty HOST or GUEST; write --dir HOST[::GUEST][:ro]");
         }
         Ok(Self {
             text,
