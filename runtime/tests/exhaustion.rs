@@ -87,6 +87,11 @@ fn views_report_pages_that_the_system_has_no_memory_for() {
     exited_where_tracked("exhausted in views");
 }
 
+#[test]
+fn a_guest_may_wait_where_the_system_has_no_memory() {
+    exited_where_tracked("exhausted in waits");
+}
+
 /// Not a test: what the processes do.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
@@ -98,6 +103,7 @@ fn case() {
         None if case == "exhausted" => exhausted(),
         None if case == "exhausted in bulk" => exhausted_in_bulk(),
         None if case == "exhausted in views" => exhausted_in_views(),
+        None if case == "exhausted in waits" => exhausted_in_waits(),
         None if case == "lost" => lost(),
         None if case == "only userfaultfd" => only_userfaultfd(),
         None if case == "from rewritten to tracked" => from_rewritten_to_tracked(),
@@ -262,6 +268,35 @@ fn exhausted_in_bulk() {
     drop(instance);
     let instance = prepared.try_instantiate(()).expect("the slot is free");
     assert_eq!(&instance.memory().as_slice()[..12], b"\0\0\0\0\0image\0\0");
+}
+
+/// A guest waits at an address whose page the kernel refuses: whether it is to wait, the runtime reads there.
+fn exhausted_in_waits() {
+    const UFFDIO_COPY: u32 = 0xc028_aa03;
+    let module = common::wat(
+        "(module (memory (export \"memory\") 3 3 shared)
+           (func (export \"32\") (param i32) (result i32)
+             (memory.atomic.wait32 (local.get 0) (i32.const 1) (i64.const 0)))
+           (func (export \"64\") (param i32) (result i32)
+             (memory.atomic.wait64 (local.get 0) (i64.const 1) (i64.const 0))))",
+    );
+    let region = Region::builder().slots(1).reset(Reset::Tracked).build();
+    let region = region.expect("a region");
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it fits");
+    let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+    let [wait32, wait64] = ["32", "64"].map(|name| prepared.func::<u32, i32>(name).expect("there"));
+    assert_eq!(instance.call(&wait32, 64).expect("it is there"), 1);
+    common::refuse(libc::SYS_ioctl, Some(UFFDIO_COPY), libc::ENOMEM);
+    for (wait, address) in [(&wait32, 70_000), (&wait64, 140_000)] {
+        match instance.call(wait, address).expect_err("there is none") {
+            CallError::Trap(trap) => assert_eq!(trap.code(), TrapCode::MemoryExhausted),
+            other => panic!("{other}"),
+        }
+        // Not equal, where the page is there.
+        assert_eq!(instance.call(wait, 64).expect("it is there"), 1);
+    }
 }
 
 /// Each checked method of a view gives an error for a page that the kernel refuses, and the next

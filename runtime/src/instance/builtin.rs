@@ -16,6 +16,7 @@ use super::heap;
 use super::member::Member;
 use super::plan;
 use crate::host::limiter::{Bound, Growing, Growth, GrowthError, Limiter};
+use crate::region::reset::populate;
 use crate::shared::SharedMemory;
 use crate::shared::wait::{Expected, Wait};
 use crate::value::Cell;
@@ -340,7 +341,13 @@ pub(super) fn begin_wait<T>(
     }
     let shared = member.shared(index);
     // SAFETY: the place lies in the memory, and is aligned as its base is, which is a page's.
-    Ok(unsafe { Wait::begin(shared, address, place, expected, timeout_ns) })
+    unsafe {
+        if shared.is_none() {
+            // It is a memory of the slot.
+            populate::readable(place, expected.bytes() as usize)?;
+        }
+        Ok(Wait::begin(shared, address, place, expected, timeout_ns))
+    }
 }
 
 /// The bytes of a data segment, dropped or not.
