@@ -331,7 +331,10 @@ pub enum FuelError {
     #[error("module does not count fuel; compile it with `aotc --fuel`")]
     NotCounted,
     /// The group has no such instance.
-    #[error("group has {count} instances, instance {found} is asked for; use the id that it gave")]
+    #[error(
+        "group has {count} instances, instance {found} of another group is asked for; use the id that \
+         this group gave"
+    )]
     NoMember {
         /// What was asked for.
         found: usize,

@@ -249,3 +249,38 @@ fn a_group_that_ends_gives_all_its_slots_back_clean() {
         assert_eq!(region.slots_free(), 2);
     }
 }
+
+#[test]
+fn an_id_names_nothing_in_another_group() {
+    let owner = common::wat(OWNER);
+    let linker = Linker::new();
+    let (mut one, mut other) = (group(4), group(4));
+    let id = one.instantiate(&owner, &linker).expect("it fits");
+    let own = other.instantiate(&owner, &linker).expect("it fits");
+    assert_ne!(id, own);
+    let error = other.call(id, "size", &[]).expect_err("it is another's");
+    let line = error.to_string();
+    assert!(
+        line.contains("group has 1 instances, instance 0 of another group is asked for"),
+        "{line}"
+    );
+    assert!(other.memory(id).is_none() && other.memory_mut(id).is_none());
+    assert!(other.global(id, "counter").is_none() && other.fuel(id).is_none());
+    assert!(other.exported_memory(id, "memory").is_none());
+    assert!(other.exported_memory_mut(id, "memory").is_none());
+    assert!(other.shared_memory(id, "memory").is_none());
+    // Nor is anything imported from it, by a place that the group has or has not.
+    let more = one.instantiate(&owner, &linker).expect("it fits");
+    for id in [id, more] {
+        other.name("owner", id);
+        let user = other.instantiate(&common::wat(USER), &linker);
+        let error = user.expect_err("nobody has that name");
+        assert!(
+            matches!(error, GroupError::Link(LinkError::Missing { .. })),
+            "{error}"
+        );
+    }
+    other.name("owner", own);
+    let user = other.instantiate(&common::wat(USER), &linker);
+    user.expect("its owner is of the group");
+}

@@ -56,9 +56,13 @@ pub struct Group<T> {
 /// What the host keeps of instances that wait for nothing.
 type Alone<T> = Store<T, Infallible, Infallible>;
 
-/// Names an instance of a group.
+/// Names an instance of a group. It names nothing in another group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct MemberId(usize);
+pub struct MemberId {
+    at: usize,
+    /// The number of the group's stamp.
+    group: u64,
+}
 
 impl<T: 'static> Group<T> {
     /// A group of no instance, whose instances will take slots of this region.
@@ -115,7 +119,8 @@ impl<T: 'static> Group<T> {
             member::start(&mut group.members, at, &mut group.store)
                 .map_err(|error| GroupError::Instantiate(error.into()))
         })?;
-        Ok(MemberId(at))
+        let group = self.stamp.0;
+        Ok(MemberId { at, group })
     }
 
     /// Has an instance that is added count under the account of the first one.
@@ -156,7 +161,8 @@ impl<T: 'static> Group<T> {
         self.members.first().map_or(0, Member::host_bytes)
     }
 
-    /// Makes the exports of an instance importable under a module name, in place of whatever had it.
+    /// Makes the exports of an instance importable under a module name, in place of whatever had it. An
+    /// id of another group makes nothing importable.
     pub fn name(&mut self, name: &str, member: MemberId) {
         self.names.insert(name.to_owned(), member);
     }
@@ -178,10 +184,10 @@ impl<T: 'static> Group<T> {
         name: &str,
         params: &[Value],
     ) -> Result<Vec<Value>, CallError> {
-        self.check(member)?;
-        self.link_calls(member.0);
-        self.watched(member.0, |group| {
-            untyped::call(&mut group.members, member.0, name, params, &mut group.store)
+        let at = self.check(member)?;
+        self.link_calls(at);
+        self.watched(at, |group| {
+            untyped::call(&mut group.members, at, name, params, &mut group.store)
         })
     }
 
@@ -203,7 +209,7 @@ impl<T: 'static> Group<T> {
     /// whoever calls them.
     #[must_use]
     pub fn fuel(&self, member: MemberId) -> Option<u64> {
-        self.members.get(member.0)?.fuel()
+        self.member(member)?.fuel()
     }
 
     /// Has an instance have so much fuel, as [`Instance::set_fuel`](crate::Instance::set_fuel).
@@ -212,8 +218,8 @@ impl<T: 'static> Group<T> {
     ///
     /// [`FuelError::NotCounted`], and [`FuelError::NoMember`] for an id of another group.
     pub fn set_fuel(&mut self, member: MemberId, fuel: u64) -> Result<(), FuelError> {
-        let (found, count) = (member.0, self.members.len());
-        let member = self.members.get_mut(found);
+        let (found, count) = (member.at, self.members.len());
+        let member = self.member_mut(member);
         let member = member.ok_or(FuelError::NoMember { found, count })?;
         member.set_fuel(fuel)
     }
@@ -228,7 +234,7 @@ impl<T: 'static> Group<T> {
     /// The value of the exported global of a name of an instance.
     #[must_use]
     pub fn global(&mut self, member: MemberId, name: &str) -> Option<Value> {
-        let member = self.members.get_mut(member.0)?;
+        let member = self.member_mut(member)?;
         match member.inner.module.metadata().export(name)? {
             ExportItem::Global(index) => Some(member.global(index)),
             _ => None,
@@ -238,29 +244,29 @@ impl<T: 'static> Group<T> {
     /// Memory 0 of an instance, its own or imported; `None` for an id of another group.
     #[must_use]
     pub fn memory(&self, member: MemberId) -> Option<Memory<'_>> {
-        Some(self.members.get(member.0)?.memory())
+        Some(self.member(member)?.memory())
     }
 
     /// Memory 0 of an instance, to be changed.
     pub fn memory_mut(&mut self, member: MemberId) -> Option<MemoryMut<'_>> {
-        Some(self.members.get_mut(member.0)?.memory_mut())
+        Some(self.member_mut(member)?.memory_mut())
     }
 
     /// The exported memory of a name of an instance, if it is a shared one of the host's.
     #[must_use]
     pub fn shared_memory(&self, member: MemberId, name: &str) -> Option<&SharedMemory> {
-        self.members.get(member.0)?.exported_shared(name)
+        self.member(member)?.exported_shared(name)
     }
 
     /// The exported memory of a name of an instance.
     #[must_use]
     pub fn exported_memory(&self, member: MemberId, name: &str) -> Option<Memory<'_>> {
-        self.members.get(member.0)?.exported_memory(name)
+        self.member(member)?.exported_memory(name)
     }
 
     /// The exported memory of a name of an instance, to be changed.
     pub fn exported_memory_mut(&mut self, member: MemberId, name: &str) -> Option<MemoryMut<'_>> {
-        self.members.get_mut(member.0)?.exported_memory_mut(name)
+        self.member_mut(member)?.exported_memory_mut(name)
     }
 
     /// The host's data.
@@ -274,14 +280,28 @@ impl<T: 'static> Group<T> {
         &mut self.store.data
     }
 
-    fn check(&self, member: MemberId) -> Result<(), CallError> {
-        if member.0 < self.members.len() {
-            return Ok(());
-        }
-        let (found, count) = (member.0, self.members.len());
-        Err(CallError::Invalid(format!(
-            "group has {count} instances, instance {found} is asked for; use the id that it gave"
-        )))
+    /// Where a member is; `None` for an id of another group.
+    fn position(&self, member: MemberId) -> Option<usize> {
+        (member.group == self.stamp.0).then_some(member.at)
+    }
+
+    fn member(&self, member: MemberId) -> Option<&Member<Alone<T>>> {
+        self.members.get(self.position(member)?)
+    }
+
+    fn member_mut(&mut self, member: MemberId) -> Option<&mut Member<Alone<T>>> {
+        let at = self.position(member)?;
+        self.members.get_mut(at)
+    }
+
+    fn check(&self, member: MemberId) -> Result<usize, CallError> {
+        self.position(member).ok_or_else(|| {
+            let (found, count) = (member.at, self.members.len());
+            CallError::Invalid(format!(
+                "group has {count} instances, instance {found} of another group is asked for; use the id \
+                 that this group gave"
+            ))
+        })
     }
 
     /// Makes a call of member `root` find its activation from every member, and the signal handler
@@ -312,7 +332,8 @@ impl<T: 'static> Group<T> {
         let metadata = module.metadata();
         let (mut imports, mut hosts) = (Imports::new(), Hosts::new());
         for import in &metadata.imports {
-            let owner = self.names.get(&import.module).map(|id| &self.members[id.0]);
+            let owner = self.named(&import.module);
+            let owner = owner.and_then(|id| self.member(id));
             let item = owner.and_then(|owner| {
                 Some((owner, owner.inner.module.metadata().export(&import.name)?))
             });
