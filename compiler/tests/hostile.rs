@@ -372,18 +372,20 @@ fn what_is_only_large_is_compiled() {
             ),
         ),
         (
-            "a constant of many operators",
+            "constants of as many operators as they may have",
             module(
                 &none,
                 &[empty()],
                 &[(
                     6,
-                    list(&[[
-                        vec![I32, 0, 0x41, 0],
-                        [0x41, 1, 0x6a].repeat(100_000),
-                        vec![0x0b],
-                    ]
-                    .concat()]),
+                    many(20, &|_| {
+                        [
+                            vec![I32, 0, 0x41, 0],
+                            [0x41, 1, 0x6a].repeat(8191),
+                            vec![0x0b],
+                        ]
+                        .concat()
+                    }),
                 )],
             ),
         ),

@@ -40,6 +40,27 @@ fn threads(count: usize) -> rayon::ThreadPool {
     builder.build().expect("threads")
 }
 
+/// Constants are evaluated each time that they are used, by the host.
+#[test]
+fn constants_have_so_many_operators_and_no_more() {
+    let options = Options::default();
+    let sums = "(i32.const 1) (i32.add) ".repeat(8192);
+    let text = format!("(module (global i32 (i32.const 1) {sums}))");
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    let error = compile(&wasm, &options).map(drop);
+    assert_eq!(
+        error.expect_err("it has one too many").to_string(),
+        "module has 16385 operators of a constant expression, the limit is 16384"
+    );
+    // As many: a number, 8,191 sums and what wraps them.
+    let text = format!(
+        "(module (global i31ref (i32.const 1) {} (ref.i31)))",
+        "(i32.const 1) (i32.add) ".repeat(8191)
+    );
+    let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
+    compile(&wasm, &options).expect("it has 16,384");
+}
+
 #[test]
 fn what_may_be_asked_for_is_compiled_and_less_is_not_enough() {
     let wasm = catches(25);

@@ -247,6 +247,9 @@ pub struct Counts {
 /// Bytes of a tag's identity.
 const TAG_BYTES: usize = 8;
 
+/// Most operators of a constant expression.
+pub const CONSTANT_OPERATORS_MAX: u64 = 16_384;
+
 /// Most bytes of an instance area: 1 GiB keeps every offset far inside an `i32`.
 pub const INSTANCE_AREA_BYTES_MAX: u64 = 1 << 30;
 

@@ -1,6 +1,6 @@
 //! Constant expressions, from the validator's form to the format's.
 
-use super::unsupported;
+use super::{limits, unsupported};
 use crate::error::CompileError;
 use crate::hw::imports::Imports;
 use pirn_format::metadata::{ConstExpr, ConstOp};
@@ -56,5 +56,6 @@ pub(super) fn expr(
             }
         });
     }
+    limits::CONSTANT_OPERATORS.check(ops.len() as u64)?;
     Ok(ConstExpr(ops))
 }

@@ -2,7 +2,9 @@
 //! imports, exports and globals, 100,000 segments, 50,000 locals and 7.6 MB a function).
 
 use crate::error::CompileError;
-use pirn_format::layout::{INSTANCE_AREA_BYTES_MAX, MEMORY_BYTES_MAX, MEMORY_PAGES_MAX};
+use pirn_format::layout::{
+    CONSTANT_OPERATORS_MAX, INSTANCE_AREA_BYTES_MAX, MEMORY_BYTES_MAX, MEMORY_PAGES_MAX,
+};
 
 /// A limit with its name.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +35,13 @@ pub(crate) const MEMORY_PAGES: Limit = Limit {
 pub(crate) const MEMORY_BYTES: Limit = Limit {
     what: "bytes of memory to begin with",
     most: MEMORY_BYTES_MAX,
+};
+
+/// A constant expression is evaluated each time that its element segment is copied, or its instance made. The most
+/// that an array is made of there is 10,000 values.
+pub(crate) const CONSTANT_OPERATORS: Limit = Limit {
+    what: "operators of a constant expression",
+    most: CONSTANT_OPERATORS_MAX,
 };
 
 /// Offsets in the machine code are 32 bits wide, and calls reach 2 GiB.

@@ -2,6 +2,7 @@
 
 use super::{ConstExpr, ConstOp, ElementItems, ExportItem, Metadata, SegmentMode};
 use crate::error::FormatError;
+use crate::layout::CONSTANT_OPERATORS_MAX;
 use crate::types::{CompositeType, ExternType, HeapType, Kind, SUPERTYPES_MAX, SubType, ValType};
 
 /// Checks every index of `m`, and that parallel lists have the lengths they must have.
@@ -214,6 +215,9 @@ fn mode(m: &Metadata, mode: &SegmentMode, what: &str, len: usize) -> Result<(), 
 fn const_expr(m: &Metadata, expr: &ConstExpr) -> Result<(), FormatError> {
     if expr.allocates() && !m.heap {
         return damaged("constant", "it makes what the module has no place for");
+    }
+    if expr.0.len() as u64 > CONSTANT_OPERATORS_MAX {
+        return damaged("constant", "it has more operators than a constant may");
     }
     for op in &expr.0 {
         match *op {

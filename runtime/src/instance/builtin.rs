@@ -25,9 +25,10 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::layout::{
-    CONTEXT_MEMORY, MEMORY_BYTES_MAX, MemoryDesc, TableDesc, WASM_PAGE_BYTES,
+    CONSTANT_OPERATORS_MAX, CONTEXT_MEMORY, MEMORY_BYTES_MAX, MemoryDesc, TableDesc,
+    WASM_PAGE_BYTES,
 };
-use pirn_format::metadata::ConstExpr;
+use pirn_format::metadata::{ConstExpr, ElementItems};
 use pirn_format::types::AddrType;
 
 /// What growing answers when it did not grow.
@@ -504,6 +505,27 @@ pub(super) fn write_elements<T>(
     let to = table_range(table(member, table_index), to, len)?;
     // SAFETY: the range lies in the table, which the members keep.
     Ok(unsafe { Bulk::elements(to, segment, from, len) })
+}
+
+/// How many elements of a segment, of so many, are written between two looks at the interrupt flag: those
+/// whose constant expressions have [`CONSTANT_OPERATORS_MAX`] operators together, one at least.
+pub(super) fn elements_at_once<T>(member: &Member<T>, segment: u32, from: u64, most: u64) -> u64 {
+    let items = &member.inner.module.metadata().elements[segment as usize].items;
+    let is_made = || {
+        let made = member.made.get(segment as usize);
+        made.is_some_and(|made| !made.is_empty())
+    };
+    let exprs = match items {
+        ElementItems::Exprs(exprs) if !is_made() => &exprs[from as usize..][..most as usize],
+        _ => return most,
+    };
+    let mut operators = 0;
+    let is_over = |expr: &ConstExpr| {
+        operators += expr.0.len() as u64;
+        operators > CONSTANT_OPERATORS_MAX
+    };
+    let fitting = exprs.iter().position(is_over);
+    fitting.map_or(most, |fitting| fitting.max(1) as u64)
 }
 
 /// Writes references of an element segment, dropped or not, which has as many.

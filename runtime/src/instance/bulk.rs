@@ -211,8 +211,12 @@ impl Bulk {
     ///
     /// As [`copy`](Self::copy).
     unsafe fn chunk<T>(&mut self, member: &Member<T>) -> Result<(), TrapCode> {
-        let bytes = CHUNK_BYTES.min(self.bytes - self.done);
+        let mut bytes = CHUNK_BYTES.min(self.bytes - self.done);
         let mut at = self.done;
+        if let Source::Elements(segment, from) = self.source {
+            let (from, most) = (from + (at / 8) as u64, (bytes / 8) as u64);
+            bytes = builtin::elements_at_once(member, segment, from, most) as usize * 8;
+        }
         if let Source::Bytes(from) = self.source {
             let ahead = (self.to as usize).wrapping_sub(from as usize);
             // What a copy from the start would overwrite before it is read is copied from the end.

@@ -170,6 +170,48 @@ fn a_deadline_ends_a_builtin_in_the_middle() {
     });
 }
 
+/// An element may be a long expression, so what is copied between two looks is bounded by operators, too.
+#[test]
+fn a_deadline_ends_a_copy_of_elements_that_take_long() {
+    let item = "(item (i32.const 5) ".to_owned() + &"(i32.const 0) (i32.add) ".repeat(8000);
+    let items = (item + "(ref.i31))").repeat(16);
+    let module = common::wat(&format!(
+        r#"(module (table $t (export "t") 16 i31ref) (elem $e i31ref {items})
+          (func (export "noop") (result i32) (i32.const 0))
+          (func (export "init") (result i32)
+            (table.init $t $e (i32.const 0) (i32.const 0) (i32.const 16)) (i32.const 1))
+          (func (export "is_null") (param i32) (result i32)
+            (ref.is_null (table.get $t (local.get 0)))))"#
+    ));
+    let region = Region::builder()
+        .slots(1)
+        .memories(2)
+        .build()
+        .expect("a region");
+    let prepared = region
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it fits");
+    let (init, noop) = (func(&prepared, "init"), func(&prepared, "noop"));
+    let is_null = prepared
+        .func::<i32, i32>("is_null")
+        .expect("it is exported");
+    for round in 0.. {
+        assert!(round < 1000, "no deadline passed within the builtin");
+        let mut instance = prepared.try_instantiate(()).expect("the slot is free");
+        let limit = Duration::from_micros(100 + round % 10 * 50);
+        match instance.deadline(limit).call(&init, ()) {
+            Err(CallError::Deadline(_)) => {}
+            Err(error) => panic!("{error}"),
+            Ok(_) => continue,
+        }
+        assert_eq!(instance.call(&noop, ()).expect("it returns"), 0);
+        let [first, last] = [0, 15].map(|at| instance.call(&is_null, at).expect("inside"));
+        if (first, last) == (0, 1) {
+            break;
+        }
+    }
+}
+
 #[test]
 fn a_builtin_of_a_call_that_was_cancelled_is_not_continued() {
     each(|prepared| {
