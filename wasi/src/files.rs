@@ -18,7 +18,7 @@ use wasi_common::dir::{OpenResult, ReaddirCursor, ReaddirEntity, WasiDir};
 use wasi_common::file::{FdFlags, FileType, Filestat, OFlags};
 use wasi_common::snapshots::preview_1::types::Errno;
 use wasi_common::sync::file;
-use wasi_common::{Error, SystemTimeSpec};
+use wasi_common::{Error, SystemTimeSpec, WasiFile as _};
 
 /// What a guest may do with a directory and all that lies below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,23 @@ impl Folder {
         self.change()?;
         other.change()?;
         Ok(&other.dir)
+    }
+
+    /// What a path names, opened without waiting, in whatever way the host may.
+    fn open_for_times(&self, path: &Path) -> io::Result<File> {
+        let open = |read: bool| {
+            let mut options = OpenOptions::new();
+            options
+                .maybe_dir(true)
+                .read(read)
+                .write(!read)
+                .nonblock(true);
+            self.dir.open_with(path, &options)
+        };
+        open(true).or_else(|error| match error.kind() {
+            ErrorKind::PermissionDenied => open(false),
+            _ => Err(error),
+        })
     }
 
     /// Why a path cannot be opened to change or make what is there.
@@ -318,12 +335,14 @@ impl WasiDir for Folder {
         follow: bool,
     ) -> Result<(), Error> {
         self.change()?;
-        let (accessed, modified) = (time(accessed), time(modified));
-        match follow {
-            true => DirExt::set_times(&self.dir, path, accessed, modified)?,
-            false => self.dir.set_symlink_times(path, accessed, modified)?,
+        if follow {
+            // cap-std's function opens a FIFO to write, and waits for a reader.
+            let opened = self.open_for_times(Path::new(path))?;
+            let file = file::File::from_cap_std(opened);
+            return file.set_times(accessed, modified).await;
         }
-        Ok(())
+        let (accessed, modified) = (time(accessed), time(modified));
+        Ok(self.dir.set_symlink_times(path, accessed, modified)?)
     }
 }
 

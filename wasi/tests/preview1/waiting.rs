@@ -126,6 +126,20 @@ fn opening_a_fifo_waits_for_nobody() {
     let host = Host::new();
     host.fifo("fifo");
     let mut guest = host.guest();
+    // Nor does setting its times, by any flags.
+    guest.put(BYTES, b"fifo");
+    for follow in [0, 1] {
+        let arguments = [FOLDER, follow, BYTES, 4, 5_000_000_000, 6_000_000_000, 5];
+        assert_eq!(
+            guest.call("path_filestat_set_times", &arguments),
+            SUCCESS,
+            "{follow}"
+        );
+    }
+    let times = std::fs::metadata(host.path("fifo")).unwrap();
+    let modified = times.modified().unwrap();
+    let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(since.as_secs(), 6);
     // As of a descriptor that does not wait: there is nobody who reads.
     assert_eq!(guest.open("fifo", 0, WRITE, 0), Err(NXIO));
     let reader = guest.open("fifo", 0, READ, 0).unwrap();
