@@ -28,14 +28,14 @@ use std::io;
 /// Most numbers of a process, of which 0 is no type's: 128 MiB of rows.
 pub(super) const NUMBERS_MAX: usize = 1 << 24;
 
-/// Bytes of rows, of which as many are accessible as there were types at once.
+/// Bytes of rows. They become accessible up to the most types that there were at once.
 const ROWS_BYTES: usize = NUMBERS_MAX * TYPE_ROW_BYTES as usize;
 
 /// Bytes of a block of chains: the longest chain is one.
 const BLOCK_BYTES: u32 = (SUPERTYPES_MAX as u32 + 1) * 4;
 
-/// Most blocks of chains: 1 GiB. A block is in use only while a type is that has a subtype, so types that have one can
-/// be as many at once, whatever came and went before.
+/// Most blocks of chains: 1 GiB. A block is in use only while it holds a chain, so the limit does not depend on modules that
+/// were closed.
 pub(super) const BLOCKS_MAX: usize = 1 << 22;
 
 /// What is made accessible at a time.
@@ -55,7 +55,7 @@ pub(super) struct Table {
     ending: HashMap<u32, u32>,
 }
 
-/// Which parts of the blocks are free: parts of 1, 2, 4 ... 64 numbers, each aligned to its size. Two free halves of a part
+/// A buddy allocator of parts of blocks: of 1, 2, 4 ... 64 numbers, each aligned to its size. Two free halves of a part
 /// become that part again.
 #[derive(Debug)]
 struct Chains {

@@ -29,7 +29,7 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-/// Who waits for ever in some order would be a deadlock, which is an error.
+/// A thread that waits for ever in some order is a deadlock, which loom reports.
 #[test]
 fn who_waits_is_served() {
     for (shards, modules) in [(1, [0, 0]), (2, [0, 0]), (2, [0, 1])] {
@@ -54,7 +54,7 @@ impl std::task::Wake for Woken {
     }
 }
 
-/// Who has a place is given a slot, or is woken when there is one; who gives it up loses none.
+/// Whoever has a place is given a slot, or is woken when there is one; giving up a place loses no slot.
 #[test]
 fn a_place_is_served_or_left() {
     for leaves in [false, true] {
@@ -62,8 +62,8 @@ fn a_place_is_served_or_left() {
     }
 }
 
-/// The canary: without the one order a slot is put where nobody looks any more, and nobody is woken. It has a place,
-/// for loom cannot clean up behind a thread that waits for ever.
+/// The canary: without the one order of all operations a slot may be put where no waiter looks. The waiter has a place and is
+/// no thread, because loom cannot end a thread that waits for ever.
 #[test]
 #[should_panic(expected = "nobody was woken")]
 fn without_one_order_a_place_is_missed() {
