@@ -66,6 +66,12 @@ impl<T, Q, A> Inner<Store<T, Q, A>> {
 }
 
 impl<T> Inner<T> {
+    /// Whether making an instance runs, or writes, anything that a call's limits are of.
+    #[inline]
+    pub(crate) fn starts(&self) -> bool {
+        self.plan.prepares || self.module.metadata().start.is_some()
+    }
+
     /// Prepares a module whose imports are resolved.
     pub(crate) fn linked(
         module: &Module,
@@ -535,11 +541,11 @@ pub(crate) fn start<T>(
     at: usize,
     data: &mut T,
 ) -> Result<(), CallError> {
-    let inner = Arc::clone(&members[at].inner);
-    let start = inner.module.metadata().start;
-    if start.is_none() && !inner.plan.prepares {
+    if !members[at].inner.starts() {
         return Ok(());
     }
+    let inner = Arc::clone(&members[at].inner);
+    let start = inner.module.metadata().start;
     exit::run_prepared(members, at, data, |members, data, watched| {
         if inner.plan.is_made {
             heap::make(members, at, data, watched)?;

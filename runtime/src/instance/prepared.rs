@@ -345,8 +345,10 @@ impl<T, Q, A> Prepared<T, Q, A> {
             let _ = member.set_fuel(fuel);
         }
         let mut instance = Instance::new(member, data);
-        let starts = share.plan.prepares || share.module.metadata().start.is_some();
-        if self.start.is_none() || !starts {
+        if !share.starts() {
+            return Ok(instance);
+        }
+        if self.start.is_none() {
             instance.run_start()?;
         } else {
             instance.within(self.start, Instance::run_start)?;
