@@ -1,9 +1,11 @@
-//! Stopping guests: what it costs a call that it could be stopped, and how long a loop goes on after it was
-//! told to end.
+//! Stopping guests: what it costs a call that it could be stopped, and how long a loop, or a builtin of the
+//! runtime, goes on after it was told to end.
+//!
+//! Of each builtin the longest time of [`KILLS`] is printed as well: what is promised is a bound, not a mean.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, instance, prepared, text};
-use pirn_runtime::Reset;
+use pirn_runtime::{Func, Linker, Prepared, Region, Reset};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -86,5 +88,193 @@ fn loops(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, calls, loops);
+/// Kills of each builtin, spread over the time that it takes.
+const KILLS: u32 = 40;
+
+/// Bytes of memory 0, and of what is made: 1 GiB. Elements of the table.
+const PAGES: u64 = 16_384;
+const ELEMENTS: u32 = 10_000_000;
+
+/// Each builtin that takes time, at its largest size: what is called, and the operators. They are done again and again, but for
+/// [`MAKERS`].
+const BUILTINS: &[(&str, &str)] = &[
+    ("a loop, for comparison", ""),
+    (
+        "memory.fill",
+        "(memory.fill (i32.const 0) (i32.const 7) (i32.const 0x40000000))",
+    ),
+    (
+        "memory.copy",
+        "(memory.copy (i32.const 0) (i32.const 0x20000000) (i32.const 0x20000000))",
+    ),
+    (
+        "memory.copy, overlapping",
+        "(memory.copy (i32.const 1) (i32.const 0) (i32.const 0x3fffffff))",
+    ),
+    (
+        "memory.init",
+        "(memory.init $d (i32.const 0) (i32.const 0) (i32.const 0x1000000))",
+    ),
+    (
+        "memory.grow",
+        "(drop (memory.grow $small (i32.const 16380)))",
+    ),
+    (
+        "memory.atomic.wait32",
+        "(drop (memory.atomic.wait32 $shared (i32.const 0) (i32.const 0) (i64.const -1)))",
+    ),
+    (
+        "table.fill",
+        "(table.fill $t (i32.const 0) (ref.func $f) (i32.const 5000000))",
+    ),
+    (
+        "table.copy",
+        "(table.copy $t $t (i32.const 1) (i32.const 0) (i32.const 4999999))",
+    ),
+    (
+        "table.init",
+        "(table.init $t $e (i32.const 0) (i32.const 0) (i32.const 100000))",
+    ),
+    (
+        "table.grow",
+        "(drop (table.grow $t (ref.func $f) (i32.const 5000000)))",
+    ),
+    (
+        "array.new_default",
+        "(drop (array.new_default $bytes (i32.const 0x3f000000)))",
+    ),
+    (
+        "array.new",
+        "(drop (array.new $bytes (i32.const 7) (i32.const 0x3f000000)))",
+    ),
+    (
+        "array.new_data",
+        "(drop (array.new_data $bytes $d (i32.const 0) (i32.const 0x1000000)))",
+    ),
+    (
+        "array.new_elem",
+        "(drop (array.new_elem $refs $e (i32.const 0) (i32.const 100000)))",
+    ),
+    (
+        "array.fill",
+        "(array.fill $bytes (call $made) (i32.const 0) (i32.const 7) (i32.const 0x3f000000))",
+    ),
+    (
+        "array.copy",
+        "(array.copy $bytes $bytes (call $made) (i32.const 1) (call $made) (i32.const 0) (i32.const 0x3effffff))",
+    ),
+    (
+        "array.init_data",
+        "(array.init_data $bytes $d (call $made) (i32.const 0) (i32.const 0) (i32.const 0x1000000))",
+    ),
+    (
+        "array.init_elem",
+        "(array.init_elem $refs $e (call $listed) (i32.const 0) (i32.const 0) (i32.const 100000))",
+    ),
+    (
+        "throw past 10,000 frames",
+        "(block $caught (try_table (catch_all $caught) (call $deep (i32.const 10000))))",
+    ),
+    (
+        "throw_ref past 10,000 frames",
+        "(block $caught (result exnref)
+          (try_table (catch_all_ref $caught) (call $deep (i32.const 10000))) (ref.null exn))
+        (drop)",
+    ),
+];
+
+/// What takes room that nothing gives back, or grows: done once, before a loop of nothing.
+const MAKERS: [&str; 3] = ["(memory.grow", "(table.grow", "(array.new"];
+
+/// A guest that does what the operators say, and goes on for ever.
+fn builtin(operators: &str) -> String {
+    let run = match MAKERS.iter().any(|maker| operators.contains(maker)) {
+        true => format!("{operators} (loop $l (br $l))"),
+        false => format!("(loop $l {operators} (br $l))"),
+    };
+    let data = "x".repeat(0x100_0000);
+    let elements = "$f ".repeat(100_000);
+    format!(
+        r#"(module
+          (type $bytes (array (mut i8)))
+          (type $refs (array (mut funcref)))
+          (memory {PAGES} {PAGES})
+          (memory $small 1 {PAGES})
+          (memory $shared 1 1 shared)
+          (table $t 5000000 {ELEMENTS} funcref)
+          (tag $tag)
+          (global $made (mut (ref null $bytes)) (ref.null $bytes))
+          (global $listed (mut (ref null $refs)) (ref.null $refs))
+          (data $d "{data}")
+          (elem $e func {elements})
+          (func $f)
+          (func $made (result (ref null $bytes))
+            (if (ref.is_null (global.get $made))
+              (then (global.set $made (array.new_default $bytes (i32.const 0x3f000000)))))
+            (global.get $made))
+          (func $listed (result (ref null $refs))
+            (if (ref.is_null (global.get $listed))
+              (then (global.set $listed (array.new_default $refs (i32.const 100000)))))
+            (global.get $listed))
+          (func $deep (param i32)
+            (if (i32.eqz (local.get 0)) (then (throw $tag)))
+            (call $deep (i32.sub (local.get 0) (i32.const 1))))
+          (func (export "once") {operators})
+          (func (export "run") {run}))"#
+    )
+}
+
+/// From the moment that somebody tells a guest to end that is in a builtin until its thread says that it has; the guest
+/// has run for `delay` by then.
+fn killed(prepared: &Prepared<()>, run: &Func<(), ()>, delay: Duration) -> Duration {
+    let mut guest = prepared.instantiate(()).expect("the slot is free");
+    let switch = guest.kill_switch();
+    let (say, ended) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            guest.call(run, ()).expect_err("it is killed");
+            // Nobody listens if the bench was given up.
+            let _ = say.send(Instant::now());
+        });
+        while !switch.is_running() {
+            std::hint::spin_loop();
+        }
+        thread::sleep(delay);
+        let start = Instant::now();
+        switch.kill().expect("it runs");
+        ended.recv().expect("it ends") - start
+    })
+}
+
+/// Criterion gives means; here the longest time counts.
+fn builtins(_: &mut Criterion) {
+    let region = Region::builder()
+        .slots(1)
+        .memories(5)
+        .memory_max(PAGES as usize * 65_536)
+        .table_elements(ELEMENTS);
+    let region = region.build().expect("a region");
+    for (name, operators) in BUILTINS {
+        let module = text(&builtin(operators));
+        let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
+        let run = prepared.func::<(), ()>("run").expect("it is exported");
+        let once = prepared.func::<(), ()>("once").expect("it is exported");
+        let start = Instant::now();
+        let mut guest = prepared.instantiate(()).expect("the slot is free");
+        // One waits for ever.
+        let _ = guest.deadline(Duration::from_secs(10)).call(&once, ());
+        let takes = start.elapsed().min(Duration::from_secs(1));
+        drop(guest);
+        let mut times: Vec<_> = (1..=KILLS)
+            .map(|nth| killed(&prepared, &run, takes * nth / (KILLS + 1)))
+            .collect();
+        times.sort();
+        let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
+        println!(
+            "kill in {name}: median {median:.0?}, longest {longest:.0?} of {KILLS}; takes {takes:.0?}"
+        );
+    }
+}
+
+criterion_group!(benches, calls, loops, builtins);
 criterion_main!(benches);
