@@ -1,7 +1,8 @@
-//! Stopping guests: what it costs a call that it could be stopped, and how long a loop, or a builtin of the
-//! runtime, goes on after it was told to end.
+//! Stopping guests: what it costs a call that it could be stopped, and how long a loop, or a
+//! builtin of the runtime, goes on after it was told to end.
 //!
-//! Of each builtin the longest time of [`KILLS`] is printed as well: what is promised is a bound, not a mean.
+//! Of each builtin the longest time of [`KILLS`] is printed as well: what is promised is a bound,
+//! not a mean.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, instance, prepared, text};
@@ -95,7 +96,8 @@ const KILLS: u32 = 40;
 const PAGES: u64 = 16_384;
 const ELEMENTS: u32 = 10_000_000;
 
-/// Each builtin that takes time, at its largest size: what is called, and the operators. They are done again and again, but for
+/// Each builtin that takes time, at its largest size: what is called, and the operators. They are
+/// done again and again, but for
 /// [`MAKERS`].
 const BUILTINS: &[(&str, &str)] = &[
     ("a loop, for comparison", ""),
@@ -224,8 +226,8 @@ fn builtin(operators: &str) -> String {
     )
 }
 
-/// From the moment that somebody tells a guest to end that is in a builtin until its thread says that it has; the guest
-/// has run for `delay` by then.
+/// From the moment that somebody tells a guest to end that is in a builtin until its thread says
+/// that it has; the guest has run for `delay` by then.
 fn killed(prepared: &Prepared<()>, run: &Func<(), ()>, delay: Duration) -> Duration {
     let mut guest = prepared.instantiate(()).expect("the slot is free");
     let switch = guest.kill_switch();

@@ -1,12 +1,14 @@
-//! [`Budget`]: the work that one module may ask of the compiler, from which each of its functions draws.
+//! [`Budget`]: the work that one module may ask of the compiler, from which each of its functions
+//! draws.
 //!
-//! Limits of single functions (`parse/limits.rs`) have room for the largest functions of real programs, and a module may
-//! have a million functions. So all that a module makes into code is summed up: each function, and each trampoline, is
-//! charged for what it is as translated, before machine code is made or taken from the cache. The answer depends on the
-//! module and the settings alone, in whatever order threads take its functions.
+//! Limits of single functions (`parse/limits.rs`) have room for the largest functions of real
+//! programs, and a module may have a million functions. So all that a module makes into code is
+//! summed up: each function, and each trampoline, is charged for what it is as translated, before
+//! machine code is made or taken from the cache. The answer depends on the module and the settings
+//! alone, in whatever order threads take its functions.
 //!
-//! A unit of work is a microsecond, or less, of a processor of 2020. `work.rs` has the prices, `fuzz/checks` the search for
-//! modules that cost more than they are charged.
+//! A unit of work is a microsecond, or less, of a processor of 2020. `work.rs` has the prices,
+//! `fuzz/checks` the search for modules that cost more than they are charged.
 
 use crate::error::CompileError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,8 +57,8 @@ impl Budget {
         self.check()
     }
 
-    /// Whether no more was drawn than may be. Once more was, this is the error of the whole module: what other functions
-    /// fail with depends on which of them were looked at before.
+    /// Whether no more was drawn than may be. Once more was, this is the error of the whole module:
+    /// what other functions fail with depends on which of them were looked at before.
     ///
     /// # Errors
     ///

@@ -85,9 +85,9 @@ impl Cache {
         })
     }
 
-    /// Sets how many bytes the 64 files of the folder may have together, instead of 1 GiB. Each may have a
-    /// 64th, and is cut to that when it is written next. One compilation adds at most a quarter of that
-    /// to each file, so that no single module can evict all else.
+    /// Sets how many bytes the 64 files of the folder may have together, instead of 1 GiB. Each may
+    /// have a 64th, and is cut to that when it is written next. One compilation adds at most a
+    /// quarter of that to each file, so that no single module can evict all else.
     #[must_use]
     pub fn bytes_max(mut self, bytes: u64) -> Self {
         self.bytes_max = bytes;

@@ -163,13 +163,13 @@ const SCHEDULED_PERCENT: usize = 90;
 /// depend on what was linked before it. Of libsodium's programs `codecs3` took 0.84 of the time, the mean of all 0.98.
 const LINE_BYTES: u32 = 64;
 
-/// Compiles every function and every trampoline that the module needs, functions first, by index, and says how many units of
-/// work that is.
+/// Compiles every function and every trampoline that the module needs, functions first, by index,
+/// and says how many units of work that is.
 ///
 /// # Errors
 ///
-/// [`CompileError::Work`] if all functions together ask for too much, else that of the function of the lowest index, so that
-/// the same input gives the same error.
+/// [`CompileError::Work`] if all functions together ask for too much, else that of the function of
+/// the lowest index, so that the same input gives the same error.
 pub(crate) fn compile(
     parsed: &mut ParsedModule<'_>,
     isas: Isas<'_>,
@@ -241,8 +241,8 @@ pub(crate) fn compile(
     Ok((pieces, work))
 }
 
-/// The trampolines that the module needs: one for every type of an imported function, one for every type
-/// of a function that can be referred to, and those that its functions call. In a fixed order.
+/// The trampolines that the module needs: one for every type of an imported function, one for every
+/// type of a function that can be referred to, and those that its functions call. In a fixed order.
 fn needed(metadata: &Metadata, pieces: &[Piece]) -> Vec<Callee> {
     let imported = &metadata.funcs[..metadata.imported_funcs() as usize];
     let types: BTreeSet<u32> = imported.iter().copied().collect();

@@ -37,8 +37,8 @@ pub fn compile(wasm: &[u8], options: &Options) -> Result<Vec<u8>, CompileError> 
     emit(wasm, options, Emit::So, &|_, _| ())
 }
 
-/// As [`compile()`], and says how many units of work the module asked for: see [`Options::work_per_byte`]. It is the same
-/// number each time, with a cache or without.
+/// As [`compile()`], and says how many units of work the module asked for: see
+/// [`Options::work_per_byte`]. It is the same number each time, with a cache or without.
 ///
 /// # Errors
 ///

@@ -32,8 +32,9 @@ pub enum CompileError {
         /// How much is allowed.
         limit: u64,
     },
-    /// The module is valid as far as it was looked at, and all its functions and their trampolines together ask for more
-    /// work than [`Options::work_per_byte`](crate::Options::work_per_byte) allows.
+    /// The module is valid as far as it was looked at, and all its functions and their trampolines
+    /// together ask for more work than [`Options::work_per_byte`](crate::Options::work_per_byte)
+    /// allows.
     #[error(
         "module of {module_bytes} bytes needs more than {limit} units of compile work, the limit for its size; use \
          fewer parameters, results and locals, or raise the work per byte (`--work-per-byte`)"

@@ -26,8 +26,9 @@ pub struct Options {
     /// which line of the guest's source each instruction is of, to debuggers and profilers (default: no).
     /// What is run is the same.
     pub debug_info: bool,
-    /// Units of compile work that the module may use for each of its bytes, in addition to 1,000,000 units for any module
-    /// (default: [`WORK_PER_BYTE`]). A unit is at most 1 us of processor time. A module that needs more is refused with
+    /// Units of compile work that the module may use for each of its bytes, in addition to
+    /// 1,000,000 units for any module (default: [`WORK_PER_BYTE`]). A unit is at most 1 us of
+    /// processor time. A module that needs more is refused with
     /// [`CompileError::Work`](crate::CompileError::Work).
     pub work_per_byte: u64,
     /// Where functions that were compiled earlier are taken from, and new ones are put (default: nowhere).

@@ -113,15 +113,16 @@ impl<'a> Trampoline<'a> {
         self.builder.ins().return_(&[]);
     }
 
-    /// Leaves for the host with the parameters in cells, and returns its results from them. The first
-    /// parameter is the address of the import, which says what is called, and by which instance.
+    /// Leaves for the host with the parameters in cells, and returns its results from them. The
+    /// first parameter is the address of the import, which says what is called, and by which
+    /// instance.
     fn import(&mut self, ty: &FuncType) {
         let cells = self.cells(ty.params.len().max(ty.results.len()));
         let params = self.params[1..].to_vec();
         self.store(cells, &params);
         let import = self.params[0];
-        // The optimiser leaves loads that are not `readonly` in their order: the last one may overwrite the
-        // address with the context, which saves a copy.
+        // The optimiser leaves loads that are not `readonly` in their order: the last one may
+        // overwrite the address with the context, which saves a copy.
         let flags = MemFlagsData::trusted();
         let mut load = |field| self.builder.ins().load(POINTER, flags, import, field);
         let (host, vmctx) = (load(IMPORT_HOST), load(IMPORT_INSTANCE));

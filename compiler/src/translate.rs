@@ -90,7 +90,8 @@ pub(crate) struct Scratch {
 ///
 /// # Errors
 ///
-/// [`CompileError::Invalid`] if the body is not valid, [`CompileError::FunctionLimit`] if it becomes too much,
+/// [`CompileError::Invalid`] if the body is not valid, [`CompileError::FunctionLimit`] if it
+/// becomes too much,
 /// [`CompileError::Work`] if the module does, with this function or others.
 pub(crate) fn translate(
     env: Env<'_>,

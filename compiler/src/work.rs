@@ -40,26 +40,27 @@ const BLOCK_COST: u64 = 8;
 /// bytes.
 const WAY_COST: u64 = 1 << 4;
 
-/// Prices, in nanoseconds: twice what the costliest functions that were found take (`fuzz/checks`). Most take a fifth of it, or
-/// less.
+/// Prices, in nanoseconds: twice what the costliest functions that were found take (`fuzz/checks`).
+/// Most take a fifth of it, or less.
 const FUNCTION_NS: u64 = 20_000;
 const NODE_NS: u64 = 3000;
 const OPERAND_NS: u64 = 300;
 const HELD_NS: u64 = 50;
 const PAIR_NS: u64 = 2;
-/// Of each parameter and result beyond the first eight: it is stored and loaded, once more than other values, where frames are
-/// large, and that is tried in three ways.
+/// Of each parameter and result beyond the first eight: it is stored and loaded, once more than
+/// other values, where frames are large, and that is tried in three ways.
 const STACKED_NS: u64 = 16_000;
 const IN_REGISTERS: usize = 8;
 
-/// Of each pair of parameters of blocks: registers are allocated to all that one local becomes, which is looked at again
-/// each time that a part of it finds none.
+/// Of each pair of parameters of blocks: registers are allocated to all that one local becomes,
+/// which is looked at again each time that a part of it finds none.
 const JOINED_NS: u64 = 2;
 
 /// Nanoseconds of a unit.
 const UNIT_NS: u64 = 1000;
 
-/// What a function costs as it was translated, in units of the [`Budget`]. `pairs` is the sum of its pairs of locals in loops.
+/// What a function costs as it was translated, in units of the [`Budget`]. `pairs` is the sum of
+/// its pairs of locals in loops.
 pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
     let dfg = &func.dfg;
     let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;
@@ -89,7 +90,8 @@ fn joined(func: &Function) -> u64 {
     params.sum()
 }
 
-/// Parameters and results that have no registers, in all: of the function, and of those that it calls.
+/// Parameters and results that have no registers, in all: of the function, and of those that it
+/// calls.
 fn stacked(func: &Function) -> u64 {
     let more = |count: usize| count.saturating_sub(IN_REGISTERS) as u64;
     let of = |signature: &Signature| more(signature.params.len()) + more(signature.returns.len());

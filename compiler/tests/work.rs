@@ -1,5 +1,5 @@
-//! The work that one module may ask for, all functions together: what is over the limit is refused, by the same answer each
-//! time, and what real guests ask for is far below it.
+//! The work that one module may ask for, all functions together: what is over the limit is refused,
+//! by the same answer each time, and what real guests ask for is far below it.
 
 mod common;
 
@@ -100,7 +100,8 @@ fn many_small_bombs_are_refused_as_a_large_one_is() {
     }
 }
 
-/// What is charged is what a function is as translated, so that where its code comes from makes no difference.
+/// What is charged is what a function is as translated, so that where its code comes from makes no
+/// difference.
 #[test]
 fn the_cache_makes_no_difference() {
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -121,7 +122,8 @@ fn the_cache_makes_no_difference() {
     assert_eq!(refused(&wasm, &options), with);
 }
 
-/// The error of the whole module comes before those of its functions, which some threads may not have looked at.
+/// The error of the whole module comes before those of its functions, which some threads may not
+/// have looked at.
 #[test]
 fn too_much_work_is_told_before_what_else_is_wrong() {
     let mut wasm = catches(60);
@@ -140,7 +142,8 @@ fn too_much_work_is_told_before_what_else_is_wrong() {
     assert!(matches!(error, CompileError::Invalid { .. }), "{error}");
 }
 
-/// Loops whose locals alone are more than the module may ask for are refused while they are translated.
+/// Loops whose locals alone are more than the module may ask for are refused while they are
+/// translated.
 #[test]
 fn loops_of_a_small_module_are_refused_before_they_are_looked_at() {
     let locals = "i32 ".repeat(1500);
@@ -159,7 +162,8 @@ fn loops_of_a_small_module_are_refused_before_they_are_looked_at() {
     assert!(said.contains(&limit.to_string()), "{said}");
 }
 
-/// Few locals in few loops, of which registers are allocated to the product, and that takes time by its square.
+/// Few locals in few loops, of which registers are allocated to the product, and that takes time by
+/// its square.
 #[test]
 fn functions_of_nested_loops_are_refused_together() {
     let uses: String = (0..100)

@@ -10,9 +10,9 @@
 //!
 //! The first calls the host function of a number, which a trampoline reads from
 //! [`FuncImport::host`](crate::layout::FuncImport::host). The second is for everything else: the
-//! low byte of `reason` is a [`Kind`]; the bits above are its number, a [`Builtin`] or a [`TrapCode`].
-//! `cells` is the address of an array of 16-byte cells, one a parameter, which on return holds one cell a
-//! result; a trap has none, and does not return.
+//! low byte of `reason` is a [`Kind`]; the bits above are its number, a [`Builtin`] or a
+//! [`TrapCode`]. `cells` is the address of an array of 16-byte cells, one a parameter, which on
+//! return holds one cell a result; a trap has none, and does not return.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};

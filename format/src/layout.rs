@@ -108,11 +108,11 @@ pub struct TableDesc {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct FuncImport {
-    /// Address of code with the guest's calling convention. The imported functions of a module that have one
-    /// type share a trampoline for calls of the host.
+    /// Address of code with the guest's calling convention. The imported functions of a module that
+    /// have one type share a trampoline for calls of the host.
     pub code: u64,
-    /// First argument of that code: the context of the instance that defines the function, or, for a
-    /// host function, the address of this [`FuncImport`].
+    /// First argument of that code: the context of the instance that defines the function, or, for
+    /// a host function, the address of this [`FuncImport`].
     pub vmctx: u64,
     /// Context of the instance that imports a host function. Read by the trampoline.
     pub instance: u64,

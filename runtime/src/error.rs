@@ -125,8 +125,8 @@ pub enum InstantiateError {
         /// How long the caller would wait.
         waited: Duration,
     },
-    /// Every slot of the region is lost: the kernel failed in the middle of a mapping, or refused a change of
-    /// access rights and then to undo it. No slot will be free again.
+    /// Every slot of the region is lost: the kernel failed in the middle of a mapping, or refused a
+    /// change of access rights and then to undo it. No slot will be free again.
     #[error(
         "the system refused to restore the memory of all {slots} slots of the region; make another region"
     )]

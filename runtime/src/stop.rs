@@ -116,8 +116,9 @@ impl Control {
 
     /// Whom to wake when the guest is stopped while it waits for a host function, or for another guest.
     pub(crate) fn waits(&self, waker: &Waker) {
-        // A waker's clone and drop are code of others, and may panic. Where one does inside of `register`, the
-        // place stays locked, and no later instance with this control is ever woken.
+        // A waker's clone and drop are code of others, and may panic. Where one does inside of
+        // `register`, the place stays locked, and no later instance with this control is ever
+        // woken.
         let known = self.waker.take();
         let waker = match known {
             Some(known) if known.will_wake(waker) => known,

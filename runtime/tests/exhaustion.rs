@@ -270,7 +270,8 @@ fn exhausted_in_bulk() {
     assert_eq!(&instance.memory().as_slice()[..12], b"\0\0\0\0\0image\0\0");
 }
 
-/// A guest waits at an address whose page the kernel refuses: whether it is to wait, the runtime reads there.
+/// A guest waits at an address whose page the kernel refuses: whether it is to wait, the runtime
+/// reads there.
 fn exhausted_in_waits() {
     const UFFDIO_COPY: u32 = 0xc028_aa03;
     let module = common::wat(

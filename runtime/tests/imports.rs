@@ -1,5 +1,5 @@
-//! Imported functions of one type share a trampoline: each is still the one that was imported, however it is
-//! called, by whichever instance.
+//! Imported functions of one type share a trampoline: each is still the one that was imported,
+//! however it is called, by whichever instance.
 
 mod common;
 
@@ -84,7 +84,8 @@ fn each_import_is_called_in_every_way_by_its_own_instance() {
     }
 }
 
-/// An import that another instance exports again belongs to the instance that imports it from the host.
+/// An import that another instance exports again belongs to the instance that imports it from the
+/// host.
 #[test]
 fn an_import_that_is_handed_on_stays_the_same() {
     let mut group = Group::new(&region(2), 10);
@@ -126,7 +127,8 @@ fn an_import_that_is_handed_on_stays_the_same() {
     }
 }
 
-/// Two exported imports have the same code, but a call of one is not resumed as a call of the other.
+/// Two exported imports have the same code, but a call of one is not resumed as a call of the
+/// other.
 #[test]
 fn a_suspended_call_is_resumed_by_its_own_function_alone() {
     let mut linker = Linker::<(), i32, i32>::asking();

@@ -1,6 +1,7 @@
 //! Calls that send from, or receive into, the vectors of a guest.
 //!
-//! A call looks at no more than [`VECTORS_MAX`] vectors, and passes on [`PIECE_BYTES`] at a time through
+//! A call looks at no more than [`VECTORS_MAX`] vectors, and passes on [`PIECE_BYTES`] at a time
+//! through
 //! [`Scratch`]. All pointers are checked before anything is sent, received or answered.
 
 use crate::errno::INVAL;
@@ -11,15 +12,15 @@ use pirn_runtime::{Caller, HostError};
 use wasi_common::WasiCtx;
 use wiggle::GuestMemory;
 
-/// Most vectors that a call looks at (`IOV_MAX` of Linux, readv(2)). Those behind are not sent, or filled, and
-/// the answer says how many bytes were. If that leaves no byte, which would look like the end of a file, the
-/// answer is `inval`, as of readv(2).
+/// Most vectors that a call looks at (`IOV_MAX` of Linux, readv(2)). Those behind are not sent, or
+/// filled, and the answer says how many bytes were. If that leaves no byte, which would look like
+/// the end of a file, the answer is `inval`, as of readv(2).
 pub(crate) const VECTORS_MAX: u32 = 1024;
 /// Most bytes that a call passes on, as of a system call (read(2)).
 const CALL_BYTES_MAX: u32 = 0x7fff_f000;
 
-/// Where a call finds its vectors, and leaves its answers. Addresses are of the guest's memory, or of the
-/// scratch memory where wasi-common is called.
+/// Where a call finds its vectors, and leaves its answers. Addresses are of the guest's memory, or
+/// of the scratch memory where wasi-common is called.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Places {
     /// Address of the vectors.
@@ -78,8 +79,8 @@ impl Vectors {
         (vectors.as_chunks().0, behind)
     }
 
-    /// Visits the guest's bytes that come next, at most so many, as address, length and position among them.
-    /// Gives their number.
+    /// Visits the guest's bytes that come next, at most so many, as address, length and position
+    /// among them. Gives their number.
     fn visit(
         &self,
         vectors: &[[u8; 8]],
@@ -171,7 +172,8 @@ impl Transfer {
         PIECE_BYTES.min((CALL_BYTES_MAX - self.moved) as usize)
     }
 
-    /// Calls wasi-common with a piece of so many bytes, and gives how many were moved, or the errno.
+    /// Calls wasi-common with a piece of so many bytes, and gives how many were moved, or the
+    /// errno.
     fn call(
         &mut self,
         len: usize,
@@ -206,9 +208,10 @@ impl Transfer {
     }
 }
 
-/// Sends what the vectors of a call name, piece by piece, until all is taken, the file gives an error, or the
-/// guest is stopped. A file that takes a part of a piece is given the rest: one that may wait does so for all
-/// of its bytes, as write(2) says, and one that may not says `again`. Gives the errno, if nothing was taken.
+/// Sends what the vectors of a call name, piece by piece, until all is taken, the file gives an
+/// error, or the guest is stopped. A file that takes a part of a piece is given the rest: one that
+/// may wait does so for all of its bytes, as write(2) says, and one that may not says `again`.
+/// Gives the errno, if nothing was taken.
 ///
 /// # Errors
 ///
@@ -247,9 +250,9 @@ pub(crate) fn send<T>(
     transfer.end(&mut split(caller).0, errno)
 }
 
-/// Receives into the vectors of a call: one piece, or more as long as `continues` says so, each is received
-/// whole, and the guest is not stopped. Streams do not continue: the next piece may be long in coming. Gives
-/// the errno.
+/// Receives into the vectors of a call: one piece, or more as long as `continues` says so, each is
+/// received whole, and the guest is not stopped. Streams do not continue: the next piece may be
+/// long in coming. Gives the errno.
 ///
 /// # Errors
 ///

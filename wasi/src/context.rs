@@ -157,11 +157,12 @@ impl WasiCtxBuilder {
         self.preopened(dir, name.as_ref(), Access::Full)
     }
 
-    /// One more directory, which the guest may read and not change. A call that would change the directory, or
-    /// anything below it, fails with `rofs` (69), unless the path itself is an error (`noent`, `perm`, `isdir`).
+    /// One more directory, which the guest may read and not change. A call that would change the
+    /// directory, or anything below it, fails with `rofs` (69), unless the path itself is an error
+    /// (`noent`, `perm`, `isdir`).
     ///
-    /// Only access by this descriptor is read-only: through another directory that holds the same files, or by
-    /// another process, they can still be changed.
+    /// Only access by this descriptor is read-only: through another directory that holds the same
+    /// files, or by another process, they can still be changed.
     ///
     /// # Errors
     ///
@@ -184,18 +185,20 @@ impl WasiCtxBuilder {
         self
     }
 
-    /// Most descriptors that the guest may have open at a time of those that it opens or accepts: 64 unless
-    /// this is called. Those that it is given are not counted. One more is refused with errno `nfile` (41).
+    /// Most descriptors that the guest may have open at a time of those that it opens or accepts:
+    /// 64 unless this is called. Those that it is given are not counted. One more is refused with
+    /// errno `nfile` (41).
     pub fn descriptors_max(mut self, descriptors: u32) -> Self {
         self.descriptors_max = descriptors.into();
         self
     }
 
-    /// Most bytes that the guest may write to files that it opens; without a call of this there is no limit.
-    /// Standard streams are not counted, even if they are redirected to a file. Bytes that overwrite and bytes
-    /// that append count alike, and so does each that `fd_filestat_set_size` adds; a file, directory or link
-    /// that is made counts as 4,096. Removing gives nothing back. A write that fits in part is cut short, and
-    /// one that does not fit at all fails with errno `dquot` (19).
+    /// Most bytes that the guest may write to files that it opens; without a call of this there is
+    /// no limit. Standard streams are not counted, even if they are redirected to a file. Bytes
+    /// that overwrite and bytes that append count alike, and so does each that
+    /// `fd_filestat_set_size` adds; a file, directory or link that is made counts as 4,096.
+    /// Removing gives nothing back. A write that fits in part is cut short, and one that does not
+    /// fit at all fails with errno `dquot` (19).
     pub fn disk_bytes_max(mut self, bytes: u64) -> Self {
         self.disk_bytes_max = bytes;
         self

@@ -17,8 +17,9 @@ pub(crate) const NAMETOOLONG: i32 = Errno::Nametoolong as i32;
 /// A call for sockets, of another descriptor.
 const NOTSOCK: i32 = Errno::Notsock as i32;
 
-/// The errno for an error of wasi-common's: for errors of the kernel that it has no errno for, and for values of arguments
-/// that preview 1 does not define. A pointer outside of the memory has none: it ends the call.
+/// The errno for an error of wasi-common's: for errors of the kernel that it has no errno for, and
+/// for values of arguments that preview 1 does not define. A pointer outside of the memory has
+/// none: it ends the call.
 pub(crate) fn of(name: &str, error: &wiggle::error::Error) -> Result<i32, HostError> {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return Ok(from_os(error) as i32);
@@ -58,8 +59,8 @@ fn from_os(error: &io::Error) -> Errno {
     }
 }
 
-/// What a function for sockets answers for a descriptor that is there and is no socket: wasi-common says that it is not
-/// there.
+/// What a function for sockets answers for a descriptor that is there and is no socket: wasi-common
+/// says that it is not there.
 pub(crate) fn of_socket(name: &str, errno: i32, is_open: impl FnOnce() -> bool) -> i32 {
     match errno {
         BADF if name.starts_with("sock_") && is_open() => NOTSOCK,

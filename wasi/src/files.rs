@@ -1,4 +1,5 @@
-//! [`Folder`]: a directory of the host's that a guest was given, or opened below one, to use or only to look at.
+//! [`Folder`]: a directory of the host's that a guest was given, or opened below one, to use or
+//! only to look at.
 //!
 //! cap-std resolves paths: none leads outside of the directory, whatever it is made of.
 
@@ -25,7 +26,8 @@ use wasi_common::{Error, SystemTimeSpec, WasiFile as _};
 pub(crate) enum Access {
     /// Everything.
     Full,
-    /// Nothing that changes it: such a call answers `rofs`, as on a file system that is mounted to be read only.
+    /// Nothing that changes it: such a call answers `rofs`, as on a file system that is mounted to
+    /// be read only.
     ReadOnly,
 }
 
@@ -54,7 +56,8 @@ impl Folder {
         }
     }
 
-    /// The directory that a path of another descriptor begins at, as long as neither may only be read.
+    /// The directory that a path of another descriptor begins at, as long as neither may only be
+    /// read.
     fn both<'a>(&'a self, other: &'a dyn WasiDir) -> Result<&'a Dir, Error> {
         let other: Option<&Self> = other.as_any().downcast_ref();
         // All directories of a context are of this kind.
@@ -113,7 +116,8 @@ fn options(follow: bool, how: OFlags, (read, write): (bool, bool), flags: FdFlag
         .create_new(is_new)
         .truncate(how.contains(OFlags::TRUNCATE))
         .append(flags.contains(FdFlags::APPEND))
-        // What is not opened to be read is so for the host, which knows no other way; the guest may not.
+        // What is not opened to be read is so for the host, which knows no other way; the guest may
+        // not.
         .read(read || !write)
         .write(write || creates)
         .dsync(flags.contains(FdFlags::DSYNC))
@@ -186,7 +190,8 @@ pub(crate) fn since_epoch(seconds: i64, nanoseconds: i64) -> Option<std::time::S
     std::time::SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
 }
 
-/// Takes away the times that preview 1 cannot tell, before the epoch: they are told as 0. wasi-common panics of them.
+/// Takes away the times that preview 1 cannot tell, before the epoch: they are told as 0.
+/// wasi-common panics of them.
 pub(crate) fn clear_early(stat: &mut Filestat) {
     for time in [&mut stat.atim, &mut stat.mtim, &mut stat.ctim] {
         *time = time.filter(|time| {

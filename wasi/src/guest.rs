@@ -6,8 +6,8 @@ use wiggle::GuestMemory;
 
 /// The memory that the pointers of a call are offsets in.
 ///
-/// It is read and written by copies, which are checked, and trap where the kernel refuses a page; by
-/// wasi-common only where that was checked before.
+/// It is read and written by copies, which are checked, and trap where the kernel refuses a page;
+/// by wasi-common only where that was checked before.
 pub(crate) enum Bytes<'a> {
     /// A memory of the instance. The guest does not run meanwhile.
     Plain(MemoryMut<'a>),
@@ -18,7 +18,8 @@ pub(crate) enum Bytes<'a> {
 /// Finds the context in the host's data of an instance.
 pub(crate) type ContextOf<T> = fn(&mut T) -> &mut WasiCtx;
 
-/// The memory that the instance that calls exports as `memory`, and the host's data of that instance.
+/// The memory that the instance that calls exports as `memory`, and the host's data of that
+/// instance.
 pub(crate) fn split<'a, T>(caller: &'a mut Caller<'_, T>) -> (Bytes<'a>, &'a mut T) {
     if let Some(shared) = caller.interface_shared_memory().cloned() {
         return (Bytes::Shared(shared), caller.data_mut());
@@ -53,7 +54,8 @@ impl Bytes<'_> {
         Ok(())
     }
 
-    /// Whether an answer of so many bytes, with this alignment, fits at an address. Its pages are populated.
+    /// Whether an answer of so many bytes, with this alignment, fits at an address. Its pages are
+    /// populated.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The functions of preview 1 whose answer is as long as the guest's buffer: it is made piece by piece, and the
-//! host looks between two pieces whether the guest was stopped.
+//! The functions of preview 1 whose answer is as long as the guest's buffer: it is made piece by
+//! piece, and the host looks between two pieces whether the guest was stopped.
 
 use crate::errno::NAMETOOLONG;
 use crate::guest::{Bytes, ContextOf, split};
@@ -90,7 +90,8 @@ fn link_strings<T: 'static, Q: 'static, A: 'static>(
     Ok(())
 }
 
-/// Whether so many addresses of strings, and the bytes of the strings, fit where the guest wants them.
+/// Whether so many addresses of strings, and the bytes of the strings, fit where the guest wants
+/// them.
 fn check_strings(
     memory: &mut Bytes<'_>,
     (addresses, count): (i32, u32),
@@ -157,7 +158,8 @@ fn readdir<T>(
             errno => return Ok(errno),
         }
         let bytes = scratch.number(got).min(piece);
-        // A full piece ends within an entry, which the next piece has whole unless the guest's buffer ends, too.
+        // A full piece ends within an entry, which the next piece has whole unless the guest's
+        // buffer ends, too.
         let is_last = bytes < piece || piece == room;
         let entries = scratch.range(at, bytes as usize);
         clear_padding(entries);

@@ -35,7 +35,8 @@ const ALIGN: usize = 8;
 /// What a guest waits for: clocks and descriptors.
 pub(crate) struct Polled {
     clocks: Option<crate::sleep::Sleep>,
-    /// Subscriptions of descriptors that are open, one after the other, with room for a clock behind them.
+    /// Subscriptions of descriptors that are open, one after the other, with room for a clock
+    /// behind them.
     files: Vec<u8>,
     /// Events of descriptors that are not.
     errors: Vec<u8>,
@@ -115,7 +116,8 @@ impl Polled {
     fn ask(&self, ctx: &mut WasiCtx, time: Duration) -> Result<Vec<u8>, HostError> {
         match ask(ctx, &self.files, time)? {
             Ok(events) => Ok(events),
-            // One of them cannot be waited for, such as a directory: that is told of it, and of no other.
+            // One of them cannot be waited for, such as a directory: that is told of it, and of no
+            // other.
             Err(_) => {
                 let (subscriptions, _) = self.files.as_chunks::<SUBSCRIPTION_BYTES>();
                 let mut events = vec![];
@@ -131,7 +133,8 @@ impl Polled {
     }
 }
 
-/// Asks wasi-common for the events of some subscriptions of descriptors within a time, or for an errno.
+/// Asks wasi-common for the events of some subscriptions of descriptors within a time, or for an
+/// errno.
 fn ask(ctx: &mut WasiCtx, files: &[u8], time: Duration) -> Result<Result<Vec<u8>, i32>, HostError> {
     let count = files.len() / SUBSCRIPTION_BYTES + 1;
     let mut clock = [0; SUBSCRIPTION_BYTES];
@@ -173,7 +176,8 @@ fn event(subscription: &[u8; SUBSCRIPTION_BYTES], errno: u16, tag: u8) -> [u8; E
     event
 }
 
-/// Asks the kernel which descriptors are ready. A file that the kernel does not know, as one in memory, always is.
+/// Asks the kernel which descriptors are ready. A file that the kernel does not know, as one in
+/// memory, always is.
 pub(crate) struct Sched;
 
 #[async_trait::async_trait]

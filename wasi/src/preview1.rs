@@ -21,11 +21,12 @@ pub const MODULE: &str = "wasi_snapshot_preview1";
 
 /// Offers preview 1 to guests. `ctx` finds the context in the host's data of an instance.
 ///
-/// Preview 1 has pointers of 32 bits: who imports it and has a 64-bit memory is refused where it is prepared
-/// ([`LinkError::Addresses`]). Pointers are offsets in the memory that the calling instance exports as `memory`,
-/// as preview 1 says, and in memory 0 if it exports none by that name. A pointer outside that memory ends the
-/// call, as it does in Wasmtime. Host calls block their thread until the guest is stopped: `poll_oneoff` sleeps,
-/// reading waits for input, and writing for room.
+/// Preview 1 has pointers of 32 bits: who imports it and has a 64-bit memory is refused where it is
+/// prepared ([`LinkError::Addresses`]). Pointers are offsets in the memory that the calling
+/// instance exports as `memory`, as preview 1 says, and in memory 0 if it exports none by that
+/// name. A pointer outside that memory ends the call, as it does in Wasmtime. Host calls block
+/// their thread until the guest is stopped: `poll_oneoff` sleeps, reading waits for input, and
+/// writing for room.
 ///
 /// # Errors
 ///
@@ -170,8 +171,8 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
 /// Names and types as preview 1 lowers them: pointers, sizes, descriptors and flags are i32, offsets,
 /// rights, cookies and times i64, and every function answers an errno.
 ///
-/// wasi-common writes the answers, whose bytes and alignment are given, to the guest's memory. It allocates
-/// nothing for them.
+/// wasi-common writes the answers, whose bytes and alignment are given, to the guest's memory. It
+/// allocates nothing for them.
 macro_rules! functions {
     ($($name:ident($($arg:ident: $ty:ty),*) $(answer($answer:ident, $layout:expr))*;)*) => {
         fn link_functions<T: 'static, Q: 'static, A: 'static>(
@@ -202,7 +203,8 @@ macro_rules! functions {
     };
 }
 
-/// The same for functions that take paths. Paths are copied to the scratch memory, and answers from there.
+/// The same for functions that take paths. Paths are copied to the scratch memory, and answers from
+/// there.
 macro_rules! path_functions {
     ($($name:ident($($arg:ident: $ty:ty),*)
         $(path($path:ident, $len:ident))* $(answer($answer:ident, $layout:expr))*;)*) => {
@@ -317,7 +319,8 @@ fn ready<F: Future>(future: F) -> Result<F::Output, HostError> {
 mod tests {
     use super::*;
 
-    /// Those that take or give more than a piece, or strings of the host's, and those that end or wait.
+    /// Those that take or give more than a piece, or strings of the host's, and those that end or
+    /// wait.
     const OTHERS: [&str; 14] = [
         "args_get",
         "environ_get",

@@ -1,8 +1,8 @@
 //! [`Quota`]: how many descriptors a guest may open, and how much it may write to disk.
 //!
-//! Both are counted where files are opened and written: directories and sockets that a guest is given, and
-//! all that it opens through them, are wrapped. A descriptor is counted until the wrapper is dropped, in
-//! whatever way the guest closes it.
+//! Both are counted where files are opened and written: directories and sockets that a guest is
+//! given, and all that it opens through them, are wrapped. A descriptor is counted until the
+//! wrapper is dropped, in whatever way the guest closes it.
 
 use async_trait::async_trait;
 use core::future::Future;
@@ -22,8 +22,8 @@ use wasi_common::{Error, SystemTimeSpec, WasiFile};
 
 /// Descriptors that a guest may open, unless the builder says otherwise.
 pub(crate) const DESCRIPTORS_MAX: u64 = 64;
-/// What a new file, directory or link counts as, besides the bytes that are written to it: most file systems
-/// take a block for a directory.
+/// What a new file, directory or link counts as, besides the bytes that are written to it: most
+/// file systems take a block for a directory.
 const ENTRY_BYTES: u64 = 4096;
 
 /// What the guests of one context may use of the host, and what they have.
@@ -53,7 +53,8 @@ impl Count {
         self.max.load(Relaxed) != u64::MAX
     }
 
-    /// Counts at least `least`, and at most `most`, as used; gives how many. `None` if not even the least are left.
+    /// Counts at least `least`, and at most `most`, as used; gives how many. `None` if not even the
+    /// least are left.
     fn take(&self, least: u64, most: u64) -> Option<u64> {
         let max = self.max.load(Relaxed);
         let mut taken = 0;

@@ -1,11 +1,12 @@
 //! [`Scratch`]: the memory of the host that wasi-common sees in place of a guest's.
 //!
-//! wasi-common allocates as much as the arguments of a call ask for, and touches a guest's pages where the
-//! kernel may refuse them. So arguments are copied here first, as much as there is room for, and answers are
-//! copied from here to the guest: a call costs the host this much memory, once a thread, whatever it asks for.
+//! wasi-common allocates as much as the arguments of a call ask for, and touches a guest's pages
+//! where the kernel may refuse them. So arguments are copied here first, as much as there is room
+//! for, and answers are copied from here to the guest: a call costs the host this much memory, once
+//! a thread, whatever it asks for.
 //!
-//! The memory is not cleared between two calls, and may hold another guest's bytes. Only what wasi-common has
-//! written, or what was cleared before, may be copied to a guest.
+//! The memory is not cleared between two calls, and may hold another guest's bytes. Only what
+//! wasi-common has written, or what was cleared before, may be copied to a guest.
 
 use crate::guest::Bytes;
 use core::cell::Cell;
@@ -16,7 +17,8 @@ use wiggle::GuestMemory;
 pub(crate) const PATH_MAX: u32 = 4096;
 /// Most bytes that go to or from the host at a time.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
-/// Room for a piece with the vectors of a call, for two paths, and for the most subscriptions with their events.
+/// Room for a piece with the vectors of a call, for two paths, and for the most subscriptions with
+/// their events.
 const SCRATCH_BYTES: usize = 96 << 10;
 /// Most places of answers that a function has.
 const ANSWERS_MAX: usize = 2;
@@ -38,9 +40,9 @@ struct Answer {
     len: usize,
 }
 
-/// The memory of the host that one call uses. Bytes of earlier calls, which may be other guests', are still in
-/// it: nothing may be given to a guest but what was cleared before, or bytes of which wasi-common says that it
-/// wrote each.
+/// The memory of the host that one call uses. Bytes of earlier calls, which may be other guests',
+/// are still in it: nothing may be given to a guest but what was cleared before, or bytes of which
+/// wasi-common says that it wrote each.
 pub(crate) struct Scratch {
     /// `Some` until it is dropped.
     buffer: Option<Box<Buffer>>,
@@ -50,8 +52,8 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// The buffer of this thread; another if a call on this thread uses it, because a file of the host's runs
-    /// a guest.
+    /// The buffer of this thread; another if a call on this thread uses it, because a file of the
+    /// host's runs a guest.
     pub(crate) fn take() -> Self {
         let new = || Box::new(Buffer([0; SCRATCH_BYTES]));
         Self {
@@ -106,8 +108,8 @@ impl Scratch {
         GuestMemory::Unshared(self.bytes())
     }
 
-    /// Copies a path of the guest's, and gives the pointer and length to pass on; `None` for a path that is
-    /// longer than [`PATH_MAX`], which is not copied.
+    /// Copies a path of the guest's, and gives the pointer and length to pass on; `None` for a path
+    /// that is longer than [`PATH_MAX`], which is not copied.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
-//! [`Stream`]: a file, pipe, terminal or socket of the host's, with the behaviour that POSIX gives it. Where it would block
-//! it waits in intervals of a millisecond. [`Standard`] is a standard stream of this process.
+//! [`Stream`]: a file, pipe, terminal or socket of the host's, with the behaviour that POSIX gives
+//! it. Where it would block it waits in intervals of a millisecond. [`Standard`] is a standard
+//! stream of this process.
 
 use crate::{files, wait};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -120,7 +121,8 @@ pub(crate) struct Stream {
     flags: FdFlags,
     /// Whether what the file says of itself may be changed by way of it.
     is_read_only: bool,
-    /// Held while one thread writes to a file that appends, and another must not see it set otherwise.
+    /// Held while one thread writes to a file that appends, and another must not see it set
+    /// otherwise.
     appending: Mutex<()>,
 }
 
@@ -380,12 +382,14 @@ fn write_at(file: BorrowedFd<'_>, vectors: &[IoSlice<'_>], offset: u64) -> io::R
     Ok(written? as u64)
 }
 
-/// A standard stream of this process, with no buffer of the guest's in between. A guest reads or writes it, and does no
-/// more: it may not seek in a file that the host shares with others, nor set its flags.
+/// A standard stream of this process, with no buffer of the guest's in between. A guest reads or
+/// writes it, and does no more: it may not seek in a file that the host shares with others, nor set
+/// its flags.
 pub(crate) struct Standard {
     handle: Handle,
     kind: Kind,
-    /// Whether the guest wants no waiting. The flag is the guest's: the descriptor's is for everybody who shares it.
+    /// Whether the guest wants no waiting. The flag is the guest's: the descriptor's is for
+    /// everybody who shares it.
     is_nonblocking: AtomicBool,
 }
 

@@ -1,8 +1,8 @@
-//! Waiting for files that a guest reads or writes, in intervals: between two of them the thread checks whether the guest
-//! was stopped.
+//! Waiting for files that a guest reads or writes, in intervals: between two of them the thread
+//! checks whether the guest was stopped.
 //!
-//! A file that may block waits for one interval only, and then says that it is to be asked again. The host function asks
-//! again, unless the guest was stopped.
+//! A file that may block waits for one interval only, and then says that it is to be asked again.
+//! The host function asks again, unless the guest was stopped.
 
 use crate::errno::AGAIN;
 use core::cell::Cell;
@@ -54,7 +54,8 @@ pub(crate) fn wait(file: BorrowedFd<'_>, events: PollFlags) -> Result<(), Error>
     Err(Errno::Again.into())
 }
 
-/// Whether a file can be read or written within a time. At its end, or when it is broken, it can: the call itself says so.
+/// Whether a file can be read or written within a time. At its end, or when it is broken, it can:
+/// the call itself says so.
 pub(crate) fn is_ready(
     file: BorrowedFd<'_>,
     events: PollFlags,

@@ -664,7 +664,8 @@ fn a_directory_may_be_given_to_be_read() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let program = folder.path().join("writer.wat");
     fs::write(&program, WRITER).expect("room for a module");
-    // The name of the directory, what is behind it on the command line, and the errno: `rofs` is 69.
+    // The name of the directory, what is behind it on the command line, and the errno: `rofs` is
+    // 69.
     for (name, behind, errno) in [
         ("a", ":ro", 69),
         ("b", "::/data:ro", 69),

@@ -1,5 +1,5 @@
-//! The memory that the pointers of preview 1 are offsets in: the one that the guest exports as `memory`,
-//! wherever it is among several.
+//! The memory that the pointers of preview 1 are offsets in: the one that the guest exports as
+//! `memory`, wherever it is among several.
 
 use pirn_runtime::{ExternType, Group, LinkError, Linker, Module, Region, SharedMemory, Value};
 use pirn_wasi::pipe::WritePipe;
@@ -11,7 +11,8 @@ const IMPORTS: &str = r#"
   (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
 "#;
 
-/// `run` writes a vector and the bytes at 16 of the memory of a number to standard output, and random bytes at 64.
+/// `run` writes a vector and the bytes at 16 of the memory of a number to standard output, and
+/// random bytes at 64.
 fn run(memory: usize, letters: &str) -> String {
     format!(
         r#"(func (export "run") (result i32)
@@ -56,7 +57,8 @@ fn said(output: Output) -> String {
     String::from_utf8(output.into_inner()).expect("letters")
 }
 
-/// Runs a guest. Gives what it wrote, and which of the memories that it exports by these names were written to.
+/// Runs a guest. Gives what it wrote, and which of the memories that it exports by these names were
+/// written to.
 fn ran(region: &Region, text: &str, memories: &[&str]) -> (String, Vec<bool>) {
     let prepared = region.prepare(&module(text), &linker()).expect("it links");
     let (wasi, output) = context();

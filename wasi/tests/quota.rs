@@ -1,4 +1,5 @@
-//! Descriptors that a guest opens, and bytes that it writes to disk: as many as it may, and one more.
+//! Descriptors that a guest opens, and bytes that it writes to disk: as many as it may, and one
+//! more.
 
 #[path = "common/house.rs"]
 mod house;

@@ -1,4 +1,5 @@
-//! What a guest sent, or was told, is in no buffer, answer or padding that the next guest of the thread is given.
+//! What a guest sent, or was told, is in no buffer, answer or padding that the next guest of the
+//! thread is given.
 
 #[path = "common/house.rs"]
 mod house;
@@ -6,11 +7,13 @@ mod house;
 use house::{BADF, FOLDER, Guest, House, SUCCESS};
 use std::fs;
 
-/// What the first guest sends, and what the second one has in its memory before it asks for anything.
+/// What the first guest sends, and what the second one has in its memory before it asks for
+/// anything.
 const SECRET: u8 = 0xaa;
 const BLANK: u8 = 0x11;
 
-/// A guest that sends as much as goes through the host at a time, so that it is in the host's memory.
+/// A guest that sends as much as goes through the host at a time, so that it is in the host's
+/// memory.
 fn leaves_secrets(house: &House) {
     let mut guest = house.guest();
     guest.write(65_536, &[SECRET; 65_536]);

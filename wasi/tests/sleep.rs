@@ -233,7 +233,8 @@ fn bad_subscriptions_are_told_or_trap() {
         // More clocks than are kept of one call: nobody sleeps for them.
         assert_eq!(call((0, 100, 1025, 200)).expect("an errno"), 28);
         assert_eq!(call((0, 0, u32::MAX, 0)).expect("an errno"), 28);
-        // A descriptor that is not there is told of in its event: `badf`, of a subscription to read.
+        // A descriptor that is not there is told of in its event: `badf`, of a subscription to
+        // read.
         guest.memory_mut().write(5008, &[1]).expect("a page");
         guest.memory_mut().write_u32(5016, 77).expect("a page");
         let result = block_on(guest.call_async(&poll, (5000, 6000, 1, 7000)));

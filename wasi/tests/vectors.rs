@@ -1,5 +1,5 @@
-//! Calls with vectors, paths and buffers of every size: what they cost the host, how far they go, and what
-//! they answer.
+//! Calls with vectors, paths and buffers of every size: what they cost the host, how far they go,
+//! and what they answer.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
 #[path = "common/house.rs"]
@@ -319,7 +319,8 @@ fn an_answer_may_lie_in_what_was_received() {
         let mut guest = house.guest();
         let file = guest.open("file");
         fs::write(house.folder.path().join("file"), [9; 100]).expect("room");
-        // The buffer has the vectors in it, which are read before, and the answer, which is written behind.
+        // The buffer has the vectors in it, which are read before, and the answer, which is written
+        // behind.
         guest.vectors(1024, [(1000, 100)]);
         let arguments = mover("fd_read", file, 1024, 1, 1096);
         assert_eq!(guest.call("fd_read", &arguments), SUCCESS);

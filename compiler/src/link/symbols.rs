@@ -29,8 +29,8 @@ pub(super) fn names(pieces: &[Piece], metadata: &Metadata) -> Vec<String> {
     pieces.iter().map(|piece| printable(name(piece))).collect()
 }
 
-/// The name of the only import of each type that any function import has; `None` where several share the
-/// trampoline.
+/// The name of the only import of each type that any function import has; `None` where several
+/// share the trampoline.
 fn names_of_imports(metadata: &Metadata) -> HashMap<u32, Option<String>> {
     let mut names = HashMap::new();
     for (import, ty) in metadata.imports_of_funcs().zip(&metadata.funcs) {

@@ -37,8 +37,8 @@ pub(crate) const MEMORY_BYTES: Limit = Limit {
     most: MEMORY_BYTES_MAX,
 };
 
-/// A constant expression is evaluated each time that its element segment is copied, or its instance made. The most
-/// that an array is made of there is 10,000 values.
+/// A constant expression is evaluated each time that its element segment is copied, or its instance
+/// made. The most that an array is made of there is 10,000 values.
 pub(crate) const CONSTANT_OPERATORS: Limit = Limit {
     what: "operators of a constant expression",
     most: CONSTANT_OPERATORS_MAX,

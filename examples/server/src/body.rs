@@ -66,8 +66,8 @@ where
     Ok(all.into())
 }
 
-/// Makes room for so many bytes more: twice as much as there was, as `Vec` does by itself, and never
-/// more than a body may have.
+/// Makes room for so many bytes more: twice as much as there was, as `Vec` does by itself, and
+/// never more than a body may have.
 fn make_room(all: &mut Vec<u8>, more: usize, bytes_max: usize) -> Result<(), TryReserveError> {
     let needed = all.len().saturating_add(more);
     if needed <= all.capacity() {
@@ -106,7 +106,8 @@ mod tests {
         }
     }
 
-    /// A body of single bytes, each in a buffer of its own, and how many buffers were alive at most.
+    /// A body of single bytes, each in a buffer of its own, and how many buffers were alive at
+    /// most.
     struct Drip {
         left: usize,
         alive: Arc<AtomicUsize>,

@@ -59,7 +59,8 @@ impl Journal {
         }
     }
 
-    /// Whether the quota of the second has room for a line. Also logs how many lines the second before dropped.
+    /// Whether the quota of the second has room for a line. Also logs how many lines the second
+    /// before dropped.
     fn admit(&self, line: &str) -> bool {
         let text: usize = line.escape_debug().map(char::len_utf8).sum();
         let (admitted, dropped) = self.take(LINE_BYTES + text, Instant::now());

@@ -30,8 +30,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 pub struct Limits {
     /// Requests that wait for a slot.
     pub waiting_max: usize,
-    /// Requests of one route that have a guest or wait for a slot: with fewer than there are slots, a
-    /// route whose guests take long leaves slots to others.
+    /// Requests of one route that have a guest or wait for a slot: with fewer than there are slots,
+    /// a route whose guests take long leaves slots to others.
     pub route_requests: usize,
     /// Longest time that a request waits for a slot.
     pub wait: Duration,
@@ -80,8 +80,8 @@ const FIELDS_MAX: usize = 100;
 /// Most bytes that a connection reads at a time, and keeps while it idles.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// Longest time for a request's header: hyper adds it to a point in time, which panics past the last
-/// one.
+/// Longest time for a request's header: hyper adds it to a point in time, which panics past the
+/// last one.
 const HEADER_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Time between two rounds of housekeeping.

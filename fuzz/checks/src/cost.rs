@@ -1,9 +1,10 @@
-//! Which modules cost the compiler most for what they are: modules of certain shapes, each with a few numbers, of which
-//! the costliest are changed and tried again.
+//! Which modules cost the compiler most for what they are: modules of certain shapes, each with a
+//! few numbers, of which the costliest are changed and tried again.
 //!
-//! A module that compiles may cost a microsecond for each unit that [`Options::work_per_byte`] lets it ask for; another is refused by
-//! the name of a limit. What it costs is measured by the processor's clock ([`Found::cpu_ns`]), for people, and by
-//! bytes of machine code ([`Found::code_bytes`]), which is the same each time, for tests.
+//! A module that compiles may cost a microsecond for each unit that [`Options::work_per_byte`] lets
+//! it ask for; another is refused by the name of a limit. What it costs is measured by the
+//! processor's clock ([`Found::cpu_ns`]), for people, and by bytes of machine code
+//! ([`Found::code_bytes`]), which is the same each time, for tests.
 
 mod bodies;
 mod parts;
@@ -41,7 +42,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// How much of what a module of that size may cost this took, in thousandths, by the processor's clock.
+    /// How much of what a module of that size may cost this took, in thousandths, by the
+    /// processor's clock.
     #[must_use]
     pub fn time_permille(&self) -> u64 {
         self.permille(self.cpu_ns / 1000)
@@ -81,7 +83,8 @@ impl fmt::Display for Found {
     }
 }
 
-/// The options that change how much is done: without the optimiser, for the other target, with counted fuel.
+/// The options that change how much is done: without the optimiser, for the other target, with
+/// counted fuel.
 #[must_use]
 pub fn ways() -> Vec<Options> {
     let mut ways = Vec::from([Arch::X86_64, Arch::Aarch64].map(Options::new));
@@ -105,7 +108,8 @@ pub fn unlimited() -> Options {
 ///
 /// # Errors
 ///
-/// What the compiler should not say: that a module of this kind is invalid, or that it is at fault itself.
+/// What the compiler should not say: that a module of this kind is invalid, or that it is at fault
+/// itself.
 pub fn measure(shape: Shape, options: &Options) -> Result<Found, String> {
     let wasm = shape.module();
     let before = cpu_ns();
@@ -136,8 +140,8 @@ pub fn measure(shape: Shape, options: &Options) -> Result<Found, String> {
     Ok(found)
 }
 
-/// Tries so many shapes, of which half are changes of the worst so far by `judge`, and gives the worst of each kind, the
-/// worst of all first.
+/// Tries so many shapes, of which half are changes of the worst so far by `judge`, and gives the
+/// worst of each kind, the worst of all first.
 ///
 /// # Errors
 ///

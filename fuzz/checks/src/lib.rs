@@ -1,7 +1,8 @@
-//! What the fuzz targets check, each as a function of any bytes: [`differential`], [`lifecycle`], [`artifact`],
-//! [`compile`] and [`wasi`]; and [`cost`], a search of its own. `cargo test` runs them for seconds on bytes that
-//! are always the same; `fuzz` has them
-//! under libFuzzer, with Wasmtime as one engine more.
+//! What the fuzz targets check, each as a function of any bytes: [`differential`], [`lifecycle`],
+//! [`artifact`],
+//! [`compile`] and [`wasi`]; and [`cost`], a search of its own. `cargo test` runs them for seconds
+//! on bytes that are always the same; `fuzz` has them under libFuzzer, with Wasmtime as one engine
+//! more.
 //!
 //! Each has a canary, something that is wrong on purpose, which must be found: as an argument here, and under
 //! libFuzzer by the variable of [`CANARY`].

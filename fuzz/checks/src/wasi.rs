@@ -1,5 +1,6 @@
-//! A guest calls WASI with hostile arguments. Whatever they are, a call takes no more of the host than the bounds
-//! say: memory, time past its deadline, descriptors, and nothing outside of the guest's directory.
+//! A guest calls WASI with hostile arguments. Whatever they are, a call takes no more of the host
+//! than the bounds say: memory, time past its deadline, descriptors, and nothing outside of the
+//! guest's directory.
 
 mod arguments;
 mod guest;
@@ -23,9 +24,11 @@ pub use guest::FUNCTIONS;
 pub const HOST_BYTES_MAX: usize = 1 << 20;
 /// Time that each call is given.
 pub const DEADLINE: Duration = Duration::from_millis(20);
-/// Time that a call may take past its deadline. It is large because the machine may be busy, or emulated.
+/// Time that a call may take past its deadline. It is large because the machine may be busy, or
+/// emulated.
 pub const LATE_MAX: Duration = Duration::from_secs(2);
-/// Most descriptors of the host that one context may hold: those of a guest, and those that it is given.
+/// Most descriptors of the host that one context may hold: those of a guest, and those that it is
+/// given.
 pub const DESCRIPTORS_MAX: usize = 64 + world::GIVEN;
 /// Time after which a call counts as one that never ends.
 const HANG: Duration = Duration::from_secs(60);
@@ -34,12 +37,14 @@ const CALLS_MAX: usize = 60;
 /// How often a descriptor is opened, now and then: more often than the guest may hold one.
 const REPEATS: usize = DESCRIPTORS_MAX + 20;
 
-/// How the allocations of the current thread are measured; the program that runs the check owns the allocator.
+/// How the allocations of the current thread are measured; the program that runs the check owns the
+/// allocator.
 #[derive(Debug, Clone, Copy)]
 pub struct Meter {
     /// Starts to measure.
     pub start: fn(),
-    /// The most bytes that were live at once since then, beyond those that were live when it started.
+    /// The most bytes that were live at once since then, beyond those that were live when it
+    /// started.
     pub peak: fn() -> usize,
 }
 
@@ -100,8 +105,8 @@ impl Tally {
     }
 }
 
-/// Calls WASI as the bytes say, on a thread that is watched: a call that never ends is reported, too. Cases do not run
-/// at the same time, for descriptors are counted by process.
+/// Calls WASI as the bytes say, on a thread that is watched: a call that never ends is reported,
+/// too. Cases do not run at the same time, for descriptors are counted by process.
 ///
 /// # Errors
 ///

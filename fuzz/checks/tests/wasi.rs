@@ -1,4 +1,5 @@
-//! Hostile calls of WASI stay within the bounds of memory, time and descriptors; and a host function that breaks one is found.
+//! Hostile calls of WASI stay within the bounds of memory, time and descriptors; and a host
+//! function that breaks one is found.
 mod meter;
 
 use meter::METER;

@@ -150,9 +150,9 @@ impl<'a, T> Caller<'a, T> {
         account.bytes_written.add(written);
     }
 
-    /// The memory that pointers of an interface like WASI preview 1 are offsets in, and the data. It is the
-    /// memory that the calling instance exports as `memory`, or memory 0 if it exports none by that name.
-    /// If that is a shared memory of the host's, the view has no bytes: see
+    /// The memory that pointers of an interface like WASI preview 1 are offsets in, and the data.
+    /// It is the memory that the calling instance exports as `memory`, or memory 0 if it exports
+    /// none by that name. If that is a shared memory of the host's, the view has no bytes: see
     /// [`interface_shared_memory`](Self::interface_shared_memory).
     #[inline]
     pub fn interface_split(&mut self) -> (MemoryMut<'_>, &mut T) {
@@ -160,8 +160,8 @@ impl<'a, T> Caller<'a, T> {
         (unsafe { interface_view_mut(self.vmctx) }, self.data)
     }
 
-    /// The memory of [`interface_split`](Self::interface_split), if it is a shared memory that the host gave
-    /// the calling instance.
+    /// The memory of [`interface_split`](Self::interface_split), if it is a shared memory that the
+    /// host gave the calling instance.
     #[must_use]
     pub fn interface_shared_memory(&self) -> Option<&SharedMemory> {
         // SAFETY: an initialised context, whose instance keeps what it imports.

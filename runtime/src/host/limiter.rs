@@ -21,8 +21,8 @@ pub enum Growing {
     Objects,
 }
 
-/// A memory, a table or the memory for structs and arrays is to grow. Sizes of tables are in elements, of
-/// all else in bytes.
+/// A memory, a table or the memory for structs and arrays is to grow. Sizes of tables are in
+/// elements, of all else in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Growth {

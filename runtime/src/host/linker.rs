@@ -201,8 +201,9 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self.define(module, name, Item::Memory(memory.clone()))
     }
 
-    /// Says that what is offered under a module name is an interface whose addresses have 32 bits, also those that lie
-    /// in the guest's memory, as WASI preview 1 is. A module that imports any of it, and whose memory for such addresses
+    /// Says that what is offered under a module name is an interface whose addresses have 32 bits,
+    /// also those that lie in the guest's memory, as WASI preview 1 is. A module that imports any
+    /// of it, and whose memory for such addresses
     /// ([`Caller::interface_split`](crate::Caller::interface_split)) is a 64-bit one, is refused:
     /// [`LinkError::Addresses`].
     pub fn addresses_of_32_bits(&mut self, module: &str) -> &mut Self {

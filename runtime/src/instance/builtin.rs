@@ -507,8 +507,9 @@ pub(super) fn write_elements<T>(
     Ok(unsafe { Bulk::elements(to, segment, from, len) })
 }
 
-/// How many elements of a segment, of so many, are written between two looks at the interrupt flag: those
-/// whose constant expressions have [`CONSTANT_OPERATORS_MAX`] operators together, one at least.
+/// How many elements of a segment, of so many, are written between two looks at the interrupt flag:
+/// those whose constant expressions have [`CONSTANT_OPERATORS_MAX`] operators together, one at
+/// least.
 pub(super) fn elements_at_once<T>(member: &Member<T>, segment: u32, from: u64, most: u64) -> u64 {
     let items = &member.inner.module.metadata().elements[segment as usize].items;
     let is_made = || {

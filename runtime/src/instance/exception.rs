@@ -316,7 +316,8 @@ pub(super) unsafe fn throw<T>(
 ///
 /// # Errors
 ///
-/// The trap of a null reference, if the exception was freed because only the host had a reference to it; and
+/// The trap of a null reference, if the exception was freed because only the host had a reference
+/// to it; and
 /// [`TrapCode::HostMemoryExhausted`], if a copy would be more than the host may hold.
 ///
 /// # Safety

@@ -161,8 +161,8 @@ impl<T: 'static> Group<T> {
         self.members.first().map_or(0, Member::host_bytes)
     }
 
-    /// Makes the exports of an instance importable under a module name, in place of whatever had it. An
-    /// id of another group makes nothing importable.
+    /// Makes the exports of an instance importable under a module name, in place of whatever had
+    /// it. An id of another group makes nothing importable.
     pub fn name(&mut self, name: &str, member: MemberId) {
         self.names.insert(name.to_owned(), member);
     }

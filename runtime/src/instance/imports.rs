@@ -35,7 +35,8 @@ pub(crate) struct Imports {
     pub(crate) tags: Vec<u64>,
 }
 
-/// The index of the memory that the pointers of interfaces are offsets in: of the export `memory`, else 0.
+/// The index of the memory that the pointers of interfaces are offsets in: of the export `memory`,
+/// else 0.
 pub(crate) fn interface_memory(metadata: &Metadata) -> u32 {
     match metadata.export("memory") {
         Some(ExportItem::Memory(index)) => index,

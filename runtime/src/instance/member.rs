@@ -352,8 +352,8 @@ impl<T> Member<T> {
         }
     }
 
-    /// Address of the descriptor of a memory, which may be another instance's; of no memory if it is the
-    /// host's, and shared.
+    /// Address of the descriptor of a memory, which may be another instance's; of no memory if it
+    /// is the host's, and shared.
     fn memory_desc(&self, index: u32) -> u64 {
         let imports = &self.inner.imports;
         if imports.shared.get(index).is_some() {

@@ -22,7 +22,8 @@ pub(crate) struct Plan {
     pub(crate) memory_bytes: Option<u64>,
     /// Offset of the cell of every further one that it defines, and its initial bytes.
     pub(crate) memory_cells: Box<[(i32, u64)]>,
-    /// The index of the memory that the pointers of interfaces are offsets in: of the export `memory`, else 0.
+    /// The index of the memory that the pointers of interfaces are offsets in: of the export
+    /// `memory`, else 0.
     pub(crate) interface_memory: u32,
     /// Whether the module imports a shared memory of the host's.
     pub(crate) shares_memory: bool,
@@ -46,7 +47,8 @@ pub(crate) struct Plan {
     pub(crate) made_globals: Box<[u32]>,
     /// The same of tables, with their position among those that the module defines.
     pub(crate) made_tables: Box<[u32]>,
-    /// The positions of other tables that have more than [`FILLED_MAX`] elements behind those of their segments.
+    /// The positions of other tables that have more than [`FILLED_MAX`] elements behind those of
+    /// their segments.
     pub(crate) filled_tables: Box<[u32]>,
     /// Whether there are any of these, or element segments whose references each instance makes.
     pub(crate) is_made: bool,
@@ -54,8 +56,8 @@ pub(crate) struct Plan {
     pub(crate) prepares: bool,
 }
 
-/// Elements of a table that are written at once when an instance is made, 64 KiB. More are written like what an instance makes:
-/// chunk by chunk, under the deadline of the start.
+/// Elements of a table that are written at once when an instance is made, 64 KiB. More are written
+/// like what an instance makes: chunk by chunk, under the deadline of the start.
 const FILLED_MAX: u64 = 8192;
 
 /// What a table starts with.
@@ -340,7 +342,8 @@ fn tables(
             if start.checked_add(len as u64).is_none_or(|end| end > ty.min) {
                 break;
             }
-            // What is kept here for a table is as large as its segments, and a little for gaps between them.
+            // What is kept here for a table is as large as its segments, and a little for gaps
+            // between them.
             let listed = &mut listed[position as usize];
             *listed += len as u64;
             if start + len as u64 > *listed + FILLED_MAX {

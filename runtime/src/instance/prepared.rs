@@ -111,8 +111,8 @@ impl<P: Params, R: Results> Func<P, R> {
 }
 
 impl<P, R> Func<P, R> {
-    /// What it is told from other functions of its preparation by: imported ones of one type have the same
-    /// code.
+    /// What it is told from other functions of its preparation by: imported ones of one type have
+    /// the same code.
     pub(crate) fn identity(&self) -> (usize, i32) {
         (self.code, self.context)
     }
@@ -186,10 +186,10 @@ impl<T, Q, A> Prepared<T, Q, A> {
         })
     }
 
-    /// The same preparation, with a limit of the wall time that each instance takes to start: to make
-    /// constant values, fill large tables, write segments that are not prepared in advance, and run the
-    /// start function. Without it, only the kill switch of a [`Group`](crate::Group) stops a start
-    /// function that loops.
+    /// The same preparation, with a limit of the wall time that each instance takes to start: to
+    /// make constant values, fill large tables, write segments that are not prepared in advance,
+    /// and run the start function. Without it, only the kill switch of a [`Group`](crate::Group)
+    /// stops a start function that loops.
     #[must_use]
     pub fn start_deadline(&self, limit: Duration) -> Self {
         let mut limited = self.clone();

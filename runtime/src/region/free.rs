@@ -20,7 +20,8 @@
 //! at a stack, because both hold its lock when they put, look and find; at a front, because exchanges,
 //! the count and the look at it are in one total order.
 //!
-//! The package `runtime/loom` runs the tests of `free/orders.rs` in all orders of threads that there are.
+//! The package `runtime/loom` runs the tests of `free/orders.rs` in all orders of threads that
+//! there are.
 
 // Named, so that it is found from there as well.
 #[path = "free/front.rs"]
@@ -242,8 +243,8 @@ impl<S> FreeList<S> {
         self.shards.iter().map(held).sum()
     }
 
-    /// Takes a slot. `None` if there was none for as long as was to be waited, somebody waits already
-    /// and `wait` is not to, or the list is closed.
+    /// Takes a slot. `None` if there was none for as long as was to be waited, somebody waits
+    /// already and `wait` is not to, or the list is closed.
     #[inline]
     pub(crate) fn take(&self, module: ModuleId, wait: Wait) -> Option<Taken<S>> {
         // Nobody overtakes those who wait. Relaxed: who comes at the very moment may be the first.

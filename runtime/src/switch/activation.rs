@@ -94,8 +94,8 @@ pub(crate) struct Record {
     pub(crate) activation: Activation,
     /// For the signal handler.
     pub(crate) guest: Guest,
-    /// The entries of the instance's imports, for the routine that calls host functions: it is given the
-    /// offset of one.
+    /// The entries of the instance's imports, for the routine that calls host functions: it is
+    /// given the offset of one.
     pub(crate) hosts: *const HostEntry,
     /// Address of the descriptor of memory 0: the own one, or the owner's if it is imported; one of no memory if that is
     /// the host's, and shared.

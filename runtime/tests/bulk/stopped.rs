@@ -170,7 +170,8 @@ fn a_deadline_ends_a_builtin_in_the_middle() {
     });
 }
 
-/// An element may be a long expression, so what is copied between two looks is bounded by operators, too.
+/// An element may be a long expression, so what is copied between two looks is bounded by
+/// operators, too.
 #[test]
 fn a_deadline_ends_a_copy_of_elements_that_take_long() {
     let item = "(item (i32.const 5) ".to_owned() + &"(i32.const 0) (i32.add) ".repeat(8000);

@@ -1,4 +1,5 @@
-//! A guest that does nothing but call preview 1: each function by its name, with arguments of the test.
+//! A guest that does nothing but call preview 1: each function by its name, with arguments of the
+//! test.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use crate::errno::SUCCESS;
@@ -347,8 +348,8 @@ impl Guest {
         [fd, VECTOR, 1, OUT]
     }
 
-    /// Puts subscriptions in a row, each of a descriptor to read (1) or write (2), or of a clock (0) by milliseconds;
-    /// gives the arguments of `poll_oneoff`. Each has its index as userdata.
+    /// Puts subscriptions in a row, each of a descriptor to read (1) or write (2), or of a clock
+    /// (0) by milliseconds; gives the arguments of `poll_oneoff`. Each has its index as userdata.
     pub(crate) fn subscribe(&mut self, all: &[(u8, i64)]) -> [i64; 4] {
         const SUBSCRIPTIONS: i64 = 100_000;
         for (index, (tag, what)) in all.iter().enumerate() {

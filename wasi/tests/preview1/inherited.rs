@@ -1,4 +1,5 @@
-//! Standard streams that `aotrun` inherits, of every kind: terminals, pipes, files, /dev/null, closed ones.
+//! Standard streams that `aotrun` inherits, of every kind: terminals, pipes, files, /dev/null,
+//! closed ones.
 
 use crate::common::{aotrun, stderr, stdout};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -9,9 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// `polled FD TAG` gives 1,000 times the errno of the call, or: 100 times the event's errno, 10 times its bytes (9 at
-/// most), 5 for a peer that has gone; and 1 for a clock that rang first. `copies` copies input to output by ten bytes at a time;
-/// `kind` is the type of a file, `unwaiting` the errno of a read that does not wait, `seeks` that of asking for a position.
+/// `polled FD TAG` gives 1,000 times the errno of the call, or: 100 times the event's errno, 10
+/// times its bytes (9 at most), 5 for a peer that has gone; and 1 for a clock that rang first.
+/// `copies` copies input to output by ten bytes at a time; `kind` is the type of a file,
+/// `unwaiting` the errno of a read that does not wait, `seeks` that of asking for a position.
 const GUEST: &str = r#"(module
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))

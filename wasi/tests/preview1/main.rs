@@ -1,4 +1,5 @@
-//! Preview 1, function by function, against its text and POSIX: what docs/WASI.md promises, and what it lists as different.
+//! Preview 1, function by function, against its text and POSIX: what docs/WASI.md promises, and
+//! what it lists as different.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! What a guest learns of and does to its process: arguments, clocks, random bytes, its end; and bad pointers.
+//! What a guest learns of and does to its process: arguments, clocks, random bytes, its end; and
+//! bad pointers.
 
 use crate::driver::{FOLDER, Guest, Host, OUT};
 use crate::errno::{BADF, INVAL, SUCCESS};
@@ -46,7 +47,8 @@ fn clocks_tell_the_time_and_how_finely() {
         assert_eq!(guest.call("clock_res_get", &[clock, OUT]), SUCCESS);
         assert!((1..1_000_000_000).contains(&guest.u64(OUT)));
     }
-    // Those of processor time are not there, which is told as of a descriptor; and there are no others.
+    // Those of processor time are not there, which is told as of a descriptor; and there are no
+    // others.
     for (clock, errno) in [(2, BADF), (3, BADF), (4, INVAL), (-1, INVAL)] {
         assert_eq!(
             guest.call("clock_time_get", &[clock, 0, OUT]),

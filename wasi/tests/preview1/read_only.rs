@@ -1,4 +1,5 @@
-//! Directories that are given to be read: all that changes nothing works, and whatever would change something is refused.
+//! Directories that are given to be read: all that changes nothing works, and whatever would change
+//! something is refused.
 
 use crate::driver::{
     APPEND, CREAT, DIRECTORY, EXCL, FOLDER, FOLLOW, Guest, Host, OUT, READ, TRUNC, WRITE,
@@ -46,7 +47,8 @@ fn look(host: &Host) -> BTreeMap<PathBuf, Look> {
     found
 }
 
-/// A directory with a file, a directory with a file, an empty one, and links to the file and to what is not there.
+/// A directory with a file, a directory with a file, an empty one, and links to the file and to
+/// what is not there.
 fn furnished() -> Host {
     let host = Host::new();
     host.write("file", "content");

@@ -1,4 +1,5 @@
-//! Descriptors that have a guest wait: it waits as long as it may, reads what comes, and is told what POSIX says.
+//! Descriptors that have a guest wait: it waits as long as it may, reads what comes, and is told
+//! what POSIX says.
 
 use crate::driver::{APPEND, BYTES, CREAT, FOLDER, Guest, Host, NONBLOCK, OUT, READ, WRITE};
 use crate::errno::{AGAIN, BADF, INVAL, NOTCONN, NOTSOCK, NXIO, PIPE, SPIPE, SUCCESS};

@@ -45,8 +45,8 @@ pub(crate) struct Args {
     /// Count the operators that are executed, so that a guest can be given a limit of them
     #[arg(long)]
     fuel: bool,
-    /// Units of compile work that the module may use for each of its bytes, in addition to 1,000,000 for any module; a unit is
-    /// at most 1 us of processor time
+    /// Units of compile work that the module may use for each of its bytes, in addition to
+    /// 1,000,000 for any module; a unit is at most 1 us of processor time
     #[arg(long, value_name = "UNITS", default_value_t = pirn_compiler::WORK_PER_BYTE)]
     work_per_byte: u64,
     /// A folder to take functions from that were compiled earlier, and to put new ones; made if it is not there.

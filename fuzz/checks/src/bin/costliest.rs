@@ -1,6 +1,7 @@
-//! Searches for the modules that cost the compiler most for their size, and prints the worst of each kind: for
-//! `PIRN_FUZZ_SECONDS`, from `PIRN_FUZZ_SEED` on, written to the folder `PIRN_FUZZ_WORST` if there is one. It fails if one took
-//! longer than a module of its size may. Only a release build says something about time.
+//! Searches for the modules that cost the compiler most for their size, and prints the worst of
+//! each kind: for `PIRN_FUZZ_SECONDS`, from `PIRN_FUZZ_SEED` on, written to the folder
+//! `PIRN_FUZZ_WORST` if there is one. It fails if one took longer than a module of its size may.
+//! Only a release build says something about time.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
-//! [`Shape`]: the numbers of a module that repeats something which is small in the module, and may be large for the
-//! compiler. [`bodies`](super::bodies) has what functions do, [`parts`](super::parts) the rest.
+//! [`Shape`]: the numbers of a module that repeats something which is small in the module, and may
+//! be large for the compiler. [`bodies`](super::bodies) has what functions do,
+//! [`parts`](super::parts) the rest.
 
 use super::parts::Parts;
 use crate::random::Random;

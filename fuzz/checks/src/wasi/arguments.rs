@@ -23,7 +23,8 @@ const SMALL_COUNT: usize = 1100;
 const SUBSCRIPTIONS: usize = 36 << 10;
 const SUBSCRIPTION_BYTES: usize = 48;
 const SUBSCRIPTIONS_COUNT: usize = 500;
-/// In large memories: where a million overlapping vectors lie. What lies behind them is a million empty ones, and more.
+/// In large memories: where a million overlapping vectors lie. What lies behind them is a million
+/// empty ones, and more.
 const MANY_VECTORS: usize = 1 << 20;
 const MANY_COUNT: usize = 1 << 20;
 
@@ -75,7 +76,8 @@ pub(super) fn memory(bytes: usize) -> Vec<(usize, Vec<u8>)> {
     parts
 }
 
-/// A subscription: every eighth of a clock that rings in an hour or is wrong, the others of a descriptor.
+/// A subscription: every eighth of a clock that rings in an hour or is wrong, the others of a
+/// descriptor.
 fn subscription(number: usize) -> Vec<u8> {
     let mut bytes = vec![0; SUBSCRIPTION_BYTES];
     bytes[0] = number as u8;

@@ -1,4 +1,5 @@
-//! [`World`]: what a guest is given of the host, of every kind that a descriptor can be, and what lies beside it.
+//! [`World`]: what a guest is given of the host, of every kind that a descriptor can be, and what
+//! lies beside it.
 
 use pirn_wasi::pipe::WritePipe;
 use pirn_wasi::{Bounded, Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
@@ -13,7 +14,8 @@ use wasi_common::sync::file;
 
 /// The descriptor of the guest's directory.
 pub(super) const FOLDER: u32 = 3;
-/// Descriptors that a context and its world take before the guest opens any: pipes, sockets, a directory.
+/// Descriptors that a context and its world take before the guest opens any: pipes, sockets, a
+/// directory.
 pub(super) const GIVEN: usize = 24;
 /// What a file beside the guest's directory says.
 pub(super) const SECRET: &str = "nobody's business";
@@ -73,8 +75,9 @@ impl World {
         })
     }
 
-    /// A context: nothing comes from standard input, nothing goes to standard output, and standard error is bounded.
-    /// Behind the directory, which is 3, come a silent socket, one that was shut down, and one that listens.
+    /// A context: nothing comes from standard input, nothing goes to standard output, and standard
+    /// error is bounded. Behind the directory, which is 3, come a silent socket, one that was shut
+    /// down, and one that listens.
     pub(super) fn context(&self) -> Result<WasiCtx, String> {
         let inside = self.folder.path().join("inside");
         let inside = made(Dir::open_ambient_dir(inside, ambient_authority()))?;

@@ -18,25 +18,28 @@ fn add(bytes: usize) {
     PEAK.set(PEAK.get().max(LIVE.get()));
 }
 
-// SAFETY: each function passes its arguments on to the system's allocator unchanged, and gives what that returns; counting
-// touches only constants of the thread, which need no allocation.
+// SAFETY: each function passes its arguments on to the system's allocator unchanged, and gives what
+// that returns; counting touches only constants of the thread, which need no allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
-        // SAFETY: the caller keeps to the contract of this function, which is the system allocator's.
+        // SAFETY: the caller keeps to the contract of this function, which is the system
+        // allocator's.
         unsafe { System.alloc(layout) }
     }
 
     // Not the default, which would write to every byte of a large allocation.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
-        // SAFETY: the caller keeps to the contract of this function, which is the system allocator's.
+        // SAFETY: the caller keeps to the contract of this function, which is the system
+        // allocator's.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.set(LIVE.get() - layout.size().cast_signed());
-        // SAFETY: the caller keeps to the contract of this function, which is the system allocator's.
+        // SAFETY: the caller keeps to the contract of this function, which is the system
+        // allocator's.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -8,7 +8,8 @@ use crate::trap::backtrace::Trace;
 use crate::trap::{Stop, Trap, TrapCode};
 use core::time::Duration;
 
-/// The error of a call that did not begin, or was not resumed at the point that the backtrace shows.
+/// The error of a call that did not begin, or was not resumed at the point that the backtrace
+/// shows.
 pub(super) fn not_begun(error: NotBegun, bounds: Bounds, trace: Option<Box<Trace>>) -> CallError {
     match error {
         NotBegun::Stopped(why) => stopped(why, bounds, trace),

@@ -9,8 +9,8 @@ use crate::stop::{Watched, Why};
 use crate::sys;
 use crate::trap::Trap;
 
-/// Runs what an instance does as it starts: what `prepare` does, then the function that it gives, if
-/// there is one. The limits of the call are of both.
+/// Runs what an instance does as it starts: what `prepare` does, then the function that it gives,
+/// if there is one. The limits of the call are of both.
 ///
 /// # Errors
 ///

@@ -34,8 +34,8 @@ const ROWS_BYTES: usize = NUMBERS_MAX * TYPE_ROW_BYTES as usize;
 /// Bytes of a block of chains: the longest chain is one.
 const BLOCK_BYTES: u32 = (SUPERTYPES_MAX as u32 + 1) * 4;
 
-/// Most blocks of chains: 1 GiB. A block is in use only while it holds a chain, so the limit does not depend on modules that
-/// were closed.
+/// Most blocks of chains: 1 GiB. A block is in use only while it holds a chain, so the limit does
+/// not depend on modules that were closed.
 pub(super) const BLOCKS_MAX: usize = 1 << 22;
 
 /// What is made accessible at a time.
@@ -55,8 +55,8 @@ pub(super) struct Table {
     ending: HashMap<u32, u32>,
 }
 
-/// A buddy allocator of parts of blocks: of 1, 2, 4 ... 64 numbers, each aligned to its size. Two free halves of a part
-/// become that part again.
+/// A buddy allocator of parts of blocks: of 1, 2, 4 ... 64 numbers, each aligned to its size. Two
+/// free halves of a part become that part again.
 #[derive(Debug)]
 struct Chains {
     /// Where the free parts of each size lie, from the table's start.

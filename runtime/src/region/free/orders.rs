@@ -54,7 +54,8 @@ impl std::task::Wake for Woken {
     }
 }
 
-/// Whoever has a place is given a slot, or is woken when there is one; giving up a place loses no slot.
+/// Whoever has a place is given a slot, or is woken when there is one; giving up a place loses no
+/// slot.
 #[test]
 fn a_place_is_served_or_left() {
     for leaves in [false, true] {
@@ -62,8 +63,8 @@ fn a_place_is_served_or_left() {
     }
 }
 
-/// The canary: without the one order of all operations a slot may be put where no waiter looks. The waiter has a place and is
-/// no thread, because loom cannot end a thread that waits for ever.
+/// The canary: without the one order of all operations a slot may be put where no waiter looks. The
+/// waiter has a place and is no thread, because loom cannot end a thread that waits for ever.
 #[test]
 #[should_panic(expected = "nobody was woken")]
 fn without_one_order_a_place_is_missed() {

@@ -26,10 +26,11 @@ impl<S> FreeList<S> {
         Place(self.enter())
     }
 
-    /// What was given to a place; `None` if the list is closed. If it was given nothing yet, the waker is
-    /// told when that changes.
+    /// What was given to a place; `None` if the list is closed. If it was given nothing yet, the
+    /// waker is told when that changes.
     pub(crate) fn given(&self, place: &Place<S>, waker: &Waker) -> Poll<Option<Taken<S>>> {
-        // Cloned and dropped outside of the lock: both run code of others, which may panic or come here.
+        // Cloned and dropped outside of the lock: both run code of others, which may panic or come
+        // here.
         let waker = waker.clone();
         let mut given = lock(&place.0.given);
         let answer = match given.slot.take() {

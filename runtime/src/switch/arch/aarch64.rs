@@ -365,10 +365,10 @@ unsafe extern "C" fn go_on() {
 /// Goes on in the guest of the activation in x9 with the [`Registers`] at x10, unless its gate is closed:
 /// from the host's stack. By x18, see above.
 ///
-/// The guest may have been interrupted between an exclusive load and its exclusive store, which code for
-/// processors without LSE uses. The kernel's return from a signal has the processor forget the load; a
-/// branch does not, and an exclusive load by whoever ran meanwhile would let the store overwrite what
-/// others wrote. CLREX makes the store fail, and the guest loads again (Arm ARM,
+/// The guest may have been interrupted between an exclusive load and its exclusive store, which
+/// code for processors without LSE uses. The kernel's return from a signal has the processor forget
+/// the load; a branch does not, and an exclusive load by whoever ran meanwhile would let the store
+/// overwrite what others wrote. CLREX makes the store fail, and the guest loads again (Arm ARM,
 /// "Synchronization and semaphores").
 #[unsafe(naked)]
 unsafe extern "C" fn restore() {

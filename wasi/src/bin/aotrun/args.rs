@@ -31,10 +31,12 @@ pub(crate) struct Args {
     /// Stack of the guest
     #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = bytes)]
     pub(crate) stack: usize,
-    /// Most files and directories that the guest may have open at a time, besides those that it is given
+    /// Most files and directories that the guest may have open at a time, besides those that it is
+    /// given
     #[arg(long, value_name = "N", default_value_t = 1024)]
     fd_max: u32,
-    /// Most bytes that the guest may write to files, as in 64MiB; a new file or directory counts as 4KiB
+    /// Most bytes that the guest may write to files, as in 64MiB; a new file or directory counts as
+    /// 4KiB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     disk_max: Option<usize>,
     /// Ends the guest when it has run this long, as in 500ms, 2s or 5m
@@ -143,7 +145,8 @@ struct Directory<'a> {
 }
 
 impl<'a> Directory<'a> {
-    /// `:ro` counts at the very end alone, and the last `::` is the one before GUEST: so HOST may have either in its name.
+    /// `:ro` counts at the very end alone, and the last `::` is the one before GUEST: so HOST may
+    /// have either in its name.
     fn of(text: &'a str) -> Result<Self> {
         let (rest, is_read_only) = match text.strip_suffix(":ro") {
             Some(rest) => (rest, true),

@@ -144,8 +144,8 @@ fn a_guest_that_was_interrupted_before_an_exclusive_store_loads_again() {
     registers.general[20] = activation as u64;
     registers.pc = store_exclusively as *const () as u64;
     registers.sp = (&raw mut stack[32]) as u64;
-    // SAFETY: the registers are those of a routine that stores to the two words and returns, its stack
-    // is the array, and the gate is open.
+    // SAFETY: the registers are those of a routine that stores to the two words and returns, its
+    // stack is the array, and the gate is open.
     let has_returned = unsafe {
         // What another guest, whose comparison failed, leaves behind on this thread.
         asm!("ldaxr {found}, [{at}]", found = out(reg) _, at = in(reg) &raw mut word);
