@@ -66,8 +66,8 @@ where
     Ok(all.into())
 }
 
-/// Makes room for so many bytes more: twice as much as there was, as `Vec` does by itself, and
-/// never more than a body may have.
+/// Makes room for `more` bytes. The capacity doubles, as that of any `Vec` does, and never exceeds
+/// what a body may have.
 fn make_room(all: &mut Vec<u8>, more: usize, bytes_max: usize) -> Result<(), TryReserveError> {
     let needed = all.len().saturating_add(more);
     if needed <= all.capacity() {

@@ -132,7 +132,7 @@ pub(super) fn body(shape: Shape) -> Option<Body> {
             });
             (EMPTY, ifs)
         }
-        "values held across operators" => {
+        "values live across operators" => {
             let load = |at: u32| vec![I::I32Const(at.cast_signed()), I::I32Load(NEAR)];
             let store = |at: u32| {
                 vec![
@@ -147,7 +147,7 @@ pub(super) fn body(shape: Shape) -> Option<Body> {
             let (loads, stores) = (each(arity, load), each(repeats, store));
             (EMPTY, [begin, loads, stores, sum, end].concat())
         }
-        "vectors held across operators" => {
+        "vectors live across operators" => {
             let load = |at: u32| vec![I::I32Const(at.cast_signed()), I::V128Load(NEAR)];
             let product = |_| vec![I::LocalGet(0), I::I64x2Mul];
             let sum = each(arity - 1, |_| vec![I::I64x2Mul]);

@@ -23,7 +23,7 @@ pub(super) const BOTH: u32 = 3;
 pub(super) const VECTOR: u32 = 4;
 /// An array of i32.
 pub(super) const ARRAY: u32 = 5;
-/// A struct of as many fields as there are values.
+/// A struct that has a field for each value.
 pub(super) const STRUCT: u32 = 6;
 
 /// The sections, in any order.

@@ -7,7 +7,7 @@ use pirn_runtime::Value;
 
 /// Where an opening call stores a descriptor, and other calls their answers.
 const ANSWER: i32 = 64;
-/// Where the paths lie, 64 bytes apart, with two long ones behind them.
+/// Address of the first path. The paths are 64 bytes apart; two long ones follow them.
 const PATHS: i32 = 1024;
 const PATH_BYTES: usize = 64;
 /// Where a path longer than any path may be lies.
