@@ -3,6 +3,7 @@
 use pirn_runtime::HostError;
 use rustix::io::Errno as Os;
 use std::io;
+use wasi_common::WasiCtx;
 use wasi_common::snapshots::preview_1::types::Errno;
 use wiggle::GuestError;
 
@@ -61,9 +62,9 @@ fn from_os(error: &io::Error) -> Errno {
 
 /// What a function for sockets answers for a descriptor that is there and is no socket: wasi-common
 /// says that it is not there.
-pub(crate) fn of_socket(name: &str, errno: i32, is_open: impl FnOnce() -> bool) -> i32 {
+pub(crate) fn of_socket(ctx: &WasiCtx, fd: i32, errno: i32) -> i32 {
     match errno {
-        BADF if name.starts_with("sock_") && is_open() => NOTSOCK,
+        BADF if ctx.table().contains_key(fd.cast_unsigned()) => NOTSOCK,
         errno => errno,
     }
 }

@@ -159,12 +159,46 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
     linker.addresses_of_32_bits(MODULE);
     link_functions(linker, ctx)?;
     link_path_functions(linker, ctx)?;
+    link_sockets(linker, ctx)?;
     vectors::link(linker, ctx)?;
     pieces::link(linker, ctx)?;
     // Not wasi-common's: it knows no codes from 126 on.
     linker.func(MODULE, "proc_exit", |code: u32| -> Result<(), Exit> {
         Err(Exit { code })
     })?;
+    Ok(())
+}
+
+/// Links the functions of sockets that take no vectors.
+fn link_sockets<T: 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
+    ctx: ContextOf<T>,
+) -> Result<(), LinkError> {
+    linker.func(
+        MODULE,
+        "sock_accept",
+        move |mut caller: Caller<'_, T>, fd: i32, flags: i32, accepted: i32| {
+            wait::patiently(&mut caller, |caller| {
+                let (mut memory, data) = split(caller);
+                memory.check_answer(accepted.cast_unsigned(), DESCRIPTOR)?;
+                let (ctx, here) = (ctx(data), &mut memory.all());
+                let answer = wasi::sock_accept(ctx, here, fd, flags, accepted);
+                let errno = errno("sock_accept", answer)?;
+                Ok(errno::of_socket(ctx, fd, errno))
+            })
+        },
+    )?;
+    linker.func(
+        MODULE,
+        "sock_shutdown",
+        move |mut caller: Caller<'_, T>, fd: i32, how: i32| -> Result<i32, HostError> {
+            let (mut memory, data) = split(&mut caller);
+            let (ctx, here) = (ctx(data), &mut memory.all());
+            let answer = wasi::sock_shutdown(ctx, here, fd, how);
+            let errno = errno("sock_shutdown", answer)?;
+            Ok(errno::of_socket(ctx, fd, errno))
+        },
+    )?;
     Ok(())
 }
 
@@ -183,16 +217,10 @@ macro_rules! functions {
                 MODULE,
                 stringify!($name),
                 move |mut caller: Caller<'_, T>, $($arg: $ty),*| -> Result<i32, HostError> {
-                    // The first of the arguments is the descriptor, where there is one.
-                    let first = [$(i64::from($arg),)* 0][0] as u32;
-                    wait::patiently(&mut caller, |caller| {
-                        let (mut memory, data) = split(caller);
-                        $(memory.check_answer($answer.cast_unsigned(), $layout)?;)*
-                        let (ctx, name) = (ctx(data), stringify!($name));
-                        let here = &mut memory.all();
-                        let errno = errno(name, wasi::$name(ctx, here, $($arg),*))?;
-                        Ok(errno::of_socket(name, errno, || ctx.table().contains_key(first)))
-                    })
+                    let (mut memory, data) = split(&mut caller);
+                    $(memory.check_answer($answer.cast_unsigned(), $layout)?;)*
+                    let here = &mut memory.all();
+                    errno(stringify!($name), wasi::$name(ctx(data), here, $($arg),*))
                 },
             )?;)*
             Ok(())
@@ -216,23 +244,18 @@ macro_rules! path_functions {
                 MODULE,
                 stringify!($name),
                 move |mut caller: Caller<'_, T>, $($arg: $ty),*| -> Result<i32, HostError> {
-                    // The first of the arguments is the descriptor, where there is one.
-                    let first = [$(i64::from($arg),)* 0][0] as u32;
-                    wait::patiently(&mut caller, |caller| {
-                        let (mut memory, data) = split(caller);
-                        let mut scratch = Scratch::take();
-                        $(let Some(($path, $len)) = scratch.path(&memory, $path, $len)? else {
-                            return Ok(NAMETOOLONG);
-                        };)*
-                        $(let $answer = scratch.answer(&memory, $answer, $layout)?;)*
-                        let (ctx, name) = (ctx(data), stringify!($name));
-                        let here = &mut scratch.memory();
-                        let errno = errno(name, wasi::$name(ctx, here, $($arg),*))?;
-                        if errno == 0 {
-                            scratch.give(&mut memory)?;
-                        }
-                        Ok(errno::of_socket(name, errno, || ctx.table().contains_key(first)))
-                    })
+                    let (mut memory, data) = split(&mut caller);
+                    let mut scratch = Scratch::take();
+                    $(let Some(($path, $len)) = scratch.path(&memory, $path, $len)? else {
+                        return Ok(NAMETOOLONG);
+                    };)*
+                    $(let $answer = scratch.answer(&memory, $answer, $layout)?;)*
+                    let here = &mut scratch.memory();
+                    let errno = errno(stringify!($name), wasi::$name(ctx(data), here, $($arg),*))?;
+                    if errno == 0 {
+                        scratch.give(&mut memory)?;
+                    }
+                    Ok(errno)
                 },
             )?;)*
             Ok(())
@@ -275,8 +298,6 @@ functions! {
     fd_tell(fd: i32, position: i32) answer(position, FILE_SIZE);
     proc_raise(signal: i32);
     sched_yield();
-    sock_accept(fd: i32, flags: i32, accepted: i32) answer(accepted, DESCRIPTOR);
-    sock_shutdown(fd: i32, how: i32);
 }
 
 path_functions! {
@@ -321,7 +342,7 @@ mod tests {
 
     /// Those that take or give more than a piece, or strings of the host's, and those that end or
     /// wait.
-    const OTHERS: [&str; 14] = [
+    const OTHERS: [&str; 16] = [
         "args_get",
         "environ_get",
         "fd_pread",
@@ -334,8 +355,10 @@ mod tests {
         "poll_oneoff",
         "proc_exit",
         "random_get",
+        "sock_accept",
         "sock_recv",
         "sock_send",
+        "sock_shutdown",
     ];
 
     #[test]

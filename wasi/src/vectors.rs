@@ -67,7 +67,7 @@ fn link_senders<T: 'static, Q: 'static, A: 'static>(
                 let (iovs, len, written) = (at.vectors, at.count, at.moved);
                 let sent = wasi::sock_send(ctx, memory, fd, iovs, len, how, written);
                 let errno = errno_of("sock_send", sent)?;
-                of_socket(ctx, fd, "sock_send", errno)
+                Ok(errno::of_socket(ctx, fd, errno))
             })
         },
     )?;
@@ -126,17 +126,11 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
                 let flags = at.flags.unwrap_or(flags);
                 let got = wasi::sock_recv(ctx, memory, fd, iovs, len, how, received, flags);
                 let errno = errno_of("sock_recv", got)?;
-                of_socket(ctx, fd, "sock_recv", errno)
+                Ok(errno::of_socket(ctx, fd, errno))
             })
         },
     )?;
     Ok(())
-}
-
-/// The errno of a function for sockets.
-fn of_socket(ctx: &WasiCtx, fd: i32, name: &str, errno: i32) -> Result<i32, HostError> {
-    let is_open = || ctx.table().contains_key(fd.cast_unsigned());
-    Ok(errno::of_socket(name, errno, is_open))
 }
 
 /// Where a call without flags has its vectors and its answer.
