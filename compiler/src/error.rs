@@ -37,7 +37,7 @@ pub enum CompileError {
     /// allows.
     #[error(
         "module of {module_bytes} bytes needs more than {limit} units of compile work, the limit for its size; use \
-         fewer parameters, results and locals, or raise the work per byte (`--work-per-byte`)"
+         fewer parameters, results and locals, or raise the work per byte (`aotc --work-per-byte`)"
     )]
     Work {
         /// Units that are allowed.

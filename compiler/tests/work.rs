@@ -79,7 +79,7 @@ fn what_may_be_asked_for_is_compiled_and_less_is_not_enough() {
         refused(&wasm, &options),
         format!(
             "module of {bytes} bytes needs more than {limit} units of compile work, the limit for its size; use fewer \
-             parameters, results and locals, or raise the work per byte (`--work-per-byte`)"
+             parameters, results and locals, or raise the work per byte (`aotc --work-per-byte`)"
         )
     );
 }
