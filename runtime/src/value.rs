@@ -200,15 +200,20 @@ impl Cell {
     }
 
     /// The low 32 bits; what is above them is unspecified.
+    ///
+    /// A load of 32 bits: the guest has just stored as many, and a wider load defeats store
+    /// forwarding.
     #[inline]
-    pub(crate) fn u32(self) -> u32 {
-        self.u128() as u32
+    pub(crate) fn u32(&self) -> u32 {
+        let [a, b, c, d, ..] = &self.0;
+        u32::from_le_bytes([*a, *b, *c, *d])
     }
 
-    /// The low 64 bits.
+    /// The low 64 bits, by a load of 64 bits: see [`u32`](Self::u32).
     #[inline]
-    pub(crate) fn u64(self) -> u64 {
-        self.u128() as u64
+    pub(crate) fn u64(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = &self.0;
+        u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h])
     }
 
     #[inline]

@@ -44,6 +44,10 @@ impl HostError {
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for HostError {
+    /// Not inlined: errors are rare, and without this code the compiler inlines the host function
+    /// where it is called (bench `hostcall`).
+    #[cold]
+    #[inline(never)]
     fn from(error: E) -> Self {
         Self(Box::new(error))
     }

@@ -195,6 +195,7 @@ macro_rules! read_methods {
         ///
         /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory,
         /// [`TrapCode::MemoryExhausted`] if the kernel has no memory for a page.
+        #[inline]
         pub fn slice(&self, address: u32, len: u32) -> Result<&[u8], Trap> {
             let bytes = &self.0[range(self.0.len(), address, len as usize)?];
             readable(bytes)?;
@@ -219,10 +220,11 @@ macro_rules! read_methods {
         /// # Errors
         ///
         /// As [`slice`](Self::slice), for its 4 bytes.
+        #[inline]
         pub fn read_u32(&self, address: u32) -> Result<u32, Trap> {
-            let mut bytes = [0; 4];
-            self.read(address, &mut bytes)?;
-            Ok(u32::from_le_bytes(bytes))
+            let bytes = &self.0[range(self.0.len(), address, 4)?];
+            // SAFETY: a view borrows the instance, and the bytes lie in its memory.
+            unsafe { populate::number_u32(bytes.as_ptr()) }.map_err(Trap::new)
         }
 
         /// The little-endian 64-bit number at `address`.
@@ -230,10 +232,11 @@ macro_rules! read_methods {
         /// # Errors
         ///
         /// As [`slice`](Self::slice), for its 8 bytes.
+        #[inline]
         pub fn read_u64(&self, address: u32) -> Result<u64, Trap> {
-            let mut bytes = [0; 8];
-            self.read(address, &mut bytes)?;
-            Ok(u64::from_le_bytes(bytes))
+            let bytes = &self.0[range(self.0.len(), address, 8)?];
+            // SAFETY: a view borrows the instance, and the bytes lie in its memory.
+            unsafe { populate::number_u64(bytes.as_ptr()) }.map_err(Trap::new)
         }
     };
 }
@@ -257,6 +260,7 @@ impl MemoryMut<'_> {
     /// # Errors
     ///
     /// As [`slice`](Self::slice).
+    #[inline]
     pub fn populate(&mut self, address: u32, len: u32) -> Result<(), Trap> {
         self.slice_mut(address, len).map(drop)
     }
@@ -268,6 +272,7 @@ impl MemoryMut<'_> {
     /// # Errors
     ///
     /// As [`slice`](Self::slice).
+    #[inline]
     pub fn slice_mut(&mut self, address: u32, len: u32) -> Result<&mut [u8], Trap> {
         let range = range(self.0.len(), address, len as usize)?;
         let bytes = &mut self.0[range];
@@ -310,8 +315,13 @@ impl MemoryMut<'_> {
     /// # Errors
     ///
     /// As [`slice`](Self::slice), for its 4 bytes.
+    #[inline]
     pub fn write_u32(&mut self, address: u32, value: u32) -> Result<(), Trap> {
-        self.write(address, &value.to_le_bytes())
+        let range = range(self.0.len(), address, 4)?;
+        let to = self.0[range].as_mut_ptr();
+        // SAFETY: a view that can be changed borrows the instance alone, and the bytes lie in its
+        // memory.
+        unsafe { populate::put_u32(to, value) }.map_err(Trap::new)
     }
 
     /// Writes a little-endian 64-bit number at `address`.
@@ -319,7 +329,12 @@ impl MemoryMut<'_> {
     /// # Errors
     ///
     /// As [`slice`](Self::slice), for its 8 bytes.
+    #[inline]
     pub fn write_u64(&mut self, address: u32, value: u64) -> Result<(), Trap> {
-        self.write(address, &value.to_le_bytes())
+        let range = range(self.0.len(), address, 8)?;
+        let to = self.0[range].as_mut_ptr();
+        // SAFETY: a view that can be changed borrows the instance alone, and the bytes lie in its
+        // memory.
+        unsafe { populate::put_u64(to, value) }.map_err(Trap::new)
     }
 }

@@ -3,7 +3,8 @@
 //! A page of tracked memory that the kernel refuses raises SIGBUS when it is touched. The runtime
 //! therefore touches each page of a range first, by routines whose SIGBUS is an answer
 //! ([`crate::switch::arch::touch`]). Only if a touch fails are pages filled, many by one ioctl. Pages
-//! that are present cost a load each, and for writing a store each.
+//! that are present cost a load each, and for writing a store each. Numbers are loaded and stored by
+//! such routines directly.
 //!
 //! # Safety
 //!
@@ -12,7 +13,7 @@
 #![allow(unsafe_code)]
 
 use super::tracked::{self, Touched};
-use crate::switch::arch::touch::{FAILED, load, store};
+use crate::switch::arch::touch::{FAILED, load, load_u32, load_u64, store, store_u32, store_u64};
 use pirn_format::exit::TrapCode;
 
 /// Bytes between two touches: the smallest page of any kernel for our targets.
@@ -52,6 +53,76 @@ pub(crate) unsafe fn writable(start: *mut u8, len: usize) -> Result<(), TrapCode
     // SAFETY: the caller's promise.
     unsafe { each(start, len, true) }
 }
+
+/// Routines for the numbers of one type: one access where the pages are present.
+macro_rules! numbers {
+    ($number:ty, $load:ident by $load_by:ident, $store:ident by $store_by:ident) => {
+        /// Loads a little-endian number, which need not be aligned, and populates its pages first
+        /// where they are missing.
+        ///
+        /// # Errors
+        ///
+        /// As [`readable`].
+        ///
+        /// # Safety
+        ///
+        /// As [`readable`], for the bytes of the number.
+        #[inline]
+        pub(crate) unsafe fn $load(at: *const u8) -> Result<$number, TrapCode> {
+            #[cold]
+            #[inline(never)]
+            unsafe fn populated(at: *const u8) -> Result<$number, TrapCode> {
+                // SAFETY: the caller's promise; then the bytes can be read.
+                unsafe {
+                    readable(at, size_of::<$number>())?;
+                    Ok(at.cast::<$number>().read_unaligned())
+                }
+            }
+            // SAFETY: the caller's promise: the bytes are in an instance's memory.
+            let loaded = unsafe { $load_by(at) };
+            let number = match loaded.failed {
+                0 => loaded.number as $number,
+                // SAFETY: the caller's promise.
+                _ => unsafe { populated(at)? },
+            };
+            Ok(<$number>::from_le(number))
+        }
+
+        /// Stores a little-endian number, which need not be aligned, and populates its pages first
+        /// where they are missing.
+        ///
+        /// # Errors
+        ///
+        /// As [`readable`].
+        ///
+        /// # Safety
+        ///
+        /// As [`writable`], for the bytes of the number.
+        #[inline]
+        pub(crate) unsafe fn $store(at: *mut u8, number: $number) -> Result<(), TrapCode> {
+            #[cold]
+            #[inline(never)]
+            unsafe fn populated(at: *mut u8, number: $number) -> Result<(), TrapCode> {
+                // SAFETY: the caller's promise; then the bytes can be written.
+                unsafe {
+                    writable(at, size_of::<$number>())?;
+                    at.cast::<$number>().write_unaligned(number);
+                }
+                Ok(())
+            }
+            let number = number.to_le();
+            // SAFETY: the caller's promise: the bytes are in an instance's memory.
+            match unsafe { $store_by(at, number) } {
+                // SAFETY: the caller's promise.
+                FAILED => unsafe { populated(at, number) },
+                _ => Ok(()),
+            }
+        }
+    };
+}
+
+numbers!(u32, number_u32 by load_u32, put_u32 by store_u32);
+numbers!(u64, number_u64 by load_u64, put_u64 by store_u64);
 
 /// # Safety
 ///

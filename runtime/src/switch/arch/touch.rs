@@ -1,11 +1,11 @@
-//! Touching one byte of guest memory whose page the kernel may refuse.
+//! Accesses of guest memory whose page the kernel may refuse: of a byte, and of numbers.
 //!
 //! Each routine begins with the only instruction that can fault. If it raises SIGBUS, the signal
-//! handler resumes at [`failed`], which returns [`FAILED`] to the caller of the routine.
+//! handler resumes at [`failed`], which reports the failure to the caller of the routine.
 //!
 //! # Safety
 //!
-//! Owns the fact that the first instruction of [`load`] and of [`store`] is the access, and that
+//! Owns the fact that the first instruction of each routine in [`routines`] is the access, and that
 //! [`failed`] returns as those routines do: none of them has a frame.
 #![allow(unsafe_code)]
 
@@ -13,6 +13,16 @@ use core::arch::naked_asm;
 
 /// What a routine returns when the access raised SIGBUS. No byte has this value.
 pub(crate) const FAILED: u32 = 256;
+
+/// What a routine that loads a number returns, in two registers.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Loaded {
+    /// The number, unless the access raised SIGBUS.
+    pub(crate) number: u64,
+    /// 0, or 1 if the access raised SIGBUS.
+    pub(crate) failed: u64,
+}
 
 /// Loads the byte at an address.
 ///
@@ -41,24 +51,90 @@ pub(crate) unsafe extern "C" fn store(at: *mut u8, byte: u32) -> u32 {
     naked_asm!("strb w1, [x0]", "mov w0, #0", "ret");
 }
 
-/// Where a routine is resumed whose access raised SIGBUS.
+/// Loads the number of 32 bits at an address, which need not be aligned.
+///
+/// # Safety
+///
+/// As [`load`], for 4 bytes.
 #[unsafe(naked)]
-unsafe extern "C" fn failed() -> u32 {
+pub(crate) unsafe extern "C" fn load_u32(at: *const u8) -> Loaded {
     #[cfg(target_arch = "x86_64")]
-    naked_asm!("mov eax, {failed}", "ret", failed = const FAILED);
+    naked_asm!("mov eax, dword ptr [rdi]", "xor edx, edx", "ret");
     #[cfg(target_arch = "aarch64")]
-    naked_asm!("mov w0, #{failed}", "ret", failed = const FAILED);
+    naked_asm!("ldr w0, [x0]", "mov x1, #0", "ret");
 }
 
-/// If a SIGBUS interrupted the access of [`load`] or [`store`], resumes at [`failed`]. Tells whether
-/// it did.
+/// Loads the number of 64 bits at an address, which need not be aligned.
+///
+/// # Safety
+///
+/// As [`load`], for 8 bytes.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn load_u64(at: *const u8) -> Loaded {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!("mov rax, qword ptr [rdi]", "xor edx, edx", "ret");
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!("ldr x0, [x0]", "mov x1, #0", "ret");
+}
+
+/// Stores a number of 32 bits at an address, which need not be aligned, and returns a value other
+/// than [`FAILED`].
+///
+/// # Safety
+///
+/// As [`store`], for 4 bytes.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn store_u32(at: *mut u8, number: u32) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!("mov dword ptr [rdi], esi", "xor eax, eax", "ret");
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!("str w1, [x0]", "mov w0, #0", "ret");
+}
+
+/// Stores a number of 64 bits at an address, which need not be aligned, and returns a value other
+/// than [`FAILED`].
+///
+/// # Safety
+///
+/// As [`store`], for 8 bytes.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn store_u64(at: *mut u8, number: u64) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!("mov qword ptr [rdi], rsi", "xor eax, eax", "ret");
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!("str x1, [x0]", "mov w0, #0", "ret");
+}
+
+/// Where a routine is resumed whose access raised SIGBUS: it returns [`FAILED`], and 1 as
+/// [`Loaded::failed`].
+#[unsafe(naked)]
+unsafe extern "C" fn failed() -> Loaded {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!("mov eax, {failed}", "mov edx, 1", "ret", failed = const FAILED);
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!("mov w0, #{failed}", "mov x1, #1", "ret", failed = const FAILED);
+}
+
+/// Addresses of all routines, each of which is that of its access.
+fn routines() -> [usize; 6] {
+    [
+        load as *const () as usize,
+        store as *const () as usize,
+        load_u32 as *const () as usize,
+        load_u64 as *const () as usize,
+        store_u32 as *const () as usize,
+        store_u64 as *const () as usize,
+    ]
+}
+
+/// If a SIGBUS interrupted the access of one of the [`routines`], resumes at [`failed`]. Tells
+/// whether it did.
 pub(crate) fn fail(context: &mut libc::ucontext_t) -> bool {
     #[cfg(target_arch = "x86_64")]
     let pc = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
     #[cfg(target_arch = "aarch64")]
     let pc = &mut context.uc_mcontext.pc;
-    let touches = [load as *const () as u64, store as *const () as u64];
-    let found = touches.contains(&(*pc as u64));
+    let found = routines().contains(&(*pc as usize));
     if found {
         *pc = failed as *const () as _;
     }
