@@ -1,8 +1,15 @@
 //! The whole life: instantiate, one call, teardown, always in the slot that was last used.
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Bencher, Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, hello, instance, phase, prepared, sink};
-use pirn_runtime::Reset;
+use pirn_runtime::{Func, Measure, Prepared, Reset};
+
+/// Times the cycle of a guest without arguments. Not inlined, so that what is compared is the same
+/// code.
+#[inline(never)]
+fn call(b: &mut Bencher<'_>, prepared: &Prepared<()>, run: &Func<(), ()>) {
+    b.iter(|| instance(prepared).call(run, ()).expect("it returns"));
+}
 
 fn cycle(c: &mut Criterion) {
     let mut group = c.benchmark_group("cycle");
@@ -11,7 +18,12 @@ fn cycle(c: &mut Criterion) {
         let null = prepared(&null_module, reset);
         let run = null.func::<(), ()>("run").expect("it is exported");
         group.bench_function(format!("null, {reset}"), |b| {
-            b.iter(|| instance(&null).call(&run, ()).expect("it returns"));
+            call(b, &null, &run);
+        });
+        // What it costs to be told what an instance used, but for its times.
+        let counted = null.measured(Measure::Counters);
+        group.bench_function(format!("null, counted, {reset}"), |b| {
+            call(b, &counted, &run);
         });
         let touch = prepared(&touch_module, reset);
         let func = touch.func::<u32, u32>("touch").expect("it is exported");

@@ -1,7 +1,7 @@
 //! [`Account`]: the host memory that is held for one instance, and what the instance has used.
 //!
 //! Each slot of a region has one account. An instance opens the account of its slot when something is
-//! first counted, which clears it: an instance that holds nothing and is not measured never touches it.
+//! first counted, which clears it: an instance that uses nothing of what is counted never touches it.
 //! The instances of a group share the account of the first.
 
 use crate::sys::clock;

@@ -48,6 +48,7 @@ pub struct Instance<T, Q = Infallible, A = Infallible> {
 }
 
 impl<T, Q, A> Instance<T, Q, A> {
+    #[inline(always)]
     pub(crate) fn new(member: Member<Store<T, Q, A>>, data: T) -> Self {
         Self {
             member,

@@ -413,3 +413,30 @@ fn a_group_has_one_sum() {
         assert_eq!(usage.fuel, Some(used));
     }
 }
+
+#[test]
+fn an_instance_that_has_used_nothing_says_so_to_several_threads() {
+    fn shared<T: Sync>(value: &T) -> &T {
+        value
+    }
+    let region = Region::builder().slots(1).build().expect("a region");
+    let module = common::wat("(module (memory 1))");
+    let prepared = region.prepare(&module, &Linker::<()>::new());
+    let prepared = prepared.expect("it fits").measured(Measure::CpuTime);
+    for _ in 0..100 {
+        let instance = prepared.try_instantiate(()).expect("the slot is free");
+        let instance = shared(&instance);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let usage = instance.usage();
+                    assert_eq!(usage.host_calls, Some(0));
+                    assert_eq!(usage.running_time, Some(Duration::ZERO));
+                    assert_eq!(usage.suspended_time, Some(Duration::ZERO));
+                    assert_eq!(usage.cpu_time, Some(Duration::ZERO));
+                    assert_eq!((usage.fuel, instance.host_bytes()), (None, 0));
+                });
+            }
+        });
+    }
+}

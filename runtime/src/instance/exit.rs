@@ -548,7 +548,7 @@ impl<T> Call<'_, T> {
             Err(Halt::Trap(code)) => Err(End::Trap(code)),
             Err(Halt::Stopped) => Err(End::Halted),
             Err(Halt::SliceIsOver) => {
-                self.members[at].bulk = Some(bulk);
+                self.members[at].bulk = Some(Box::new(bulk));
                 Err(End::Halted)
             }
         }

@@ -168,7 +168,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
     fn begin_wait(&mut self) {
         // SAFETY: the borrow, which is this one's alone: there is no future of a host function.
         let member = unsafe { &mut self.instance.as_mut().member };
-        if let Some(Waiting { wait, cells }) = member.waiting.take() {
+        if let Some(Waiting { wait, cells }) = member.waiting.take().map(|waiting| *waiting) {
             let future = Box::pin(Woken::new(wait, member.watch().control()));
             // SAFETY: the cells of the call, whose guest is left.
             self.polled.host = Some(unsafe { HostCall::new(future, cells, Stamp(0)) });

@@ -26,8 +26,8 @@ use crate::region::{Region, Wait};
 use crate::shared::SharedMemory;
 use crate::stop::kill::KillSwitch;
 use crate::stop::{Owned, Watch};
-use crate::switch::Record;
 use crate::switch::activation::LAST;
+use crate::switch::{AccountState, Record};
 use crate::value::{Stamp, Value};
 use core::convert::Infallible;
 use pirn_format::layout::CONTEXT_ACTIVATION;
@@ -130,7 +130,7 @@ impl<T: 'static> Group<T> {
         // SAFETY: the record of an initialised context. The account is one of the group's region.
         unsafe {
             let record = &mut *Record::of(member.vmctx());
-            (record.account, record.account_is_open) = (account, true);
+            (record.account, record.account_state) = (account, AccountState::Open);
         }
         if let Some(measure) = self.measure {
             member.measure(measure);

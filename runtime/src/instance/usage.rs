@@ -8,7 +8,7 @@
 use super::member::Member;
 use super::{Instance, builtin, heap};
 use crate::account::{Account, Clocks};
-use crate::switch::{Activation, HostEntry, Record};
+use crate::switch::{AccountState, Activation, HostEntry, Record};
 use crate::value::Cell;
 use core::time::Duration;
 use smallvec::SmallVec;
@@ -29,6 +29,17 @@ pub enum Measure {
     /// Also their processor time: the clock of the thread is read twice a call or step, which is a
     /// system call.
     CpuTime,
+}
+
+impl Measure {
+    /// The clocks that are read for calls.
+    pub(crate) fn clocks(self) -> Clocks {
+        match self {
+            Self::Counters => Clocks::None,
+            Self::WallTime => Clocks::Wall,
+            Self::CpuTime => Clocks::WallAndCpu,
+        }
+    }
 }
 
 /// What an instance, or the instances of a group, have used so far.
@@ -99,10 +110,18 @@ impl Usage {
             return usage;
         };
         // SAFETY: an initialised context, whose guest does not run; the member keeps its region.
-        let Some(account) = (unsafe { Record::open_account(first.vmctx()) }) else {
-            return usage;
+        let (account, is_measured) = unsafe {
+            let state = (*Record::of(first.vmctx())).account_state;
+            let is_measured = state == AccountState::StaleMeasured;
+            (Record::open_account(first.vmctx()), is_measured)
         };
-        usage.read(account, first.clocks, fuel_left);
+        if let Some(account) = account {
+            usage.read(account, first.clocks, fuel_left);
+        } else if is_measured {
+            let nothing = Account::new(0);
+            nothing.measure();
+            usage.read(&nothing, first.clocks, fuel_left);
+        }
         usage
     }
 
@@ -130,21 +149,21 @@ impl Usage {
 impl<T> Member<T> {
     /// Measures what the instance uses from now on.
     pub(crate) fn measure(&mut self, measure: Measure) {
-        let account = self.account();
-        if !account.is_measured() {
-            account.measure();
-        }
+        self.clocks = measure.clocks();
+        self.count_usage();
+    }
+
+    /// Counts what the instance uses from now on. Its times are measured as `clocks` says.
+    #[inline]
+    pub(crate) fn count_usage(&mut self) {
+        // SAFETY: an initialised context, whose guest does not run; the member keeps its region.
+        unsafe { Record::measure(self.vmctx()) };
         let entries = self.inner.hosts.counting_entries();
         // SAFETY: the record of an initialised context; the preparation keeps the entries.
         let before = unsafe { core::mem::replace(&mut (*Record::of(self.vmctx())).hosts, entries) };
         if let Some(left) = self.fuel().filter(|_| before != entries) {
-            account.fuel_given.add(left);
+            self.account().fuel_given.add(left);
         }
-        self.clocks = match measure {
-            Measure::Counters => Clocks::None,
-            Measure::WallTime => Clocks::Wall,
-            Measure::CpuTime => Clocks::WallAndCpu,
-        };
     }
 }
 

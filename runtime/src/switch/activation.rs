@@ -115,8 +115,20 @@ pub(crate) struct Record {
     pub(crate) fuel_above: Option<u64>,
     /// The account of the slot, or of the first instance of the group. It lives as long as the region.
     pub(crate) account: *const Account,
-    /// Whether the account is this instance's: until then it may hold what the last instance left.
-    pub(crate) account_is_open: bool,
+    /// Whether the account is this instance's.
+    pub(crate) account_state: AccountState,
+}
+
+/// What the account of a [`Record`] holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AccountState {
+    /// What an earlier instance of the slot left. It is cleared when something is first counted.
+    Stale,
+    /// The same. Once it is cleared, it also measures: this instance is measured, and has used
+    /// nothing yet.
+    StaleMeasured,
+    /// What this instance has used.
+    Open,
 }
 
 const _: () = assert!(size_of::<Record>() <= size_of::<[u64; RUNTIME_WORDS]>());
@@ -158,7 +170,7 @@ impl Record {
             stamp: 0,
             fuel_above: None,
             account,
-            account_is_open: false,
+            account_state: AccountState::Stale,
         }
     }
 }
@@ -191,15 +203,40 @@ impl Record {
         unsafe {
             let record = Self::of(vmctx);
             let account = &*(*record).account;
-            if !(*record).account_is_open {
+            let state = (*record).account_state;
+            if state != AccountState::Open {
                 account.clear();
-                (*record).account_is_open = true;
+                if state == AccountState::StaleMeasured {
+                    account.measure();
+                }
+                (*record).account_state = AccountState::Open;
             }
             account
         }
     }
 
-    /// The account, if the instance has opened it.
+    /// Has the account measure what the instance uses from now on. An account that is stale stays so
+    /// until something is counted: an instance that uses nothing never touches it.
+    ///
+    /// # Safety
+    ///
+    /// As [`account`](Self::account).
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn measure(vmctx: *mut u8) {
+        // SAFETY: as in `account`.
+        unsafe {
+            let record = &mut *Self::of(vmctx);
+            match record.account_state {
+                AccountState::Open if !(*record.account).is_measured() => {
+                    (*record.account).measure();
+                }
+                AccountState::Open => (),
+                _ => record.account_state = AccountState::StaleMeasured,
+            }
+        }
+    }
+
+    /// The account, if the instance has opened it. Nothing is written, so several threads may ask.
     ///
     /// # Safety
     ///
@@ -209,7 +246,7 @@ impl Record {
         // SAFETY: as in `account`.
         unsafe {
             let record = &*Self::of(vmctx);
-            record.account_is_open.then(|| &*record.account)
+            (record.account_state == AccountState::Open).then(|| &*record.account)
         }
     }
 }

@@ -56,7 +56,7 @@ impl<T> Call<'_, T> {
             Blocked::Stopped => Ok(()),
             Blocked::SliceIsOver => {
                 let cells = cells.as_mut_ptr();
-                self.members[at].waiting = Some(Waiting { wait, cells });
+                self.members[at].waiting = Some(Box::new(Waiting { wait, cells }));
                 Err(End::Waits)
             }
         }
