@@ -183,6 +183,12 @@ const BUILTINS: &[(&str, &str)] = &[
           (try_table (catch_all_ref $caught) (call $deep (i32.const 10000))) (ref.null exn))
         (drop)",
     ),
+    (
+        "exceptions that are looked for in 60 MiB of arrays",
+        "(drop (call $holding))
+        (drop (block $caught (result exnref)
+          (try_table (catch_all_ref $caught) (throw $tag)) (ref.null exn)))",
+    ),
 ];
 
 /// What takes room that nothing gives back, or grows: done once, before a loop of nothing.
@@ -200,6 +206,7 @@ fn builtin(operators: &str) -> String {
         r#"(module
           (type $bytes (array (mut i8)))
           (type $refs (array (mut funcref)))
+          (type $exceptions (array (mut exnref)))
           (memory {PAGES} {PAGES})
           (memory $small 1 {PAGES})
           (memory $shared 1 1 shared)
@@ -207,6 +214,7 @@ fn builtin(operators: &str) -> String {
           (tag $tag)
           (global $made (mut (ref null $bytes)) (ref.null $bytes))
           (global $listed (mut (ref null $refs)) (ref.null $refs))
+          (global $holding (mut (ref null $exceptions)) (ref.null $exceptions))
           (data $d "{data}")
           (elem $e func {elements})
           (func $f)
@@ -218,6 +226,11 @@ fn builtin(operators: &str) -> String {
             (if (ref.is_null (global.get $listed))
               (then (global.set $listed (array.new_default $refs (i32.const 100000)))))
             (global.get $listed))
+          (func $holding (result (ref null $exceptions))
+            (if (ref.is_null (global.get $holding))
+              (then (global.set $holding
+                (array.new_default $exceptions (i32.const 7864320)))))
+            (global.get $holding))
           (func $deep (param i32)
             (if (i32.eqz (local.get 0)) (then (throw $tag)))
             (call $deep (i32.sub (local.get 0) (i32.const 1))))

@@ -15,9 +15,11 @@
 //! handler is of.
 #![allow(unsafe_code)]
 
+use super::bulk::{CHUNK_BYTES, Halt, look};
 use super::member::Member;
 use super::{builtin, heap};
 use crate::account::{Account, HostBytesError};
+use crate::stop::Watched;
 use crate::switch::activation::within;
 use crate::switch::{Activation, Guest, Record, arch};
 use crate::trap::{Trap, TrapCode, backtrace};
@@ -43,6 +45,9 @@ const KEPT_FREE: usize = 1 << 10;
 
 /// Words of structs and arrays up to which they are looked through: 64 MiB, some 10 ms.
 const WORDS_MAX: usize = 1 << 23;
+
+/// Words that are looked through between two looks at the interrupt flag.
+const CHUNK_WORDS: usize = CHUNK_BYTES / size_of::<u64>();
 
 /// Host memory that one place for a kept exception takes: the place, its entry in the list of free
 /// places, and its entry in the list of places that are found to be referred to.
@@ -230,6 +235,29 @@ impl Exceptions {
         }
     }
 
+    /// Marks all that one of these words could be a reference to.
+    ///
+    /// # Errors
+    ///
+    /// If the call was stopped meanwhile. A slice of time that is over does not end the search: its
+    /// guest is resumed later, and the search would begin anew.
+    fn mark_all(
+        &mut self,
+        words: &[u64],
+        found: &mut Vec<usize>,
+        watched: Option<&Watched>,
+    ) -> Result<(), Refused> {
+        for words in words.chunks(CHUNK_WORDS) {
+            for word in words {
+                self.mark(*word, found);
+            }
+            if look(watched) == Err(Halt::Stopped) {
+                return Err(Refused::Stopped);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the limits, or so many quarters of them, allow another one.
     fn has_room(&self, values: usize, quarters: usize) -> bool {
         let taken = self.kept.len() - self.free.len();
@@ -288,11 +316,11 @@ fn account<'a, T>(members: &[Member<T>]) -> &'a Account {
 /// parameters, on its stack, at that exit's cells or above.
 pub(super) unsafe fn throw<T>(
     members: &mut [Member<T>],
-    left: Left,
+    left: Left<'_>,
     at: usize,
     tag: u32,
     values: u64,
-) -> Result<(), HostBytesError> {
+) -> Result<(), Refused> {
     let module = &members[at].inner.module;
     let ty = module.metadata().tags[tag as usize];
     let count = module.metadata().func_type(ty).params.len();
@@ -325,9 +353,9 @@ pub(super) unsafe fn throw<T>(
 /// The guest must have left by an exit, among whose cells the reference is.
 pub(super) unsafe fn throw_ref<T>(
     members: &mut [Member<T>],
-    left: Left,
+    left: Left<'_>,
     reference: u64,
-) -> Result<(), Trap> {
+) -> Result<(), Refused> {
     let exceptions = store(members);
     let place = exceptions.place(reference);
     let place = place.ok_or(TrapCode::NullExceptionReference)?;
@@ -345,11 +373,28 @@ pub(super) unsafe fn throw_ref<T>(
 
 /// Where a guest has left.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Left {
+pub(super) struct Left<'a> {
     /// The activation of its call.
     pub(super) activation: *const Activation,
     /// The cells of the exit, on its stack.
     pub(super) cells: *const Cell,
+    /// By which its call may be stopped, if it may.
+    pub(super) watched: Option<&'a Watched>,
+}
+
+/// Why an exception was neither thrown nor kept.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// The guest traps.
+    Trap(Trap),
+    /// The call was stopped while exceptions were looked for that nothing refers to.
+    Stopped,
+}
+
+impl<E: Into<Trap>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self::Trap(error.into())
+    }
 }
 
 /// Drops what was thrown last, and counts so much for what is thrown next, once those exceptions are
@@ -364,23 +409,23 @@ pub(super) struct Left {
 /// The guest must have left there; what is thrown next lies at the cells or above.
 unsafe fn throw_next<T>(
     members: &mut [Member<T>],
-    left: Left,
+    left: Left<'_>,
     bytes: usize,
-) -> Result<(), HostBytesError> {
+) -> Result<(), Refused> {
     let account = account(members);
     let Err(refused) = store(members).throw_next(bytes, account) else {
         return Ok(());
     };
     if !is_short(members) {
-        return Err(refused);
+        return Err(refused.into());
     }
     // SAFETY: the caller's promise.
-    unsafe { forget(members, left, &[]) };
+    unsafe { forget(members, left, &[])? };
     let exceptions = store(members);
     if !exceptions.bytes_within(LEFT_QUARTERS, account) {
-        return Err(refused);
+        return Err(refused.into());
     }
-    exceptions.throw_next(bytes, account)
+    Ok(exceptions.throw_next(bytes, account)?)
 }
 
 /// Whether the structs and arrays of all members are few enough to be looked through.
@@ -403,7 +448,7 @@ fn is_short<T>(members: &[Member<T>]) -> bool {
 /// # Safety
 ///
 /// The guest must have left there.
-pub(super) unsafe fn keep<T>(members: &mut [Member<T>], left: Left) -> Result<u64, Trap> {
+pub(super) unsafe fn keep<T>(members: &mut [Member<T>], left: Left<'_>) -> Result<u64, Refused> {
     let (account, exceptions) = (account(members), store(members));
     let Some(exception) = exceptions.thrown.take() else {
         return Err(TrapCode::Unreachable.into());
@@ -421,7 +466,7 @@ pub(super) unsafe fn keep<T>(members: &mut [Member<T>], left: Left) -> Result<u6
     }
     if is_short && (taken >= exceptions.enough.max(KEPT_FREE) || is_full || lacks_bytes) {
         // SAFETY: the caller's promise.
-        unsafe { forget(members, left, &exception.values) };
+        unsafe { forget(members, left, &exception.values)? };
         let exceptions = store(members);
         if !exceptions.has_room(values, LEFT_QUARTERS) {
             return Err(TrapCode::ExceptionsExhausted.into());
@@ -436,13 +481,62 @@ pub(super) unsafe fn keep<T>(members: &mut [Member<T>], left: Left) -> Result<u6
 
 /// Forgets all that nothing refers to any more.
 ///
+/// # Errors
+///
+/// If the call was stopped meanwhile: nothing is forgotten then.
+///
 /// # Safety
 ///
 /// As [`keep`]. The values that the guest has thrown must be given, unless they are still on its stack.
-unsafe fn forget<T>(members: &mut [Member<T>], left: Left, thrown: &[Cell]) {
+unsafe fn forget<T>(
+    members: &mut [Member<T>],
+    left: Left<'_>,
+    thrown: &[Cell],
+) -> Result<(), Refused> {
     let account = account(members);
     let mut exceptions = mem::take(store(members));
-    let mut found = Vec::with_capacity(exceptions.kept.len());
+    // SAFETY: the caller's promise.
+    let marked = unsafe { mark_referred(members, left, thrown, &mut exceptions) };
+    if marked.is_err() {
+        for kept in &mut exceptions.kept {
+            kept.marked = false;
+        }
+        *store(members) = exceptions;
+        return marked;
+    }
+    let mut freed_bytes = 0;
+    for (place, kept) in (0..).zip(&mut exceptions.kept) {
+        if !mem::take(&mut kept.marked)
+            && let Some(exception) = kept.exception.take()
+        {
+            exceptions.values -= exception.values.len();
+            freed_bytes += exception.outside_bytes();
+            exceptions.free.push(place);
+        }
+    }
+    exceptions.release(freed_bytes, account);
+    let taken = exceptions.kept.len() - exceptions.free.len();
+    exceptions.enough = 2 * taken;
+    *store(members) = exceptions;
+    Ok(())
+}
+
+/// Marks all that the guest, or a kept exception that it refers to, could refer to.
+///
+/// # Errors
+///
+/// If the call was stopped meanwhile: some may be marked then.
+///
+/// # Safety
+///
+/// As [`forget`].
+unsafe fn mark_referred<T>(
+    members: &[Member<T>],
+    left: Left<'_>,
+    thrown: &[Cell],
+    exceptions: &mut Exceptions,
+) -> Result<(), Refused> {
+    let (watched, mut found) = (left.watched, Vec::with_capacity(exceptions.kept.len()));
     let words = |from: usize, count: usize| {
         // SAFETY: each caller says that they are there, and aligned.
         unsafe { slice::from_raw_parts(from as *const u64, count) }
@@ -451,24 +545,19 @@ unsafe fn forget<T>(members: &mut [Member<T>], left: Left, thrown: &[Cell]) {
     // SAFETY: the activation is the record of a member of the call.
     let stack = unsafe { (*left.activation.cast::<Record>()).guest.stack };
     let (from, end) = (left.cells as usize & !7, stack[1]);
-    for word in words(from, (end - from) / 8) {
-        exceptions.mark(*word, &mut found);
-    }
-    for member in &*members {
+    exceptions.mark_all(words(from, (end - from) / 8), &mut found, watched)?;
+    for member in members {
         let metadata = member.inner.module.metadata();
         for (index, ty) in (0..).zip(&metadata.tables) {
             if ty.element.is_exn_ref() {
                 // SAFETY: the descriptor of a table of an initialised instance.
                 let table = unsafe { *builtin::table(member, index) };
-                for word in words(table.base as usize, table.elements as usize) {
-                    exceptions.mark(*word, &mut found);
-                }
+                let elements = words(table.base as usize, table.elements as usize);
+                exceptions.mark_all(elements, &mut found, watched)?;
             }
         }
         if member.inner.plan.holds_exceptions {
-            for word in heap::words(member) {
-                exceptions.mark(*word, &mut found);
-            }
+            exceptions.mark_all(heap::words(member), &mut found, watched)?;
         }
         for (index, ty) in (0..).zip(&metadata.globals) {
             if ty.content.is_exn_ref() {
@@ -486,20 +575,7 @@ unsafe fn forget<T>(members: &mut [Member<T>], left: Left, thrown: &[Cell]) {
         }
         exceptions.kept[place].exception = exception;
     }
-    let mut freed_bytes = 0;
-    for (place, kept) in (0..).zip(&mut exceptions.kept) {
-        if !mem::take(&mut kept.marked)
-            && let Some(exception) = kept.exception.take()
-        {
-            exceptions.values -= exception.values.len();
-            freed_bytes += exception.outside_bytes();
-            exceptions.free.push(place);
-        }
-    }
-    exceptions.release(freed_bytes, account);
-    let taken = exceptions.kept.len() - exceptions.free.len();
-    exceptions.enough = 2 * taken;
-    *store(members) = exceptions;
+    Ok(())
 }
 
 /// Has a guest that has left go on where it catches what was thrown last; whether it does.

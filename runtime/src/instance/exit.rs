@@ -17,6 +17,7 @@ pub(crate) mod steps;
 mod waiting;
 
 use super::bulk::{Bulk, Halt};
+use super::exception::Refused;
 use super::member::{Member, Target};
 use super::{builtin, exception};
 use crate::account::{Clocks, Stopwatch};
@@ -75,11 +76,14 @@ enum End {
 }
 
 impl End {
-    /// The end of a guest by a trap that the runtime made.
-    fn trapped(trap: &Trap) -> Self {
-        match trap.host_bytes() {
-            None => Self::Trap(trap.code()),
-            Some(refused) => Self::Host(refused.into()),
+    /// The end of a guest whose exception was neither thrown nor kept.
+    fn refused(refused: &Refused) -> Self {
+        match refused {
+            Refused::Stopped => Self::Halted,
+            Refused::Trap(trap) => match trap.host_bytes() {
+                None => Self::Trap(trap.code()),
+                Some(refused) => Self::Host(refused.into()),
+            },
         }
     }
 }
@@ -495,6 +499,7 @@ impl<T> Call<'_, T> {
         let left = exception::Left {
             activation: self.activation,
             cells,
+            watched: self.watched,
         };
         // SAFETY: the builtin's trampoline passes the address of at least as many cells as it has
         // parameters, and one for a result, on the guest's stack; the guest does not run.
@@ -506,24 +511,18 @@ impl<T> Call<'_, T> {
                 let thrown = unsafe {
                     exception::throw(self.members, left, at, cells[0].u32(), cells[1].u64())
                 };
-                Err(match thrown {
-                    Ok(()) => End::Throws,
-                    Err(refused) => End::trapped(&refused.into()),
-                })
+                Err(thrown.map_or_else(|refused| End::refused(&refused), |()| End::Throws))
             }
             Builtin::ThrowRef => {
                 // SAFETY: the guest has left by this exit, and the reference is among its cells.
                 let thrown = unsafe { exception::throw_ref(self.members, left, cells[0].u64()) };
-                Err(match thrown {
-                    Ok(()) => End::Throws,
-                    Err(trap) => End::trapped(&trap),
-                })
+                Err(thrown.map_or_else(|refused| End::refused(&refused), |()| End::Throws))
             }
             Builtin::Rethrow => Err(End::Throws),
             Builtin::Keep => {
                 // SAFETY: the guest has left by this exit.
                 let kept = unsafe { exception::keep(self.members, left) };
-                cells[0] = Cell::from_u64(kept.map_err(|trap| End::trapped(&trap))?);
+                cells[0] = Cell::from_u64(kept.map_err(|refused| End::refused(&refused))?);
                 Ok(())
             }
             other => {

@@ -293,6 +293,69 @@ fn who_throws_all_the_time_is_killed_and_late_and_can_be_called_again() {
     assert_eq!(prepared.region().slots_free(), 2);
 }
 
+/// Has an array of 32 MiB that exceptions are looked for in, and as its first element a chain of
+/// exceptions in exceptions.
+const SEARCHED: &str = r#"(module
+  (type $refs (array (mut exnref)))
+  (tag $n (param i32))
+  (tag $e (param exnref))
+  (global $refs (mut (ref null $refs)) (ref.null $refs))
+  (func $make (param i32) (result exnref)
+    (block $c (result i32 exnref)
+      (try_table (catch_ref $n $c) (throw $n (local.get 0)))
+      (unreachable))
+    (return) (unreachable))
+  (func $wrap (param exnref) (result exnref)
+    (block $c (result exnref exnref)
+      (try_table (catch_ref $e $c) (throw $e (local.get 0)))
+      (unreachable))
+    (return) (unreachable))
+  (func (export "begin") (local $i i32) (local $chain exnref)
+    (global.set $refs (array.new_default $refs (i32.const 4000000)))
+    (local.set $chain (call $make (i32.const 7)))
+    (loop $l
+      (local.set $chain (call $wrap (local.get $chain)))
+      (br_if $l (i32.lt_s (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 500))))
+    (array.set $refs (global.get $refs) (i32.const 0) (local.get $chain)))
+  (func (export "waste") (param $n i32)
+    (loop $l
+      (drop (call $make (i32.const -1)))
+      (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
+  (func (export "value") (result i32) (local $c exnref)
+    (local.set $c (array.get $refs (global.get $refs) (i32.const 0)))
+    (block $n (result i32)
+      (loop $l
+        (block $e (result exnref)
+          (try_table (catch $n $n) (catch $e $e) (throw_ref (local.get $c)))
+          (unreachable))
+        (local.set $c)
+        (br $l))
+      (unreachable))))"#;
+
+/// The search for exceptions that nothing refers to takes nearly all of this guest's time. A call that
+/// is stopped within it leaves all that the guest refers to.
+#[test]
+fn who_is_stopped_while_exceptions_are_looked_for_loses_none() {
+    let region = Region::builder().slots(1).memories(2).build();
+    let module = common::wat_with(SEARCHED, &Options::default());
+    let prepared = region
+        .expect("a region")
+        .prepare(&module, &Linker::<()>::new())
+        .expect("it is linked");
+    let begin = prepared.func::<(), ()>("begin").expect("it is exported");
+    let waste = prepared.func::<i32, ()>("waste").expect("it is exported");
+    let value = prepared.func::<(), i32>("value").expect("it is exported");
+    let mut guest = prepared.try_instantiate(()).expect("the slot is free");
+    guest.call(&begin, ()).expect("it returns");
+    for n in 0..30 {
+        let limit = Duration::from_micros(500 * (n + 1));
+        let late = guest.deadline(limit).call(&waste, i32::MAX);
+        assert!(matches!(late, Err(CallError::Deadline(_))), "{late:?}");
+        guest.call(&waste, 1500).expect("it returns");
+        assert_eq!(guest.call(&value, ()).expect("it returns"), 7, "{n}");
+    }
+}
+
 #[test]
 fn what_is_awaited_and_asked_within_a_body_leaves_it_as_it_is() {
     for options in levels() {
