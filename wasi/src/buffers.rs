@@ -1,10 +1,11 @@
 //! Calls that send from, or receive into, the vectors of a guest.
 //!
 //! A call looks at no more than [`VECTORS_MAX`] vectors, and passes on [`PIECE_BYTES`] at a time
-//! through
-//! [`Scratch`]. All pointers are checked before anything is sent, received or answered.
+//! through [`Scratch`]. A call that sends little from few vectors, as most do, is passed on in
+//! place: wasi-common reads the guest's memory. All pointers are checked before anything is sent,
+//! received or answered.
 
-use crate::errno::INVAL;
+use crate::errno::{AGAIN, INVAL};
 use crate::guest::{Bytes, ContextOf, split};
 use crate::scratch::{PIECE_BYTES, Scratch};
 use crate::wait;
@@ -18,6 +19,9 @@ use wiggle::GuestMemory;
 pub(crate) const VECTORS_MAX: u32 = 1024;
 /// Most bytes that a call passes on, as of a system call (read(2)).
 const CALL_BYTES_MAX: u32 = 0x7fff_f000;
+
+/// Most vectors of a call that is passed on in place: wasi-common allocates some 32 bytes for each.
+const VECTORS_IN_PLACE_MAX: u32 = 16;
 
 /// Where a call finds its vectors, and leaves its answers. Addresses are of the guest's memory, or
 /// of the scratch memory where wasi-common is called.
@@ -126,6 +130,17 @@ fn parts(vector: &[u8; 8]) -> (u32, u32) {
     (number as u32, (number >> 32) as u32)
 }
 
+/// Refuses a number of moved bytes, reported by a file of the host's, that is more than its buffer
+/// has.
+fn check_moved(moved: usize, len: usize) -> Result<(), HostError> {
+    match moved <= len {
+        true => Ok(()),
+        false => Err(HostError::message(format!(
+            "a file reported {moved} bytes, more than its buffer of {len}"
+        ))),
+    }
+}
+
 /// A call through the scratch memory, while it lasts.
 struct Transfer {
     scratch: Scratch,
@@ -187,11 +202,7 @@ impl Transfer {
             errno => return Ok(Err(errno)),
         }
         let moved = self.scratch.number(self.places.moved as usize) as usize;
-        if moved > len {
-            return Err(HostError::message(format!(
-                "a file reported {moved} bytes, more than its buffer of {len}"
-            )));
-        }
+        check_moved(moved, len)?;
         self.moved += moved as u32;
         Ok(Ok(moved))
     }
@@ -208,6 +219,39 @@ impl Transfer {
     }
 }
 
+/// Populates all that a call in place reads and writes, and gives the number of bytes to send. `None`
+/// for a call that goes through [`Scratch`]: it is large, has a pointer that is an error, or wants
+/// its answer where its vectors or their bytes are; or the memory is shared, and other threads may
+/// change the vectors.
+fn in_place(memory: &mut Bytes<'_>, places: Places) -> Option<usize> {
+    let Bytes::Plain(memory) = memory else {
+        return None;
+    };
+    let [array, count, moved] =
+        [places.vectors, places.count, places.moved].map(i32::cast_unsigned);
+    let is_aligned = (array | moved).is_multiple_of(4);
+    if count > VECTORS_IN_PLACE_MAX || !is_aligned {
+        return None;
+    }
+    let (end, answered) = (array.checked_add(count * 8)?, moved.checked_add(4)?);
+    let overlaps = |start: u32, end: u32| start < answered && moved < end;
+    if overlaps(array, end) {
+        return None;
+    }
+    let mut sum = 0;
+    memory.slice(array, count * 8).ok()?;
+    for vector in (array..end).step_by(8) {
+        let (start, len) = parts(&memory.read_u64(vector).ok()?.to_le_bytes());
+        sum += len as usize;
+        if sum > PIECE_BYTES || overlaps(start, start.checked_add(len)?) {
+            return None;
+        }
+        memory.slice(start, len).ok()?;
+    }
+    memory.populate(moved, 4).ok()?;
+    Some(sum)
+}
+
 /// Sends what the vectors of a call name, piece by piece, until all is taken, the file gives an
 /// error, or the guest is stopped. A file that takes a part of a piece is given the rest: one that
 /// may wait does so for all of its bytes, as write(2) says, and one that may not says `again`.
@@ -222,11 +266,46 @@ pub(crate) fn send<T>(
     places: Places,
     call: impl Fn(&mut WasiCtx, &mut GuestMemory<'_>, Places, u32) -> Result<i32, HostError>,
 ) -> Result<i32, HostError> {
+    let (mut memory, data) = split(caller);
+    let mut sent = 0;
+    if let Some(len) = in_place(&mut memory, places) {
+        match call(context(data), &mut memory.all(), places, 0)? {
+            0 => {
+                sent = memory.number(places.moved.cast_unsigned())?;
+                check_moved(sent as usize, len)?;
+                if sent == 0 || sent as usize == len {
+                    caller.count_io(0, sent.into());
+                    return Ok(0);
+                }
+            }
+            errno if wait::is_to_be_asked_again(errno) => {}
+            errno => return Ok(errno),
+        }
+    }
+    send_rest(caller, context, places, sent, call)
+}
+
+/// [`send`] through the scratch memory, after `sent` bytes were sent in place: 0 if the call was not
+/// passed on in place, or the file has it wait.
+fn send_rest<T>(
+    caller: &mut Caller<'_, T>,
+    context: ContextOf<T>,
+    places: Places,
+    sent: u32,
+    call: impl Fn(&mut WasiCtx, &mut GuestMemory<'_>, Places, u32) -> Result<i32, HostError>,
+) -> Result<i32, HostError> {
     let mut transfer = Transfer::new(&split(caller).0, places)?;
     if transfer.is_refused() {
         return Ok(INVAL);
     }
+    transfer.moved = sent;
+    transfer
+        .vectors
+        .advance(&mut transfer.scratch, sent as usize);
     let errno = loop {
+        if caller.is_stopped() {
+            break AGAIN;
+        }
         let (memory, data) = split(caller);
         let max = transfer.piece_max();
         let (vectors, behind) = transfer.vectors.split(&mut transfer.scratch);

@@ -68,7 +68,8 @@ impl Bytes<'_> {
     ) -> Result<(), HostError> {
         self.check(address, len as u64, align)?;
         if let Self::Plain(memory) = self {
-            memory.populate(address, len as u32)?;
+            let len = u32::try_from(len).map_err(|_| Trap::new(TrapCode::MemoryOutOfBounds))?;
+            memory.populate(address, len)?;
         }
         Ok(())
     }
@@ -93,6 +94,17 @@ impl Bytes<'_> {
             Self::Plain(memory) => memory.read(address, into),
             Self::Shared(memory) => memory.read(address.into(), into),
         }
+    }
+
+    /// The 32-bit number at an address.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub(crate) fn number(&self, address: u32) -> Result<u32, Trap> {
+        let mut bytes = [0; 4];
+        self.read(address, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
     }
 
     /// Copies bytes into the memory.

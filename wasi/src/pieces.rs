@@ -1,12 +1,15 @@
-//! The functions of preview 1 whose answer is as long as the guest's buffer: it is made piece by
-//! piece, and the host looks between two pieces whether the guest was stopped.
+//! The functions of preview 1 whose answer is as long as the guest's buffer, or as the strings that
+//! the host gives. An answer that may be long is made piece by piece, and the host looks between two
+//! pieces whether the guest was stopped.
 
 use crate::errno::NAMETOOLONG;
-use crate::guest::{Bytes, ContextOf, split};
+use crate::guest::{ContextOf, split};
 use crate::preview1::{MODULE, errno};
 use crate::scratch::{PATH_MAX, PIECE_BYTES, Scratch};
 use pirn_runtime::{Caller, HostError, LinkError, Linker};
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
+use wasi_common::{StringArray, WasiCtx};
+use wiggle::GuestPtr;
 
 /// Bytes of a `dirent`, behind which the name is.
 const DIRENT_BYTES: usize = 24;
@@ -54,51 +57,71 @@ pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
     Ok(())
 }
 
-/// Links those that give the guest strings that the host has chosen.
+/// Links those that give the guest its arguments and its variables.
 fn link_strings<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: ContextOf<T>,
 ) -> Result<(), LinkError> {
-    linker.func(
-        MODULE,
-        "args_get",
-        move |mut caller: Caller<'_, T>, argv: i32, buf: i32| {
-            let (mut memory, data) = split(&mut caller);
-            let ctx = ctx(data);
-            let (count, bytes) = (ctx.args.number_elements(), ctx.args.cumulative_size());
-            check_strings(&mut memory, (argv, count), (buf, bytes))?;
-            errno(
-                "args_get",
-                wasi::args_get(ctx, &mut memory.all(), argv, buf),
-            )
-        },
-    )?;
-    linker.func(
-        MODULE,
-        "environ_get",
-        move |mut caller: Caller<'_, T>, environ: i32, buf: i32| {
-            let (mut memory, data) = split(&mut caller);
-            let ctx = ctx(data);
-            let (count, bytes) = (ctx.env.number_elements(), ctx.env.cumulative_size());
-            check_strings(&mut memory, (environ, count), (buf, bytes))?;
-            errno(
-                "environ_get",
-                wasi::environ_get(ctx, &mut memory.all(), environ, buf),
-            )
-        },
-    )?;
+    let (arguments, variables): (StringsOf, StringsOf) = (|ctx| &ctx.args, |ctx| &ctx.env);
+    for (name, sizes_name, strings) in [
+        ("args_get", "args_sizes_get", arguments),
+        ("environ_get", "environ_sizes_get", variables),
+    ] {
+        linker.func(
+            MODULE,
+            sizes_name,
+            move |caller: Caller<'_, T>, count: u32, bytes: u32| {
+                sizes(caller, ctx, strings, (count, bytes))
+            },
+        )?;
+        linker.func(
+            MODULE,
+            name,
+            move |caller: Caller<'_, T>, addresses: u32, bytes: u32| {
+                give(caller, ctx, strings, (addresses, bytes))
+            },
+        )?;
+    }
     Ok(())
 }
 
-/// Whether so many addresses of strings, and the bytes of the strings, fit where the guest wants
-/// them.
-fn check_strings(
-    memory: &mut Bytes<'_>,
-    (addresses, count): (i32, u32),
-    (strings, bytes): (i32, u32),
-) -> Result<(), HostError> {
-    memory.check_answer(addresses.cast_unsigned(), (count as usize * 4, 4))?;
-    memory.check_answer(strings.cast_unsigned(), (bytes as usize, 1))
+/// Finds the arguments, or the variables, of a context.
+type StringsOf = fn(&WasiCtx) -> &StringArray;
+
+/// `args_sizes_get` and `environ_sizes_get`: the number of strings, and the sum of their bytes with
+/// the byte that ends each.
+fn sizes<T>(
+    mut caller: Caller<'_, T>,
+    ctx: ContextOf<T>,
+    strings: StringsOf,
+    (count, bytes): (u32, u32),
+) -> Result<i32, HostError> {
+    let (mut memory, data) = split(&mut caller);
+    memory.check(count, 4, 4)?;
+    memory.check(bytes, 4, 4)?;
+    let strings = strings(ctx(data));
+    memory.write(count, &strings.number_elements().to_le_bytes())?;
+    memory.write(bytes, &strings.cumulative_size().to_le_bytes())?;
+    Ok(0)
+}
+
+/// `args_get` and `environ_get`: the addresses of the strings, and the strings.
+fn give<T>(
+    mut caller: Caller<'_, T>,
+    ctx: ContextOf<T>,
+    strings: StringsOf,
+    (addresses, bytes): (u32, u32),
+) -> Result<i32, HostError> {
+    let (mut memory, data) = split(&mut caller);
+    let strings = strings(ctx(data));
+    let (count, len) = (strings.number_elements(), strings.cumulative_size());
+    memory.check_answer(addresses, (count as usize * 4, 4))?;
+    memory.check_answer(bytes, (len as usize, 1))?;
+    let (to, list) = (GuestPtr::new(bytes), GuestPtr::new(addresses));
+    match strings.write_to_guest(&mut memory.all(), to, list) {
+        Ok(()) => Ok(0),
+        Err(error) => Err(HostError::message(format!("strings of a guest: {error:#}"))),
+    }
 }
 
 /// `random_get`: a guest may ask for as much as its memory holds.

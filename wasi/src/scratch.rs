@@ -1,9 +1,10 @@
 //! [`Scratch`]: the memory of the host that wasi-common sees in place of a guest's.
 //!
 //! wasi-common allocates as much as the arguments of a call ask for, and touches a guest's pages
-//! where the kernel may refuse them. So arguments are copied here first, as much as there is room
-//! for, and answers are copied from here to the guest: a call costs the host this much memory, once
-//! a thread, whatever it asks for.
+//! where the kernel may refuse them. So the arguments of most functions are copied here first, as
+//! much as there is room for, and answers are copied from here to the guest: a call costs the host
+//! this much memory, once a thread, whatever it asks for. Functions whose arguments and answers are
+//! small use the guest's memory, after its pages were populated.
 //!
 //! The memory is not cleared between two calls, and may hold another guest's bytes. Only what
 //! wasi-common has written, or what was cleared before, may be copied to a guest.

@@ -7,11 +7,13 @@ mod house;
 
 use house::{BADF, FUNCTIONS, House, INVAL, NAMETOOLONG, STDIN, STDOUT, SUCCESS, values};
 use pirn_runtime::{CallError, TrapCode};
+use pirn_wasi::pipe::WritePipe;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -327,6 +329,86 @@ fn an_answer_may_lie_in_what_was_received() {
         let mut expected = vec![9; 100];
         expected[96..].copy_from_slice(&100_u32.to_le_bytes());
         assert_eq!(guest.read(1000, 100), expected, "{kind}");
+    });
+}
+
+/// A file that takes a few bytes of each call.
+struct Reluctant(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Reluctant {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let some = &bytes[..bytes.len().min(7)];
+        self.0.lock().expect("no panic").extend(some);
+        Ok(some.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is small is sent from the guest's memory, the rest by way of the host's: the bytes and the
+/// answers are the same on both sides of each bound, wherever the answer goes.
+#[test]
+fn what_is_sent_does_not_depend_on_the_way() {
+    everywhere(4, |house, kind| {
+        let bytes: Vec<u8> = (0..100_000_u32).map(|i| (i % 251) as u8).collect();
+        let file = |len: u32| [(1 << 16, len)].to_vec();
+        let pieces =
+            |count: u32, len: u32| (0..count).map(|i| ((1 << 16) + i * len, len)).collect();
+        for (vectors, moved) in [
+            (pieces(16, 5), 8),
+            (pieces(17, 5), 8),
+            (file(64 << 10), 8),
+            (file((64 << 10) + 1), 8),
+            (vec![], 8),
+            (vec![(1 << 16, 0), (1 << 16, 3), (1 << 16, 0)], 8),
+            // The answer over the first vector, the last, and the bytes.
+            (pieces(3, 9), 1024),
+            (pieces(3, 9), 1024 + 20),
+            (pieces(3, 9), (1 << 16) - 4),
+            (pieces(3, 9), 1 << 16),
+            (pieces(3, 9), (1 << 16) + 24),
+            (pieces(3, 9), (1 << 16) + 28),
+        ] {
+            let output = Arc::new(Mutex::new(vec![]));
+            let reluctant = Box::new(WritePipe::new(Reluctant(Arc::clone(&output))));
+            let mut guest = house.guest_with(|ctx| ctx.stdout(reluctant));
+            guest.write(1 << 16, &bytes);
+            let sum: u32 = vectors.iter().map(|(_, len)| len).sum();
+            let len = vectors.len() as i64;
+            guest.vectors(1024, vectors.clone());
+            let arguments = mover("fd_write", STDOUT.into(), 1024, len, moved);
+            assert_eq!(guest.call("fd_write", &arguments), SUCCESS);
+            let case = format!("{kind} {vectors:?} {moved}");
+            assert_eq!(guest.number(moved as u32), sum, "{case}");
+            let expected: Vec<u8> = vectors
+                .iter()
+                .flat_map(|(start, len)| &bytes[*start as usize - (1 << 16)..][..*len as usize])
+                .copied()
+                .collect();
+            assert!(*output.lock().expect("no panic") == expected, "{case}");
+        }
+    });
+}
+
+/// Whether there are any vectors or not.
+#[test]
+fn an_array_of_vectors_lies_in_the_memory() {
+    everywhere(1, |house, kind| {
+        let mut guest = house.guest();
+        for name in ["fd_write", "fd_read"] {
+            for (array, is_outside) in
+                [(0xffff_fff0, true), ((1 << 16) + 4, true), (1 << 16, false)]
+            {
+                let arguments = mover(name, STDOUT.into(), array, 0, 8);
+                assert_eq!(
+                    guest.is_outside(name, &arguments),
+                    is_outside,
+                    "{kind} {name} {array}"
+                );
+            }
+        }
     });
 }
 
