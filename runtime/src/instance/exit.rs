@@ -1,14 +1,14 @@
-//! Calls into guests: in, what they want of the host meanwhile, and every way out.
+//! Calls into guests: how a guest is entered, how its exits are answered, and how a call ends.
 //!
-//! The guest leaves by one path (see [`crate::switch`]), and what it wants is answered as by a call
-//! from here. So host functions run on the host's stack; a panic of theirs is caught before it would
-//! reach the guest, and is an error of the call.
+//! Every exit of a guest takes one path (see [`crate::switch`]). The runtime answers an exit by a
+//! call on the host's stack. So host functions run on the host's stack. A panic of a host function
+//! is caught before it can reach a guest frame, and becomes the error of the call.
 //!
 //! # Safety
 //!
-//! The only place that enters guests. Owns the fact that a guest is entered with the activation that
-//! its context names, on its own slot's stack, while the call borrows every instance that it can
-//! reach.
+//! This is the only file that enters guests. It owns three facts. A guest is entered with the
+//! activation that its context names. It runs on the stack of its own slot. The call borrows every
+//! instance that the guest can reach.
 #![allow(unsafe_code)]
 
 mod errors;
@@ -43,40 +43,40 @@ pub(crate) use start::run_prepared;
 use std::panic;
 use steps::Progress;
 
-/// A call that runs: what answers need of it, and what they leave.
+/// A running call: the state that answers need, and the reason why an answer ended it.
 ///
-/// The routines of [`crate::switch`] find the activation at its start.
+/// The routines of [`crate::switch`] expect the address of the activation in the first field.
 #[repr(C)]
 struct Call<'a, T> {
     activation: *mut Activation,
     members: &'a mut [Member<T>],
     data: &'a mut T,
-    /// By which it may be stopped, if it may.
+    /// The means to stop the call; `None` if the call cannot be stopped.
     watched: Option<&'a Watched>,
-    /// Why an answer made the guest leave.
+    /// Why an answer made the guest exit.
     end: Option<End>,
 }
 
 /// Why a guest was left before it returned.
 enum End {
-    /// It waits for a host function.
+    /// The guest waits for a host function.
     Waits,
-    /// It was stopped, or its slice of time is over, while a builtin wrote in bulk.
+    /// The guest was stopped, or its time slice ended, during a bulk write of a builtin.
     Halted,
-    /// It trapped.
+    /// The guest trapped.
     Trap(TrapCode),
-    /// A host function gave an error.
+    /// A host function returned an error.
     Host(HostError),
-    /// It threw an exception.
+    /// The guest threw an exception.
     Throws,
-    /// The call cannot go on.
+    /// The call cannot continue.
     Invalid(CallError),
     /// A host function panicked.
     Panic(Box<dyn Any + Send>),
 }
 
 impl End {
-    /// The end of a guest whose exception was neither thrown nor kept.
+    /// The end of a call in which the runtime refused to throw or to keep an exception.
     fn refused(refused: &Refused) -> Self {
         match refused {
             Refused::Stopped => Self::Halted,
@@ -88,12 +88,13 @@ impl End {
     }
 }
 
-/// Calls a function on the stack of member `root`, whose `cells` hold the parameters, until it
-/// returns: then they hold the results.
+/// Calls a function on the stack of member `root`.
+///
+/// The top `cells` cells of that stack hold the parameters. After a return they hold the results.
 ///
 /// # Errors
 ///
-/// What ended the call. The instance can be called again; what the guest changed stays.
+/// The reason why the call ended. The instance can be called again, and the guest's changes stay.
 #[inline(always)]
 pub(crate) fn run<T>(
     members: &mut [Member<T>],
@@ -130,13 +131,14 @@ fn run_timed<T>(
     })
 }
 
-/// Measures the time of a call of an instance whose calls are timed.
+/// Measures the time of a call. The clocks of member `root` say that its calls are timed.
 fn timed<T, R>(
     members: &mut [Member<T>],
     root: usize,
     run: impl FnOnce(&mut [Member<T>]) -> R,
 ) -> R {
-    // SAFETY: an initialised context, whose guest does not run. The members keep their region.
+    // SAFETY: `vmctx` is an initialised context, and its guest does not run. The members keep the
+    // region alive.
     let account = unsafe { Record::account(members[root].vmctx()) };
     let stopwatch = Stopwatch::start(account, members[root].clocks);
     let result = run(members);
@@ -144,7 +146,7 @@ fn timed<T, R>(
     result
 }
 
-/// [`run`] on a thread that is prepared.
+/// [`run`] on a thread for which `prepare_thread` has succeeded.
 ///
 /// # Errors
 ///
@@ -165,7 +167,7 @@ fn run_untimed<T>(
     enter_unwatched(members, root, target, cells, data)
 }
 
-/// Enters a function in a call that nobody stops.
+/// Enters a function in a call that cannot be stopped.
 ///
 /// # Errors
 ///
@@ -178,11 +180,12 @@ fn enter_unwatched<T>(
     cells: usize,
     data: &mut T,
 ) -> Result<(), CallError> {
-    // SAFETY: the instance may not be stopped, so its activation has the gate that it was made with.
+    // SAFETY: the instance cannot be stopped, so its activation still has its original interrupt
+    // flag.
     unsafe { enter(members, root, target, cells, data, None, ended) }
 }
 
-/// Refuses a call without time.
+/// Refuses a call whose time limit is zero.
 #[inline]
 fn begin_in_time(bounds: Bounds) -> Result<(), NotBegun> {
     match (bounds.wall_ns, bounds.cpu_ns) {
@@ -192,7 +195,7 @@ fn begin_in_time(bounds: Bounds) -> Result<(), NotBegun> {
     }
 }
 
-/// [`run`] of an instance that may be stopped.
+/// [`run`] of an instance that can be stopped.
 ///
 /// # Errors
 ///
@@ -212,7 +215,7 @@ fn run_watched<T>(
     enter_watched(members, root, target, cells, data, control, &watched)
 }
 
-/// Enters a function in a call that was announced.
+/// Enters a function in a call that [`Watched::begin`] has announced.
 ///
 /// # Errors
 ///
@@ -227,20 +230,22 @@ fn enter_watched<T>(
     watched: &Watched,
 ) -> Result<(), CallError> {
     let record = Record::of(members[root].vmctx());
-    // SAFETY: the record of an initialised context, whose guest does not run. Where it left is not known
-    // before it has.
+    // SAFETY: `record` belongs to an initialised context, and its guest does not run. The registers
+    // are cleared because they are unknown until the guest exits.
     unsafe { (*record).activation.guest_registers = Default::default() };
     let _gate = Gate::of(record, control, ptr::null_mut());
-    // SAFETY: the gate is open or closed, and stays the activation's until the call has ended.
+    // SAFETY: the activation uses the interrupt flag of `control`, which `watched` announced, until
+    // the call has ended.
     unsafe { enter(members, root, target, cells, data, Some(watched), ended) }
 }
 
-/// While it lives, an activation has a control's gate, and a place for the guest's registers.
+/// Guard: while it lives, an activation uses the interrupt flag of a control. The activation also
+/// gets the address to which the signal handler writes the registers of a preempted guest.
 struct Gate(*mut Record);
 
 impl Gate {
     fn of(record: *mut Record, control: &'static Control, registers: *mut Registers) -> Self {
-        // SAFETY: the record of an initialised context, whose guest does not run.
+        // SAFETY: `record` belongs to an initialised context, and its guest does not run.
         unsafe {
             (*record).activation.gate = control.gate();
             (*record).activation.registers = registers;
@@ -251,7 +256,7 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // SAFETY: as in `of`; the call has ended.
+        // SAFETY: `of` received the record of an initialised context, and the call has ended.
         unsafe {
             (*self.0).activation.gate = (*self.0).mark;
             (*self.0).activation.registers = ptr::null_mut();
@@ -259,21 +264,23 @@ impl Drop for Gate {
     }
 }
 
-/// What became of a call that did not return, and cannot be gone on with.
+/// The error of a call that did not return and cannot be resumed.
 fn ended<T>(call: &mut Call<'_, T>) -> Result<(), CallError> {
     Err(call.left())
 }
 
-/// Enters the guest, and comes back when it returned or was left; `left` gives what became of it then.
+/// Enters the guest, and comes back when the guest has returned or has been left.
+///
+/// If the guest was left, `left` computes the result.
 ///
 /// # Errors
 ///
-/// Those of `left`.
+/// The errors of `left`.
 ///
 /// # Safety
 ///
-/// The root's activation must have the gate of `watched`, or the one that it was made with if there is
-/// none.
+/// The activation of member `root` must use the interrupt flag of `watched`. Without `watched`, it
+/// must use its original flag.
 #[inline(always)]
 unsafe fn enter<T, R: Default>(
     members: &mut [Member<T>],
@@ -286,19 +293,19 @@ unsafe fn enter<T, R: Default>(
 ) -> Result<R, CallError> {
     let Target { code, entry, vmctx } = target;
     let start = |activation, cells, answer, call| {
-        // SAFETY: code, entry and context are a function of a loaded module and its own instance, see
-        // `Member::target`; the rest is as `enter_by` gives it.
+        // SAFETY: code, entry and context belong to a function of a loaded module and to its
+        // instance, see `Member::target`. `enter_by` supplies valid values for the other arguments.
         unsafe { switch::start(activation, vmctx, entry, code, cells, answer, call) }
     };
-    // SAFETY: passed on.
+    // SAFETY: the caller ensures that the activation uses the right interrupt flag.
     unsafe { enter_by(members, root, cells, data, watched, start, left) }
 }
 
-/// As [`enter`], by an entry of [`crate::switch`].
+/// Like [`enter`], but the closure `by` chooses the entry routine of [`crate::switch`].
 ///
 /// # Errors
 ///
-/// Those of `left`.
+/// The errors of `left`.
 ///
 /// # Safety
 ///
@@ -315,7 +322,7 @@ unsafe fn enter_by<T, R: Default>(
 ) -> Result<R, CallError> {
     let activation = Record::of(members[root].vmctx()).cast::<Activation>();
     let cells = members[root].cells_address(cells);
-    // Dropped by `left`: there is nothing to drop after a return.
+    // `left` takes the contents of the call. After a return there is nothing to drop.
     let mut call = ManuallyDrop::new(Call {
         activation,
         members,
@@ -323,15 +330,17 @@ unsafe fn enter_by<T, R: Default>(
         watched,
         end: None,
     });
-    // SAFETY: the record of an initialised context, which the borrow of `members` keeps in place.
+    // SAFETY: the record belongs to an initialised context. The borrow of `members` keeps it in
+    // place.
     let _running = unsafe { Running::enter(activation) };
-    // The stack below the cells is free, and 16-byte aligned as they are. The answer is that of the call's
-    // type.
+    // The stack below the cells is free, and 16-byte aligned like the cells. `answer::<T>` matches
+    // the type of `call`.
     let floats = AsGuests::begin();
     let (cells, of_call) = (cells as *mut u8, (&raw mut *call).cast());
     let mut returned = by(activation, cells, answer::<T>, of_call);
     while !returned && call.catches() {
-        // SAFETY: the guest has left, and goes on where it catches, in the same call.
+        // SAFETY: the guest has exited. It continues in the same call, where it catches its
+        // exception.
         returned = unsafe { switch::resume(activation, ptr::null(), cells, answer::<T>, of_call) };
     }
     drop(floats);
@@ -342,24 +351,26 @@ unsafe fn enter_by<T, R: Default>(
     }
 }
 
-/// Answers an exit, on the host's stack: an [`Answer`].
+/// Answers an exit of the guest, on the host's stack: an [`Answer`].
 ///
 /// # Safety
 ///
-/// `call` must be the [`Call`] of a guest that runs, of the same `T`, and the exit that guest's.
+/// `call` must be the [`Call`] of a running guest, with the same `T`. `vmctx`, `reason` and `cells`
+/// must come from an exit of that guest.
 unsafe extern "C" fn answer<T>(
     vmctx: *mut u8,
     reason: u64,
     cells: *mut Cell,
     call: *mut (),
 ) -> *mut Activation {
-    // SAFETY: by the caller; `run` is in `start`, and its guest waits.
+    // SAFETY: the caller ensures that `call` is valid. `run` is inside `start`, and its guest
+    // waits.
     let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
     let wanted = exit::split(reason);
     let watched = call.watched;
-    // SAFETY: by the caller.
+    // SAFETY: the caller ensures that `vmctx` and `cells` come from the guest's exit.
     let answer = AssertUnwindSafe(|| match unsafe { call.answer(vmctx, wanted, cells) } {
-        // A limiter may have forked, as a host function may.
+        // A limiter may have forked the process, just as a host function may.
         Ok(()) => call.go_on_whole(),
         Err(end) => call.leave(end),
     });
@@ -374,26 +385,29 @@ unsafe extern "C" fn answer<T>(
 ///
 /// # Safety
 ///
-/// `call` must be the [`Call`] of a guest that runs, of the same `T`, and the exit that guest's; the
-/// entry that of a `C`, and `cells` as many cells as it has.
+/// `call` must be the [`Call`] of a running guest, with the same `T`. `vmctx`, `entry` and `cells`
+/// must come from an exit of that guest. The entry must belong to a `C`, and `cells` must point to
+/// as many cells as that host function has.
 pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
     vmctx: *mut u8,
     entry: *const HostEntry,
     cells: *mut Cell,
     call: *mut (),
 ) -> *mut Activation {
-    // SAFETY: by the caller; `run` is in `start`, and its guest waits.
+    // SAFETY: the caller ensures that `call` is valid. `run` is inside `start`, and its guest
+    // waits.
     let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
-    // SAFETY: by the caller.
+    // SAFETY: the caller ensures that the entry belongs to a `C`.
     let code = unsafe { &*(*entry).func.cast::<C>() };
     if let Some(watched) = call.watched {
-        // SAFETY: passed on.
+        // SAFETY: the caller ensures that `vmctx` and `cells` belong to the guest's call of `code`.
         return unsafe { answer_watched(call, watched, code, vmctx, cells) };
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller ensures that `vmctx` and `cells` belong to the guest's call of `code`.
     let answered = unsafe { call.host(code, vmctx, cells) };
     match answered {
-        // The gate tells if the host function has forked, unless there are several memories.
+        // With one memory, the interrupt flag tells the switch whether the host function has
+        // forked.
         Ok(Ok(Answered::Done)) if call.members.len() == 1 => ptr::null_mut(),
         Ok(Ok(Answered::Done)) => call.go_on_whole(),
         Ok(Ok(Answered::Later)) => call.leave(End::Waits),
@@ -402,7 +416,8 @@ pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
     }
 }
 
-/// The same for a call that may be stopped: out of line, so that little has to be saved for the others.
+/// [`answer_host`] for a call that can be stopped. It is a separate function, so that the common
+/// path saves few registers.
 ///
 /// # Safety
 ///
@@ -415,7 +430,7 @@ unsafe fn answer_watched<T, C: HostCode<T>>(
     vmctx: *mut u8,
     cells: *mut Cell,
 ) -> *mut Activation {
-    // SAFETY: passed on.
+    // SAFETY: the caller ensures that `vmctx` and `cells` belong to the guest's call of `code`.
     let answered = watched.in_host(|| unsafe { call.host(code, vmctx, cells) });
     match answered {
         Ok(Ok(Answered::Done)) => call.go_on_whole(),
@@ -425,7 +440,7 @@ unsafe fn answer_watched<T, C: HostCode<T>>(
     }
 }
 
-/// The entry of an import that is no function of the host.
+/// The entry of an import that is not a host function.
 pub(crate) fn not_of_the_host<T>() -> HostEntry {
     /// # Safety
     ///
@@ -436,7 +451,8 @@ pub(crate) fn not_of_the_host<T>() -> HostEntry {
         _: *mut Cell,
         call: *mut (),
     ) -> *mut Activation {
-        // SAFETY: by the caller; `run` is in `start`, and its guest waits.
+        // SAFETY: the caller ensures that `call` is valid. `run` is inside `start`, and its guest
+        // waits.
         let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
         let message = "guest called an import of another instance as the host's";
         call.leave(End::Invalid(CallError::Invalid(message.to_owned())))
@@ -452,12 +468,12 @@ impl<T> Call<'_, T> {
     ///
     /// # Errors
     ///
-    /// What it panicked with, or else gave as an error.
+    /// The panic of the host function, or the error that it returned.
     ///
     /// # Safety
     ///
-    /// `vmctx` must be the context of the instance that calls, one of the call's, and `cells` as many
-    /// cells as the function has.
+    /// `vmctx` must be the context of the calling instance, which must be a member of this call.
+    /// `cells` must point to as many cells as the function has.
     #[inline(always)]
     unsafe fn host<C: HostCode<T>>(
         &mut self,
@@ -465,14 +481,16 @@ impl<T> Call<'_, T> {
         vmctx: *mut u8,
         cells: *mut Cell,
     ) -> std::thread::Result<Result<Answered, HostError>> {
-        // SAFETY: by the caller.
+        // SAFETY: the caller ensures that `cells` points to that many cells.
         let cells = unsafe { slice::from_raw_parts_mut(cells, code.cells()) };
-        // SAFETY: the call borrows the instance, whose guest waits, and holds no view of its memory.
+        // SAFETY: the call borrows the instance, whose guest waits. The call holds no view of its
+        // memory.
         let caller = unsafe { Caller::new(vmctx, self.data) };
         panic::catch_unwind(AssertUnwindSafe(|| code.call(caller, cells)))
     }
 
-    /// Has the guest go on, unless the embedder's code has forked and a memory was left behind.
+    /// Lets the guest continue, unless the embedder's code has forked and a memory was not
+    /// inherited.
     #[inline(never)]
     fn go_on_whole(&mut self) -> *mut Activation {
         if is_whole(self.members) {
@@ -482,15 +500,15 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// Does what the guest asks of the runtime.
+    /// Runs a builtin of the runtime that the guest has called.
     ///
     /// # Errors
     ///
-    /// Why the guest is to be left.
+    /// Why the guest must be left.
     ///
     /// # Safety
     ///
-    /// `cells` must be those of the guest's exit.
+    /// `vmctx` and `cells` must come from the guest's exit.
     unsafe fn builtin(&mut self, vmctx: *mut u8, number: u32, cells: *mut Cell) -> Result<(), End> {
         let at = member_of(self.members, vmctx);
         let (Some(at), Some(builtin)) = (at, Builtin::from_number(number)) else {
@@ -501,26 +519,27 @@ impl<T> Call<'_, T> {
             cells,
             watched: self.watched,
         };
-        // SAFETY: the builtin's trampoline passes the address of at least as many cells as it has
-        // parameters, and one for a result, on the guest's stack; the guest does not run.
+        // SAFETY: the trampoline of the builtin passes an address on the guest's stack. There is
+        // room for every parameter, and for at least one result. The guest does not run.
         let cells = unsafe { slice::from_raw_parts_mut(cells, builtin.params().max(1)) };
         match builtin {
             Builtin::MemoryWait32 | Builtin::MemoryWait64 => self.wait(at, builtin, cells),
             Builtin::Throw => {
-                // SAFETY: generated code gives as many cells as the tag has values.
+                // SAFETY: generated code supplies as many cells as the tag has values.
                 let thrown = unsafe {
                     exception::throw(self.members, left, at, cells[0].u32(), cells[1].u64())
                 };
                 Err(thrown.map_or_else(|refused| End::refused(&refused), |()| End::Throws))
             }
             Builtin::ThrowRef => {
-                // SAFETY: the guest has left by this exit, and the reference is among its cells.
+                // SAFETY: the guest has exited by this call of the builtin, and the reference is in
+                // its cells.
                 let thrown = unsafe { exception::throw_ref(self.members, left, cells[0].u64()) };
                 Err(thrown.map_or_else(|refused| End::refused(&refused), |()| End::Throws))
             }
             Builtin::Rethrow => Err(End::Throws),
             Builtin::Keep => {
-                // SAFETY: the guest has left by this exit.
+                // SAFETY: the guest has exited by this call of the builtin.
                 let kept = unsafe { exception::keep(self.members, left) };
                 cells[0] = Cell::from_u64(kept.map_err(|refused| End::refused(&refused))?);
                 Ok(())
@@ -535,11 +554,12 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// Writes what a builtin of member `at` has to write.
+    /// Performs the bulk write of a builtin of member `at`.
     ///
     /// # Errors
     ///
-    /// Why the guest is to be left. If only its slice of time is over, the member keeps the rest.
+    /// Why the guest must be left. If only its time slice ended, the member keeps the rest of the
+    /// write.
     #[inline]
     fn bulk(&mut self, at: usize, mut bulk: Bulk) -> Result<(), End> {
         match bulk.run(&self.members[at], self.watched) {
@@ -553,7 +573,7 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// Whether a guest that was left goes on where it catches what it threw.
+    /// Whether a guest that was left continues in a handler for the exception that it threw.
     #[inline]
     fn catches(&mut self) -> bool {
         matches!(self.end, Some(End::Throws)) && self.goes_on()
@@ -561,7 +581,7 @@ impl<T> Call<'_, T> {
 
     #[cold]
     fn goes_on(&mut self) -> bool {
-        // SAFETY: the guest has left by an answer, in this call.
+        // SAFETY: the guest has exited through an answer, in this call.
         let goes_on = unsafe { exception::land(self.members, self.activation) };
         if goes_on {
             self.end = None;
@@ -569,15 +589,15 @@ impl<T> Call<'_, T> {
         goes_on
     }
 
-    /// Does what the guest wants.
+    /// Answers an exit that is not a call of a host function.
     ///
     /// # Errors
     ///
-    /// Why the guest is to be left.
+    /// Why the guest must be left.
     ///
     /// # Safety
     ///
-    /// `cells` must be those of the guest's exit.
+    /// `vmctx` and `cells` must come from the guest's exit.
     unsafe fn answer(
         &mut self,
         vmctx: *mut u8,
@@ -586,11 +606,11 @@ impl<T> Call<'_, T> {
     ) -> Result<(), End> {
         match wanted {
             Some((Kind::Builtin, number)) => {
-                // SAFETY: passed on.
+                // SAFETY: the caller ensures that `vmctx` and `cells` come from the guest's exit.
                 unsafe { self.builtin(vmctx, number, cells) }
             }
-            // A code that this runtime does not know would be a module of another version, which
-            // `open` refuses.
+            // Only a module of another version has unknown trap codes, and `open` refuses such a
+            // module.
             Some((Kind::Trap, number)) => Err(End::Trap(
                 TrapCode::from_number(number).unwrap_or(TrapCode::Unreachable),
             )),
@@ -600,31 +620,32 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// Has the guest left.
+    /// Makes the guest exit: the switch leaves the guest of the activation that this returns.
     #[inline]
     fn leave(&mut self, end: End) -> *mut Activation {
-        // Who has left does not leave again: there is nothing to drop.
+        // A guest exits once, so the old value is `None` and needs no drop.
         mem::forget(self.end.replace(end));
         self.activation
     }
 
-    /// How the call ended, once its guest was left, with the guest's backtrace if it trapped.
+    /// The error that ended the call, once the guest was left. A trap gets the guest's backtrace.
     ///
-    /// The error is what `call` gives, and goes there at once: each copy on the way would wait for the
-    /// one before, some 5 ns (bench `trap`).
+    /// The error is returned directly as the result of `call`. Each copy on the way would wait for
+    /// the one before, some 5 ns (bench `trap`).
     #[cold]
     fn left(&mut self) -> CallError {
-        // SAFETY: the guest has left, so nobody else uses the activation.
+        // SAFETY: the guest has been left, so nothing else uses the activation.
         if let Some(Fault { code, .. }) = unsafe { (*self.activation).fault } {
             let Some(code) = code else {
                 return self.stopped();
             };
             let trap = self.trap(code);
-            // SAFETY: as above. The next trap may be none that a signal tells of.
+            // SAFETY: the guest has been left, so nothing else uses the activation. The fault is
+            // cleared because the next trap may not come from a signal.
             unsafe { (*self.activation).fault = None };
             return trap;
         }
-        // Who has not left by a signal has left by an answer, or was not let in or on.
+        // Otherwise an answer ended the call, or the switch refused to enter or resume the guest.
         if let Some(End::Trap(code)) = self.end {
             return self.trap(code);
         }
@@ -638,19 +659,21 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// How far a step came, once its guest was left.
+    /// The progress of a step, once the guest was left.
     ///
     /// # Errors
     ///
-    /// As [`left`](Self::left), if it cannot be gone on with.
+    /// As [`left`](Self::left), if the call cannot be resumed.
     #[inline]
     fn left_step(&mut self) -> Result<Progress, CallError> {
         match (&self.end, self.watched) {
-            // What a host function gives after the call was stopped is lost.
+            // If the call was stopped during a host function, the result of that function is
+            // discarded.
             (Some(End::Waits), watched) if watched.and_then(Watched::why).is_none() => {
                 Ok(Progress::Waits)
             }
-            // A trap that a signal told of meanwhile counts: there is nothing to go on with.
+            // A trap that a signal reported in the meantime has priority: such a guest cannot be
+            // resumed.
             (None | Some(End::Halted), Some(watched))
                 if watched.slice_is_over() && !self.has_faulted() =>
             {
@@ -660,28 +683,29 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// Whether a signal made the guest leave for good.
+    /// Whether a signal ended the guest: such a guest cannot be resumed.
     fn has_faulted(&self) -> bool {
-        // SAFETY: the guest has left, so nobody else uses the activation.
+        // SAFETY: the guest has been left, so nothing else uses the activation.
         unsafe { (*self.activation).fault.is_some() }
     }
 
-    /// The error of a call whose gate was closed.
+    /// The error of a call whose interrupt flag was set.
     fn stopped(&mut self) -> CallError {
         self.locate();
         let trace = self.trace();
-        // SAFETY: the guest has left, so nobody else uses the activation.
+        // SAFETY: the guest has been left, so nothing else uses the activation.
         unsafe { (*self.activation).fault = None };
         match self.watched.map(|watched| (watched.why(), watched.bounds)) {
             Some((Some(why), bounds)) => stopped(why, bounds, Some(trace)),
-            // Nothing but a fork closes the gate of a call that may not be stopped.
+            // Only a fork sets the interrupt flag of a call that cannot be stopped.
             _ => left_behind(),
         }
     }
 
-    /// Notes where the guest was if it left by a signal that suspended it, and is not gone on with.
+    /// Records the position of a guest that a signal suspended and that will not be resumed.
     fn locate(&mut self) {
-        // SAFETY: the guest has left, so nobody else uses the activation and the place for its registers.
+        // SAFETY: the guest has been left, so nothing else uses the activation or its saved
+        // registers.
         unsafe {
             let activation = &mut *self.activation;
             if let Some(registers) = activation.registers.as_ref()
@@ -695,7 +719,7 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// The error of a call whose guest threw what nothing caught.
+    /// The error of a call whose guest threw an exception that nothing caught.
     fn uncaught(&mut self) -> CallError {
         let (tag, values, pcs) = exception::uncaught(self.members);
         let trace = Trace::of_pcs(&pcs, self.modules());
@@ -706,16 +730,16 @@ impl<T> Call<'_, T> {
         CallError::Trap(Trap::with_trace(code, self.trace()))
     }
 
-    /// The modules of all instances that it can reach.
+    /// The modules of all instances that the call can reach.
     fn modules(&self) -> impl Iterator<Item = Module> + use<'_, T> {
         let members = self.members.iter();
         members.map(|member| member.inner.module.clone())
     }
 
-    /// Where the guest was when it left.
+    /// The guest's backtrace at its exit.
     fn trace(&self) -> Box<Trace> {
         let modules = self.modules();
-        // SAFETY: the record of the running call, whose guest has left.
+        // SAFETY: the record belongs to the running call, whose guest has been left.
         unsafe {
             let root: *const Guest = &raw const (*self.activation.cast::<Record>()).guest;
             Trace::of(&*self.activation, root, modules)
@@ -723,10 +747,10 @@ impl<T> Call<'_, T> {
     }
 }
 
-/// Whether no memory was left behind in the process that this one is a fork of.
+/// Whether this process has the memory of every member. A fork does not inherit these memories.
 #[inline]
 fn is_whole<T>(members: &[Member<T>]) -> bool {
-    // SAFETY: the records of initialised contexts, whose regions the members keep alive.
+    // SAFETY: the records belong to initialised contexts. The members keep their regions alive.
     let whole = |member: &Member<T>| unsafe { (*Record::of(member.vmctx())).is_whole() };
     match members {
         [only] => whole(only),
@@ -734,7 +758,7 @@ fn is_whole<T>(members: &[Member<T>]) -> bool {
     }
 }
 
-/// The member whose context this is.
+/// The index of the member that has this context.
 fn member_of<T>(members: &[Member<T>], vmctx: *mut u8) -> Option<usize> {
     if let [only] = members {
         return (only.vmctx() == vmctx).then_some(0);

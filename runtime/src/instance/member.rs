@@ -1,10 +1,10 @@
-//! [`Member`]: one instance in its slot, without the host's data: made, and called into.
+//! [`Member`]: one instance in its slot, without the host's data.
 //!
 //! # Safety
 //!
-//! Owns the contents of the instance area of a taken slot: every cell is written here before the
-//! guest runs, at the offsets of [`pirn_format::layout`], with addresses of things that live at least
-//! as long as the instance.
+//! This file owns the contents of the instance area of a slot in use. It writes every cell before
+//! the guest runs, at the offsets of [`pirn_format::layout`]. Every address that it writes belongs
+//! to something that lives at least as long as the instance.
 #![allow(unsafe_code)]
 
 use super::bulk::{Bulk, Halt, look};
@@ -41,10 +41,10 @@ use pirn_format::layout::{
 use pirn_format::metadata::{ExportItem, SegmentMode};
 use std::sync::Arc;
 
-/// A module made ready for a region: everything that its instances have in common.
+/// A module prepared for a region: everything that its instances have in common.
 #[derive(Debug)]
 pub(crate) struct Inner<T> {
-    /// Names this preparation: no other of the process has it.
+    /// Identifies this preparation: no other one in the process has this id.
     pub(crate) id: Stamp,
     pub(crate) module: Module,
     pub(crate) region: Region,
@@ -55,7 +55,7 @@ pub(crate) struct Inner<T> {
 }
 
 impl<T, Q, A> Inner<Store<T, Q, A>> {
-    /// Prepares a module whose imports the linker has.
+    /// Prepares a module whose imports the linker provides.
     pub(crate) fn new(
         module: &Module,
         region: &Region,
@@ -68,13 +68,13 @@ impl<T, Q, A> Inner<Store<T, Q, A>> {
 }
 
 impl<T> Inner<T> {
-    /// Whether making an instance runs, or writes, anything that a call's limits are of.
+    /// Whether instantiation runs code or writes data to which the limits of a call apply.
     #[inline]
     pub(crate) fn starts(&self) -> bool {
         self.plan.prepares || self.module.metadata().start.is_some()
     }
 
-    /// Prepares a module whose imports are resolved.
+    /// Prepares a module whose imports are already resolved.
     pub(crate) fn linked(
         module: &Module,
         region: &Region,
@@ -96,15 +96,17 @@ impl<T> Inner<T> {
     }
 }
 
-/// A share in a preparation, of which each thread has its own as long as there are no more threads than
-/// processors: instances count themselves in and out there, and threads that make instances of one
+/// A shared reference to a preparation, on cache lines of its own.
+///
+/// Each thread has its own share as long as there are no more threads than processors. Instances
+/// increment and decrement the reference count of a share. So threads that instantiate one
 /// preparation do not write to the same cache line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Share<T>(Arc<Inner<T>>);
 
 impl<T> Share<T> {
-    /// Some shares in a preparation, by the numbers of threads modulo their number.
+    /// Shares of a preparation. A thread uses the one at its number modulo the number of shares.
     pub(crate) fn split(inner: Inner<T>) -> Box<[Arc<Self>]> {
         let inner = Arc::new(inner);
         let share = |_| Arc::new(Self(Arc::clone(&inner)));
@@ -131,40 +133,40 @@ impl<T> Deref for Share<T> {
 pub(crate) struct Member<T> {
     pub(crate) slot: Slot,
     pub(crate) inner: Arc<Share<T>>,
-    /// Whether and by what it may be stopped.
+    /// The means to stop the instance; `None` if it cannot be stopped.
     pub(crate) watch: Option<Watch>,
-    /// The exceptions of its store, if there were any: of a group the first member has them.
+    /// The exceptions of the store, if there were any. In a group, the first member has them.
     pub(crate) exceptions: Option<Box<Exceptions>>,
-    /// What it starts with that only it has.
+    /// References of element segments that only this instance has, made at its start.
     pub(crate) made: Made,
-    /// Its shared memories of the host's, if they are not those that its preparation was linked to.
+    /// The shared memories that this instance imports, unless it uses those of its preparation.
     memories: Option<Arc<SharedImports>>,
-    /// Which clocks are read for its calls.
+    /// The clocks that the runtime reads for its calls.
     pub(crate) clocks: Clocks,
-    /// How long its guest may keep the thread by waiting.
+    /// How long its guest may block the thread by waiting.
     pub(crate) patience: Patience,
-    // The next two are on the heap: an instance rarely has either, and is moved when it is made. To
-    // move one of more than 256 bytes takes 10 ns longer (bench `cycle`, null).
-    /// What its guest waits for that was left so.
+    // The next two fields are boxed: an instance rarely has either of them, and is moved when it is
+    // made. Moving an instance of more than 256 bytes takes 10 ns longer (bench `cycle`, null).
+    /// The wait of a guest that was left during it.
     pub(crate) waiting: Option<Box<Waiting>>,
-    /// What a builtin of its suspended call still has to write.
+    /// The rest of a bulk write of a builtin that the suspended call has called.
     pub(crate) bulk: Option<Box<Bulk>>,
 }
 
-/// Memory 0 where it is one that no view is of: a shared memory of the host's.
+/// Descriptor of memory 0 if that is a shared memory of the host, which has no views.
 static NOTHING: MemoryDesc = MemoryDesc { base: 0, bytes: 0 };
 
 impl<T> Drop for Member<T> {
     fn drop(&mut self) {
         self.waiting = None;
-        // Whoever has the slot next has its control.
+        // The next owner of the slot gets the slot's control, so the watch must go first.
         self.watch = None;
-        // SAFETY: nothing uses a member's slot after its drop.
+        // SAFETY: nothing uses the slot of a member after its drop.
         unsafe { self.slot.give_back(&self.inner.region, &self.inner.module) };
     }
 }
 
-/// What to call: a function's code, the entry trampoline of its type, and its context.
+/// The target of a call: a function's code, the entry trampoline of its type, and its context.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) code: usize,
@@ -173,7 +175,8 @@ pub(crate) struct Target {
 }
 
 impl<T> Member<T> {
-    /// An instance that is to be initialised, with shared memories in place of those that its preparation has, if given.
+    /// An instance that is not yet initialised. `memories`, if given, replaces the shared memories
+    /// of the preparation.
     #[inline(always)]
     pub(crate) fn new(
         slot: Slot,
@@ -194,18 +197,18 @@ impl<T> Member<T> {
         }
     }
 
-    /// Its shared memories of the host's.
+    /// The shared memories that it imports from the host.
     fn shared_imports(&self) -> &SharedImports {
         let linked = &self.inner.imports.shared;
         self.memories.as_deref().unwrap_or(linked)
     }
 
-    /// The memory of an index, if it is a shared one of the host's.
+    /// The memory with an index, if it is a shared memory of the host.
     pub(crate) fn shared(&self, index: u32) -> Option<&SharedMemory> {
         self.shared_imports().get(index)
     }
 
-    /// The exported memory of a name, if it is a shared one of the host's.
+    /// The exported memory with a name, if it is a shared memory of the host.
     pub(crate) fn exported_shared(&self, name: &str) -> Option<&SharedMemory> {
         match self.inner.module.metadata().export(name)? {
             ExportItem::Memory(index) => self.shared(index),
@@ -213,26 +216,28 @@ impl<T> Member<T> {
         }
     }
 
-    /// By what it is stopped from now on.
+    /// The means to stop the instance, created at the first use.
     pub(crate) fn watch(&mut self) -> &mut Watch {
         let slot = &mut self.slot;
         self.watch.get_or_insert_with(|| Watch::new(slot.control()))
     }
 
-    /// The context.
+    /// The address of the context.
     pub(crate) fn vmctx(&self) -> *mut u8 {
         self.slot.vmctx()
     }
 
-    /// The account of the instance, or of its group, opened.
+    /// The account of the instance or of its group, opened for this instance.
     pub(crate) fn account(&self) -> &Account {
-        // SAFETY: an initialised context, whose guest does not run; the member keeps its region.
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps
+        // its region alive.
         unsafe { Record::account(self.vmctx()) }
     }
 
     /// Bytes of host memory that are held for the instance or its group.
     pub(crate) fn host_bytes(&self) -> usize {
-        // SAFETY: as in `account`.
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps
+        // its region alive.
         let account = unsafe { Record::open_account(self.vmctx()) };
         account.map_or(0, Account::host_bytes)
     }
@@ -242,11 +247,13 @@ impl<T> Member<T> {
         self.vmctx().wrapping_offset(offset as isize).cast()
     }
 
-    /// Writes the whole instance area as it is before any segment was written dynamically.
+    /// Writes the whole instance area, in the state before any segment is written dynamically.
     pub(crate) fn initialise(&mut self, member: usize) {
-        // It begins to run here, as a rule.
+        // As a rule, the instance first runs on this thread, so inspect the thread's float control
+        // now.
         floats::look();
-        // What is written now is not to be believed if anything below is left half done.
+        // The slot is not warm while the area is written, because a failure below leaves it
+        // incomplete.
         let warm = self.slot.is_warm();
         self.slot.set_warm(false);
         if !warm {
@@ -259,18 +266,19 @@ impl<T> Member<T> {
         self.slot.set_warm(true);
     }
 
-    /// The part that stays while the slot keeps the module.
+    /// Writes the part that stays valid while the slot keeps the module.
     fn write_constants(&self, member: usize) {
         let (module, vmctx) = (&self.inner.module, self.vmctx());
         let (metadata, layout) = (module.metadata(), module.layout());
         for index in 0..self.inner.imports.funcs.len() as u32 {
             let import = self.import(index);
-            // SAFETY: the offsets are the layout's, whose area the slot holds, see `check_limits`;
-            // the slot is ours alone and its guest does not run.
+            // SAFETY: the offset comes from the layout, and the slot holds the layout's area, see
+            // `check_limits`. The slot is exclusively ours, and its guest does not run.
             unsafe { self.cell::<FuncImport>(layout.import(index)).write(import) };
         }
         for (index, id) in module.type_ids().iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: the offset comes from the layout, and the slot holds the layout's area, see
+            // `check_limits`. The slot is exclusively ours, and its guest does not run.
             unsafe { self.cell::<u32>(layout.type_id(index as u32)).write(*id) };
         }
         for (position, func) in metadata.escaped.iter().enumerate() {
@@ -300,7 +308,8 @@ impl<T> Member<T> {
                 ),
                 reserved: 0,
             };
-            // SAFETY: as above.
+            // SAFETY: the offset comes from the layout, and the slot holds the layout's area, see
+            // `check_limits`. The slot is exclusively ours, and its guest does not run.
             unsafe {
                 self.cell::<FuncRef>(layout.funcref(position as u32))
                     .write(reference);
@@ -309,7 +318,8 @@ impl<T> Member<T> {
         for index in 0..metadata.tags.len() as u32 {
             let cell = self.cell::<u64>(layout.tag(index));
             let imported = self.inner.imports.tags.get(index as usize).copied();
-            // SAFETY: as above.
+            // SAFETY: the offset of the tag comes from the layout, and the slot holds the layout's
+            // area, see `check_limits`. The slot is exclusively ours, and its guest does not run.
             unsafe { cell.write(imported.unwrap_or(cell as u64)) };
         }
         let interface = self.inner.plan.interface_memory;
@@ -325,7 +335,8 @@ impl<T> Member<T> {
             mark,
             account,
         );
-        // SAFETY: the context lies in the instance area, and the record in the context.
+        // SAFETY: the context lies in the instance area, and the record in the context. The slot is
+        // exclusively ours, and its guest does not run.
         unsafe {
             Record::of(vmctx).write(record);
             self.cell::<u64>(CONTEXT_ACTIVATION)
@@ -337,7 +348,7 @@ impl<T> Member<T> {
         }
     }
 
-    /// What generated code must know of the imported function of an index.
+    /// The import descriptor that generated code reads for the imported function with this index.
     fn import(&self, index: u32) -> FuncImport {
         let module = &self.inner.module;
         if let Some(LinkedFunc { code, vmctx, .. }) = self.inner.imports.funcs[index as usize] {
@@ -357,8 +368,8 @@ impl<T> Member<T> {
         }
     }
 
-    /// Address of the descriptor of a memory, which may be another instance's; of no memory if it
-    /// is the host's, and shared.
+    /// Address of the descriptor of a memory, which may belong to another instance. For a shared
+    /// memory of the host it is the address of an empty descriptor.
     fn memory_desc(&self, index: u32) -> u64 {
         let imports = &self.inner.imports;
         if imports.shared.get(index).is_some() {
@@ -372,7 +383,7 @@ impl<T> Member<T> {
         imported.unwrap_or_else(|| own() as u64)
     }
 
-    /// What the signal handler must know.
+    /// The address ranges and data that the signal handler needs.
     fn guest(&self) -> Guest {
         let (text, traps) = (self.inner.module.text(), self.inner.module.trap_bytes());
         let slot = self.slot.ranges(&self.inner.region);
@@ -388,16 +399,17 @@ impl<T> Member<T> {
         }
     }
 
-    /// The part that guests change: globals, descriptors, segments.
+    /// Writes the part that guests change: globals, descriptors, segments.
     fn write_state(&self) {
         let (plan, vmctx) = (&self.inner.plan, self.vmctx());
         let (layout, slot) = (self.inner.module.layout(), &self.slot);
         let state = self.cell::<u8>(layout.state());
-        // SAFETY: (all writes here) as in `write_constants`.
+        // SAFETY: the state lies in the layout's area, which the slot holds, see `check_limits`.
+        // The slot is exclusively ours, and its guest does not run.
         unsafe { ptr::copy_nonoverlapping(plan.state.as_ptr(), state, plan.state.len()) };
         for (at, delta) in &plan.relative {
             let cell = Constant::Relative(*delta).at(vmctx);
-            // SAFETY: `at` is an offset in the state, of a whole cell.
+            // SAFETY: `at` is the offset of a whole cell within the state that was just copied.
             unsafe { state.add(*at).cast::<Cell>().write(cell) };
         }
         for (n, (cell, elements)) in (0..).zip(&plan.table_cells) {
@@ -405,7 +417,8 @@ impl<T> Member<T> {
                 base: slot.table(&self.inner.region, n) as u64,
                 elements: *elements,
             };
-            // SAFETY: as above.
+            // SAFETY: the cell is in the layout's area, which the slot holds, see `check_limits`.
+            // The slot is exclusively ours, and its guest does not run.
             unsafe { self.cell::<TableDesc>(*cell).write(desc) };
         }
         if plan.shares_memory {
@@ -416,48 +429,58 @@ impl<T> Member<T> {
             bytes,
         };
         for (number, (cell, bytes)) in (1..).zip(&plan.memory_cells) {
-            // SAFETY: as above.
+            // SAFETY: the cell is in the layout's area, which the slot holds, see `check_limits`.
+            // The slot is exclusively ours, and its guest does not run.
             unsafe { self.cell::<MemoryDesc>(*cell).write(memory(number, *bytes)) };
         }
         let nothing = MemoryDesc { base: 0, bytes: 0 };
         let first = plan.memory_bytes.map_or(nothing, |bytes| memory(0, bytes));
-        // SAFETY: as above; the record was written when the slot got the module.
+        // SAFETY: the context lies in the instance area of a slot that is exclusively ours.
+        // `write_constants` wrote the record when the slot got the module.
         unsafe {
             self.cell::<MemoryDesc>(CONTEXT_MEMORY).write(first);
             let record = &mut *Record::of(vmctx);
             record.stamp = 0;
             record.account_state = AccountState::Stale;
             self.cell::<[u64; 2]>(CONTEXT_EXCEPTION_TAG).write([0; 2]);
-            // Nothing is accessible there yet.
+            // The heap starts empty: none of its addresses is accessible yet.
             let heap = plan
                 .heap
                 .map(|number| slot.memory(&self.inner.region, number));
             let heap = heap.map_or(0, |heap| heap as u64);
             self.cell::<[u64; 2]>(CONTEXT_HEAP_NEXT).write([heap; 2]);
-            // Slots are warm for a module, which may have been prepared with another linker.
+            // A slot stays warm for a module, but the module may have been prepared with another
+            // linker.
             record.hosts = self.inner.hosts.entries();
             fuel::start(vmctx, plan.counts_fuel);
         }
     }
 
-    /// Which shared memories of the host's it imports: slots are warm for a module, whichever it had.
+    /// Writes the addresses of the imported shared memories. A warm slot may hold those of another
+    /// instance of the module.
     fn write_shared(&self, layout: &InstanceLayout) {
         let shared = self.shared_imports();
         for (index, memory) in shared.iter() {
             let cell = self.cell::<u64>(layout.memory(index));
-            // SAFETY: as in `write_constants`.
+            // SAFETY: the cell is in the layout's area, which the slot holds, see `check_limits`.
+            // The slot is exclusively ours, and its guest does not run.
             unsafe { cell.write(memory.desc() as u64) };
         }
-        // SAFETY: as in `write_state`.
+        // SAFETY: `write_constants` wrote the record when the slot got the module, and the guest
+        // does not run.
         unsafe { (*Record::of(self.vmctx())).guest.shared = shared };
     }
 
-    /// All elements of the tables that the module defines, and of each that has none the first:
-    /// that is what generated code reads where it takes an index past the end for one before it (`translate/table.rs`).
+    /// Writes all elements of the tables that the module defines. An empty table also gets its
+    /// first element.
+    ///
+    /// Under a branch misprediction, generated code reads the first element in place of an index
+    /// past the end (`translate/table.rs`).
     fn write_tables(&self) {
         let plan = &self.inner.plan;
         for (n, ((_, min), elements)) in (0..).zip(plan.table_cells.iter().zip(&plan.tables)) {
-            // SAFETY: the slot's tables hold `min` elements each, see `check_limits`, and one in any case; they are ours.
+            // SAFETY: each table of the slot has room for `min` elements, see `check_limits`, and
+            // always for one. The slot is exclusively ours.
             let table = unsafe {
                 let first = self.slot.table(&self.inner.region, n);
                 slice::from_raw_parts_mut(first, (*min).max(1) as usize)
@@ -467,35 +490,35 @@ impl<T> Member<T> {
                 *to = element.at(self.vmctx()).u64();
             }
             let is_made = *min > 0 && plan.made_tables.contains(&n);
-            // `heap::make` writes all that is left out here.
+            // `heap::make` writes every element that is left out here.
             if !is_made && !plan.filled_tables.contains(&n) {
                 rest.fill(elements.rest.at(self.vmctx()).u64());
             }
         }
     }
 
-    /// Cells at the top of the stack for a call with as many of them.
+    /// The top `count` cells of the stack, for the parameters and results of a call.
     ///
-    /// The slice is dead once the guest runs: take it again for the results.
+    /// The slice must not be used after the guest has run. Call this method again for the results.
     pub(crate) fn cells(&mut self, count: usize) -> &mut [Cell] {
         let cells = self.cells_address(count) as *mut Cell;
-        // SAFETY: the stack is ours and nothing runs on it; `check_limits` saw that the cells of any
-        // function of the module fit; any bytes are a valid cell.
+        // SAFETY: the stack is ours and no guest runs on it. `check_limits` has checked that the
+        // cells of every function of the module fit. Any bytes are a valid cell.
         unsafe { slice::from_raw_parts_mut(cells, count) }
     }
 
-    /// Where those cells lie: also the end of the stack that is left for the guest.
+    /// Address of the top `count` cells. The guest's stack begins below that address.
     pub(crate) fn cells_address(&self, count: usize) -> usize {
         (self.slot.stack_end() - count * size_of::<Cell>()) & !15
     }
 
-    /// What calling function `index` of this instance takes, if it can be called from outside.
+    /// The target of function `index` of this instance, if the host can call it.
     pub(crate) fn target(&self, index: u32) -> Option<Target> {
         let module = &self.inner.module;
         let metadata = module.metadata();
         let position = metadata.escaped_position(index)?;
         let ty = metadata.funcs[index as usize];
-        // SAFETY: the function references were written when the slot got the module.
+        // SAFETY: `write_constants` wrote the function references when the slot got the module.
         let reference = unsafe { *self.cell::<FuncRef>(module.layout().funcref(position)) };
         Some(Target {
             code: reference.code as usize,
@@ -504,16 +527,17 @@ impl<T> Member<T> {
         })
     }
 
-    /// What calling function `index` takes, and the id of its type, which may be a subtype of what this instance imports.
+    /// The target of function `index`, and the id of its type. That type may be a subtype of the
+    /// type that this instance imports.
     pub(crate) fn linked(&self, index: u32) -> Option<(Target, u32)> {
         let module = &self.inner.module;
         let position = module.metadata().escaped_position(index)?;
-        // SAFETY: the function references were written when the slot got the module.
+        // SAFETY: `write_constants` wrote the function references when the slot got the module.
         let reference = unsafe { *self.cell::<FuncRef>(module.layout().funcref(position)) };
         Some((self.target(index)?, reference.type_id))
     }
 
-    /// The exported function of a name: its index.
+    /// The index of the exported function with a name.
     pub(crate) fn exported_func(&self, name: &str) -> Option<u32> {
         match self.inner.module.metadata().export(name)? {
             ExportItem::Func(index) => Some(index),
@@ -521,7 +545,7 @@ impl<T> Member<T> {
         }
     }
 
-    /// Address of the cell with the value of global `index`.
+    /// Address of the cell that holds the value of global `index`.
     pub(crate) fn global_cell(&self, index: u32) -> *mut Cell {
         let (metadata, layout) = (self.inner.module.metadata(), self.inner.module.layout());
         let cell = self.cell::<Cell>(layout.global(index));
@@ -530,17 +554,17 @@ impl<T> Member<T> {
         if !elsewhere {
             return cell;
         }
-        // SAFETY: the cell of an imported mutable global holds the address of the owner's.
+        // SAFETY: the cell of an imported mutable global holds the address of the owner's cell.
         unsafe { *cell.cast::<*mut Cell>() }
     }
 }
 
-/// Runs what is left of the start of member `at`: dynamic segments, then the start function (spec
+/// Runs the rest of the start of member `at`: dynamic segments, then the start function (spec
 /// 4.5.4, steps 14 to 17).
 ///
 /// # Errors
 ///
-/// The trap of a segment that does not fit, or what ended the start function.
+/// The trap of a segment that does not fit, or the error of the start function.
 pub(crate) fn start<T>(
     members: &mut [Member<T>],
     at: usize,
@@ -558,12 +582,12 @@ pub(crate) fn start<T>(
         if inner.plan.has_dynamic_segments {
             write_segments(members, at, watched)?;
         }
-        // The start function is in the list of functions that can be referred to.
+        // The start function is always in the list of functions that can be referenced.
         Ok(start.map(|start| members[at].target(start)))
     })
 }
 
-/// Writes the segments that only this instance's imports and sizes decide.
+/// Writes the segments that depend on the imports and sizes of this instance.
 fn write_segments<T>(
     members: &mut [Member<T>],
     at: usize,
@@ -596,28 +620,31 @@ fn write_segments<T>(
     Ok(())
 }
 
-/// What the host sees while the guest does not run.
+/// Access for the host while the guest does not run.
 impl<T> Member<T> {
-    /// The stamp of its function references, made now if it is `needed` and there is none.
+    /// The instance id that function references carry. It is created now if it is `needed` and
+    /// there is none.
     pub(crate) fn stamp(&mut self, needed: bool) -> Stamp {
         if !needed {
             return Stamp(0);
         }
-        // SAFETY: an initialised context; the guest does not run.
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run.
         unsafe { memory::stamp_of(self.vmctx()) }
     }
 
-    /// The number of the type of what a reference is to; `None` if that has none, or it is not of this instance or its group.
+    /// The type number of the object that `reference` refers to. `None` if that object has no type,
+    /// or if it belongs to another instance or group.
     pub(crate) fn type_of(&mut self, reference: Value) -> Option<u32> {
         let stamp = self.stamp(true);
         let cell = Cell::from_value(reference, stamp).ok()?;
         match reference {
-            // SAFETY: the stamp says that this instance, or another one of its group, gave the reference; what it is to
-            // was written before, and stays as long as they do.
+            // SAFETY: `from_value` checked the id: this instance or another one of its group made
+            // the reference. Its target was written earlier and stays as long as they do.
             Value::FuncRef(Some(_)) => Some(unsafe { (*(cell.u64() as *const FuncRef)).type_id }),
             Value::AnyRef(Some(any)) => {
                 let header = any.header()?;
-                // SAFETY: as above; a header begins with the id.
+                // SAFETY: `from_value` checked that the reference belongs here, and an object
+                // header begins with the type id.
                 Some(unsafe { *(header as *const u32) })
             }
             _ => None,
@@ -628,41 +655,45 @@ impl<T> Member<T> {
     pub(crate) fn global(&mut self, index: u32) -> Value {
         let ty = self.inner.module.metadata().globals[index as usize].content;
         let stamp = self.stamp(true);
-        // SAFETY: the cell of a global of an initialised instance; the guest does not run.
+        // SAFETY: the cell belongs to a global of an initialised instance, and the guest does not
+        // run.
         unsafe { *self.global_cell(index) }.value(ty, stamp)
     }
 
-    /// Memory 0; of no byte if there is none.
+    /// Memory 0; empty if there is none.
     pub(crate) fn memory(&self) -> Memory<'_> {
-        // SAFETY: an initialised context; the guest does not run, and views that change the memory
-        // borrow the instance or the group mutably.
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run. Views that can
+        // change the memory borrow the instance or the group mutably.
         unsafe { memory::view(self.vmctx()) }
     }
 
-    /// Memory 0, to be changed.
+    /// Memory 0, mutable.
     pub(crate) fn memory_mut(&mut self) -> MemoryMut<'_> {
-        // SAFETY: as in `memory`.
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run. The view borrows
+        // the instance mutably.
         unsafe { memory::view_mut(self.vmctx()) }
     }
 
-    /// The exported memory of a name.
+    /// The exported memory with a name.
     pub(crate) fn exported_memory(&self, name: &str) -> Option<Memory<'_>> {
         let desc = self.memory_export(name)?;
-        // SAFETY: as in `memory`; a descriptor of this instance's.
+        // SAFETY: the descriptor belongs to this initialised instance, whose guest does not run.
+        // Views that can change the memory borrow the instance or the group mutably.
         Some(unsafe { memory::view_of(desc) })
     }
 
-    /// The exported memory of a name, to be changed.
+    /// The exported memory with a name, mutable.
     pub(crate) fn exported_memory_mut(&mut self, name: &str) -> Option<MemoryMut<'_>> {
         let desc = self.memory_export(name)?;
-        // SAFETY: as in `memory`; a descriptor of this instance's.
+        // SAFETY: the descriptor belongs to this initialised instance, whose guest does not run.
+        // The view borrows the instance mutably.
         Some(unsafe { memory::view_mut_of(desc) })
     }
 
-    /// The descriptor of the exported memory of a name.
+    /// The descriptor of the exported memory with a name.
     fn memory_export(&self, name: &str) -> Option<*const MemoryDesc> {
         match self.inner.module.metadata().export(name)? {
-            // Of a shared one of the host's there is no view: others write to it.
+            // A shared memory of the host has no view, because other instances write to it.
             ExportItem::Memory(index) if self.shared(index).is_some() => None,
             ExportItem::Memory(index) => Some(builtin::memory(self, index)),
             _ => None,
@@ -683,7 +714,7 @@ mod tests {
         prepared.try_instantiate(()).expect("the slot is free")
     }
 
-    /// Masked indices read it under a wrong prediction, whatever the table has.
+    /// Masked indices read this element after a branch misprediction, whatever the table contains.
     #[test]
     fn the_first_element_of_an_empty_table_is_null() {
         const FULL: &str =
@@ -698,7 +729,7 @@ mod tests {
                 let first = |instance: &Instance<()>| {
                     let member = &instance.member;
                     let element = member.slot.table(&member.inner.region, 0);
-                    // SAFETY: the region has room for elements of each table.
+                    // SAFETY: the region has room for at least one element of each table.
                     unsafe { element.read() }
                 };
                 for _ in 0..2 {
@@ -711,7 +742,7 @@ mod tests {
         }
     }
 
-    /// Where no table may have an element.
+    /// A region whose tables may not have elements.
     #[test]
     fn tables_without_room_are_empty() {
         let region = Region::builder().slots(1).table_elements(0).build();

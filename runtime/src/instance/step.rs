@@ -11,30 +11,30 @@ use crate::stop::Bounds;
 use crate::sys;
 use crate::value::typed::{Params, Results, sealed};
 
-/// How far a step of a call came.
+/// The progress of a call after one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a call that is suspended goes on only if it is resumed"]
 pub enum Step<R, Q = core::convert::Infallible> {
-    /// To its end.
+    /// The call has returned these results.
     Returned(R),
-    /// The guest called a function of [`Linker::func_ask`](crate::Linker::func_ask), and waits for the answer:
-    /// [`Instance::resume_with`].
+    /// The guest called a function of [`Linker::func_ask`](crate::Linker::func_ask) and waits for
+    /// the answer. Give it by [`Instance::resume_with`].
     Asked(Q),
-    /// Its slice of time is over: [`Instance::resume`].
+    /// The time slice of the call has ended. Continue by [`Instance::resume`].
     Preempted,
 }
 
-/// A call that can be gone on with.
+/// A suspended call, which can be resumed.
 #[derive(Debug)]
 pub(crate) struct Suspended {
     /// The function that was called, see [`Func::identity`].
     func: (usize, i32),
-    /// Why it was left.
+    /// Why the call was suspended.
     state: State,
 }
 
 impl Suspended {
-    /// The error of what this call does not allow.
+    /// The error of an operation that the suspended call does not allow.
     #[cold]
     pub(crate) fn refuses(&self, operation: Operation) -> StateError {
         StateError::new(operation, self.state)
@@ -42,14 +42,16 @@ impl Suspended {
 }
 
 impl<T, Q, A> Instance<T, Q, A> {
-    /// Starts a call of a function, which may ask, or be preempted if it has a
-    /// [`timeslice`](Self::timeslice). Until it returns, the instance can make no other call; it can be looked
-    /// at, sent to another thread, and dropped.
+    /// Starts a call of a function.
+    ///
+    /// The guest may ask the host. It may be preempted if the call has a
+    /// [`timeslice`](Self::timeslice). Until the call returns, the instance cannot make another
+    /// call. It can be inspected, sent to another thread, and dropped.
     ///
     /// # Errors
     ///
-    /// As [`call`](Self::call); [`CallError::State`] if a call is suspended already. With any error the call
-    /// has ended.
+    /// As [`call`](Self::call); [`CallError::State`] if another call is already suspended. After
+    /// any error the call has ended.
     pub fn start<P: Params, R: Results>(
         &mut self,
         func: &Func<P, R>,
@@ -59,12 +61,12 @@ impl<T, Q, A> Instance<T, Q, A> {
         self.advance(func, true, Mode::Steps)
     }
 
-    /// Goes on with a call that was preempted: of the function that it was started with.
+    /// Resumes a preempted call. `func` must be the function that the call was started with.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start); [`CallError::State`], which changes nothing, if no call of this function was
-    /// preempted.
+    /// As [`start`](Self::start); [`CallError::State`] if no call of this function was preempted.
+    /// That error changes nothing.
     pub fn resume<P: Params, R: Results>(
         &mut self,
         func: &Func<P, R>,
@@ -73,12 +75,14 @@ impl<T, Q, A> Instance<T, Q, A> {
         self.advance(func, false, Mode::Steps)
     }
 
-    /// Goes on with a call that asked, with the answer: of the function that it was started with.
+    /// Resumes a call that has asked, and gives it the answer. `func` must be the function that the
+    /// call was started with.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start), and what the host function makes of the answer, as if it had been called;
-    /// [`CallError::State`], which changes nothing, if no call of this function has asked.
+    /// As [`start`](Self::start), and the error with which the host function handles the answer,
+    /// like the error of any host function. [`CallError::State`] if no call of this function has
+    /// asked. That error changes nothing.
     pub fn resume_with<P: Params, R: Results>(
         &mut self,
         func: &Func<P, R>,
@@ -105,14 +109,14 @@ impl<T, Q, A> Instance<T, Q, A> {
         self.suspended.is_some()
     }
 
-    /// Ends the call that is suspended, if there is one. What the guest changed stays, as after a deadline.
+    /// Ends the suspended call, if there is one. The guest's changes stay, as after a deadline.
     pub fn cancel(&mut self) {
         if self.suspended.take().is_some() {
             self.give_up();
         }
     }
 
-    /// Keeps nothing of a call that has ended.
+    /// Discards all state of a call that has ended.
     fn give_up(&mut self) {
         let question = self.store.question.take();
         self.store.reply = None;
@@ -124,11 +128,11 @@ impl<T, Q, A> Instance<T, Q, A> {
         if let Some(watch) = &self.member.watch {
             watch.control().cancel();
         }
-        // Last: the drop is the embedder's, and may panic.
+        // The drop comes last: it is the embedder's code and may panic.
         drop(question);
     }
 
-    /// Puts the parameters where a call finds them.
+    /// Writes the parameters to the cells from which a call reads them.
     pub(super) fn begin<P: Params, R: Results>(
         &mut self,
         func: &Func<P, R>,
@@ -140,7 +144,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         sealed::List::store(params, cells, stamp).map_err(foreign)
     }
 
-    /// Checks that a call of a function is suspended as it must be.
+    /// Checks that a call of this function is suspended in the wanted state.
     fn expect<P, R>(
         &self,
         func: &Func<P, R>,
@@ -158,10 +162,10 @@ impl<T, Q, A> Instance<T, Q, A> {
         Err(StateError::new(operation, state).into())
     }
 
-    /// Makes a step, the first or the next.
+    /// Makes a step: the first one or the next one.
     ///
-    /// Once it has been made, nothing of the store is touched but what an async host function that waits does
-    /// not borrow.
+    /// After the step, a pending async host function may borrow parts of the store. This method
+    /// then accesses only the parts that such a function does not borrow.
     #[inline(always)]
     pub(super) fn advance<P: Params, R: Results>(
         &mut self,
@@ -195,11 +199,12 @@ impl<T, Q, A> Instance<T, Q, A> {
                 return Ok(Step::Returned(results));
             }
             (Progress::Waits, Some(question)) => (Step::Asked(question), State::Asked),
-            // It waits for another guest, in the next slice of time, too.
+            // The guest waits for another guest, and continues the wait in the next time slice.
             (Progress::Waits, None) if matches!(mode, Mode::Steps) => {
                 (Step::Preempted, State::Preempted)
             }
-            // Whoever takes its future says so.
+            // The future of the call reports this state; it is an error only if that future was
+            // forgotten.
             (Progress::Waits, None) => (Step::Preempted, State::Forgotten),
             (Progress::Preempted, _) => (Step::Preempted, State::Preempted),
         };
@@ -208,7 +213,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         Ok(step)
     }
 
-    /// Does what makes a step of a call, within limits.
+    /// Runs `call`, which makes a step, with the limits `bounds`.
     pub(super) fn within<R>(
         &mut self,
         bounds: Bounds,
@@ -220,8 +225,8 @@ impl<T, Q, A> Instance<T, Q, A> {
     }
 }
 
-/// Takes the limits of a call off the instance when the call has ended, also when it unwinds: the drop of
-/// a question is the embedder's, and may panic.
+/// Removes the limits from the instance when the call has ended, also during unwinding: the drop of
+/// a question is the embedder's code and may panic.
 struct LimitedCall<'a, T, Q, A>(&'a mut Instance<T, Q, A>);
 
 impl<T, Q, A> Drop for LimitedCall<'_, T, Q, A> {

@@ -1,4 +1,4 @@
-//! What an instance does as it starts, under the limits of one call.
+//! The start of an instance, under the limits of one call.
 
 use super::errors::{left_behind, not_begun, stopped};
 use super::{Member, Target, begin_in_time, enter_unwatched, enter_watched, is_whole, timed};
@@ -9,12 +9,12 @@ use crate::stop::{Watched, Why};
 use crate::sys;
 use crate::trap::Trap;
 
-/// Runs what an instance does as it starts: what `prepare` does, then the function that it gives,
-/// if there is one. The limits of the call are of both.
+/// Starts an instance: runs `prepare`, then the function that `prepare` returns, if any. The limits
+/// of one call apply to both together.
 ///
 /// # Errors
 ///
-/// As [`run`](super::run), and what `prepare` gives. A function without a target is an error.
+/// As [`run`](super::run), and the errors of `prepare`. A function without a target is an error.
 pub(crate) fn run_prepared<T>(
     members: &mut [Member<T>],
     root: usize,
@@ -37,7 +37,7 @@ pub(crate) fn run_prepared<T>(
     })
 }
 
-/// [`run_prepared`] on a thread that is prepared.
+/// [`run_prepared`] on a thread for which `prepare_thread` has succeeded.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ fn run_prepared_untimed<T>(
             return Err(stopped(why.unwrap_or(Why::Killed), bounds, None));
         }
     };
-    // A limiter may have forked.
+    // A limiter may have forked the process.
     if !is_whole(members) {
         return Err(left_behind());
     }

@@ -1,8 +1,9 @@
-//! Steps of calls: the first, and those that go on where the guest was suspended.
+//! Steps of calls: the first step, and those that resume a suspended guest.
 //!
 //! # Safety
 //!
-//! Owns the fact that a guest is gone on with only from where it left, in the call that it left.
+//! This file owns one fact. A guest is resumed only at the point where it left, and in the call
+//! that it left.
 #![allow(unsafe_code)]
 
 use super::errors::{host_error, left_behind, not_begun, stopped};
@@ -22,24 +23,24 @@ use core::panic::AssertUnwindSafe;
 use core::{iter, ptr, slice};
 use std::panic;
 
-/// How far a step of a call came. A word, as [`Answered`](crate::host::func::Answered) is.
+/// The progress of a step. One word wide, like [`Answered`](crate::host::func::Answered).
 #[repr(u64)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// To its end: the cells hold the results.
+    /// The call has returned: the cells hold the results.
     #[default]
     Returned,
-    /// To a host function that the guest waits for.
+    /// The guest waits for a host function.
     Waits,
-    /// To the end of its slice of time.
+    /// The time slice has ended.
     Preempted,
 }
 
-/// Makes a step of a call of a function: its first, or the next, from where the guest was suspended.
+/// Makes a step of a call: the first one, or the next one from where the guest was suspended.
 ///
 /// # Errors
 ///
-/// What ended the call, as with [`run`](super::run).
+/// The reason why the call ended, as with [`run`](super::run).
 #[inline(always)]
 pub(crate) fn step<T>(
     member: &mut Member<T>,
@@ -72,7 +73,8 @@ fn step_timed<T>(
     cells: usize,
     data: &mut T,
 ) -> Result<Progress, CallError> {
-    // SAFETY: an initialised context, whose guest does not run. The member keeps its region.
+    // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps its
+    // region alive.
     let account = unsafe { Record::account(members[0].vmctx()) };
     let stopwatch = Stopwatch::start(account, members[0].clocks);
     let stepped = step_untimed(members, target, first, cells, data);
@@ -80,7 +82,7 @@ fn step_timed<T>(
     stepped
 }
 
-/// [`step`] on a thread that is prepared.
+/// [`step`] on a thread for which `prepare_thread` has succeeded.
 ///
 /// # Errors
 ///
@@ -94,7 +96,9 @@ fn step_untimed<T>(
     data: &mut T,
 ) -> Result<Progress, CallError> {
     let Some(watch) = &mut members[0].watch else {
-        // SAFETY: as in `run`.
+        // SAFETY: the instance cannot be stopped, so its activation has its original interrupt
+        // flag. If this is not the first step, the caller has checked that the guest is suspended
+        // in a call of `target`.
         return unsafe { enter_step(members, target, first, cells, data, None) };
     };
     let (control, bounds, registers) = (watch.control(), watch.bounds, watch.registers());
@@ -108,7 +112,7 @@ fn step_untimed<T>(
     )
 }
 
-/// [`step`] of an instance that may be stopped.
+/// [`step`] of an instance that can be stopped.
 ///
 /// # Errors
 ///
@@ -130,8 +134,9 @@ fn step_watched<T>(
     let gate = Gate::of(Record::of(members[0].vmctx()), control, registers);
     let stepped = match wait_on(&mut members[0], &watched) {
         Next::GoesOn => match finish_bulk(&mut members[0], &watched) {
-            // SAFETY: `gate` gave the activation the gate of `watched`; if this is not the first step,
-            // the caller has seen that the guest is suspended in a call of the target.
+            // SAFETY: `gate` gave the activation the interrupt flag of `watched`. If this is not
+            // the first step, the caller has checked that the guest is suspended in a call of
+            // `target`.
             Ok(()) => unsafe { enter_step(members, target, first, cells, data, Some(&watched)) },
             Err(Halt::SliceIsOver) => Ok(Progress::Preempted),
             Err(Halt::Stopped) => {
@@ -159,11 +164,11 @@ fn step_watched<T>(
     stepped
 }
 
-/// Does what a builtin of the suspended guest still has to write.
+/// Completes the bulk write of a builtin that the suspended guest has called.
 ///
 /// # Errors
 ///
-/// Why it ended before its end; after [`Halt::SliceIsOver`] the member keeps the rest.
+/// Why the write stopped early. After [`Halt::SliceIsOver`] the member keeps the rest.
 fn finish_bulk<T>(member: &mut Member<T>, watched: &Watched) -> Result<(), Halt> {
     let Some(mut bulk) = member.bulk.take() else {
         return Ok(());
@@ -179,11 +184,11 @@ fn finish_bulk<T>(member: &mut Member<T>, watched: &Watched) -> Result<(), Halt>
 ///
 /// # Errors
 ///
-/// What ended the step.
+/// The reason why the step ended.
 ///
 /// # Safety
 ///
-/// As [`enter`]. If it is not the first, the guest must be suspended in a call of the target.
+/// As [`enter`]. If this is not the first step, the guest must be suspended in a call of `target`.
 #[inline(always)]
 unsafe fn enter_step<T>(
     members: &mut [Member<T>],
@@ -194,24 +199,26 @@ unsafe fn enter_step<T>(
     watched: Option<&Watched>,
 ) -> Result<Progress, CallError> {
     let vmctx = members[0].vmctx();
-    // SAFETY: the record of an initialised context, whose guest does not run.
+    // SAFETY: the record belongs to an initialised context, and its guest does not run.
     let activation = unsafe { &mut (*Record::of(vmctx)).activation };
     let registers = activation.registers;
-    // SAFETY: the place that `step` has, whose guest does not run.
+    // SAFETY: `registers` is null or the address that `step_watched` gave the activation. The guest
+    // does not run.
     let mut taken = unsafe { registers.as_mut() };
     if first {
-        // Where the guest left is not known before it has.
+        // The registers are unknown until the guest exits.
         activation.guest_registers = Default::default();
         activation.guest_sp = 0;
         if let Some(registers) = &mut taken {
             registers.taken = false;
         }
     }
-    // An answer that made it leave is newer than what was taken before.
+    // If an answer made the guest exit, its state is newer than the registers that a signal saved
+    // earlier.
     let answered = activation.guest_sp != 0;
     if !answered && !taken.is_some_and(|registers| registers.taken) {
-        // It has not been let in yet.
-        // SAFETY: passed on.
+        // The guest has not been entered yet.
+        // SAFETY: the caller ensures what `enter` requires.
         return unsafe {
             enter(members, 0, target, cells, data, watched, |call| {
                 call.left_step()
@@ -220,10 +227,11 @@ unsafe fn enter_step<T>(
     }
     let registers = if answered { ptr::null_mut() } else { registers };
     let go_on = |activation, cells, answer, call| {
-        // SAFETY: the caller's promise: the guest left there.
+        // SAFETY: the caller ensures that the guest is suspended in this call, so it left at that
+        // point.
         unsafe { switch::resume(activation, registers, cells, answer, call) }
     };
-    // SAFETY: passed on.
+    // SAFETY: the caller ensures what `enter_by` requires.
     unsafe {
         enter_by(members, 0, cells, data, watched, go_on, |call| {
             call.left_step()
@@ -231,13 +239,13 @@ unsafe fn enter_step<T>(
     }
 }
 
-/// Whether what a suspended guest waits for may be looked at, on this thread.
+/// Whether this thread may poll or answer the host function that a suspended guest waits for.
 ///
 /// # Errors
 ///
-/// Why its call ends.
+/// Why the guest's call ends.
 pub(crate) fn may_go_on<T>(member: &Member<T>) -> Result<(), CallError> {
-    // The host's function may look at the guest's memory.
+    // The host function may access the guest's memory, and its faults need the signal handler.
     sys::signal::prepare_thread()?;
     if !is_whole(slice::from_ref(member)) {
         return Err(left_behind());
@@ -254,24 +262,24 @@ pub(crate) fn may_go_on<T>(member: &Member<T>) -> Result<(), CallError> {
 ///
 /// # Errors
 ///
-/// The error of its call, if the host function gives one or panics.
+/// The error of the guest's call, if the host function returns an error or panics.
 pub(crate) fn reply<T, D, A>(
     member: &Member<T>,
     reply: Reply<D, A>,
     data: &mut D,
     answer: A,
 ) -> Result<(), CallError> {
-    // SAFETY: the guest waits for the answer since the reply was noted, and whoever has its data borrows its
-    // instance.
+    // SAFETY: the guest has waited for the answer since the reply was stored. The caller's borrow
+    // of the host data implies a borrow of the instance.
     let given = panic::catch_unwind(AssertUnwindSafe(|| unsafe { reply.give(data, answer) }));
     ended_waiting(member, given)
 }
 
-/// What became of a host function that a suspended guest waits for.
+/// The result of a host function that a suspended guest waited for.
 ///
 /// # Errors
 ///
-/// The error of its call, if the host function gave one or panicked.
+/// The error of the guest's call, if the host function returned an error or panicked.
 pub(crate) fn ended_waiting<T>(
     member: &Member<T>,
     ended: std::thread::Result<Result<(), HostError>>,
@@ -283,18 +291,19 @@ pub(crate) fn ended_waiting<T>(
     }
 }
 
-/// The error of a call that was stopped while its guest waits.
+/// The error of a call that was stopped while its guest waited.
 pub(crate) fn stopped_waiting<T>(member: &Member<T>, why: Why, bounds: Bounds) -> CallError {
     stopped(why, bounds, Some(trace_of(member)))
 }
 
-/// Where a suspended guest was when it left.
+/// The backtrace of a suspended guest at its exit.
 fn trace_of<T>(member: &Member<T>) -> Box<Trace> {
     let modules = iter::once(member.inner.module.clone());
     let record = Record::of(member.vmctx());
-    // SAFETY: the record of an initialised context, whose guest does not run.
+    // SAFETY: the record belongs to an initialised context, and its guest does not run.
     unsafe {
-        // An answer that made it leave is newer than what was taken before.
+        // If an answer made the guest exit, its state is newer than the registers that a signal
+        // saved earlier.
         let preempted = match (&member.watch, (*record).activation.guest_sp) {
             (Some(watch), 0) => watch.preempted(),
             _ => None,

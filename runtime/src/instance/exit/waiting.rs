@@ -1,11 +1,13 @@
-//! Guests that wait for others: `memory.atomic.wait32` and `wait64`.
+//! Guests that wait for other guests: `memory.atomic.wait32` and `memory.atomic.wait64`.
 //!
-//! In a call the thread waits with its guest, and whoever stops the guest wakes it. In a step it does so until the slice of
-//! time is over, and waits on in the next. In a call by a future the guest is left, as for an async host function.
+//! In a plain call, the thread blocks together with its guest. A stop of the guest wakes the
+//! thread. In a step, the thread blocks until the time slice ends, and blocks again in the next
+//! slice. In a call by a future, the runtime leaves the guest, as for an async host function.
 //!
 //! # Safety
 //!
-//! Owns the fact that what a guest waits for that was left is dropped or answered before the guest goes on.
+//! This file owns one fact. Before a guest that was left during a wait continues, the wait has been
+//! answered or dropped.
 #![allow(unsafe_code)]
 
 use super::{Call, End};
@@ -17,11 +19,11 @@ use crate::value::Cell;
 use pirn_format::exit::{Builtin, TrapCode};
 
 impl<T> Call<'_, T> {
-    /// Waits, if there is what member `at` expects.
+    /// Waits, if the memory holds the value that the guest expects. `at` is the guest's member.
     ///
     /// # Errors
     ///
-    /// The trap of the instruction, or that the guest is to be left.
+    /// The trap of the instruction, or the request to leave the guest.
     pub(super) fn wait(
         &mut self,
         at: usize,
@@ -52,7 +54,7 @@ impl<T> Call<'_, T> {
                 cells[0] = Cell::from_u64(answer.into());
                 Ok(())
             }
-            // The gate is closed: it is not gone on with.
+            // The interrupt flag is set, so the switch does not resume the guest.
             Blocked::Stopped => Ok(()),
             Blocked::SliceIsOver => {
                 let cells = cells.as_mut_ptr();
@@ -63,17 +65,17 @@ impl<T> Call<'_, T> {
     }
 }
 
-/// How a guest that was left while it waits may go on.
+/// The state of a guest that was left during a wait.
 pub(super) enum Next {
-    /// It has its answer.
+    /// The guest has its answer and may be resumed.
     GoesOn,
-    /// It waits on.
+    /// The guest still waits.
     Waits,
-    /// It was stopped.
+    /// The guest was stopped.
     Stopped,
 }
 
-/// Waits on with a guest that was left so.
+/// Continues the wait of a guest that was left during it, if there is one.
 pub(super) fn wait_on<T>(member: &mut Member<T>, watched: &Watched) -> Next {
     let Some(waiting) = member.waiting.take() else {
         return Next::GoesOn;
@@ -82,7 +84,7 @@ pub(super) fn wait_on<T>(member: &mut Member<T>, watched: &Watched) -> Next {
         watched.in_host(|| block(&waiting.wait, Some(watched), Patience::UntilSliceIsOver));
     match blocked {
         Blocked::Answered(answer) => {
-            // SAFETY: the member is borrowed, and its guest has not gone on.
+            // SAFETY: the member is borrowed, and its guest has not been resumed.
             unsafe { waiting.give(answer) };
             Next::GoesOn
         }
