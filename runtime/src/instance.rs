@@ -1,4 +1,4 @@
-//! [`Instance`]: a module in a slot of its own, with the host's data.
+//! [`Instance`]: a module in its own slot, with the host's data.
 
 pub(crate) mod builtin;
 pub(crate) mod bulk;
@@ -35,15 +35,15 @@ use pirn_format::metadata::ExportItem;
 use prepared::Func;
 use step::Suspended;
 
-/// A module in a slot of its own, with the host's data `T`.
+/// A module in its own slot, with the host's data `T`.
 ///
-/// Dropping it resets the slot, which then serves another. It can be dropped on another thread than
-/// the one that made it.
+/// Dropping an instance resets its slot, which then serves another instance. An instance can be
+/// dropped on a thread other than the one that made it.
 #[derive(Debug)]
 pub struct Instance<T, Q = Infallible, A = Infallible> {
     member: Member<Store<T, Q, A>>,
     store: Store<T, Q, A>,
-    /// The call that can be gone on with, if there is one.
+    /// The suspended call, if there is one.
     suspended: Option<Suspended>,
 }
 
@@ -57,7 +57,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         }
     }
 
-    /// Runs what is left of the start.
+    /// Runs the rest of the start: see [`member::start`].
     pub(crate) fn run_start(&mut self) -> Result<(), CallError> {
         let members = core::slice::from_mut(&mut self.member);
         member::start(members, 0, &mut self.store)
@@ -65,14 +65,14 @@ impl<T, Q, A> Instance<T, Q, A> {
 
     /// Calls a function.
     ///
-    /// After a trap, or an error of a host function, the instance can be called again: what the guest
-    /// changed until then stays (spec 4.5.5).
+    /// The instance can be called again after a trap or an error of a host function. The changes
+    /// that the guest has made until then stay (spec 4.5.5).
     ///
     /// # Errors
     ///
-    /// [`CallError::Trap`] and [`CallError::Host`] if the guest or a host function ended the call;
-    /// [`CallError::Invalid`] if the function is not one of this instance's preparation, or a
-    /// parameter is a function reference of another instance.
+    /// [`CallError::Trap`] if the guest trapped; [`CallError::Host`] if a host function returned an
+    /// error; [`CallError::Invalid`] if the function comes from another preparation, or if a
+    /// parameter is a reference of another instance.
     pub fn call<P: Params, R: Results>(
         &mut self,
         func: &Func<P, R>,
@@ -87,11 +87,12 @@ impl<T, Q, A> Instance<T, Q, A> {
         Ok(<R as sealed::List>::load(self.member.cells(count), stamp))
     }
 
-    /// Checks that a function is one of this instance, which has no call yet.
+    /// Checks that a function belongs to this instance's preparation, and that no call is
+    /// suspended.
     ///
     /// # Errors
     ///
-    /// What is wrong.
+    /// [`CallError::Invalid`] or [`CallError::State`] if one of these conditions does not hold.
     #[inline]
     fn check<P, R>(&self, func: &Func<P, R>, operation: Operation) -> Result<(), CallError> {
         if func.prepared != self.member.inner.id {
@@ -103,12 +104,12 @@ impl<T, Q, A> Instance<T, Q, A> {
         }
     }
 
-    /// Calls the exported function of a name with values of the types that it has.
+    /// Calls the exported function `name` with values of its parameter types.
     ///
     /// # Errors
     ///
-    /// As [`call`](Self::call); [`CallError::Invalid`] also if there is no such function, or the
-    /// values are not of its types.
+    /// As [`call`](Self::call); also [`CallError::Invalid`] if there is no such function, or if the
+    /// values do not have its parameter types.
     pub fn call_values(&mut self, name: &str, params: &[Value]) -> Result<Vec<Value>, CallError> {
         if let Some(call) = &self.suspended {
             return Err(call.refuses(Operation::Call).into());
@@ -117,16 +118,18 @@ impl<T, Q, A> Instance<T, Q, A> {
         untyped::call(members, 0, name, params, &mut self.store)
     }
 
-    /// Calls a function as a future, on any executor: async host functions
-    /// ([`Linker::func_async`](crate::Linker::func_async)) suspend the guest, and the executor's thread does
-    /// something else meanwhile.
+    /// Calls a function as a future, on any executor.
     ///
-    /// Who kills a guest that waits calls the waker, and so does the timer thread, of which there is one, when
-    /// its deadline passes: a waker that does more than wake keeps others waiting.
+    /// Async host functions ([`Linker::func_async`](crate::Linker::func_async)) suspend the guest.
+    /// Meanwhile the executor's thread can run other tasks.
+    ///
+    /// A kill of a waiting guest calls the task's waker on the thread that kills. A deadline calls
+    /// it on the timer thread, of which there is one. So a waker that does more than wake delays
+    /// others.
     ///
     /// # Errors
     ///
-    /// The future gives them: as [`call`](Self::call).
+    /// The future returns errors as [`call`](Self::call) does.
     pub fn call_async<P: Params, R: Results>(
         &mut self,
         func: &Func<P, R>,
@@ -135,7 +138,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         Limited::new(self).call_async(func, params)
     }
 
-    /// A switch that ends the guest from any thread, from now on until the instance is dropped.
+    /// A switch that ends the guest's calls from any thread, until the instance is dropped.
     pub fn kill_switch(&mut self) -> KillSwitch {
         let control = self.member.watch().control();
         if self.is_suspended() {
@@ -144,56 +147,65 @@ impl<T, Q, A> Instance<T, Q, A> {
         KillSwitch::new(control)
     }
 
-    /// The next call ends with [`CallError::Deadline`] if it has not returned after this wall time. Guest
-    /// code is interrupted wherever it is; a host function ends first, and what it gives is lost.
+    /// Limits the wall time of the next call: after that time it ends with [`CallError::Deadline`].
+    ///
+    /// Guest code is interrupted at any instruction. A host function first runs to its end, and its
+    /// result is discarded.
     pub fn deadline(&mut self, limit: Duration) -> Limited<'_, T, Q, A> {
         Limited::new(self).deadline(limit)
     }
 
-    /// The next call ends with [`CallError::CpuBudget`] once its thread has used this much processor time
-    /// for it, as with a [`deadline`](Self::deadline).
+    /// Limits the processor time of the next call: after that time it ends with
+    /// [`CallError::CpuBudget`].
+    ///
+    /// The limit counts the processor time that the call's thread uses for it. The guest is
+    /// interrupted as by a [`deadline`](Self::deadline).
     pub fn cpu_budget(&mut self, limit: Duration) -> Limited<'_, T, Q, A> {
         Limited::new(self).cpu_budget(limit)
     }
 
-    /// A call that is made by [`Limited::start`] or [`Limited::call_async`] is suspended each time that it
-    /// has run for this long, wherever it is.
+    /// Suspends the next call each time that it has run for this long, at any instruction.
+    ///
+    /// This applies to calls by [`Limited::start`] and [`Limited::call_async`].
     pub fn timeslice(&mut self, slice: Duration) -> Limited<'_, T, Q, A> {
         Limited::new(self).timeslice(slice)
     }
 
-    /// Bytes of the host's own memory that are held for the guest: exceptions that it keeps, and what
-    /// host functions have counted by [`Caller::hold_host_bytes`](crate::Caller::hold_host_bytes). They
-    /// are at most [`RegionBuilder::host_bytes_max`](crate::RegionBuilder::host_bytes_max).
+    /// Bytes of the host's own memory that are held for the guest.
+    ///
+    /// They hold exceptions that the guest keeps. They include the bytes that host functions have
+    /// counted by [`Caller::hold_host_bytes`](crate::Caller::hold_host_bytes). The maximum is
+    /// [`RegionBuilder::host_bytes_max`](crate::RegionBuilder::host_bytes_max).
     #[must_use]
     pub fn host_bytes(&self) -> usize {
         self.member.host_bytes()
     }
 
-    /// Memory 0; of no byte if the module has none, or a shared one of the host's
+    /// Memory 0. It is empty if the module has none, or if it is a shared memory of the host
     /// ([`shared_memory`](Self::shared_memory)).
     #[must_use]
     pub fn memory(&self) -> Memory<'_> {
         self.member.memory()
     }
 
-    /// Memory 0, to be changed; of no byte if the module has none.
+    /// Memory 0, mutable; empty if the module has none.
     pub fn memory_mut(&mut self) -> MemoryMut<'_> {
         self.member.memory_mut()
     }
 
-    /// The exported memory of a name; of a module that has several, any of them that it exports.
+    /// The exported memory `name`. This works for every exported memory of a module.
     #[must_use]
     pub fn exported_memory(&self, name: &str) -> Option<Memory<'_>> {
         self.member.exported_memory(name)
     }
 
-    /// The exported memory of a name, to be changed.
+    /// The exported memory `name`, mutable.
     pub fn exported_memory_mut(&mut self, name: &str) -> Option<MemoryMut<'_>> {
         self.member.exported_memory_mut(name)
     }
 
-    /// The exported memory of a name, if it is a shared one that the host gave, of which there is no view.
+    /// The exported memory `name`, if it is a shared memory from the host. Such a memory has no
+    /// view.
     #[must_use]
     pub fn shared_memory(&self, name: &str) -> Option<&SharedMemory> {
         self.member.exported_shared(name)
@@ -205,23 +217,23 @@ impl<T, Q, A> Instance<T, Q, A> {
         &self.store.data
     }
 
-    /// The host's data, to be changed.
+    /// The host's data, mutable.
     pub fn data_mut(&mut self) -> &mut T {
         &mut self.store.data
     }
 
-    /// Memory and data at once.
+    /// Mutable borrows of memory 0 and of the host's data at the same time.
     pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {
         (self.member.memory_mut(), &mut self.store.data)
     }
 
-    /// Ends the instance and gives back the host's data.
+    /// Ends the instance and returns the host's data.
     #[must_use]
     pub fn into_data(self) -> T {
         self.store.data
     }
 
-    /// The value of the exported global of a name, if there is one.
+    /// The value of the exported global `name`, if there is one.
     #[must_use]
     pub fn global(&mut self, name: &str) -> Option<Value> {
         let item = self.member.inner.module.metadata().export(name)?;
@@ -241,7 +253,7 @@ fn looked_up_elsewhere() -> CallError {
     )
 }
 
-/// The error of a parameter that is a reference of another instance.
+/// The error for a parameter that is a reference of another instance.
 #[cold]
 pub(crate) fn foreign(reference: ForeignRef) -> CallError {
     CallError::Invalid(reference.to_string())

@@ -2,9 +2,11 @@
 //!
 //! # Safety
 //!
-//! Owns the fact that the future of an async host function, which borrows the instance's data and memory, is
-//! dropped before anything else is done with the instance: it is put here when the guest waits for it, and
-//! this borrows the instance. If this is forgotten, so is that.
+//! This file owns one fact. The future of an async host function borrows the data and the memory of
+//! the instance. It is dropped before anything else uses the instance.
+//!
+//! [`CallAsync`] stores that future when the guest waits for it, and itself borrows the instance.
+//! If a [`CallAsync`] is forgotten, the future in it is forgotten, too.
 #![allow(unsafe_code)]
 
 use super::Instance;
@@ -29,43 +31,48 @@ use core::ptr::NonNull;
 use core::task::{Context, Poll};
 use std::panic::{catch_unwind, resume_unwind};
 
-/// A call of a guest as a future, made by [`Instance::call_async`]. It runs the guest when it is polled, on the
-/// thread that polls it, until the guest returns, waits for an async host function, or has used up its slice
-/// of time. Dropping it cancels the call.
+/// A call of a guest as a future, made by [`Instance::call_async`].
+///
+/// Each poll runs the guest on the polling thread. The poll ends when the guest returns, waits for
+/// an async host function, or has used up its time slice. Dropping the future cancels the call.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct CallAsync<'a, T, Q, A, P, R> {
-    /// Not a reference: while a host function's future lives, its data is borrowed by that.
+    /// A pointer, not a reference: a host function's future borrows the instance's data while it
+    /// lives.
     instance: NonNull<Instance<T, Q, A>>,
     borrowed: PhantomData<&'a mut Instance<T, Q, A>>,
     func: Func<P, R>,
     state: Stage,
-    /// The poll that is under way, and the host function that the guest waits for.
+    /// State of the current poll, and the host function that the guest waits for.
     polled: Polled,
-    /// What is left of the limits; the deadline is in `until`.
+    /// The remaining limits. `until` replaces the wall time limit once the call runs.
     bounds: Bounds,
-    /// The limits.
+    /// The original limits.
     limits: Bounds,
-    /// When the deadline passes, once it runs.
+    /// The deadline on the monotonic clock, once the call has begun.
     until: Option<u64>,
-    /// Whether the timer knows that.
+    /// Whether the timer thread has been told the deadline.
     timed: bool,
-    /// What lets others have their turn after a slice of time, and that turn while it lasts.
+    /// Makes the future that yields to other tasks after a time slice.
+    ///
+    /// While the call yields, `turn` holds that future.
     others: Option<fn() -> HostFuture<'static, ()>>,
     turn: Option<HostFuture<'static, ()>>,
 }
 
-// SAFETY: it is a mutable borrow of the instance, and a future that is `Send`.
+// SAFETY: it is a mutable borrow of a `Send` instance, and a host function's future that is `Send`.
 unsafe impl<T, Q, A, P, R> Send for CallAsync<'_, T, Q, A, P, R> where Instance<T, Q, A>: Send {}
 
-/// How far the call is.
+/// The progress of the call.
 enum Stage {
-    /// The parameters are in place, or why they are not.
+    /// The parameters have been stored, or could not be stored.
     New(Result<(), CallError>),
-    /// It was suspended.
+    /// The call is suspended.
     Suspended,
-    /// It was suspended, and its host function's future is being dropped, or panicked then.
+    /// The call is suspended, and the host function's future is being dropped or has panicked in
+    /// its drop.
     Dropping,
-    /// It has ended.
+    /// The call has ended.
     Ended,
 }
 
@@ -94,29 +101,32 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         }
     }
 
-    /// Has others have their turn, whenever a slice of time is over, until the future ends that `others` gives. Without
-    /// this the task is woken at once, which not all executors take for giving way: tokio polls a task that is
-    /// woken while it is polled up to 61 times before it looks at its sockets again, but looks at them first after
-    /// its `yield_now`.
+    /// After each time slice, waits for the future that `others` returns, so that other tasks run.
     ///
-    /// A kill or the deadline ends the call during such a turn, too.
+    /// Without this method the task is woken at once. Not every executor then runs other tasks
+    /// first. tokio polls a task that is woken during its own poll up to 61 times before it checks
+    /// its sockets again. After tokio's `yield_now` it checks them first.
+    ///
+    /// A kill or the deadline ends the call during such a pause, too.
     pub fn yield_by(mut self, others: fn() -> HostFuture<'static, ()>) -> Self {
         self.others = Some(others);
         self
     }
 
-    /// Whether the call is to end while the guest waits, and who is to be woken if so later.
+    /// Checks whether the call must end while the guest waits. Registers the task's waker for a
+    /// later kill or deadline.
     ///
     /// # Errors
     ///
-    /// Why it ends.
+    /// Why the call ends.
     fn watch(&mut self, context: &Context<'_>) -> Result<(), CallError> {
-        // SAFETY: the borrow; the member is no part of what a host function's future borrows.
+        // SAFETY: this future borrows the instance. A host function's future does not borrow the
+        // member.
         let member = unsafe { &(*self.instance.as_ptr()).member };
         let Some(watch) = &member.watch else {
             return Ok(());
         };
-        // First: who stops it from here on wakes it.
+        // Register the waker first, so that a stop after the checks below wakes the task.
         watch.control().waits(context.waker());
         let ended = |why| Err(steps::stopped_waiting(member, why, self.bounds));
         if watch.control().is_killed() {
@@ -132,7 +142,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
             timer::wake_waiting(watch.control(), until)?;
             self.timed = true;
         }
-        // A fork has none.
+        // A fork has no timer thread, so start one.
         timer::start()?;
         Ok(())
     }
@@ -155,27 +165,28 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
             Ok(Poll::Ready(ended)) => Ok(ended),
             Err(panic) => Err(panic),
         };
-        // If its drop panics there are no results to go on with.
+        // If the drop panics, there are no results and the call cannot be resumed.
         self.state = Stage::Dropping;
         self.polled.host = None;
         self.state = Stage::Suspended;
-        // SAFETY: the borrow, which is this one's alone again.
+        // SAFETY: the host function's future was dropped, so only this future borrows the instance.
         let member = unsafe { &(*self.instance.as_ptr()).member };
         Poll::Ready(steps::ended_waiting(member, ended))
     }
 
-    /// Has the guest's waiting for another guest be a host function that it waits for.
+    /// Treats `memory.atomic.wait` as a pending host call.
     fn begin_wait(&mut self) {
-        // SAFETY: the borrow, which is this one's alone: there is no future of a host function.
+        // SAFETY: only this future borrows the instance, because there is no future of a host
+        // function.
         let member = unsafe { &mut self.instance.as_mut().member };
         if let Some(Waiting { wait, cells }) = member.waiting.take().map(|waiting| *waiting) {
             let future = Box::pin(Woken::new(wait, member.watch().control()));
-            // SAFETY: the cells of the call, whose guest is left.
+            // SAFETY: the cells belong to the call, whose guest has been left.
             self.polled.host = Some(unsafe { HostCall::new(future, cells, Stamp(0)) });
         }
     }
 
-    /// Polls the turn of others, if it is theirs.
+    /// Polls the future that yields to other tasks, if there is one.
     ///
     /// # Errors
     ///
@@ -191,14 +202,16 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         Ok(Poll::Ready(()))
     }
 
-    /// Runs the guest. A host function that it waits for is kept.
+    /// Runs the guest. If the guest waits for a host function, `polled` keeps that function's
+    /// future.
     ///
     /// # Errors
     ///
     /// Why the call ends.
     fn step(&mut self, first: bool, context: &mut Context<'_>) -> Result<Poll<R>, CallError> {
         let bounds = self.bounds_now();
-        // SAFETY: the borrow, which is this one's alone: there is no future of a host function.
+        // SAFETY: only this future borrows the instance, because there is no future of a host
+        // function.
         let instance = unsafe { self.instance.as_mut() };
         if !bounds.is_none() {
             instance.member.watch().bounds = bounds;
@@ -206,7 +219,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         self.polled.context = NonNull::from(&mut *context).cast();
         let mode = Mode::Async(NonNull::from(&mut self.polled));
         let step = instance.advance(&self.func, first, mode);
-        // From here on only fields that a future does not borrow.
+        // From here on, access only those fields that a host function's future does not borrow.
         if let Some(watch) = &mut instance.member.watch {
             self.bounds.cpu_ns = watch.bounds.cpu_ns;
             watch.bounds = Bounds::default();
@@ -234,7 +247,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         }
     }
 
-    /// What is left of the limits.
+    /// The remaining limits.
     fn bounds_now(&mut self) -> Bounds {
         let mut bounds = self.bounds;
         if let Some(limit) = self.bounds.wall_ns {
@@ -249,7 +262,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         let first = match mem::replace(&mut self.state, Stage::Suspended) {
             Stage::New(Ok(())) => true,
             Stage::New(Err(error)) => {
-                // Another call may be suspended.
+                // The instance may have another suspended call, which must stay.
                 self.state = Stage::Ended;
                 return Err(error);
             }
@@ -260,7 +273,8 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
             }
         };
         if self.polled.host.is_some() {
-            // SAFETY: the borrow; the member is no part of what a host function's future borrows.
+            // SAFETY: this future borrows the instance. A host function's future does not borrow
+            // the member.
             steps::may_go_on(unsafe { &(*self.instance.as_ptr()).member })?;
         }
         if self.poll_turn(context)?.is_pending() || self.poll_host(context)?.is_pending() {
@@ -274,16 +288,17 @@ impl<T, Q, A, P, R> CallAsync<'_, T, Q, A, P, R> {
     /// Ends the call, if it has not.
     fn end(&mut self) {
         if self.polled.host.is_some() {
-            // Its drop may look at the guest's memory. Where that cannot be had, it may still not.
+            // The drop of the host function's future may access the guest's memory, and faults need
+            // the signal handler. If that cannot be prepared, the future is dropped all the same.
             let _ = sys::signal::prepare_thread();
         }
-        // It borrows the instance.
+        // The host function's future borrows the instance, so it is dropped first.
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.polled.host = None;
             self.turn = None;
         }));
         self.state = Stage::Ended;
-        // SAFETY: the borrow, which is this one's alone again.
+        // SAFETY: the host function's future was dropped, so only this future borrows the instance.
         let instance = unsafe { self.instance.as_mut() };
         instance.cancel();
         if let Some(watch) = &instance.member.watch {

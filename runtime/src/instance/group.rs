@@ -1,14 +1,14 @@
 //! [`Group`]: instances that import from each other, and share the host's data.
 //!
-//! This is WebAssembly's store in small (spec 4.2.3): functions, tables, memories, globals and tags of one
-//! instance can be imported by the next, and all live until the group is dropped, because a reference
-//! to any of them may lie in a table of another. A server that gives every request one module needs
-//! none of it: see [`Prepared`](crate::Prepared).
+//! A group is a small WebAssembly store (spec 4.2.3). An instance can import functions, tables,
+//! memories, globals and tags of earlier instances. All instances live until the group is dropped,
+//! because a table may refer to items of another instance. A server that runs one module per
+//! request does not need a group: see [`Prepared`](crate::Prepared).
 //!
 //! # Safety
 //!
-//! Owns the fact that whatever one member's imports point to lies in a slot of a member of the same
-//! group: none is dropped before the group, and a member's slot does not move.
+//! This file owns one fact. Every import of a member points into a slot of a member of its group.
+//! No member is dropped before the group, and the slot of a member does not move.
 #![allow(unsafe_code)]
 
 use super::imports::{
@@ -35,37 +35,37 @@ use pirn_format::metadata::{ExportItem, Import};
 use pirn_format::types::{ExternType, TableType, ValType};
 use std::collections::HashMap;
 
-/// Instances that import from each other, and share the host's data `T`. Each has a slot of its own;
-/// all are dropped with the group.
+/// Instances that import from each other, and share the host's data `T`. Each instance has its own
+/// slot. All are dropped with the group.
 #[derive(Debug)]
 pub struct Group<T> {
     members: Vec<Member<Alone<T>>>,
     names: HashMap<String, MemberId>,
     region: Region,
     stamp: Stamp,
-    /// Whether a call of any member may be stopped; dropped before the control that it is by.
+    /// The means to stop a call of any member. It must be dropped before `control`.
     watch: Option<Watch>,
     control: Option<Owned>,
-    /// The fuel that members begin with, if not all.
+    /// The initial fuel of members; `None` for the maximum.
     start_fuel: Option<u64>,
-    /// What is measured of members, if anything.
+    /// The measurements that are made of members, if any.
     measure: Option<Measure>,
     store: Alone<T>,
 }
 
-/// What the host keeps of instances that wait for nothing.
+/// The host's state of instances that cannot be suspended.
 type Alone<T> = Store<T, Infallible, Infallible>;
 
-/// Names an instance of a group. It names nothing in another group.
+/// Identifies an instance of a group. The id is not valid in another group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemberId {
     at: usize,
-    /// The number of the group's stamp.
+    /// The number of the group's id.
     group: u64,
 }
 
 impl<T: 'static> Group<T> {
-    /// A group of no instance, whose instances will take slots of this region.
+    /// A group without instances. Its instances will take slots of `region`.
     #[must_use]
     pub fn new(region: &Region, data: T) -> Self {
         Self {
@@ -81,16 +81,18 @@ impl<T: 'static> Group<T> {
         }
     }
 
-    /// Adds an instance. Its imports are looked for among the exports of the members that were given
-    /// the import's module name by [`name`](Self::name), then in the linker.
+    /// Adds an instance.
     ///
-    /// An instance whose start fails stays in the group, without an id: others may refer to it already
-    /// (spec 4.5.4, note to step 16).
+    /// Each import is looked up by its module name among the members with a [`name`](Self::name),
+    /// and then in the linker.
+    ///
+    /// If the start of an instance fails, the instance stays in the group, because others may
+    /// already refer to it (spec 4.5.4, note to step 16). The caller gets no id for it.
     ///
     /// # Errors
     ///
-    /// [`GroupError::Link`] if an import is missing or of another type, or the module does not fit;
-    /// [`GroupError::Instantiate`] if all slots are taken or the start failed.
+    /// [`GroupError::Link`] if an import is missing or has another type, or if the module does not
+    /// fit; [`GroupError::Instantiate`] if all slots are taken or the start failed.
     pub fn instantiate(
         &mut self,
         module: &Module,
@@ -101,16 +103,16 @@ impl<T: 'static> Group<T> {
         let inner = Inner::linked(module, &self.region, imports, hosts, limiter)?;
         let slot = prepared::take(&self.region, module, Wait::No)?;
         let mut member = Member::new(slot, Share::alone(inner), None);
-        // Another's constants are no use: they name other imports.
+        // The slot may hold the constants of another instance, which refer to other imports.
         member.slot.set_warm(false);
         let at = self.members.len();
         member.initialise(at);
         member.slot.set_warm(false);
-        // SAFETY: the context was just initialised.
+        // SAFETY: `initialise` has just written the context.
         unsafe { (*Record::of(member.vmctx())).stamp = self.stamp.0 };
         self.share_account(&mut member);
         if let Some(fuel) = self.start_fuel {
-            // A module that does not count has none.
+            // The call fails for a module that does not count fuel, and such a module needs none.
             let _ = member.set_fuel(fuel);
         }
         self.members.push(member);
@@ -123,11 +125,12 @@ impl<T: 'static> Group<T> {
         Ok(MemberId { at, group })
     }
 
-    /// Has an instance that is added count under the account of the first one.
+    /// Makes a new instance use the account of the first instance.
     fn share_account(&self, member: &mut Member<Alone<T>>) {
         let first = self.members.first().unwrap_or(member);
         let account: *const _ = first.account();
-        // SAFETY: the record of an initialised context. The account is one of the group's region.
+        // SAFETY: the record belongs to an initialised context, and the account to the group's
+        // region.
         unsafe {
             let record = &mut *Record::of(member.vmctx());
             (record.account, record.account_state) = (account, AccountState::Open);
@@ -137,8 +140,8 @@ impl<T: 'static> Group<T> {
         }
     }
 
-    /// Measures what the instances use from now on, those included that are added later, for
-    /// [`usage`](Self::usage). See [`Measure`] for what it costs.
+    /// From now on, measures what the instances use, for [`usage`](Self::usage). This includes
+    /// instances that are added later. See [`Measure`] for the costs.
     pub fn measure(&mut self, measure: Measure) {
         self.measure = Some(measure);
         for member in &mut self.members {
@@ -146,34 +149,35 @@ impl<T: 'static> Group<T> {
         }
     }
 
-    /// What the instances of the group have used together, as
-    /// [`Instance::usage`](crate::Instance::usage). The memories are those of all instances, in the
-    /// order in which the instances were added.
+    /// The total usage of the instances of the group, as
+    /// [`Instance::usage`](crate::Instance::usage) for one.
+    ///
+    /// The memories are those of all instances, in the order in which the instances were added.
     #[must_use]
     pub fn usage(&self) -> Usage {
         Usage::of(&self.members)
     }
 
-    /// Bytes of the host's own memory that are held for the instances of the group together, as
-    /// [`Instance::host_bytes`](crate::Instance::host_bytes).
+    /// Bytes of the host's own memory that are held for all instances of the group together, as
+    /// [`Instance::host_bytes`](crate::Instance::host_bytes) for one.
     #[must_use]
     pub fn host_bytes(&self) -> usize {
         self.members.first().map_or(0, Member::host_bytes)
     }
 
-    /// Makes the exports of an instance importable under a module name, in place of whatever had
-    /// it. An id of another group makes nothing importable.
+    /// Makes the exports of an instance importable under a module name. This replaces an earlier
+    /// instance of that name. An id of another group makes nothing importable.
     pub fn name(&mut self, name: &str, member: MemberId) {
         self.names.insert(name.to_owned(), member);
     }
 
-    /// The instance that has a module name.
+    /// The instance with a module name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<MemberId> {
         self.names.get(name).copied()
     }
 
-    /// Calls the exported function of a name of an instance.
+    /// Calls the exported function `name` of an instance.
     ///
     /// # Errors
     ///
@@ -191,28 +195,32 @@ impl<T: 'static> Group<T> {
         })
     }
 
-    /// A switch that ends the call that runs, of whichever instance, and lets none be made any more.
+    /// A switch that ends the running call of any instance, and prevents all later calls.
     pub fn kill_switch(&mut self) -> KillSwitch {
         let control = self.control.get_or_insert_with(Owned::new);
         let watch = self.watch.get_or_insert_with(|| Watch::new(control));
         KillSwitch::new(watch.control())
     }
 
-    /// Instances that are added from now on begin with so much fuel, if their modules count it, as with
-    /// [`Prepared::start_fuel`](crate::Prepared::start_fuel). Without this, they begin with `u64::MAX`.
+    /// Sets the initial fuel of instances that are added from now on, if their modules count fuel.
+    ///
+    /// See [`Prepared::start_fuel`](crate::Prepared::start_fuel). Without this, instances begin
+    /// with `u64::MAX`.
     pub fn start_fuel(&mut self, fuel: u64) {
         self.start_fuel = Some(fuel);
     }
 
-    /// The fuel that an instance has left; `None` if its module does not count, or for an id of another
-    /// group. Each instance has its own, which what its own module's functions execute is taken from,
-    /// whoever calls them.
+    /// The remaining fuel of an instance. `None` if its module does not count fuel, or for an id of
+    /// another group.
+    ///
+    /// Each instance has its own fuel. The functions of its module use it up, whichever instance
+    /// calls them.
     #[must_use]
     pub fn fuel(&self, member: MemberId) -> Option<u64> {
         self.member(member)?.fuel()
     }
 
-    /// Has an instance have so much fuel, as [`Instance::set_fuel`](crate::Instance::set_fuel).
+    /// Sets the fuel of an instance, as [`Instance::set_fuel`](crate::Instance::set_fuel).
     ///
     /// # Errors
     ///
@@ -224,14 +232,14 @@ impl<T: 'static> Group<T> {
         member.set_fuel(fuel)
     }
 
-    /// Makes a call of a member, which may be stopped as the group may.
+    /// Makes a call of a member. The kill switch of the group can stop that call.
     fn watched<R>(&mut self, at: usize, call: impl FnOnce(&mut Self) -> R) -> R {
         self.members[at].watch = self.watch.take();
         let watched = Watched { group: self, at };
         call(&mut *watched.group)
     }
 
-    /// The value of the exported global of a name of an instance.
+    /// The value of the exported global `name` of an instance.
     #[must_use]
     pub fn global(&mut self, member: MemberId, name: &str) -> Option<Value> {
         let member = self.member_mut(member)?;
@@ -241,30 +249,30 @@ impl<T: 'static> Group<T> {
         }
     }
 
-    /// Memory 0 of an instance, its own or imported; `None` for an id of another group.
+    /// Memory 0 of an instance, defined or imported; `None` for an id of another group.
     #[must_use]
     pub fn memory(&self, member: MemberId) -> Option<Memory<'_>> {
         Some(self.member(member)?.memory())
     }
 
-    /// Memory 0 of an instance, to be changed.
+    /// Memory 0 of an instance, mutable.
     pub fn memory_mut(&mut self, member: MemberId) -> Option<MemoryMut<'_>> {
         Some(self.member_mut(member)?.memory_mut())
     }
 
-    /// The exported memory of a name of an instance, if it is a shared one of the host's.
+    /// The exported memory `name` of an instance, if it is a shared memory of the host.
     #[must_use]
     pub fn shared_memory(&self, member: MemberId, name: &str) -> Option<&SharedMemory> {
         self.member(member)?.exported_shared(name)
     }
 
-    /// The exported memory of a name of an instance.
+    /// The exported memory `name` of an instance.
     #[must_use]
     pub fn exported_memory(&self, member: MemberId, name: &str) -> Option<Memory<'_>> {
         self.member(member)?.exported_memory(name)
     }
 
-    /// The exported memory of a name of an instance, to be changed.
+    /// The exported memory `name` of an instance, mutable.
     pub fn exported_memory_mut(&mut self, member: MemberId, name: &str) -> Option<MemoryMut<'_>> {
         self.member_mut(member)?.exported_memory_mut(name)
     }
@@ -275,12 +283,12 @@ impl<T: 'static> Group<T> {
         &self.store.data
     }
 
-    /// The host's data, to be changed.
+    /// The host's data, mutable.
     pub fn data_mut(&mut self) -> &mut T {
         &mut self.store.data
     }
 
-    /// Where a member is; `None` for an id of another group.
+    /// The index of a member; `None` for an id of another group.
     fn position(&self, member: MemberId) -> Option<usize> {
         (member.group == self.stamp.0).then_some(member.at)
     }
@@ -304,8 +312,8 @@ impl<T: 'static> Group<T> {
         })
     }
 
-    /// Makes a call of member `root` find its activation from every member, and the signal handler
-    /// every member from `root`.
+    /// Prepares a call of member `root`. Every member's context gets the address of the call's
+    /// activation. The signal handler gets a list of all members that begins at `root`.
     fn link_calls(&mut self, root: usize) {
         let activation = Record::of(self.members[root].vmctx());
         let mut next = LAST;
@@ -313,7 +321,7 @@ impl<T: 'static> Group<T> {
         for at in others.chain([root]) {
             let member = &self.members[at];
             let record = Record::of(member.vmctx());
-            // SAFETY: the record and context of an initialised member; no guest runs.
+            // SAFETY: record and context belong to an initialised member, and no guest runs.
             unsafe {
                 (*record).guest.next = next;
                 next = &raw const (*record).guest;
@@ -354,8 +362,8 @@ impl<T: 'static> Group<T> {
     }
 }
 
-/// Gives a member's watch back to the group when a call ends, also when the embedder's code panics:
-/// the group's kill switch would have no effect otherwise.
+/// Gives a member's watch back to the group when a call ends, also during unwinding. Otherwise a
+/// panic of the embedder's code would make the group's kill switch ineffective.
 struct Watched<'a, T> {
     group: &'a mut Group<T>,
     at: usize,
@@ -367,7 +375,7 @@ impl<T> Drop for Watched<'_, T> {
     }
 }
 
-/// One import while it is resolved to an export of a member.
+/// An import that is being resolved to an export of a member.
 struct Linked<'a> {
     module: &'a Module,
     import: &'a Import,
@@ -375,7 +383,7 @@ struct Linked<'a> {
 }
 
 impl Linked<'_> {
-    /// Resolves it; whether it is a function.
+    /// Resolves the import, and returns whether it is a function.
     fn member<T>(&mut self, owner: &Member<T>, item: ExportItem) -> Result<bool, LinkError> {
         let matched = match (self.import.ty, item) {
             (ExternType::Func(ty), ExportItem::Func(index)) => {
@@ -393,7 +401,7 @@ impl Linked<'_> {
             }
             (ExternType::Table(wanted), ExportItem::Table(index)) => {
                 let desc = builtin::table(owner, index);
-                // SAFETY: the descriptor of a table of a member; no guest runs.
+                // SAFETY: the descriptor belongs to a table of a member, and no guest runs.
                 let now = unsafe { (*desc).elements };
                 let found = owner.inner.module.metadata().tables[index as usize];
                 let (element, into) = self.numbered(owner, found.element, wanted.element);
@@ -408,7 +416,7 @@ impl Linked<'_> {
             (ExternType::Memory(wanted), ExportItem::Memory(index)) => {
                 let found = owner.inner.module.metadata().memories[index as usize];
                 let desc = builtin::memory(owner, index);
-                // SAFETY: the descriptor of a memory of a member.
+                // SAFETY: the descriptor belongs to a memory of a member, and no guest runs.
                 let now = unsafe { builtin::bytes_of(desc) };
                 memory_matches(&found, now, &wanted).then(|| {
                     self.imports.memories.push(desc as u64);
@@ -423,7 +431,8 @@ impl Linked<'_> {
                     module.type_ids()[ty as usize] == self.module.type_ids()[wanted as usize];
                 fits.then(|| {
                     let identity = owner.cell::<u64>(module.layout().tag(index));
-                    // SAFETY: the identity of a tag of a member.
+                    // SAFETY: the cell holds the identity of a tag of a member: `initialise` wrote
+                    // it.
                     self.imports.tags.push(unsafe { *identity });
                     false
                 })
@@ -441,8 +450,8 @@ impl Linked<'_> {
         })
     }
 
-    /// Both types, of which one is the owner's and the other this module's, with numbers that are the process's in place
-    /// of each module's own indices.
+    /// The found type and the wanted type, with type numbers of the process in place of the indices
+    /// of each module.
     fn numbered<T>(
         &self,
         owner: &Member<T>,
@@ -477,25 +486,25 @@ impl Linked<'_> {
         self.imports.globals.push(if mutable {
             GlobalImport::At(cell as u64)
         } else {
-            // SAFETY: the cell of a global of a member; no guest runs.
+            // SAFETY: the cell belongs to a global of a member, and no guest runs.
             GlobalImport::Value(unsafe { *cell })
         });
         false
     }
 
-    /// What the export is, in words, with the sizes that it has now.
+    /// Describes the export in words, with its current size.
     fn found<T>(&self, owner: &Member<T>, item: ExportItem) -> String {
         let metadata = owner.inner.module.metadata();
         let ty = match item {
             ExportItem::Func(i) => ExternType::Func(metadata.funcs[i as usize]),
             ExportItem::Table(i) => ExternType::Table(TableType {
-                // SAFETY: the descriptor of a table of a member; no guest runs.
+                // SAFETY: the descriptor belongs to a table of a member, and no guest runs.
                 min: unsafe { (*builtin::table(owner, i)).elements },
                 ..metadata.tables[i as usize]
             }),
             ExportItem::Memory(i) => {
                 let ty = metadata.memories[i as usize];
-                // SAFETY: as of a table.
+                // SAFETY: the descriptor belongs to a memory of a member, and no guest runs.
                 let bytes = unsafe { builtin::bytes_of(builtin::memory(owner, i)) };
                 ExternType::Memory(memory_now(ty, bytes))
             }
