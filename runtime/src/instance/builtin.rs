@@ -1,13 +1,13 @@
-//! Builtins: the instructions that only the runtime can do (spec 4.4.6 and 4.4.7): growing, bulk
-//! operations and dropping of segments.
+//! Builtins: WebAssembly instructions that the runtime executes (spec 4.4.6 and 4.4.7). They grow
+//! memories and tables, write in bulk, and drop segments.
 //!
-//! Every bound is checked here, in 64-bit arithmetic on values that the guest cannot change meanwhile,
-//! before the first byte is written.
+//! Every bound is checked here before the first byte is written. The checks use 64-bit arithmetic
+//! on values that the guest cannot change during the check.
 //!
 //! # Safety
 //!
-//! Owns the fact that a descriptor which an instance can reach names mapped bytes: its own, or those
-//! of another member of the same group, which lives as long.
+//! This file owns one fact. A descriptor that an instance can reach names mapped bytes. These
+//! belong to the instance or to another member of the same group, which lives as long.
 #![allow(unsafe_code)]
 
 use super::bulk::Bulk;
@@ -31,11 +31,13 @@ use pirn_format::layout::{
 use pirn_format::metadata::{ConstExpr, ElementItems};
 use pirn_format::types::AddrType;
 
-/// What growing answers when it did not grow.
+/// The result of an instruction that could not grow.
 const NOT_GROWN: u64 = u64::MAX;
 
-/// Runs a builtin for member `at`: parameters are in `cells`, a result goes to the first. What the
-/// builtin has to write in bulk is returned, and is still to be done; its bounds are checked.
+/// Runs a builtin for member `at`. `cells` holds the parameters, and the first cell receives a
+/// result.
+///
+/// The builtin checks the bounds of a bulk write and returns the write. The caller must run it.
 ///
 /// # Errors
 ///
@@ -48,7 +50,7 @@ pub(crate) fn run<T>(
     data: &mut T,
 ) -> Result<Option<Bulk>, TrapCode> {
     let word = |i: usize| cells[i].u64();
-    // Indices are constants of the generated code, 32 bits wide.
+    // Indices are 32-bit constants of the generated code.
     let index = |i: usize| cells[i].u32();
     let member = &members[at];
     match builtin {
@@ -61,14 +63,16 @@ pub(crate) fn run<T>(
             let (dst, src, len) = (word(2), word(3), word(4));
             let from = memory_range(from, src, len)?;
             let to = memory_range(to, dst, len)?;
-            // SAFETY: both ranges lie in their memories, which the members keep.
+            // SAFETY: `memory_range` checked that both ranges lie in their memories, which the
+            // members keep alive.
             let bulk = unsafe { Bulk::copy(to, from, len as usize) };
             let [to, from] = [index(0), index(1)].map(|index| faults(member, index));
             return Ok(Some(bulk.populating(to, from)));
         }
         Builtin::MemoryFill => {
             let to = memory_range(memory(member, index(0)), word(1), word(3))?;
-            // SAFETY: the range lies in the memory, which the members keep.
+            // SAFETY: `memory_range` checked that the range lies in the memory, which the members
+            // keep alive.
             let bulk = unsafe { Bulk::fill(to, word(2) as u8, word(3) as usize) };
             return Ok(Some(bulk.populating(faults(member, index(0)), false)));
         }
@@ -87,14 +91,16 @@ pub(crate) fn run<T>(
             let (dst, src, len) = (word(2), word(3), word(4));
             let from = table_range(from, src, len)?;
             let to = table_range(to, dst, len)?;
-            // SAFETY: both ranges lie in their tables, which the members keep.
+            // SAFETY: `table_range` checked that both ranges lie in their tables, which the members
+            // keep alive.
             return Ok(Some(unsafe {
                 Bulk::copy(to.cast(), from.cast(), len as usize * size_of::<u64>())
             }));
         }
         Builtin::TableFill => {
             let to = table_range(table(member, index(0)), word(1), word(3))?;
-            // SAFETY: the range lies in the table, which the members keep.
+            // SAFETY: `table_range` checked that the range lies in the table, which the members
+            // keep alive.
             return Ok(Some(unsafe { Bulk::words(to, word(2), word(3) as usize) }));
         }
         Builtin::TableInit => {
@@ -122,21 +128,24 @@ pub(crate) fn run<T>(
         }
         Builtin::ArrayInitData => {
             let bytes = data_part(data_left(member, index(0)), word(2), word(3))?;
-            // SAFETY: generated code has found as many bytes there, and objects do not move.
+            // SAFETY: generated code has checked that the array has so many bytes there. Objects do
+            // not move.
             return Ok(Some(unsafe {
                 Bulk::copy(word(1) as *mut u8, bytes.as_ptr(), bytes.len())
             }));
         }
         Builtin::ArrayInitElem => {
             check_elements(member, index(0), word(2), word(3))?;
-            // SAFETY: generated code has found as many elements there, and objects do not move.
+            // SAFETY: generated code has checked that the array has so many elements there. Objects
+            // do not move.
             return Ok(Some(unsafe {
                 Bulk::elements(word(1) as *mut u64, index(0), word(2), word(3))
             }));
         }
         Builtin::ArrayCopy => {
             let (to, from) = (word(0) as *mut u8, word(1) as *const u8);
-            // SAFETY: generated code has found as many bytes in both arrays, which do not move.
+            // SAFETY: generated code has checked that both arrays have so many bytes there. Objects
+            // do not move.
             return Ok(Some(unsafe { Bulk::copy(to, from, word(2) as usize) }));
         }
         Builtin::HostBox => {
@@ -148,20 +157,20 @@ pub(crate) fn run<T>(
         | Builtin::Keep
         | Builtin::MemoryWait32
         | Builtin::MemoryWait64 => {
-            // They may leave the guest or look at its stack, and never come here: see `exit`.
+            // These builtins may leave the guest or scan its stack, so `exit` handles them.
             return Err(TrapCode::Unreachable);
         }
     }
     Ok(None)
 }
 
-/// Whether touching a page of a memory may be refused: a shared memory of the host's always has
+/// Whether an access to a page of this memory may fail. A shared memory of the host always has its
 /// pages, and other threads use it.
 fn faults<T>(member: &Member<T>, index: u32) -> bool {
     member.shared(index).is_none()
 }
 
-/// The descriptor of memory `index` that a member sees.
+/// The descriptor of memory `index` of a member, which may belong to another member.
 pub(super) fn memory<T>(member: &Member<T>, index: u32) -> *mut MemoryDesc {
     let (imported, layout) = (
         member.inner.module.imported().memories,
@@ -175,23 +184,23 @@ pub(super) fn memory<T>(member: &Member<T>, index: u32) -> *mut MemoryDesc {
     }
 }
 
-/// Current size of a memory in bytes, which other threads may change if it is shared.
+/// Current size of a memory in bytes. Other threads may change the size of a shared memory.
 ///
 /// # Safety
 ///
-/// It must be the descriptor of a memory that an initialised instance has or imports.
+/// `desc` must be the descriptor of a memory that an initialised instance defines or imports.
 pub(super) unsafe fn bytes_of(desc: *mut MemoryDesc) -> u64 {
-    // SAFETY: by the caller; who writes it on another thread does so atomically.
+    // SAFETY: the caller ensures that `desc` is valid. Other threads write the size atomically.
     unsafe { AtomicU64::from_ptr(&raw mut (*desc).bytes).load(SeqCst) }
 }
 
-/// The first of `len` bytes at `start` of a memory.
+/// Address of `start` in a memory, checked for an access of `len` bytes.
 pub(super) fn memory_range(
     desc: *mut MemoryDesc,
     start: u64,
     len: u64,
 ) -> Result<*mut u8, TrapCode> {
-    // SAFETY: see the module's doc; a base never changes.
+    // SAFETY: `desc` names a mapped memory, see the module's doc. Its base never changes.
     let (base, bytes) = unsafe { ((*desc).base, bytes_of(desc)) };
     match start.checked_add(len) {
         Some(end) if end <= bytes => Ok((base as *mut u8).wrapping_add(start as usize)),
@@ -199,10 +208,11 @@ pub(super) fn memory_range(
     }
 }
 
-/// Grows memory `index` of member `at` by `delta` pages, and gives the pages before, or [`NOT_GROWN`].
+/// Grows memory `index` of member `at` by `delta` pages. Returns the old number of pages, or
+/// [`NOT_GROWN`].
 ///
-/// A memory grows if its type, the region, the embedder and the system allow it; they are asked in this
-/// order.
+/// The type of the memory, the region, the embedder and the system must all allow the growth. They
+/// are asked in this order.
 fn grow_memory<T>(
     members: &mut [Member<T>],
     index: u32,
@@ -226,7 +236,7 @@ fn grow_memory<T>(
     };
     let (maximum, page) = (ty.max, ty.page.bytes());
     let most = maximum.unwrap_or(u64::MAX).min(MEMORY_BYTES_MAX / page);
-    // SAFETY: see the module's doc.
+    // SAFETY: `desc` names a memory of an initialised member, see the module's doc.
     let previous = unsafe { (*desc).bytes } / page;
     let pages = previous.saturating_add(delta);
     let room = owner.inner.region.limits().memory_bytes_max as u64 / page;
@@ -255,13 +265,15 @@ fn grow_memory<T>(
         limiter.failed(data, growth, GrowthError::System(error));
         return NOT_GROWN;
     }
-    // SAFETY: the owner's descriptor; the bytes are accessible now.
+    // SAFETY: `desc` is the owner's descriptor, and the bytes are accessible now.
     unsafe { (*desc).bytes = growth.desired };
     previous
 }
 
-/// Grows a shared memory of the host's, which an instance imports by this index. Its type, the embedder
-/// and the system are asked, in this order.
+/// Grows a shared memory of the host, which an instance imports with this index.
+///
+/// The type of the memory, the embedder and the system must all allow the growth. They are asked in
+/// this order.
 fn grow_shared<T>(
     shared: &SharedMemory,
     index: u32,
@@ -295,11 +307,11 @@ fn grow_shared<T>(
     }
 }
 
-/// Where an atomic access of so many bytes at an address of memory `index` of a member goes.
+/// The host address of an atomic access of `bytes` bytes at `address` of memory `index`.
 ///
 /// # Errors
 ///
-/// The trap of one that is unaligned or outside.
+/// The trap of an access that is unaligned or out of bounds.
 fn atomic_place<T>(
     member: &Member<T>,
     index: u32,
@@ -312,19 +324,20 @@ fn atomic_place<T>(
     memory_range(memory(member, index), address, bytes)
 }
 
-/// Wakes so many that wait at an address of memory `index` of a member; tells how many.
+/// Wakes up to `count` waiters at an address of memory `index`, and returns how many it woke.
 ///
 /// # Errors
 ///
 /// The trap of the instruction.
 fn notify<T>(member: &Member<T>, index: u32, address: u64, count: u32) -> Result<u32, TrapCode> {
     atomic_place(member, index, address, 4)?;
-    // In a memory of a slot nobody else can wait.
+    // Nothing else can wait in a memory of the slot.
     let shared = member.shared(index);
     Ok(shared.map_or(0, |memory| memory.wake(address, count)))
 }
 
-/// Begins to wait at an address of memory `index` of a member, if what is expected is there.
+/// Begins to wait at an address of memory `index`, if the expected value is there. Otherwise
+/// returns `None`.
 ///
 /// # Errors
 ///
@@ -341,26 +354,27 @@ pub(super) fn begin_wait<T>(
         return Err(TrapCode::ExpectedSharedMemory);
     }
     let shared = member.shared(index);
-    // SAFETY: the place lies in the memory, and is aligned as its base is, which is a page's.
+    // SAFETY: `atomic_place` checked that the place lies in the memory. It is aligned, because the
+    // memory's base is page-aligned.
     unsafe {
         if shared.is_none() {
-            // It is a memory of the slot.
+            // This is a memory of the slot, whose page may be missing.
             populate::readable(place, expected.bytes() as usize)?;
         }
         Ok(Wait::begin(shared, address, place, expected, timeout_ns))
     }
 }
 
-/// The bytes of a data segment, dropped or not.
+/// The bytes of a data segment, whether or not it was dropped.
 pub(super) fn data<T>(member: &Member<T>, segment: u32) -> &[u8] {
     let module = &member.inner.module;
     let segment = &module.metadata().data[segment as usize];
     let start = segment.start as usize;
-    // `open` has checked that the segment lies in the section.
+    // `open` has checked that the segment lies in the data section.
     &module.data()[start..start + segment.len as usize]
 }
 
-/// The bytes of a data segment, of which a dropped one has none (spec 4.4.7, data.drop).
+/// The bytes of a data segment; none if it was dropped (spec 4.4.7, data.drop).
 pub(super) fn data_left<T>(member: &Member<T>, segment: u32) -> &[u8] {
     match is_dropped(member, segment) {
         true => &[],
@@ -368,14 +382,14 @@ pub(super) fn data_left<T>(member: &Member<T>, segment: u32) -> &[u8] {
     }
 }
 
-/// `len` bytes of a segment, from `from` on.
+/// `len` bytes of a segment, beginning at `from`.
 pub(super) fn data_part(bytes: &[u8], from: u64, len: u64) -> Result<&[u8], TrapCode> {
     from.checked_add(len)
         .and_then(|end| bytes.get(from as usize..usize::try_from(end).ok()?))
         .ok_or(TrapCode::MemoryOutOfBounds)
 }
 
-/// Copies bytes of a data segment of the member's module to `to` of a memory.
+/// The write of a data segment's bytes to address `to` of a memory.
 pub(super) fn write_data<T>(
     member: &Member<T>,
     memory_index: u32,
@@ -383,12 +397,13 @@ pub(super) fn write_data<T>(
     to: u64,
 ) -> Result<Bulk, TrapCode> {
     let to = memory_range(memory(member, memory_index), to, bytes.len() as u64)?;
-    // SAFETY: the range lies in the memory, and the member keeps both it and the module.
+    // SAFETY: `memory_range` checked that the range lies in the memory. The member keeps the memory
+    // and the module alive.
     let bulk = unsafe { Bulk::copy(to, bytes.as_ptr(), bytes.len()) };
     Ok(bulk.populating(faults(member, memory_index), false))
 }
 
-/// The member in whose instance area a descriptor lies.
+/// The member whose instance area contains a descriptor.
 fn owner<T>(members: &mut [Member<T>], desc: u64) -> Option<&mut Member<T>> {
     members.iter_mut().find(|member| {
         let area = u64::from(member.inner.module.layout().bytes());
@@ -397,7 +412,7 @@ fn owner<T>(members: &mut [Member<T>], desc: u64) -> Option<&mut Member<T>> {
     })
 }
 
-/// The descriptor of table `index` that a member sees.
+/// The descriptor of table `index` of a member, which may belong to another member.
 pub(super) fn table<T>(member: &Member<T>, index: u32) -> *mut TableDesc {
     let module = &member.inner.module;
     let cell = member.cell::<TableDesc>(module.layout().table(index));
@@ -408,9 +423,9 @@ pub(super) fn table<T>(member: &Member<T>, index: u32) -> *mut TableDesc {
     unsafe { *cell.cast::<*mut TableDesc>() }
 }
 
-/// The first of `len` elements at `start` of a table.
+/// Address of element `start` of a table, checked for an access of `len` elements.
 fn table_range(desc: *mut TableDesc, start: u64, len: u64) -> Result<*mut u64, TrapCode> {
-    // SAFETY: see the module's doc.
+    // SAFETY: `desc` names a table of an initialised member, see the module's doc.
     let desc = unsafe { *desc };
     match start.checked_add(len) {
         Some(end) if end <= desc.elements => {
@@ -420,10 +435,12 @@ fn table_range(desc: *mut TableDesc, start: u64, len: u64) -> Result<*mut u64, T
     }
 }
 
-/// Grows table `index` of member `at`, and gives the elements before, or [`NOT_GROWN`], and what fills
-/// the new elements with `reference`: the table has them once that is done, so that a call which is
-/// stopped meanwhile leaves no element that the type of the table does not allow. The type, the
-/// region and the embedder are asked, as by [`grow_memory`].
+/// Grows table `index` of member `at` by `delta` elements. Returns the old number of elements, or
+/// [`NOT_GROWN`], and the write that fills the new elements with `reference`.
+///
+/// The table gets its new size only when that write is complete. So a call that is stopped earlier
+/// leaves no element that the table's type forbids. The type, the region and the embedder are
+/// asked, as in [`grow_memory`].
 fn grow_table<T>(
     members: &mut [Member<T>],
     index: u32,
@@ -444,7 +461,7 @@ fn grow_table<T>(
     let ty = metadata.tables[position as usize];
     let room = u64::from(owner.inner.region.limits().table_elements);
     let most = ty.max.unwrap_or(u64::MAX).min(room);
-    // SAFETY: see the module's doc.
+    // SAFETY: `desc` names a table of an initialised member, see the module's doc.
     let previous = unsafe { (*desc).elements };
     let elements = previous.saturating_add(delta);
     if delta == 0 {
@@ -467,7 +484,8 @@ fn grow_table<T>(
         return (NOT_GROWN, None);
     }
     owner.slot.note_table(elements);
-    // SAFETY: the slot's table has room for `table_elements`, of which these are the new ones.
+    // SAFETY: the slot's table has room for `table_elements` elements, and the new ones are among
+    // them.
     let bulk = unsafe {
         let new = ((*desc).base as *mut u64).add(previous as usize);
         Bulk::words(new, reference, delta as usize).growing(desc, elements)
@@ -475,7 +493,8 @@ fn grow_table<T>(
     (previous, Some(bulk))
 }
 
-/// Checks that an element segment has `len` references from `from` on, of which a dropped one has none (spec 4.4.6, elem.drop).
+/// Checks that an element segment has `len` references from `from` on. A dropped segment has none
+/// (spec 4.4.6, elem.drop).
 pub(super) fn check_elements<T>(
     member: &Member<T>,
     segment: u32,
@@ -493,7 +512,8 @@ pub(super) fn check_elements<T>(
     }
 }
 
-/// Writes `len` references, from `from` on, of an element segment, dropped or not, which has as many, to `to` of a table.
+/// The write of `len` references of an element segment, from `from` on, to index `to` of a table.
+/// The segment must have so many, and may have been dropped.
 pub(super) fn write_elements<T>(
     member: &Member<T>,
     table_index: u32,
@@ -503,13 +523,15 @@ pub(super) fn write_elements<T>(
     len: u64,
 ) -> Result<Bulk, TrapCode> {
     let to = table_range(table(member, table_index), to, len)?;
-    // SAFETY: the range lies in the table, which the members keep.
+    // SAFETY: `table_range` checked that the range lies in the table, which the members keep alive.
     Ok(unsafe { Bulk::elements(to, segment, from, len) })
 }
 
-/// How many elements of a segment, of so many, are written between two looks at the interrupt flag:
-/// those whose constant expressions have [`CONSTANT_OPERATORS_MAX`] operators together, one at
-/// least.
+/// How many elements of a segment, at most `most`, are written between two checks of the interrupt
+/// flag.
+///
+/// Their constant expressions have at most [`CONSTANT_OPERATORS_MAX`] operators together. At least
+/// one element is written.
 pub(super) fn elements_at_once<T>(member: &Member<T>, segment: u32, from: u64, most: u64) -> u64 {
     let items = &member.inner.module.metadata().elements[segment as usize].items;
     let is_made = || {
@@ -529,11 +551,12 @@ pub(super) fn elements_at_once<T>(member: &Member<T>, segment: u32, from: u64, m
     fitting.map_or(most, |fitting| fitting.max(1) as u64)
 }
 
-/// Writes references of an element segment, dropped or not, which has as many.
+/// Writes `len` references of an element segment, from `from` on, to `to`. The segment must have so
+/// many, and may have been dropped.
 ///
 /// # Safety
 ///
-/// So many words at `to` must be a table's or an array's.
+/// `to` must point to `len` words of a table or an array.
 pub(super) unsafe fn copy_elements<T>(
     member: &Member<T>,
     segment: u32,
@@ -557,18 +580,18 @@ pub(super) unsafe fn copy_elements<T>(
                 value.at(member.vmctx()).u64()
             }
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller ensures that `to` points to `len` words.
         unsafe { to.add(i).write(value) };
     }
 }
 
 /// The value of global `index` of a member.
 pub(super) fn global<T>(member: &Member<T>, index: u32) -> Cell {
-    // SAFETY: the cell of a global of an initialised instance, or its owner's.
+    // SAFETY: the cell belongs to a global of an initialised instance, or to the global's owner.
     unsafe { *member.global_cell(index) }
 }
 
-/// The offset of an active segment, which is an address of that type, as this instance's globals have it.
+/// The offset of an active segment, evaluated with this instance's globals. `address` is its type.
 pub(super) fn offset<T>(member: &Member<T>, expr: &ConstExpr, address: AddrType) -> u64 {
     let value = evaluate(
         expr,
@@ -577,17 +600,17 @@ pub(super) fn offset<T>(member: &Member<T>, expr: &ConstExpr, address: AddrType)
     );
     match value {
         Some(Constant::Absolute(cell)) => address.address(cell.u64()),
-        // No offset is a reference; no memory and no table is that large.
+        // No offset is a reference. No memory or table has this size, so the bounds check fails.
         _ => u64::MAX,
     }
 }
 
-/// Position of an element segment among all segments.
+/// Position of an element segment in the bit set of dropped segments, after all data segments.
 fn element_position<T>(member: &Member<T>, segment: u32) -> u32 {
     member.inner.module.metadata().data.len() as u32 + segment
 }
 
-/// The word that holds a segment's bit, and the bit.
+/// The word that holds the bit of a segment, and that bit.
 fn segment_bit<T>(member: &Member<T>, position: u32) -> (*mut u64, u64) {
     let (word, bit) = member.inner.module.layout().segment(position);
     (member.cell(word), 1 << bit)
@@ -595,12 +618,12 @@ fn segment_bit<T>(member: &Member<T>, position: u32) -> (*mut u64, u64) {
 
 fn is_dropped<T>(member: &Member<T>, position: u32) -> bool {
     let (word, bit) = segment_bit(member, position);
-    // SAFETY: a word of the initialised instance area.
+    // SAFETY: the word lies in the initialised instance area.
     unsafe { *word & bit != 0 }
 }
 
 fn drop_segment<T>(member: &Member<T>, position: u32) {
     let (word, bit) = segment_bit(member, position);
-    // SAFETY: a word of the initialised instance area.
+    // SAFETY: the word lies in the initialised instance area.
     unsafe { *word |= bit };
 }

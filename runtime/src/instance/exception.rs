@@ -1,18 +1,22 @@
-//! Exceptions (spec 3.0, 4.4.10): thrown, kept for references, and where they are caught.
+//! Exceptions (spec 3.0, 4.4.10): how they are thrown, kept for references, and caught.
 //!
-//! Who throws has left the guest. The frames on its stack are walked by their frame pointers, as for a backtrace, and the
-//! first that returns to a place which its module has a handler for catches: the guest goes on there, with the stack that
-//! the frame had. Which clause it is, and whether any, the handler finds out by itself; if none, it throws again.
+//! A guest that throws first exits. The runtime then walks the guest's frames by their frame
+//! pointers, as for a backtrace. It takes the first frame whose return address has a handler in its
+//! module. The guest continues in that handler, with the stack pointer of that frame. The handler
+//! itself selects the catch clause. If no clause matches, it throws the exception again.
 //!
-//! What was thrown last is here until something else is. An exception that a guest has a reference to is kept, by a number
-//! that no other one of its store has, nor had among the last 2^31. When there are many, those are forgotten that no word
-//! of the stack, of a table, a global or a kept exception could be a reference to: a number that only looks like one costs
-//! a place, nothing else.
+//! The runtime stores the exception that was thrown last. It also keeps every exception that a
+//! guest has a reference to. A reference is a number that is unique in its store among the last
+//! 2^31 references.
+//!
+//! When many exceptions are kept, a conservative mark phase scans the stack, the tables, the
+//! globals, the heap and the kept exceptions. An exception without a mark is freed. A number that
+//! only looks like a reference keeps its exception, which costs one place and nothing else.
 //!
 //! # Safety
 //!
-//! Owns the fact that a guest goes on only at a handler of a module of its own call, with the stack of the frame that the
-//! handler is of.
+//! This file owns one fact. A guest continues only at a handler of a module of its own call, with
+//! the stack of the frame to which the handler belongs.
 #![allow(unsafe_code)]
 
 use super::bulk::{CHUNK_BYTES, Halt, look};
@@ -30,85 +34,89 @@ use pirn_format::metadata::ExportItem;
 use pirn_format::types::ExternType;
 use smallvec::SmallVec;
 
-/// The most exceptions that are kept for a guest, and for which it may have references.
+/// Maximum number of exceptions that are kept for the references of a guest.
 pub(crate) const KEPT_MAX: usize = 1 << 14;
 
-/// The most values that they may have together: 4 MiB of cells.
+/// Maximum number of values in all kept exceptions: 4 MiB of cells.
 pub(crate) const KEPT_VALUES_MAX: usize = 1 << 18;
 
-/// Of both, and of the host memory for exceptions, how many quarters may be left when those are forgotten that nothing refers
-/// to: looking through the stack and all tables for every single one would take a guest's host milliseconds a throw.
+/// How many quarters of a limit may still be in use after unreferenced exceptions were freed. This
+/// applies to both limits above, and to the host memory for exceptions.
+///
+/// With less free room, the guest gets an error. Otherwise each throw could scan the stack and all
+/// tables, and take milliseconds.
 const LEFT_QUARTERS: usize = 3;
 
-/// Exceptions that are kept before any is looked for that is not referred to any more.
+/// Number of kept exceptions below which the runtime does not look for unreferenced ones.
 const KEPT_FREE: usize = 1 << 10;
 
-/// Words of structs and arrays up to which they are looked through: 64 MiB, some 10 ms.
+/// Maximum number of words of structs and arrays to scan: 64 MiB, some 10 ms.
 const WORDS_MAX: usize = 1 << 23;
 
-/// Words that are looked through between two looks at the interrupt flag.
+/// Words that are scanned between two checks of the interrupt flag.
 const CHUNK_WORDS: usize = CHUNK_BYTES / size_of::<u64>();
 
-/// Host memory that one place for a kept exception takes: the place, its entry in the list of free
-/// places, and its entry in the list of places that are found to be referred to.
+/// Host memory for one place of a kept exception: the place, its entry in the list of free places,
+/// and its entry in the list of marked places.
 const PLACE_BYTES: usize = size_of::<Kept>() + size_of::<u32>() + size_of::<usize>();
 
-/// Places that the first kept exception makes room for.
+/// Number of places that the first kept exception allocates.
 const PLACES_FIRST: usize = 4;
 
-/// Values and return addresses that lie in an exception; more are outside.
+/// Numbers of values and return addresses stored inline in an exception; longer lists are
+/// allocated.
 const INLINE_VALUES: usize = 4;
 const INLINE_PCS: usize = 8;
 
-/// Where references begin to count: no small number looks like one.
+/// The first reference number. It is large, so that no small number looks like a reference.
 const FIRST: u32 = 1 << 31;
 
-/// The most return addresses of an exception that are noted, as many as a backtrace has.
+/// Maximum number of return addresses recorded for an exception, as many as in a backtrace.
 const PCS_MAX: usize = 64;
 
-/// The exceptions of a store: what the instance with the lowest position has for all of its group.
+/// The exceptions of a store. In a group, the first instance has them for all instances.
 #[derive(Debug, Default)]
 pub(crate) struct Exceptions {
-    /// What was thrown last.
+    /// The exception that was thrown last.
     thrown: Option<Exception>,
     kept: Vec<Kept>,
-    /// Places in `kept` that are free.
+    /// Indices of the free places in `kept`.
     free: Vec<u32>,
-    /// How many places may be taken before any is looked for.
+    /// Number of used places at which the runtime looks for unreferenced exceptions.
     enough: usize,
-    /// Values of all that are kept.
+    /// Number of values of all kept exceptions.
     values: usize,
-    /// Host memory that is counted as held for the exceptions: places, and what lies outside them.
+    /// Host memory counted for the exceptions: the places, and the lists allocated outside them.
     bytes: usize,
-    /// How much of it is for `thrown`.
+    /// The part of `bytes` that is counted for `thrown`.
     thrown_bytes: usize,
-    /// How many references there were.
+    /// Number of references made so far.
     count: u32,
 }
 
 /// An exception.
 #[derive(Debug, Clone)]
 struct Exception {
-    /// Its tag's identity.
+    /// The identity of its tag.
     tag: u64,
-    /// Who has thrown it, and the tag's index there.
+    /// The member that threw it, and the index of the tag in that member.
     by: (usize, u32),
     values: SmallVec<[Cell; INLINE_VALUES]>,
-    /// Return addresses on the way from who has thrown it, innermost first.
+    /// Return addresses from the point of the throw outwards, innermost first.
     pcs: SmallVec<[usize; INLINE_PCS]>,
 }
 
-/// A place for an exception that there is a reference to.
+/// A place for an exception that a guest has a reference to.
 #[derive(Debug)]
 struct Kept {
-    /// The upper half of the reference, of which the lower is the place, counted from 1.
+    /// The upper half of the reference. The lower half is the index of the place plus 1.
     number: u32,
     exception: Option<Exception>,
-    /// Whether a reference was found.
+    /// Whether the mark phase found a reference.
     marked: bool,
 }
 
-/// Host memory that an exception needs outside its place, with room for so many values and so many
+/// Host memory for the allocated lists of an exception, with capacity for `values` values and `pcs`
 /// return addresses.
 fn outside_bytes(values: usize, pcs: usize) -> usize {
     let lists = [
@@ -122,21 +130,21 @@ fn outside_bytes(values: usize, pcs: usize) -> usize {
 }
 
 impl Exception {
-    /// Host memory that it has outside its place.
+    /// Host memory of the lists that the exception has allocated.
     fn outside_bytes(&self) -> usize {
         outside_bytes(self.values.capacity(), self.pcs.capacity())
     }
 }
 
-/// The host memory that is counted for exceptions.
+/// Accounting of the host memory for exceptions.
 impl Exceptions {
     /// Counts host memory as held for the exceptions.
     ///
     /// # Errors
     ///
-    /// If the instance may not have so much.
+    /// The instance would exceed its limit of host memory.
     fn hold(&mut self, bytes: usize, account: &Account) -> Result<(), HostBytesError> {
-        // The account stays untouched where exceptions are small.
+        // Small exceptions need no bytes, and do not access the account.
         if bytes > 0 {
             account.hold(bytes)?;
             self.bytes += bytes;
@@ -152,11 +160,11 @@ impl Exceptions {
         }
     }
 
-    /// Drops what was thrown last, and counts so much for what is thrown next.
+    /// Drops the exception that was thrown last, and counts `bytes` for the next one.
     ///
     /// # Errors
     ///
-    /// If the instance may not have so much.
+    /// The instance would exceed its limit of host memory.
     fn throw_next(&mut self, bytes: usize, account: &Account) -> Result<(), HostBytesError> {
         self.thrown = None;
         let counted = mem::take(&mut self.thrown_bytes);
@@ -166,26 +174,26 @@ impl Exceptions {
         Ok(())
     }
 
-    /// Host memory that must be counted to keep an exception, but for its place.
+    /// Host memory that must be counted to keep an exception, without its place.
     fn bytes_to_keep(&self, exception: &Exception) -> usize {
-        // What was counted for it as the one that was thrown stays counted.
+        // The bytes that were counted for the thrown exception stay counted.
         exception.outside_bytes() - self.thrown_bytes
     }
 
-    /// Whether a place must be made before another exception is kept.
+    /// Whether places must be allocated before another exception can be kept.
     fn lacks_place(&self) -> bool {
         self.free.is_empty() && self.kept.len() == self.kept.capacity()
     }
 
-    /// Places that can be made at once beside so many bytes: as many as there are, or fewer if there
-    /// is no host memory for them.
+    /// Number of places that can be allocated now, if `bytes` more are needed for other things. It
+    /// doubles the number of places, or is as large as the limit of host memory allows.
     fn places_affordable(&self, bytes: usize, account: &Account) -> usize {
         let left = account.host_bytes_left().saturating_sub(bytes);
         let wanted = self.kept.capacity().max(PLACES_FIRST);
         wanted.min(left / PLACE_BYTES)
     }
 
-    /// Whether there is host memory for another exception, of so many bytes outside its place.
+    /// Whether host memory is left for another exception with `bytes` bytes outside its place.
     fn has_bytes(&self, bytes: usize, account: &Account) -> bool {
         match self.lacks_place() {
             true => self.places_affordable(bytes, account) > 0,
@@ -193,19 +201,19 @@ impl Exceptions {
         }
     }
 
-    /// Whether so many quarters of the host memory that exceptions may have are enough for those that
-    /// are kept.
+    /// Whether the kept exceptions use at most so many quarters of the host memory that exceptions
+    /// can have.
     fn bytes_within(&self, quarters: usize, account: &Account) -> bool {
         let places = self.kept.capacity() - self.kept.len() + self.free.len();
         let all = self.bytes + account.host_bytes_left();
         self.bytes - places * PLACE_BYTES <= all / 4 * quarters
     }
 
-    /// Makes places, if there is none, beside so many bytes.
+    /// Allocates places if none is free, and leaves room for `bytes` more bytes.
     ///
     /// # Errors
     ///
-    /// If the instance may not have so much host memory.
+    /// The instance would exceed its limit of host memory.
     fn make_places(&mut self, bytes: usize, account: &Account) -> Result<(), HostBytesError> {
         if self.lacks_place() {
             let places = self.places_affordable(bytes, account).max(1);
@@ -218,7 +226,7 @@ impl Exceptions {
 }
 
 impl Exceptions {
-    /// The place of what a number refers to, if it refers to anything.
+    /// The index of the place that a reference names, if it names a kept exception.
     fn place(&self, reference: u64) -> Option<usize> {
         let place = (reference as u32).checked_sub(1)? as usize;
         let kept = self.kept.get(place)?;
@@ -226,7 +234,7 @@ impl Exceptions {
         is_it.then_some(place)
     }
 
-    /// Notes that something may refer to it.
+    /// Marks the exception that `reference` names, if there is one, and adds it to `found` once.
     fn mark(&mut self, reference: u64, found: &mut Vec<usize>) {
         if let Some(place) = self.place(reference)
             && !mem::replace(&mut self.kept[place].marked, true)
@@ -235,12 +243,12 @@ impl Exceptions {
         }
     }
 
-    /// Marks all that one of these words could be a reference to.
+    /// Marks all exceptions to which one of these words could be a reference.
     ///
     /// # Errors
     ///
-    /// If the call was stopped meanwhile. A slice of time that is over does not end the search: its
-    /// guest is resumed later, and the search would begin anew.
+    /// The call was stopped during the scan. The end of a time slice does not end the scan, because
+    /// a resumed guest would have to start it again.
     fn mark_all(
         &mut self,
         words: &[u64],
@@ -258,17 +266,17 @@ impl Exceptions {
         Ok(())
     }
 
-    /// Whether the limits, or so many quarters of them, allow another one.
+    /// Whether so many quarters of the limits have room for another exception.
     fn has_room(&self, values: usize, quarters: usize) -> bool {
         let taken = self.kept.len() - self.free.len();
         taken < KEPT_MAX / 4 * quarters && self.values + values <= KEPT_VALUES_MAX / 4 * quarters
     }
 
-    /// Keeps an exception, and gives the reference to it.
+    /// Keeps an exception, and returns a reference to it.
     ///
     /// # Errors
     ///
-    /// If the instance may not have so much host memory.
+    /// The instance would exceed its limit of host memory.
     fn keep(&mut self, exception: Exception, account: &Account) -> Result<u64, HostBytesError> {
         let bytes = self.bytes_to_keep(&exception);
         self.make_places(bytes, account)?;
@@ -281,7 +289,7 @@ impl Exceptions {
                 exception: None,
                 marked: false,
             });
-            // At most `KEPT_MAX`.
+            // There are at most `KEPT_MAX` places, so the index fits.
             self.kept.len() as u32 - 1
         });
         let number = FIRST | self.count;
@@ -292,28 +300,29 @@ impl Exceptions {
     }
 }
 
-/// The exceptions of a call's store.
+/// The exceptions of the store of a call.
 fn store<T>(members: &mut [Member<T>]) -> &mut Exceptions {
     members[0].exceptions.get_or_insert_default()
 }
 
-/// The account of a call's store.
+/// The account of the store of a call.
 fn account<'a, T>(members: &[Member<T>]) -> &'a Account {
-    // SAFETY: the context of an initialised instance, whose guest does not run. Whoever asks has
-    // borrowed the members, which keep their region.
+    // SAFETY: the context belongs to an initialised instance, whose guest does not run. The caller
+    // has borrowed the members, which keep their region alive.
     unsafe { Record::account(members[0].vmctx()) }
 }
 
-/// Throws an exception of a tag of member `at`.
+/// Throws an exception with a tag of member `at`.
 ///
 /// # Errors
 ///
-/// If the host may not hold its values.
+/// The store would exceed its limit of host memory, or the call was stopped.
 ///
 /// # Safety
 ///
-/// The guest must have left by an exit, `values` be the address of as many cells as the tag has
-/// parameters, on its stack, at that exit's cells or above.
+/// The guest must have exited as `left` says. `values` must be the address of as many cells as the
+/// tag has parameters. These cells must lie on the guest's stack, at the cells of the exit or
+/// above.
 pub(super) unsafe fn throw<T>(
     members: &mut [Member<T>],
     left: Left<'_>,
@@ -324,11 +333,12 @@ pub(super) unsafe fn throw<T>(
     let module = &members[at].inner.module;
     let ty = module.metadata().tags[tag as usize];
     let count = module.metadata().func_type(ty).params.len();
-    // SAFETY: the caller's promise; the guest does not run.
+    // SAFETY: the caller ensures that `values` points to `count` cells. The guest does not run.
     let values = unsafe { slice::from_raw_parts(values as *const Cell, count) };
-    // SAFETY: the identity was written when the slot got the module.
+    // SAFETY: `write_constants` wrote the identity when the slot got the module.
     let identity = unsafe { *members[at].cell::<u64>(module.layout().tag(tag)) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller ensures that the guest has exited as `left` says, with the values on its
+    // stack.
     unsafe { throw_next(members, left, outside_bytes(count, 0))? };
     let exception = Exception {
         tag: identity,
@@ -340,17 +350,18 @@ pub(super) unsafe fn throw<T>(
     Ok(())
 }
 
-/// Throws an exception again that a guest has a reference to.
+/// Throws a kept exception again, by a reference of the guest.
 ///
 /// # Errors
 ///
 /// The trap of a null reference, if the exception was freed because only the host had a reference
-/// to it; and
-/// [`TrapCode::HostMemoryExhausted`], if a copy would be more than the host may hold.
+/// to it. [`TrapCode::HostMemoryExhausted`], if a copy would exceed the limit of host memory. Also
+/// if the call was stopped.
 ///
 /// # Safety
 ///
-/// The guest must have left by an exit, among whose cells the reference is.
+/// The guest must have exited as `left` says, and the reference must be among the cells of the
+/// exit.
 pub(super) unsafe fn throw_ref<T>(
     members: &mut [Member<T>],
     left: Left<'_>,
@@ -361,7 +372,8 @@ pub(super) unsafe fn throw_ref<T>(
     let place = place.ok_or(TrapCode::NullExceptionReference)?;
     if let Some(kept) = &exceptions.kept[place].exception {
         let bytes = outside_bytes(kept.values.len(), kept.pcs.len());
-        // SAFETY: the caller's promise. So the exception is not forgotten.
+        // SAFETY: the caller ensures that the guest has exited, with the reference in its cells. So
+        // the scan marks the exception, which is not freed.
         unsafe { throw_next(members, left, bytes)? };
     }
     let exceptions = store(members);
@@ -371,23 +383,23 @@ pub(super) unsafe fn throw_ref<T>(
     Ok(())
 }
 
-/// Where a guest has left.
+/// The point at which a guest has exited.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Left<'a> {
-    /// The activation of its call.
+    /// The activation of the guest's call.
     pub(super) activation: *const Activation,
-    /// The cells of the exit, on its stack.
+    /// The cells of the exit, on the guest's stack.
     pub(super) cells: *const Cell,
-    /// By which its call may be stopped, if it may.
+    /// The means to stop the call; `None` if the call cannot be stopped.
     pub(super) watched: Option<&'a Watched>,
 }
 
 /// Why an exception was neither thrown nor kept.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// The guest traps.
+    /// The guest must trap.
     Trap(Trap),
-    /// The call was stopped while exceptions were looked for that nothing refers to.
+    /// The call was stopped during the search for unreferenced exceptions.
     Stopped,
 }
 
@@ -397,16 +409,18 @@ impl<E: Into<Trap>> From<E> for Refused {
     }
 }
 
-/// Drops what was thrown last, and counts so much for what is thrown next, once those exceptions are
-/// forgotten that nothing refers to, if there is no host memory for it before.
+/// Drops the exception that was thrown last, and counts `bytes` for the next one.
+///
+/// If the limit of host memory does not allow that, it first frees unreferenced exceptions.
 ///
 /// # Errors
 ///
-/// If the instance may not have so much.
+/// The store would exceed its limit of host memory, or the call was stopped.
 ///
 /// # Safety
 ///
-/// The guest must have left there; what is thrown next lies at the cells or above.
+/// The guest must have exited as `left` says. The values of the next exception must lie at the
+/// cells of the exit or above.
 unsafe fn throw_next<T>(
     members: &mut [Member<T>],
     left: Left<'_>,
@@ -419,7 +433,7 @@ unsafe fn throw_next<T>(
     if !is_short(members) {
         return Err(refused.into());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller ensures that the guest has exited, with the values on its stack.
     unsafe { forget(members, left, &[])? };
     let exceptions = store(members);
     if !exceptions.bytes_within(LEFT_QUARTERS, account) {
@@ -428,7 +442,7 @@ unsafe fn throw_next<T>(
     Ok(exceptions.throw_next(bytes, account)?)
 }
 
-/// Whether the structs and arrays of all members are few enough to be looked through.
+/// Whether the structs and arrays of all members are small enough to be scanned.
 fn is_short<T>(members: &[Member<T>]) -> bool {
     let looked_at = members
         .iter()
@@ -439,15 +453,16 @@ fn is_short<T>(members: &[Member<T>]) -> bool {
     looked_at.sum::<usize>() <= WORDS_MAX
 }
 
-/// Keeps what was thrown last; the reference to it.
+/// Keeps the exception that was thrown last, and returns the reference to it.
 ///
 /// # Errors
 ///
-/// If too many are kept, or the host may not hold another.
+/// Too many exceptions are kept, the store would exceed its limit of host memory, or the call was
+/// stopped.
 ///
 /// # Safety
 ///
-/// The guest must have left there.
+/// The guest must have exited as `left` says.
 pub(super) unsafe fn keep<T>(members: &mut [Member<T>], left: Left<'_>) -> Result<u64, Refused> {
     let (account, exceptions) = (account(members), store(members));
     let Some(exception) = exceptions.thrown.take() else {
@@ -456,7 +471,7 @@ pub(super) unsafe fn keep<T>(members: &mut [Member<T>], left: Left<'_>) -> Resul
     let bytes = exceptions.bytes_to_keep(&exception);
     let taken = exceptions.kept.len() - exceptions.free.len();
     let values = exception.values.len();
-    // Who has many structs, any of which may refer to an exception, has room for as many as there are, and no more.
+    // A heap too large to scan frees no exceptions, so the limits are final.
     let is_short = is_short(members);
     let exceptions = store(members);
     let is_full = !exceptions.has_room(values, 4);
@@ -465,7 +480,7 @@ pub(super) unsafe fn keep<T>(members: &mut [Member<T>], left: Left<'_>) -> Resul
         return Err(TrapCode::ExceptionsExhausted.into());
     }
     if is_short && (taken >= exceptions.enough.max(KEPT_FREE) || is_full || lacks_bytes) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller ensures that the guest has exited. The thrown values are given.
         unsafe { forget(members, left, &exception.values)? };
         let exceptions = store(members);
         if !exceptions.has_room(values, LEFT_QUARTERS) {
@@ -479,15 +494,16 @@ pub(super) unsafe fn keep<T>(members: &mut [Member<T>], left: Left<'_>) -> Resul
     Ok(exceptions.keep(exception, account)?)
 }
 
-/// Forgets all that nothing refers to any more.
+/// Frees all exceptions that nothing refers to.
 ///
 /// # Errors
 ///
-/// If the call was stopped meanwhile: nothing is forgotten then.
+/// The call was stopped during the search. Then no exception is freed.
 ///
 /// # Safety
 ///
-/// As [`keep`]. The values that the guest has thrown must be given, unless they are still on its stack.
+/// As [`keep`]. `thrown` must hold the values of the thrown exception, unless they are still on the
+/// guest's stack.
 unsafe fn forget<T>(
     members: &mut [Member<T>],
     left: Left<'_>,
@@ -495,7 +511,8 @@ unsafe fn forget<T>(
 ) -> Result<(), Refused> {
     let account = account(members);
     let mut exceptions = mem::take(store(members));
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller ensures that the guest has exited, and that the thrown values are given or
+    // on its stack.
     let marked = unsafe { mark_referred(members, left, thrown, &mut exceptions) };
     if marked.is_err() {
         for kept in &mut exceptions.kept {
@@ -521,11 +538,11 @@ unsafe fn forget<T>(
     Ok(())
 }
 
-/// Marks all that the guest, or a kept exception that it refers to, could refer to.
+/// Marks all exceptions to which the guest, or an exception that it refers to, may have references.
 ///
 /// # Errors
 ///
-/// If the call was stopped meanwhile: some may be marked then.
+/// The call was stopped during the search. Then some exceptions may be marked.
 ///
 /// # Safety
 ///
@@ -538,11 +555,12 @@ unsafe fn mark_referred<T>(
 ) -> Result<(), Refused> {
     let (watched, mut found) = (left.watched, Vec::with_capacity(exceptions.kept.len()));
     let words = |from: usize, count: usize| {
-        // SAFETY: each caller says that they are there, and aligned.
+        // SAFETY: each use below names an aligned, initialised range of the stack or of a table.
         unsafe { slice::from_raw_parts(from as *const u64, count) }
     };
-    // All frames of the guest are at the cells or above: its functions keep nothing in registers while they call.
-    // SAFETY: the activation is the record of a member of the call.
+    // Every frame of the guest lies at the cells or above. Guest functions keep no value in
+    // registers across a call.
+    // SAFETY: the activation is the first part of the record of a member of the call.
     let stack = unsafe { (*left.activation.cast::<Record>()).guest.stack };
     let (from, end) = (left.cells as usize & !7, stack[1]);
     exceptions.mark_all(words(from, (end - from) / 8), &mut found, watched)?;
@@ -550,7 +568,7 @@ unsafe fn mark_referred<T>(
         let metadata = member.inner.module.metadata();
         for (index, ty) in (0..).zip(&metadata.tables) {
             if ty.element.is_exn_ref() {
-                // SAFETY: the descriptor of a table of an initialised instance.
+                // SAFETY: the descriptor belongs to a table of an initialised instance.
                 let table = unsafe { *builtin::table(member, index) };
                 let elements = words(table.base as usize, table.elements as usize);
                 exceptions.mark_all(elements, &mut found, watched)?;
@@ -578,25 +596,26 @@ unsafe fn mark_referred<T>(
     Ok(())
 }
 
-/// Has a guest that has left go on where it catches what was thrown last; whether it does.
+/// Prepares the guest to continue in a handler for the exception that was thrown last, and returns
+/// whether there is one.
 ///
 /// # Safety
 ///
-/// `activation` must be that of the call of these members, whose guest has left by an answer.
+/// `activation` must belong to the call of these members. Its guest must have exited by an answer.
 pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activation) -> bool {
-    // SAFETY: the activation is at the start of the record of a member of the call.
+    // SAFETY: the activation is the first part of the record of a member of the call.
     let guest: &Guest = unsafe { &(*activation.cast::<Record>()).guest };
     let stack = guest.stack;
     let Some(mut exception) = store(members).thrown.take() else {
         return false;
     };
-    // Who throws again has been noted where it has caught.
+    // A frame that rethrows was already recorded when it caught the exception.
     let mut is_noted = !exception.pcs.is_empty();
-    // SAFETY: the guest has left, so nobody else uses the activation.
+    // SAFETY: the guest has been left, so nothing else uses the activation.
     let fp = unsafe { (*activation).guest_registers[arch::FRAME_POINTER] } as usize;
     let mut landing = None;
-    // What called the exit routine is a trampoline: its caller is the first.
-    // SAFETY: the guest's stack, which it has left.
+    // A trampoline called the exit routine. The first frame of the walk is the trampoline's caller.
+    // SAFETY: `stack` is the guest's stack, and the guest does not run.
     for call in unsafe { backtrace::calls(stack, fp) } {
         if !mem::take(&mut is_noted) && exception.pcs.len() < PCS_MAX {
             exception.pcs.push(call.pc);
@@ -614,8 +633,9 @@ pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activat
             break;
         }
     }
-    // The frame that catches lies above that of what it called. Its stack pointer may lie below that one: who was called
-    // with arguments on the stack has moved up over them if it went on by a tail call.
+    // The catching frame lies above the frame that it called. Its stack pointer may lie below that
+    // frame: a callee with arguments on the stack may tail-call, and then its frame overlaps the
+    // arguments.
     let landing = landing.filter(|(_, sp, call)| {
         let below = sp.wrapping_sub(size_of::<usize>());
         call.of < call.by && *sp <= call.by && within(stack, call.by) && within(stack, below)
@@ -627,19 +647,21 @@ pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activat
         return false;
     };
     for member in &*members {
-        // SAFETY: contexts of initialised instances, whose guests do not run.
+        // SAFETY: the contexts belong to initialised instances, whose guests do not run.
         unsafe {
             member.cell::<u64>(CONTEXT_EXCEPTION_TAG).write(tag);
             member.cell::<u64>(CONTEXT_EXCEPTION_VALUES).write(values);
         }
     }
-    // SAFETY: the handler is one of the frame that it was found for, and that frame is the guest's, and as it was when it
-    // called; what lies below its stack pointer is of those that it called.
+    // SAFETY: the handler belongs to the frame for which it was found. That frame lies on the
+    // guest's stack and is unchanged since its call. Everything below its stack pointer belongs to
+    // its callees.
     unsafe { arch::go_on_at(&mut *activation, to, sp, call.by) };
     true
 }
 
-/// What was thrown last, and nothing caught: its tag's name, if it has any, its values, and the return addresses on its way.
+/// The exception that was thrown last and not caught: the name of its tag, if any, its values, and
+/// its return addresses.
 pub(super) fn uncaught<T>(
     members: &mut [Member<T>],
 ) -> (Option<String>, Vec<Value>, SmallVec<[usize; 8]>) {
@@ -669,7 +691,8 @@ pub(super) fn uncaught<T>(
     (name, values, exception.pcs)
 }
 
-/// Whether a reference of the host's is to an exception that is still kept, or null.
+/// Whether a value of the host is null or refers to an exception that is still kept. Values of
+/// other types count as kept.
 pub(super) fn is_kept<T>(members: &[Member<T>], value: Value, stamp: Stamp) -> bool {
     let Value::ExnRef(Some(_)) = value else {
         return true;
