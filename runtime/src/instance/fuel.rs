@@ -1,12 +1,13 @@
-//! Fuel: what instances of modules that count it have left, see [`Instance::set_fuel`].
+//! Fuel: the remaining fuel of instances whose modules count it, see [`Instance::set_fuel`].
 //!
-//! The count lies in the context, as a signed number that code takes from and stops at 0. What an
-//! instance was given beyond what that can hold lies in the [`Record`], out of the code's reach: it
-//! would take centuries to be missed.
+//! The context holds the fuel as a signed number. Generated code subtracts from it and stops at 0.
+//! Fuel beyond the range of that number lies in the [`Record`], where generated code does not use
+//! it. Execution would take centuries to need it.
 //!
 //! # Safety
 //!
-//! Owns the context's field for fuel: only code that counts and this file write it.
+//! This file owns the fuel field of the context. Only this file and generated code that counts fuel
+//! write it.
 #![allow(unsafe_code)]
 
 use super::Instance;
@@ -15,55 +16,56 @@ use crate::error::{FuelError, Operation};
 use crate::switch::Record;
 use pirn_format::layout::CONTEXT_FUEL;
 
-/// The fuel of an instance that was given none: more than it can use.
+/// The fuel of an instance for which none was set: more than it can use.
 pub(crate) const UNLIMITED: u64 = u64::MAX;
 
-/// The most that the context's field holds.
+/// The maximum value of the context's field.
 const HELD_MAX: u64 = i64::MAX.cast_unsigned();
 
-/// Address of what the code takes from.
+/// Address of the field from which generated code subtracts.
 fn field(vmctx: *mut u8) -> *mut i64 {
     vmctx.wrapping_offset(CONTEXT_FUEL as isize).cast()
 }
 
-/// Gives an instance its first fuel, if its module `counts`.
+/// Sets the initial fuel of an instance, if its module `counts`.
 ///
 /// # Safety
 ///
-/// `vmctx` must be the context of a taken slot with a written record, whose guest does not run.
+/// `vmctx` must be the context of a slot in use. Its record must be written, and its guest must not
+/// run.
 pub(crate) unsafe fn start(vmctx: *mut u8, counts: bool) {
     let above = counts.then_some(UNLIMITED - HELD_MAX);
-    // SAFETY: by the caller.
+    // SAFETY: the caller ensures that the context is valid and its guest does not run.
     unsafe {
         (*Record::of(vmctx)).fuel_above = above;
         field(vmctx).write(HELD_MAX.cast_signed());
     }
 }
 
-/// What is left, as [`Instance::fuel`] says.
+/// The remaining fuel, as [`Instance::fuel`] says.
 ///
 /// # Safety
 ///
 /// `vmctx` must be an initialised context, whose guest does not run.
 pub(crate) unsafe fn left(vmctx: *mut u8) -> Option<u64> {
-    // SAFETY: by the caller.
+    // SAFETY: the caller ensures that the context is initialised and its guest does not run.
     let (above, held) = unsafe { ((*Record::of(vmctx)).fuel_above?, *field(vmctx)) };
-    // Code may have used a little more than there was.
+    // The field may be negative: code may have used a little more than there was.
     Some(above + held.max(0).cast_unsigned())
 }
 
-/// Has an instance have so much fuel, as [`Instance::set_fuel`] says.
+/// Sets the remaining fuel, as [`Instance::set_fuel`] says.
 ///
 /// # Errors
 ///
-/// [`FuelError::NotCounted`].
+/// [`FuelError::NotCounted`] if the module does not count fuel.
 ///
 /// # Safety
 ///
 /// As [`left`].
 pub(crate) unsafe fn set(vmctx: *mut u8, fuel: u64) -> Result<(), FuelError> {
     let held = fuel.min(HELD_MAX);
-    // SAFETY: by the caller.
+    // SAFETY: the caller ensures that the context is initialised and its guest does not run.
     unsafe {
         let before = left(vmctx);
         let account = Record::open_account(vmctx).filter(|account| account.is_measured());
@@ -83,39 +85,43 @@ pub(crate) unsafe fn set(vmctx: *mut u8, fuel: u64) -> Result<(), FuelError> {
 impl<T> Member<T> {
     /// As [`Instance::fuel`].
     pub(crate) fn fuel(&self) -> Option<u64> {
-        // SAFETY: an initialised context; the guest does not run.
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run.
         unsafe { left(self.vmctx()) }
     }
 
     /// As [`Instance::set_fuel`].
     pub(crate) fn set_fuel(&mut self, fuel: u64) -> Result<(), FuelError> {
-        // SAFETY: as in `fuel`.
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run.
         unsafe { set(self.vmctx(), fuel) }
     }
 }
 
 impl<T, Q, A> Instance<T, Q, A> {
-    /// The fuel that is left; `None` if the module was compiled without `aotc --fuel`.
+    /// The remaining fuel; `None` if the module was compiled without `aotc --fuel`.
     ///
-    /// It is exact, but where a signal ended the guest: at a memory access out of bounds, a stack overflow,
-    /// a kill, a deadline. There the operators since the last loop's start, call or function's start are
-    /// not counted. Nor are they, until it goes on, where a guest was preempted.
+    /// The number is exact unless a signal ended the guest: an out-of-bounds memory access, a stack
+    /// overflow, a kill or a deadline. Then the operators since the last loop header, call or
+    /// function entry are not counted. The same applies to a preempted guest until it is resumed.
     #[must_use]
     pub fn fuel(&self) -> Option<u64> {
         self.member.fuel()
     }
 
-    /// Has the instance have so much fuel, whatever it had. Each WebAssembly operator that a guest
-    /// executes uses up 1 (docs/CLI.md says which use more, or none). Without any left, no function is
-    /// entered and no further pass of a loop begun: the call ends with
-    /// [`TrapCode::OutOfFuel`](crate::TrapCode::OutOfFuel), and the instance can be called again once it
-    /// has fuel. A new instance has `u64::MAX`, or what [`Prepared::start_fuel`](crate::Prepared::start_fuel) says.
+    /// Sets the remaining fuel, whatever it was.
+    ///
+    /// Each WebAssembly operator that a guest executes uses 1 unit of fuel (docs/CLI.md lists
+    /// operators that use more, or none). Without fuel, the guest enters no function and begins no
+    /// further iteration of a loop. The call then ends with
+    /// [`TrapCode::OutOfFuel`](crate::TrapCode::OutOfFuel). The instance can be called again once
+    /// it has fuel. A new instance has `u64::MAX`, or the value of
+    /// [`Prepared::start_fuel`](crate::Prepared::start_fuel).
     ///
     /// # Errors
     ///
-    /// [`FuelError::NotCounted`] if the module was compiled without `aotc --fuel`; [`FuelError::State`] while
-    /// a call is suspended: one that was preempted has its count in a register. A host function that it waits
-    /// for can set it, by its [`Caller`](crate::Caller).
+    /// [`FuelError::NotCounted`] if the module was compiled without `aotc --fuel`.
+    /// [`FuelError::State`] while a call is suspended, because a preempted call has its count in a
+    /// register. A host function for which the guest waits can set the fuel, by its
+    /// [`Caller`](crate::Caller).
     pub fn set_fuel(&mut self, fuel: u64) -> Result<(), FuelError> {
         if let Some(call) = &self.suspended {
             return Err(call.refuses(Operation::SetFuel).into());

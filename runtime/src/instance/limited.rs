@@ -61,12 +61,12 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
     /// # Errors
     ///
     /// As [`Instance::call`]; [`CallError::Deadline`] and [`CallError::CpuBudget`] if a limit was
-    /// reached, at once if it is 0; [`CallError::State`] with a slice of time.
+    /// reached, at once for a limit of 0; [`CallError::State`] if a time slice was set.
     pub fn call<P: Params, R: Results>(self, func: &Func<P, R>, params: P) -> Result<R, CallError> {
         self.whole()?.step(|instance| instance.call(func, params))
     }
 
-    /// Calls the exported function of a name within the limits.
+    /// Calls the exported function `name` within the limits.
     ///
     /// # Errors
     ///
@@ -76,11 +76,11 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
             .step(|instance| instance.call_values(name, params))
     }
 
-    /// [`Instance::start`] within the limits, which are those of this step.
+    /// [`Instance::start`] within the limits. They apply to this step only.
     ///
     /// # Errors
     ///
-    /// As [`Instance::start`], and what a limit does, as with [`call`](Self::call).
+    /// As [`Instance::start`], and the errors of limits as [`call`](Self::call).
     pub fn start<P: Params, R: Results>(
         self,
         func: &Func<P, R>,
@@ -89,20 +89,20 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
         self.step(|instance| instance.start(func, params))
     }
 
-    /// [`Instance::resume`] within the limits, which are those of this step.
+    /// [`Instance::resume`] within the limits. They apply to this step only.
     ///
     /// # Errors
     ///
-    /// As [`Instance::resume`], and what a limit does, as with [`call`](Self::call).
+    /// As [`Instance::resume`], and the errors of limits as [`call`](Self::call).
     pub fn resume<P: Params, R: Results>(self, func: &Func<P, R>) -> Result<Step<R, Q>, CallError> {
         self.step(|instance| instance.resume(func))
     }
 
-    /// [`Instance::resume_with`] within the limits, which are those of this step.
+    /// [`Instance::resume_with`] within the limits. They apply to this step only.
     ///
     /// # Errors
     ///
-    /// As [`Instance::resume_with`], and what a limit does, as with [`call`](Self::call).
+    /// As [`Instance::resume_with`], and the errors of limits as [`call`](Self::call).
     pub fn resume_with<P: Params, R: Results>(
         self,
         func: &Func<P, R>,
@@ -111,10 +111,12 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
         self.step(|instance| instance.resume_with(func, answer))
     }
 
-    /// [`Instance::call_async`] within the limits. A deadline is of the whole call: it begins when the future
-    /// is first polled, and ends what the guest waits for. So is a budget of processor time, which counts what
-    /// the guest and its host functions use, and not what their futures do. After each slice of time the
-    /// future lets others run.
+    /// [`Instance::call_async`] within the limits.
+    ///
+    /// A deadline applies to the whole call. It begins at the first poll of the future, and also
+    /// ends a wait of the guest. A processor-time budget applies to the whole call, too. It counts
+    /// the time of the guest and its host functions, but not the time of their futures. After each
+    /// time slice the future lets other tasks run.
     pub fn call_async<P: Params, R: Results>(
         self,
         func: &Func<P, R>,
@@ -130,7 +132,7 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
         self.instance.within(self.bounds, call)
     }
 
-    /// For a call that is made until it returns.
+    /// Checks that there is no time slice: the call runs until it returns.
     fn whole(self) -> Result<Self, CallError> {
         match self.bounds.slice_ns {
             None => Ok(self),
@@ -139,7 +141,7 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
     }
 }
 
-/// What does not fit is never reached.
+/// A limit that does not fit into 64 bits is never reached.
 pub(super) fn nanoseconds(limit: Duration) -> u64 {
     u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,10 +1,10 @@
-//! [`Memory`] and [`MemoryMut`]: a guest's linear memory as the host sees it while the guest does not
-//! run.
+//! [`Memory`] and [`MemoryMut`]: the host's views of a guest's linear memory while the guest does
+//! not run.
 //!
 //! # Safety
 //!
-//! Owns the fact that the descriptor of a memory in an instance area names bytes that are mapped and
-//! writable: the runtime alone writes it, after the slot has made those bytes accessible.
+//! This file owns one fact. The descriptor of a memory in an instance area names bytes that are
+//! mapped and writable. Only the runtime writes it, after the slot has made those bytes accessible.
 #![allow(unsafe_code)]
 
 use crate::host::Caller;
@@ -15,81 +15,87 @@ use crate::value::Stamp;
 use core::slice;
 use pirn_format::layout::{CONTEXT_MEMORY, MemoryDesc};
 
-/// A guest's linear memory, to be read. Every address is an offset in it, in bytes.
+/// A read-only view of a guest's linear memory. Every address is an offset in it, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory<'a>(&'a [u8]);
 
-/// A guest's linear memory, to be read and changed. Every address is an offset in it, in bytes.
+/// A mutable view of a guest's linear memory. Every address is an offset in it, in bytes.
 #[derive(Debug)]
 pub struct MemoryMut<'a>(&'a mut [u8]);
 
-/// Memory 0.
+/// A view of memory 0.
 ///
 /// # Safety
 ///
-/// `vmctx` must be the context of an instance that stays in place and does not run for `'a`, and
-/// nobody may change its memory meanwhile.
+/// `vmctx` must be the context of an instance that stays in place and does not run for `'a`.
+/// Nothing else may change its memory during `'a`.
 #[inline]
 pub(crate) unsafe fn view<'a>(vmctx: *mut u8) -> Memory<'a> {
-    // SAFETY: the context is initialised, so its record is; the rest is passed on.
+    // SAFETY: the caller ensures that the context is initialised, so its record is, too. The record
+    // holds the address of a memory descriptor, and the caller ensures that nothing changes the
+    // memory.
     unsafe { view_of((*Record::of(vmctx)).memory as *const MemoryDesc) }
 }
 
-/// Memory 0, to be changed.
+/// A mutable view of memory 0.
 ///
 /// # Safety
 ///
-/// As for [`view`], and nobody else may read its memory meanwhile.
+/// As [`view`]. In addition, nothing else may read the memory during `'a`.
 #[inline]
 pub(crate) unsafe fn view_mut<'a>(vmctx: *mut u8) -> MemoryMut<'a> {
-    // SAFETY: as in `view`.
+    // SAFETY: the caller ensures that the context is initialised and that nothing else accesses the
+    // memory. The record holds the address of a memory descriptor.
     unsafe { view_mut_of((*Record::of(vmctx)).memory as *const MemoryDesc) }
 }
 
-/// The memory that the pointers of interfaces are offsets in, to be changed.
+/// A mutable view of the memory that the pointers of interfaces refer to.
 ///
 /// # Safety
 ///
-/// As for [`view_mut`].
+/// As [`view_mut`].
 #[inline]
 pub(crate) unsafe fn interface_view_mut<'a>(vmctx: *mut u8) -> MemoryMut<'a> {
-    // SAFETY: as in `view`.
+    // SAFETY: the caller ensures that the context is initialised and that nothing else accesses the
+    // memory. The record holds the address of a memory descriptor.
     unsafe { view_mut_of((*Record::of(vmctx)).interface_memory as *const MemoryDesc) }
 }
 
-/// The memory that a descriptor is of.
+/// A view of the memory with this descriptor.
 ///
 /// # Safety
 ///
-/// It must be one of a memory that an initialised instance has or imports, all of which stay in place and do not run for
-/// `'a`, and nobody may change the memory meanwhile.
+/// `desc` must describe a memory that an initialised instance defines or imports. All instances
+/// with that memory must stay in place and must not run for `'a`. Nothing else may change the
+/// memory during `'a`.
 #[inline]
 pub(crate) unsafe fn view_of<'a>(desc: *const MemoryDesc) -> Memory<'a> {
-    // SAFETY: passed on.
+    // SAFETY: the caller ensures that `desc` is a descriptor of an initialised instance.
     let (base, bytes) = unsafe { bounds(desc) };
-    // SAFETY: the descriptor names mapped bytes, see the module's doc; `base` is never null.
+    // SAFETY: the descriptor names mapped bytes, see the module's doc. `base` is never null.
     Memory(unsafe { slice::from_raw_parts(base, bytes) })
 }
 
-/// The same, to be changed.
+/// A mutable view of the memory with this descriptor.
 ///
 /// # Safety
 ///
-/// As for [`view_of`], and nobody else may read the memory meanwhile.
+/// As [`view_of`]. In addition, nothing else may read the memory during `'a`.
 #[inline]
 pub(crate) unsafe fn view_mut_of<'a>(desc: *const MemoryDesc) -> MemoryMut<'a> {
-    // SAFETY: passed on.
+    // SAFETY: the caller ensures that `desc` is a descriptor of an initialised instance.
     let (base, bytes) = unsafe { bounds(desc) };
-    // SAFETY: the descriptor names mapped, writable bytes; `base` is never null.
+    // SAFETY: the descriptor names mapped, writable bytes, see the module's doc. `base` is never
+    // null.
     MemoryMut(unsafe { slice::from_raw_parts_mut(base, bytes) })
 }
 
-/// Base and size of a memory; a size of 0 at some address if it is none, or was left behind in the process that this one
-/// is a fork of.
+/// Base and size of a memory. The size is 0 if there is no memory, or if this process is a fork
+/// that did not inherit it.
 #[inline]
 unsafe fn bounds(place: *const MemoryDesc) -> (*mut u8, usize) {
-    // SAFETY: a descriptor, as the caller says: in the instance's own area, or in that of the instance that the memory was
-    // imported from, which lives as long, and its region.
+    // SAFETY: the caller ensures that `place` is a descriptor. It lies in the area of this instance
+    // or of the one that defines the memory, which lives as long and keeps its region alive.
     let desc = unsafe { *place };
     let nothing = (place.cast_mut().cast(), 0);
     if desc.bytes == 0 {
@@ -98,33 +104,33 @@ unsafe fn bounds(place: *const MemoryDesc) -> (*mut u8, usize) {
     let owner = place
         .cast_mut()
         .wrapping_byte_offset(-(CONTEXT_MEMORY as isize));
-    // The first memory that an instance defines has its descriptor in the context, and begins at it. A fork inherits all
-    // others.
+    // The first memory that an instance defines begins at the instance's context, which contains
+    // its descriptor. A fork inherits all other memories.
     let is_first = owner as u64 == desc.base;
-    // SAFETY: the context of an initialised instance.
+    // SAFETY: `owner` is the context of an initialised instance, because the memory begins there.
     if is_first && unsafe { !(*Record::of(owner.cast())).is_whole() } {
         return nothing;
     }
     (desc.base as *mut u8, desc.bytes as usize)
 }
 
-/// The stamp of the instance that calls, made now if it is `needed` and there is none.
+/// The id of the calling instance. It is created now if it is `needed` and there is none.
 #[inline]
 pub(crate) fn stamp<T>(caller: &Caller<'_, T>, needed: bool) -> Stamp {
     if !needed {
         return Stamp(0);
     }
-    // SAFETY: a caller's context is initialised and its instance does not run.
+    // SAFETY: the context of a caller is initialised, and its instance does not run.
     unsafe { stamp_of(caller.vmctx()) }
 }
 
-/// The stamp of an instance, made now if there is none.
+/// The id of an instance. It is created now if there is none.
 ///
 /// # Safety
 ///
 /// `vmctx` must be the context of an initialised instance that does not run.
 pub(crate) unsafe fn stamp_of(vmctx: *mut u8) -> Stamp {
-    // SAFETY: passed on.
+    // SAFETY: the caller ensures that the context is initialised and its instance does not run.
     let stamp = unsafe { &mut (*Record::of(vmctx)).stamp };
     if *stamp == 0 {
         *stamp = Stamp::fresh().0;
@@ -132,7 +138,7 @@ pub(crate) unsafe fn stamp_of(vmctx: *mut u8) -> Stamp {
     Stamp(*stamp)
 }
 
-/// The range of `len` bytes at `address` in a memory of `bytes`.
+/// The range of `len` bytes at `address`, checked against a memory of `bytes` bytes.
 #[inline]
 fn range(bytes: usize, address: u32, len: usize) -> Result<core::ops::Range<usize>, Trap> {
     let start = address as usize;
@@ -142,58 +148,62 @@ fn range(bytes: usize, address: u32, len: usize) -> Result<core::ops::Range<usiz
     }
 }
 
-/// Makes the pages of bytes of a view readable.
+/// Makes the pages of a part of a view readable.
 #[inline]
 fn readable(bytes: &[u8]) -> Result<(), Trap> {
-    // SAFETY: a view borrows the instance, and its bytes lie in the memory.
+    // SAFETY: the bytes lie in a memory, and their view borrows the instance.
     unsafe { populate::readable(bytes.as_ptr(), bytes.len()) }.map_err(Trap::new)
 }
 
-/// Makes the pages of bytes of a view writable.
+/// Makes the pages of a part of a view writable.
 #[inline]
 fn writable(bytes: &mut [u8]) -> Result<(), Trap> {
-    // SAFETY: a view that can be changed borrows the instance alone.
+    // SAFETY: the bytes lie in a memory, and their view borrows the instance mutably.
     unsafe { populate::writable(bytes.as_mut_ptr(), bytes.len()) }.map_err(Trap::new)
 }
 
 macro_rules! read_methods {
     () => {
-        /// Its size in bytes.
+        /// The size of the memory in bytes.
         #[must_use]
         pub fn len(&self) -> usize {
             self.0.len()
         }
 
-        /// Whether it has no byte.
+        /// Whether the memory is empty.
         #[must_use]
         pub fn is_empty(&self) -> bool {
             self.0.is_empty()
         }
 
-        /// All of it. Nothing is populated: if the kernel has no memory for a page that is touched
-        /// for the first time, the process is sent SIGBUS. [`slice`](Self::slice) and
-        /// [`read`](Self::read) report that as an error.
+        /// The whole memory. Nothing is populated.
+        ///
+        /// If the kernel has no memory for a page at its first access, it sends the process SIGBUS.
+        /// [`slice`](Self::slice) and [`read`](Self::read) report that as an error.
         #[must_use]
         pub fn as_slice(&self) -> &[u8] {
             self.0
         }
 
-        /// The address that a pointer of a guest with a 64-bit memory is, all of whose addresses have 32 bits.
+        /// Converts a pointer of a guest with a 64-bit memory to an address. Addresses in a memory
+        /// have 32 bits.
         ///
         /// # Errors
         ///
-        /// [`TrapCode::MemoryOutOfBounds`] for a pointer of more.
+        /// [`TrapCode::MemoryOutOfBounds`] for a pointer that needs more bits.
         pub fn address(&self, pointer: u64) -> Result<u32, Trap> {
             u32::try_from(pointer).map_err(|_| Trap::new(TrapCode::MemoryOutOfBounds))
         }
 
-        /// `len` bytes at `address`. Their pages are populated, so that a system call can read from
-        /// them. A system call on [`as_slice`](Self::as_slice) may fail with `EFAULT`, because that
-        /// populates nothing.
+        /// `len` bytes at `address`.
+        ///
+        /// Their pages are populated, so that a system call can read from them. Nothing is
+        /// populated by [`as_slice`](Self::as_slice), so a system call on that may fail with
+        /// `EFAULT`.
         ///
         /// # Errors
         ///
-        /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory,
+        /// [`TrapCode::MemoryOutOfBounds`] if not all bytes lie in the memory;
         /// [`TrapCode::MemoryExhausted`] if the kernel has no memory for a page.
         #[inline]
         pub fn slice(&self, address: u32, len: u32) -> Result<&[u8], Trap> {
@@ -202,11 +212,11 @@ macro_rules! read_methods {
             Ok(bytes)
         }
 
-        /// Copies out of the memory, from `address`, as many bytes as `into` holds.
+        /// Copies bytes from `address` of the memory into all of `into`.
         ///
         /// # Errors
         ///
-        /// As [`slice`](Self::slice); then nothing is copied.
+        /// As [`slice`](Self::slice). After an error nothing has been copied.
         #[inline]
         pub fn read(&self, address: u32, into: &mut [u8]) -> Result<(), Trap> {
             let bytes = &self.0[range(self.0.len(), address, into.len())?];
@@ -223,7 +233,8 @@ macro_rules! read_methods {
         #[inline]
         pub fn read_u32(&self, address: u32) -> Result<u32, Trap> {
             let bytes = &self.0[range(self.0.len(), address, 4)?];
-            // SAFETY: a view borrows the instance, and the bytes lie in its memory.
+            // SAFETY: the view borrows the instance, and `range` checked that the bytes lie in its
+            // memory.
             unsafe { populate::number_u32(bytes.as_ptr()) }.map_err(Trap::new)
         }
 
@@ -235,7 +246,8 @@ macro_rules! read_methods {
         #[inline]
         pub fn read_u64(&self, address: u32) -> Result<u64, Trap> {
             let bytes = &self.0[range(self.0.len(), address, 8)?];
-            // SAFETY: a view borrows the instance, and the bytes lie in its memory.
+            // SAFETY: the view borrows the instance, and `range` checked that the bytes lie in its
+            // memory.
             unsafe { populate::number_u64(bytes.as_ptr()) }.map_err(Trap::new)
         }
     };
@@ -248,7 +260,7 @@ impl Memory<'_> {
 impl MemoryMut<'_> {
     read_methods!();
 
-    /// All of it, to be changed. Nothing is populated, see [`as_slice`](Self::as_slice); call
+    /// The whole memory, mutable. Nothing is populated, see [`as_slice`](Self::as_slice). Call
     /// [`populate`](Self::populate) first for the ranges that are used.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         self.0
@@ -265,9 +277,10 @@ impl MemoryMut<'_> {
         self.slice_mut(address, len).map(drop)
     }
 
-    /// `len` bytes at `address`, to be changed. Their pages are populated, so that a system call can
-    /// write to them. A system call on [`as_mut_slice`](Self::as_mut_slice) may fail with `EFAULT`,
-    /// because that populates nothing.
+    /// `len` bytes at `address`, mutable.
+    ///
+    /// Their pages are populated, so that a system call can write to them. Nothing is populated by
+    /// [`as_mut_slice`](Self::as_mut_slice), so a system call on that may fail with `EFAULT`.
     ///
     /// # Errors
     ///
@@ -284,7 +297,7 @@ impl MemoryMut<'_> {
     ///
     /// # Errors
     ///
-    /// As [`slice`](Self::slice); then nothing is copied.
+    /// As [`slice`](Self::slice). After an error nothing has been copied.
     #[inline]
     pub fn write(&mut self, address: u32, bytes: &[u8]) -> Result<(), Trap> {
         let range = range(self.0.len(), address, bytes.len())?;
@@ -294,12 +307,12 @@ impl MemoryMut<'_> {
         Ok(())
     }
 
-    /// Copies as much of `bytes` as `capacity` holds into the guest's buffer at `address`, and tells
-    /// how many bytes that were.
+    /// Copies `bytes` into a buffer of the guest: at most `capacity` bytes at `address`. Returns
+    /// the number of copied bytes.
     ///
     /// # Errors
     ///
-    /// [`TrapCode::MemoryOutOfBounds`] unless the guest's whole buffer lies in the memory,
+    /// [`TrapCode::MemoryOutOfBounds`] unless the whole buffer lies in the memory;
     /// [`TrapCode::MemoryExhausted`] if the kernel has no memory for a page that is written to.
     pub fn write_prefix(&mut self, address: u32, capacity: u32, bytes: &[u8]) -> Result<u32, Trap> {
         let range = range(self.0.len(), address, capacity as usize)?;
@@ -319,8 +332,8 @@ impl MemoryMut<'_> {
     pub fn write_u32(&mut self, address: u32, value: u32) -> Result<(), Trap> {
         let range = range(self.0.len(), address, 4)?;
         let to = self.0[range].as_mut_ptr();
-        // SAFETY: a view that can be changed borrows the instance alone, and the bytes lie in its
-        // memory.
+        // SAFETY: the view borrows the instance mutably, and `range` checked that the bytes lie in
+        // its memory.
         unsafe { populate::put_u32(to, value) }.map_err(Trap::new)
     }
 
@@ -333,8 +346,8 @@ impl MemoryMut<'_> {
     pub fn write_u64(&mut self, address: u32, value: u64) -> Result<(), Trap> {
         let range = range(self.0.len(), address, 8)?;
         let to = self.0[range].as_mut_ptr();
-        // SAFETY: a view that can be changed borrows the instance alone, and the bytes lie in its
-        // memory.
+        // SAFETY: the view borrows the instance mutably, and `range` checked that the bytes lie in
+        // its memory.
         unsafe { populate::put_u64(to, value) }.map_err(Trap::new)
     }
 }

@@ -22,22 +22,24 @@ use pirn_format::types::{CompositeType, ExternType, MemoryType};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A module linked to the host and checked against a region. Everything that can go wrong before the
-/// first request has gone wrong before there is one of these.
+/// A module linked to the host and checked against a region.
+///
+/// All link errors and size errors are reported before a value of this type exists, so before the
+/// first request.
 #[derive(Debug)]
 pub struct Prepared<T, Q = Infallible, A = Infallible> {
     shares: Shares<Store<T, Q, A>>,
-    /// What the start of an instance is limited to.
+    /// The limits of an instance's start.
     start: Bounds,
-    /// The fuel that instances begin with, if not all.
+    /// The initial fuel of instances; `None` for the maximum.
     fuel: Option<u64>,
-    /// Shared memories in place of those that the linker has, if not those.
+    /// Shared memories that replace those of the linker, if any.
     memories: Option<Arc<SharedImports>>,
-    /// What is measured of instances, if anything.
+    /// The measurements that are made of instances, if any.
     pub(super) measure: Option<Measure>,
 }
 
-/// See [`Share`].
+/// One share per thread, see [`Share`].
 type Shares<S> = Arc<[Arc<Share<S>>]>;
 
 impl<T, Q, A> Clone for Prepared<T, Q, A> {
@@ -53,12 +55,12 @@ impl<T, Q, A> Clone for Prepared<T, Q, A> {
 }
 
 impl Region {
-    /// Links a module to what the host offers, and checks that it fits into a slot.
+    /// Links a module to the host's functions and memories, and checks that it fits into a slot.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Missing`] and [`LinkError::Mismatch`] for imports, [`LinkError::Limit`] for what
-    /// does not fit.
+    /// [`LinkError::Missing`] and [`LinkError::Mismatch`] for imports; [`LinkError::Limit`] if the
+    /// module does not fit.
     pub fn prepare<T: 'static, Q: 'static, A: 'static>(
         &self,
         module: &Module,
@@ -75,14 +77,14 @@ impl Region {
     }
 }
 
-/// An exported function of a module, looked up and checked once. It serves every instance of the
-/// preparation that it was looked up in.
+/// An exported function of a module, looked up and checked once. It can be called on every instance
+/// of the preparation in which it was looked up.
 #[derive(Debug)]
 pub struct Func<P, R> {
     pub(crate) prepared: Stamp,
     code: usize,
     entry: usize,
-    /// Where the first argument of the code lies, from the context.
+    /// Offset from the instance's context to the address that the code takes as its first argument.
     context: i32,
     types: PhantomData<fn(P) -> R>,
 }
@@ -96,14 +98,14 @@ impl<P, R> Clone for Func<P, R> {
 impl<P, R> Copy for Func<P, R> {}
 
 impl<P: Params, R: Results> Func<P, R> {
-    /// Cells of a call: as many as parameters or results, whichever are more.
+    /// Number of cells for a call: the larger of the numbers of parameters and of results.
     #[inline]
     pub(crate) fn cells(&self) -> usize {
         let parameters = <P as sealed::List>::TYPES.len();
         parameters.max(<R as sealed::List>::TYPES.len())
     }
 
-    /// Whether one of its values needs the instance's stamp.
+    /// Whether a parameter or a result carries the instance id.
     #[inline]
     pub(crate) fn needs_stamp(&self) -> bool {
         <P as sealed::List>::NEEDS_STAMP || <R as sealed::List>::NEEDS_STAMP
@@ -111,13 +113,13 @@ impl<P: Params, R: Results> Func<P, R> {
 }
 
 impl<P, R> Func<P, R> {
-    /// What it is told from other functions of its preparation by: imported ones of one type have
-    /// the same code.
+    /// Distinguishes the function from others of its preparation. The code alone is not enough:
+    /// imported functions of one type share their code.
     pub(crate) fn identity(&self) -> (usize, i32) {
         (self.code, self.context)
     }
 
-    /// What to call in the instance whose context this is.
+    /// The call target in the instance with this context.
     pub(crate) fn target(&self, vmctx: *mut u8) -> Target {
         Target {
             code: self.code,
@@ -128,10 +130,10 @@ impl<P, R> Func<P, R> {
 }
 
 impl<T, Q, A> Prepared<T, Q, A> {
-    /// This thread's share.
+    /// The share of this thread.
     #[inline]
     fn share(&self) -> &Arc<Share<Store<T, Q, A>>> {
-        // Their number is a power of two.
+        // The number of shares is a power of two.
         &self.shares[sys::thread::number() & (self.shares.len() - 1)]
     }
 
@@ -147,11 +149,11 @@ impl<T, Q, A> Prepared<T, Q, A> {
         &self.share().region
     }
 
-    /// The exported function of a name.
+    /// The exported function `name`.
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoExport`] if there is none, [`LinkError::FuncType`] if its type is not that of
+    /// [`LinkError::NoExport`] if there is none; [`LinkError::FuncType`] if its type does not match
     /// `P` and `R`.
     pub fn func<P: Params, R: Results>(&self, name: &str) -> Result<Func<P, R>, LinkError> {
         let module = &self.share().module;
@@ -186,10 +188,11 @@ impl<T, Q, A> Prepared<T, Q, A> {
         })
     }
 
-    /// The same preparation, with a limit of the wall time that each instance takes to start: to
-    /// make constant values, fill large tables, write segments that are not prepared in advance,
-    /// and run the start function. Without it, only the kill switch of a [`Group`](crate::Group)
-    /// stops a start function that loops.
+    /// A copy of this preparation that limits the wall time of each instance's start.
+    ///
+    /// A start makes constant values, fills large tables, writes segments that are not prepared in
+    /// advance, and runs the start function. Without this limit, only the kill switch of a
+    /// [`Group`](crate::Group) stops a start function that loops.
     #[must_use]
     pub fn start_deadline(&self, limit: Duration) -> Self {
         let mut limited = self.clone();
@@ -197,8 +200,10 @@ impl<T, Q, A> Prepared<T, Q, A> {
         limited
     }
 
-    /// The same preparation, whose instances begin with so much fuel: the module's start function uses it
-    /// up first, and calls have what is left of it, until [`Instance::set_fuel`] says otherwise.
+    /// A copy of this preparation whose instances begin with `fuel` units of fuel.
+    ///
+    /// The module's start function uses that fuel first. Calls have the rest, until
+    /// [`Instance::set_fuel`] changes it.
     ///
     /// # Errors
     ///
@@ -212,14 +217,17 @@ impl<T, Q, A> Prepared<T, Q, A> {
         Ok(limited)
     }
 
-    /// The same preparation, whose instances have this shared memory for an import in place of the one that the linker has:
-    /// so those of one request share theirs, and nothing is prepared for it. The start of each instance writes its active data
-    /// segments, as the specification has it; toolchains give modules that are instantiated more than once passive ones.
+    /// A copy of this preparation whose instances import `memory` instead of the linker's shared
+    /// memory.
+    ///
+    /// So the instances of one request can share a memory, at no cost of preparation. The start of
+    /// each instance writes its active data segments, as the specification requires. Toolchains use
+    /// passive segments for modules that are instantiated more than once.
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoImport`] if the module imports no memory of that name, [`LinkError::Mismatch`] if it is
-    /// none of the type that the module wants.
+    /// [`LinkError::NoImport`] if the module imports no memory of that name;
+    /// [`LinkError::Mismatch`] if `memory` does not have the type that the module imports.
     pub fn with_memory(
         &self,
         module: &str,
@@ -252,28 +260,29 @@ impl<T, Q, A> Prepared<T, Q, A> {
         Ok(other)
     }
 
-    /// The same preparation, whose instances measure what they use, for
-    /// [`Instance::usage`](crate::Instance::usage). See [`Measure`] for what that costs.
+    /// A copy of this preparation whose instances measure their use, for
+    /// [`Instance::usage`](crate::Instance::usage). See [`Measure`] for the costs.
     #[must_use]
     pub fn measured(&self, measure: Measure) -> Self {
-        // Not when the first instance is made.
+        // Create the entries now, so that the first instantiation does not have to.
         let _ = self.share().hosts.counting_entries();
         let mut measured = self.clone();
         measured.measure = Some(measure);
         measured
     }
 
-    /// Makes an instance: takes a slot, waiting in turn if all are taken, and runs the module's start.
+    /// Makes an instance: takes a slot, and runs the module's start. If all slots are taken, the
+    /// thread waits in a queue.
     ///
     /// # Errors
     ///
-    /// [`InstantiateError::Start`] if a segment does not fit or the start function does not return,
+    /// [`InstantiateError::Start`] if a segment does not fit or the start function does not return;
     /// [`InstantiateError::System`] and [`InstantiateError::Thread`] if the system refuses memory.
     pub fn instantiate(&self, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
         self.make(Wait::Forever, data)
     }
 
-    /// Makes an instance, or says at once that all slots are taken.
+    /// Makes an instance, or fails at once if all slots are taken.
     ///
     /// # Errors
     ///
@@ -282,7 +291,8 @@ impl<T, Q, A> Prepared<T, Q, A> {
         self.make(Wait::No, data)
     }
 
-    /// Makes an instance, waiting in turn and at most this long if all slots are taken.
+    /// Makes an instance. If all slots are taken, the thread waits in a queue, at most for
+    /// `timeout`.
     ///
     /// # Errors
     ///
@@ -292,7 +302,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
         data: T,
         timeout: Duration,
     ) -> Result<Instance<T, Q, A>, InstantiateError> {
-        // A time that does not exist is never reached.
+        // A time that cannot be represented is never reached.
         let until = Instant::now()
             .checked_add(timeout)
             .map_or(Wait::Forever, Wait::Until);
@@ -305,14 +315,16 @@ impl<T, Q, A> Prepared<T, Q, A> {
         })
     }
 
-    /// Makes an instance, waiting in turn, and on no thread, if all slots are taken. The module's start runs
-    /// when the future is polled, as in [`instantiate`](Self::instantiate).
+    /// Makes an instance. If all slots are taken, the future waits in a queue and blocks no thread.
+    ///
+    /// The module's start runs on the thread that polls the future, as in
+    /// [`instantiate`](Self::instantiate).
     ///
     /// # Errors
     ///
     /// As [`instantiate`](Self::instantiate).
     pub async fn instantiate_async(&self, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
-        // Not this thread's: it may go on on another.
+        // Keep one share: after the wait, the future may run on a thread with another share.
         let share = Arc::clone(self.share());
         let slot = share.region.take_async(&share.module).await;
         let slot = slot.map_err(|error| take_error(&share.region, &share.module, error))?;
@@ -333,15 +345,15 @@ impl<T, Q, A> Prepared<T, Q, A> {
         slot: Slot,
         data: T,
     ) -> Result<Instance<T, Q, A>, InstantiateError> {
-        // The fields of an instance are written here, before anything else is done: it is moved when
-        // this function returns, and a move right after a write waits for that write, which takes
-        // 10 ns (bench `cycle`, null).
+        // Write the fields of the instance first. It is moved when this function returns, and a
+        // move right after a write waits for that write. That takes 10 ns (bench `cycle`, null).
         let member = Member::new(slot, Arc::clone(share), self.memories.clone());
         let mut instance = Instance::new(member, data);
         if let Some(measure) = self.measure {
             instance.member.clocks = measure.clocks();
         }
-        // Whoever makes an instance may look at its memory before any guest runs.
+        // The caller may access the memory before any guest runs, and faults need the signal
+        // handler.
         sys::signal::prepare_thread().map_err(InstantiateError::Thread)?;
         let member = &mut instance.member;
         member.initialise(0);
@@ -349,7 +361,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
             member.count_usage();
         }
         if let Some(fuel) = self.fuel {
-            // `start_fuel` has seen that the module counts.
+            // `start_fuel` has checked that the module counts fuel.
             let _ = member.set_fuel(fuel);
         }
         if !share.starts() {
@@ -385,7 +397,7 @@ fn take_error(region: &Region, module: &Module, error: TakeError) -> Instantiate
     }
 }
 
-/// The module has no such export.
+/// The error for an export that the module does not have.
 fn no_export(metadata: &Metadata, kind: &'static str, name: &str) -> LinkError {
     let names = metadata.exports.iter().map(|export| export.name.as_str());
     let mut found: Vec<_> = names.take(EXPORTS_NAMED).collect();
@@ -402,7 +414,7 @@ fn no_export(metadata: &Metadata, kind: &'static str, name: &str) -> LinkError {
     }
 }
 
-/// Exports that an error lists.
+/// Maximum number of exports that an error lists.
 const EXPORTS_NAMED: usize = 8;
 
 /// Checks that a module fits into the slots of a region.
@@ -471,7 +483,8 @@ pub(crate) fn check_limits(module: &Module, region: &Region) -> Result<(), LinkE
         })
         .max();
     let cells = (widest.unwrap_or(0) * size_of::<Cell>()) as u64;
-    // The cells of a call lie on the stack, and the guest needs the rest.
+    // The cells of a call lie on the stack. At least three quarters of the stack remain for the
+    // guest.
     check(
         "parameters",
         kib(cells),

@@ -1,8 +1,8 @@
-//! [`Usage`]: what an instance, or a group, has used.
+//! [`Usage`]: the resources that an instance or a group has used.
 //!
 //! # Safety
 //!
-//! Owns the fact that an entry which counts calls points to the entry of the same import.
+//! This file owns one fact. An entry that counts calls points to the entry of the same import.
 #![allow(unsafe_code)]
 
 use super::member::Member;
@@ -13,26 +13,26 @@ use crate::value::Cell;
 use core::time::Duration;
 use smallvec::SmallVec;
 
-/// What is measured of an instance, for [`Instance::usage`]: each includes the one before.
+/// The measurements of an instance, for [`Instance::usage`]. Each level includes the one before it.
 ///
 /// Nothing is measured unless [`Prepared::measured`](crate::Prepared::measured) or
 /// [`Group::measure`](crate::Group::measure) asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Measure {
-    /// Calls of host functions, and fuel. A call of a host function takes a few instructions more; a
-    /// call of the guest takes none.
+    /// Counts calls of host functions, and fuel. Each call of a host function needs a few more
+    /// instructions. A call of the guest needs none.
     Counters,
-    /// Also the wall time of calls, running and suspended: the monotonic clock is read twice a call or
-    /// step, which on most machines is no system call.
+    /// Also measures the wall time of calls, running and suspended. Each call or step reads the
+    /// monotonic clock twice, which on most machines needs no system call.
     WallTime,
-    /// Also their processor time: the clock of the thread is read twice a call or step, which is a
-    /// system call.
+    /// Also measures the processor time of calls. Each call or step reads the clock of the thread
+    /// twice, which is a system call.
     CpuTime,
 }
 
 impl Measure {
-    /// The clocks that are read for calls.
+    /// The clocks that the runtime reads for calls.
     pub(crate) fn clocks(self) -> Clocks {
         match self {
             Self::Counters => Clocks::None,
@@ -42,49 +42,51 @@ impl Measure {
     }
 }
 
-/// What an instance, or the instances of a group, have used so far.
+/// The resources that an instance, or the instances of a group, have used so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Processor time of calls, host functions included; what futures of async host functions use is
-    /// not. With [`Measure::CpuTime`].
+    /// Processor time of calls, with their host functions. It does not include the futures of async
+    /// host functions. Needs [`Measure::CpuTime`].
     pub cpu_time: Option<Duration>,
-    /// Wall time of calls, host functions included, but for `suspended_time`. A guest that waits on its
-    /// thread (`memory.atomic.wait32` in a plain call) runs. With [`Measure::WallTime`].
+    /// Wall time of calls, with their host functions, without `suspended_time`. A guest that waits
+    /// on its thread (`memory.atomic.wait32` in a plain call) counts as running. Needs
+    /// [`Measure::WallTime`].
     pub running_time: Option<Duration>,
-    /// Wall time while calls were suspended: asked, preempted, or waiting for an async host function.
-    /// With [`Measure::WallTime`].
+    /// Wall time of suspended calls: those that asked, were preempted, or waited for an async host
+    /// function. Needs [`Measure::WallTime`].
     pub suspended_time: Option<Duration>,
-    /// Fuel that was used up, if the modules count it. With [`Measure::Counters`].
+    /// Used fuel, if the modules count it. Needs [`Measure::Counters`].
     pub fuel: Option<u64>,
-    /// Calls of host functions. With [`Measure::Counters`].
+    /// Number of calls of host functions. Needs [`Measure::Counters`].
     pub host_calls: Option<u64>,
     /// Pages of 4 KiB of memory 0 whose bytes differ from the initial ones. `None` unless slots are
-    /// [tracked](crate::Reset::Tracked), if more than 1,024 pages were written to, and in a fork.
+    /// [tracked](crate::Reset::Tracked). Also `None` if more than 1,024 pages were written to, and
+    /// in a fork.
     pub pages_written: Option<u64>,
     /// Bytes that the guest has read through functions that count them
-    /// ([`Caller::count_io`](crate::Caller::count_io)), as WASI's do.
+    /// ([`Caller::count_io`](crate::Caller::count_io)), such as those of WASI.
     pub bytes_read: u64,
     /// Bytes that the guest has written through functions that count them.
     pub bytes_written: u64,
-    /// Most bytes of structs and arrays.
+    /// Maximum size of all structs and arrays together, in bytes.
     pub heap_bytes_peak: u64,
     /// Bytes of the host's own memory that are held for the guest.
     pub host_bytes: usize,
-    /// Most bytes of the host's own memory that were held at a time.
+    /// Maximum number of bytes of the host's own memory that were held at one time.
     pub host_bytes_peak: usize,
     memory_bytes_peak: SmallVec<[u64; 2]>,
 }
 
 impl Usage {
-    /// Most bytes of each memory that the module defines, by its index among those. Memories only grow,
-    /// so this is how large each is.
+    /// Maximum size in bytes of each memory that the module defines, by its index among those.
+    /// Memories only grow, so this is the current size.
     #[must_use]
     pub fn memory_bytes_peak(&self) -> &[u64] {
         &self.memory_bytes_peak
     }
 
-    /// What members that share an account have used.
+    /// The usage of members that share an account.
     pub(super) fn of<T>(members: &[Member<T>]) -> Self {
         let mut usage = Self {
             pages_written: Some(0),
@@ -94,7 +96,7 @@ impl Usage {
         for member in members {
             let first = member.inner.module.imported().memories;
             for index in first..member.inner.module.metadata().memories.len() as u32 {
-                // SAFETY: the descriptor of a memory of an initialised instance.
+                // SAFETY: the descriptor belongs to a memory of an initialised instance.
                 let bytes = unsafe { builtin::bytes_of(builtin::memory(member, index)) };
                 usage.memory_bytes_peak.push(bytes);
             }
@@ -109,7 +111,8 @@ impl Usage {
         let Some(first) = members.first() else {
             return usage;
         };
-        // SAFETY: an initialised context, whose guest does not run; the member keeps its region.
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps
+        // its region alive.
         let (account, is_measured) = unsafe {
             let state = (*Record::of(first.vmctx())).account_state;
             let is_measured = state == AccountState::StaleMeasured;
@@ -125,7 +128,7 @@ impl Usage {
         usage
     }
 
-    /// Takes what is in the account.
+    /// Copies the counters of the account.
     fn read(&mut self, account: &Account, clocks: Clocks, fuel_left: Option<u64>) {
         self.bytes_read = account.bytes_read.get();
         self.bytes_written = account.bytes_written.get();
@@ -147,19 +150,22 @@ impl Usage {
 }
 
 impl<T> Member<T> {
-    /// Measures what the instance uses from now on.
+    /// Measures the usage of the instance from now on.
     pub(crate) fn measure(&mut self, measure: Measure) {
         self.clocks = measure.clocks();
         self.count_usage();
     }
 
-    /// Counts what the instance uses from now on. Its times are measured as `clocks` says.
+    /// Counts the usage of the instance from now on. The field `clocks` selects the times to
+    /// measure.
     #[inline]
     pub(crate) fn count_usage(&mut self) {
-        // SAFETY: an initialised context, whose guest does not run; the member keeps its region.
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps
+        // its region alive.
         unsafe { Record::measure(self.vmctx()) };
         let entries = self.inner.hosts.counting_entries();
-        // SAFETY: the record of an initialised context; the preparation keeps the entries.
+        // SAFETY: the record belongs to an initialised context, and the preparation keeps the
+        // entries alive.
         let before = unsafe { core::mem::replace(&mut (*Record::of(self.vmctx())).hosts, entries) };
         if let Some(left) = self.fuel().filter(|_| before != entries) {
             self.account().fuel_given.add(left);
@@ -168,18 +174,20 @@ impl<T> Member<T> {
 }
 
 impl<T, Q, A> Instance<T, Q, A> {
-    /// What the instance has used since it was made, its start included. It can be asked between calls,
-    /// and while one is suspended; what nobody measures is `None`, see [`Measure`].
+    /// The resources that the instance has used since it was made, with its start.
     ///
-    /// Pages are compared when this is called: some 50 ns for each that was written to.
+    /// This works between calls and while a call is suspended. Values that are not measured are
+    /// `None`, see [`Measure`].
+    ///
+    /// This method compares pages, which takes some 50 ns for each page that was written to.
     #[must_use]
     pub fn usage(&self) -> Usage {
         Usage::of(core::slice::from_ref(&self.member))
     }
 }
 
-/// The entry of an import that counts each call, and then does what `entry` does, which must live as
-/// long.
+/// An entry that counts each call of an import, and then calls `entry`. `entry` must live as long
+/// as the new entry.
 pub(super) fn counting(entry: &HostEntry) -> HostEntry {
     /// # Safety
     ///
@@ -190,8 +198,8 @@ pub(super) fn counting(entry: &HostEntry) -> HostEntry {
         cells: *mut Cell,
         call: *mut (),
     ) -> *mut Activation {
-        // SAFETY: the entry was made below; the context is that of an instance that waits, and has an
-        // account, because it is measured.
+        // SAFETY: `counting` made the entry, so `func` points to the counted entry. The context
+        // belongs to a waiting instance. It has an account because it is measured.
         unsafe {
             let counted = (*entry).func.cast::<HostEntry>();
             Record::account(vmctx).host_calls.add(1);
