@@ -1,13 +1,14 @@
-//! [`Bulk`]: what a builtin writes to a memory, a table or an array, chunk by chunk.
+//! [`Bulk`]: a write of a builtin to a memory, a table or an array, in chunks.
 //!
-//! After each chunk the runtime looks at the interrupt flag. A call that is stopped leaves what was
-//! written so far. A call whose slice of time is over keeps the rest of the work, and its next step
-//! finishes it before the guest is entered again.
+//! After each chunk the runtime checks the interrupt flag. If the call was stopped, the bytes that
+//! are already written stay. If only the time slice has ended, the instance keeps the rest of the
+//! write. The next step of the call completes it before it enters the guest again.
 //!
 //! # Safety
 //!
-//! Owns the fact that the ranges of a [`Bulk`] stay mapped until it has ended: bounds are checked
-//! before it is made, nothing that a guest can reach shrinks or moves, and the guest does not run.
+//! This file owns one fact. The ranges of a [`Bulk`] stay mapped until it has ended. Bounds are
+//! checked before the [`Bulk`] is made. Nothing that a guest can reach shrinks or moves, and the
+//! guest does not run.
 #![allow(unsafe_code)]
 
 use super::builtin;
@@ -19,18 +20,18 @@ use core::{ptr, slice};
 use pirn_format::exit::TrapCode;
 use pirn_format::layout::TableDesc;
 
-/// Bytes that are written between two looks at the interrupt flag: 16 pages, all of which may be
-/// missing.
+/// Bytes that are written between two checks of the interrupt flag: 16 pages, each of which may
+/// cause a page fault.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 
-/// Why bulk work ended before its end.
+/// Why a bulk write stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// The call is stopped.
+    /// The call was stopped.
     Stopped,
-    /// Only its slice of time is over.
+    /// Only the time slice of the call has ended.
     SliceIsOver,
-    /// The guest traps.
+    /// The guest must trap.
     Trap(TrapCode),
 }
 
@@ -40,12 +41,12 @@ impl From<TrapCode> for Halt {
     }
 }
 
-/// Why an instance did not come as far as its start function.
+/// Why an instance did not reach its start function.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
-    /// What it wrote ended before its end.
+    /// A write stopped early.
     Halted(Halt),
-    /// The host may hold no more memory for it.
+    /// The instance would exceed its limit of host memory.
     HostBytes(HostBytesError),
 }
 
@@ -61,11 +62,12 @@ impl From<HostBytesError> for NotStarted {
     }
 }
 
-/// Looks at the interrupt flag of a call. A call without slices of time never ends with its slice.
+/// Checks the interrupt flag of a call. [`Halt::SliceIsOver`] only occurs in a call with time
+/// slices.
 ///
 /// # Errors
 ///
-/// Why the work is not continued.
+/// Why the work must stop.
 #[inline]
 pub(crate) fn look(watched: Option<&Watched>) -> Result<(), Halt> {
     match watched.map_or(GO, Watched::flag) {
@@ -75,37 +77,38 @@ pub(crate) fn look(watched: Option<&Watched>) -> Result<(), Halt> {
     }
 }
 
-/// What is written.
+/// The source of a write.
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// As many bytes from there, which may overlap.
+    /// Bytes at this address, which may overlap the destination.
     Bytes(*const u8),
-    /// A byte, again and again.
+    /// One byte, repeated.
     Byte(u8),
-    /// A word, again and again.
+    /// One word, repeated.
     Word(u64),
-    /// References of an element segment, dropped or not, from a position on.
+    /// References of an element segment, from a position on. The segment may have been dropped.
     Elements(u32, u64),
-    /// What the first bytes of the range hold, which are so many.
+    /// The first bytes of the destination, which are already written and are repeated.
     Repeated,
 }
 
-/// What a builtin writes.
+/// A bulk write of a builtin.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     to: *mut u8,
     bytes: usize,
     done: usize,
     source: Source,
-    /// Whether the pages of the range, and of the source, are populated first.
+    /// Whether the pages of the destination, and those of the source, are populated first.
     populates: [bool; 2],
-    /// The table that has so many elements once all is written.
+    /// The table that gets so many elements once the write is complete.
     grows: Option<(*mut TableDesc, u64)>,
 }
 
-// SAFETY: the addresses are of an instance that holds the work, which goes to other threads with it.
+// SAFETY: the addresses belong to the instance that holds the write, and both move between threads
+// together.
 unsafe impl Send for Bulk {}
-// SAFETY: nothing is done by a shared reference.
+// SAFETY: no method uses the addresses through a shared reference.
 unsafe impl Sync for Bulk {}
 
 impl Bulk {
@@ -120,17 +123,18 @@ impl Bulk {
         }
     }
 
-    /// Copies bytes, also between ranges that overlap.
+    /// Copies bytes. The ranges may overlap.
     ///
     /// # Safety
     ///
-    /// (All constructors.) The ranges must be of the memories, tables, arrays or module of the instance
-    /// that keeps the work, or of its group, and stay so.
+    /// (All constructors.) The ranges must belong to memories, tables, arrays or the module of the
+    /// instance that keeps the write, or of its group. They must stay valid until the write has
+    /// ended.
     pub(super) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> Self {
         Self::new(to, bytes, Source::Bytes(from))
     }
 
-    /// Fills with a byte.
+    /// Fills the range with one byte.
     ///
     /// # Safety
     ///
@@ -139,25 +143,25 @@ impl Bulk {
         Self::new(to, bytes, Source::Byte(byte))
     }
 
-    /// Fills with a word.
+    /// Fills the range with one word.
     ///
     /// # Safety
     ///
-    /// As [`copy`](Self::copy); the range is aligned.
+    /// As [`copy`](Self::copy). The range must be aligned.
     pub(super) unsafe fn words(to: *mut u64, word: u64, words: usize) -> Self {
         Self::new(to.cast(), words * 8, Source::Word(word))
     }
 
-    /// Writes references of an element segment, which has as many.
+    /// Writes `len` references of an element segment, which must have so many.
     ///
     /// # Safety
     ///
-    /// As [`copy`](Self::copy); the range is aligned.
+    /// As [`copy`](Self::copy). The range must be aligned.
     pub(super) unsafe fn elements(to: *mut u64, segment: u32, from: u64, len: u64) -> Self {
         Self::new(to.cast(), len as usize * 8, Source::Elements(segment, from))
     }
 
-    /// Repeats the first `first` bytes of a range, a power of two, 16 at most.
+    /// Repeats the first `first` bytes of a range. `first` must be a power of two, at most 16.
     ///
     /// # Safety
     ///
@@ -168,23 +172,23 @@ impl Bulk {
         bulk
     }
 
-    /// Populates the pages of the range, and of the source, before they are used.
+    /// Populates the pages of the destination, and of the source, before the write accesses them.
     pub(super) fn populating(mut self, to: bool, from: bool) -> Self {
         self.populates = [to, from];
         self
     }
 
-    /// Gives a table so many elements once all is written.
+    /// Sets the size of a table once the write is complete.
     pub(super) fn growing(mut self, table: *mut TableDesc, elements: u64) -> Self {
         self.grows = Some((table, elements));
         self
     }
 
-    /// Does the work, or what is left of it, for a member.
+    /// Performs the write for a member, or the rest of it.
     ///
     /// # Errors
     ///
-    /// Why it ended before its end; after [`Halt::SliceIsOver`] it can be continued.
+    /// Why the write stopped early. After [`Halt::SliceIsOver`] it can be continued.
     #[inline]
     pub(crate) fn run<T>(
         &mut self,
@@ -192,14 +196,15 @@ impl Bulk {
         watched: Option<&Watched>,
     ) -> Result<(), Halt> {
         while self.done < self.bytes {
-            // SAFETY: by the constructors.
+            // SAFETY: the caller of the constructor ensured that the ranges are valid.
             unsafe { self.chunk(member)? };
             if self.done < self.bytes {
                 look(watched)?;
             }
         }
         if let Some((table, elements)) = self.grows {
-            // SAFETY: the descriptor of a table that has room, all of which is written.
+            // SAFETY: the descriptor belongs to a table that has room for the new elements, all of
+            // which are written.
             unsafe { (*table).elements = elements };
         }
         Ok(())
@@ -219,12 +224,13 @@ impl Bulk {
         }
         if let Source::Bytes(from) = self.source {
             let ahead = (self.to as usize).wrapping_sub(from as usize);
-            // What a copy from the start would overwrite before it is read is copied from the end.
+            // A forward copy would overwrite source bytes before it reads them, so copy from the
+            // end.
             if ahead < self.bytes {
                 at = self.bytes - self.done - bytes;
             }
         }
-        // SAFETY: (all of this) `at` and `bytes` stay in the range, and in the source.
+        // SAFETY: (this whole block) `at` and `bytes` stay in the destination and in the source.
         unsafe {
             let to = self.to.add(at);
             if self.populates[0] {

@@ -6,7 +6,7 @@ use pirn_format::layout::{
 };
 use pirn_format::metadata::{ConstExpr, ConstOp};
 
-/// A value that may depend on where the instance lies.
+/// A value that may depend on the address of the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Constant {
     /// The same in every instance.
@@ -18,7 +18,7 @@ pub(crate) enum Constant {
 impl Constant {
     pub(crate) const NULL: Self = Self::Absolute(Cell([0; 16]));
 
-    /// Its cell in the instance whose context lies at `vmctx`.
+    /// The cell with this value in the instance whose context is at `vmctx`.
     pub(crate) fn at(self, vmctx: *mut u8) -> Cell {
         match self {
             Self::Absolute(cell) => cell,
@@ -27,7 +27,8 @@ impl Constant {
     }
 }
 
-/// The value of one step that only takes values and gives one, on a stack of them; `None` if it is another one.
+/// The value of one operator that takes operands from the stack and gives one value. `None` for
+/// other operators.
 pub(crate) fn step(op: &ConstOp, stack: &mut Vec<Cell>) -> Option<Cell> {
     let operands = match op {
         ConstOp::RefI31 | ConstOp::ExternConvertAny => 1,
@@ -48,8 +49,10 @@ pub(crate) fn step(op: &ConstOp, stack: &mut Vec<Cell>) -> Option<Cell> {
     }
 }
 
-/// The value of a validated expression. `global` gives the values of globals, `func` that of a
-/// reference to a function. `None` for an expression that validation would have refused.
+/// The value of a validated expression.
+///
+/// `global` returns the values of globals, and `func` the values of function references. The result
+/// is `None` for an expression that validation would have refused.
 pub(crate) fn evaluate(
     expr: &ConstExpr,
     global: impl Fn(u32) -> Option<Constant>,
@@ -61,7 +64,7 @@ pub(crate) fn evaluate(
     stack.is_empty().then_some(value)
 }
 
-/// Takes steps on a stack of values.
+/// Evaluates operators on a stack of values.
 fn run(
     ops: &[ConstOp],
     stack: &mut Vec<Constant>,
@@ -92,7 +95,7 @@ fn run(
                 Constant::Absolute(any) => Cell::from_u64(externalized(any.u64())),
                 Constant::Relative(_) => return None,
             },
-            // Each instance makes its own: see `heap`.
+            // Each instance makes its own objects: see `heap`.
             ConstOp::StructNew(_)
             | ConstOp::StructNewDefault(_)
             | ConstOp::ArrayNew(_)
@@ -111,7 +114,7 @@ fn run(
     Some(())
 }
 
-/// Any reference that lies in no box as one of the host's.
+/// Converts an internal reference that is not in a box to an external reference of the host.
 pub(crate) fn externalized(any: u64) -> u64 {
     match any & TAG_BITS {
         _ if any == 0 => 0,

@@ -1,11 +1,14 @@
-//! Structs and arrays: where they lie, how that grows, and what an instance makes before any of its code runs.
+//! The heap of structs and arrays: allocation, growth, and the objects that an instance makes
+//! before any of its code runs.
 //!
-//! They lie behind each other in the place of a further memory of the slot, which has no accessible byte at first, and is given
-//! back at each reset, whole. All that is behind [`Context::heap_next`](pirn_format::layout::Context::heap_next) is zero.
+//! The objects lie one after another in the address range of one more memory of the slot. At first
+//! no byte of that range is accessible. Each reset gives the whole range back. All bytes from
+//! [`Context::heap_next`](pirn_format::layout::Context::heap_next) on are zero.
 //!
 //! # Safety
 //!
-//! Owns what lies there, together with generated code: what is written here was made accessible, for one object, before.
+//! This file owns the contents of the heap, together with generated code. It writes an object only
+//! after its bytes were allocated and made accessible.
 #![allow(unsafe_code)]
 
 use super::builtin;
@@ -27,31 +30,31 @@ use pirn_format::metadata::{ConstExpr, ConstOp, ElementItems};
 use pirn_format::types::StorageType;
 use std::sync::Arc;
 
-/// The references of element segments that an instance has made, by segment; of others, and of segments that were dropped,
-/// nothing.
+/// References of element segments that an instance has made, by segment. The list is empty for
+/// other segments and for dropped segments.
 pub(crate) type Made = Vec<Vec<u64>>;
 
-/// The type of a box: a process has fewer types.
+/// The type id of a box: no process has so many types.
 const BOX_TYPE: u32 = u32::MAX;
 
-/// Where the next object of a member lies.
+/// Address of the next object of a member.
 fn next<T>(member: &Member<T>) -> u64 {
-    // SAFETY: the context of an initialised instance, whose guest does not run.
+    // SAFETY: the context belongs to an initialised instance, whose guest does not run.
     unsafe { *member.cell::<u64>(CONTEXT_HEAP_NEXT) }
 }
 
-/// All words that a member has made.
+/// All words of the objects of a member.
 pub(super) fn words<T>(member: &Member<T>) -> &[u64] {
     let Some(number) = member.inner.plan.heap else {
         return &[];
     };
     let base = member.slot.memory(&member.inner.region, number);
     let bytes = next(member) - base as u64;
-    // SAFETY: it is accessible up to there, and aligned; the guest does not run.
+    // SAFETY: the range up to the next object is accessible and aligned. The guest does not run.
     unsafe { slice::from_raw_parts(base.cast(), bytes as usize / 8) }
 }
 
-/// Makes room for so many bytes behind what member `at` has made.
+/// Makes `bytes` bytes accessible after the last object of member `at`.
 ///
 /// # Errors
 ///
@@ -64,9 +67,9 @@ pub(super) fn grow<T>(
 ) -> Result<(), TrapCode> {
     let member = &mut members[at];
     let next = next(member);
-    // SAFETY: as in `next`.
+    // SAFETY: the context belongs to an initialised instance, whose guest does not run.
     let end = unsafe { *member.cell::<u64>(CONTEXT_HEAP_END) };
-    // No sum wraps: the most elements of an array have fewer than 2^37 bytes.
+    // The sum cannot overflow: an array has fewer than 2^37 bytes.
     if next + bytes <= end {
         return Ok(());
     }
@@ -104,12 +107,13 @@ pub(super) fn grow<T>(
         limiter.failed(data, growth(bytes), GrowthError::System(error));
         return Err(TrapCode::HeapExhausted);
     }
-    // SAFETY: as in `next`.
+    // SAFETY: the context belongs to an initialised instance, whose guest does not run.
     unsafe { member.cell::<u64>(CONTEXT_HEAP_END).write(base + bytes) };
     Ok(())
 }
 
-/// Makes an object of so many bytes with its header, and gives its address. All else of it is zero.
+/// Allocates an object of `bytes` bytes and returns its address. Its header has the type `id`, and
+/// all other bytes are zero.
 fn allocate<T>(
     members: &mut [Member<T>],
     at: usize,
@@ -120,7 +124,8 @@ fn allocate<T>(
     let bytes = bytes.next_multiple_of(u64::from(OBJECT_ALIGN));
     grow(members, at, bytes, data)?;
     let start = next(&members[at]);
-    // SAFETY: as in `next`; so many bytes are accessible there.
+    // SAFETY: the context belongs to an initialised instance, whose guest does not run. `grow` made
+    // the bytes accessible.
     unsafe {
         members[at]
             .cell::<u64>(CONTEXT_HEAP_NEXT)
@@ -135,16 +140,16 @@ fn id<T>(member: &Member<T>, ty: u32) -> u32 {
     member.inner.module.type_ids()[ty as usize]
 }
 
-/// What the elements of a type of arrays of a member hold.
+/// The storage type of the elements of a member's array type.
 fn element<T>(member: &Member<T>, ty: u32) -> Result<StorageType, TrapCode> {
     let element = member.inner.module.metadata().array_element(ty);
-    // Of validated modules it is always there.
+    // It is always present in a validated module.
     element
         .map(|element| element.storage)
         .ok_or(TrapCode::Unreachable)
 }
 
-/// Makes an array of so many elements, zero or null, and gives its address.
+/// Allocates an array of `len` zero or null elements, and returns its address.
 fn array<T>(
     members: &mut [Member<T>],
     at: usize,
@@ -156,36 +161,37 @@ fn array<T>(
     let bytes = u64::from(OBJECT_HEADER_BYTES) + (u64::from(len) << log2);
     let id = id(&members[at], ty);
     let start = allocate(members, at, id, bytes, data)?;
-    // SAFETY: the header of an array of our own.
+    // SAFETY: `allocate` has just made the array and its header.
     unsafe { ((start as i64 + i64::from(ARRAY_LEN)) as *mut u32).write(len) };
     Ok(start)
 }
 
-/// Where the first element of an array lies.
+/// Address of the first element of an array.
 fn elements(array: u64) -> u64 {
     array + u64::from(OBJECT_HEADER_BYTES)
 }
 
-/// Writes what a field or an element holds.
+/// Writes the value of a field or an element.
 ///
 /// # Safety
 ///
-/// There must be one at the address.
+/// `address` must be the address of a field or an element with this storage type.
 unsafe fn store(address: u64, storage: StorageType, value: Cell) {
     let bytes = storage.bytes() as usize;
-    // SAFETY: the caller's promise; a cell has 16 bytes, and none takes more.
+    // SAFETY: the caller ensures that a value of this type lies there. A cell has 16 bytes, and no
+    // storage type is larger.
     unsafe { ptr::copy_nonoverlapping(value.0.as_ptr(), address as *mut u8, bytes) };
 }
 
-/// Writes a value to so many elements, which are zero.
+/// Writes a value to `len` elements, which are zero.
 ///
 /// # Errors
 ///
-/// If the call is stopped meanwhile.
+/// The call was stopped during the write.
 ///
 /// # Safety
 ///
-/// The elements must be those of an array of the member.
+/// The elements must belong to an array of the member.
 unsafe fn fill<T>(
     member: &Member<T>,
     address: u64,
@@ -197,7 +203,7 @@ unsafe fn fill<T>(
     if len == 0 || value.0[..one].iter().all(|byte| *byte == 0) {
         return Ok(());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller ensures that `len` elements of an array lie there.
     let mut bulk = unsafe {
         store(address, storage, value);
         Bulk::repeat(address as *mut u8, one, one * len as usize)
@@ -205,8 +211,8 @@ unsafe fn fill<T>(
     bulk.run(member, watched)
 }
 
-/// Makes an array of what lies in a data segment: `array.new_data`. Its elements are still to be
-/// written.
+/// Allocates an array for a part of a data segment: `array.new_data`. The caller must run the
+/// returned write of its elements.
 pub(super) fn array_of_data<T>(
     members: &mut [Member<T>],
     at: usize,
@@ -217,15 +223,15 @@ pub(super) fn array_of_data<T>(
     let bytes = len << element(&members[at], ty)?.log2();
     let source = builtin::data_left(&members[at], segment);
     let source = builtin::data_part(source, from, bytes)?.as_ptr();
-    // A length is an i32.
+    // A length is an i32, so the conversion is exact.
     let array = array(members, at, ty, len as u32, data)?;
-    // SAFETY: the array has as many bytes, and does not move.
+    // SAFETY: the array has so many bytes and does not move. `data_part` checked the source.
     let bulk = unsafe { Bulk::copy(elements(array) as *mut u8, source, bytes as usize) };
     Ok((array | TAG_ARRAY, bulk))
 }
 
-/// Makes an array of the references of an element segment: `array.new_elem`. Its elements are still
-/// to be written.
+/// Allocates an array for references of an element segment: `array.new_elem`. The caller must run
+/// the returned write of its elements.
 pub(super) fn array_of_elements<T>(
     members: &mut [Member<T>],
     at: usize,
@@ -235,12 +241,13 @@ pub(super) fn array_of_elements<T>(
 ) -> Result<(u64, Bulk), TrapCode> {
     builtin::check_elements(&members[at], segment, from, len)?;
     let array = array(members, at, ty, len as u32, data)?;
-    // SAFETY: the array has as many elements, and does not move.
+    // SAFETY: the array has so many elements and does not move.
     let bulk = unsafe { Bulk::elements(elements(array) as *mut u64, segment, from, len) };
     Ok((array | TAG_ARRAY, bulk))
 }
 
-/// A reference for a number of the host's, in a box if it does not fit otherwise.
+/// Converts an external reference of the host to an internal one. Allocates a box if the number
+/// does not fit otherwise.
 pub(super) fn internalized<T>(
     members: &mut [Member<T>],
     at: usize,
@@ -259,17 +266,17 @@ pub(super) fn internalized<T>(
     }
     let bytes = u64::from(OBJECT_HEADER_BYTES) + 8;
     let start = allocate(members, at, BOX_TYPE, bytes, data)?;
-    // SAFETY: the box has that word.
+    // SAFETY: the box has room for one word after its header.
     unsafe { (elements(start) as *mut u64).write(number) };
     Ok(start | TAG_BOXED)
 }
 
-/// Makes all that an instance starts with and only it has, in the order of its module (spec 3.0, 4.7.3): values of globals, of
-/// tables, references of element segments. Fills large tables first.
+/// Makes the initial values that differ from instance to instance, in the order of the module (spec
+/// 3.0, 4.7.3): those of globals, tables and element segments. Fills large tables first.
 ///
 /// # Errors
 ///
-/// If there is no room, in the slot or in the host, or the start is stopped meanwhile.
+/// The slot or the host has no room, or the start was stopped.
 pub(super) fn make<T>(
     members: &mut [Member<T>],
     at: usize,
@@ -291,14 +298,15 @@ pub(super) fn make<T>(
         let word = initial.rest.at(members[at].vmctx()).u64();
         let (start, elements) = table(&members[at], *position);
         let written = initial.first.len();
-        // SAFETY: the table has as many, see `check_limits`, of which some are written.
+        // SAFETY: the table has room for `elements` elements, see `check_limits`. The first
+        // `written` ones are skipped.
         let mut bulk = unsafe { Bulk::words(start.add(written), word, elements - written) };
         bulk.run(&members[at], watched)?;
     }
     for index in &plan.made_globals {
         let init = &metadata.global_inits[(index - imported.globals) as usize];
         let value = value(members, at, &inner, init, data, watched)?;
-        // SAFETY: the cell of a global that the instance defines.
+        // SAFETY: the cell belongs to a global that the instance defines.
         unsafe { members[at].global_cell(*index).write(value) };
     }
     for position in &plan.made_tables {
@@ -307,7 +315,7 @@ pub(super) fn make<T>(
         };
         let value = value(members, at, &inner, init, data, watched)?.u64();
         let (start, elements) = table(&members[at], *position);
-        // SAFETY: the table has as many, see `check_limits`.
+        // SAFETY: the table has room for `elements` elements, see `check_limits`.
         let mut bulk = unsafe { Bulk::words(start, value, elements) };
         bulk.run(&members[at], watched)?;
     }
@@ -332,7 +340,7 @@ pub(super) fn make<T>(
     Ok(())
 }
 
-/// The value of a constant expression of a member, whose globals before it are there.
+/// The value of a constant expression of a member. The globals that it uses have their values.
 fn value<T>(
     members: &mut [Member<T>],
     at: usize,
@@ -342,7 +350,7 @@ fn value<T>(
     watched: Option<&Watched>,
 ) -> Result<Cell, Halt> {
     let (metadata, structs) = (inner.module.metadata(), inner.module.structs());
-    // What validation refuses has no value.
+    // Validation refuses expressions without a value.
     const NONE: Halt = Halt::Trap(TrapCode::Unreachable);
     let mut stack: Vec<Cell> = vec![];
     for op in &expr.0 {
@@ -362,7 +370,7 @@ fn value<T>(
                     let first = stack.len().checked_sub(fields.len()).ok_or(NONE)?;
                     let values = stack.split_off(first);
                     for ((field, offset), value) in fields.iter().zip(places.offsets).zip(values) {
-                        // SAFETY: the struct has the field.
+                        // SAFETY: the struct has the field at this offset.
                         unsafe { store(start + u64::from(*offset), field.storage, value) };
                     }
                 }
@@ -375,7 +383,7 @@ fn value<T>(
                 if matches!(op, ConstOp::ArrayNew(_)) {
                     let value = stack.pop().ok_or(NONE)?;
                     let (first, what) = (elements(array), (storage, value));
-                    // SAFETY: the array has as many elements, which are zero.
+                    // SAFETY: the array has `len` elements, which are zero.
                     unsafe { fill(&members[at], first, u64::from(len), what, watched)? };
                 }
                 Cell::from_u64(array | TAG_ARRAY)
@@ -386,7 +394,7 @@ fn value<T>(
                 let storage = element(&members[at], ty)?;
                 let array = array(members, at, ty, len, data)?;
                 for (n, value) in (0..).zip(values) {
-                    // SAFETY: as above.
+                    // SAFETY: the array has `len` elements, and `n` is less than `len`.
                     unsafe { store(elements(array) + (n << storage.log2()), storage, value) };
                 }
                 Cell::from_u64(array | TAG_ARRAY)
@@ -398,7 +406,7 @@ fn value<T>(
             ConstOp::ExternConvertAny => {
                 let any = stack.pop().ok_or(NONE)?.u64();
                 Cell::from_u64(match any & TAG_BITS {
-                    // SAFETY: a box of this instance or its group.
+                    // SAFETY: the tag says that it is a box, made by this instance or its group.
                     TAG_BOXED => unsafe { *(elements(any & !TAG_BITS) as *const u64) },
                     _ => constant::externalized(any),
                 })

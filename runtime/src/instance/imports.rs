@@ -1,8 +1,9 @@
-//! [`Imports`]: what a module's imports were resolved to.
+//! [`Imports`]: the resolved imports of a module.
 //!
 //! # Safety
 //!
-//! Owns the fact that [`Hosts`] has an entry for each imported function, which points to what it holds.
+//! This file owns one fact. [`Hosts`] has an entry for each imported function. The entry points to
+//! a function that [`Hosts`] keeps alive.
 #![allow(unsafe_code)]
 
 use super::{exit, usage};
@@ -18,25 +19,25 @@ use pirn_format::metadata::{ExportItem, Import, Metadata};
 use pirn_format::types::{AddrType, ExternType, GlobalType, MemoryType};
 use std::sync::{Arc, OnceLock};
 
-/// What a module's imports were resolved to, kind by kind, in order.
+/// The resolved imports of a module, by kind and in order.
 #[derive(Debug)]
 pub(crate) struct Imports {
-    /// Functions of other instances; `None` for the host's.
+    /// Functions of other instances; `None` for a function of the host.
     pub(crate) funcs: Vec<Option<LinkedFunc>>,
     /// Globals.
     pub(crate) globals: Vec<GlobalImport>,
-    /// Addresses of the owners' table descriptors.
+    /// Addresses of the table descriptors of the owners.
     pub(crate) tables: Vec<u64>,
-    /// Addresses of the owners' memory descriptors.
+    /// Addresses of the memory descriptors of the owners.
     pub(crate) memories: Vec<u64>,
-    /// Which memories are the host's.
+    /// The memories that are shared memories of the host.
     pub(crate) shared: SharedImports,
-    /// Identities of tags.
+    /// Identities of the tags.
     pub(crate) tags: Vec<u64>,
 }
 
-/// The index of the memory that the pointers of interfaces are offsets in: of the export `memory`,
-/// else 0.
+/// Index of the memory that the pointers of interfaces refer to: the export `memory`, or else
+/// memory 0.
 pub(crate) fn interface_memory(metadata: &Metadata) -> u32 {
     match metadata.export("memory") {
         Some(ExportItem::Memory(index)) => index,
@@ -47,41 +48,43 @@ pub(crate) fn interface_memory(metadata: &Metadata) -> u32 {
 /// A function of another instance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkedFunc {
-    /// Address of its code.
+    /// Address of the function's code.
     pub(crate) code: u64,
     /// First argument of the code.
     pub(crate) vmctx: u64,
-    /// The id of its type, which may be a subtype of what the import says.
+    /// The id of the function's type, which may be a subtype of the imported type.
     pub(crate) type_id: u32,
 }
 
 /// An imported global.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum GlobalImport {
-    /// Immutable: its value.
+    /// The value of an immutable global.
     Value(Cell),
-    /// Mutable: the address of the owner's cell.
+    /// The address of the owner's cell of a mutable global.
     At(u64),
 }
 
 /// The host functions that a module imports.
 #[derive(Debug)]
 pub(crate) struct Hosts<T> {
-    /// By function import index; what says so where another instance's function was imported.
+    /// Entries by the index of the imported function. An entry reports an error if the function
+    /// comes from another instance.
     entries: Vec<HostEntry>,
-    /// What the entries point to.
+    /// The functions that the entries point to.
     funcs: Vec<Arc<HostFunc<T>>>,
-    /// Entries that count each call, and point to `entries`, once an instance is measured.
+    /// Entries that count each call and point to `entries`. They exist once an instance is
+    /// measured.
     counting: OnceLock<Box<[HostEntry]>>,
 }
 
-// SAFETY: the entries are those of `funcs`, or point to code alone.
+// SAFETY: each entry points to a function in `funcs`, or contains no pointer but that to code.
 unsafe impl<T> Send for Hosts<T> {}
-// SAFETY: as above.
+// SAFETY: each entry points to a function in `funcs`, or contains no pointer but that to code.
 unsafe impl<T> Sync for Hosts<T> {}
 
 impl<T> Hosts<T> {
-    /// Those of no import yet.
+    /// The host functions of a module of which no import is resolved yet.
     pub(crate) fn new() -> Self {
         Self {
             entries: vec![],
@@ -90,18 +93,19 @@ impl<T> Hosts<T> {
         }
     }
 
-    /// The next import is this function of the host.
+    /// Adds a function of the host as the next import.
     fn push(&mut self, func: &Arc<HostFunc<T>>) {
         self.entries.push(func.entry());
         self.funcs.push(Arc::clone(func));
     }
 
-    /// The next import is a function of another instance.
+    /// Adds a function of another instance as the next import.
     pub(crate) fn skip(&mut self) {
         self.entries.push(exit::not_of_the_host::<T>());
     }
 
-    /// Entries that count each call, for as long as this lives: all imports are there.
+    /// Entries that count each call. They are valid as long as `self`. All imports must have been
+    /// added.
     pub(crate) fn counting_entries(&self) -> *const HostEntry {
         let counting = self.counting.get_or_init(|| {
             let entries = self.entries.iter();
@@ -110,17 +114,17 @@ impl<T> Hosts<T> {
         counting.as_ptr()
     }
 
-    /// The entries, for as long as this lives.
+    /// The entries. They are valid as long as `self`.
     pub(crate) fn entries(&self) -> *const HostEntry {
         self.entries.as_ptr()
     }
 }
 
-/// What imports were resolved to, with the host functions among them.
+/// The resolved imports, together with the host functions among them.
 pub(crate) type Resolved<S> = (Imports, Hosts<S>);
 
 impl Imports {
-    /// Imports of nothing yet.
+    /// The imports of a module of which no import is resolved yet.
     pub(crate) fn new() -> Self {
         Self {
             funcs: vec![],
@@ -148,11 +152,14 @@ impl Imports {
         Ok((imports, hosts))
     }
 
-    /// Resolves one import to what a linker offers.
+    /// Resolves one import to an item of the linker.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Missing`], [`LinkError::Mismatch`] and [`LinkError::Addresses`].
+    /// [`LinkError::Missing`] if the linker has no such item; [`LinkError::Mismatch`] if the item
+    /// has another type; [`LinkError::Addresses`] if the host module only supports 32-bit memories
+    /// and the interface memory is another; [`LinkError::Foreign`] if a global is a reference of an
+    /// instance.
     pub(crate) fn host<T, Q, A>(
         &mut self,
         metadata: &Metadata,
@@ -213,11 +220,11 @@ impl Imports {
     }
 }
 
-/// Checks that a shared memory is what an import wants.
+/// Checks that a shared memory has the type of an import.
 ///
 /// # Errors
 ///
-/// [`LinkError::Mismatch`].
+/// [`LinkError::Mismatch`] if it does not.
 pub(crate) fn check_memory(
     metadata: &Metadata,
     import: &Import,
@@ -234,26 +241,27 @@ pub(crate) fn check_memory(
     }
 }
 
-/// Import matching of memories (spec 4.5.1): the same but for the limits.
+/// Import matching of memories (spec 4.5.1): all properties must be equal, except for the limits.
 pub(crate) fn memory_matches(found: &MemoryType, bytes: u64, wanted: &MemoryType) -> bool {
     let kind = |ty: &MemoryType| (ty.address, ty.page, ty.shared);
     let now = bytes / found.page.bytes();
     kind(found) == kind(wanted) && limits_fit(now, found.max, wanted.min, wanted.max)
 }
 
-/// The type of a memory with the size that it has now.
+/// The type of a memory with its current size as the minimum.
 pub(crate) fn memory_now(ty: MemoryType, bytes: u64) -> MemoryType {
     let min = bytes / ty.page.bytes();
     MemoryType { min, ..ty }
 }
 
-/// Import matching of limits (spec 4.5.1): at least the minimum now, and no larger maximum.
+/// Import matching of limits (spec 4.5.1): the current size is at least the minimum, and the
+/// maximum is not larger.
 pub(crate) fn limits_fit(now: u64, found_max: Option<u64>, min: u64, max: Option<u64>) -> bool {
     let max_fits = max.is_none_or(|max| found_max.is_some_and(|found| found <= max));
     now >= min && max_fits
 }
 
-/// What an import must be, in words.
+/// Describes a type in words.
 pub(crate) fn describe(metadata: &Metadata, ty: &ExternType) -> String {
     match ty {
         ExternType::Func(ty) => format!("a function {}", metadata.func_type(*ty)),
@@ -269,7 +277,7 @@ pub(crate) fn full_name(import: &Import) -> String {
     format!("{}.{}", import.module, import.name)
 }
 
-/// Nobody offers an import.
+/// The error for an import that nothing provides.
 pub(crate) fn missing(metadata: &Metadata, import: &Import) -> LinkError {
     LinkError::Missing {
         import: full_name(import),
@@ -277,7 +285,7 @@ pub(crate) fn missing(metadata: &Metadata, import: &Import) -> LinkError {
     }
 }
 
-/// What is offered is something else.
+/// The error for an import whose item has another type.
 pub(crate) fn mismatch(
     metadata: &Metadata,
     import: &Import,

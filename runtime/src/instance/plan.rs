@@ -1,4 +1,4 @@
-//! [`Plan`]: the initial state of every instance of a module, worked out once.
+//! [`Plan`]: the initial state of every instance of a module, computed once.
 
 use super::constant::{Constant, evaluate};
 use super::imports::{self, GlobalImport, Imports};
@@ -8,69 +8,75 @@ use pirn_format::layout::{CONTEXT_BYTES, InstanceLayout};
 use pirn_format::metadata::{ConstExpr, DataSegment, ElementItems, Metadata, SegmentMode};
 use pirn_format::types::{Kind, ValType};
 
-/// The initial state of every instance of a module: what to write where, and which segments can only
-/// be decided instance by instance.
+/// The initial state of every instance of a module: the bytes to write, and the segments that each
+/// instance must write itself.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The bytes from [`InstanceLayout::state`] up to the context.
     pub(crate) state: Box<[u8]>,
-    /// Words in `state`, by offset, that hold the context's address plus this.
+    /// Words in `state`, by offset. Their value is the address of the context plus the second
+    /// number.
     pub(crate) relative: Box<[(usize, i64)]>,
-    /// Offset of the cell of every table that the module defines, and its initial size.
+    /// Offset of the cell of each table that the module defines, and the table's initial size.
     pub(crate) table_cells: Box<[(i32, u64)]>,
-    /// Initial bytes of the first memory that the module defines, if there is one.
+    /// Initial size in bytes of the first memory that the module defines, if there is one.
     pub(crate) memory_bytes: Option<u64>,
-    /// Offset of the cell of every further one that it defines, and its initial bytes.
+    /// Offset of the cell of each further memory that the module defines, and the memory's initial
+    /// size in bytes.
     pub(crate) memory_cells: Box<[(i32, u64)]>,
-    /// The index of the memory that the pointers of interfaces are offsets in: of the export
-    /// `memory`, else 0.
+    /// Index of the memory that the pointers of interfaces refer to: the export `memory`, or else
+    /// memory 0.
     pub(crate) interface_memory: u32,
-    /// Whether the module imports a shared memory of the host's.
+    /// Whether the module imports a shared memory of the host.
     pub(crate) shares_memory: bool,
     /// Whether the module's code counts fuel.
     pub(crate) counts_fuel: bool,
-    /// What every table that the module defines starts with.
+    /// The initial elements of each table that the module defines.
     pub(crate) tables: Box<[Elements]>,
-    /// Element segments from this one on are written instance by instance, because one of them does
-    /// not fit or goes to an imported table.
+    /// Each instance writes the element segments from this one on. This segment does not fit,
+    /// targets an imported table, or depends on values that each instance makes.
     pub(crate) first_dynamic_element: usize,
-    /// Whether there are segments that are written instance by instance.
+    /// Whether each instance must write some segments itself.
     pub(crate) has_dynamic_segments: bool,
-    /// Whether the tables start alike in every instance of the module, whatever it is linked to, and
-    /// stay so: then a slot that held this module needs none written.
+    /// Whether the tables of all instances of the module begin with the same elements, however it
+    /// is linked, and never change. Then a slot that held this module keeps its tables.
     pub(crate) tables_constant: bool,
-    /// The number of the memory in whose place structs and arrays lie, if the module makes any.
+    /// The number of the memory whose address range holds structs and arrays, if the module makes
+    /// any.
     pub(crate) heap: Option<u32>,
     /// Whether structs or arrays of the module may refer to exceptions.
     pub(crate) holds_exceptions: bool,
-    /// The globals that each instance makes a value for, and those that name them, which start as null or zero.
+    /// Globals for which each instance makes a value, and globals that use them. They start as null
+    /// or zero.
     pub(crate) made_globals: Box<[u32]>,
-    /// The same of tables, with their position among those that the module defines.
+    /// Tables for which each instance makes a value, as positions among the tables that the module
+    /// defines.
     pub(crate) made_tables: Box<[u32]>,
-    /// The positions of other tables that have more than [`FILLED_MAX`] elements behind those of
-    /// their segments.
+    /// Positions of other tables with more than [`FILLED_MAX`] elements after those of their
+    /// segments.
     pub(crate) filled_tables: Box<[u32]>,
-    /// Whether there are any of these, or element segments whose references each instance makes.
+    /// Whether one of the three lists above is not empty, or an instance makes references of
+    /// element segments.
     pub(crate) is_made: bool,
-    /// Whether an instance writes anything before its start function is called.
+    /// Whether an instance writes anything before its start function runs.
     pub(crate) prepares: bool,
 }
 
-/// Elements of a table that are written at once when an instance is made, 64 KiB. More are written
-/// like what an instance makes: chunk by chunk, under the deadline of the start.
+/// Maximum number of table elements that are written at once when an instance is made: 64 KiB. More
+/// elements are written in chunks, under the deadline of the start.
 const FILLED_MAX: u64 = 8192;
 
-/// What a table starts with.
+/// The initial elements of a table.
 #[derive(Debug)]
 pub(crate) struct Elements {
     /// The first elements.
     pub(crate) first: Vec<Constant>,
-    /// All others.
+    /// The value of all other elements.
     pub(crate) rest: Constant,
 }
 
 impl Plan {
-    /// Works out the plan for a module with these imports.
+    /// Computes the plan for a module with these imports.
     pub(crate) fn new(module: &Module, imports: &Imports) -> Self {
         let (metadata, layout) = (module.metadata(), module.layout());
         let mut plan = State::new(layout);
@@ -93,14 +99,14 @@ impl Plan {
             .map(|(position, _)| position)
             .collect();
         if !made_tables.is_empty() {
-            // They are written before segments are.
+            // These tables are written before the segments.
             first_dynamic_element = 0;
         }
         let makes_elements = metadata
             .elements
             .iter()
             .any(|segment| allocates(&segment.items));
-        // Segments that name what is made are written when it is there.
+        // A segment that uses a value made by the instance is written after that value exists.
         let names_made = |items: &ElementItems| match items {
             ElementItems::Funcs(_) => false,
             ElementItems::Exprs(exprs) => !exprs.iter().all(known),
@@ -110,7 +116,7 @@ impl Plan {
             .iter()
             .position(|segment| names_made(&segment.items));
         first_dynamic_element = first_dynamic_element.min(first_made.unwrap_or(usize::MAX));
-        // `check_limits` has seen that all are less than a slot holds.
+        // `check_limits` has checked that every memory fits into a slot.
         let memories = module.own_memories().iter();
         let mut memory_bytes = memories.map(|memory| memory.min_bytes().unwrap_or(0));
         let has_dynamic_segments =
@@ -171,7 +177,7 @@ fn holds_exceptions(metadata: &Metadata) -> bool {
     metadata.heap && types.any(|ty| ty.kind() != Kind::Func && ty.values().any(ValType::is_exn_ref))
 }
 
-/// Whether references of a segment are made by each instance.
+/// Whether each instance makes references of this segment.
 pub(crate) fn allocates(items: &ElementItems) -> bool {
     match items {
         ElementItems::Funcs(_) => false,
@@ -183,7 +189,7 @@ fn is_active(segment: &DataSegment) -> bool {
     matches!(segment.mode, SegmentMode::Active { .. })
 }
 
-/// The state while it is worked out.
+/// The state while it is being computed.
 struct State {
     start: i32,
     bytes: Vec<u8>,
@@ -201,7 +207,7 @@ impl State {
         }
     }
 
-    /// Writes a cell, whose offset is from the context, or the first word of it.
+    /// Writes a value to the cell at an offset from the context: the whole cell or its first word.
     fn put(&mut self, offset: i32, bytes: usize, value: Constant) {
         let at = (offset - self.start) as usize;
         match value {
@@ -212,7 +218,7 @@ impl State {
         }
     }
 
-    /// Writes all globals, and gives the values of those that constant expressions may name.
+    /// Writes all globals. Returns the values that are known, for later constant expressions.
     fn globals(
         &mut self,
         metadata: &Metadata,
@@ -262,7 +268,8 @@ impl State {
         }
     }
 
-    /// Marks the segments that are gone once the instance has started (spec 4.5.4, steps 14 to 16).
+    /// Marks the segments that are dropped once the instance has started (spec 4.5.4, steps 14 to
+    /// 16).
     fn dropped(&mut self, metadata: &Metadata, layout: &InstanceLayout) {
         let data = metadata.data.iter().map(|segment| &segment.mode);
         let elements = metadata.elements.iter().map(|segment| &segment.mode);
@@ -276,8 +283,8 @@ impl State {
     }
 }
 
-/// The value of an expression that may name these globals. Validation refuses expressions without a
-/// value, and the metadata is the compiler's, so null never stands in for one.
+/// The value of an expression that may use these globals. Validation refuses expressions without a
+/// value, and the metadata comes from the compiler. So the default of null is never used.
 fn constant(
     expr: &ConstExpr,
     globals: &[Option<Constant>],
@@ -288,7 +295,7 @@ fn constant(
     evaluate(expr, global, |index| func(index, metadata, layout)).unwrap_or(Constant::NULL)
 }
 
-/// A reference to a function.
+/// The value of a reference to a function.
 pub(super) fn func(index: u32, metadata: &Metadata, layout: &InstanceLayout) -> Option<Constant> {
     let position = metadata.escaped_position(index)?;
     Some(Constant::Relative(i64::from(layout.funcref(position))))
@@ -311,7 +318,8 @@ pub(crate) fn element(
     value.unwrap_or(Constant::NULL)
 }
 
-/// Initial elements of the module's own tables, and the first segment that they do not include.
+/// Initial elements of the tables that the module defines, and the first segment that these do not
+/// include.
 fn tables(
     metadata: &Metadata,
     layout: &InstanceLayout,
@@ -342,7 +350,7 @@ fn tables(
             if start.checked_add(len as u64).is_none_or(|end| end > ty.min) {
                 break;
             }
-            // What is kept here for a table is as large as its segments, and a little for gaps
+            // Limits the memory for a table's elements to the size of its segments, plus small gaps
             // between them.
             let listed = &mut listed[position as usize];
             *listed += len as u64;

@@ -7,7 +7,7 @@ use crate::module::types;
 use crate::value::{Cell, FuncType, ValType, Value};
 use pirn_format::types::CompositeType;
 
-/// Calls the exported function of a name of member `at`.
+/// Calls the exported function `name` of member `at`.
 pub(crate) fn call<T>(
     members: &mut [Member<T>],
     at: usize,
@@ -37,7 +37,7 @@ pub(crate) fn call<T>(
     Ok(cells.map(|(cell, ty)| cell.value(*ty, stamp)).collect())
 }
 
-/// The exported function of a name, and its type.
+/// The exported function `name`, and its type.
 fn find<T>(member: &Member<T>, name: &str) -> Result<(Target, FuncType), CallError> {
     let metadata = member.inner.module.metadata();
     let index = member
