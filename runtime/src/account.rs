@@ -1,8 +1,9 @@
-//! [`Account`]: the host memory that is held for one instance, and what the instance has used.
+//! [`Account`]: the host memory that is held for an instance, and the resources that the instance
+//! has used.
 //!
-//! Each slot of a region has one account. An instance opens the account of its slot when something is
-//! first counted, which clears it: an instance that uses nothing of what is counted never touches it.
-//! The instances of a group share the account of the first.
+//! Each slot of a region has one account. An instance opens the account of its slot when it first
+//! counts something, which clears the account. An instance that counts nothing never accesses it.
+//! The instances of a group share the account of the first instance.
 
 use crate::sys::clock;
 use core::sync::atomic::Ordering::Relaxed;
@@ -25,55 +26,56 @@ pub struct HostBytesError {
     pub held: usize,
     /// Bytes that it was asked to hold in addition.
     pub asked: usize,
-    /// Most bytes that it may hold.
+    /// Maximum number of bytes that the host may hold.
     pub limit: usize,
 }
 
-/// What is counted for one instance, or for the instances of one group.
+/// The counters of one instance, or of the instances of one group.
 ///
-/// The fields are atomic because a call may continue on another thread, not because threads count at
-/// the same time: whoever counts has borrowed the instance. So a count is a load and a store.
+/// The fields are atomic because a call may continue on another thread. Threads never count at the
+/// same time, because the counting thread has borrowed the instance. So an addition is a load and a
+/// store.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Account {
-    /// Most bytes that may be held.
+    /// Maximum number of bytes that may be held.
     host_bytes_max: usize,
     /// Bytes that are held now.
     host_bytes: AtomicUsize,
-    /// Most bytes that were held at a time.
+    /// Maximum number of bytes that were held at one time.
     host_bytes_peak: AtomicUsize,
     /// Bytes that the guest has read from files, streams and sockets.
     pub(crate) bytes_read: Count,
-    /// Bytes that the guest has written there.
+    /// Bytes that the guest has written to files, streams and sockets.
     pub(crate) bytes_written: Count,
-    /// Whether the following counts are kept.
+    /// Whether the counters below are valid.
     is_measured: AtomicBool,
     /// Calls of host functions.
     pub(crate) host_calls: Count,
-    /// Sum of all fuel that was given less what was left then, modulo 2^64.
+    /// Sum over all changes of the fuel: the new fuel minus the fuel that was left, modulo 2^64.
     pub(crate) fuel_given: Count,
-    /// Wall time of calls in nanoseconds, but for the time while they were suspended.
+    /// Wall time of calls in nanoseconds, without the time while they were suspended.
     pub(crate) running_ns: Count,
-    /// Processor time of calls.
+    /// Processor time of calls in nanoseconds.
     pub(crate) cpu_ns: Count,
-    /// Wall time while calls were suspended.
+    /// Wall time of suspended calls in nanoseconds.
     suspended_ns: Count,
-    /// When the call that is suspended was; 0 if none is.
+    /// Time at which the suspended call was suspended; 0 if no call is suspended.
     suspended_since_ns: Count,
 }
 
-/// A number that is counted up.
+/// A counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    /// Adds to it.
+    /// Adds to the counter.
     #[inline]
     pub(crate) fn add(&self, more: u64) {
         self.0.store(self.get().wrapping_add(more), Relaxed);
     }
 
-    /// The number.
+    /// The value of the counter.
     #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)
@@ -84,28 +86,28 @@ impl Count {
     }
 }
 
-/// Which clocks are read when a call of an instance begins and ends.
+/// The clocks that are read when a call of an instance begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clocks {
-    /// None.
+    /// No clock.
     None,
-    /// The monotonic one.
+    /// The monotonic clock.
     Wall,
-    /// The monotonic one, and that of the thread's processor time.
+    /// The monotonic clock, and the clock of the thread's processor time.
     WallAndCpu,
 }
 
-/// The times of a call, or of a step of one, while it runs.
+/// Measures the times of a call, or of one step of a call.
 #[derive(Debug)]
 pub(crate) struct Stopwatch<'a> {
     account: &'a Account,
     begun_ns: u64,
-    /// Processor time of the thread at the beginning, if it is measured.
+    /// Processor time of the thread at the start, if it is measured.
     cpu_ns: Option<u64>,
 }
 
 impl<'a> Stopwatch<'a> {
-    /// Begins to measure. A call that was suspended no longer is.
+    /// Begins to measure. Ends the suspension of a suspended call.
     pub(crate) fn start(account: &'a Account, clocks: Clocks) -> Self {
         let begun_ns = clock::now_ns();
         account.end_suspension(begun_ns);
@@ -117,7 +119,7 @@ impl<'a> Stopwatch<'a> {
         }
     }
 
-    /// Adds what was measured, and notes whether the call is suspended from now on.
+    /// Adds the measured times to the account, and records whether the call is now suspended.
     pub(crate) fn stop(self, is_suspended: bool) {
         let account = self.account;
         if let Some(begun) = self.cpu_ns {
@@ -132,7 +134,7 @@ impl<'a> Stopwatch<'a> {
 }
 
 impl Account {
-    /// An account under which at most so many bytes of host memory are held.
+    /// An account that allows `host_bytes_max` bytes of host memory.
     pub(crate) fn new(host_bytes_max: usize) -> Self {
         Self {
             host_bytes_max,
@@ -150,7 +152,7 @@ impl Account {
         }
     }
 
-    /// Clears what the last instance of the slot has left.
+    /// Clears the values of the slot's previous instance.
     pub(crate) fn clear(&self) {
         self.host_bytes.store(0, Relaxed);
         self.host_bytes_peak.store(0, Relaxed);
@@ -159,7 +161,7 @@ impl Account {
         self.is_measured.store(false, Relaxed);
     }
 
-    /// Counts from now on what is only counted on request.
+    /// Starts the counters that are kept only on request, at zero.
     pub(crate) fn measure(&self) {
         self.is_measured.store(true, Relaxed);
         for count in [
@@ -174,12 +176,12 @@ impl Account {
         }
     }
 
-    /// Whether that is counted.
+    /// Whether the counters that are kept only on request are valid.
     pub(crate) fn is_measured(&self) -> bool {
         self.is_measured.load(Relaxed)
     }
 
-    /// A call that is suspended no longer is, now.
+    /// Ends the suspension of a suspended call at the time `now_ns`.
     pub(crate) fn end_suspension(&self, now_ns: u64) {
         let since = self.suspended_since_ns.get();
         if since != 0 {
@@ -188,7 +190,7 @@ impl Account {
         }
     }
 
-    /// Wall time while calls were suspended, in nanoseconds, up to now.
+    /// Wall time of suspended calls up to now, in nanoseconds.
     pub(crate) fn suspended_ns(&self) -> u64 {
         let now = match self.suspended_since_ns.get() {
             0 => 0,
@@ -201,7 +203,7 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// [`HostBytesError`] if the sum would exceed the limit: nothing is counted then.
+    /// [`HostBytesError`] if the sum would exceed the limit. Then nothing is counted.
     pub(crate) fn hold(&self, asked: usize) -> Result<(), HostBytesError> {
         let held = self.host_bytes.load(Relaxed);
         match held.checked_add(asked) {
@@ -215,7 +217,7 @@ impl Account {
         }
     }
 
-    /// The error of holding `asked` bytes more.
+    /// The error for a request of `asked` more bytes.
     pub(crate) fn refusal(&self, asked: usize) -> HostBytesError {
         HostBytesError {
             held: self.host_bytes(),
@@ -241,7 +243,7 @@ impl Account {
         self.host_bytes_max - self.host_bytes()
     }
 
-    /// Most bytes of host memory that were held at a time.
+    /// Maximum number of bytes of host memory that were held at one time.
     pub(crate) fn host_bytes_peak(&self) -> usize {
         self.host_bytes_peak.load(Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The host's side of imports: what a guest may call, and what the called function sees.
+//! Host functions: how guests import them, and how they access the calling instance.
 
 pub(crate) mod caller;
 pub(crate) mod error;

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! Owns the fact that the entry of a [`HostFunc<T>`] points to the function that it holds, and calls
-//! it as what it is.
+//! This file owns one fact. The entry of a [`HostFunc<T>`] points to the function that it holds,
+//! and calls that function with its real type.
 #![allow(unsafe_code)]
 
 use super::{Caller, HostError, Store};
@@ -22,39 +22,40 @@ pub struct HostFunc<T> {
     /// Its type.
     pub(crate) ty: FuncType,
     entry: HostEntry,
-    /// What the entry points to. No box: that would be the only way to it, and moves with this.
+    /// The function that the entry points to. A `Box` would claim unique access and would be moved
+    /// with this value, so it is an `Arc`.
     _func: Arc<dyn Any + Send + Sync>,
     data: PhantomData<fn(&mut T)>,
 }
 
-// SAFETY: the entry points to what is held, which is both, and to code.
+// SAFETY: the entry points to `_func`, which is `Send` and `Sync`, and to code.
 unsafe impl<T> Send for HostFunc<T> {}
-// SAFETY: as above.
+// SAFETY: the entry points to `_func`, which is `Send` and `Sync`, and to code.
 unsafe impl<T> Sync for HostFunc<T> {}
 
-/// What is called on behalf of a guest.
+/// The implementation of a host function.
 pub(crate) trait HostCode<T>: Send + Sync + 'static {
-    /// The cells that it is given: as many as parameters or results, whichever are more.
+    /// Number of cells that it gets: the larger of the numbers of parameters and of results.
     fn cells(&self) -> usize;
 
-    /// Takes the parameters from the cells, and puts the results there.
+    /// Reads the parameters from the cells, and writes the results to them.
     ///
     /// # Errors
     ///
-    /// Why the guest is to be left.
+    /// Why the guest must be left.
     fn call(&self, caller: Caller<'_, T>, cells: &mut [Cell]) -> Result<Answered, HostError>;
 }
 
-/// How a host function has answered.
+/// The answer of a host function.
 ///
-/// A word: who loads a whole one of which one byte was just stored waits until that has left for the cache,
-/// some 4 ns.
+/// It is a whole word, because a byte store followed by a word load defeats store forwarding. That
+/// load would wait some 4 ns for the store to reach the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Answered {
     /// The results are in the cells.
     Done,
-    /// They will be: the guest waits for them.
+    /// The guest waits: its results will be in the cells later.
     Later,
 }
 
@@ -73,14 +74,14 @@ impl<T> HostFunc<T> {
         }
     }
 
-    /// Where guests call it, for as long as it lives.
+    /// The entry by which guests call the function. It is valid as long as this value lives.
     pub(crate) fn entry(&self) -> HostEntry {
         self.entry
     }
 }
 
 impl<T: 'static, Q: 'static, A: 'static> HostFunc<Store<T, Q, A>> {
-    /// A function over values of any types.
+    /// A host function over untyped values.
     pub(crate) fn untyped<F>(ty: FuncType, func: F) -> Self
     where
         F: Fn(Caller<'_, T>, &[Value], &mut [Value]) -> Result<(), HostError>,
@@ -90,7 +91,7 @@ impl<T: 'static, Q: 'static, A: 'static> HostFunc<Store<T, Q, A>> {
     }
 }
 
-/// A function over values.
+/// A closure over untyped values.
 struct Untyped<F> {
     ty: FuncType,
     func: F,
@@ -136,15 +137,15 @@ impl<T> fmt::Debug for HostFunc<T> {
     }
 }
 
-/// What a host function may return: results, or a `Result` of them with any error.
+/// The return type of a host function: results, or a `Result` of them with any error.
 pub trait HostResult: 'static {
     /// The results.
     type Results: Results;
-    /// The results, or why there are none.
+    /// Converts the return value to the results or to an error.
     ///
     /// # Errors
     ///
-    /// What the host function gave as an error.
+    /// The error that the host function returned.
     fn into_result(self) -> Result<Self::Results, HostError>;
 }
 
@@ -165,12 +166,12 @@ impl<R: Results, E: Into<HostError> + 'static> HostResult for Result<R, E> {
 /// A closure that can be a host function: `Fn(Caller<'_, T>, A, B, ...) -> R` or without the
 /// [`Caller`], of up to 16 [`WasmTy`] parameters, where `R` is a [`HostResult`].
 pub trait IntoFunc<T, P, R>: Send + Sync + 'static {
-    /// The function.
+    /// Makes a host function of the closure.
     #[doc(hidden)]
     fn into_func<Q: 'static, A: 'static>(self) -> HostFunc<Store<T, Q, A>>;
 }
 
-/// A function whose types are Rust's.
+/// A closure over Rust types.
 struct Typed<P, R, F> {
     func: F,
     types: PhantomData<fn(P) -> R>,
@@ -209,7 +210,7 @@ pub(super) fn cells<P: sealed::List, R: HostResult>() -> usize {
     P::TYPES.len().max(results.len())
 }
 
-/// Whether one of these values needs the instance's stamp.
+/// Whether one of these values carries the instance id.
 #[inline]
 pub(super) fn needs_stamp<P: sealed::List, R: HostResult>() -> bool {
     P::NEEDS_STAMP || <R::Results as sealed::List>::NEEDS_STAMP

@@ -1,4 +1,4 @@
-//! [`Growth`]: what memories and tables want to grow to, and what the embedder says to it.
+//! [`Growth`]: requests of memories and tables to grow, and the embedder's decisions about them.
 
 use super::{Linker, Store};
 use core::fmt;
@@ -6,57 +6,59 @@ use std::io;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// What is to grow. Indices are those of the instance whose limiter is asked, imports first, as in the
-/// text of its module.
+/// The object that must grow. Indices are those of the instance whose limiter is asked, imports
+/// first, as in the text of its module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Growing {
-    /// A memory: of the instance that defines it, whichever instance of a group grows it.
+    /// A memory. The index is that of the instance that defines it, even if another instance of a
+    /// group grows it.
     Memory(u32),
-    /// A shared memory of the host's, by the index that the instance which grows it has for it.
+    /// A shared memory of the host. The index is that of the instance that grows it.
     SharedMemory(u32),
-    /// A table: of the instance that defines it, whichever instance of a group grows it.
+    /// A table. The index is that of the instance that defines it, even if another instance of a
+    /// group grows it.
     Table(u32),
-    /// The memory for structs and arrays of an instance.
+    /// The heap of an instance's structs and arrays.
     Objects,
 }
 
-/// A memory, a table or the memory for structs and arrays is to grow. Sizes of tables are in
-/// elements, of all else in bytes.
+/// A request to grow a memory, a table, or the heap of structs and arrays. Sizes of tables are in
+/// elements, all others in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Growth {
-    /// What grows.
+    /// The object that must grow.
     pub what: Growing,
-    /// How much there is.
+    /// Its current size.
     pub current: u64,
-    /// How much there is to be; more than `current`.
+    /// Its new size, which is larger than `current`.
     pub desired: u64,
-    /// The most that its type allows, if it says so.
+    /// The maximum size that its type declares, if any.
     pub maximum: Option<u64>,
 }
 
-/// Why a memory or table has not grown, though no limiter has refused it.
+/// Why a memory or a table did not grow, although no limiter refused it.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GrowthError {
-    /// Its type or the region allows less. No limiter was asked.
+    /// The type or the region allows less. The limiter was not asked.
     #[error(
         "{what} cannot grow to {desired} {unit}, it may have {limit}; raise its maximum or `{setting}`"
     )]
     Limit {
-        /// What is to grow.
+        /// The object that must grow.
         what: &'static str,
-        /// To how much.
+        /// The requested size.
         desired: u64,
-        /// The most that it may have.
+        /// The maximum size.
         limit: u64,
-        /// What is counted.
+        /// The unit of the sizes.
         unit: &'static str,
-        /// The setting of the region.
+        /// The setting of the region, or of the memory, that limits the size.
         setting: &'static str,
     },
-    /// The system refused. The limiter was asked, and had allowed it.
+    /// The system refused. The limiter was asked before, and allowed the growth.
     #[error("the system gives no memory to grow: {0}")]
     System(#[from] io::Error),
 }
@@ -64,26 +66,26 @@ pub enum GrowthError {
 type Allows<T> = Arc<dyn Fn(&mut T, Growth) -> bool + Send + Sync>;
 type Failed<T> = Arc<dyn Fn(&mut T, Growth, GrowthError) + Send + Sync>;
 
-/// What is asked before something grows, and told when it did not.
+/// The embedder's functions that decide about growth, and the one that is told about failures.
 pub(crate) struct Limiter<T> {
     memory: Option<Allows<T>>,
     table: Option<Allows<T>>,
     failed: Option<Failed<T>>,
 }
 
-/// The most that something may have, which the embedder is not asked about.
+/// A fixed maximum size, which is checked before the embedder is asked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound {
     pub(crate) what: &'static str,
     pub(crate) limit: u64,
-    /// What is counted.
+    /// The unit of the size.
     pub(crate) unit: &'static str,
-    /// What sets it.
+    /// The setting that determines the limit.
     pub(crate) setting: &'static str,
 }
 
 impl<T> Limiter<T> {
-    /// Whether a growth is within its bound; it is told if not.
+    /// Checks a growth against its bound. Reports it to `failed` if it exceeds the bound.
     pub(crate) fn is_within(&self, data: &mut T, growth: Growth, bound: Bound) -> bool {
         let Bound {
             what,
@@ -119,7 +121,7 @@ impl<T> Limiter<T> {
             .is_none_or(|allows| allows(data, growth))
     }
 
-    /// Something has not grown.
+    /// Reports that an object did not grow.
     pub(crate) fn failed(&self, data: &mut T, growth: Growth, error: GrowthError) {
         if let Some(failed) = &self.failed {
             failed(data, growth, error);
@@ -157,7 +159,7 @@ impl<T> fmt::Debug for Limiter<T> {
     }
 }
 
-/// Asks `allows` with the embedder's data.
+/// Wraps `allows` so that it gets the embedder's data.
 fn of_data<T, Q, A>(
     allows: impl Fn(&mut T, Growth) -> bool + Send + Sync + 'static,
 ) -> Allows<Store<T, Q, A>> {
@@ -165,15 +167,18 @@ fn of_data<T, Q, A>(
 }
 
 impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
-    /// Asks `allows` before a memory of an instance grows, within what its type and the region's
-    /// `memory_max` allow: if it says no, the guest's `memory.grow` gives -1. It takes the
-    /// place of one that was set before. A memory that is shared by a group is its owner's: the limiter of
-    /// the linker is asked that the owner was added with.
+    /// Sets the function that decides whether a memory of an instance may grow. It replaces an
+    /// earlier one.
     ///
-    /// It is asked on the host's stack, as a host function is called, and a panic of it ends the call as
-    /// one of a host function does. It is not asked for the memory that an instance begins with, which
-    /// [`Region::prepare`](crate::Region::prepare) has compared with `memory_max`, nor by
-    /// `memory.grow` of 0.
+    /// The function is asked only within the limits of the memory's type and of the region's
+    /// `memory_max`. If it returns false, `memory.grow` of the guest returns -1. A memory that a
+    /// group shares belongs to the instance that defines it. So the limiter of that instance's
+    /// linker is asked.
+    ///
+    /// The function runs on the host's stack like a host function. A panic ends the call like a
+    /// panic of a host function. It is not asked about the initial memory, which
+    /// [`Region::prepare`](crate::Region::prepare) compares with `memory_max`, or about a
+    /// `memory.grow` by 0.
     pub fn memory_limiter(
         &mut self,
         allows: impl Fn(&mut T, Growth) -> bool + Send + Sync + 'static,
@@ -182,8 +187,8 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self
     }
 
-    /// Asks `allows` before a table of an instance grows, within what its type and the region's
-    /// `table_elements` allow, as [`memory_limiter`](Self::memory_limiter) does for memories.
+    /// Sets the function that decides whether a table of an instance may grow. It works like
+    /// [`memory_limiter`](Self::memory_limiter), with the region's `table_elements` as the limit.
     pub fn table_limiter(
         &mut self,
         allows: impl Fn(&mut T, Growth) -> bool + Send + Sync + 'static,
@@ -192,8 +197,11 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self
     }
 
-    /// Tells `failed` of a memory or table that has not grown, though no limiter has refused it: it would
-    /// have been more than it may have, or the system refused what a limiter had allowed.
+    /// Sets the function that is told when a memory or a table did not grow, although no limiter
+    /// refused it.
+    ///
+    /// Either the size would exceed the maximum, or the system refused a growth that the limiter
+    /// had allowed.
     pub fn growth_failed(
         &mut self,
         failed: impl Fn(&mut T, Growth, GrowthError) + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! [`Linker`]: what the host offers to guests, by module and name.
+//! [`Linker`]: the items that guests can import from the host, by module and name.
 
 use super::func::{HostFunc, IntoFunc};
 use super::limiter::Limiter;
@@ -12,27 +12,29 @@ use core::fmt;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What the host offers to guests, by module and name: functions, immutable globals, and shared memories.
+/// The items that guests can import from the host, by module and name: functions, immutable
+/// globals, and shared memories.
 ///
-/// `T` is the host's data that every instance carries; host functions reach it through [`Caller`]. Guests can
-/// ask whoever calls them, a `Q`, and are answered by an `A`, see [`func_ask`](Self::func_ask): both are
-/// types without values unless they are named, as in `Linker::<Request, Fetch, Body>::asking()`.
+/// `T` is the host's data that every instance carries. Host functions reach it through [`Caller`].
+/// A guest can ask its caller a question `Q`, and gets an answer `A`, see
+/// [`func_ask`](Self::func_ask). Both types have no values unless you name them, as in
+/// `Linker::<Request, Fetch, Body>::asking()`.
 pub struct Linker<T, Q = Infallible, A = Infallible> {
     items: Items<Store<T, Q, A>>,
-    /// Modules of which functions take addresses of 32 bits.
+    /// Modules whose functions take 32-bit addresses.
     narrow: HashSet<String>,
-    /// What is asked before something grows.
+    /// The embedder's functions that decide about growth.
     pub(crate) limiter: Limiter<Store<T, Q, A>>,
 }
 
-/// What is offered, by module and name.
+/// The items, by module and name.
 type Items<S> = HashMap<String, HashMap<String, Item<S>>>;
 
-/// One thing that a guest can import from the host.
+/// An item that a guest can import from the host.
 pub(crate) enum Item<T> {
     /// A function.
     Func(Arc<HostFunc<T>>),
-    /// An immutable global of this value.
+    /// An immutable global with this value.
     Global(Value),
     /// A shared memory.
     Memory(SharedMemory),
@@ -69,7 +71,7 @@ impl<T, Q, A> Clone for Linker<T, Q, A> {
 }
 
 impl<T: 'static> Linker<T> {
-    /// A linker that offers nothing, for guests that ask nothing.
+    /// An empty linker, for guests that do not ask questions.
     #[must_use]
     pub fn new() -> Self {
         Self::asking()
@@ -77,7 +79,7 @@ impl<T: 'static> Linker<T> {
 }
 
 impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
-    /// A linker that offers nothing, for guests that may ask.
+    /// An empty linker, for guests that may ask questions.
     #[must_use]
     pub fn asking() -> Self {
         Self {
@@ -87,11 +89,12 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         }
     }
 
-    /// Offers a function. Its WebAssembly type follows from the closure's, see [`IntoFunc`].
+    /// Adds a function. Its WebAssembly type follows from the type of the closure, see
+    /// [`IntoFunc`].
     ///
     /// # Errors
     ///
-    /// [`LinkError::Duplicate`] if the name is taken.
+    /// [`LinkError::Duplicate`] if the name is already defined.
     pub fn func<P, R>(
         &mut self,
         module: &str,
@@ -101,13 +104,16 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self.define(module, name, Item::Func(Arc::new(func.into_func())))
     }
 
-    /// Offers a function of any type over untyped values. It is given as many arguments as `ty` has
-    /// parameters, and writes as many results, which start as zero or null.
+    /// Adds a function of any type over untyped values.
+    ///
+    /// The closure gets as many arguments as `ty` has parameters. It writes as many results as `ty`
+    /// has, which begin as zero or null.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Duplicate`] if the name is taken, [`LinkError::HostFunc`] if `ty` names a function type: the host has
-    /// no references but those to functions of any type.
+    /// [`LinkError::Duplicate`] if the name is already defined. [`LinkError::HostFunc`] if `ty`
+    /// names a type that a module defines: a host function can only use the abstract reference
+    /// types.
     pub fn func_values(
         &mut self,
         module: &str,
@@ -128,15 +134,17 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
-    /// Offers a function that asks whoever calls the guest. `ask` is given the parameters, a tuple of them,
-    /// and what it gives comes out of [`Instance::start`](crate::Instance::start), or of the step that it
-    /// was, as [`Step::Asked`](crate::Step::Asked). The guest waits. When it is answered by
-    /// [`Instance::resume_with`](crate::Instance::resume_with), `reply` makes of the answer what the guest is
-    /// given.
+    /// Adds a function that asks the caller of the guest.
+    ///
+    /// `ask` gets the parameters as a tuple, and returns a question.
+    /// [`Instance::start`](crate::Instance::start), or the current step of the call, returns the
+    /// question as [`Step::Asked`](crate::Step::Asked). The guest waits. When
+    /// [`Instance::resume_with`](crate::Instance::resume_with) gives the answer, `reply` computes
+    /// the guest's results from it.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Duplicate`] if the name is taken.
+    /// [`LinkError::Duplicate`] if the name is already defined.
     pub fn func_ask<P: Params, R: HostResult>(
         &mut self,
         module: &str,
@@ -148,13 +156,15 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
-    /// Offers an async function, for guests that are called by
-    /// [`Instance::call_async`](crate::Instance::call_async). It is given the parameters as a tuple. As long
-    /// as its future is pending the guest waits, on no thread.
+    /// Adds an async function, for guests that are called by
+    /// [`Instance::call_async`](crate::Instance::call_async).
+    ///
+    /// The function gets the parameters as a tuple. While its future is pending, the guest waits
+    /// and blocks no thread.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Duplicate`] if the name is taken.
+    /// [`LinkError::Duplicate`] if the name is already defined.
     pub fn func_async<P: Params, R: HostResult>(
         &mut self,
         module: &str,
@@ -165,19 +175,19 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
-    /// Offers an immutable global.
+    /// Adds an immutable global.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Duplicate`] if the name is taken, [`LinkError::Foreign`] for a reference to a function or an exception
-    /// other than null: it would belong to one instance.
+    /// [`LinkError::Duplicate`] if the name is already defined. [`LinkError::Foreign`] for a
+    /// non-null reference to a function or an exception, because it would belong to one instance.
     pub fn global(
         &mut self,
         module: &str,
         name: &str,
         value: Value,
     ) -> Result<&mut Self, LinkError> {
-        // What belongs to no instance is given to any.
+        // Values that belong to no instance are valid in every instance.
         if Cell::from_value(value, Stamp(0)).is_err() {
             return Err(LinkError::Foreign {
                 import: format!("{module}.{name}"),
@@ -186,12 +196,12 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self.define(module, name, Item::Global(value))
     }
 
-    /// Offers a shared memory, to all instances of what is prepared with this linker; see also
+    /// Adds a shared memory, for all instances that are prepared with this linker. See also
     /// [`Prepared::with_memory`](crate::Prepared::with_memory).
     ///
     /// # Errors
     ///
-    /// [`LinkError::Duplicate`] if the name is taken.
+    /// [`LinkError::Duplicate`] if the name is already defined.
     pub fn memory(
         &mut self,
         module: &str,
@@ -201,11 +211,12 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self.define(module, name, Item::Memory(memory.clone()))
     }
 
-    /// Says that what is offered under a module name is an interface whose addresses have 32 bits,
-    /// also those that lie in the guest's memory, as WASI preview 1 is. A module that imports any
-    /// of it, and whose memory for such addresses
-    /// ([`Caller::interface_split`](crate::Caller::interface_split)) is a 64-bit one, is refused:
-    /// [`LinkError::Addresses`].
+    /// Declares that the functions of a module use 32-bit addresses, also for addresses in the
+    /// guest's memory. WASI preview 1 is such an interface.
+    ///
+    /// The memory for such addresses is that of
+    /// [`Caller::interface_split`](crate::Caller::interface_split). If that is a 64-bit memory, a
+    /// guest that imports from `module` is refused with [`LinkError::Addresses`].
     pub fn addresses_of_32_bits(&mut self, module: &str) -> &mut Self {
         self.narrow.insert(module.to_owned());
         self
@@ -229,12 +240,12 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
 }
 
 impl<T, Q, A> Linker<T, Q, A> {
-    /// What is offered under a name.
+    /// The item with this module and name.
     pub(crate) fn get(&self, module: &str, name: &str) -> Option<&Item<Store<T, Q, A>>> {
         self.items.get(module)?.get(name)
     }
 
-    /// Whether what is offered under a module name has addresses of 32 bits.
+    /// Whether the functions of a module use 32-bit addresses.
     pub(crate) fn is_narrow(&self, module: &str) -> bool {
         self.narrow.contains(module)
     }
