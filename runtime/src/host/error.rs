@@ -1,4 +1,4 @@
-//! [`HostError`] and [`HostPanic`]: how a host function ended the guest's call.
+//! [`HostError`] and [`HostPanic`]: the two ways in which a host function ends the guest's call.
 
 use crate::sys;
 use crate::trap::Frame;
@@ -8,10 +8,10 @@ use core::fmt;
 use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 
-/// Why a host function ended the guest's call: any error, kept as it is.
+/// Why a host function ended the guest's call: any error type, kept unchanged.
 ///
-/// It is made from every error type by `?` or `into`. It is no [`Error`] itself, so that this
-/// conversion can exist; [`as_error`](Self::as_error) gives the one within.
+/// Every error type converts to it by `?` or `into`. It does not implement [`Error`], because that
+/// would conflict with this conversion. [`as_error`](Self::as_error) returns the error within.
 pub struct HostError(Box<dyn Error + Send + Sync>);
 
 impl HostError {
@@ -33,19 +33,19 @@ impl HostError {
         self.0.downcast_ref()
     }
 
-    /// The error within, if it is of this type, else itself.
+    /// The error within, if it has this type.
     ///
     /// # Errors
     ///
-    /// Itself, if the error is of another type.
+    /// This value, unchanged, if the error has another type.
     pub fn downcast<E: Error + 'static>(self) -> Result<E, Self> {
         self.0.downcast().map(|error| *error).map_err(Self)
     }
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for HostError {
-    /// Not inlined: errors are rare, and without this code the compiler inlines the host function
-    /// where it is called (bench `hostcall`).
+    /// Not inlined: errors are rare. Without this code in the host function, the compiler inlines
+    /// that function at its call (bench `hostcall`).
     #[cold]
     #[inline(never)]
     fn from(error: E) -> Self {
@@ -65,15 +65,17 @@ impl fmt::Debug for HostError {
     }
 }
 
-/// A panic of a host function. It was told by the process's panic hook, as any, and went no further: the
+/// A panic of a host function.
+///
+/// The panic hook of the process has reported it, as any panic. It did not unwind further: the
 /// guest's call ended.
 ///
-/// What the function was doing to the instance's data may be half done.
+/// The function may have left the instance's data in an inconsistent state.
 pub struct HostPanic(Box<Panicked>);
 
-/// In a box, because every result of a call has room for it.
+/// Boxed, because every result of a call reserves space for it.
 struct Panicked {
-    // A payload may be sent to other threads, and not be shared with them.
+    // A payload is `Send` but not `Sync`, so it needs the mutex.
     payload: Mutex<Box<dyn Any + Send>>,
     trace: Box<Trace>,
 }
@@ -84,7 +86,7 @@ impl HostPanic {
         Self(Box::new(Panicked { payload, trace }))
     }
 
-    /// What [`resume_unwind`](std::panic::resume_unwind) takes, to panic on.
+    /// The payload, for [`resume_unwind`](std::panic::resume_unwind) to continue the panic.
     #[must_use]
     pub fn into_payload(self) -> Box<dyn Any + Send> {
         let payload = self.0.payload.into_inner();

@@ -1,10 +1,10 @@
-//! Host functions whose guests wait: [`Asking`] ones, which are answered by whoever makes the call, and
-//! [`Async`] ones.
+//! Host functions for which the guest waits: [`Asking`] functions, which the caller of the guest
+//! answers, and [`Async`] functions.
 //!
 //! # Safety
 //!
-//! Owns the fact that an async host function's future is polled and dropped only while the instance that it
-//! borrows is borrowed by the call that made it.
+//! This file owns one fact. The future of an async host function borrows an instance. It is polled
+//! and dropped only while the call that made the future borrows that instance.
 #![allow(unsafe_code)]
 
 use super::func::{Answered, HostCode, HostFunc, cells, func_type, needs_stamp};
@@ -20,18 +20,19 @@ use core::pin::Pin;
 use core::slice;
 use core::task::Poll;
 
-/// What an async host function gives: a future of its results, or of a `Result` of them, that borrows the
-/// [`Caller`].
+/// The return type of an async host function: a future of its results, or of a `Result` of them. It
+/// borrows the [`Caller`].
 pub type HostFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
-/// A host function that asks whoever calls the guest.
+/// A host function that asks the caller of the guest.
 struct Asking<P, R, F, G> {
     ask: F,
     reply: G,
     types: PhantomData<fn(P) -> R>,
 }
 
-/// A function that asks by `ask`, and gives the guest what `reply` makes of the answer.
+/// A function that asks the question of `ask`, and returns to the guest the results that `reply`
+/// computes from the answer.
 pub(super) fn asking<T, Q, A, P, R, F, G>(ask: F, reply: G) -> HostFunc<Store<T, Q, A>>
 where
     T: 'static,
@@ -74,7 +75,8 @@ where
         }
         let parameters = P::load(cells, stamp(&caller, needs_stamp::<P, R>()));
         let store = caller.store();
-        // SAFETY: the caller's own context, whose guest waits, and nobody views its memory.
+        // SAFETY: the context belongs to the calling instance, whose guest waits. Nothing else
+        // views its memory.
         let view = unsafe { Caller::new(vmctx, &mut store.data) };
         let question = (self.ask)(view, parameters)?;
         store.question = Some(question);
@@ -88,11 +90,12 @@ where
     }
 }
 
-/// Answers: a [`GiveAnswer`](super::store::GiveAnswer).
+/// Gives the guest an answer: a [`GiveAnswer`](super::store::GiveAnswer).
 ///
 /// # Safety
 ///
-/// `code` must be such a function, `cells` those of its call, `caller` its caller.
+/// `code` must point to an [`Asking`] function with these types. `caller` and `at` must be the
+/// caller and the cells of the call of that function.
 unsafe fn give<T, A, P, R, F, G>(
     code: *const (),
     caller: Caller<'_, T>,
@@ -104,9 +107,10 @@ where
     R: HostResult,
     G: Fn(Caller<'_, T>, P, A) -> R,
 {
-    // SAFETY: by the caller.
+    // SAFETY: the caller ensures that `code` points to an `Asking` with these types.
     let code = unsafe { &*code.cast::<Asking<P, R, F, G>>() };
-    // SAFETY: by the caller; the guest waits, and has its parameters there still.
+    // SAFETY: the caller ensures that `at` points to the cells of the call. The guest waits, and
+    // its parameters are still there.
     let cells = unsafe { slice::from_raw_parts_mut(at, cells::<P, R>()) };
     let stamp = stamp(&caller, needs_stamp::<P, R>());
     let results = (code.reply)(caller, P::load(cells, stamp), answer).into_result()?;
@@ -120,7 +124,7 @@ struct Async<P, R, F> {
     types: PhantomData<fn(P) -> R>,
 }
 
-/// A function that gives a future.
+/// A function that returns a future.
 pub(super) fn future<T, Q, A, P, R, F>(func: F) -> HostFunc<Store<T, Q, A>>
 where
     T: 'static,
@@ -154,17 +158,18 @@ where
         let stamp = stamp(&caller, needs_stamp::<P, R>());
         let vmctx = caller.vmctx();
         let store: *mut Store<T, Q, A> = caller.store();
-        // SAFETY: the caller's own.
+        // SAFETY: `store` comes from the exclusive borrow in `caller`.
         let mut polled = match unsafe { (*store).mode } {
             Mode::Async(polled) => polled,
             Mode::Call => return Err(StateError::new(Operation::Await, State::Called).into()),
             Mode::Steps => return Err(StateError::new(Operation::Await, State::Stepped).into()),
         };
-        // SAFETY: the data outlives the future, which whoever makes the call drops before it does anything
-        // else with the instance: see `instance::future`. Meanwhile only other fields of the store are used.
+        // SAFETY: the data outlives the future. The call drops the future before it uses the
+        // instance for anything else: see `instance::future`. Until then only other fields of the
+        // store are used.
         let caller: Caller<'static, T> = unsafe { Caller::new(vmctx, &mut (*store).data) };
         let mut future = (self.func)(caller, P::load(cells, stamp));
-        // SAFETY: the poll that this is part of, and its context.
+        // SAFETY: both pointers are valid during a poll, and this code runs inside that poll.
         let (polled, context) = unsafe {
             let polled = polled.as_mut();
             let context = polled.context.as_mut();
@@ -175,7 +180,8 @@ where
             sealed::List::store(results.into_result()?, cells, stamp)?;
             return Ok(Answered::Done);
         }
-        // SAFETY: those of the call, whose guest is left.
+        // SAFETY: the cells belong to this call, whose guest will be left, and there are as many as
+        // the function has.
         polled.host = Some(unsafe { HostCall::new(future, cells.as_mut_ptr(), stamp) });
         Ok(Answered::Later)
     }
