@@ -1,4 +1,5 @@
-//! [`Value`]: a WebAssembly value outside the guest, and the cells in which values cross.
+//! [`Value`]: a WebAssembly value in the host, and [`Cell`], in which a value crosses to or from a
+//! guest.
 
 pub(crate) mod any;
 pub(crate) mod typed;
@@ -31,12 +32,15 @@ pub enum Value {
     ExternRef(Option<ExternRef>),
     /// A reference to an exception, or null.
     ExnRef(Option<ExnRef>),
-    /// A number of 31 bits, a reference to a struct or an array, or one of the host's among those, or null.
+    /// A reference of type `anyref`, or null.
+    ///
+    /// It is a 31-bit number, a reference to a struct or an array, or a converted reference of the
+    /// host.
     AnyRef(Option<AnyRef>),
 }
 
 impl Value {
-    /// Its type: of references, the one that holds null, too.
+    /// Its type. For a reference, this is the nullable type.
     #[must_use]
     pub fn ty(&self) -> ValType {
         match self {
@@ -59,8 +63,8 @@ impl Value {
         )
     }
 
-    /// Whether it is a value of a type. Of a reference that is not null this is not to be known where the type is one
-    /// that a module defines: then it is said not to be.
+    /// Whether the value has a type. A non-null reference never fits a type that a module defines,
+    /// because the host cannot check that type here.
     pub(crate) fn fits(&self, ty: ValType) -> bool {
         let ValType::Ref(ty) = ty else {
             return self.ty() == ty;
@@ -76,7 +80,7 @@ impl Value {
         }
     }
 
-    /// What it is where it does not fit, in words.
+    /// Describes the value in words, for an error about its type.
     pub(crate) fn described(&self) -> String {
         match self {
             null if null.is_null() => format!("null of type {}", self.ty()),
@@ -84,7 +88,7 @@ impl Value {
         }
     }
 
-    /// Zero or null of a type: what a local of that type starts with (spec 4.2.1).
+    /// Zero or null: the initial value of a local of this type (spec 4.2.1).
     #[must_use]
     pub fn default_of(ty: ValType) -> Self {
         Cell::default().value(ty, Stamp(0))
@@ -114,59 +118,66 @@ impl fmt::Display for Value {
     }
 }
 
-/// A guest's reference to a function, as the host holds it. It can be passed back to the instance,
-/// or to the group, that it came from, and to no other.
+/// A guest's reference to a function, in the host. It can be passed back only to the instance or
+/// the group that it came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FuncRef {
     address: NonZeroU64,
     stamp: Stamp,
 }
 
-/// A guest's reference to an exception, as the host holds it. It can be passed back to the instance, or to the group, that
-/// it came from, as long as something in there refers to the exception: the host's reference alone does not keep it.
+/// A guest's reference to an exception, in the host.
+///
+/// It can be passed back only to the instance or the group that it came from. The guest must still
+/// have a reference to the exception: the host's reference alone does not keep it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExnRef {
     number: NonZeroU64,
     stamp: Stamp,
 }
 
-/// A reference of the host's own making: any number but 0. The guest can hold it, pass it, convert it and compare it with
-/// null, and do nothing else with it. Or what a guest made of another reference by `extern.convert_any`.
+/// A reference that the host makes: any number but 0.
+///
+/// The guest can store it, pass it, convert it and compare it with null. It can also be a reference
+/// that a guest has converted by `extern.convert_any`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExternRef {
     number: NonZeroU64,
-    /// Of what a guest made of a reference to what is its own; 0 of what is the host's.
+    /// The instance id, for a converted reference to an object of the guest; 0 for a reference that
+    /// the host made.
     stamp: Stamp,
 }
 
 impl ExternRef {
-    /// A reference that is this number to the host. Those from 2^64 - 2^49 up to 2^64 - 2^48 are the runtime's own: a
-    /// guest is not given them, which is an error as of a reference of another instance.
+    /// A reference with this number.
+    ///
+    /// The runtime reserves the numbers from 2^64 - 2^49 up to 2^64 - 2^48. To pass such a number
+    /// to a guest is an error, like passing a reference of another instance.
     #[must_use]
     pub fn new(number: NonZeroU64) -> Self {
         let stamp = Stamp(0);
         Self { number, stamp }
     }
 
-    /// The number; of what a guest made of another reference, one that says nothing.
+    /// The number. It has no meaning to the host for a reference that a guest has converted.
     #[must_use]
     pub fn get(self) -> NonZeroU64 {
         self.number
     }
 
-    /// The reference that a guest made it of, if it did.
+    /// The original reference, if a guest has converted it by `extern.convert_any`.
     #[must_use]
     pub fn any(self) -> Option<AnyRef> {
         AnyRef::read(external::inner(self.number.get())?, self.stamp)
     }
 }
 
-/// Names the instance or group that a function reference belongs to; 0 belongs to none.
+/// Identifies the instance or the group that a reference belongs to. 0 belongs to none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp(pub(crate) u64);
 
 impl Stamp {
-    /// A stamp that no other instance of this process bears.
+    /// An id that no other instance of this process has.
     pub(crate) fn fresh() -> Self {
         use core::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -175,7 +186,7 @@ impl Stamp {
     }
 }
 
-/// One parameter or result where it crosses between guest and host: see
+/// One parameter or result between guest and host: see
 /// [`CELL_BYTES`](pirn_format::exit::CELL_BYTES).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(transparent)]
@@ -199,9 +210,9 @@ impl Cell {
         Self(value.to_le_bytes())
     }
 
-    /// The low 32 bits; what is above them is unspecified.
+    /// The low 32 bits. The bits above them are unspecified.
     ///
-    /// A load of 32 bits: the guest has just stored as many, and a wider load defeats store
+    /// This is a 32-bit load, because the guest has just stored 32 bits. A wider load defeats store
     /// forwarding.
     #[inline]
     pub(crate) fn u32(&self) -> u32 {
@@ -221,7 +232,7 @@ impl Cell {
         u128::from_le_bytes(self.0)
     }
 
-    /// Reads a value of a type that the instance with this stamp gave.
+    /// Reads a value of a type. The instance with this id has written it.
     #[inline]
     pub(crate) fn value(self, ty: ValType, stamp: Stamp) -> Value {
         match ty {
@@ -267,11 +278,12 @@ impl Cell {
         Some(ExternRef { number, stamp })
     }
 
-    /// The cell of a value for the instance with this stamp.
+    /// The cell of a value, for the instance with this id.
     ///
     /// # Errors
     ///
-    /// [`ForeignRef`] for a reference of another instance, and for a number of the runtime's own.
+    /// [`ForeignRef`] for a reference of another instance, and for a number that the runtime
+    /// reserves.
     #[inline]
     pub(crate) fn from_value(value: Value, stamp: Stamp) -> Result<Self, ForeignRef> {
         Ok(match value {
@@ -321,7 +333,7 @@ impl Cell {
     }
 }
 
-/// Whether a reference with the first stamp belongs to who has the other.
+/// Whether a reference with the id `found` belongs to the instance or group with the id `own`.
 #[inline]
 fn is_own(found: Stamp, own: Stamp) -> bool {
     found == own && own != Stamp(0)

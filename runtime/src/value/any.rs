@@ -1,41 +1,41 @@
-//! [`AnyRef`]: references to what guests make, and numbers of 31 bits, as the host holds them.
+//! [`AnyRef`]: references to structs and arrays, and 31-bit numbers, in the host.
 
 use super::{Cell, ExternRef, ForeignRef, HeapType, Stamp, is_own};
 use core::fmt;
 use core::num::NonZeroU64;
 use pirn_format::layout::{HOST_SHIFT, TAG_ARRAY, TAG_BITS, TAG_BOXED, TAG_HOST, TAG_I31};
 
-/// A reference to a struct or an array of a guest, a number of 31 bits, or a reference of the host's that a guest may hold as one
-/// of these, as `anyref` has them.
+/// A non-null `anyref`: a reference to a struct or an array of a guest, a 31-bit number, or a
+/// converted reference of the host.
 ///
-/// What refers to a struct or an array can be passed back to the instance, or to the group, that it came from, and to no other,
-/// and lives as long as that does.
+/// A reference to a struct or an array can be passed back only to the instance or the group that it
+/// came from. It is valid as long as that lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AnyRef {
     word: NonZeroU64,
-    /// 0 if it belongs to no instance.
+    /// The id of the instance that it belongs to; 0 if it belongs to none.
     stamp: Stamp,
 }
 
-/// What an [`AnyRef`] is.
+/// The kind of an [`AnyRef`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AnyKind {
-    /// A number of 31 bits, with its sign.
+    /// A signed 31-bit number.
     I31(i32),
     /// A reference to a struct.
     Struct,
     /// A reference to an array.
     Array,
-    /// A reference of the host's; its number is not said if it has more than 61 bits.
+    /// A reference of the host. Its number is `None` if it has more than 61 bits.
     Host(Option<ExternRef>),
 }
 
-/// What an `externref` is that a guest made of another reference.
+/// References that a guest has converted to `externref` by `extern.convert_any`.
 pub(super) mod external {
     use pirn_format::layout::{EXTERNAL_PREFIX, EXTERNAL_SHIFT};
 
-    /// The reference that it was made of.
+    /// The original reference, if `number` is a converted one.
     #[inline]
     pub(in crate::value) fn inner(number: u64) -> Option<u64> {
         let is_guests = number >> EXTERNAL_SHIFT == EXTERNAL_PREFIX;
@@ -44,7 +44,7 @@ pub(super) mod external {
 }
 
 impl AnyRef {
-    /// The number of 31 bits that has the lowest of these.
+    /// A 31-bit number: the lowest 31 bits of `value`.
     #[must_use]
     pub fn i31(value: i32) -> Self {
         let word = u64::from((value as u32) << 1) | TAG_I31;
@@ -54,7 +54,7 @@ impl AnyRef {
         }
     }
 
-    /// A reference of the host's, if its number has no more than 61 bits.
+    /// A reference of the host, if its number has at most 61 bits.
     #[must_use]
     pub fn host(reference: ExternRef) -> Option<Self> {
         let number = reference.get().get();
@@ -65,7 +65,7 @@ impl AnyRef {
         Some(Self { word, stamp })
     }
 
-    /// What it is.
+    /// The kind of the reference.
     #[must_use]
     pub fn kind(self) -> AnyKind {
         let word = self.word.get();
@@ -77,12 +77,12 @@ impl AnyRef {
                 AnyKind::Host(number.map(ExternRef::new))
             }
             TAG_BOXED => AnyKind::Host(None),
-            // Its tag is the lowest bit, and the sign is in the highest of 32.
+            // The lowest bit is the tag. The sign is the highest of the low 32 bits.
             _ => AnyKind::I31(word as i32 >> 1),
         }
     }
 
-    /// Whether it is of a type that no module defines.
+    /// Whether it has an abstract type, one that no module defines.
     pub(crate) fn is(self, wanted: HeapType) -> bool {
         match self.kind() {
             AnyKind::I31(_) => matches!(wanted, HeapType::Any | HeapType::Eq | HeapType::I31),
@@ -92,7 +92,7 @@ impl AnyRef {
         }
     }
 
-    /// The address of the header of what it refers to, if that is a struct or an array.
+    /// The address of the header of the struct or array that it refers to, if it refers to one.
     pub(crate) fn header(self) -> Option<u64> {
         match self.kind() {
             AnyKind::Struct | AnyKind::Array => Some(self.word.get() & !TAG_BITS),
@@ -100,7 +100,7 @@ impl AnyRef {
         }
     }
 
-    /// What a word is that the instance with this stamp gave.
+    /// The reference in a word that the instance with this id has written; `None` for null.
     pub(crate) fn read(word: u64, stamp: Stamp) -> Option<Self> {
         let word = NonZeroU64::new(word)?;
         let any = Self { word, stamp };
@@ -110,13 +110,13 @@ impl AnyRef {
         })
     }
 
-    /// Whether it lies where an instance's structs and arrays do.
+    /// Whether it refers to an object in an instance's heap of structs and arrays.
     fn is_owned(self) -> bool {
         let tag = self.word.get() & TAG_BITS;
         tag & TAG_I31 == 0 && tag != TAG_HOST
     }
 
-    /// The cell of a reference, or of null, for the instance with this stamp.
+    /// The cell of a reference or of null, for the instance with this id.
     #[inline]
     pub(super) fn cell(any: Option<Self>, stamp: Stamp) -> Result<Cell, ForeignRef> {
         match any {
@@ -171,7 +171,7 @@ mod tests {
             for other in [Stamp(0), Stamp(8)] {
                 assert_eq!(AnyRef::cell(any, other), Err(ForeignRef));
             }
-            // Nor does who forges a stamp of none.
+            // A reference with a forged id of 0 is refused as well.
             let forged = AnyRef::read(0x1000 | tag, Stamp(0));
             assert_eq!(AnyRef::cell(forged, Stamp(0)), Err(ForeignRef));
         }

@@ -2,9 +2,11 @@
 
 use super::{AnyRef, Cell, ExternRef, ForeignRef, FuncRef, Stamp, ValType};
 
-/// A Rust type that is one WebAssembly value: `i32` and `u32` for `i32`, `i64` and `u64` for `i64`,
-/// `f32`, `f64`, `u128` for `v128` (lane 0 in the lowest bits), `Option<FuncRef>`,
-/// `Option<ExternRef>` and `Option<AnyRef>` for references.
+/// A Rust type that represents one WebAssembly value.
+///
+/// `i32` and `u32` represent `i32`, `i64` and `u64` represent `i64`. `f32` and `f64` represent
+/// themselves, and `u128` represents `v128` (lane 0 in the lowest bits). `Option<FuncRef>`,
+/// `Option<ExternRef>` and `Option<AnyRef>` represent references.
 pub trait WasmTy: sealed::Ty {}
 
 /// The parameters of a function: `()`, one [`WasmTy`], or a tuple of up to 16.
@@ -16,27 +18,27 @@ pub trait Results: sealed::List {}
 pub(crate) mod sealed {
     use super::{Cell, ForeignRef, Stamp, ValType};
 
-    /// How one value crosses.
+    /// Conversion of one value to and from a cell.
     pub trait Ty: Sized + 'static {
         /// Its WebAssembly type.
         const TYPE: ValType;
-        /// Whether it can only cross with the instance's stamp.
+        /// Whether the conversion needs the instance id.
         const NEEDS_STAMP: bool = false;
-        /// Into a cell.
+        /// Writes the value to a cell.
         fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef>;
-        /// Out of a cell.
+        /// Reads the value from a cell.
         fn load(cell: &Cell, stamp: Stamp) -> Self;
     }
 
-    /// How several values cross.
+    /// Conversion of several values to and from cells.
     pub trait List: Sized + 'static {
-        /// Their WebAssembly types.
+        /// The WebAssembly types of the values.
         const TYPES: &'static [ValType];
-        /// Whether one of them can only cross with the instance's stamp.
+        /// Whether the conversion of one of them needs the instance id.
         const NEEDS_STAMP: bool;
-        /// Into cells, of which there are as many as types.
+        /// Writes the values to cells. There must be a cell for each type.
         fn store(self, cells: &mut [Cell], stamp: Stamp) -> Result<(), ForeignRef>;
-        /// Out of cells, of which there are as many as types.
+        /// Reads the values from cells. There must be a cell for each type.
         fn load(cells: &[Cell], stamp: Stamp) -> Self;
     }
 }
