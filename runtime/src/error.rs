@@ -8,23 +8,23 @@ use std::io;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a module cannot be linked to what the host offers, or prepared for a region.
+/// Why a module cannot be linked to the host's items, or prepared for a region.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The linker has this name already.
+    /// The linker already has an item with this name.
     #[error("{import} is defined twice; define each name once")]
     Duplicate {
         /// Module and name.
         import: String,
     },
-    /// The host offers a function reference that belongs to one instance.
+    /// The host offers a reference that belongs to one instance.
     #[error("{import} is a function reference of one instance; offer null, or a host function")]
     Foreign {
         /// Module and name.
         import: String,
     },
-    /// The host offers a function of a type that names a function type of a module.
+    /// The host offers a function whose type uses a type that a module defines.
     #[error(
         "{import} has a value of type {ty}, which only modules know; use funcref, or (ref func)"
     )]
@@ -34,33 +34,34 @@ pub enum LinkError {
         /// The type.
         ty: String,
     },
-    /// The module imports what nobody offers.
+    /// Nothing provides this import of the module.
     #[error("import {import} ({wanted}) is not defined; define it in the linker")]
     Missing {
         /// Module and name.
         import: String,
-        /// What it must be.
+        /// The type that the module imports.
         wanted: String,
     },
-    /// A preparation is given a memory that its module does not import.
+    /// A preparation was given a memory that its module does not import.
     #[error("the module imports no memory {import}; name one that it imports")]
     NoImport {
         /// Module and name.
         import: String,
     },
-    /// The module imports a name as something other than it is.
+    /// The item with this name does not have the type that the module imports.
     #[error("import {import} is {found}, the module wants {wanted}; {remedy}")]
     Mismatch {
         /// Module and name.
         import: String,
-        /// What is offered.
+        /// The type of the item.
         found: String,
-        /// What it must be.
+        /// The type that the module imports.
         wanted: String,
-        /// What to do.
+        /// What the embedder should do.
         remedy: &'static str,
     },
-    /// The module has a 64-bit memory, and imports from an interface that knows none.
+    /// The module has a 64-bit memory, and imports from an interface that supports only 32-bit
+    /// addresses.
     #[error(
         "import {import} is of an interface with addresses of 32 bits, the module's memory is {memory}; compile it with \
          a memory of 32-bit addresses"
@@ -71,28 +72,28 @@ pub enum LinkError {
         /// The type of the module's memory.
         memory: String,
     },
-    /// The module needs more than the region's slots hold.
+    /// The module needs more than a slot of the region has.
     #[error("module needs {needed} {unit} of {what}, slots hold {limit}; raise `{setting}`")]
     Limit {
-        /// What there is too little of.
+        /// The resource that is too small.
         what: &'static str,
         /// How much the module needs.
         needed: u64,
         /// How much a slot holds.
         limit: u64,
-        /// What is counted.
+        /// The unit of both numbers.
         unit: &'static str,
-        /// The builder's setting.
+        /// The setting of the region's builder.
         setting: &'static str,
     },
     /// The module has no export of this name and kind.
     #[error("module has no exported {kind} {name:?}; it exports {found}")]
     NoExport {
-        /// What was asked for.
+        /// The kind of export that was asked for.
         kind: &'static str,
-        /// Its name.
+        /// The name that was asked for.
         name: String,
-        /// What it exports.
+        /// The exports that the module has.
         found: String,
     },
     /// The exported function has another type.
@@ -100,33 +101,33 @@ pub enum LinkError {
     FuncType {
         /// Name of the export.
         name: String,
-        /// Its type.
+        /// The type of the function.
         found: String,
         /// The type asked for.
         wanted: String,
     },
 }
 
-/// Why there is no instance.
+/// Why an instance could not be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum InstantiateError {
-    /// All slots are taken.
+    /// All slots are in use.
     #[error("all {slots} slots of the region are taken; drop an instance, wait, or raise `slots`")]
     Full {
         /// Number of slots.
         slots: u32,
     },
-    /// All slots stayed taken for as long as the caller would wait.
+    /// All slots stayed in use for as long as the caller was willing to wait.
     #[error("all {slots} slots of the region stayed taken for {waited:?}; raise `slots`")]
     Timeout {
         /// Number of slots.
         slots: u32,
-        /// How long the caller would wait.
+        /// How long the caller waited at most.
         waited: Duration,
     },
-    /// Every slot of the region is lost: the kernel failed in the middle of a mapping, or refused a
-    /// change of access rights and then to undo it. No slot will be free again.
+    /// Every slot of the region is lost. The kernel failed during a mapping, or refused to change
+    /// access rights and then refused to restore them. No slot becomes free again.
     #[error(
         "the system refused to restore the memory of all {slots} slots of the region; make another region"
     )]
@@ -145,10 +146,10 @@ pub enum InstantiateError {
     System {
         /// KiB of stack, tables, instance data, and the module's initial memory.
         kib: u64,
-        /// What mprotect(2) or mmap(2) gave.
+        /// The error of mprotect(2) or mmap(2).
         error: io::Error,
     },
-    /// The system refused what the thread needs.
+    /// The system refused a resource that the thread needs.
     #[error("the system gives no alternate signal stack: {0}")]
     Thread(io::Error),
 }
@@ -166,32 +167,33 @@ pub enum CallError {
     /// A host function ended the call.
     #[error("{0}")]
     Host(HostError),
-    /// A host function panicked. The instance can be called again, if its data can bear it.
+    /// A host function panicked. The instance can be called again, if its data is still consistent.
     #[error("{0}")]
     Panic(HostPanic),
-    /// A [`KillSwitch`](crate::KillSwitch) ended the guest. No call of the instance is made any more.
+    /// A [`KillSwitch`](crate::KillSwitch) ended the guest. All later calls of the instance fail,
+    /// too.
     #[error("guest was killed{0}")]
     Killed(Stop),
-    /// The call's deadline passed. The instance can be called again; what the guest changed stays, half
-    /// done as it may be.
+    /// The call's deadline passed. The instance can be called again. The guest's changes stay, even
+    /// if they are incomplete.
     #[error("guest ran past its deadline{0}")]
     Deadline(Stop),
     /// The call used up its processor time. The instance can be called again, as after a deadline.
     #[error("guest used up its processor time{0}")]
     CpuBudget(Stop),
-    /// The instance, or the call, is not in the state for it.
+    /// The state of the instance, or of the call, does not allow the operation.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The call was not made.
+    /// The call is invalid: for example a wrong function, parameter or instance.
     #[error("{0}")]
     Invalid(String),
-    /// The system refused what the call needs.
+    /// The system refused a resource that the call needs.
     #[error("the system gives no alternate signal stack, or no timer: {0}")]
     System(io::Error),
 }
 
 impl CallError {
-    /// The same of a call that these limits were given to, of which little was left.
+    /// Replaces the remaining limit in the error by the original limit of the call.
     pub(crate) fn limited_to(mut self, limits: Bounds) -> Self {
         match &mut self {
             Self::Deadline(stop) => stop.set_limit(limits.wall_ns),
@@ -210,7 +212,7 @@ pub struct StateError {
     state: State,
 }
 
-/// What was to be done.
+/// The operation that was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
@@ -226,13 +228,13 @@ pub enum Operation {
     Ask,
     /// A function of [`Linker::func_async`](crate::Linker::func_async), called by the guest.
     Await,
-    /// A call with a slice of time.
+    /// A call with a time slice.
     Slice,
     /// [`Instance::set_fuel`](crate::Instance::set_fuel).
     SetFuel,
 }
 
-/// What does not allow it.
+/// The state that does not allow the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
@@ -242,11 +244,11 @@ pub enum State {
     Preempted,
     /// The call waits for an answer.
     Asked,
-    /// The call was suspended by another function than the one given.
+    /// A call of another function is suspended.
     Another,
     /// The call has ended.
     Ended,
-    /// The call is one that is made until it returns.
+    /// The call runs until it returns.
     Called,
     /// The call is made step by step.
     Stepped,
@@ -261,13 +263,13 @@ impl StateError {
         Self { operation, state }
     }
 
-    /// What was to be done.
+    /// The operation that was refused.
     #[must_use]
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// What does not allow it.
+    /// The state that does not allow the operation.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
@@ -320,7 +322,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Why no fuel was given.
+/// Why the fuel was not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FuelError {
@@ -336,7 +338,7 @@ pub enum FuelError {
          this group gave"
     )]
     NoMember {
-        /// What was asked for.
+        /// The index of the instance that was asked for.
         found: usize,
         /// Number of the group's instances.
         count: usize,
@@ -347,15 +349,15 @@ pub enum FuelError {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// It cannot be linked.
+    /// The instance cannot be linked.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// It could not be started.
+    /// The instance could not be made or started.
     #[error(transparent)]
     Instantiate(#[from] InstantiateError),
 }
 
-// Not its source: the line says it, and who prints all sources would say it twice.
+// Not `#[from]`: the message already contains the source, and printing all sources would repeat it.
 impl From<io::Error> for CallError {
     fn from(error: io::Error) -> Self {
         Self::System(error)

@@ -1,9 +1,10 @@
-//! [`Store`]: all that the host keeps of an instance: the embedder's data, and what the guest waits for.
+//! [`Store`]: the host's state of an instance: the embedder's data, and the pending question of the
+//! guest.
 //!
 //! # Safety
 //!
-//! Owns the fact that what a guest waits for is of the call that is suspended, and dropped or answered
-//! before that goes on.
+//! This file owns one fact. A pending host call of a guest belongs to the suspended call. It is
+//! dropped or answered before that call continues.
 #![allow(unsafe_code)]
 
 use super::{Caller, HostError, HostFuture, HostResult};
@@ -15,42 +16,42 @@ use core::ptr::NonNull;
 use core::slice;
 use core::task::{Context, Poll};
 
-/// All that the host keeps of an instance.
+/// The host's state of an instance.
 pub struct Store<T, Q, A> {
-    /// The embedder's.
+    /// The embedder's data.
     pub(crate) data: T,
-    /// How its guest is called.
+    /// How the current call was made.
     pub(crate) mode: Mode,
-    /// What the guest asked, until whoever called it is told.
+    /// The guest's question, until the caller of the guest gets it.
     pub(crate) question: Option<Q>,
-    /// Where the answer goes.
+    /// The host function that takes the answer.
     pub(crate) reply: Option<Reply<T, A>>,
 }
 
 /// How a guest is called.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mode {
-    /// Until it returns.
+    /// By a call that runs until it returns.
     Call,
-    /// Step by step: it may ask.
+    /// Step by step: the guest may ask questions.
     Steps,
-    /// By a future that is polled: it may call async host functions.
+    /// By a future that is polled: the guest may call async host functions.
     Async(NonNull<Polled>),
 }
 
-/// A poll of a guest's call.
+/// The poll of a guest's call.
 pub(crate) struct Polled {
-    /// What it is polled with, while it is.
+    /// The context of the current poll. It is valid only during that poll.
     pub(crate) context: NonNull<Context<'static>>,
     /// The async host function that the guest waits for.
     pub(crate) host: Option<HostCall>,
 }
 
-// SAFETY: the pointers are to what is looked at while the instance is borrowed by whoever made it: a poll
-// while it lasts; cells of the instance's own stack, and a function that its preparation holds, which is
-// `Sync`.
+// SAFETY: the pointers are used only while the call borrows the instance. They point to the current
+// poll, to cells of the instance's own stack, and to a function that its preparation keeps. That
+// function is `Sync`.
 unsafe impl<T: Send, Q: Send, A> Send for Store<T, Q, A> {}
-// SAFETY: as above; nothing is looked at through a shared reference.
+// SAFETY: no pointer is used through a shared reference.
 unsafe impl<T: Sync, Q: Sync, A> Sync for Store<T, Q, A> {}
 
 impl<T, Q, A> Store<T, Q, A> {
@@ -70,10 +71,11 @@ impl<T: fmt::Debug, Q, A> fmt::Debug for Store<T, Q, A> {
     }
 }
 
-/// An async host function that was called, and puts its results where the guest looks for them.
+/// A pending async host function. When it is ready, it writes its results to the cells from which
+/// the guest reads them.
 ///
-/// It is a [`HostFuture`] of results of some type, without another allocation to hide
-/// that.
+/// It contains a [`HostFuture`] of results of some type. Erasing that type needs no second
+/// allocation.
 pub(crate) struct HostCall {
     future: MaybeUninit<[usize; 2]>,
     cells: *mut Cell,
@@ -82,14 +84,14 @@ pub(crate) struct HostCall {
     drop: unsafe fn(&mut Self),
 }
 
-// SAFETY: the future is, and the cells are of a guest that waits for it.
+// SAFETY: the future is `Send`. The cells belong to a guest that waits for it.
 unsafe impl Send for HostCall {}
 
 impl HostCall {
     /// # Safety
     ///
-    /// The cells must be as many as the function has, and its guest's, which waits until this is ready or
-    /// dropped.
+    /// `cells` must point to as many cells as the function has, on the stack of its guest. That
+    /// guest must wait until this value is ready or dropped.
     pub(crate) unsafe fn new<R: HostResult>(
         future: HostFuture<'static, R>,
         cells: *mut Cell,
@@ -97,7 +99,7 @@ impl HostCall {
     ) -> Self {
         const { assert!(size_of::<HostFuture<'static, R>>() == size_of::<[usize; 2]>()) };
         let mut place = MaybeUninit::<[usize; 2]>::uninit();
-        // SAFETY: it is of that size, and as aligned.
+        // SAFETY: the place has the size of the future, as asserted, and its alignment.
         unsafe {
             place
                 .as_mut_ptr()
@@ -114,23 +116,24 @@ impl HostCall {
     }
 
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), HostError>> {
-        // SAFETY: made for the same `R`.
+        // SAFETY: `new` stored the `poll_of` for the type of the future.
         unsafe { (self.poll)(self, context) }
     }
 
     /// # Safety
     ///
-    /// It must have been made of a future of an `R`.
+    /// This value must have been made of a future of an `R`.
     unsafe fn poll_of<R: HostResult>(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), HostError>> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller ensures that the future has this type.
         let future = unsafe { &mut *self.future.as_mut_ptr().cast::<HostFuture<'static, R>>() };
         future.as_mut().poll(context).map(|results| {
             let results = results.into_result()?;
             let count = <R::Results as sealed::List>::TYPES.len();
-            // SAFETY: by `new`.
+            // SAFETY: the caller of `new` ensured that there are so many cells, and that the guest
+            // waits.
             let cells = unsafe { slice::from_raw_parts_mut(self.cells, count) };
             sealed::List::store(results, cells, self.stamp)?;
             Ok(())
@@ -139,9 +142,10 @@ impl HostCall {
 
     /// # Safety
     ///
-    /// As [`poll_of`](Self::poll_of), and nothing is done with it any more.
+    /// As [`poll_of`](Self::poll_of). In addition, this value must not be used afterwards.
     unsafe fn drop_of<R: HostResult>(&mut self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller ensures that the future has this type, and that it is not used
+        // afterwards.
         unsafe {
             self.future
                 .as_mut_ptr()
@@ -153,40 +157,43 @@ impl HostCall {
 
 impl Drop for HostCall {
     fn drop(&mut self) {
-        // SAFETY: made for the same `R`.
+        // SAFETY: `new` stored the `drop_of` for the type of the future.
         unsafe { (self.drop)(self) };
     }
 }
 
-/// Where the answer to a guest's question goes: the host function that asked, and its call.
+/// The destination of the answer to a guest's question: the host function that asked, and its call.
 pub(crate) struct Reply<T, A> {
     pub(crate) code: *const (),
     pub(crate) vmctx: *mut u8,
     pub(crate) cells: *mut Cell,
-    /// Takes the answer to where the guest looks for the results.
+    /// Computes the results from the answer, and writes them to the cells of the call.
     pub(crate) give: GiveAnswer<T, A>,
 }
 
+/// Gives an answer to the guest.
+///
 /// # Safety
 ///
-/// The function that asked, the cells of its call, and its caller must be given.
+/// The arguments must be the function that asked, the caller and the cells of its call, and the
+/// answer.
 pub(crate) type GiveAnswer<T, A> =
     unsafe fn(*const (), Caller<'_, T>, *mut Cell, A) -> Result<(), HostError>;
 
 impl<T, A> Reply<T, A> {
-    /// Answers.
+    /// Gives the answer to the guest.
     ///
     /// # Errors
     ///
-    /// What the host function gives.
+    /// The error of the host function.
     ///
     /// # Safety
     ///
-    /// The guest must still wait for it, and its instance be borrowed.
+    /// The guest must still wait for the answer, and the caller must have borrowed its instance.
     pub(crate) unsafe fn give(self, data: &mut T, answer: A) -> Result<(), HostError> {
-        // SAFETY: the caller's promise: nobody views the memory of an instance that is borrowed.
+        // SAFETY: the caller has borrowed the instance, so nothing else views its memory.
         let caller = unsafe { Caller::new(self.vmctx, data) };
-        // SAFETY: they were noted together.
+        // SAFETY: the function that asked stored these values together.
         unsafe { (self.give)(self.code, caller, self.cells, answer) }
     }
 }
