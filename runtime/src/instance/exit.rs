@@ -747,7 +747,8 @@ impl<T> Call<'_, T> {
     }
 }
 
-/// Whether this process has the memory of every member. A fork does not inherit these memories.
+/// Whether this process has the memory of every member. A fork does not inherit the memory of
+/// [tracked](crate::Reset::Tracked) slots.
 #[inline]
 fn is_whole<T>(members: &[Member<T>]) -> bool {
     // SAFETY: the records belong to initialised contexts. The members keep their regions alive.

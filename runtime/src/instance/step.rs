@@ -51,7 +51,7 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// # Errors
     ///
     /// As [`call`](Self::call); [`CallError::State`] if another call is already suspended. After
-    /// any error the call has ended.
+    /// any error the new call has ended.
     pub fn start<P: Params, R: Results>(
         &mut self,
         func: &Func<P, R>,
@@ -80,9 +80,8 @@ impl<T, Q, A> Instance<T, Q, A> {
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start), and the error with which the host function handles the answer,
-    /// like the error of any host function. [`CallError::State`] if no call of this function has
-    /// asked. That error changes nothing.
+    /// As [`start`](Self::start), and the error that the host function returns for this answer.
+    /// [`CallError::State`] if no call of this function has asked. That error changes nothing.
     pub fn resume_with<P: Params, R: Results>(
         &mut self,
         func: &Func<P, R>,
