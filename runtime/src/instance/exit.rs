@@ -4,11 +4,14 @@
 //! call on the host's stack. So host functions run on the host's stack. A panic of a host function
 //! is caught before it can reach a guest frame, and becomes the error of the call.
 //!
+//! An answer resumes the guest, or the switch *leaves* the guest: it returns to the host although
+//! the guest has not returned. A guest that was left by a step of a call can be resumed later.
+//!
 //! # Safety
 //!
-//! This is the only file that enters guests. It owns three facts. A guest is entered with the
-//! activation that its context names. It runs on the stack of its own slot. The call borrows every
-//! instance that the guest can reach.
+//! Only this module and its submodules enter guests. They own three facts. A guest is entered with
+//! the activation that its context names. It runs on the stack of its own slot. The call borrows
+//! every instance that the guest can reach.
 #![allow(unsafe_code)]
 
 mod errors;

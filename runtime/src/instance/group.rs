@@ -86,8 +86,8 @@ impl<T: 'static> Group<T> {
     /// Each import is looked up by its module name among the members with a [`name`](Self::name),
     /// and then in the linker.
     ///
-    /// If the start of an instance fails, the instance stays in the group, but the caller gets no id
-    /// for it. Other instances may already refer to it (spec 4.5.4, note to step 16).
+    /// If the start of an instance fails, the instance stays in the group, but the caller gets no
+    /// id for it. Other instances may already refer to it (spec 4.5.4, note to step 16).
     ///
     /// # Errors
     ///

@@ -220,9 +220,9 @@ impl<T, Q, A> Prepared<T, Q, A> {
     /// A copy of this preparation whose instances import `memory` instead of the linker's shared
     /// memory.
     ///
-    /// So the instances of one request can share a memory, and the module need not be prepared again.
-    /// The start of each instance writes its active data segments, as the specification requires.
-    /// Toolchains use passive segments for modules that are instantiated more than once.
+    /// So the instances of one request can share a memory, and the module need not be prepared
+    /// again. The start of each instance writes its active data segments, as the specification
+    /// requires. Toolchains use passive segments for modules that are instantiated more than once.
     ///
     /// # Errors
     ///
