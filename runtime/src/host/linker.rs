@@ -180,7 +180,9 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     /// # Errors
     ///
     /// [`LinkError::Duplicate`] if the name is already defined. [`LinkError::Foreign`] for a
-    /// non-null reference to a function or an exception, because it would belong to one instance.
+    /// non-null reference to a function, an exception, a struct or an array, because it would
+    /// belong to one instance. Also for an `externref` number that the runtime reserves, see
+    /// [`ExternRef::new`](crate::ExternRef::new).
     pub fn global(
         &mut self,
         module: &str,
