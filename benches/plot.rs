@@ -1,4 +1,4 @@
-//! Draws the graphs of docs/PERFORMANCE.md from what criterion has measured.
+//! Draws the graphs of docs/performance.md from what criterion has measured.
 //!
 //! ```text
 //! cargo bench -p pirn-benches --bench images --bench throughput --bench switch

@@ -1,4 +1,4 @@
-//! Style and structure as a test: what the house asks of every file, see docs/ARCHITECTURE.md.
+//! Style and structure as a test: what the house asks of every file, see docs/internals/architecture.md.
 //!
 //! It lies here because no crate owns the workspace, and this one is under all the others.
 
@@ -131,12 +131,12 @@ fn unsafe_files() -> BTreeSet<String> {
 
 #[test]
 fn unsafe_code_has_an_address() {
-    let listed: BTreeSet<String> = fs::read_to_string(root().join("docs/SAFETY.md"))
-        .expect("docs/SAFETY.md")
+    let listed: BTreeSet<String> = fs::read_to_string(root().join("docs/internals/safety.md"))
+        .expect("docs/internals/safety.md")
         .lines()
         .filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned()))
         .collect();
-    assert_eq!(listed, unsafe_files(), "docs/SAFETY.md and the code agree");
+    assert_eq!(listed, unsafe_files(), "docs/internals/safety.md and the code agree");
     for (name, text) in files(&[".rs"]) {
         if listed.contains(&name) {
             assert!(
@@ -246,7 +246,7 @@ fn documents_name_files_that_exist() {
 
 #[test]
 fn each_suite_is_in_the_document() {
-    let document = fs::read_to_string(root().join("docs/TESTING.md")).expect("text");
+    let document = fs::read_to_string(root().join("docs/internals/testing.md")).expect("text");
     let suite = |name: &str| {
         let (package, test) = name.split_once("/tests/")?;
         let test = test.strip_suffix("/main.rs").or(test.strip_suffix(".rs"))?;
@@ -261,7 +261,7 @@ fn each_suite_is_in_the_document() {
         named(&format!("{suite}.rs")) || named(suite) || named(parent)
     };
     let missing: Vec<_> = suites.into_iter().filter(|suite| !has_row(suite)).collect();
-    none("test suites without a row in docs/TESTING.md", &missing);
+    none("test suites without a row in docs/internals/testing.md", &missing);
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn accesses(mut guest: Guest, bytes: u64, what: &str) {
                     twin.call(&format!("{kind}{at} 0"), &[start, value])
                 };
                 assert_eq!(found, wanted, "{what}: {name} at {index:#x}");
-                // aarch64 may have stored what lies before the end: docs/SAFETY.md.
+                // aarch64 may have stored what lies before the end: docs/internals/safety.md.
                 let is_cut = found.is_err() && start < u128::from(bytes);
                 if is_cut && std::env::consts::ARCH != "x86_64" {
                     let before: Vec<u8> = twin.memory(<[u8]>::to_vec);

@@ -27,7 +27,7 @@
 //! The processor predicts returns by pairing them with calls, so every call here has its return and
 //! every return its call, on whichever stack. `start` is therefore no function but code within its
 //! caller: it goes in by a call, and comes back by the guest's own return or by a jump. With a function
-//! in its place each call costs a return that is predicted wrong (see docs/RATIONALE.md).
+//! in its place each call costs a return that is predicted wrong (see docs/internals/rationale/entering.md).
 //!
 //! A guest that left by an answer, or was interrupted, can be gone on with by `resume`, from another frame
 //! of the host's and on another thread. Its stack is as it left it; what `start` had pushed on the host's
