@@ -1,4 +1,4 @@
-//! Style and structure as a test: what the house asks of every file, see docs/internals/architecture.md.
+//! Style and structure as a test: the rules of CONTRIBUTING.md and docs/internals/invariants.md.
 //!
 //! It lies here because no crate owns the workspace, and this one is under all the others.
 
