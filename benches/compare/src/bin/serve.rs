@@ -13,6 +13,7 @@ mod best;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Parser as _;
+use pirn_runtime::Usage;
 use pirn_server_example::args::Args;
 use pirn_server_example::{End, Engine, Ran, Running, Settings, Slots, Work};
 use std::path::Path;
@@ -140,6 +141,7 @@ impl Engine for Wasmtime {
                 output,
                 errors: errors.contents().into(),
                 took,
+                usage: Usage::default(),
             })
         })
     }
