@@ -136,7 +136,11 @@ fn unsafe_code_has_an_address() {
         .lines()
         .filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` |")?.0.to_owned()))
         .collect();
-    assert_eq!(listed, unsafe_files(), "docs/internals/safety.md and the code agree");
+    assert_eq!(
+        listed,
+        unsafe_files(),
+        "docs/internals/safety.md and the code agree"
+    );
     for (name, text) in files(&[".rs"]) {
         if listed.contains(&name) {
             assert!(
@@ -261,7 +265,10 @@ fn each_suite_is_in_the_document() {
         named(&format!("{suite}.rs")) || named(suite) || named(parent)
     };
     let missing: Vec<_> = suites.into_iter().filter(|suite| !has_row(suite)).collect();
-    none("test suites without a row in docs/internals/testing.md", &missing);
+    none(
+        "test suites without a row in docs/internals/testing.md",
+        &missing,
+    );
 }
 
 #[test]

@@ -3,16 +3,23 @@
 //!
 //! The thread that calls is stepped, see `arch`, and the handler of its signal kills or preempts at the
 //! instruction whose turn it is. The interrupt that follows meets exactly that one.
+//!
+//! All instructions take minutes, so a part of them has its turn unless `PIRN_CAMPAIGN` says otherwise:
+//! see [`every`]. The parts are primes, so that a loop of the guest is met at other instructions each
+//! time around.
 #![allow(
     unsafe_code,
     reason = "a signal handler, and what the processor has for steps"
 )]
 
 mod arch;
+#[path = "../common/campaign.rs"]
+mod campaign;
 #[path = "../common/mod.rs"]
 mod common;
 
 use arch::stepped;
+use campaign::every;
 use pirn_runtime::{
     CallError, Func, Instance, KillSwitch, Linker, Met, Prepared, Region, Step, TrapCode,
 };
@@ -216,7 +223,7 @@ fn a_loop_ends_wherever_it_is_killed() {
         let func = prepared.func::<(), ()>(name).expect("it is exported");
         let mut met = [0; 4];
         // The way in, and several times around.
-        for at in 0..arch::MANY {
+        for at in (0..arch::MANY).step_by(every(7) as usize) {
             let (ended, counted, _) = killed_at(&prepared, &func, at);
             assert!(
                 matches!(ended, Err(CallError::Killed(_))),
@@ -247,8 +254,8 @@ fn a_call_that_ends_is_killed_or_returns() {
     let func = prepared
         .func::<(), i32>("counts_twice")
         .expect("it is exported");
-    let (mut killed, mut returned) = (0, 0);
-    for at in 0..2000 {
+    let (mut killed, mut returned, every) = (0, 0, every(3));
+    for at in (0..2000).step_by(every as usize) {
         let (ended, counted, mut instance) = killed_at(&prepared, &func, at);
         match ended {
             Ok(result) => {
@@ -270,7 +277,7 @@ fn a_call_that_ends_is_killed_or_returns() {
         assert!(matches!(error, CallError::Killed(_)), "{at}: {error}");
     }
     println!("{killed} killed, {returned} returned");
-    assert!(killed > 50 && (returned > 10 || !arch::EVERYWHERE));
+    assert!(killed > 50 / every && (returned > 10 / every || !arch::EVERYWHERE));
 }
 
 /// The stub by which it leaves finds out which trap it is.
@@ -285,8 +292,8 @@ fn a_call_that_traps_by_a_table_is_killed_or_traps() {
     warm_up(&prepared);
     let func = prepared.func::<(), ()>("counts_and_traps");
     let func = func.expect("it is exported");
-    let (mut killed, mut trapped) = (0, 0);
-    for at in 0..2000 {
+    let (mut killed, mut trapped, every) = (0, 0, every(3));
+    for at in (0..2000).step_by(every as usize) {
         let (ended, counted, _) = killed_at(&prepared, &func, at);
         match ended.expect_err("it never returns") {
             CallError::Trap(trap) => {
@@ -305,23 +312,17 @@ fn a_call_that_traps_by_a_table_is_killed_or_traps() {
         }
     }
     println!("{killed} killed, {trapped} trapped");
-    assert!(killed > 50 && trapped > 0);
+    assert!(killed > 50 / every && trapped > 0);
 }
 
 #[test]
-fn a_guest_that_is_preempted_at_any_fifth_instruction_goes_on_there() {
-    preempted_at("mixes", 5);
+fn a_guest_that_is_preempted_at_any_instruction_goes_on_there() {
+    preempted_at("mixes", every(37));
 }
 
 #[test]
 fn a_guest_that_is_preempted_around_tail_calls_goes_on_there() {
-    preempted_at("tails", 1);
-}
-
-#[test]
-#[ignore = "takes a minute; the test above is a sample"]
-fn a_guest_that_is_preempted_at_any_instruction_goes_on_there() {
-    preempted_at("mixes", 1);
+    preempted_at("tails", every(11));
 }
 
 /// Preempts a call of a function at each instruction that is a multiple of `nth`.
