@@ -16,10 +16,10 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// Both, in the order of their numbers in the header.
+    /// All architectures, in the order of their numbers in the header.
     pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
-    /// Name as on the command line.
+    /// Name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,13 +28,13 @@ impl Arch {
         }
     }
 
-    /// The architecture of a command-line name, `None` if there is none of that name.
+    /// The architecture with this command-line name; `None` if no architecture has it.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|arch| arch.name() == name)
     }
 
-    /// Number in the header.
+    /// Number of the architecture in the header.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -43,14 +43,16 @@ impl Arch {
         }
     }
 
-    /// The architecture of a number in a header.
+    /// The architecture with this number in a header; `None` if no architecture has it.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|arch| arch.number() == number)
     }
 
-    /// Every feature that can be named for this architecture: name for users and for detection,
-    /// and Cranelift's setting, if it has one. Its position is its bit in [`CpuFeatures`], so the list only grows.
+    /// All features that a module for this architecture can ask for.
+    ///
+    /// A feature's position in this list is its bit in [`CpuFeatures`]. Therefore the list only
+    /// grows.
     #[must_use]
     pub const fn features(self) -> &'static [Feature] {
         match self {
@@ -59,7 +61,7 @@ impl Arch {
         }
     }
 
-    /// The named levels for `--cpu`, each with the names of its features.
+    /// The named CPU levels that `--cpu` accepts, each with the names of its features.
     #[must_use]
     pub const fn levels(self) -> &'static [Level] {
         match self {
@@ -78,19 +80,19 @@ impl fmt::Display for Arch {
 /// One instruction-set extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feature {
-    /// Name as in Rust's `target_feature`.
+    /// Name in Rust's `target_feature`.
     pub name: &'static str,
-    /// Name of the boolean setting of the code generator, if it has one: of what it has not, only guests
-    /// that ask for an instruction by name make use.
+    /// Cranelift's boolean setting for the feature; `None` if Cranelift has none. Cranelift never
+    /// emits such a feature's instructions by itself; only guests that call an intrinsic use them.
     pub setting: Option<&'static str>,
 }
 
 /// A named set of features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
-    /// Name as on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Names of its features.
+    /// Names of the features in the level.
     pub features: &'static [&'static str],
 }
 
@@ -101,7 +103,7 @@ const fn feature(name: &'static str, setting: &'static str) -> Feature {
     }
 }
 
-/// A feature that the code generator does not know.
+/// A feature for which Cranelift has no setting.
 const fn by_name(name: &'static str) -> Feature {
     Feature {
         name,
@@ -133,8 +135,8 @@ const X86_64: &[Feature] = &[
     by_name("gfni"),
 ];
 
-/// The levels of the x86-64 psABI (section 3.1.1). Level 1 is absent: without SSSE3 and SSE4.1 there
-/// is no code for v128, and every x86-64 server since 2009 has level 2.
+/// The levels of the x86-64 psABI (section 3.1.1). Level 1 is absent: code for `v128` needs SSSE3
+/// and SSE4.1. Every x86-64 server since 2009 has level 2.
 const X86_64_LEVELS: &[Level] = &[
     Level {
         name: "baseline",
@@ -196,8 +198,8 @@ const AARCH64: &[Feature] = &[
     by_name("crc"),
 ];
 
-/// The versions of the architecture that add something which the code generator uses, by what they make
-/// mandatory (Arm ARM, A2.2 and on). The baseline is Armv8.0-A: floating point and NEON are part of it.
+/// The versions of the Arm architecture that make a feature mandatory which Cranelift uses (Arm
+/// ARM, A2.2 and later). The baseline is Armv8.0-A, which includes floating point and NEON.
 const AARCH64_LEVELS: &[Level] = &[
     Level {
         name: "baseline",
@@ -235,25 +237,25 @@ impl CpuFeatures {
         Self { arch, bits: 0 }
     }
 
-    /// The set with these bits; `None` if a bit has no feature.
+    /// The set with these bits; `None` if a bit stands for no feature.
     #[must_use]
     pub fn from_bits(arch: Arch, bits: u64) -> Option<Self> {
         (bits >> arch.features().len() == 0).then_some(Self { arch, bits })
     }
 
-    /// The bits, for the header.
+    /// The bits, as the header stores them.
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.bits
     }
 
-    /// The architecture that the features are of.
+    /// The architecture that has these features.
     #[must_use]
     pub const fn arch(self) -> Arch {
         self.arch
     }
 
-    /// The features of a level; `None` if the architecture has no level of that name.
+    /// The features of a level; `None` if the architecture has no level with this name.
     #[must_use]
     pub fn level(arch: Arch, name: &str) -> Option<Self> {
         let level = arch.levels().iter().find(|level| level.name == name)?;
@@ -263,7 +265,7 @@ impl CpuFeatures {
             .try_fold(Self::none(arch), |set, feature| set.with(feature))
     }
 
-    /// The set with one more feature; `None` if the architecture has none of that name.
+    /// The set with one more feature; `None` if the architecture has no feature with this name.
     #[must_use]
     pub fn with(self, name: &str) -> Option<Self> {
         let bit = self
@@ -277,7 +279,7 @@ impl CpuFeatures {
         })
     }
 
-    /// The set without a feature; `None` if the architecture has none of that name.
+    /// The set without a feature; `None` if the architecture has no feature with this name.
     #[must_use]
     pub fn without(self, name: &str) -> Option<Self> {
         let bit = self
@@ -291,7 +293,7 @@ impl CpuFeatures {
         })
     }
 
-    /// Whether the feature of this name is in the set.
+    /// Whether the set contains the feature with this name.
     #[must_use]
     pub fn has(self, name: &str) -> bool {
         self.iter().any(|feature| feature.name == name)
@@ -317,14 +319,17 @@ impl CpuFeatures {
         }
     }
 
-    /// What `--cpu` takes for this set: the largest level in it, and the features beyond that; for a
-    /// machine that lacks some of the baseline, that without them.
+    /// The argument of `--cpu` that gives this set.
+    ///
+    /// It is the largest level that the set contains, followed by the additional features. For a
+    /// machine that lacks features of the baseline, it is the baseline with those features removed.
     #[must_use]
     pub fn name(self) -> String {
         let set = |level: &Level| Self::level(self.arch, level.name).unwrap_or(self);
         let levels = self.arch.levels().iter();
         let contained = levels.filter(|level| set(level).missing_from(self).is_empty());
-        // The first of those that are the same.
+        // `rev` before `max_by_key`: of several levels with equal feature counts, the first one
+        // wins.
         let largest = contained.rev().max_by_key(|level| level.features.len());
         let (mut name, level) = match largest.or(self.arch.levels().first()) {
             Some(level) => (level.name.to_owned(), set(level)),

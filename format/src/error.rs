@@ -32,14 +32,15 @@ pub enum FormatError {
         "module is for cpu {needs}, this machine is {found}: it lacks {missing}; compile it with --cpu baseline"
     )]
     Cpu {
-        /// What the module was compiled for, as [`CpuFeatures::name`](crate::cpu::CpuFeatures::name) says it.
+        /// CPU that the module was compiled for, as
+        /// [`CpuFeatures::name`](crate::cpu::CpuFeatures::name) writes it.
         needs: String,
-        /// What this machine is, likewise.
+        /// CPU of this machine, as [`CpuFeatures::name`](crate::cpu::CpuFeatures::name) writes it.
         found: String,
         /// The features that are missing, by name, separated by commas.
         missing: String,
     },
-    /// The file is not the one that the compiler wrote.
+    /// The content of the file does not match the hash that the compiler wrote.
     #[error(
         "module is damaged: its content hash is {found}, its header says {expected}; compile it again"
     )]
@@ -49,7 +50,7 @@ pub enum FormatError {
         /// First 8 bytes of the hash in the header, in hexadecimal.
         expected: String,
     },
-    /// A part of the file contradicts another.
+    /// Two parts of the file contradict each other.
     #[error("module is damaged: {0}; compile it again")]
     Damaged(String),
 }

@@ -1,18 +1,20 @@
-//! Exits: the numbers that generated code passes when control leaves the guest.
+//! Exits: how generated code calls the runtime when control leaves the guest.
 //!
-//! Generated code leaves the guest by calling one of two routines, whose addresses are in the context,
-//! with the platform's C convention:
+//! Generated code leaves the guest by calling one of two routines. Their addresses are in the
+//! [`Context`](crate::layout::Context). Both use the platform's C calling convention:
 //!
 //! ```text
 //! host_call(vmctx, host: u64, cells)        field `host_call` of the context
 //! exit(vmctx, reason: u64, cells)           field `exit`
 //! ```
 //!
-//! The first calls the host function of a number, which a trampoline reads from
-//! [`FuncImport::host`](crate::layout::FuncImport::host). The second is for everything else: the
-//! low byte of `reason` is a [`Kind`]; the bits above are its number, a [`Builtin`] or a
-//! [`TrapCode`]. `cells` is the address of an array of 16-byte cells, one a parameter, which on
-//! return holds one cell a result; a trap has none, and does not return.
+//! `host_call` calls a host function. A trampoline reads the function's number from
+//! [`FuncImport::host`](crate::layout::FuncImport::host). `exit` handles all other exits: the low
+//! byte of `reason` is a [`Kind`], and the upper bits are the number of a [`Builtin`] or a
+//! [`TrapCode`].
+//!
+//! `cells` is the address of an array of 16-byte cells, one for each parameter. On return the array
+//! holds one cell for each result. A trap has no cells and does not return.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -54,11 +56,12 @@ pub const fn split(reason: u64) -> Option<(Kind, u32)> {
     Some((kind, (reason >> KIND_BITS) as u32))
 }
 
-/// What generated code asks of the runtime. Parameters and results are 64-bit cells unless said.
+/// A service that generated code requests from the runtime. Parameters and results are 64-bit cells
+/// unless the variant says otherwise.
 ///
 /// Indices (`memory`, `table`, `segment`, ...) are those of the calling module. Addresses, lengths
-/// and element counts are zero-extended. Bounds are checked by the runtime, which answers with a
-/// trap where the instruction traps.
+/// and element counts are zero-extended. The runtime checks bounds, and raises a trap where the
+/// WebAssembly instruction traps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Builtin {
@@ -82,35 +85,44 @@ pub enum Builtin {
     TableInit = 8,
     /// `(segment)`
     ElemDrop = 9,
-    /// `(tag, values)`: throws an exception, whose values are in cells at that address. Does not return.
+    /// `(tag, values)`: throws an exception. `values` is the address of its values, in cells. Does
+    /// not return.
     Throw = 10,
-    /// `(reference)`: throws a kept exception again. Does not return.
+    /// `(reference)`: throws the exception that an `exnref` refers to. Does not return.
     ThrowRef = 11,
-    /// `()`: throws the exception that was caught last again. Does not return.
+    /// `()`: throws the most recently caught exception again. Does not return.
     Rethrow = 12,
-    /// `() -> reference`: keeps the exception that was caught last.
+    /// `() -> reference`: makes an `exnref` to the most recently caught exception.
     Keep = 13,
-    /// `(bytes)`: makes room for a struct or an array of so many bytes behind
-    /// [`Context::heap_next`](crate::layout::Context::heap_next), which stays where it is.
+    /// `(bytes)`: makes memory accessible for a struct or an array of this size after
+    /// [`Context::heap_next`](crate::layout::Context::heap_next). It does not change `heap_next`.
     HeapGrow = 14,
-    /// `(type, segment, src, len) -> reference`: makes an array of elements that lie in a data segment.
+    /// `(type, segment, src, len) -> reference`: makes an array and copies its elements from a data
+    /// segment.
     ArrayNewData = 15,
-    /// `(type, segment, src, len) -> reference`: makes an array of the references of an element segment.
+    /// `(type, segment, src, len) -> reference`: makes an array of references from an element
+    /// segment.
     ArrayNewElem = 16,
-    /// `(segment, address, src, bytes)`: copies from a data segment to elements, which are there.
+    /// `(segment, address, src, bytes)`: copies from a data segment to array elements, whose bounds
+    /// the generated code has checked.
     ArrayInitData = 17,
-    /// `(segment, address, src, len)`: copies from an element segment to elements, which are there.
+    /// `(segment, address, src, len)`: copies from an element segment to array elements, whose
+    /// bounds the generated code has checked.
     ArrayInitElem = 18,
-    /// `(dst address, src address, bytes)`: copies elements, which are there.
+    /// `(dst address, src address, bytes)`: copies array elements, whose bounds the generated code
+    /// has checked.
     ArrayCopy = 19,
-    /// `(number) -> reference`: a reference for a host's number that does not fit in one.
+    /// `(number) -> reference`: makes a boxed reference for a host number that does not fit in a
+    /// reference.
     HostBox = 20,
-    /// `(memory, address, expected, timeout_ns) -> 0 woken, 1 not equal, 2 timed out`: waits as long as there are the 32
-    /// bits expected; for ever if the timeout is negative.
+    /// `(memory, address, expected, timeout_ns) -> 0 woken, 1 not equal, 2 timed out`: waits if
+    /// memory holds the expected 32 bits. A negative timeout means no timeout.
     MemoryWait32 = 21,
-    /// The same for 64 bits.
+    /// `(memory, address, expected, timeout_ns) -> 0 woken, 1 not equal, 2 timed out`: waits if
+    /// memory holds the expected 64 bits. A negative timeout means no timeout.
     MemoryWait64 = 22,
-    /// `(memory, address, count) -> number`: wakes so many of those that wait there.
+    /// `(memory, address, count) -> number`: wakes at most `count` waiters at this address, and
+    /// returns how many it woke.
     MemoryNotify = 23,
 }
 
@@ -143,7 +155,7 @@ impl Builtin {
         Self::MemoryNotify,
     ];
 
-    /// The builtin of a number, if there is one.
+    /// The builtin with this number, if there is one.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get(number as usize).copied()
@@ -169,7 +181,7 @@ impl Builtin {
         }
     }
 
-    /// Whether it gives one 64-bit result.
+    /// Whether the builtin returns one 64-bit result.
     #[must_use]
     pub const fn has_result(self) -> bool {
         matches!(
@@ -186,7 +198,7 @@ impl Builtin {
         )
     }
 
-    /// Whether it makes something that needs a place, or room for it.
+    /// Whether the builtin allocates on the heap of structs and arrays, or makes room there.
     #[must_use]
     pub const fn allocates(self) -> bool {
         matches!(
@@ -195,7 +207,7 @@ impl Builtin {
         )
     }
 
-    /// Name for symbols: `memory.grow` and so on.
+    /// Name in symbols, such as `memory.grow`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -232,7 +244,7 @@ impl Builtin {
 #[repr(u8)]
 #[non_exhaustive]
 pub enum TrapCode {
-    /// The stack of the slot is used up.
+    /// The guest used up the stack of its slot.
     StackOverflow = 1,
     /// A load, store or bulk operation past the end of a memory.
     MemoryOutOfBounds = 2,
@@ -254,15 +266,15 @@ pub enum TrapCode {
     Unreachable = 10,
     /// `ref.as_non_null` of a null reference.
     NullReference = 11,
-    /// The system has no memory for a page that was touched for the first time.
+    /// The system has no memory for a page on its first access.
     MemoryExhausted = 12,
-    /// The fuel that the guest was given is used up. Raised only by code that counts it.
+    /// The guest used all its fuel. Only code compiled to count fuel raises it.
     OutOfFuel = 13,
     /// `call_ref` of a null reference.
     NullFunctionReference = 14,
     /// `throw_ref` of a null reference.
     NullExceptionReference = 15,
-    /// More exceptions are kept by references than an instance has room for.
+    /// Exception references hold more exceptions than an instance has room for.
     ExceptionsExhausted = 16,
     /// A struct operation on a null reference.
     NullStructReference = 17,
@@ -274,14 +286,14 @@ pub enum TrapCode {
     ArrayOutOfBounds = 20,
     /// `ref.cast` of a reference of another type.
     CastFailure = 21,
-    /// More structs and arrays are made than the instance has room for.
+    /// The guest makes more structs and arrays than the instance has room for.
     HeapExhausted = 22,
     /// An atomic access whose address is no multiple of its size.
     UnalignedAtomic = 23,
     /// `memory.atomic.wait32` or `memory.atomic.wait64` on a memory that is not shared.
     ExpectedSharedMemory = 24,
-    /// The host would have to hold more memory for the guest than its limit allows. Raised only by the
-    /// runtime: no module's trap table has this code.
+    /// The host would need more memory for the guest than its limit allows. Only the runtime raises
+    /// it; it appears in no module's trap table.
     HostMemoryExhausted = 25,
 }
 
@@ -315,13 +327,13 @@ impl TrapCode {
         Self::HostMemoryExhausted,
     ];
 
-    /// The trap code of a number, if there is one.
+    /// The trap code with this number, if there is one.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get((number as usize).checked_sub(1)?).copied()
     }
 
-    /// The message of the WebAssembly spec test suite for this trap.
+    /// The message for this trap; that of the WebAssembly spec test suite where the suite has one.
     #[must_use]
     pub const fn message(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! [`Header`]: the fixed part of a compiled module, checked before the file is mapped.
 //!
-//! It is the descriptor of an ELF note, so that every ELF reader finds it by a program header:
+//! The header is the descriptor of an ELF note, so every ELF reader can find it through a program
+//! header:
 //!
 //! ```text
 //! PT_NOTE ─▶ namesz = 5 │ descsz = 216 │ type = NOTE_TYPE │ "pirn\0" + 3 │ descriptor
@@ -13,7 +14,8 @@
 //!                                       72  9 x (u64 vaddr, u64 len)  sections
 //! ```
 //!
-//! The content hash is BLAKE3 of the whole file with the 32 bytes of the hash itself zeroed.
+//! The content hash is the BLAKE3 hash of the whole file, with the 32 bytes of the hash set to
+//! zero.
 
 use crate::FORMAT_VERSION;
 use crate::cpu::{Arch, CpuFeatures};
@@ -36,26 +38,27 @@ pub const HASH_BYTES: usize = 32;
 /// The fixed part of a compiled module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// CPU features that the code uses, and with them the architecture.
+    /// CPU features that the code uses, and the architecture they belong to.
     pub cpu: CpuFeatures,
     /// Content hash; zero while the hash is being computed.
     pub hash: [u8; HASH_BYTES],
     /// Bytes of the whole file.
     pub file_bytes: u64,
-    /// Bytes of the first memory that the module defines which are accessible at first, whole pages of 64 KiB; 0 if it has none.
+    /// Accessible bytes of the first memory that the module defines, at instantiation. A multiple
+    /// of 64 KiB; 0 if the module defines no memory.
     pub memory_bytes: u64,
-    /// Where the sections lie, by [`Section`] number.
+    /// Position of each section, indexed by [`Section`] number.
     pub sections: [Range; Section::ALL.len()],
 }
 
 impl Header {
-    /// Where a section lies.
+    /// Position of a section.
     #[must_use]
     pub fn section(&self, section: Section) -> Range {
         self.sections[section as usize]
     }
 
-    /// Encodes it.
+    /// Encodes the header.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
@@ -73,12 +76,12 @@ impl Header {
         bytes
     }
 
-    /// Decodes a note's descriptor.
+    /// Decodes the descriptor of the note.
     ///
     /// # Errors
     ///
-    /// [`FormatError::Version`] for another format version, [`FormatError::Damaged`] for a length,
-    /// an architecture or feature bits that do not exist.
+    /// [`FormatError::Version`] for another format version. [`FormatError::Damaged`] for a wrong
+    /// length, an unknown architecture or unknown feature bits.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let found = read_u32(bytes, 0).ok_or_else(|| damaged("its header is cut short"))?;
         if found != FORMAT_VERSION {
@@ -93,7 +96,7 @@ impl Header {
                 "its header has {found} bytes, not {HEADER_BYTES}"
             )));
         }
-        // In range from here on: the length was checked.
+        // All offsets are in range: the length was checked just now.
         let u64_at = |at| u64::from_le_bytes(array(bytes, at));
         let number = u32::from_le_bytes(array(bytes, 4));
         let arch = Arch::from_number(number)
@@ -117,11 +120,12 @@ impl Header {
     }
 }
 
-/// BLAKE3 of a whole file, whose header lies at `header_at`, with the hash's own bytes as zero.
+/// BLAKE3 hash of a whole file, with the bytes of the hash in the header at `header_at` set to
+/// zero.
 ///
 /// # Errors
 ///
-/// [`FormatError::Damaged`] if the file ends before the hash does.
+/// [`FormatError::Damaged`] if the file ends before the end of the hash.
 pub fn content_hash(file: &[u8], header_at: usize) -> Result<[u8; HASH_BYTES], FormatError> {
     let start = header_at.saturating_add(HASH_OFFSET);
     let end = start.saturating_add(HASH_BYTES);
@@ -147,7 +151,7 @@ fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// `N` bytes at `at`, which the caller knows to be there.
+/// `N` bytes at `at`. Panics if `bytes` is too short; callers check the length first.
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[at..at + N]);

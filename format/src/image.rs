@@ -1,17 +1,17 @@
-//! The initial contents of memory 0: runs of pages, sparse.
+//! The initial contents of memory 0, stored sparsely as runs of pages.
 //!
-//! Only pages with a byte other than zero are in the file. Runs are ascending and neither overlap
-//! nor touch; the pages of all runs lie one behind the other in
-//! [`Section::Image`](crate::sections::Section::Image).
+//! The file holds only pages that have a byte other than zero. Runs are in ascending order. They
+//! neither overlap nor touch. [`Section::Image`](crate::sections::Section::Image) holds the pages
+//! of all runs, one after the other.
 
 use crate::layout::IMAGE_PAGE_BYTES;
 
-/// A run of pages of the image.
+/// A run of consecutive pages of the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageRun {
     /// First page of the run in memory 0, in units of [`IMAGE_PAGE_BYTES`].
     pub first: u32,
-    /// Number of its pages, at least 1.
+    /// Number of pages, at least 1.
     pub pages: u32,
 }
 
@@ -19,7 +19,7 @@ impl ImageRun {
     /// Bytes of an encoded run.
     pub const BYTES: usize = 8;
 
-    /// Encodes it as `first, pages`.
+    /// Encodes the run as `first, pages`.
     #[must_use]
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -28,29 +28,30 @@ impl ImageRun {
         bytes
     }
 
-    /// Address of its first byte in memory 0.
+    /// Address of the run's first byte in memory 0.
     #[must_use]
     pub fn start(self) -> u64 {
         u64::from(self.first) * IMAGE_PAGE_BYTES
     }
 
-    /// Its bytes.
+    /// Bytes of the run.
     #[must_use]
     pub fn len(self) -> u64 {
         u64::from(self.pages) * IMAGE_PAGE_BYTES
     }
 
-    /// Whether it has no page, which no run of a checked image has.
+    /// Whether the run has no page. [`decode_runs`] refuses such a run.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.pages == 0
     }
 }
 
-/// Decodes and checks the runs of an image of `image_bytes` bytes for a memory of `memory_bytes`.
+/// Decodes and checks the runs of an image of `image_bytes` bytes for a memory of `memory_bytes`
+/// bytes.
 ///
-/// Returns `None` unless the runs are whole, ascending, apart from each other, inside the memory and
-/// as long together as the image.
+/// Returns `None` unless the runs are complete records, ascending, not adjacent, inside the memory,
+/// and `image_bytes` long in total.
 #[must_use]
 pub fn decode_runs(bytes: &[u8], image_bytes: u64, memory_bytes: u64) -> Option<Vec<ImageRun>> {
     let mut runs = Vec::with_capacity(bytes.len() / ImageRun::BYTES);
@@ -64,7 +65,7 @@ pub fn decode_runs(bytes: &[u8], image_bytes: u64, memory_bytes: u64) -> Option<
         if run.is_empty() || run.start() < free_from || run.start() + run.len() > memory_bytes {
             return None;
         }
-        // A run that touched the one before it would be part of it.
+        // Two runs that touch are an error: the compiler writes them as one run.
         free_from = run.start() + run.len() + IMAGE_PAGE_BYTES;
         total += run.len();
         runs.push(run);

@@ -1,8 +1,8 @@
-//! The instance context: the only home of offsets that generated code and the runtime share.
+//! The instance context: defines all offsets that generated code and the runtime share.
 //!
-//! One pointer, `vmctx`, is all that generated code is given. It is at once the base of memory 0 and
-//! the end of the instance's own data, which lies below it, so that a guest, whose addresses are
-//! unsigned and added to the base, can form no address of it:
+//! Generated code receives a single pointer, `vmctx`. It is the base of memory 0. The instance's
+//! own data lies below it. A guest cannot form an address in that data, because guest addresses are
+//! unsigned offsets from the base:
 //!
 //! ```text
 //!     low addresses                                                    high addresses
@@ -13,24 +13,23 @@
 //!       module, constant thereafter      ║                        vmctx - 512 ┘         └ vmctx
 //! ```
 //!
-//! The parts grow downwards: element 0 of each part has the highest address. Everything in the
-//! instance area is placed by [`InstanceLayout`], a pure function of the module's [`Counts`].
+//! The parts grow downwards: element 0 of each part has the highest address. [`InstanceLayout`]
+//! places every part in the instance area. It is a pure function of the module's [`Counts`].
 
 use core::mem::{offset_of, size_of};
 
-/// Bytes of address space, from the memory base, that an unchecked access can reach by its index:
-/// a 32-bit index spans 4 GiB.
+/// Bytes of address space that a 32-bit index spans from the memory base: 4 GiB.
 pub const MEMORY_REACH_BYTES: u64 = 1 << 32;
 
-/// Inaccessible bytes behind [`MEMORY_REACH_BYTES`]: an access whose static offset plus size is at
-/// most this needs no check.
+/// Inaccessible bytes after [`MEMORY_REACH_BYTES`]. An access needs no bounds check if its static
+/// offset plus its size is at most this.
 pub const GUARD_BYTES: u64 = 32 << 20;
 
 /// Bytes of one page of linear memory (spec 4.2.8).
 pub const WASM_PAGE_BYTES: u64 = 64 << 10;
 
-/// Most pages of a memory: one less than 32 bits address. So an index that was inside the memory does not wrap
-/// when as many bytes as a page has are added to it; generated code relies on it.
+/// Most pages of a memory: one less than a 32-bit address space holds. Generated code relies on it:
+/// a valid index plus the bytes of one page does not wrap around in 32 bits.
 pub const MEMORY_PAGES_MAX: u64 = MEMORY_REACH_BYTES / WASM_PAGE_BYTES - 1;
 
 /// Most bytes of a memory.
@@ -47,41 +46,48 @@ pub const GLOBAL_BYTES: u32 = 16;
 /// Bytes of one table element: an address of a [`FuncRef`], a host reference, or 0 for null.
 pub const ELEMENT_BYTES: u32 = 8;
 
-/// Bytes of the header of a struct or an array: the process-wide id of its type, and of an array the number of its
-/// elements, which follow, or of a struct its fields. A reference to a struct is the address of its header.
+/// Bytes of the header of a struct or an array.
+///
+/// The header starts with the process-wide type id. In an array the number of elements follows, and
+/// then the elements. In a struct the fields follow the header. A reference to a struct is the
+/// address of its header.
 pub const OBJECT_HEADER_BYTES: u32 = 8;
 
-/// What the addresses of structs and arrays are multiples of.
+/// Alignment of structs and arrays, in bytes.
 pub const OBJECT_ALIGN: u32 = 8;
 
-/// Offset of the id of the type in a header.
+/// Offset of the type id in the header of a struct or an array.
 pub const OBJECT_TYPE: i32 = 0;
 /// Offset of the number of elements in the header of an array.
 pub const ARRAY_LEN: i32 = 4;
 
-/// The lowest bits of a reference that is not null: a struct has 0, a number of 31 bits [`TAG_I31`] in the lowest alone.
+/// The tag bits of a reference that is not null. A struct has tag 0; a 31-bit integer sets
+/// [`TAG_I31`], and its other tag bits belong to the integer.
 pub const TAG_BITS: u64 = 7;
-/// The lowest bit of a number of 31 bits, which lies above it.
+/// Tag bit of a 31-bit integer, whose value is stored in the bits above it.
 pub const TAG_I31: u64 = 1;
-/// Those of a reference to an array, above which is the address of its header.
+/// Tag of a reference to an array. The bits above it are the address of the array's header.
 pub const TAG_ARRAY: u64 = 2;
-/// Those of a reference of the host's, whose number lies above them.
+/// Tag of a host reference whose number is stored above the tag.
 pub const TAG_HOST: u64 = 4;
-/// Those of a reference of the host's whose number does not fit there: above them is the address of a header, which the
-/// number follows.
+/// Tag of a host reference whose number does not fit in the reference. The bits above the tag are
+/// the address of a header, and the number follows the header.
 pub const TAG_BOXED: u64 = 6;
 
-/// How far the number of a reference of the host's lies above its tag.
+/// Shift of the number in a host reference with [`TAG_HOST`].
 pub const HOST_SHIFT: u32 = 3;
 
-/// The upper bits of an `externref` that is a guest's reference, below which it lies, and how many these are. No number of
-/// the host's has them.
+/// Upper 16 bits of an `externref` that wraps a guest reference, which is in the lower bits. No
+/// host number has these upper bits.
 pub const EXTERNAL_PREFIX: u64 = 0xfffe;
-/// How far the prefix is shifted.
+/// Shift of [`EXTERNAL_PREFIX`].
 pub const EXTERNAL_SHIFT: u32 = 48;
 
-/// Bytes of an entry of the table of types: how many types its chain of supertypes has, and where it lies. A chain begins
-/// with the type that is a subtype of no other, and ends before the type itself; it has 4 bytes for the id of each.
+/// Bytes of a row in the table of types: the length of the type's supertype chain, and the chain's
+/// position.
+///
+/// A chain starts with the root type and ends with the direct supertype. It holds the 4-byte id of
+/// each.
 pub const TYPE_ROW_BYTES: u32 = 8;
 
 /// Base and current size of a linear memory, as generated code reads them.
@@ -90,7 +96,7 @@ pub const TYPE_ROW_BYTES: u32 = 8;
 pub struct MemoryDesc {
     /// Address of byte 0.
     pub base: u64,
-    /// Current size in bytes, a multiple of a page of the memory's type.
+    /// Current size in bytes, a multiple of the memory's page size.
     pub bytes: u64,
 }
 
@@ -104,23 +110,23 @@ pub struct TableDesc {
     pub elements: u64,
 }
 
-/// Where to call an imported function.
+/// What generated code needs to call an imported function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct FuncImport {
-    /// Address of code with the guest's calling convention. The imported functions of a module that
-    /// have one type share a trampoline for calls of the host.
+    /// Address of code with the guest's calling convention. Imported host functions of one type
+    /// share a trampoline.
     pub code: u64,
-    /// First argument of that code: the context of the instance that defines the function, or, for
-    /// a host function, the address of this [`FuncImport`].
+    /// First argument of that code: the context of the instance that defines the function. For a
+    /// host function it is the address of this [`FuncImport`].
     pub vmctx: u64,
-    /// Context of the instance that imports a host function. Read by the trampoline.
+    /// Context of the instance that imports a host function. The trampoline reads it.
     pub instance: u64,
-    /// Which host function it is: what the trampoline gives to the routine for host functions.
+    /// Number of the host function, which the trampoline passes to [`Context::host_call`].
     pub host: u64,
 }
 
-/// What a non-null function reference points to.
+/// The target of a non-null function reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct FuncRef {
@@ -128,40 +134,42 @@ pub struct FuncRef {
     pub code: u64,
     /// First argument of that code, see [`FuncImport::vmctx`].
     pub vmctx: u64,
-    /// Process-wide id of its type: equal ids, equal types.
+    /// Process-wide id of the function's type. Equal ids mean equal types.
     pub type_id: u32,
     /// Unused, zero.
     pub reserved: u32,
 }
 
-/// The fixed fields of an instance, ending where memory 0 begins.
+/// The fixed fields of an instance. They end where memory 0 begins.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Context {
-    /// For the runtime alone: generated code never looks here.
+    /// Private to the runtime: generated code does not access it.
     pub runtime: [u64; RUNTIME_WORDS],
-    /// Where the next struct or array of this instance lies; 0 if the module makes none. What is behind it is zero, so it is
-    /// moved on before anything of one is written.
+    /// Address of the next struct or array of this instance; 0 if the module makes none. All bytes
+    /// after it are zero. Generated code therefore advances it before it writes to a new object.
     pub heap_next: u64,
-    /// End of what is accessible for structs and arrays.
+    /// End of the accessible memory for structs and arrays.
     pub heap_end: u64,
-    /// The process's table of types and their supertypes, by ids; 0 as long as no type has any.
+    /// Address of the process-wide table of types and their supertypes, indexed by type id; 0 as
+    /// long as no type has a supertype.
     pub type_rows: u64,
-    /// Identity of the tag of the exception that was caught last, for who caught it: of any instance that the
-    /// running call can reach. Written by the runtime, as the next field.
+    /// Identity of the tag of the most recently caught exception. The tag may belong to any
+    /// instance that the running call can reach. The runtime writes this field and
+    /// `exception_values` together.
     pub exception_tag: u64,
-    /// Address of the values of that exception, in cells, until the guest calls anything.
+    /// Address of the values of that exception, in cells. Valid until the guest calls a function.
     pub exception_values: u64,
-    /// Fuel that is left, read and written by generated code that counts it; negative once more was
-    /// used than there was. The runtime writes it at each start and between calls.
+    /// Remaining fuel, if the code counts it. Negative once the guest used more than it had. The
+    /// runtime writes it when a call starts and between calls.
     pub fuel: i64,
-    /// Address of the runtime's record of the running call, read by the exit routine.
+    /// Address of the runtime's record of the running call. The exit routine reads it.
     pub activation: u64,
     /// Address of the exit routine, see [`crate::exit`].
     pub exit: u64,
     /// Address of the routine that calls a host function, see [`crate::exit`].
     pub host_call: u64,
-    /// Memory 0, if the module defines it; all zero otherwise.
+    /// Descriptor of memory 0, if the module defines it; otherwise all zero.
     pub memory: MemoryDesc,
 }
 
@@ -223,7 +231,7 @@ pub const FUNCREF_VMCTX: i32 = offset_of!(FuncRef, vmctx) as i32;
 /// Offset of [`FuncRef::type_id`] in its struct.
 pub const FUNCREF_TYPE_ID: i32 = offset_of!(FuncRef, type_id) as i32;
 
-/// How many of everything a module has; all that [`InstanceLayout`] depends on.
+/// Number of items of each kind in a module: the only input of [`InstanceLayout`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Globals, imported ones included.
@@ -253,15 +261,16 @@ pub const CONSTANT_OPERATORS_MAX: u64 = 16_384;
 /// Most bytes of an instance area: 1 GiB keeps every offset far inside an `i32`.
 pub const INSTANCE_AREA_BYTES_MAX: u64 = 1 << 30;
 
-/// Where the parts of one module's instance area lie. All offsets are from `vmctx`, negative.
+/// Layout of a module's instance area. All offsets are relative to `vmctx` and negative.
 ///
-/// * A global cell holds the value itself, or, for an imported *mutable* global, the address of the
+/// * A global's cell holds its value. For an imported *mutable* global it holds the address of the
 ///   owner's cell. An imported immutable global is copied.
-/// * A table cell holds a [`TableDesc`], or, for an imported table, the address of the owner's.
-/// * A memory cell holds the address of the owner's [`MemoryDesc`] for an imported memory. Memory 0,
-///   when defined, has its descriptor in the [`Context`] and its cell is unused.
-/// * A tag cell holds the tag's identity: the address of the owner's cell.
-/// * A segment bit is 1 once the segment was dropped; data segments come first.
+/// * A table's cell holds a [`TableDesc`], or, for an imported table, the address of the owner's
+///   [`TableDesc`].
+/// * A memory's cell holds, for an imported memory, the address of the owner's [`MemoryDesc`]. If
+///   the module defines memory 0, its descriptor is in the [`Context`] and the cell is unused.
+/// * A tag's cell holds the tag's identity: the address of the owner's cell.
+/// * A segment's bit is 1 after the segment was dropped. Data segments come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InstanceLayout {
     counts: Counts,
@@ -276,7 +285,7 @@ pub struct InstanceLayout {
 }
 
 impl InstanceLayout {
-    /// Places the parts for a module with these counts; `None` if they exceed
+    /// Computes the layout for these counts; `None` if the area exceeds
     /// [`INSTANCE_AREA_BYTES_MAX`].
     #[must_use]
     pub fn new(counts: Counts) -> Option<Self> {
@@ -308,20 +317,22 @@ impl InstanceLayout {
         })
     }
 
-    /// The counts it was made for.
+    /// The counts that the layout was computed from.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Bytes from the lowest cell up to `vmctx`, the [`Context`] included; a multiple of 16.
+    /// Bytes from the lowest cell to `vmctx`, including the [`Context`]; a multiple of 16.
     #[must_use]
     pub fn bytes(&self) -> u32 {
         (-self.end) as u32
     }
 
-    /// Offset of the lowest byte that a guest's own instructions can change: everything from here
-    /// up to the [`Context`] is state, everything below is constant while the slot keeps the module.
+    /// Offset of the lowest byte that the guest's instructions can change.
+    ///
+    /// Everything from here up to the [`Context`] is state. Everything below is constant as long as
+    /// the slot holds the module.
     #[must_use]
     pub fn state(&self) -> i32 {
         self.imports as i32
@@ -385,9 +396,9 @@ impl InstanceLayout {
     }
 }
 
-/// Offset of element `index` in a part that starts (at its high end) at `start`.
+/// Offset of element `index` in a part whose high end is at `start`.
 fn cell(start: i64, index: u32, bytes: usize) -> i32 {
-    // In range: `InstanceLayout::new` bounds the whole area to 1 GiB.
+    // Fits in an `i32`: `InstanceLayout::new` limits the whole area to 1 GiB.
     (start - (i64::from(index) + 1) * bytes as i64) as i32
 }
 

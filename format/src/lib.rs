@@ -1,16 +1,16 @@
 //! The module format: everything that `aotc` writes and the runtime reads.
 //!
-//! This crate is the slab under both wings of the house. It holds no unsafe code, asks nothing of
-//! an operating system and knows no compiler. The compiler and the runtime agree on exactly what is
-//! written here:
+//! Compiler and runtime share only this crate. It has no unsafe code, makes no system call of its
+//! own and depends on no compiler. Its modules are:
 //!
-//! * [`layout`]: where the context, globals, tables and function references of an instance lie
+//! * [`layout`]: offsets of the context, globals, tables and function references of an instance,
 //!   relative to the context pointer. Generated code and the runtime take every offset from there.
 //! * [`exit`]: the numbers that generated code passes when it leaves the guest.
-//! * [`header`], [`sections`]: the fixed part of a compiled module, read before it is mapped.
+//! * [`header`], [`sections`]: the fixed part of a compiled module, read before the file is mapped.
 //! * [`metadata`], [`types`]: the variable part: types, imports, exports, segments, names.
-//! * [`traps`], [`image`]: tables that are searched in place, never decoded.
-//! * [`read`]: the check of a whole file, before any of it is mapped or run.
+//! * [`traps`], [`image`]: `traps` holds tables that are searched in place, never decoded; `image`
+//!   describes the initial contents of memory 0.
+//! * [`read`]: the check of a whole file, before the runtime maps or runs any part of it.
 //! * [`cpu`]: the instruction-set extensions that a module may ask for.
 
 #![forbid(unsafe_code)]
@@ -29,8 +29,8 @@ pub mod types;
 
 pub use error::FormatError;
 
-/// Version of everything in this crate. A module of another version is refused.
+/// Version of everything in this crate. The runtime refuses a module of another version.
 ///
-/// It changes with every change to the layout of the context, to an exit number, to the header, to
-/// the metadata or to what generated code relies on: compiler and runtime of one version always agree.
+/// It changes with every change to the context layout, exit numbers, header or metadata, or to a
+/// property that generated code relies on. Compiler and runtime of one version always agree.
 pub const FORMAT_VERSION: u32 = 10;

@@ -1,7 +1,7 @@
-//! The variable part of a compiled module: what only `open` and `prepare` read, never a request.
+//! The variable part of a compiled module. `open` and `prepare` read it; requests never do.
 //!
-//! It is encoded with [postcard], whose wire format is fixed and documented, and checked against the
-//! content hash of the file before it is decoded.
+//! The encoding is [postcard], whose wire format is fixed and documented. The content hash of the
+//! file is checked before the metadata is decoded.
 //!
 //! [postcard]: https://postcard.jamesmunns.com/wire-format
 
@@ -13,16 +13,16 @@ use crate::types::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Everything about a module that is neither code nor searched in place.
+/// Everything about a module except its code and the tables that are searched in place.
 ///
-/// Index spaces are those of WebAssembly: imports first, then definitions.
+/// Index spaces follow WebAssembly: imports first, then definitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// Name of the module from its name section.
     pub name: Option<String>,
-    /// Types. Each names only those before it and those of its group.
+    /// Types. Each refers only to types before it and types in its recursion group.
     pub types: Vec<SubType>,
-    /// Which types are declared together.
+    /// Recursion groups of the types.
     pub groups: Groups,
     /// Imports, in order.
     pub imports: Vec<Import>,
@@ -32,11 +32,11 @@ pub struct Metadata {
     pub funcs: Vec<u32>,
     /// Type of every table.
     pub tables: Vec<TableType>,
-    /// Initial value of all elements of every defined table; null if there is none.
+    /// For each defined table, the initial value of all its elements; `None` for null.
     pub table_inits: Vec<Option<ConstExpr>>,
     /// Type of every memory.
     pub memories: Vec<MemoryType>,
-    /// Type index of every tag; it has no results.
+    /// Type index of every tag. The function type has no results.
     pub tags: Vec<u32>,
     /// Type of every global.
     pub globals: Vec<GlobalType>,
@@ -44,27 +44,29 @@ pub struct Metadata {
     pub global_inits: Vec<ConstExpr>,
     /// The start function, if any.
     pub start: Option<u32>,
-    /// Functions that can be referred to, ascending: those exported, started, in an element segment,
-    /// in a global's initial value or named by `ref.func`. Each has a
-    /// [`FuncRef`](crate::layout::FuncRef) at its position in this list.
+    /// Functions that can be referred to, ascending.
+    ///
+    /// These are exported functions, the start function, and functions in an element segment, in a
+    /// global's initial value or in `ref.func`. Each has a [`FuncRef`](crate::layout::FuncRef) at
+    /// its position in this list.
     pub escaped: Vec<u32>,
-    /// Text offset of the code of every function: of its body, or, for an imported function, of the
-    /// trampoline that leaves for the host.
+    /// Text offset of the code of every function. For an imported function, this is the trampoline
+    /// that calls a host function.
     pub code: Vec<u32>,
-    /// For every type, the text offset of the trampoline by which the host calls a function
-    /// of that type, if a function of that type can be referred to.
+    /// For every type, the text offset of the trampoline through which the host calls functions of
+    /// the type. `None` if no function of the type can be referred to.
     pub entries: Vec<Option<u32>>,
     /// Element segments, in order.
     pub elements: Vec<ElementSegment>,
     /// Data segments, in order.
     pub data: Vec<DataSegment>,
-    /// Whether the module has an instruction that changes a table, or exports one: if not, its
-    /// tables are the same at every reset.
+    /// Whether the module has an instruction that changes a table, or exports a table. If not, a
+    /// reset need not restore the tables.
     pub tables_change: bool,
-    /// Whether the module makes structs, arrays, or what else lies where they do.
+    /// Whether the module allocates on the instance's heap: structs, arrays or boxed references.
     pub heap: bool,
-    /// Whether the code counts what it executes in [`Context::fuel`](crate::layout::Context::fuel), and
-    /// ends when there is none left.
+    /// Whether the code counts fuel in [`Context::fuel`](crate::layout::Context::fuel), and traps
+    /// when it is used up.
     pub fuel: bool,
     /// Names of functions from the name section, by function index, ascending.
     pub func_names: Vec<(u32, String)>,
@@ -73,24 +75,24 @@ pub struct Metadata {
 /// One import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Import {
-    /// First name.
+    /// Module name of the import.
     pub module: String,
-    /// Second name.
+    /// Name of the import within that module.
     pub name: String,
-    /// What it must be.
+    /// Type that the imported item must have.
     pub ty: ExternType,
 }
 
 /// One export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Export {
-    /// Its name, unique among the module's exports.
+    /// Name, unique among the module's exports.
     pub name: String,
-    /// What is exported.
+    /// The exported item.
     pub item: ExportItem,
 }
 
-/// What is exported, by index in its index space.
+/// An exported item, by index in its index space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExportItem {
     /// A function.
@@ -110,7 +112,7 @@ pub enum ExportItem {
 pub struct ConstExpr(pub Vec<ConstOp>);
 
 impl ConstExpr {
-    /// Whether it makes something, so that each instance has its own.
+    /// Whether evaluating it allocates on the heap. Then every instance evaluates it for itself.
     #[must_use]
     pub fn allocates(&self) -> bool {
         self.0.iter().any(|op| {
@@ -127,16 +129,16 @@ impl ConstExpr {
     }
 }
 
-/// One step of a constant expression.
+/// One operator of a constant expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConstOp {
     /// `i32.const`
     I32(i32),
     /// `i64.const`
     I64(i64),
-    /// `f32.const`, as bits.
+    /// `f32.const`, as its bits.
     F32(u32),
-    /// `f64.const`, as bits.
+    /// `f64.const`, as its bits.
     F64(u64),
     /// `v128.const`, little-endian.
     V128([u8; 16]),
@@ -160,7 +162,7 @@ pub enum ConstOp {
     I64Mul,
     /// `ref.i31`
     RefI31,
-    /// `struct.new`, of a type.
+    /// `struct.new`, with the type index.
     StructNew(u32),
     /// `struct.new_default`
     StructNewDefault(u32),
@@ -168,7 +170,7 @@ pub enum ConstOp {
     ArrayNew(u32),
     /// `array.new_default`
     ArrayNewDefault(u32),
-    /// `array.new_fixed`, of a type and so many elements.
+    /// `array.new_fixed`, with the type index and the number of elements.
     ArrayNewFixed(u32, u32),
     /// `any.convert_extern`
     AnyConvertExtern,
@@ -179,9 +181,9 @@ pub enum ConstOp {
 /// An element segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElementSegment {
-    /// When it is written to a table.
+    /// When the segment is copied to a table.
     pub mode: SegmentMode,
-    /// Its references.
+    /// The references in the segment.
     pub items: ElementItems,
 }
 
@@ -190,7 +192,7 @@ pub struct ElementSegment {
 pub enum ElementItems {
     /// Functions by index: the common, compact form.
     Funcs(Vec<u32>),
-    /// One constant expression each.
+    /// One constant expression for each reference.
     Exprs(Vec<ConstExpr>),
 }
 
@@ -214,32 +216,33 @@ impl ElementItems {
 /// A data segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataSegment {
-    /// When it is written to a memory.
+    /// When the segment is copied to a memory.
     pub mode: SegmentMode,
-    /// Where its bytes start in [`Section::Data`](crate::sections::Section::Data). Unused, with a
-    /// length of 0, when the segment is part of the image.
+    /// Start of its bytes in [`Section::Data`](crate::sections::Section::Data). Unused, with a
+    /// length of 0, if the segment is part of the image.
     pub start: u32,
-    /// Number of its bytes there.
+    /// Number of its bytes in that section.
     pub len: u32,
 }
 
-/// When a segment is written.
+/// When a segment is copied to its table or memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SegmentMode {
-    /// At instantiation, at an offset in a table or memory of this index.
+    /// At instantiation, to a table or memory.
     Active {
         /// Table or memory index.
         index: u32,
-        /// Offset in elements or bytes.
+        /// Offset of the destination, in elements or bytes.
         offset: ConstExpr,
     },
-    /// Only by `table.init` or `memory.init`.
+    /// Only when the guest executes an instruction that reads the segment, such as `table.init` or
+    /// `memory.init`.
     Passive,
-    /// Never: it only declares references; or it is already in the image.
+    /// Never. The segment only declares references, or the image already contains it.
     Done,
 }
 
-/// How much of each kind a module imports.
+/// Number of imports of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Imported {
     /// Functions.
@@ -253,20 +256,20 @@ pub struct Imported {
 }
 
 impl Metadata {
-    /// Encodes it for the file.
+    /// Encodes the metadata for the file.
     ///
     /// # Errors
     ///
-    /// [`FormatError::Damaged`] if the encoder refuses, which no value of this type makes it do.
+    /// [`FormatError::Damaged`] if the encoder fails, which no value of this type causes.
     pub fn encode(&self) -> Result<Vec<u8>, FormatError> {
         postcard::to_allocvec(self).map_err(|e| FormatError::Damaged(format!("metadata: {e}")))
     }
 
-    /// Decodes it and checks that every index is in range.
+    /// Decodes the metadata and checks that every index is in range.
     ///
     /// # Errors
     ///
-    /// [`FormatError::Damaged`] naming the part that is wrong.
+    /// [`FormatError::Damaged`], which names the wrong part.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let (metadata, rest): (Self, _) = postcard::take_from_bytes(bytes)
             .map_err(|e| FormatError::Damaged(format!("metadata: {e}")))?;
@@ -278,7 +281,10 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// The function type of an index; of nothing to nothing if there is none, which the check refuses for all that is one.
+    /// The function type with this index.
+    ///
+    /// Returns a type without parameters and results if there is no such function type. In checked
+    /// metadata that cannot happen for the type of a function or a tag.
     #[must_use]
     pub fn func_type(&self, index: u32) -> &FuncType {
         static NONE: FuncType = FuncType {
@@ -291,7 +297,7 @@ impl Metadata {
         }
     }
 
-    /// The fields of the struct type of an index; none if there is no such type.
+    /// The fields of the struct type with this index; empty if there is no such struct type.
     #[must_use]
     pub fn struct_fields(&self, index: u32) -> &[FieldType] {
         match self.types.get(index as usize).map(|ty| &ty.composite) {
@@ -300,7 +306,7 @@ impl Metadata {
         }
     }
 
-    /// The type of the elements of the array type of an index, if there is such a type.
+    /// The element type of the array type with this index; `None` if there is no such array type.
     #[must_use]
     pub fn array_element(&self, index: u32) -> Option<FieldType> {
         match self.types.get(index as usize)?.composite {
@@ -309,13 +315,13 @@ impl Metadata {
         }
     }
 
-    /// The kind of the type of an index.
+    /// The kind of the type with this index.
     #[must_use]
     pub fn kind(&self, index: u32) -> Option<Kind> {
         self.types.get(index as usize).map(SubType::kind)
     }
 
-    /// How many types there are above that of an index.
+    /// Number of supertypes in the chain above the type with this index.
     #[must_use]
     pub fn depth(&self, index: u32) -> u32 {
         let mut above = self.types[index as usize].supertype;
@@ -358,7 +364,8 @@ impl Metadata {
         self.count_imports(|ty| matches!(ty, ExternType::Global(_)))
     }
 
-    /// The numbers of all of them. Each of the above walks through the imports.
+    /// Numbers of imports of each kind. Each of the four methods that it calls walks through all
+    /// imports.
     #[must_use]
     pub fn imported(&self) -> Imported {
         Imported {
@@ -373,7 +380,8 @@ impl Metadata {
         self.imports.iter().filter(|import| is(&import.ty)).count() as u32
     }
 
-    /// The memories that it defines. The first has its place at the context, and may have an image.
+    /// The memories that the module defines. The descriptor of the first one is in the context, and
+    /// only the first one may have an image.
     #[must_use]
     pub fn own_memories(&self) -> &[MemoryType] {
         self.memories
@@ -381,14 +389,14 @@ impl Metadata {
             .unwrap_or_default()
     }
 
-    /// The type of addresses in a memory; that of 32 bits if there is none of that index.
+    /// The address type of a memory; 32 bits if there is no memory with this index.
     #[must_use]
     pub fn memory_address(&self, memory: u32) -> AddrType {
         let memory = self.memories.get(memory as usize);
         memory.map_or(AddrType::I32, |memory| memory.address)
     }
 
-    /// The counts that place the instance area.
+    /// The counts that determine the layout of the instance area.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
@@ -409,13 +417,14 @@ impl Metadata {
         InstanceLayout::new(self.counts())
     }
 
-    /// Position of function `index` in [`escaped`](Self::escaped), if it can be referred to.
+    /// Position of function `index` in [`escaped`](Self::escaped), if the function can be referred
+    /// to.
     #[must_use]
     pub fn escaped_position(&self, index: u32) -> Option<u32> {
         self.escaped.binary_search(&index).ok().map(|at| at as u32)
     }
 
-    /// The export of this name.
+    /// The exported item with this name.
     #[must_use]
     pub fn export(&self, name: &str) -> Option<ExportItem> {
         self.exports
@@ -424,7 +433,7 @@ impl Metadata {
             .map(|export| export.item)
     }
 
-    /// The name of function `index`: from the name section, else of its first export.
+    /// The name of function `index`: from the name section, or else the name of its first export.
     #[must_use]
     pub fn func_name(&self, index: u32) -> Option<&str> {
         if let Ok(at) = self.func_names.binary_search_by_key(&index, |(i, _)| *i) {

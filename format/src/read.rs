@@ -1,10 +1,9 @@
-//! [`Checked`]: a compiled module's file, checked from the first byte to the last before any of it is
-//! mapped or run.
+//! [`Checked`]: the check of a whole compiled module, before the runtime maps or runs any part of
+//! it.
 //!
-//! The checks find damage, another version, and files that are not ours. They are no defence against
-//! a file that was made to deceive: whoever writes machine code can make it do anything. So a
-//! compiled module is trusted like a program, and the content hash says that it is the one that the
-//! compiler wrote.
+//! The checks find damage, another version and foreign files. They do not protect against a
+//! malicious file: its machine code can do anything. A compiled module must be trusted like a
+//! program. The content hash only shows that the file is unchanged since the compiler wrote it.
 
 use crate::cpu::{Arch, CpuFeatures};
 use crate::error::FormatError;
@@ -18,12 +17,13 @@ use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 
-/// What the check of a file found.
+/// A compiled module that passed the check.
 #[derive(Debug, Clone)]
 pub struct Checked {
     /// The header.
     pub header: Header,
-    /// Offset of the header in the file, and its address relative to the start of the object.
+    /// Offset of the header in the file, which is also its address relative to the start of the
+    /// object.
     pub header_at: u64,
     /// The decoded metadata.
     pub metadata: Metadata,
@@ -38,8 +38,8 @@ impl Checked {
     ///
     /// # Errors
     ///
-    /// [`FormatError`] saying which part contradicts which. Whether the machine can run it is asked
-    /// by [`runs_on`](Self::runs_on).
+    /// [`FormatError`], which says which parts contradict each other. This function does not check
+    /// whether the machine can run the module: [`runs_on`](Self::runs_on) does.
     pub fn new(file: &[u8]) -> Result<Self, FormatError> {
         let (elf, segments) = object_file(file)?;
         let (header_at, header) = find_header(file, segments)?;
@@ -48,7 +48,7 @@ impl Checked {
             let expected = header.file_bytes;
             return damaged(format!("it has {found} bytes, its header says {expected}"));
         }
-        // In range: the header was found inside the file.
+        // The cast is lossless: `find_header` found the header inside the file.
         let hash = content_hash(file, header_at as usize)?;
         if hash != header.hash {
             return Err(FormatError::Hash {
@@ -63,9 +63,10 @@ impl Checked {
         Self::contents(file, header, header_at)
     }
 
-    /// Checks the sections against each other.
+    /// Checks the sections against each other, and decodes them.
     fn contents(file: &[u8], header: Header, header_at: u64) -> Result<Self, FormatError> {
-        // In range: `check_segments` found every section inside a segment inside the file.
+        // In range: `check_segments` found every section inside a segment, and every segment inside
+        // the file.
         let bytes = |section: Section| slice(file, header.section(section)).unwrap_or_default();
         let metadata = Metadata::decode(bytes(Section::Metadata))?;
         let Some(layout) = metadata.layout() else {
@@ -113,11 +114,11 @@ impl Checked {
         })
     }
 
-    /// Whether a machine of this architecture with these features can run it.
+    /// Checks that a machine with this architecture and these features can run the module.
     ///
     /// # Errors
     ///
-    /// [`FormatError::Target`] or [`FormatError::Cpu`] with what is asked for and what there is.
+    /// [`FormatError::Target`] or [`FormatError::Cpu`], with the required and the present features.
     pub fn runs_on(&self, machine: CpuFeatures) -> Result<(), FormatError> {
         let needs = self.header.cpu;
         if needs.arch() != machine.arch() {
@@ -155,7 +156,7 @@ const fn machine(arch: Arch) -> u16 {
 
 type Segments<'a> = &'a [ProgramHeader64<LE>];
 
-/// The ELF header and the program headers of a 64-bit little-endian shared object.
+/// Parses the ELF header and the program headers of a 64-bit little-endian shared object.
 fn object_file(file: &[u8]) -> Result<(&FileHeader64<LE>, Segments<'_>), FormatError> {
     if file.is_empty() {
         return not_ours("it is empty");
@@ -178,7 +179,8 @@ fn object_file(file: &[u8]) -> Result<(&FileHeader64<LE>, Segments<'_>), FormatE
     }
 }
 
-/// The header, in the note that bears our name, and its offset.
+/// Finds the note that is named [`NOTE_NAME`], and decodes the header in it. Also returns the
+/// header's offset in the file.
 fn find_header(file: &[u8], segments: Segments<'_>) -> Result<(u64, Header), FormatError> {
     for segment in segments {
         let Ok(Some(mut notes)) = segment.notes(LE, file) else {
@@ -197,8 +199,11 @@ fn find_header(file: &[u8], segments: Segments<'_>) -> Result<(u64, Header), For
     not_ours("it is an ELF file without our note")
 }
 
-/// Every segment maps the file where it lies, none is writable and executable, the loader is asked
-/// for nothing but a symbol table, and every section lies in a segment of its rights.
+/// Checks the segments and the sections in them.
+///
+/// Each segment's address equals its file offset. No segment is writable and executable. Each
+/// section lies in a segment with exactly the access rights that it needs. The dynamic section has
+/// only a symbol table.
 fn check_segments(file: &[u8], segments: Segments<'_>, header: &Header) -> Result<(), FormatError> {
     let mut mapped: Vec<(Range, u32)> = vec![];
     for segment in segments {
@@ -245,7 +250,8 @@ fn check_segments(file: &[u8], segments: Segments<'_>, header: &Header) -> Resul
     Ok(())
 }
 
-/// The loader is asked for nothing but a symbol table: no constructors, no relocations, no libraries.
+/// Checks that the dynamic section has only a symbol table: no constructors, relocations or
+/// libraries.
 fn check_dynamic(file: &[u8], segment: &ProgramHeader64<LE>) -> Result<(), FormatError> {
     let Ok(Some(entries)) = segment.dynamic(LE, file) else {
         return damaged("its dynamic section is damaged".to_owned());
@@ -269,7 +275,7 @@ fn check_dynamic(file: &[u8], segment: &ProgramHeader64<LE>) -> Result<(), Forma
     Ok(())
 }
 
-/// Functions and trampolines start where the metadata says, and lie in the text.
+/// Checks that functions and trampolines start where the metadata says, and lie in the text.
 fn check_code(header: &Header, metadata: &Metadata, code: &[u8]) -> Result<(), FormatError> {
     let Some(table) = CodeTable::new(code) else {
         return damaged("its code table is not ascending".to_owned());
@@ -286,7 +292,8 @@ fn check_code(header: &Header, metadata: &Metadata, code: &[u8]) -> Result<(), F
     let is = |offset: u32, kind: CodeKind| table.at(offset).is_some_and(|entry| entry.kind == kind);
     for (index, offset) in (0..).zip(&metadata.code) {
         let kind = if index < imported {
-            // In range: the metadata has as many functions as offsets.
+            // In range: the metadata check compared the number of code offsets with the number of
+            // functions.
             CodeKind::Import(metadata.funcs[index as usize])
         } else {
             CodeKind::Func(index)
@@ -305,13 +312,13 @@ fn check_code(header: &Header, metadata: &Metadata, code: &[u8]) -> Result<(), F
     Ok(())
 }
 
-/// Each exception is caught in the function whose call it comes from.
+/// Checks that each landing pad lies in the same function as its call.
 fn check_handlers(handlers: &[u8], code: &[u8]) -> Result<(), FormatError> {
     let (Some(handlers), Some(code)) = (HandlerTable::new(handlers), CodeTable::new(code)) else {
         return damaged("its handler table is not ascending".to_owned());
     };
     for handler in handlers.iter() {
-        // A return address may lie behind the last byte of its function.
+        // A return address may lie just after the last byte of its function.
         let call = handler.offset.checked_sub(1);
         let of_call = call.and_then(|call| code.find(call));
         let is_func = matches!(of_call, Some(found) if matches!(found.kind, CodeKind::Func(_)));
@@ -325,7 +332,7 @@ fn check_handlers(handlers: &[u8], code: &[u8]) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// The bytes of a range of the file, if it has them.
+/// The bytes of a range of the file; `None` if the file ends before.
 #[must_use]
 pub fn slice(file: &[u8], range: Range) -> Option<&[u8]> {
     let start = usize::try_from(range.vaddr).ok()?;

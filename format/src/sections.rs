@@ -2,33 +2,38 @@
 
 use crate::layout::IMAGE_PAGE_BYTES;
 
-/// What an ADRP counts in, in bytes: code for aarch64 has addresses in the text by it, so it runs
-/// nowhere but at a multiple.
+/// Bytes of the page that the aarch64 instruction ADRP counts in.
+///
+/// AArch64 code addresses the text with ADRP. Therefore the text must be loaded at a multiple of
+/// this size.
 pub const ADRP_BYTES: u64 = 1 << 12;
 
-/// A part of a compiled module, found through the header's table.
+/// A part of a compiled module. The header has a table of their positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Section {
-    /// Machine code. Text offsets are from its start.
+    /// Machine code. Text offsets count from its start.
     Text = 0,
-    /// Array of [`CodeEntry`](crate::traps::CodeEntry), ascending: all code that lies in the text.
+    /// Array of [`CodeEntry`](crate::traps::CodeEntry), ascending: all functions, trampolines and
+    /// stubs in the text.
     Code = 1,
     /// Array of [`TrapEntry`](crate::traps::TrapEntry), ascending: instructions that may fault.
     Traps = 2,
-    /// Array of [`SiteEntry`](crate::traps::SiteEntry), ascending: text offsets whose WebAssembly
-    /// offset is known.
+    /// Array of [`SiteEntry`](crate::traps::SiteEntry), ascending: the address map from text
+    /// offsets to WebAssembly offsets.
     Sites = 3,
-    /// Array of [`ImageRun`](crate::image::ImageRun), ascending: the pages of the initial memory.
+    /// Array of [`ImageRun`](crate::image::ImageRun), ascending: which pages of the initial memory
+    /// the image holds.
     ImageRuns = 4,
-    /// The bytes of those pages, one run behind the other, aligned in memory and file to the largest
-    /// page of the target's kernels.
+    /// The bytes of the image's pages, one run after the other. Aligned in memory and file to the
+    /// largest page size of the target's kernels.
     Image = 5,
-    /// Bytes of data segments that are not in the image.
+    /// Bytes of data segments that are not part of the image.
     Data = 6,
     /// [`Metadata`](crate::metadata::Metadata), encoded.
     Metadata = 7,
-    /// Array of [`HandlerEntry`](crate::traps::HandlerEntry), ascending: calls behind which exceptions are caught.
+    /// Array of [`HandlerEntry`](crate::traps::HandlerEntry), ascending: calls inside a `try`
+    /// block, with their landing pads.
     Handlers = 8,
 }
 
@@ -62,7 +67,7 @@ impl Section {
         }
     }
 
-    /// Alignment in memory that its readers rely on, in bytes.
+    /// Alignment in memory that readers of the section rely on, in bytes.
     #[must_use]
     pub const fn align(self) -> u64 {
         match self {
@@ -74,10 +79,10 @@ impl Section {
     }
 }
 
-/// Where a section lies, relative to the lowest address of the mapped object.
+/// Position of a section, relative to the lowest address of the mapped object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Range {
-    /// Virtual address, 0 for the start of the object.
+    /// Virtual address; 0 is the start of the object.
     pub vaddr: u64,
     /// Bytes.
     pub len: u64,

@@ -1,8 +1,9 @@
-//! Tables over the text that are searched in place: what lies where, what may fault, which
-//! WebAssembly instruction an address came from, and where exceptions are caught.
+//! Tables about the text that the runtime searches in place: code ranges, faulting instructions,
+//! the address map to WebAssembly instructions, and exception handlers.
 //!
-//! All are arrays of fixed-size little-endian records, ascending by their first field. They are
-//! views over bytes without alignment: the trap handler reads them straight from the mapped file.
+//! Each table is an array of fixed-size little-endian records, ascending by their first field.
+//! Readers are views of bytes without alignment: the signal handler reads them directly from the
+//! mapped file.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ impl<const RECORD: usize> Records<'_, RECORD> {
         self.all().len()
     }
 
-    /// 32-bit field `field` of record `at`; 0 of a record that is not there.
+    /// 32-bit field `field` of record `at`; 0 if there is no such record.
     #[inline]
     fn field(self, at: usize, field: usize) -> u32 {
         self.all().get(at).map_or(0, |record| word(record, field))
@@ -31,13 +32,14 @@ impl<const RECORD: usize> Records<'_, RECORD> {
         self.all().partition_point(|record| word(record, 0) <= key)
     }
 
-    /// The record with exactly this key.
+    /// Index of the record with exactly this key.
     fn find(self, key: u32) -> Option<usize> {
         let at = self.upper_bound(key).checked_sub(1)?;
         (self.field(at, 0) == key).then_some(at)
     }
 
-    /// Whether the length is whole and the keys ascend; equal keys only if `repeats`.
+    /// Whether the records are complete and the keys ascend. Equal keys are allowed only if
+    /// `repeats`.
     fn is_sound(self, repeats: bool) -> bool {
         let ascends = |i: usize| {
             let (a, b) = (self.field(i, 0), self.field(i + 1, 0));
@@ -47,25 +49,25 @@ impl<const RECORD: usize> Records<'_, RECORD> {
     }
 }
 
-/// 32-bit field `field` of a record; 0 if it has no such field.
+/// 32-bit field `field` of a record; 0 if the record has no such field.
 #[inline]
 fn word<const RECORD: usize>(record: &[u8; RECORD], field: usize) -> u32 {
     let bytes = record.as_chunks().0.get(field);
     bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// What a piece of the text is.
+/// The kind of code in a range of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CodeKind {
-    /// The body of the function of this index.
+    /// The body of the function with this index.
     Func(u32),
-    /// The trampoline by which imported functions of this type index leave for the host.
+    /// The trampoline through which the guest calls imported functions with this type index.
     Import(u32),
-    /// The trampoline by which the host calls functions of this type index.
+    /// The trampoline through which the host calls functions with this type index.
     Entry(u32),
-    /// The trampoline of the builtin of this number.
+    /// The trampoline of the builtin with this number.
     Builtin(u32),
-    /// The stub that leaves with the trap of this number.
+    /// The stub that raises the trap with this number.
     Trap(u32),
 }
 
@@ -92,14 +94,14 @@ impl CodeKind {
     }
 }
 
-/// One piece of the text.
+/// One range of code in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeEntry {
     /// Text offset of its first byte.
     pub start: u32,
-    /// Bytes, without padding.
+    /// Length in bytes, without padding.
     pub len: u32,
-    /// What it is.
+    /// The kind of code in the range.
     pub kind: CodeKind,
 }
 
@@ -115,19 +117,23 @@ impl CodeEntry {
     }
 }
 
-/// A view over encoded [`CodeEntry`]s.
+/// A view of encoded [`CodeEntry`]s.
 #[derive(Debug, Clone, Copy)]
 pub struct CodeTable<'a>(Records<'a, { CodeEntry::BYTES }>);
 
 impl<'a> CodeTable<'a> {
-    /// Views entries of a file that was checked, without looking at them again: of entries that
-    /// are not sound, any may be found or none, and nothing worse.
+    /// Views the entries of a file that was checked before, without checking them again.
+    ///
+    /// If the entries are invalid, lookups may return a wrong entry or none. Nothing worse can
+    /// happen.
     #[must_use]
     pub fn view(bytes: &'a [u8]) -> Self {
         Self(Records(bytes))
     }
 
-    /// Views encoded entries; `None` if they are not whole, ascending, disjoint and of known kinds.
+    /// Views and checks encoded entries.
+    ///
+    /// Returns `None` unless they are complete, ascending, disjoint and of known kinds.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));
@@ -144,20 +150,20 @@ impl<'a> CodeTable<'a> {
         sound.then_some(table)
     }
 
-    /// The piece that holds a text offset.
+    /// The entry whose range contains a text offset.
     #[must_use]
     pub fn find(&self, offset: u32) -> Option<CodeEntry> {
         let entry = self.entry(self.0.upper_bound(offset).checked_sub(1)?)?;
         (offset - entry.start < entry.len).then_some(entry)
     }
 
-    /// The piece that starts at a text offset.
+    /// The entry whose range starts at a text offset.
     #[must_use]
     pub fn at(&self, offset: u32) -> Option<CodeEntry> {
         self.entry(self.0.find(offset)?)
     }
 
-    /// All pieces, ascending.
+    /// All entries, ascending.
     pub fn iter(&self) -> impl Iterator<Item = CodeEntry> + use<'a> {
         let table = *self;
         (0..table.0.len()).filter_map(move |i| table.entry(i))
@@ -173,7 +179,7 @@ impl<'a> CodeTable<'a> {
     }
 }
 
-/// An instruction that may fault, and the trap that its fault is.
+/// An instruction that may fault, and the trap that its fault means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrapEntry {
     /// Text offset of the instruction.
@@ -193,26 +199,28 @@ impl TrapEntry {
     }
 }
 
-/// A view over encoded [`TrapEntry`]s.
+/// A view of encoded [`TrapEntry`]s.
 #[derive(Debug, Clone, Copy)]
 pub struct TrapTable<'a>(Records<'a, { TrapEntry::BYTES }>);
 
 impl<'a> TrapTable<'a> {
-    /// Views entries of a file that was checked, without looking at them again: of entries that
-    /// are not sound, any may be found or none, and nothing worse.
+    /// Views the entries of a file that was checked before, without checking them again.
+    ///
+    /// If the entries are invalid, lookups may return a wrong entry or none. Nothing worse can
+    /// happen.
     #[must_use]
     pub fn view(bytes: &'a [u8]) -> Self {
         Self(Records(bytes))
     }
 
-    /// Views encoded entries; `None` if they are not whole and ascending.
+    /// Views encoded entries; `None` if they are not complete and ascending.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));
         table.0.is_sound(false).then_some(table)
     }
 
-    /// Number of the trap code of the instruction at a text offset.
+    /// Number of the trap code for the instruction at a text offset, if it may fault.
     #[must_use]
     pub fn code(&self, offset: u32) -> Option<u32> {
         Some(self.0.field(self.0.find(offset)?, 1))
@@ -231,8 +239,8 @@ impl<'a> TrapTable<'a> {
     }
 }
 
-/// A text offset whose WebAssembly offset is known: of an instruction that may trap, or the return
-/// address of a call.
+/// One entry of the address map: an instruction that may trap, or the return address of a call,
+/// with its WebAssembly offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteEntry {
     /// Text offset.
@@ -252,20 +260,24 @@ impl SiteEntry {
     }
 }
 
-/// A view over encoded [`SiteEntry`]s.
+/// A view of encoded [`SiteEntry`]s.
 #[derive(Debug, Clone, Copy)]
 pub struct SiteTable<'a>(Records<'a, { SiteEntry::BYTES }>);
 
 impl<'a> SiteTable<'a> {
-    /// Views entries of a file that was checked, without looking at them again: of entries that
-    /// are not sound, any may be found or none, and nothing worse.
+    /// Views the entries of a file that was checked before, without checking them again.
+    ///
+    /// If the entries are invalid, lookups may return a wrong entry or none. Nothing worse can
+    /// happen.
     #[must_use]
     pub fn view(bytes: &'a [u8]) -> Self {
         Self(Records(bytes))
     }
 
-    /// Views encoded entries; `None` if they are not whole and ascending. A trapping instruction may
-    /// lie right behind a call, so an offset may stand twice.
+    /// Views encoded entries; `None` if they are not complete and ascending.
+    ///
+    /// An offset may appear twice: the return address of a call can also be the address of an
+    /// instruction that may trap.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));
@@ -279,14 +291,14 @@ impl<'a> SiteTable<'a> {
     }
 }
 
-/// A call behind which exceptions are caught: where to go on, and with which stack.
+/// A call whose exceptions are caught: where execution continues, and with which stack pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerEntry {
     /// Text offset of the call's return address.
     pub offset: u32,
-    /// Text offset of the code that catches.
+    /// Text offset of the landing pad that handles the exception.
     pub handler: u32,
-    /// How many bytes the stack pointer lies below the frame pointer there.
+    /// Bytes from the stack pointer up to the frame pointer at the landing pad.
     pub frame_bytes: u32,
 }
 
@@ -301,19 +313,21 @@ impl HandlerEntry {
     }
 }
 
-/// A view over encoded [`HandlerEntry`]s.
+/// A view of encoded [`HandlerEntry`]s.
 #[derive(Debug, Clone, Copy)]
 pub struct HandlerTable<'a>(Records<'a, { HandlerEntry::BYTES }>);
 
 impl<'a> HandlerTable<'a> {
-    /// Views entries of a file that was checked, without looking at them again: of entries that
-    /// are not sound, any may be found or none, and nothing worse.
+    /// Views the entries of a file that was checked before, without checking them again.
+    ///
+    /// If the entries are invalid, lookups may return a wrong entry or none. Nothing worse can
+    /// happen.
     #[must_use]
     pub fn view(bytes: &'a [u8]) -> Self {
         Self(Records(bytes))
     }
 
-    /// Views encoded entries; `None` if they are not whole and ascending.
+    /// Views encoded entries; `None` if they are not complete and ascending.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let table = Self(Records(bytes));
@@ -326,7 +340,7 @@ impl<'a> HandlerTable<'a> {
         (0..table.0.len()).map(move |i| table.entry(i))
     }
 
-    /// The entry of the call that returns to a text offset.
+    /// The entry of the call with this return address, as a text offset.
     #[must_use]
     pub fn find(&self, offset: u32) -> Option<HandlerEntry> {
         Some(self.entry(self.0.find(offset)?))
@@ -341,7 +355,7 @@ impl<'a> HandlerTable<'a> {
     }
 }
 
-/// Little-endian bytes of `W` words.
+/// Little-endian bytes of `W` words of 32 bits.
 fn words<const W: usize, const B: usize>(values: [u32; W]) -> [u8; B] {
     const { assert!(B == W * 4) };
     let mut bytes = [0; B];

@@ -31,28 +31,28 @@ pub enum ValType {
 impl ValType {
     /// Reference to a function, or null.
     pub const FUNCREF: Self = Self::nullable(HeapType::Func);
-    /// Reference of the host, or null.
+    /// Reference to a host value, or null.
     pub const EXTERNREF: Self = Self::nullable(HeapType::Extern);
     /// Reference to an exception, or null.
     pub const EXNREF: Self = Self::nullable(HeapType::Exn);
-    /// Any reference but those to functions, of the host and to exceptions, or null.
+    /// Any reference except to functions, host values and exceptions, or null.
     pub const ANYREF: Self = Self::nullable(HeapType::Any);
 
-    /// A reference to what has that type, or null: `(ref null heap)`.
+    /// A nullable reference to this heap type: `(ref null heap)`.
     #[must_use]
     pub const fn nullable(heap: HeapType) -> Self {
         let nullable = true;
         Self::Ref(RefType { nullable, heap })
     }
 
-    /// A reference to what has that type, and not null: `(ref heap)`.
+    /// A non-null reference to this heap type: `(ref heap)`.
     #[must_use]
     pub const fn non_null(heap: HeapType) -> Self {
         let nullable = false;
         Self::Ref(RefType { nullable, heap })
     }
 
-    /// What its values refer to, if they are references.
+    /// The heap type, if this is a reference type.
     #[must_use]
     pub const fn heap(self) -> Option<HeapType> {
         match self {
@@ -73,7 +73,7 @@ impl ValType {
         matches!(self, Self::Ref(ty) if matches!(ty.heap.top(), HeapType::Exn))
     }
 
-    /// The type that it names, by its index.
+    /// Index of the module-defined type that it refers to, if any.
     #[must_use]
     pub const fn type_index(self) -> Option<u32> {
         match self {
@@ -85,7 +85,7 @@ impl ValType {
         }
     }
 
-    /// The same type, which names another's index or number in place of its own.
+    /// The type with its type index replaced by `name(index)`.
     #[must_use]
     pub fn renamed(self, name: impl FnOnce(u32) -> u32) -> Self {
         match self {
@@ -100,8 +100,10 @@ impl ValType {
         }
     }
 
-    /// Whether each of its values is one of `wanted`, where both name types alike and `is_sub` says of two whether the
-    /// first is the second or declared as a subtype of it (spec 3.3, matching).
+    /// Whether each of its values is also a value of `wanted` (spec 3.3, matching).
+    ///
+    /// The type indices of both must mean the same types. `is_sub(a, b)` says whether type `a` is
+    /// type `b` or is declared as a subtype of it.
     #[must_use]
     pub fn matches(self, wanted: Self, is_sub: impl FnOnce(u32, u32) -> bool) -> bool {
         match (self, wanted) {
@@ -142,7 +144,7 @@ pub struct FuncType {
 }
 
 impl FuncType {
-    /// Its parameters and results.
+    /// Types of its parameters and results.
     pub fn values(&self) -> impl Iterator<Item = ValType> {
         self.params.iter().chain(&self.results).copied()
     }
@@ -192,13 +194,13 @@ pub enum AddrType {
     /// 32 bits.
     #[default]
     I32,
-    /// 64 bits, of which a memory uses no more than the lower 32: see
+    /// 64 bits. A memory uses only the lower 32 of them, see
     /// [`MEMORY_BYTES_MAX`](crate::layout::MEMORY_BYTES_MAX).
     I64,
 }
 
 impl AddrType {
-    /// The type of its values.
+    /// The value type of the addresses.
     #[must_use]
     pub const fn val_type(self) -> ValType {
         match self {
@@ -207,7 +209,7 @@ impl AddrType {
         }
     }
 
-    /// The address that a value is, of whose bits only as many count as the type has.
+    /// The address in a 64-bit cell: the upper bits are ignored for 32-bit addresses.
     #[must_use]
     pub const fn address(self, bits: u64) -> u64 {
         match self {
@@ -216,7 +218,7 @@ impl AddrType {
         }
     }
 
-    /// What the text format has before limits.
+    /// Prefix that the text format writes before limits.
     const fn prefix(self) -> &'static str {
         match self {
             Self::I32 => "",
@@ -245,7 +247,8 @@ impl fmt::Display for TableType {
     }
 }
 
-/// The type of a memory (spec 2.3.9, and the proposals of custom page sizes and of threads). Limits are in pages.
+/// The type of a memory (spec 2.3.9, and the proposals for custom page sizes and threads). Limits
+/// are in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemoryType {
     /// The type of its addresses.
@@ -256,14 +259,14 @@ pub struct MemoryType {
     pub min: u64,
     /// Most pages that `memory.grow` may reach, if stated.
     pub max: Option<u64>,
-    /// Whether several threads may use it at once. Then a maximum is stated.
+    /// Whether several threads may use the memory at the same time. A shared memory has a maximum.
     pub shared: bool,
 }
 
 /// The size of a memory's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PageSize {
-    /// 64 KiB, as of all memories that do not say otherwise.
+    /// 64 KiB, the default.
     Large,
     /// One byte.
     Byte,
@@ -276,7 +279,7 @@ impl PageSize {
         1 << self.log2()
     }
 
-    /// The same as a power of 2.
+    /// Bytes of a page, as a power of 2.
     #[must_use]
     pub const fn log2(self) -> u32 {
         match self {
@@ -287,14 +290,16 @@ impl PageSize {
 }
 
 impl MemoryType {
-    /// The initial number of bytes, if 64 bits hold it.
+    /// Initial size in bytes; `None` if it does not fit in 64 bits.
     #[must_use]
     pub const fn min_bytes(&self) -> Option<u64> {
         self.min.checked_mul(self.page.bytes())
     }
 
-    /// How many bytes are accessible at first, if 64 bits hold the number: those, and of the page of 64 KiB that the last
-    /// lies in all others, which generated code does not touch.
+    /// Initially accessible bytes: the initial size, rounded up to a page of 64 KiB. `None` if it
+    /// does not fit in 64 bits.
+    ///
+    /// Generated code does not touch the bytes that rounding adds.
     #[must_use]
     pub fn accessible_bytes(&self) -> Option<u64> {
         self.min_bytes()?.checked_next_multiple_of(WASM_PAGE_BYTES)
@@ -325,7 +330,7 @@ fn limits(
     }
 }
 
-/// What an import is asked to be, and what an export is.
+/// The type of an import or an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExternType {
     /// A function, by index into the module's types.
@@ -336,6 +341,7 @@ pub enum ExternType {
     Memory(MemoryType),
     /// A global.
     Global(GlobalType),
-    /// A tag, by index into the module's types: the parameters are the values of its exceptions.
+    /// A tag, by index into the module's types. The parameters of that function type are the
+    /// exception's values.
     Tag(u32),
 }

@@ -1,15 +1,18 @@
-//! [`Bounded`]: a writer that takes so many bytes and no more.
+//! [`Bounded`]: a writer with a limit on its bytes.
 
 use std::io::{self, IoSlice, Write};
 
-/// ENOSPC, "no space left on device", as Linux numbers it. wasi-common gives it to guests as `nospc`.
+/// ENOSPC, "no space left on device", in Linux's numbering. wasi-common reports it to guests as
+/// `nospc`.
 const NO_SPACE: i32 = 28;
 
-/// A writer that takes so many bytes and no more: what a guest's standard output is held by, so that a
-/// guest can fill no memory of the host's.
+/// A writer with a limit on its bytes.
 ///
-/// As a full disk does: a write of which a part fits is cut short, and one of which nothing fits fails with
-/// ENOSPC, which a guest sees as `nospc` (51). The guest goes on, and may tell of it elsewhere.
+/// Wrap a guest's standard output in it, so that the guest cannot fill the host's memory.
+///
+/// It behaves like a full disk. A write that fits only in part is cut short. A write of which
+/// nothing fits fails with ENOSPC, which a guest sees as `nospc` (51). The guest keeps running, and
+/// may report the error elsewhere.
 ///
 /// ```
 /// use pirn_wasi::pipe::WritePipe;
@@ -30,7 +33,7 @@ pub struct Bounded<W> {
 }
 
 impl<W: Write> Bounded<W> {
-    /// A writer that passes at most `bytes_max` bytes on.
+    /// A writer that forwards at most `bytes_max` bytes to `writer`.
     pub fn new(writer: W, bytes_max: usize) -> Self {
         Self {
             writer,
@@ -39,19 +42,19 @@ impl<W: Write> Bounded<W> {
         }
     }
 
-    /// Whether a byte was refused: what was passed on is not all that there was to be.
+    /// Whether the writer has refused a byte, so that its output is incomplete.
     #[must_use]
     pub fn is_refusing(&self) -> bool {
         self.refusing
     }
 
-    /// What it passes bytes on to.
+    /// The inner writer.
     #[must_use]
     pub fn into_inner(self) -> W {
         self.writer
     }
 
-    /// The part of a buffer that fits. Notes that there was more.
+    /// The part of `bytes` that fits. Records whether some of them did not fit.
     fn fitting<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         self.refusing |= bytes.len() > self.left;
         &bytes[..bytes.len().min(self.left)]
@@ -80,7 +83,7 @@ impl<W: Write> Write for Bounded<W> {
             if some.is_empty() {
                 break;
             }
-            // What was passed on already is told of; the next call gives the error.
+            // Report the bytes that were written already. The next call returns the error.
             let written = match self.pass_on(some) {
                 Ok(written) => written,
                 Err(_) if sum > 0 => break,

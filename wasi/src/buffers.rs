@@ -1,9 +1,9 @@
-//! Calls that send from, or receive into, the vectors of a guest.
+//! Calls that send from, or receive into, the guest's I/O vectors.
 //!
-//! A call looks at no more than [`VECTORS_MAX`] vectors, and passes on [`PIECE_BYTES`] at a time
-//! through [`Scratch`]. A call that sends little from few vectors, as most do, is passed on in
-//! place: wasi-common reads the guest's memory. All pointers are checked before anything is sent,
-//! received or answered.
+//! A call uses at most [`VECTORS_MAX`] vectors, and copies up to [`PIECE_BYTES`] bytes at a time
+//! through [`Scratch`] memory. Most calls send few bytes from few vectors. For these, wasi-common
+//! reads the guest's memory in place. All pointers are checked before any byte is sent, received or
+//! written to the guest.
 
 use crate::errno::{AGAIN, INVAL};
 use crate::guest::{Bytes, ContextOf, split};
@@ -13,44 +13,47 @@ use pirn_runtime::{Caller, HostError};
 use wasi_common::WasiCtx;
 use wiggle::GuestMemory;
 
-/// Most vectors that a call looks at (`IOV_MAX` of Linux, readv(2)). Those behind are not sent, or
-/// filled, and the answer says how many bytes were. If that leaves no byte, which would look like
-/// the end of a file, the answer is `inval`, as of readv(2).
+/// Most vectors that a call uses (Linux's `IOV_MAX`, readv(2)).
+///
+/// Vectors after that are neither sent nor filled. The result says how many bytes were transferred.
+/// If that leaves no byte at all, the result would look like the end of a file; then the errno is
+/// `inval`, as readv(2) has it.
 pub(crate) const VECTORS_MAX: u32 = 1024;
-/// Most bytes that a call passes on, as of a system call (read(2)).
+/// Most bytes that a call transfers; a Linux system call has the same limit (read(2)).
 const CALL_BYTES_MAX: u32 = 0x7fff_f000;
 
-/// Most vectors of a call that is passed on in place: wasi-common allocates some 32 bytes for each.
+/// Most vectors of a call that runs in place: wasi-common allocates about 32 bytes for each.
 const VECTORS_IN_PLACE_MAX: u32 = 16;
 
-/// Where a call finds its vectors, and leaves its answers. Addresses are of the guest's memory, or
-/// of the scratch memory where wasi-common is called.
+/// Pointers of a call: to its vectors and to its results. They are offsets in the guest's memory,
+/// or in the scratch memory when wasi-common is called.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Places {
     /// Address of the vectors.
     pub(crate) vectors: i32,
     /// Number of vectors.
     pub(crate) count: i32,
-    /// Address of the number of bytes that were sent or received, of 32 bits.
+    /// Address of the 32-bit number of bytes sent or received.
     pub(crate) moved: i32,
-    /// Address of the flags that were received, of 16 bits, if the call has any.
+    /// Address of the 16-bit flags that were received, if the call has any.
     pub(crate) flags: Option<i32>,
 }
 
-/// The vectors of a call, copied from the guest, and how far they were used.
+/// The vectors of a call, copied from the guest, and how many of their bytes are used.
 struct Vectors {
-    /// Where they are in the scratch memory.
+    /// Offset of the copy in the scratch memory.
     at: usize,
     count: usize,
-    /// Whether there are more that are not looked at.
+    /// Whether the guest passed more vectors than the call uses.
     is_cut: bool,
-    /// The vector that is used next, and how many of its bytes were.
+    /// Index of the next vector, and the number of its bytes that are used.
     next: usize,
     used: u32,
 }
 
 impl Vectors {
-    /// Copies the vectors of a call. They all lie in the guest's memory, as the array does.
+    /// Copies the vectors of a call. Checks that the array and every buffer lie in the guest's
+    /// memory.
     fn copy(
         scratch: &mut Scratch,
         memory: &Bytes<'_>,
@@ -77,14 +80,15 @@ impl Vectors {
         })
     }
 
-    /// The vectors, and all that lies behind them.
+    /// The vectors, and the scratch memory after them.
     fn split<'a>(&self, scratch: &'a mut Scratch) -> (&'a [[u8; 8]], &'a mut [u8]) {
         let (vectors, behind) = scratch.bytes()[self.at..].split_at_mut(self.count * 8);
         (vectors.as_chunks().0, behind)
     }
 
-    /// Visits the guest's bytes that come next, at most so many, as address, length and position
-    /// among them. Gives their number.
+    /// Calls `visit` for the next bytes in the guest's vectors, at most `bytes_max` of them. Each
+    /// call gets the address, the length, and the position within those bytes. Returns how many
+    /// bytes were visited.
     fn visit(
         &self,
         vectors: &[[u8; 8]],
@@ -107,7 +111,7 @@ impl Vectors {
         Ok(sum)
     }
 
-    /// Notes that so many bytes were used, and tells whether there are more.
+    /// Marks `bytes` bytes as used, and returns whether there are more.
     fn advance(&mut self, scratch: &mut Scratch, bytes: usize) -> bool {
         let mut left = bytes;
         while self.next < self.count {
@@ -130,8 +134,8 @@ fn parts(vector: &[u8; 8]) -> (u32, u32) {
     (number as u32, (number >> 32) as u32)
 }
 
-/// Refuses a number of moved bytes, reported by a file of the host's, that is more than its buffer
-/// has.
+/// Refuses the number of transferred bytes if it exceeds the buffer. A file that the embedder
+/// implements may report such a number.
 fn check_moved(moved: usize, len: usize) -> Result<(), HostError> {
     match moved <= len {
         true => Ok(()),
@@ -141,17 +145,17 @@ fn check_moved(moved: usize, len: usize) -> Result<(), HostError> {
     }
 }
 
-/// A call through the scratch memory, while it lasts.
+/// The state of a call that goes through the scratch memory.
 struct Transfer {
     scratch: Scratch,
     vectors: Vectors,
     places: Places,
-    /// Bytes that were moved.
+    /// Bytes transferred so far.
     moved: u32,
 }
 
 impl Transfer {
-    /// Checks the pointers of a call.
+    /// Checks the pointers of a call and copies its vectors.
     fn new(memory: &Bytes<'_>, places: Places) -> Result<Self, HostError> {
         let mut scratch = Scratch::take();
         let vector = scratch.reserve(8);
@@ -176,7 +180,7 @@ impl Transfer {
         })
     }
 
-    /// Whether the vectors that are looked at hold nothing, and others may.
+    /// Whether the vectors in use have no bytes, but the guest passed more vectors.
     fn is_refused(&mut self) -> bool {
         let (vectors, _) = self.vectors.split(&mut self.scratch);
         self.vectors.is_cut && vectors.iter().all(|vector| parts(vector).1 == 0)
@@ -187,8 +191,8 @@ impl Transfer {
         PIECE_BYTES.min((CALL_BYTES_MAX - self.moved) as usize)
     }
 
-    /// Calls wasi-common with a piece of so many bytes, and gives how many were moved, or the
-    /// errno.
+    /// Calls wasi-common with a piece of `len` bytes. Returns the number of bytes transferred, or
+    /// the errno.
     fn call(
         &mut self,
         len: usize,
@@ -207,7 +211,8 @@ impl Transfer {
         Ok(Ok(moved))
     }
 
-    /// Tells the guest what was moved; an errno only if that is nothing.
+    /// Writes the number of transferred bytes to the guest. Returns the errno only if no byte was
+    /// transferred.
     fn end(mut self, memory: &mut Bytes<'_>, errno: i32) -> Result<i32, HostError> {
         if errno != 0 && self.moved == 0 {
             return Ok(errno);
@@ -219,10 +224,13 @@ impl Transfer {
     }
 }
 
-/// Populates all that a call in place reads and writes, and gives the number of bytes to send. `None`
-/// for a call that goes through [`Scratch`]: it is large, has a pointer that is an error, or wants
-/// its answer where its vectors or their bytes are; or the memory is shared, and other threads may
-/// change the vectors.
+/// Populates all memory that a call in place reads and writes. Returns the number of bytes to send.
+///
+/// Returns `None` if the call must go through [`Scratch`] memory:
+///
+/// * it is large, or one of its pointers is invalid,
+/// * its result overlaps its vectors or their bytes,
+/// * the memory is shared, so that other threads may change the vectors.
 fn in_place(memory: &mut Bytes<'_>, places: Places) -> Option<usize> {
     let Bytes::Plain(memory) = memory else {
         return None;
@@ -252,14 +260,16 @@ fn in_place(memory: &mut Bytes<'_>, places: Places) -> Option<usize> {
     Some(sum)
 }
 
-/// Sends what the vectors of a call name, piece by piece, until all is taken, the file gives an
-/// error, or the guest is stopped. A file that takes a part of a piece is given the rest: one that
-/// may wait does so for all of its bytes, as write(2) says, and one that may not says `again`.
-/// Gives the errno, if nothing was taken.
+/// Sends the bytes of a call's vectors piece by piece, until the file has taken all of them, the
+/// file returns an error, or the guest is stopped.
+///
+/// If the file takes only part of a piece, the rest is sent again. A blocking file thus waits for
+/// all bytes, as write(2) says; a nonblocking file returns `again`. Returns the errno if the file
+/// took no byte.
 ///
 /// # Errors
 ///
-/// What wasi-common gives, or the error of a pointer.
+/// An error of wasi-common that has no errno, or the error of an invalid pointer.
 pub(crate) fn send<T>(
     caller: &mut Caller<'_, T>,
     context: ContextOf<T>,
@@ -285,8 +295,8 @@ pub(crate) fn send<T>(
     send_rest(caller, context, places, sent, call)
 }
 
-/// [`send`] through the scratch memory, after `sent` bytes were sent in place: 0 if the call was not
-/// passed on in place, or the file has it wait.
+/// Implements [`send`] through the scratch memory, after `sent` bytes were sent in place. `sent` is
+/// 0 if the call did not run in place, or if the file made it wait.
 fn send_rest<T>(
     caller: &mut Caller<'_, T>,
     context: ContextOf<T>,
@@ -329,9 +339,11 @@ fn send_rest<T>(
     transfer.end(&mut split(caller).0, errno)
 }
 
-/// Receives into the vectors of a call: one piece, or more as long as `continues` says so, each is
-/// received whole, and the guest is not stopped. Streams do not continue: the next piece may be
-/// long in coming. Gives the errno.
+/// Receives bytes into the vectors of a call, and returns the errno.
+///
+/// It receives one piece. It receives more only while `continues` returns true, every piece is
+/// complete, and the guest is not stopped. Streams do not continue, because the next piece may not
+/// arrive soon.
 ///
 /// # Errors
 ///

@@ -1,8 +1,9 @@
-//! [`WasiCtxBuilder`]: what a guest has of the world, put together from wasi-common's parts.
+//! [`WasiCtxBuilder`]: builds a guest's WASI context from parts of wasi-common.
 //!
-//! wasi-common's own builder makes each context twice, seeds a generator for each and asks the kernel how finely
-//! its clocks count: 1.1 us, where most requests want a line of output. Here a context is made once, randomness
-//! is asked for when a guest wants some, and nobody asks for the resolution of a clock: 0.3 us.
+//! wasi-common's own builder makes each context twice, seeds a random generator for each, and asks
+//! the kernel for the resolution of its clocks. That takes 1.1 us. This builder makes a context
+//! once, asks for random bytes only when a guest does, and does not ask for clock resolutions: 0.3
+//! us.
 
 use crate::files::{Access, Folder};
 use crate::poll::Sched;
@@ -22,11 +23,13 @@ use wasi_common::{
     Error, StringArrayError, Table, WasiClocks, WasiCtx, WasiFile, WasiMonotonicClock as _,
 };
 
-/// What a guest has of the world, to begin with nothing: no arguments, no variables, no directories, nothing to
-/// read, and two outputs that throw away what is written. There are clocks and random bytes.
+/// Builder of a guest's WASI context.
 ///
-/// Random bytes come from the kernel whenever a guest asks (getrandom(2)): no two guests have a generator in
-/// common, nor have those of a process and its fork.
+/// A new context has no arguments, variables or directories. Its standard input is empty, and it
+/// discards both outputs. It has clocks and random bytes.
+///
+/// Random bytes come from the kernel whenever a guest asks (getrandom(2)). Therefore two guests
+/// never share a generator, nor do a process and its fork.
 ///
 /// ```
 /// use pirn_wasi::WasiCtxBuilder;
@@ -45,7 +48,7 @@ use wasi_common::{
 #[must_use]
 pub struct WasiCtxBuilder {
     ctx: WasiCtx,
-    /// There is none unless the guest is given a directory or a socket.
+    /// `None` until the guest is given a directory or a socket.
     quota: Option<Arc<Quota>>,
     descriptors_max: u64,
     disk_bytes_max: u64,
@@ -64,7 +67,7 @@ impl core::fmt::Debug for WasiCtxBuilder {
 }
 
 impl WasiCtxBuilder {
-    /// Nothing yet.
+    /// An empty context.
     pub fn new() -> Self {
         let random = Box::new(UnwrapErr(SysRng));
         Self {
@@ -75,17 +78,17 @@ impl WasiCtxBuilder {
         }
     }
 
-    /// One more argument; the first is the program's name.
+    /// Adds an argument. The first argument is the name of the program.
     ///
     /// # Errors
     ///
-    /// If all of them together do not fit into 4 GiB.
+    /// If all arguments together exceed 4 GiB.
     pub fn arg(mut self, arg: &str) -> Result<Self, StringArrayError> {
         self.ctx.push_arg(arg)?;
         Ok(self)
     }
 
-    /// More arguments.
+    /// Adds several arguments.
     ///
     /// # Errors
     ///
@@ -98,17 +101,17 @@ impl WasiCtxBuilder {
             .try_fold(self, |all, arg| all.arg(arg.as_ref()))
     }
 
-    /// One more variable.
+    /// Adds an environment variable.
     ///
     /// # Errors
     ///
-    /// If all of them together do not fit into 4 GiB.
+    /// If all variables together exceed 4 GiB.
     pub fn env(mut self, name: &str, value: &str) -> Result<Self, StringArrayError> {
         self.ctx.push_env(name, value)?;
         Ok(self)
     }
 
-    /// More variables, by name and value.
+    /// Adds several environment variables, each with name and value.
     ///
     /// # Errors
     ///
@@ -122,25 +125,25 @@ impl WasiCtxBuilder {
             .try_fold(self, |all, (n, v)| all.env(n.as_ref(), v.as_ref()))
     }
 
-    /// What standard input reads.
+    /// Sets the source of standard input.
     pub fn stdin(self, file: Box<dyn WasiFile>) -> Self {
         self.ctx.set_stdin(Stream::of(file));
         self
     }
 
-    /// Where standard output goes.
+    /// Sets the destination of standard output.
     pub fn stdout(self, file: Box<dyn WasiFile>) -> Self {
         self.ctx.set_stdout(Stream::of(file));
         self
     }
 
-    /// Where standard error goes.
+    /// Sets the destination of standard error.
     pub fn stderr(self, file: Box<dyn WasiFile>) -> Self {
         self.ctx.set_stderr(Stream::of(file));
         self
     }
 
-    /// The three standard streams of this process.
+    /// Gives the guest the three standard streams of this process.
     pub fn inherit_stdio(self) -> Self {
         self.ctx.set_stdin(Standard::stdin());
         self.ctx.set_stdout(Standard::stdout());
@@ -148,21 +151,22 @@ impl WasiCtxBuilder {
         self
     }
 
-    /// One more directory, which the guest knows by a name. It sees nothing outside of it.
+    /// Gives the guest a directory under the name `name`. The guest cannot reach anything outside
+    /// the directory.
     ///
     /// # Errors
     ///
-    /// If there are no descriptors left.
+    /// If no descriptor number is left in the context.
     pub fn preopened_dir(self, dir: Dir, name: impl AsRef<Path>) -> Result<Self, Error> {
         self.preopened(dir, name.as_ref(), Access::Full)
     }
 
-    /// One more directory, which the guest may read and not change. A call that would change the
-    /// directory, or anything below it, fails with `rofs` (69), unless the path itself is an error
-    /// (`noent`, `perm`, `isdir`).
+    /// Gives the guest a directory that it can read but not change. A call that would change the
+    /// directory or anything below it fails with `rofs` (69). An error of the path itself (`noent`,
+    /// `perm`, `isdir`) takes precedence.
     ///
-    /// Only access by this descriptor is read-only: through another directory that holds the same
-    /// files, or by another process, they can still be changed.
+    /// Only access through this descriptor is read-only. The files can still be changed through
+    /// another directory that contains them, or by another process.
     ///
     /// # Errors
     ///
@@ -177,7 +181,7 @@ impl WasiCtxBuilder {
         Ok(self)
     }
 
-    /// A socket, as a descriptor of this number.
+    /// Gives the guest a socket as descriptor `fd`.
     pub fn preopened_socket(mut self, fd: u32, socket: impl Into<Socket>) -> Self {
         let access = FileAccessMode::READ | FileAccessMode::WRITE;
         let socket = self.quota().socket(Stream::of(socket.into().into()));
@@ -185,31 +189,36 @@ impl WasiCtxBuilder {
         self
     }
 
-    /// Most descriptors that the guest may have open at a time of those that it opens or accepts:
-    /// 64 unless this is called. Those that it is given are not counted. One more is refused with
-    /// errno `nfile` (41).
+    /// Limits the descriptors that the guest has open at the same time. The default is 64.
+    ///
+    /// The limit counts descriptors that the guest opens or accepts, not those that it is given.
+    /// One more fails with errno `nfile` (41).
     pub fn descriptors_max(mut self, descriptors: u32) -> Self {
         self.descriptors_max = descriptors.into();
         self
     }
 
-    /// Most bytes that the guest may write to files that it opens; without a call of this there is
-    /// no limit. Standard streams are not counted, even if they are redirected to a file. Bytes
-    /// that overwrite and bytes that append count alike, and so does each that
-    /// `fd_filestat_set_size` adds; a file, directory or link that is made counts as 4,096.
-    /// Removing gives nothing back. A write that fits in part is cut short, and one that does not
-    /// fit at all fails with errno `dquot` (19).
+    /// Limits the bytes that the guest may write to the files that it opens. There is no limit by
+    /// default.
+    ///
+    /// * Overwritten and appended bytes count, and so do bytes that `fd_filestat_set_size` adds.
+    /// * A new file, directory or link counts as 4,096 bytes.
+    /// * Removing a file gives no bytes back.
+    /// * Standard streams are not counted, even if they are redirected to a file.
+    ///
+    /// A write that fits in part is cut short. A write that does not fit at all fails with errno
+    /// `dquot` (19).
     pub fn disk_bytes_max(mut self, bytes: u64) -> Self {
         self.disk_bytes_max = bytes;
         self
     }
 
-    /// What counts descriptors and bytes.
+    /// The quota that counts descriptors and bytes, created on first use.
     fn quota(&mut self) -> &Arc<Quota> {
         self.quota.get_or_insert_with(Quota::new)
     }
 
-    /// The context. Its clones, as threads have them, share its limits.
+    /// Finishes the context. Clones of it, such as those for threads, share its limits.
     #[must_use]
     pub fn build(self) -> WasiCtx {
         if let Some(quota) = &self.quota {
@@ -219,7 +228,7 @@ impl WasiCtxBuilder {
     }
 }
 
-/// The clocks of the kernel, the monotonic one from now on.
+/// The kernel's clocks. The monotonic clock starts now.
 fn clocks() -> WasiClocks {
     let system = SystemClock::new(ambient_authority());
     let monotonic = MonotonicClock::new(ambient_authority());

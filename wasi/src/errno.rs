@@ -1,4 +1,4 @@
-//! Errnos for errors where wasi-common would end the guest instead.
+//! Errnos for errors that would otherwise make wasi-common end the guest.
 
 use pirn_runtime::HostError;
 use rustix::io::Errno as Os;
@@ -9,18 +9,19 @@ use wiggle::GuestError;
 
 /// No such descriptor.
 pub(crate) const BADF: i32 = Errno::Badf as i32;
-/// An argument that cannot be.
+/// An invalid argument.
 pub(crate) const INVAL: i32 = Errno::Inval as i32;
-/// Nothing to read yet, or no room to write.
+/// No data to read yet, or no room to write.
 pub(crate) const AGAIN: i32 = Errno::Again as i32;
-/// A path that is longer than a path may be.
+/// A path longer than `PATH_MAX`.
 pub(crate) const NAMETOOLONG: i32 = Errno::Nametoolong as i32;
-/// A call for sockets, of another descriptor.
+/// A socket function was called for a descriptor that is no socket.
 const NOTSOCK: i32 = Errno::Notsock as i32;
 
-/// The errno for an error of wasi-common's: for errors of the kernel that it has no errno for, and
-/// for values of arguments that preview 1 does not define. A pointer outside of the memory has
-/// none: it ends the call.
+/// The errno for an error of wasi-common.
+///
+/// It covers kernel errors for which wasi-common has no errno, and argument values that preview 1
+/// does not define. Other errors, such as a pointer outside the memory, end the call.
 pub(crate) fn of(name: &str, error: &wiggle::error::Error) -> Result<i32, HostError> {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return Ok(from_os(error) as i32);
@@ -33,7 +34,7 @@ pub(crate) fn of(name: &str, error: &wiggle::error::Error) -> Result<i32, HostEr
     Err(HostError::message(format!("{name}: {error:#}")))
 }
 
-/// Whether a number is no value of its type: an unknown flag, clock or signal.
+/// Whether the error is an undefined value of a type, such as an unknown flag, clock or signal.
 fn is_invalid(error: &GuestError) -> bool {
     match error {
         GuestError::InvalidFlagValue(_)
@@ -44,7 +45,8 @@ fn is_invalid(error: &GuestError) -> bool {
     }
 }
 
-/// The numbers that wasi-common does not know; what preview 1 has no number for is `io`.
+/// Maps kernel errors that wasi-common does not map. Errors without a number in preview 1 become
+/// `io`.
 fn from_os(error: &io::Error) -> Errno {
     match error.raw_os_error().map(Os::from_raw_os_error) {
         Some(Os::ROFS) => Errno::Rofs,
@@ -60,8 +62,8 @@ fn from_os(error: &io::Error) -> Errno {
     }
 }
 
-/// What a function for sockets answers for a descriptor that is there and is no socket: wasi-common
-/// says that it is not there.
+/// Corrects `badf` to `notsock` if the descriptor exists: wasi-common reports `badf` for a
+/// descriptor that is no socket.
 pub(crate) fn of_socket(ctx: &WasiCtx, fd: i32, errno: i32) -> i32 {
     match errno {
         BADF if ctx.table().contains_key(fd.cast_unsigned()) => NOTSOCK,
@@ -78,7 +80,7 @@ mod tests {
         let numbers = [Os::ROFS, Os::XDEV, Os::NXIO, Os::TXTBSY, Os::NODEV]
             .map(|error| from_os(&error.into()) as i32);
         assert_eq!(numbers, [69, 75, 60, 74, 43]);
-        // EUCLEAN: nothing that preview 1 knows.
+        // EUCLEAN, for which preview 1 has no number.
         assert_eq!(from_os(&io::Error::from_raw_os_error(117)) as i32, 29);
         assert_eq!(from_os(&io::Error::other("no number")) as i32, 29);
     }

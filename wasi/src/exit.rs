@@ -1,18 +1,18 @@
-//! [`Exit`]: how `proc_exit` ends a guest.
+//! [`Exit`]: the error with which `proc_exit` ends a call.
 
 use pirn_runtime::CallError;
 use thiserror::Error;
 
-/// The guest has called `proc_exit`: no fault, but the end of its call.
+/// The guest called `proc_exit`. This ends its call, but it is no fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("guest exited with code {code}")]
 pub struct Exit {
-    /// The code that it gave.
+    /// The exit code that the guest passed.
     pub code: u32,
 }
 
 impl Exit {
-    /// The exit that ended a call, if it was one.
+    /// The exit that ended a call; `None` if something else ended it.
     #[must_use]
     pub fn of(error: &CallError) -> Option<Self> {
         match error {

@@ -1,7 +1,7 @@
-//! [`Folder`]: a directory of the host's that a guest was given, or opened below one, to use or
-//! only to look at.
+//! [`Folder`]: a host directory that a guest was given or has opened, with full or read-only
+//! access.
 //!
-//! cap-std resolves paths: none leads outside of the directory, whatever it is made of.
+//! cap-std resolves the paths. No path leads outside the directory, whatever components it has.
 
 use crate::streams::Stream;
 use cap_fs_ext::{
@@ -21,17 +21,17 @@ use wasi_common::snapshots::preview_1::types::Errno;
 use wasi_common::sync::file;
 use wasi_common::{Error, SystemTimeSpec, WasiFile as _};
 
-/// What a guest may do with a directory and all that lies below it.
+/// What a guest may do with a directory and everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Everything.
     Full,
-    /// Nothing that changes it: such a call answers `rofs`, as on a file system that is mounted to
-    /// be read only.
+    /// Only operations that change nothing. Others fail with `rofs`, as on a file system that is
+    /// mounted read-only.
     ReadOnly,
 }
 
-/// A directory of the host's.
+/// A host directory.
 pub(crate) struct Folder {
     dir: Dir,
     access: Access,
@@ -48,7 +48,7 @@ impl Folder {
         self.access == Access::ReadOnly
     }
 
-    /// That the directory may be changed.
+    /// Checks that the directory may be changed.
     fn change(&self) -> Result<(), Error> {
         match self.access {
             Access::Full => Ok(()),
@@ -56,18 +56,19 @@ impl Folder {
         }
     }
 
-    /// The directory that a path of another descriptor begins at, as long as neither may only be
-    /// read.
+    /// The directory of another descriptor, for an operation on two paths. Checks that both
+    /// directories may be changed.
     fn both<'a>(&'a self, other: &'a dyn WasiDir) -> Result<&'a Dir, Error> {
         let other: Option<&Self> = other.as_any().downcast_ref();
-        // All directories of a context are of this kind.
+        // All directories of a context are [`Folder`]s.
         let other = other.ok_or(Error::from(Errno::Badf))?;
         self.change()?;
         other.change()?;
         Ok(&other.dir)
     }
 
-    /// What a path names, opened without waiting, in whatever way the host may.
+    /// Opens a path without waiting, to set its times. Opens it to write if the host may not read
+    /// it.
     fn open_for_times(&self, path: &Path) -> io::Result<File> {
         let open = |read: bool| {
             let mut options = OpenOptions::new();
@@ -84,7 +85,7 @@ impl Folder {
         })
     }
 
-    /// Why a path cannot be opened to change or make what is there.
+    /// The error for a call that would change or create `path` in a read-only directory.
     fn refusal(&self, path: &Path, follow: bool, makes: bool) -> Error {
         let found = match follow {
             true => self.dir.metadata(path),
@@ -105,7 +106,7 @@ impl Folder {
     }
 }
 
-/// How a file is opened.
+/// Options for opening a file.
 fn options(follow: bool, how: OFlags, (read, write): (bool, bool), flags: FdFlags) -> OpenOptions {
     let mut options = OpenOptions::new();
     let creates = how.contains(OFlags::CREATE);
@@ -116,14 +117,14 @@ fn options(follow: bool, how: OFlags, (read, write): (bool, bool), flags: FdFlag
         .create_new(is_new)
         .truncate(how.contains(OFlags::TRUNCATE))
         .append(flags.contains(FdFlags::APPEND))
-        // What is not opened to be read is so for the host, which knows no other way; the guest may
-        // not.
+        // The host must open a file to read, to write, or both. If the guest asks for neither, the
+        // host opens the file to read, but the guest still may not read it.
         .read(read || !write)
         .write(write || creates)
         .dsync(flags.contains(FdFlags::DSYNC))
         .rsync(flags.contains(FdFlags::RSYNC))
         .sync(flags.contains(FdFlags::SYNC))
-        // Opening a pipe would wait for its other end.
+        // Without O_NONBLOCK, opening a FIFO waits for its other end.
         .nonblock(true)
         .follow(if follow {
             FollowSymlinks::Yes
@@ -133,7 +134,7 @@ fn options(follow: bool, how: OFlags, (read, write): (bool, bool), flags: FdFlag
     options
 }
 
-/// Sets a file to wait, or not, as the guest asked.
+/// Sets or clears O_NONBLOCK of an opened file, as the guest asked.
 fn set_waiting(file: &File, flags: FdFlags) -> io::Result<()> {
     let set = rustix::fs::fcntl_getfl(file)?;
     let mut wanted = set;
@@ -181,7 +182,7 @@ fn filestat(found: &Metadata) -> Filestat {
     stat
 }
 
-/// A time by its seconds and nanoseconds since the epoch; none if it lies before.
+/// A time from seconds and nanoseconds since the epoch; `None` if it lies before the epoch.
 pub(crate) fn since_epoch(seconds: i64, nanoseconds: i64) -> Option<std::time::SystemTime> {
     let (seconds, nanoseconds) = (
         u64::try_from(seconds).ok()?,
@@ -190,8 +191,8 @@ pub(crate) fn since_epoch(seconds: i64, nanoseconds: i64) -> Option<std::time::S
     std::time::SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
 }
 
-/// Takes away the times that preview 1 cannot tell, before the epoch: they are told as 0.
-/// wasi-common panics of them.
+/// Removes times before the epoch, which preview 1 cannot express. The guest sees them as 0.
+/// wasi-common panics on such times.
 pub(crate) fn clear_early(stat: &mut Filestat) {
     for time in [&mut stat.atim, &mut stat.mtim, &mut stat.ctim] {
         *time = time.filter(|time| {
@@ -271,11 +272,12 @@ impl WasiDir for Folder {
     async fn readdir(&self, cursor: ReaddirCursor) -> Result<Entries, Error> {
         let own = self.dir.dir_metadata()?.ino();
         let os = |error: rustix::io::Errno| Error::from(io::Error::from(error));
-        // The descriptor may be one that only names the directory.
+        // `self.dir` may be opened with O_PATH, which cannot be read. Open the directory again.
         let flags = OsFlags::RDONLY | OsFlags::DIRECTORY | OsFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.dir, ".", flags, Mode::empty()).map_err(os)?;
         let mut entries = rustix::fs::Dir::new(opened).map_err(os)?;
-        // The position is the kernel's: what is removed meanwhile moves nothing.
+        // The cookie is the kernel's directory position. Removing entries in between does not shift
+        // it.
         let cursor = i64::try_from(u64::from(cursor)).map_err(|_| Errno::Inval)?;
         if cursor != 0 {
             entries.seek(cursor).map_err(os)?;
@@ -285,7 +287,7 @@ impl WasiDir for Folder {
             let name = entry.file_name().to_str().map_err(|_| Errno::Ilseq)?;
             Ok(ReaddirEntity {
                 next: entry.offset().cast_unsigned().into(),
-                // What lies above the guest's directory has no number.
+                // Hides the inode of the parent of the guest's directory.
                 inode: if name == ".." { own } else { entry.ino() },
                 name: name.to_owned(),
                 filetype: entry_type(entry.file_type()),
@@ -351,7 +353,7 @@ impl WasiDir for Folder {
     }
 }
 
-/// The kind of a directory's entry, as far as the directory says so.
+/// The file type of a directory entry, as far as the directory records it.
 fn entry_type(ty: rustix::fs::FileType) -> FileType {
     use rustix::fs::FileType as Os;
     match ty {

@@ -1,25 +1,25 @@
-//! [`Bytes`]: the memory of the guest that calls a function of preview 1, plain or shared.
+//! [`Bytes`]: the memory of the guest that calls a preview 1 function, plain or shared.
 
 use pirn_runtime::{Caller, HostError, MemoryMut, SharedMemory, Trap, TrapCode};
 use wasi_common::WasiCtx;
 use wiggle::GuestMemory;
 
-/// The memory that the pointers of a call are offsets in.
+/// The memory that the pointers of a call refer to.
 ///
-/// It is read and written by copies, which are checked, and trap where the kernel refuses a page;
-/// by wasi-common only where that was checked before.
+/// It is accessed by checked copies, which trap where the kernel refuses a page. wasi-common
+/// accesses it directly only where the range was checked and populated before.
 pub(crate) enum Bytes<'a> {
-    /// A memory of the instance. The guest does not run meanwhile.
+    /// A memory of the instance. The guest does not run during the call.
     Plain(MemoryMut<'a>),
-    /// A shared memory. Other threads change it at any time: what was checked is not read again.
+    /// A shared memory. Other threads may change it at any time, so checked values must not be read
+    /// again.
     Shared(SharedMemory),
 }
 
-/// Finds the context in the host's data of an instance.
+/// Returns the WASI context in an instance's host data.
 pub(crate) type ContextOf<T> = fn(&mut T) -> &mut WasiCtx;
 
-/// The memory that the instance that calls exports as `memory`, and the host's data of that
-/// instance.
+/// The memory that the calling instance exports as `memory`, and the host data of that instance.
 pub(crate) fn split<'a, T>(caller: &'a mut Caller<'_, T>) -> (Bytes<'a>, &'a mut T) {
     if let Some(shared) = caller.interface_shared_memory().cloned() {
         return (Bytes::Shared(shared), caller.data_mut());
@@ -37,11 +37,12 @@ impl Bytes<'_> {
         bytes as u64
     }
 
-    /// Whether `len` bytes at an address lie in the memory, and the address is aligned.
+    /// Checks that `len` bytes at an address lie in the memory, and that the address is aligned.
     ///
     /// # Errors
     ///
-    /// The trap of an address outside, or an error that names the alignment: both end the call.
+    /// The trap for an address outside the memory, or an error that names the alignment. Both end
+    /// the call.
     pub(crate) fn check(&self, address: u32, len: u64, align: u32) -> Result<(), HostError> {
         if u64::from(address) + len > self.len() {
             return Err(Trap::new(TrapCode::MemoryOutOfBounds).into());
@@ -54,12 +55,12 @@ impl Bytes<'_> {
         Ok(())
     }
 
-    /// Whether an answer of so many bytes, with this alignment, fits at an address. Its pages are
-    /// populated.
+    /// Checks that a result with this length and alignment fits at an address, and populates its
+    /// pages.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check), and the trap of a page that the kernel refuses.
+    /// As [`check`](Self::check), and the trap for a page that the kernel refuses.
     #[inline]
     pub(crate) fn check_answer(
         &mut self,
@@ -74,7 +75,8 @@ impl Bytes<'_> {
         Ok(())
     }
 
-    /// All of it, for wasi-common. What was not populated may not be touched.
+    /// The whole memory, for wasi-common. The caller must have populated the pages that wasi-common
+    /// accesses.
     #[inline]
     pub(crate) fn all(&mut self) -> GuestMemory<'_> {
         match self {
@@ -87,7 +89,7 @@ impl Bytes<'_> {
     ///
     /// # Errors
     ///
-    /// The trap of bytes outside, or of a page that the kernel refuses.
+    /// The trap for bytes outside the memory, or for a page that the kernel refuses.
     #[inline]
     pub(crate) fn read(&self, address: u32, into: &mut [u8]) -> Result<(), Trap> {
         match self {
@@ -96,7 +98,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// The 32-bit number at an address.
+    /// Reads a 32-bit number.
     ///
     /// # Errors
     ///

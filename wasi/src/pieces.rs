@@ -1,6 +1,8 @@
-//! The functions of preview 1 whose answer is as long as the guest's buffer, or as the strings that
-//! the host gives. An answer that may be long is made piece by piece, and the host looks between two
-//! pieces whether the guest was stopped.
+//! Functions of preview 1 whose result is as long as the guest's buffer, or as long as strings of
+//! the host.
+//!
+//! A long result is made piece by piece. Between two pieces the host checks whether the guest was
+//! stopped.
 
 use crate::errno::NAMETOOLONG;
 use crate::guest::{ContextOf, split};
@@ -11,10 +13,10 @@ use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
 use wasi_common::{StringArray, WasiCtx};
 use wiggle::GuestPtr;
 
-/// Bytes of a `dirent`, behind which the name is.
+/// Bytes of a `dirent`. The name follows it.
 const DIRENT_BYTES: usize = 24;
 
-/// Links them.
+/// Links the functions of this file.
 ///
 /// # Errors
 ///
@@ -57,7 +59,7 @@ pub(crate) fn link<T: 'static, Q: 'static, A: 'static>(
     Ok(())
 }
 
-/// Links those that give the guest its arguments and its variables.
+/// Links the functions that return the guest's arguments and environment variables.
 fn link_strings<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: ContextOf<T>,
@@ -85,11 +87,11 @@ fn link_strings<T: 'static, Q: 'static, A: 'static>(
     Ok(())
 }
 
-/// Finds the arguments, or the variables, of a context.
+/// Returns the arguments or the environment variables of a context.
 type StringsOf = fn(&WasiCtx) -> &StringArray;
 
-/// `args_sizes_get` and `environ_sizes_get`: the number of strings, and the sum of their bytes with
-/// the byte that ends each.
+/// `args_sizes_get` and `environ_sizes_get`: the number of strings, and their total bytes including
+/// the terminating zeros.
 fn sizes<T>(
     mut caller: Caller<'_, T>,
     ctx: ContextOf<T>,
@@ -105,7 +107,7 @@ fn sizes<T>(
     Ok(0)
 }
 
-/// `args_get` and `environ_get`: the addresses of the strings, and the strings.
+/// `args_get` and `environ_get`: writes the strings and an array of their addresses.
 fn give<T>(
     mut caller: Caller<'_, T>,
     ctx: ContextOf<T>,
@@ -124,7 +126,7 @@ fn give<T>(
     }
 }
 
-/// `random_get`: a guest may ask for as much as its memory holds.
+/// `random_get`: a guest may ask for as many bytes as its memory holds.
 fn random<T>(
     mut caller: Caller<'_, T>,
     ctx: ContextOf<T>,
@@ -148,7 +150,7 @@ fn random<T>(
     Ok(0)
 }
 
-/// `fd_readdir`: entries of a directory from a cookie on, until the guest's buffer is full.
+/// `fd_readdir`: directory entries starting at a cookie, until the guest's buffer is full.
 fn readdir<T>(
     mut caller: Caller<'_, T>,
     ctx: ContextOf<T>,
@@ -181,8 +183,8 @@ fn readdir<T>(
             errno => return Ok(errno),
         }
         let bytes = scratch.number(got).min(piece);
-        // A full piece ends within an entry, which the next piece has whole unless the guest's
-        // buffer ends, too.
+        // A full piece may end inside an entry. The next piece then starts with this entry. Only
+        // the last piece of the guest's buffer may end inside an entry.
         let is_last = bytes < piece || piece == room;
         let entries = scratch.range(at, bytes as usize);
         clear_padding(entries);
@@ -198,7 +200,7 @@ fn readdir<T>(
     Ok(0)
 }
 
-/// Clears the padding of entries: wasi-common copies what the compiler has there.
+/// Clears the padding of entries: wasi-common copies whatever bytes the padding has.
 fn clear_padding(mut entries: &mut [u8]) {
     const PADDING: core::ops::Range<usize> = 21..DIRENT_BYTES;
     loop {
@@ -215,7 +217,7 @@ fn clear_padding(mut entries: &mut [u8]) {
     }
 }
 
-/// Bytes of the entries that are whole, and the cookie of the one behind them.
+/// Bytes of the complete entries, and the cookie of the entry after them.
 fn whole_entries(bytes: &[u8]) -> Option<(usize, i64)> {
     let (mut whole, mut cookie) = (0, None);
     while let Some(entry) = bytes[whole..].first_chunk::<DIRENT_BYTES>() {
@@ -230,7 +232,7 @@ fn whole_entries(bytes: &[u8]) -> Option<(usize, i64)> {
     Some((whole, cookie?))
 }
 
-/// `path_readlink`: as much of what a link says as the guest's buffer holds.
+/// `path_readlink`: the target of a symbolic link, cut to the guest's buffer.
 fn readlink<T>(
     mut caller: Caller<'_, T>,
     ctx: ContextOf<T>,
@@ -245,7 +247,7 @@ fn readlink<T>(
     };
     let used = scratch.answer(&memory, used, (4, 4))?;
     let at = scratch.reserve(PATH_MAX as usize);
-    // No link of Linux says more.
+    // A symbolic link of Linux is not longer.
     let len = len.min(PATH_MAX);
     let here = &mut scratch.memory();
     let read = wasi::path_readlink(
@@ -285,7 +287,7 @@ fn dir_name<T>(
         0 => (),
         errno => return Ok(errno),
     }
-    // How long the name is.
+    // Get the length of the name.
     let here = &mut scratch.memory();
     let got = wasi::fd_prestat_get(ctx, here, fd, stat as i32);
     let errno = errno("fd_prestat_get", got)?;

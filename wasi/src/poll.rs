@@ -1,6 +1,7 @@
-//! `poll_oneoff` of descriptors: [`Polled`] is what a guest waits for, [`Sched`] asks the kernel.
+//! `poll_oneoff` for descriptors: [`Polled`] holds the guest's subscriptions, [`Sched`] asks the
+//! kernel.
 //!
-//! Layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
+//! Memory layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
 
 use crate::errno::{self, BADF};
 use crate::preview1;
@@ -25,29 +26,28 @@ const TAG_CLOCK: u8 = 0;
 const TAG_READ: u8 = 1;
 const TAG_WRITE: u8 = 2;
 const DESCRIPTOR: usize = 16;
-/// The clock of a wait that wasi-common makes: 1 is the monotonic one.
+/// Clock of the timeout that [`ask`] adds: 1 is the monotonic clock.
 const SLICE_CLOCK: u32 = 1;
 const TIMEOUT: usize = 24;
 const EVENT_TYPE: usize = 10;
-/// Alignment of a buffer of the host's.
+/// Alignment of the buffer in [`ask`].
 const ALIGN: usize = 8;
 
-/// What a guest waits for: clocks and descriptors.
+/// The subscriptions of a call: clocks and descriptors.
 pub(crate) struct Polled {
     clocks: Option<crate::sleep::Sleep>,
-    /// Subscriptions of descriptors that are open, one after the other, with room for a clock
-    /// behind them.
+    /// Subscriptions to open descriptors, one after the other.
     files: Vec<u8>,
-    /// Events of descriptors that are not.
+    /// Error events for descriptors that are not open.
     errors: Vec<u8>,
 }
 
 impl Polled {
-    /// What the bytes of subscriptions ask for.
+    /// Parses subscriptions.
     ///
     /// # Errors
     ///
-    /// `inval` for none at all, an unknown kind, or a clock that nobody can wait for.
+    /// `inval` for an empty list, an unknown kind, or a clock that cannot be waited for.
     pub(crate) fn of(ctx: &WasiCtx, bytes: &[u8]) -> Result<Self, i32> {
         let (subscriptions, _) = bytes.as_chunks::<SUBSCRIPTION_BYTES>();
         let (mut clocks, mut files, mut errors) = (vec![], vec![], vec![]);
@@ -81,18 +81,18 @@ impl Polled {
         })
     }
 
-    /// When there is to be another look: after an interval, or when the first clock rings.
+    /// When to check again: after an interval, or when the first clock expires.
     pub(crate) fn next_look(&self) -> Instant {
         let interval = Instant::now() + LOOK;
         let first = self.clocks.as_ref().map(|clocks| clocks.until);
         first.map_or(interval, |first| first.min(interval))
     }
 
-    /// Waits until `until` at most, and gives the bytes of the events that happened.
+    /// Waits until `until` at most, and returns the bytes of the events that happened.
     ///
     /// # Errors
     ///
-    /// An error of wasi-common's that has no errno.
+    /// An error of wasi-common that has no errno.
     pub(crate) fn look(&self, ctx: &mut WasiCtx, until: Instant) -> Result<Vec<u8>, HostError> {
         let mut events = self.errors.clone();
         let left = match events.is_empty() {
@@ -112,12 +112,12 @@ impl Polled {
         Ok(events)
     }
 
-    /// Asks for the descriptors' events, with a clock of our own behind them that ends the wait.
+    /// Polls the descriptors for at most `time`.
     fn ask(&self, ctx: &mut WasiCtx, time: Duration) -> Result<Vec<u8>, HostError> {
         match ask(ctx, &self.files, time)? {
             Ok(events) => Ok(events),
-            // One of them cannot be waited for, such as a directory: that is told of it, and of no
-            // other.
+            // One descriptor cannot be polled, such as a directory. Poll each one alone, so that
+            // only this descriptor reports the error.
             Err(_) => {
                 let (subscriptions, _) = self.files.as_chunks::<SUBSCRIPTION_BYTES>();
                 let mut events = vec![];
@@ -133,8 +133,9 @@ impl Polled {
     }
 }
 
-/// Asks wasi-common for the events of some subscriptions of descriptors within a time, or for an
-/// errno.
+/// Polls descriptors through wasi-common for at most `time`. Returns the events, or an errno.
+///
+/// A clock subscription after the others ends the wait.
 fn ask(ctx: &mut WasiCtx, files: &[u8], time: Duration) -> Result<Result<Vec<u8>, i32>, HostError> {
     let count = files.len() / SUBSCRIPTION_BYTES + 1;
     let mut clock = [0; SUBSCRIPTION_BYTES];
@@ -142,11 +143,11 @@ fn ask(ctx: &mut WasiCtx, files: &[u8], time: Duration) -> Result<Result<Vec<u8>
     clock[DESCRIPTOR..][..4].copy_from_slice(&SLICE_CLOCK.to_le_bytes());
     let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     clock[TIMEOUT..][..8].copy_from_slice(&ns.to_le_bytes());
-    // Subscriptions, events, and their number.
+    // Buffer layout: subscriptions, events, number of events.
     let events = count * SUBSCRIPTION_BYTES;
     let stored = events + count * EVENT_BYTES;
     let mut buffer = vec![0; ALIGN + stored + 4];
-    // wiggle looks at the alignment of the host's addresses.
+    // wiggle checks the alignment of host addresses.
     let aligned = buffer.as_ptr().align_offset(ALIGN);
     let memory = &mut buffer[aligned..][..stored + 4];
     memory[..files.len()].copy_from_slice(files);
@@ -167,7 +168,7 @@ fn ask(ctx: &mut WasiCtx, files: &[u8], time: Duration) -> Result<Result<Vec<u8>
     Ok(Ok(files.flatten().copied().collect()))
 }
 
-/// The event that a subscription of a descriptor has failed.
+/// The event that reports an error of a descriptor's subscription.
 fn event(subscription: &[u8; SUBSCRIPTION_BYTES], errno: u16, tag: u8) -> [u8; EVENT_BYTES] {
     let mut event = [0; EVENT_BYTES];
     event[..8].copy_from_slice(&subscription[..8]);
@@ -176,8 +177,8 @@ fn event(subscription: &[u8; SUBSCRIPTION_BYTES], errno: u16, tag: u8) -> [u8; E
     event
 }
 
-/// Asks the kernel which descriptors are ready. A file that the kernel does not know, as one in
-/// memory, always is.
+/// Asks the kernel which descriptors are ready. A file without a descriptor, such as one in memory,
+/// is always ready.
 pub(crate) struct Sched;
 
 #[async_trait::async_trait]
@@ -200,7 +201,7 @@ impl WasiSched for Sched {
         };
         let time = left.map(|left| Timespec::try_from(left).unwrap_or(FAR));
         match rustix::event::poll(&mut fds, time.as_ref()) {
-            // After a signal of the host's nothing has happened, and the guest's wait goes on.
+            // A signal interrupted poll(2). Report no event; the caller polls again.
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(io::Error::from(error).into()),
         }
@@ -232,13 +233,13 @@ impl WasiSched for Sched {
     }
 }
 
-/// Longer than anybody waits.
+/// A timeout that is longer than any real wait.
 const FAR: Timespec = Timespec {
     tv_sec: i32::MAX as i64,
     tv_nsec: 0,
 };
 
-/// The file of a subscription, and what it is to be ready for.
+/// The file of a subscription, and the poll(2) events to wait for.
 fn wanted<'a>(subscription: &Subscription<'a>) -> Option<(&'a dyn WasiFile, PollFlags)> {
     match subscription {
         Subscription::Read(wanted) => Some((wanted.file, PollFlags::IN)),
@@ -247,12 +248,12 @@ fn wanted<'a>(subscription: &Subscription<'a>) -> Option<(&'a dyn WasiFile, Poll
     }
 }
 
-/// Notes what has happened to a descriptor.
+/// Records the events of a descriptor.
 fn tell(subscription: &mut Subscription<'_>, happened: PollFlags, is_known: bool) {
     let (wanted, bytes) = match subscription {
         Subscription::Read(wanted) => {
             let ready = wanted.file.num_ready_bytes().unwrap_or(0);
-            // How much there is in memory nobody says: something.
+            // A file in memory does not report its size. Report at least one byte.
             let bytes = if is_known { ready } else { ready.max(1) };
             (wanted, bytes)
         }
@@ -262,7 +263,7 @@ fn tell(subscription: &mut Subscription<'_>, happened: PollFlags, is_known: bool
     if happened.contains(PollFlags::NVAL) {
         wanted.error(Errno::Badf.into());
     } else if happened.contains(PollFlags::ERR) {
-        // Of a pipe this says that nobody reads any more.
+        // For a pipe, POLLERR means that no reader is left.
         wanted.error(
             if is_socket(wanted.file) {
                 Errno::Io

@@ -1,5 +1,5 @@
-//! The functions of WASI preview 1. Nearly all call wasi-common, those with paths through
-//! [`Scratch`] memory.
+//! The functions of WASI preview 1. Almost all of them call wasi-common. Functions with paths do so
+//! through [`Scratch`] memory.
 
 use crate::errno::{self, INVAL, NAMETOOLONG};
 use crate::exit::Exit;
@@ -17,21 +17,23 @@ use std::time::Instant;
 use wasi_common::WasiCtx;
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
 
-/// The module name that guests import preview 1 from.
+/// Name of the module from which guests import preview 1.
 pub const MODULE: &str = "wasi_snapshot_preview1";
 
-/// Offers preview 1 to guests. `ctx` finds the context in the host's data of an instance.
+/// Defines the functions of preview 1 in a linker. `ctx` returns the context in an instance's host
+/// data.
 ///
-/// Preview 1 has pointers of 32 bits: who imports it and has a 64-bit memory is refused where it is
-/// prepared ([`LinkError::Addresses`]). Pointers are offsets in the memory that the calling
-/// instance exports as `memory`, as preview 1 says, and in memory 0 if it exports none by that
-/// name. A pointer outside that memory ends the call, as it does in Wasmtime. Host calls block
-/// their thread until the guest is stopped: `poll_oneoff` sleeps, reading waits for input, and
-/// writing for room.
+/// Preview 1 has 32-bit pointers. A module that imports it and has a 64-bit memory is refused when
+/// it is prepared ([`LinkError::Addresses`]). Pointers are offsets in the memory that the calling
+/// instance exports as `memory`, as preview 1 says. If it exports none with that name, they are
+/// offsets in memory 0. A pointer outside the memory ends the call, as in Wasmtime.
+///
+/// Host calls block their thread until they are done or the guest is stopped: `poll_oneoff` sleeps,
+/// reads wait for input, and writes wait for room.
 ///
 /// # Errors
 ///
-/// [`LinkError::Duplicate`] if the linker has one of the names already.
+/// [`LinkError::Duplicate`] if the linker already has one of the names.
 pub fn link<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: fn(&mut T) -> &mut WasiCtx,
@@ -63,9 +65,12 @@ pub fn link<T: 'static, Q: 'static, A: 'static>(
     Ok(())
 }
 
-/// As [`link`], for guests that are called by [`call_async`](pirn_runtime::Instance::call_async): a guest that
-/// sleeps does so in the future that `sleep` gives for a time, which is the executor's, and no thread waits.
-/// Files are still read and written where the call is polled.
+/// Defines the functions of preview 1 for guests that run under
+/// [`call_async`](pirn_runtime::Instance::call_async).
+///
+/// It differs from [`link`] in `poll_oneoff`. A guest that sleeps awaits the future that `sleep`
+/// returns for a point in time. That future belongs to the executor, so no thread waits. Files are
+/// still read and written on the thread that polls the call.
 ///
 /// # Errors
 ///
@@ -109,7 +114,7 @@ pub fn link_async<T: Send + 'static, Q: 'static, A: 'static>(
     Ok(())
 }
 
-/// What a guest sleeps for that polls.
+/// The clocks that a guest waits for, if its subscriptions are clocks only.
 fn sleep_of<T>(
     caller: &mut Caller<'_, T>,
     ctx: fn(&mut T) -> &mut WasiCtx,
@@ -125,7 +130,7 @@ fn sleep_of<T>(
     Ok(Sleep::of(ctx(data), bytes))
 }
 
-/// What a guest waits for that polls, or an errno.
+/// The parsed subscriptions of a `poll_oneoff`, or an errno.
 fn polled_of<T>(
     caller: &mut Caller<'_, T>,
     ctx: fn(&mut T) -> &mut WasiCtx,
@@ -144,7 +149,7 @@ fn polled_of<T>(
     Ok(Polled::of(ctx(data), scratch.range(at, bytes)))
 }
 
-/// Writes events that a guest has waited for, and their number.
+/// Writes events and their number to the guest.
 fn tell<T>(caller: &mut Caller<'_, T>, told: &[u8], events: u32, stored: u32) -> Result<(), Trap> {
     let number = (told.len() / EVENT_BYTES) as u32;
     let (mut memory, _) = split(caller);
@@ -152,7 +157,7 @@ fn tell<T>(caller: &mut Caller<'_, T>, told: &[u8], events: u32, stored: u32) ->
     memory.write(stored, &number.to_le_bytes())
 }
 
-/// Links all but `poll_oneoff`.
+/// Links all functions except `poll_oneoff`.
 fn link_rest<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: ContextOf<T>,
@@ -163,14 +168,14 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
     link_sockets(linker, ctx)?;
     vectors::link(linker, ctx)?;
     pieces::link(linker, ctx)?;
-    // Not wasi-common's: it knows no codes from 126 on.
+    // wasi-common's `proc_exit` rejects exit codes from 126 on.
     linker.func(MODULE, "proc_exit", |code: u32| -> Result<(), Exit> {
         Err(Exit { code })
     })?;
     Ok(())
 }
 
-/// Links the functions of sockets that take no vectors.
+/// Links the socket functions without vectors.
 fn link_sockets<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: ContextOf<T>,
@@ -203,11 +208,13 @@ fn link_sockets<T: 'static, Q: 'static, A: 'static>(
     Ok(())
 }
 
-/// Names and types as preview 1 lowers them: pointers, sizes, descriptors and flags are i32, offsets,
-/// rights, cookies and times i64, and every function answers an errno.
+/// Defines functions with the types that preview 1 lowers to.
 ///
-/// wasi-common writes the answers, whose bytes and alignment are given, to the guest's memory. It
-/// allocates nothing for them.
+/// Pointers, sizes, descriptors and flags are i32. Offsets, rights, cookies and times are i64.
+/// Every function returns an errno.
+///
+/// `answer` names a pointer to a result, with its length and alignment. wasi-common writes the
+/// result to the guest's memory, and allocates nothing for it.
 macro_rules! functions {
     ($($name:ident($($arg:ident: $ty:ty),*) $(answer($answer:ident, $layout:expr))*;)*) => {
         $(/// Not inlined: the closure that calls it is then small enough for the compiler to inline it
@@ -243,8 +250,8 @@ macro_rules! functions {
     };
 }
 
-/// The same for functions that take paths. Paths are copied to the scratch memory, and answers from
-/// there.
+/// Defines functions that take paths, in the form of `functions!`. Paths are copied to the scratch
+/// memory, and results are copied from it.
 macro_rules! path_functions {
     ($($name:ident($($arg:ident: $ty:ty),*)
         $(path($path:ident, $len:ident))* $(answer($answer:ident, $layout:expr))*;)*) => {
@@ -278,7 +285,7 @@ macro_rules! path_functions {
     };
 }
 
-/// Bytes and alignment of an answer.
+/// Length and alignment of a result, in bytes.
 type Layout = (usize, u32);
 const DESCRIPTOR: Layout = (4, 4);
 const TIME: Layout = (8, 8);
@@ -327,7 +334,7 @@ path_functions! {
     path_unlink_file(fd: i32, path: i32, path_len: i32) path(path, path_len);
 }
 
-/// The errno that a function of wasi-common answers with.
+/// Runs a function of wasi-common and returns its errno.
 pub(crate) fn errno(
     name: &str,
     answer: impl Future<Output = Result<i32, wiggle::error::Error>>,
@@ -335,7 +342,7 @@ pub(crate) fn errno(
     ready(answer)?.or_else(|error| errno::of(name, &error))
 }
 
-/// The value of a future that is ready at once, as all of a synchronous context's are.
+/// The value of a future that is ready at once. All futures of a synchronous context are.
 fn ready<F: Future>(future: F) -> Result<F::Output, HostError> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Ok(value),
@@ -349,8 +356,7 @@ fn ready<F: Future>(future: F) -> Result<F::Output, HostError> {
 mod tests {
     use super::*;
 
-    /// Those that take or give more than a piece, or strings of the host's, and those that end or
-    /// wait.
+    /// Functions of [`pieces`] and [`vectors`], socket functions, `poll_oneoff` and `proc_exit`.
     const OTHERS: [&str; 18] = [
         "args_get",
         "args_sizes_get",

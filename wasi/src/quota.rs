@@ -1,8 +1,8 @@
-//! [`Quota`]: how many descriptors a guest may open, and how much it may write to disk.
+//! [`Quota`]: limits the descriptors that a guest opens and the bytes that it writes to disk.
 //!
-//! Both are counted where files are opened and written: directories and sockets that a guest is
-//! given, and all that it opens through them, are wrapped. A descriptor is counted until the
-//! wrapper is dropped, in whatever way the guest closes it.
+//! The quota wraps the directories and sockets that a guest is given, and everything that the guest
+//! opens through them. The wrappers count when files are opened and written. A descriptor counts
+//! until its wrapper is dropped, however the guest closes it.
 
 use async_trait::async_trait;
 use core::future::Future;
@@ -20,20 +20,20 @@ use wasi_common::file::{
 use wasi_common::snapshots::preview_1::types::Errno;
 use wasi_common::{Error, SystemTimeSpec, WasiFile};
 
-/// Descriptors that a guest may open, unless the builder says otherwise.
+/// Default limit of descriptors that a guest may open.
 pub(crate) const DESCRIPTORS_MAX: u64 = 64;
-/// What a new file, directory or link counts as, besides the bytes that are written to it: most
-/// file systems take a block for a directory.
+/// Charge for a new file, directory or link, besides the bytes that are written to it: most file
+/// systems use a block for a directory.
 const ENTRY_BYTES: u64 = 4096;
 
-/// What the guests of one context may use of the host, and what they have.
+/// Limits and use of the guests of one context.
 #[derive(Debug)]
 pub(crate) struct Quota {
     descriptors: Count,
     disk_bytes: Count,
 }
 
-/// A number that goes up to a limit.
+/// A counter with a limit.
 #[derive(Debug)]
 struct Count {
     used: AtomicU64,
@@ -53,8 +53,8 @@ impl Count {
         self.max.load(Relaxed) != u64::MAX
     }
 
-    /// Counts at least `least`, and at most `most`, as used; gives how many. `None` if not even the
-    /// least are left.
+    /// Counts at least `least` and at most `most` units as used, and returns how many. Returns
+    /// `None` if fewer than `least` are left.
     fn take(&self, least: u64, most: u64) -> Option<u64> {
         let max = self.max.load(Relaxed);
         let mut taken = 0;
@@ -66,14 +66,14 @@ impl Count {
         Some(taken)
     }
 
-    /// Counts so many as unused again.
+    /// Counts `number` units as unused again.
     fn give_back(&self, number: u64) {
         self.used.fetch_sub(number, Relaxed);
     }
 }
 
 impl Quota {
-    /// With the default limits.
+    /// A quota with the default limits.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             descriptors: Count::new(DESCRIPTORS_MAX),
@@ -87,7 +87,7 @@ impl Quota {
         self.disk_bytes.max.store(disk_bytes, Relaxed);
     }
 
-    /// Wraps a directory that the guest is given, which is not counted.
+    /// Wraps a directory that the guest is given. It does not count as a descriptor.
     pub(crate) fn dir(self: &Arc<Self>, dir: impl WasiDir + 'static) -> Box<dyn WasiDir> {
         Box::new(Folder {
             dir: Box::new(dir),
@@ -96,7 +96,7 @@ impl Quota {
         })
     }
 
-    /// Wraps a socket that the guest is given, which is not counted.
+    /// Wraps a socket that the guest is given. It does not count as a descriptor.
     pub(crate) fn socket(self: &Arc<Self>, file: Box<dyn WasiFile>) -> Box<dyn WasiFile> {
         Box::new(File {
             file,
@@ -106,7 +106,7 @@ impl Quota {
         })
     }
 
-    /// Counts one more descriptor.
+    /// Counts one more descriptor, until the result is dropped.
     fn hold(self: &Arc<Self>) -> Result<Held, Error> {
         match self.descriptors.take(1, 1) {
             Some(_) => Ok(Held(Arc::clone(self))),
@@ -114,13 +114,13 @@ impl Quota {
         }
     }
 
-    /// Counts bytes to be written, all or at least one of them; gives how many may be.
+    /// Charges bytes that are about to be written, and returns how many may be written.
     fn charge(&self, least: u64, most: u64) -> Result<u64, Error> {
         let taken = self.disk_bytes.take(least, most);
         taken.ok_or_else(|| Errno::Dquot.into())
     }
 
-    /// Makes an entry of a directory, which counts as bytes.
+    /// Creates a directory entry and charges [`ENTRY_BYTES`] for it. Gives them back if that fails.
     async fn entry<R>(
         &self,
         make: impl Future<Output = Result<R, Error>> + Send,
@@ -134,7 +134,7 @@ impl Quota {
     }
 }
 
-/// A descriptor that is counted until this is dropped.
+/// Counts one descriptor until it is dropped.
 struct Held(Arc<Quota>);
 
 impl Drop for Held {
@@ -143,7 +143,7 @@ impl Drop for Held {
     }
 }
 
-/// A directory through which files are opened that count.
+/// A directory whose opened files count.
 struct Folder {
     dir: Box<dyn WasiDir>,
     quota: Arc<Quota>,
@@ -151,7 +151,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// Whether opening a file may make it, where that counts.
+    /// Whether opening a file may create it and this counts.
     async fn may_make(&self, path: &str, follow: bool, flags: OFlags) -> bool {
         self.quota.disk_bytes.is_limited()
             && flags.contains(OFlags::CREATE)
@@ -161,7 +161,7 @@ impl Folder {
 
 #[async_trait]
 impl WasiDir for Folder {
-    /// The directory itself: wasi-common looks here for its own type.
+    /// Returns the wrapped directory: wasi-common looks for its own type here.
     fn as_any(&self) -> &dyn Any {
         self.dir.as_any()
     }
@@ -255,16 +255,16 @@ impl WasiDir for Folder {
     }
 }
 
-/// A file whose bytes count as they are written, or a socket that accepts others that count.
+/// A file whose written bytes count, or a socket whose accepted sockets count.
 struct File {
     file: Box<dyn WasiFile>,
     quota: Arc<Quota>,
-    /// Whether what is written counts: not what is sent.
+    /// Whether written bytes count. They do for files, and not for sockets.
     is_disk: bool,
     _held: Option<Held>,
 }
 
-/// The first vectors, which have so many bytes together.
+/// The leading part of the vectors, `bytes` bytes long in total.
 fn prefix<'a>(vectors: &'a [IoSlice<'_>], bytes: u64) -> Vec<IoSlice<'a>> {
     let mut left = bytes;
     let cut = vectors.iter().map(|vector| {
@@ -276,7 +276,8 @@ fn prefix<'a>(vectors: &'a [IoSlice<'_>], bytes: u64) -> Vec<IoSlice<'a>> {
 }
 
 impl File {
-    /// How many bytes of a write to disk the quota leaves; `None` if it has no limit.
+    /// Charges a write to disk and returns how many bytes the quota allows; `None` if this write is
+    /// not limited.
     fn charge(&self, vectors: &[IoSlice<'_>]) -> Result<Option<u64>, Error> {
         let bytes = vectors.iter().map(|vector| vector.len() as u64).sum();
         if bytes == 0 || !self.is_disk || !self.quota.disk_bytes.is_limited() {
@@ -285,7 +286,7 @@ impl File {
         self.quota.charge(1, bytes).map(Some)
     }
 
-    /// Gives back what was not written of what was charged.
+    /// Gives back the charged bytes that were not written.
     fn settle(&self, charged: u64, written: &Result<u64, Error>) {
         let written = *written.as_ref().unwrap_or(&0);
         let rest = charged.saturating_sub(written);

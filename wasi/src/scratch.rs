@@ -1,39 +1,39 @@
-//! [`Scratch`]: the memory of the host that wasi-common sees in place of a guest's.
+//! [`Scratch`]: a host buffer that wasi-common uses in place of the guest's memory.
 //!
-//! wasi-common allocates as much as the arguments of a call ask for, and touches a guest's pages
-//! where the kernel may refuse them. So the arguments of most functions are copied here first, as
-//! much as there is room for, and answers are copied from here to the guest: a call costs the host
-//! this much memory, once a thread, whatever it asks for. Functions whose arguments and answers are
-//! small use the guest's memory, after its pages were populated.
+//! wasi-common allocates as many bytes as the arguments of a call ask for. It also accesses guest
+//! pages that the kernel may refuse. Therefore the arguments of most functions are copied to this
+//! buffer first, up to its size, and results are copied from it to the guest. A call then costs the
+//! host one buffer for each thread, whatever the guest asks for. Functions with small arguments and
+//! results use the guest's memory, after its pages were populated.
 //!
-//! The memory is not cleared between two calls, and may hold another guest's bytes. Only what
-//! wasi-common has written, or what was cleared before, may be copied to a guest.
+//! The buffer is not cleared between two calls, and may hold another guest's bytes. Only bytes that
+//! wasi-common has written, or that were cleared before, may be copied to a guest.
 
 use crate::guest::Bytes;
 use core::cell::Cell;
 use pirn_runtime::{HostError, Trap};
 use wiggle::GuestMemory;
 
-/// Longest path that is passed on (`PATH_MAX` of Linux, path_resolution(7)).
+/// Longest path that is accepted (Linux's `PATH_MAX`, path_resolution(7)).
 pub(crate) const PATH_MAX: u32 = 4096;
-/// Most bytes that go to or from the host at a time.
+/// Most bytes that are transferred at a time.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
-/// Room for a piece with the vectors of a call, for two paths, and for the most subscriptions with
-/// their events.
+/// Room for a piece with the vectors of a call, for two paths, or for the maximum number of
+/// subscriptions with their events.
 const SCRATCH_BYTES: usize = 96 << 10;
-/// Most places of answers that a function has.
+/// Most results that a function has.
 const ANSWERS_MAX: usize = 2;
 
 thread_local! {
-    /// The thread's buffer, unless a call uses it.
+    /// The buffer of this thread, while no call uses it.
     static BUFFER: Cell<Option<Box<Buffer>>> = const { Cell::new(None) };
 }
 
-/// wiggle looks at the alignment of the host's addresses.
+/// wiggle checks the alignment of host addresses.
 #[repr(C, align(8))]
 struct Buffer([u8; SCRATCH_BYTES]);
 
-/// Where an answer of wasi-common's is, and where the guest wants it.
+/// A result: its offset in the buffer, and the address where the guest wants it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Answer {
     here: usize,
@@ -41,11 +41,12 @@ struct Answer {
     len: usize,
 }
 
-/// The memory of the host that one call uses. Bytes of earlier calls, which may be other guests',
-/// are still in it: nothing may be given to a guest but what was cleared before, or bytes of which
-/// wasi-common says that it wrote each.
+/// The buffer during one call.
+///
+/// Bytes of earlier calls, perhaps of other guests, are still in it. Only bytes that were cleared
+/// before, or that wasi-common reports as written, may be copied to a guest.
 pub(crate) struct Scratch {
-    /// `Some` until it is dropped.
+    /// `Some` until the [`Scratch`] is dropped.
     buffer: Option<Box<Buffer>>,
     used: usize,
     answers: [Answer; ANSWERS_MAX],
@@ -53,8 +54,8 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// The buffer of this thread; another if a call on this thread uses it, because a file of the
-    /// host's runs a guest.
+    /// Takes the buffer of this thread. Allocates another if a call on this thread uses it already,
+    /// which happens when a file of the embedder runs a guest.
     pub(crate) fn take() -> Self {
         let new = || Box::new(Buffer([0; SCRATCH_BYTES]));
         Self {
@@ -65,7 +66,8 @@ impl Scratch {
         }
     }
 
-    /// Reserves room, and gives its address. All that a function reserves fits.
+    /// Reserves room and returns its offset. The buffer has room for everything that a function
+    /// reserves.
     pub(crate) fn reserve(&mut self, bytes: usize) -> usize {
         let at = self.used.next_multiple_of(8);
         self.used = at + bytes;
@@ -73,14 +75,15 @@ impl Scratch {
         at
     }
 
-    /// Reserves room for what is given to the guest whole: wasi-common does not write the padding.
+    /// Reserves cleared room for a result that is copied to the guest as a whole: wasi-common does
+    /// not write the padding.
     pub(crate) fn reserve_cleared(&mut self, bytes: usize) -> usize {
         let at = self.reserve(bytes);
         self.range(at, bytes).fill(0);
         at
     }
 
-    /// All bytes.
+    /// The whole buffer.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         match &mut self.buffer {
             Some(buffer) => &mut buffer.0,
@@ -88,33 +91,33 @@ impl Scratch {
         }
     }
 
-    /// So many bytes at an address.
+    /// `len` bytes at an offset.
     pub(crate) fn range(&mut self, at: usize, len: usize) -> &mut [u8] {
         &mut self.bytes()[at..][..len]
     }
 
-    /// The 32-bit number at an address.
+    /// The 32-bit number at an offset.
     pub(crate) fn number(&mut self, at: usize) -> u32 {
         let bytes = self.range(at, 4).first_chunk();
         bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// Puts a 32-bit number at an address.
+    /// Writes a 32-bit number at an offset.
     pub(crate) fn set_number(&mut self, at: usize, number: u32) {
         self.range(at, 4).copy_from_slice(&number.to_le_bytes());
     }
 
-    /// What wasi-common takes for the guest's memory.
+    /// The buffer, as the guest memory that wasi-common expects.
     pub(crate) fn memory(&mut self) -> GuestMemory<'_> {
         GuestMemory::Unshared(self.bytes())
     }
 
-    /// Copies a path of the guest's, and gives the pointer and length to pass on; `None` for a path
-    /// that is longer than [`PATH_MAX`], which is not copied.
+    /// Copies a path from the guest. Returns the offset and length to pass to wasi-common; `None`
+    /// if the path is longer than [`PATH_MAX`].
     ///
     /// # Errors
     ///
-    /// The trap of a path that does not lie in the memory.
+    /// The trap for a path that does not lie in the memory.
     pub(crate) fn path(
         &mut self,
         memory: &Bytes<'_>,
@@ -130,11 +133,11 @@ impl Scratch {
         Ok(Some((at as i32, len.cast_signed())))
     }
 
-    /// Reserves the place of an answer, and gives the pointer to pass on.
+    /// Reserves room for a result, and returns its offset to pass to wasi-common.
     ///
     /// # Errors
     ///
-    /// The error of a place that does not lie in the guest's memory, or is not aligned.
+    /// The error for an address that does not lie in the guest's memory, or is not aligned.
     pub(crate) fn answer(
         &mut self,
         memory: &Bytes<'_>,
@@ -149,11 +152,11 @@ impl Scratch {
         Ok(here as i32)
     }
 
-    /// Copies all answers to where the guest wants them.
+    /// Copies all results to the guest.
     ///
     /// # Errors
     ///
-    /// The trap of a page that the kernel refuses.
+    /// The trap for a page that the kernel refuses.
     pub(crate) fn give(&mut self, memory: &mut Bytes<'_>) -> Result<(), Trap> {
         for i in 0..self.answers_count {
             let Answer { here, there, len } = self.answers[i];

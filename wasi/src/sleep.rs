@@ -1,6 +1,6 @@
-//! `poll_oneoff` of guests that sleep: waiting for clocks alone, which ends when the guest is stopped.
+//! `poll_oneoff` of guests that wait for clocks only. The wait ends when the guest is stopped.
 //!
-//! Layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
+//! Memory layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
 
 use crate::poll::EVENT_BYTES;
 use crate::wait::LOOK;
@@ -11,29 +11,29 @@ use std::time::{Instant, SystemTime};
 use wasi_common::WasiCtx;
 
 pub(crate) const SUBSCRIPTION_BYTES: usize = 48;
-/// Most subscriptions of one call: what is kept of them is the host's memory, and wasi-common, which would
-/// keep more, does not end its wait when the guest is stopped.
+/// Most subscriptions of one call. They take host memory, and wasi-common would take more of it.
+/// wasi-common also does not end its wait when the guest is stopped.
 pub(crate) const SUBSCRIPTIONS_MAX: u32 = 1024;
 
 const TAG_CLOCK: u8 = 0;
 const CLOCK_REALTIME: u32 = 0;
 const CLOCK_MONOTONIC: u32 = 1;
-/// The largest clock that preview 1 knows: that of a thread's processor time.
+/// The largest clock id of preview 1: the CPU time of a thread.
 const CLOCK_MAX: u32 = 3;
 const FLAG_ABSOLUTE: u16 = 1;
 
-/// What a guest waits for, if that is clocks alone.
+/// The clocks of a call that waits for clocks only.
 #[derive(Debug)]
 pub(crate) struct Sleep {
-    /// What is given back for each subscription, and when it is over.
+    /// For each subscription, its user data and its deadline.
     timers: Vec<([u8; 8], Instant)>,
-    /// When the first is.
+    /// The earliest deadline.
     pub(crate) until: Instant,
 }
 
 impl Sleep {
-    /// What a guest waits for by the bytes of at most [`SUBSCRIPTIONS_MAX`] subscriptions; `None` if there is none, or
-    /// anything but clocks that wasi-common knows.
+    /// Parses at most [`SUBSCRIPTIONS_MAX`] subscriptions. Returns `None` if there is none, or if
+    /// one is not a clock that wasi-common knows.
     pub(crate) fn of(ctx: &WasiCtx, bytes: &[u8]) -> Option<Self> {
         let now = Instant::now();
         let (subscriptions, _) = bytes.as_chunks::<SUBSCRIPTION_BYTES>();
@@ -43,7 +43,7 @@ impl Sleep {
         Some(Self { timers, until })
     }
 
-    /// Waits on this thread, as long as the guest is not stopped.
+    /// Waits on this thread until the first deadline, or until the guest is stopped.
     pub(crate) fn wait<T>(&self, caller: &Caller<'_, T>) {
         while !caller.is_stopped() {
             let left = self.until.saturating_duration_since(Instant::now());
@@ -54,14 +54,14 @@ impl Sleep {
         }
     }
 
-    /// The bytes of the events of what is over, and their number.
+    /// The bytes of the events for expired clocks, and their number.
     pub(crate) fn events(&self) -> (Vec<u8>, u32) {
         let now = Instant::now().max(self.until);
         let over = self.timers.iter().filter(|(_, until)| *until <= now);
         let mut told = Vec::with_capacity(self.timers.len() * EVENT_BYTES);
         for (userdata, _) in over {
             told.extend_from_slice(userdata);
-            // No error, type "clock", nothing of a descriptor.
+            // No error; type "clock"; the fields for descriptors are zero.
             told.extend_from_slice(&[0; EVENT_BYTES - 8]);
         }
         let number = (told.len() / EVENT_BYTES) as u32;
@@ -69,7 +69,7 @@ impl Sleep {
     }
 }
 
-/// What a subscription wants back, and when it is over; `None` if it is no such clock.
+/// User data and deadline of a subscription; `None` if it is no supported clock.
 fn timer(
     ctx: &WasiCtx,
     bytes: &[u8; SUBSCRIPTION_BYTES],
@@ -84,7 +84,7 @@ fn timer(
     let timeout = Duration::from_nanos(u64::from_le_bytes(*timeout));
     let clock = u32::from_le_bytes(*clock.first_chunk()?);
     let absolute = u16::from_le_bytes(*flags) & FLAG_ABSOLUTE != 0;
-    // Whatever the clock, time goes by alike (clock_nanosleep(2), relative).
+    // A relative timeout is the same on every clock (clock_nanosleep(2)).
     let left = match (tag[0], clock, absolute) {
         (TAG_CLOCK, ..=CLOCK_MAX, false) => timeout,
         (TAG_CLOCK, CLOCK_REALTIME, true) => {
@@ -98,7 +98,7 @@ fn timer(
         }
         _ => return None,
     };
-    // What does not fit is never over.
+    // Cap the time: a longer wait never ends in practice.
     let never = Duration::from_secs(u64::from(u32::MAX));
     Some((*userdata, now.checked_add(left.min(never))?))
 }

@@ -1,6 +1,6 @@
-//! [`Stream`]: a file, pipe, terminal or socket of the host's, with the behaviour that POSIX gives
-//! it. Where it would block it waits in intervals of a millisecond. [`Standard`] is a standard
-//! stream of this process.
+//! [`Stream`]: a host file, pipe, terminal or socket with the behaviour of POSIX. Where a call
+//! would block, it waits in intervals of a millisecond. [`Standard`] is a standard stream of this
+//! process.
 
 use crate::{files, wait};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -17,17 +17,17 @@ use wasi_common::file::{
 use wasi_common::snapshots::preview_1::types::Errno;
 use wasi_common::{Error, SystemTimeSpec};
 
-/// Bytes that a pipe takes at once if poll(2) says that it takes any (PIPE_BUF).
+/// Bytes that a pipe accepts at once if poll(2) reports it as writable (PIPE_BUF).
 const CHUNK: usize = 4096;
 
-/// What a descriptor is, as far as that decides how it is read and written.
+/// The kind of a descriptor, which decides how it is read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A file or a block device, which never has anybody wait.
+    /// A file or a block device. It never blocks.
     Disk,
-    /// A socket that is, or may be, connected.
+    /// A socket that is, or may become, connected.
     Socket,
-    /// A socket that listens: it is never ready to be written to.
+    /// A listening socket. It is never writable.
     Listener,
     /// A pipe, a terminal, or another device.
     Other,
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// What is set of a descriptor. All that is to be synchronous is opened by one flag.
+/// The flags of a descriptor. O_SYNC stands for all three flags of synchronous writes.
 fn flags_of(file: BorrowedFd<'_>) -> io::Result<FdFlags> {
     let set = rustix::fs::fcntl_getfl(file)?;
     let mut flags = FdFlags::empty();
@@ -71,7 +71,7 @@ fn wait(file: BorrowedFd<'_>, events: PollFlags, waits: bool) -> Result<(), Erro
     }
 }
 
-/// Writes as much as the descriptor takes without blocking: in chunks that it is certain to take.
+/// Writes as much as the descriptor accepts without blocking, in chunks of at most [`CHUNK`] bytes.
 fn write_in_chunks(
     file: BorrowedFd<'_>,
     waits: bool,
@@ -80,7 +80,7 @@ fn write_in_chunks(
 ) -> Result<u64, Error> {
     let mut all: Vec<_> = vectors.iter().map(|bytes| IoSlice::new(bytes)).collect();
     let mut rest = &mut all[..];
-    // Leaves out what is empty.
+    // Skips empty vectors.
     IoSlice::advance_slices(&mut rest, 0);
     wait(file, PollFlags::OUT, waits)?;
     let mut sum = 0;
@@ -97,7 +97,7 @@ fn write_in_chunks(
         let chunk: Vec<_> = chunk.collect();
         let written = match write(&chunk) {
             Ok(written) => written,
-            // What was written already is told of; the next call gives the error.
+            // Report the bytes that were written already. The next call returns the error.
             Err(_) if sum > 0 => break,
             Err(error) => return Err(error),
         };
@@ -110,33 +110,35 @@ fn write_in_chunks(
     Ok(sum)
 }
 
-/// A file of the host's with the behaviour that POSIX gives it:
+/// A host file with the behaviour of POSIX:
 ///
-/// - Reading and writing waits in intervals, see [`wait`](mod@crate::wait), and a write takes what fits.
-/// - A positioned write goes to its position, also where the file is set to append: Linux would append.
-/// - A function for sockets says `notsock` of other files.
+/// - Reads and writes wait in intervals, see [`wait`](mod@crate::wait). A write takes as many bytes
+///   as fit.
+/// - A positioned write goes to its position even if the file has O_APPEND. Linux would append.
+/// - A socket function fails with `notsock` for other files.
 pub(crate) struct Stream {
     file: Box<dyn WasiFile>,
     kind: Kind,
     flags: FdFlags,
-    /// Whether what the file says of itself may be changed by way of it.
+    /// Whether the guest may not change the size and times of the file.
     is_read_only: bool,
-    /// Held while one thread writes to a file that appends, and another must not see it set
-    /// otherwise.
+    /// Held while one thread writes to a file with O_APPEND. [`write_at`] clears the flag for a
+    /// moment, and no other write may happen then.
     appending: Mutex<()>,
 }
 
 impl Stream {
-    /// The stream of a file, if the kernel knows it; else the file.
+    /// Wraps a file that has a descriptor; returns any other file unchanged.
     pub(crate) fn of(file: Box<dyn WasiFile>) -> Box<dyn WasiFile> {
-        // What cannot be asked is told where it is read or written.
+        // An error of fcntl(2) is ignored here. Reading or writing reports it.
         let known = file
             .pollable()
             .map(|file| flags_of(file).unwrap_or(FdFlags::empty()));
         Self::boxed(file, known.unwrap_or(FdFlags::empty()), false)
     }
 
-    /// As [`of`](Self::of), for a file in a directory that may not be changed, or one that may.
+    /// Wraps a file that has a descriptor; returns any other file unchanged. `is_read_only` is for
+    /// files in a read-only directory.
     pub(crate) fn boxed(
         file: Box<dyn WasiFile>,
         flags: FdFlags,
@@ -154,7 +156,7 @@ impl Stream {
         })
     }
 
-    /// The descriptor, if reading or writing may block.
+    /// The descriptor, if reads or writes may block.
     fn blocking(&self) -> Option<BorrowedFd<'_>> {
         self.file.pollable().filter(|_| self.kind != Kind::Disk)
     }
@@ -168,7 +170,7 @@ impl Stream {
             .map_or(Ok(()), |file| wait(file, events, self.waits()))
     }
 
-    /// The descriptor, if writes are appended to it, and the right to write.
+    /// The descriptor and the lock for writes, if the file has O_APPEND.
     fn appending(&self) -> Option<(BorrowedFd<'_>, MutexGuard<'_, ()>)> {
         if self.kind != Kind::Disk || !self.flags.contains(FdFlags::APPEND) {
             return None;
@@ -185,7 +187,7 @@ impl Stream {
         }
     }
 
-    /// That there is a peer to read from and write to.
+    /// Checks that the descriptor is not a listening socket, which has no peer.
     fn connected(&self) -> Result<(), Error> {
         match self.kind {
             Kind::Listener => Err(Errno::Notconn.into()),
@@ -219,7 +221,7 @@ impl WasiFile for Stream {
         let Some(file) = self.file.pollable().filter(|_| self.kind == Kind::Disk) else {
             return self.file.num_ready_bytes();
         };
-        // The position may lie past the end.
+        // The position may lie after the end of the file.
         let stat = rustix::fs::fstat(file).map_err(io::Error::from)?;
         let position = rustix::fs::tell(file).map_err(io::Error::from)?;
         Ok(stat.st_size.cast_unsigned().saturating_sub(position))
@@ -246,7 +248,7 @@ impl WasiFile for Stream {
         let mut stat = self.file.get_filestat().await?;
         let found = self.file.pollable().map(rustix::fs::fstat);
         if let Some(Ok(found)) = found {
-            // wasi-common gives the time when the file was made.
+            // wasi-common returns the creation time here.
             stat.ctim = files::since_epoch(found.st_ctime, found.st_ctime_nsec as i64);
         }
         files::clear_early(&mut stat);
@@ -353,7 +355,8 @@ impl WasiFile for Stream {
         self.socket()?;
         self.connected()?;
         self.wait(PollFlags::IN)?;
-        // To wait for all of the bytes would keep the thread: a short answer is as after a signal.
+        // With MSG_WAITALL the kernel would block the thread. A short result is allowed, as after a
+        // signal.
         let flags = flags - RiFlags::RECV_WAITALL;
         self.file.sock_recv(vectors, flags).await
     }
@@ -373,7 +376,7 @@ impl WasiFile for Stream {
     }
 }
 
-/// Writes at a position of a file that appends: for this one write it does not.
+/// Writes at a position of a file with O_APPEND. Clears the flag for this write.
 fn write_at(file: BorrowedFd<'_>, vectors: &[IoSlice<'_>], offset: u64) -> io::Result<u64> {
     let flags = rustix::fs::fcntl_getfl(file)?;
     rustix::fs::fcntl_setfl(file, flags - OFlags::APPEND)?;
@@ -382,14 +385,14 @@ fn write_at(file: BorrowedFd<'_>, vectors: &[IoSlice<'_>], offset: u64) -> io::R
     Ok(written? as u64)
 }
 
-/// A standard stream of this process, with no buffer of the guest's in between. A guest reads or
-/// writes it, and does no more: it may not seek in a file that the host shares with others, nor set
-/// its flags.
+/// A standard stream of this process, without a buffer for the guest. The guest can only read or
+/// write it. It cannot seek, and cannot change the descriptor's flags, because the host and other
+/// processes share the descriptor.
 pub(crate) struct Standard {
     handle: Handle,
     kind: Kind,
-    /// Whether the guest wants no waiting. The flag is the guest's: the descriptor's is for
-    /// everybody who shares it.
+    /// Whether the guest set the stream to nonblocking. It is a flag of this guest only: O_NONBLOCK
+    /// of the descriptor would affect everyone who shares it.
     is_nonblocking: AtomicBool,
 }
 
@@ -490,7 +493,7 @@ impl WasiFile for Standard {
 
     async fn write_vectored<'a>(&self, vectors: &[IoSlice<'a>]) -> Result<u64, Error> {
         let write = |chunk: &[IoSlice<'_>]| -> Result<u64, Error> {
-            // What the host has printed so far comes first.
+            // Output that the host has buffered comes first.
             match &self.handle {
                 Handle::Out(stdout) => stdout.lock().flush()?,
                 Handle::Err(_) => {}

@@ -1,4 +1,4 @@
-//! The functions of preview 1 that take vectors, see [`buffers`].
+//! The functions of preview 1 with I/O vectors, see [`buffers`].
 
 use crate::buffers::{self, Places};
 use crate::errno;
@@ -9,10 +9,10 @@ use wasi_common::WasiCtx;
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
 use wiggle::GuestMemory;
 
-/// `filetype` of a file whose next bytes are there at once, or never.
+/// `filetype` of a regular file: reading it never waits for more bytes.
 const REGULAR_FILE: u8 = 4;
 
-/// Links them.
+/// Links the functions of this file.
 ///
 /// # Errors
 ///
@@ -133,7 +133,7 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
     Ok(())
 }
 
-/// Where a call without flags has its vectors and its answer.
+/// The pointers of a call without flags.
 fn places(vectors: i32, count: i32, moved: i32) -> Places {
     Places {
         vectors,
@@ -143,9 +143,9 @@ fn places(vectors: i32, count: i32, moved: i32) -> Places {
     }
 }
 
-/// Whether a descriptor is of a regular file.
+/// Whether a descriptor is a regular file.
 fn is_regular(ctx: &mut WasiCtx, fd: i32) -> Result<bool, HostError> {
-    /// An `fdstat`, which begins with the type of the file.
+    /// An `fdstat`. Its first byte is the file type.
     #[repr(align(8))]
     struct Stat([u8; 24]);
     let mut stat = Stat([0; 24]);

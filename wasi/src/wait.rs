@@ -1,8 +1,8 @@
-//! Waiting for files that a guest reads or writes, in intervals: between two of them the thread
+//! Waits for files that a guest reads or writes, in intervals. Between two intervals the thread
 //! checks whether the guest was stopped.
 //!
-//! A file that may block waits for one interval only, and then says that it is to be asked again.
-//! The host function asks again, unless the guest was stopped.
+//! A file that would block waits for one interval only, and then fails with `again`. The host
+//! function repeats the call, unless the guest was stopped.
 
 use crate::errno::AGAIN;
 use core::cell::Cell;
@@ -18,25 +18,25 @@ use wasi_common::snapshots::preview_1::types::Errno;
 pub(crate) const LOOK: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// Whether the file that was asked last would have had to wait longer.
+    /// Whether the most recent call failed because its file would have to wait longer.
     static WAITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes a call again and again, as long as a file has it wait and the guest is not stopped.
+/// Repeats a call as long as its file makes it wait and the guest is not stopped.
 pub(crate) fn patiently<T>(
     caller: &mut Caller<'_, T>,
     mut call: impl FnMut(&mut Caller<'_, T>) -> Result<i32, HostError>,
 ) -> Result<i32, HostError> {
     loop {
         let errno = call(caller)?;
-        // A stopped guest never sees the number.
+        // A stopped guest never sees this errno.
         if !is_to_be_asked_again(errno) || caller.is_stopped() {
             return Ok(errno);
         }
     }
 }
 
-/// Whether a call answered with this number because a file has it wait longer.
+/// Whether a call returned `again` because its file has to wait longer. Clears the flag.
 pub(crate) fn is_to_be_asked_again(errno: i32) -> bool {
     errno == AGAIN && WAITING.replace(false)
 }
@@ -45,7 +45,7 @@ pub(crate) fn is_to_be_asked_again(errno: i32) -> bool {
 ///
 /// # Errors
 ///
-/// `again` at the end of the interval, whereupon [`patiently`] asks again.
+/// `again` at the end of the interval. [`patiently`] then repeats the call.
 pub(crate) fn wait(file: BorrowedFd<'_>, events: PollFlags) -> Result<(), Error> {
     if is_ready(file, events, LOOK)? {
         return Ok(());
@@ -54,8 +54,8 @@ pub(crate) fn wait(file: BorrowedFd<'_>, events: PollFlags) -> Result<(), Error>
     Err(Errno::Again.into())
 }
 
-/// Whether a file can be read or written within a time. At its end, or when it is broken, it can:
-/// the call itself says so.
+/// Whether a file can be read or written within a time. This is also true at its end or after an
+/// error, which the read or write then reports.
 pub(crate) fn is_ready(
     file: BorrowedFd<'_>,
     events: PollFlags,
@@ -68,7 +68,7 @@ pub(crate) fn is_ready(
     };
     match rustix::event::poll(&mut fds, Some(&time)) {
         Ok(ready) => Ok(ready > 0),
-        // A signal of the host's.
+        // A signal interrupted poll(2).
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }

@@ -1,9 +1,11 @@
-//! What the machine itself has. The only conditional compilation outside the runtime's `sys` and
-//! `switch/arch`: compiler and runtime must both ask, and must agree.
+//! Detects the features of the running CPU.
+//!
+//! This is the only conditional compilation outside the runtime's `sys` and `switch/arch`. The
+//! compiler and the runtime both call it, so that they agree about the machine.
 
 use super::{Arch, CpuFeatures};
 
-/// The features of the machine that this runs on.
+/// The features of the machine that runs this process.
 #[must_use]
 pub fn detect() -> CpuFeatures {
     let arch = Arch::from_name(std::env::consts::ARCH).unwrap_or(Arch::X86_64);

@@ -1,4 +1,5 @@
-//! The check that every index in decoded metadata is in range, so that its readers may index.
+//! Checks that every index in decoded metadata is in range, so that readers may index without a
+//! check.
 
 use super::{ConstExpr, ConstOp, ElementItems, ExportItem, Metadata, SegmentMode};
 use crate::error::FormatError;
@@ -59,8 +60,10 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
         .try_for_each(|init| const_expr(m, init))
 }
 
-/// Types name only those before them and those of their groups, supertypes lie before, may have subtypes, and have as much of
-/// what their subtypes have.
+/// Checks types, groups and supertypes.
+///
+/// A type refers only to types before it and in its group. A supertype precedes its subtype, is not
+/// final, and has a compatible structure.
 fn types(m: &Metadata) -> Result<(), FormatError> {
     let mut depths: Vec<usize> = Vec::with_capacity(m.types.len());
     for range in m.groups.ranges(m.types.len()) {
@@ -94,10 +97,11 @@ fn types(m: &Metadata) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// Fields of a struct: what the validator allows.
+/// Most fields of a struct: the validator's limit.
 const FIELDS_MAX: usize = 10_000;
 
-/// A type may be declared a subtype of another as far as it is of the same kind, and what both have lies at the same places.
+/// Checks that `above` may be a supertype of `ty`: it is not final, both have the same kind, and
+/// what they share has the same layout.
 fn supertype(ty: &SubType, above: &SubType) -> Result<(), FormatError> {
     let agrees = match (&ty.composite, &above.composite) {
         (CompositeType::Func(ty), CompositeType::Func(above)) => {
@@ -120,7 +124,7 @@ fn supertype(ty: &SubType, above: &SubType) -> Result<(), FormatError> {
     }
 }
 
-/// The type that a value type names is one of the first `len`, and of the kind that it says.
+/// Checks that the type index in a value type is less than `len` and has the stated kind.
 fn named_type(m: &Metadata, ty: ValType, len: usize) -> Result<(), FormatError> {
     let Some(HeapType::Concrete(kind, named)) = ty.heap() else {
         return Ok(());
@@ -129,7 +133,7 @@ fn named_type(m: &Metadata, ty: ValType, len: usize) -> Result<(), FormatError> 
     of_kind(m, "type of a reference", named, kind)
 }
 
-/// The type of an index exists, and is of a kind.
+/// Checks that the type with this index exists and has this kind.
 fn of_kind(m: &Metadata, what: &str, ty: u32, kind: Kind) -> Result<(), FormatError> {
     index(what, ty, m.types.len())?;
     match m.kind(ty) == Some(kind) {
@@ -138,7 +142,7 @@ fn of_kind(m: &Metadata, what: &str, ty: u32, kind: Kind) -> Result<(), FormatEr
     }
 }
 
-/// Number of imported globals, which must not exceed that of all.
+/// Number of imported globals. Checks that it is at most the number of all globals.
 fn imported<T>(m: &Metadata, all: &[T]) -> Result<usize, FormatError> {
     let imported = m.imported_globals() as usize;
     if imported > all.len() {
@@ -147,7 +151,7 @@ fn imported<T>(m: &Metadata, all: &[T]) -> Result<usize, FormatError> {
     Ok(imported)
 }
 
-/// The types of imports agree with the index spaces, which they start.
+/// Checks that the imports have the types that the start of each index space states.
 fn imports(m: &Metadata) -> Result<(), FormatError> {
     let (mut funcs, mut tables) = (m.funcs.iter(), m.tables.iter());
     let (mut memories, mut globals) = (m.memories.iter(), m.globals.iter());
@@ -237,7 +241,7 @@ fn const_expr(m: &Metadata, expr: &ConstExpr) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// Function `i` can be referred to, and the host can call functions of its type.
+/// Checks that function `i` has a reference, and that its type has an entry trampoline.
 fn escaped(m: &Metadata, i: u32) -> Result<(), FormatError> {
     index("referred function", i, m.funcs.len())?;
     if m.escaped_position(i).is_none() {

@@ -1,4 +1,4 @@
-//! Tests of the metadata's encoding and of its check.
+//! Tests of the encoding and of the check of the metadata.
 
 use super::*;
 use crate::types::{AddrType, HeapType, PageSize, StorageType, TableType, ValType};
@@ -7,7 +7,7 @@ const fn func(index: u32) -> HeapType {
     HeapType::Concrete(Kind::Func, index)
 }
 
-/// A function of a reference to that.
+/// A function type that returns a reference to `heap`.
 fn func_of(heap: HeapType) -> SubType {
     SubType::alone(CompositeType::Func(FuncType {
         params: vec![],
@@ -23,7 +23,7 @@ fn of_fields(storages: &[StorageType]) -> CompositeType {
     CompositeType::Struct(storages.iter().map(field).collect())
 }
 
-/// Adds a struct, and one that is a subtype of it, and changes them.
+/// Metadata with a struct type and a subtype of it, changed by the caller.
 fn several(m: &mut Metadata, change: impl FnOnce(&mut Vec<SubType>)) {
     for supertype in [None, Some(1)] {
         m.types.push(SubType {
@@ -112,19 +112,19 @@ fn every_truncation_is_refused() {
 #[test]
 fn no_changed_byte_makes_the_decoder_panic() {
     let bytes = small().encode().unwrap();
-    // Miri takes 15 ms for each.
+    // Miri takes 15 ms for each byte value.
     let step = if cfg!(miri) { 51 } else { 1 };
     for at in 0..bytes.len() {
         for value in (0..=255).step_by(step) {
             let mut changed = bytes.clone();
             changed[at] = value;
-            // Either refused, or a value whose every index is in range: both are fine here.
+            // An error, or a value whose every index is in range: both are correct here.
             let _ = Metadata::decode(&changed);
         }
     }
 }
 
-/// A change to sound metadata, and what the refusal must mention.
+/// A change that makes valid metadata invalid, and the text that the error must contain.
 type Damage = (fn(&mut Metadata), &'static str);
 
 #[test]

@@ -1,42 +1,42 @@
-//! [`SubType`]: the types that a module defines, and [`Layouts`]: where the fields of structs lie.
+//! [`SubType`]: a type that a module defines, and [`Layouts`]: where the fields of structs lie.
 
 use super::{FuncType, Kind, ValType};
 use crate::layout::{OBJECT_ALIGN, OBJECT_HEADER_BYTES};
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// A type that a module defines, and what it is declared to be a subtype of (spec 3.0, 2.3.8).
+/// A type that a module defines, with its declared supertype (spec 3.0, 2.3.8).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SubType {
-    /// Whether it has no subtypes.
+    /// Whether no type may be declared as a subtype of this type.
     pub is_final: bool,
-    /// What it is declared to be a subtype of, by index among the module's types.
+    /// Declared supertype, as an index into the module's types.
     pub supertype: Option<u32>,
-    /// What it is a type of.
+    /// Structure of the type.
     pub composite: CompositeType,
 }
 
-/// What a defined type is a type of (spec 3.0, 2.3.7).
+/// A composite type (spec 3.0, 2.3.7).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CompositeType {
-    /// Functions.
+    /// A function type.
     Func(FuncType),
-    /// Structs, of these fields.
+    /// A struct type with these fields.
     Struct(Vec<FieldType>),
-    /// Arrays, of elements of this type.
+    /// An array type with elements of this type.
     Array(FieldType),
 }
 
 /// The type of a field of a struct, or of the elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FieldType {
-    /// What it holds.
+    /// What it stores.
     pub storage: StorageType,
-    /// Whether that may be changed.
+    /// Whether the guest may change it.
     pub mutable: bool,
 }
 
-/// What a field holds.
+/// The storage type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StorageType {
     /// The lowest 8 bits of an `i32`.
@@ -48,7 +48,7 @@ pub enum StorageType {
 }
 
 impl StorageType {
-    /// Bytes that it takes, as a power of 2.
+    /// Bytes of the field, as a power of 2.
     #[must_use]
     pub const fn log2(self) -> u32 {
         match self {
@@ -60,13 +60,13 @@ impl StorageType {
         }
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the field.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         1 << self.log2()
     }
 
-    /// The type of the values that are put there and read from there.
+    /// The type of the values that the guest writes to the field and reads from it.
     #[must_use]
     pub const fn value(self) -> ValType {
         match self {
@@ -75,7 +75,7 @@ impl StorageType {
         }
     }
 
-    /// The same, which names other types.
+    /// The storage type with its type index replaced by `name(index)`.
     #[must_use]
     pub fn renamed(self, name: impl FnOnce(u32) -> u32) -> Self {
         match self {
@@ -86,7 +86,8 @@ impl StorageType {
 }
 
 impl SubType {
-    /// A type that neither is a subtype of another, nor has any: what each function type is that does not say otherwise.
+    /// A final type without a supertype. The binary format has this short form for most function
+    /// types.
     #[must_use]
     pub const fn alone(composite: CompositeType) -> Self {
         Self {
@@ -96,7 +97,7 @@ impl SubType {
         }
     }
 
-    /// The kind of what has it.
+    /// Whether this is a function, struct or array type.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self.composite {
@@ -106,7 +107,7 @@ impl SubType {
         }
     }
 
-    /// The types of the values that it is made of: parameters and results, fields, elements.
+    /// The types of its values: parameters and results, fields, or elements.
     pub fn values(&self) -> impl Iterator<Item = ValType> {
         let (func, fields): (&[&[ValType]], &[FieldType]) = match &self.composite {
             CompositeType::Func(ty) => (&[&ty.params, &ty.results], &[]),
@@ -118,7 +119,7 @@ impl SubType {
         func.into_iter().chain(fields)
     }
 
-    /// The same, which names other types.
+    /// The type with every type index replaced by `name(index)`.
     #[must_use]
     pub fn renamed(&self, name: impl Fn(u32) -> u32) -> Self {
         let values = |types: &[ValType]| types.iter().map(|ty| ty.renamed(&name)).collect();
@@ -177,13 +178,13 @@ impl fmt::Display for CompositeType {
     }
 }
 
-/// Where the fields of all structs of a module lie, in the order of their types.
+/// Where the fields of all structs of a module lie, by type index.
 ///
-/// Fields follow each other as they are declared, each at a multiple of its size or of [`OBJECT_ALIGN`], so that what a struct
-/// has of its supertype lies where it lies there.
+/// Fields are laid out in declaration order. Each is aligned to its size, but at most to
+/// [`OBJECT_ALIGN`]. Therefore an inherited field has the same offset as in the supertype.
 #[derive(Debug, Clone, Default)]
 pub struct Layouts {
-    /// Of each type, where its fields begin among all, and the bytes of what has it.
+    /// For each type: index of its first field in `offsets`, and bytes of the struct.
     types: Vec<(u32, u32)>,
     offsets: Vec<u32>,
 }
@@ -191,14 +192,14 @@ pub struct Layouts {
 /// Where the fields of one struct lie.
 #[derive(Debug, Clone, Copy)]
 pub struct Fields<'a> {
-    /// Offsets from the address of the header.
+    /// Offset of each field from the address of the header.
     pub offsets: &'a [u32],
-    /// Bytes of the whole struct, with its header: a multiple of [`OBJECT_ALIGN`].
+    /// Bytes of the whole struct including its header, a multiple of [`OBJECT_ALIGN`].
     pub bytes: u32,
 }
 
 impl Layouts {
-    /// Those of a module's types.
+    /// Lays out the structs among a module's types.
     #[must_use]
     pub fn new(types: &[SubType]) -> Self {
         let mut layouts = Self::default();
@@ -206,7 +207,7 @@ impl Layouts {
             return layouts;
         }
         for ty in types {
-            // Fewer than 2^32: a module's bytes are at least as many.
+            // Fits in 32 bits: every field takes at least one byte of the module.
             let first = layouts.offsets.len() as u32;
             let mut at = OBJECT_HEADER_BYTES;
             if let CompositeType::Struct(fields) = &ty.composite {
@@ -214,7 +215,7 @@ impl Layouts {
                     let bytes = field.storage.bytes();
                     at = at.next_multiple_of(bytes.min(OBJECT_ALIGN));
                     layouts.offsets.push(at);
-                    // The validator allows 10,000 fields.
+                    // Cannot overflow: the validator allows 10,000 fields.
                     at += bytes;
                 }
             }
@@ -224,7 +225,7 @@ impl Layouts {
         layouts
     }
 
-    /// Of the struct that has the type of an index.
+    /// The layout of the struct with this type index.
     #[must_use]
     pub fn fields(&self, index: u32) -> Fields<'_> {
         let at = index as usize;

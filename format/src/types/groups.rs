@@ -1,22 +1,29 @@
-//! [`Groups`]: which types of a module are declared together, and [`number_types`]: which types are equal.
+//! [`Groups`]: the recursion groups of a module's types, and [`number_types`]: equal numbers for
+//! equal types.
 
 use super::{Kind, SubType};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Most types on the way from one to the last that it is declared to be a subtype of: what the validator allows.
+/// Most supertypes in the chain above a type: the validator's limit.
 pub const SUPERTYPES_MAX: usize = 63;
 
-/// A number that names a type of the group itself, in place of one that all modules share.
+/// Marks the position of a type within its recursion group, to distinguish it from a process-wide
+/// number.
 const WITHIN: u32 = 1 << 31;
 
-/// The types that are declared together, and may name each other: first type and number of all groups of more than one,
-/// ascending. Each other type is a group of its own.
+/// The recursion groups with more than one type: index of the first type and number of types,
+/// ascending.
+///
+/// Each type that no entry covers is a group of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups(pub Vec<(u32, u32)>);
 
 impl Groups {
-    /// First type and number of each group of so many types; `None` if they are not what they are to be.
+    /// First type and number of types of each group, for a module with `types` types.
+    ///
+    /// Yields `None` once, and then ends, if the groups overlap, descend, are empty or exceed
+    /// `types`.
     pub fn ranges(&self, types: usize) -> impl Iterator<Item = Option<(usize, usize)>> {
         let mut several = self.0.iter().peekable();
         let mut at = 0;
@@ -41,16 +48,20 @@ impl Groups {
     }
 }
 
-/// A number for each type of a module, so that equal types have equal ones, of whatever modules (spec 3.0, 3.1.2).
+/// Assigns a number to each type of a module, so that equal types of all modules have equal numbers
+/// (spec 3.0, 3.1.2).
 ///
-/// `number` is given each group of types, with numbers in place of the indices of types before it, and other numbers in place
-/// of its own. It appends the number of each type of the group to what it is given, and the same numbers for the same group
-/// again. Then two types are equal if their groups are written alike, and they have the same place there.
+/// The function calls `number` for each recursion group. References to types before the group are
+/// replaced by their numbers. References to types in the group are replaced by their position in
+/// the group, with a flag bit. `number` must append one number for each type of the group to its
+/// second argument. It must append the same numbers whenever it gets an equal group. Two types are
+/// therefore equal if their groups are equal and they have the same position in them.
 ///
 /// # Panics
 ///
-/// If a type names one behind its group, or groups are not what they are to be, which neither the validator nor
-/// [`Metadata`](crate::metadata::Metadata) lets through. If `number` appends more or fewer numbers than there are types.
+/// If a type refers to a type after its group, or if the groups are invalid. The validator and the
+/// check of [`Metadata`](crate::metadata::Metadata) exclude both. Also if `number` appends more or
+/// fewer numbers than the group has types.
 pub fn number_types(
     types: &[SubType],
     groups: &Groups,
@@ -98,10 +109,10 @@ mod tests {
         }]))
     }
 
-    /// Types, and groups of several of them.
+    /// Types of a module, and its recursion groups with several types.
     type Declared<'a> = (&'a [SubType], &'a [(u32, u32)]);
 
-    /// Numbers as a process gives them, from 100 on.
+    /// Numbers the types of several modules like a process does, starting at 100.
     fn numbers(modules: &[Declared<'_>]) -> Vec<Vec<u32>> {
         let mut known: Vec<(Vec<SubType>, u32)> = vec![];
         let mut next = 100;
@@ -143,7 +154,10 @@ mod tests {
 
     #[test]
     fn groups_are_equal_as_a_whole() {
-        // Each names itself; two that name each other; the same behind another type; the same alone.
+        // `one`: a type that refers to itself, then two types that refer to each other. `other`: a
+        // function type, the same two types, the type that refers to itself, and a reference to
+        // that type.
+        // to it.
         let one = [node(0), node(2), node(1)];
         let other = [func(&[]), node(2), node(1), node(3), node(3)];
         let found = numbers(&[(&one, &[(1, 2)]), (&other, &[(1, 2)])]);

@@ -1,4 +1,4 @@
-//! [`RefType`] and [`HeapType`]: references, and what they refer to.
+//! [`RefType`] and [`HeapType`]: reference types.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -8,42 +8,42 @@ use serde::{Deserialize, Serialize};
 pub struct RefType {
     /// Whether null is one of its values.
     pub nullable: bool,
-    /// What the others refer to.
+    /// Type of the referenced value when the reference is not null.
     pub heap: HeapType,
 }
 
-/// What a reference refers to (spec 3.0, 2.3.3).
+/// A heap type: the type of a referenced value (spec 3.0, 2.3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum HeapType {
     /// Any function.
     Func,
-    /// No function: only null is of this type.
+    /// Bottom type of functions: only null references have it.
     NoFunc,
-    /// What the host refers to.
+    /// Any reference of the host.
     Extern,
-    /// Nothing of the host.
+    /// Bottom type of host references: only null references have it.
     NoExtern,
-    /// What a guest or the host refers to, but functions and exceptions.
+    /// Any value of a guest or of the host, except functions and exceptions.
     Any,
-    /// What can be compared: numbers of 31 bits, structs and arrays.
+    /// Values that `ref.eq` compares: 31-bit integers, structs and arrays.
     Eq,
-    /// A number of 31 bits.
+    /// A 31-bit integer.
     I31,
     /// Any struct.
     Struct,
     /// Any array.
     Array,
-    /// None of these.
+    /// Bottom type of `any`: only null references have it.
     None,
-    /// An exception.
+    /// Any exception.
     Exn,
-    /// No exception.
+    /// Bottom type of exceptions: only null references have it.
     NoExn,
-    /// What has the type of this index among its module's, which is of that kind.
+    /// The type with this index in its module, which is of this kind.
     Concrete(Kind, u32),
 }
 
-/// What kind of thing has a type that a module defines.
+/// The kind of a type that a module defines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
     /// A function.
@@ -55,7 +55,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The type of everything that is of this kind.
+    /// The abstract heap type of all values of this kind.
     #[must_use]
     pub const fn all(self) -> HeapType {
         match self {
@@ -67,7 +67,7 @@ impl Kind {
 }
 
 impl HeapType {
-    /// The type of all that references may refer to which can be compared with this type.
+    /// The top type of this type's hierarchy.
     #[must_use]
     pub const fn top(self) -> Self {
         match self {
@@ -84,7 +84,7 @@ impl HeapType {
         }
     }
 
-    /// Whether nothing is of it.
+    /// Whether this is a bottom type, which has no value.
     #[must_use]
     pub const fn is_bottom(self) -> bool {
         matches!(
@@ -93,7 +93,8 @@ impl HeapType {
         )
     }
 
-    /// Whether all that is of it is of `wanted`: as [`ValType::matches`](super::ValType::matches).
+    /// Whether this type is `wanted` or a subtype of it. `is_sub` compares two type indices, see
+    /// [`ValType::matches`](super::ValType::matches).
     #[must_use]
     pub fn matches(self, wanted: Self, is_sub: impl FnOnce(u32, u32) -> bool) -> bool {
         match (self, wanted) {
@@ -177,7 +178,8 @@ mod tests {
         Concrete(Kind::Array, 4),
     ];
 
-    /// What each type is a subtype of, itself and the bottom of its hierarchy left out; 3 is declared as a subtype of 2.
+    /// The proper supertypes of each type, without the rules for bottom types. Type 3 is declared
+    /// as a subtype of type 2.
     fn above(ty: HeapType) -> Vec<HeapType> {
         match ty {
             Eq => vec![Any],

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     pub(crate) usage: bool,
 }
 
-/// A number of bytes: plain, or in KiB, MiB or GiB.
+/// Parses a number of bytes: plain, or with the unit KiB, MiB or GiB.
 fn bytes(text: &str) -> Result<usize> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
     let unit = units
@@ -72,13 +72,13 @@ fn bytes(text: &str) -> Result<usize> {
     }
 }
 
-/// A number of operators.
+/// Parses a number of operators.
 fn fuel(text: &str) -> Result<u64> {
     let number = text.parse().ok();
     number.with_context(|| format!("{text:?} is no number of operators; write it as in 1000000"))
 }
 
-/// A time that is not zero: in us, ms, s or m.
+/// Parses a nonzero time with the unit us, ms, s or m.
 fn time(text: &str) -> Result<Duration> {
     let units = [
         ("us", 1_000),
@@ -99,7 +99,7 @@ fn time(text: &str) -> Result<Duration> {
 }
 
 impl Args {
-    /// The guest's view of the host.
+    /// The WASI context that these options describe.
     pub(crate) fn wasi(&self) -> Result<WasiCtx> {
         let mut wasi = WasiCtxBuilder::new()
             .inherit_stdio()
@@ -134,10 +134,10 @@ impl Args {
     }
 }
 
-/// A `--dir`.
+/// A parsed `--dir` option.
 #[derive(Debug, PartialEq, Eq)]
 struct Directory<'a> {
-    /// As it was written.
+    /// The option's text as the user wrote it.
     text: &'a str,
     host: &'a str,
     guest: &'a str,
@@ -145,8 +145,8 @@ struct Directory<'a> {
 }
 
 impl<'a> Directory<'a> {
-    /// `:ro` counts at the very end alone, and the last `::` is the one before GUEST: so HOST may
-    /// have either in its name.
+    /// Parses `HOST[::GUEST][:ro]`. Only a `:ro` at the very end is the flag. The last `::`
+    /// separates HOST and GUEST. Therefore the name of HOST may contain both.
     fn of(text: &'a str) -> Result<Self> {
         let (rest, is_read_only) = match text.strip_suffix(":ro") {
             Some(rest) => (rest, true),
@@ -164,7 +164,7 @@ impl<'a> Directory<'a> {
         })
     }
 
-    /// Gives it to the guest.
+    /// Adds the directory to the guest's context.
     fn open(&self, wasi: WasiCtxBuilder) -> Result<WasiCtxBuilder> {
         let Self {
             text, host, guest, ..
@@ -181,7 +181,8 @@ impl<'a> Directory<'a> {
         given.with_context(|| format!("--dir {text}: cannot be given to the guest"))
     }
 
-    /// What to write instead, where a directory has the whole text for its name.
+    /// For the error message: a better `--dir` option if a directory has exactly the given text as
+    /// its name.
     fn remedy(&self) -> String {
         let text = self.text;
         match Path::new(text).is_dir() {
@@ -192,7 +193,7 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Name and value of an `--env`.
+/// Name and value of an `--env` option.
 fn variable_of(text: &str) -> Result<(String, String)> {
     match text.split_once('=') {
         Some(("", _)) | None if text.is_empty() || text.starts_with('=') => {
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(parsed("a::/b"), Some(("a", "/b", false)));
         assert_eq!(parsed("a:ro"), Some(("a", "a", true)));
         assert_eq!(parsed("a::b:ro"), Some(("a", "b", true)));
-        // Names with either in them.
+        // HOST names that contain `:ro` or `::`.
         assert_eq!(parsed("a:ro/"), Some(("a:ro/", "a:ro/", false)));
         assert_eq!(parsed("a:ro::b"), Some(("a:ro", "b", false)));
         assert_eq!(parsed("a:ro:ro"), Some(("a:ro", "a:ro", true)));

@@ -1,14 +1,15 @@
-//! From the program's file to an open module.
+//! Opens the program: a compiled module, or a WebAssembly module that is compiled first.
 
 use crate::timings::Timings;
 use anyhow::{Context, Result};
 use pirn_runtime::Module;
 use std::path::Path;
 
-/// The first bytes of a compiled module: an ELF file.
+/// The magic number of an ELF file, which a compiled module starts with.
 const ELF: &[u8] = b"\x7fELF";
 
-/// Opens a compiled module, or compiles one first: so that it counts, if there is to be `fuel`.
+/// Opens a compiled module, or compiles a WebAssembly module first. With `fuel`, the compiled code
+/// counts fuel.
 pub(crate) fn open(program: &Path, fuel: bool, timings: &mut Timings) -> Result<Module> {
     if is_compiled(program)? {
         return Ok(timings.measure("load", || Module::open(program))?);
@@ -17,7 +18,7 @@ pub(crate) fn open(program: &Path, fuel: bool, timings: &mut Timings) -> Result<
     Ok(timings.measure("load", || Module::from_bytes(&so))?)
 }
 
-/// Whether a file is to be opened as it is: a `.so`, or whatever starts as one.
+/// Whether the file is a compiled module: its name ends in `.so`, or it starts like an ELF file.
 fn is_compiled(program: &Path) -> Result<bool> {
     use std::io::Read;
     let unreadable = || format!("cannot read {}", program.display());

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         Err(error) => return usage::tell("aotrun", &error),
     };
     let outcome = run::run(&args);
-    // The guest's output comes before anything that is said about it.
+    // Flush the guest's output before aotrun prints a message about the run.
     let _ = std::io::stdout().flush();
     outcome.tell()
 }

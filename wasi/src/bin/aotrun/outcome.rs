@@ -1,37 +1,38 @@
-//! [`Outcome`]: what became of a run, and what is said about it.
+//! [`Outcome`]: the result of a run, its message and its exit code.
 
 use pirn_runtime::{CallError, Exception, InstantiateError, Trap, TrapCode};
 use pirn_wasi::Exit;
 use std::process::ExitCode;
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The guest came to its end, with this exit code.
+    /// The guest ended normally, with this exit code.
     Exited(u32),
     /// The guest trapped.
     Trapped(Trap),
-    /// The guest threw what nothing caught.
+    /// The guest threw an exception that it did not catch.
     Threw(Exception),
     /// The guest ran past its deadline.
     Late(CallError),
     /// The guest used up its fuel.
     OutOfFuel(Trap),
-    /// It did not run, or a host function failed.
+    /// The guest did not run, or a host function failed.
     Failed(anyhow::Error),
 }
 
-/// The exit code after a trap or an exception: that of a process which was aborted, as a shell shows it.
+/// Exit code after a trap or an uncaught exception: 128 + SIGABRT, as a shell reports an aborted
+/// process.
 const TRAPPED: u8 = 134;
 
-/// The exit code after a deadline, as that of timeout(1), and when all fuel is used.
+/// Exit code after a deadline or when the fuel is used up: the same as that of timeout(1).
 const LATE: u8 = 124;
 
 impl Outcome {
-    /// Says on stderr what there is to say, and gives the exit code.
+    /// Prints the outcome's message, if any, to stderr and returns the exit code.
     pub(crate) fn tell(self) -> ExitCode {
         match self {
-            // A process has eight bits.
+            // The exit code of a process has eight bits.
             Self::Exited(code) => ExitCode::from(code as u8),
             Self::Trapped(trap) => {
                 eprintln!("aotrun: {}", trap.report());

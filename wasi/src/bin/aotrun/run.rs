@@ -1,4 +1,4 @@
-//! The run itself: load, instantiate, run, tear down.
+//! Runs a program: load, instantiate, run, tear down.
 
 use crate::args::Args;
 use crate::load;
@@ -15,7 +15,7 @@ use pirn_wasi::WasiCtx;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs the program, and prints the timings if they were asked for.
+/// Runs the program. Prints the timings and the usage if the options ask for them.
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut timings = Timings::default();
     let outcome = match phases(args, &mut timings) {
@@ -81,7 +81,7 @@ fn prepare(
 ) -> Result<Prepared<WasiCtx>> {
     let others = threads.map_or(0, |_| THREADS_MAX);
     let region = Region::builder()
-        // Nothing runs in the slots behind the program.
+        // One slot for the program and one for each thread that it may spawn.
         .slots(1 + others)
         .reset(Reset::Decommitted)
         .memories(module.memories().max(1))
@@ -101,7 +101,7 @@ fn prepare(
     }
     match region.prepare(module, &linker) {
         Ok(prepared) => Ok(prepared),
-        // The remedy is an option here, not a setting.
+        // Name the command-line option in the message, not the setting of the library.
         Err(LinkError::Limit {
             setting: "memory_max",
             needed,
@@ -121,9 +121,9 @@ fn prepare(
 /// KiB of one page of linear memory.
 const WASM_PAGE_KIB: u64 = 64;
 
-/// What to call, checked before anything runs.
+/// The function to call. Everything is checked before the guest runs.
 struct Call {
-    /// `_initialize` of a reactor, called first.
+    /// Whether to call `_initialize` first, which a reactor exports.
     initialize: bool,
     name: String,
     values: Vec<Value>,
@@ -179,7 +179,7 @@ impl Call {
     }
 }
 
-/// The arguments as values of the function's parameter types.
+/// Parses the arguments as values of the function's parameter types.
 fn values(name: &str, ty: &FuncType, arguments: &[String]) -> Result<Vec<Value>> {
     if arguments.len() != ty.params.len() {
         let (found, wanted) = (arguments.len(), ty.params.len());
@@ -210,11 +210,11 @@ fn value(text: &str, ty: ValType) -> Result<Value> {
     })
 }
 
-/// Prints a result on a line of its own.
+/// Prints a result on its own line.
 fn print(value: &Value) -> Result<()> {
     use std::io::{ErrorKind, Write};
     match writeln!(std::io::stdout(), "{value}") {
-        // The reader has seen enough.
+        // The reader of the pipe has closed it. That is no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),
     }

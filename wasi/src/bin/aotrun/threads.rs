@@ -1,8 +1,8 @@
-//! Threads of a program (wasi-threads): `wasi.thread-spawn` makes another instance over the same memory, and a thread that calls
-//! its `wasi_thread_start`.
+//! Threads of a program (wasi-threads): `wasi.thread-spawn` makes another instance over the same
+//! memory. A new host thread calls that instance's `wasi_thread_start`.
 //!
-//! The program ends with the first of its threads that exits, traps or throws, and when `_start` returns: whoever runs or waits
-//! then is killed.
+//! The program ends when `_start` returns, or when one of its threads exits, traps or throws. All
+//! other threads are then killed, whether they run or wait.
 
 use crate::outcome::Outcome;
 use anyhow::{Result, bail};
@@ -14,16 +14,17 @@ use pirn_wasi::WasiCtx;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-/// Where programs import it from (wasi-threads).
+/// Module from which programs import `thread-spawn` (wasi-threads).
 const MODULE: &str = "wasi";
 const SPAWN: &str = "thread-spawn";
 const START: &str = "wasi_thread_start";
 
-/// Most threads of a program at once, beside its first: each has a slot.
+/// Most threads of a program at the same time, besides its first. Each has a slot.
 pub(crate) const THREADS_MAX: u32 = 64;
-/// The largest number of a thread (wasi-threads, "TID").
+/// The largest thread id (wasi-threads, "TID").
 const TID_MAX: i32 = 0x1FFF_FFFF;
-/// The answer where there is no thread: less than zero, and `again` of preview 1.
+/// Result of `thread-spawn` when it cannot make a thread: negative, and the number of `again` in
+/// preview 1.
 const AGAIN: i32 = -6;
 
 type Start = Func<(i32, i32), ()>;
@@ -31,34 +32,34 @@ type Start = Func<(i32, i32), ()>;
 /// The threads of a program.
 #[derive(Default)]
 pub(crate) struct Threads {
-    /// Of what they are instances, and what they call.
+    /// What the threads instantiate, and the function that each calls.
     program: OnceLock<(Prepared<WasiCtx>, Start)>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The number of the last thread.
+    /// Id of the most recent thread.
     tid: i32,
-    /// By which each instance is ended that has not been dropped.
+    /// Thread id and kill switch of each live instance.
     switches: Vec<(i32, KillSwitch)>,
     running: Vec<JoinHandle<()>>,
-    /// Why the program ends, and that it does.
+    /// Why the program ended, if a thread has ended it.
     outcome: Option<Outcome>,
     is_over: bool,
 }
 
-/// Whether a module may make threads.
+/// Whether the module imports `thread-spawn`.
 pub(crate) fn may_spawn(module: &Module) -> bool {
     let is_spawn = |(module, name, _): (&str, &str, ExternType)| (module, name) == (MODULE, SPAWN);
     module.imports().any(is_spawn)
 }
 
-/// Offers the shared memories that a module imports, of at most so many bytes each.
+/// Defines the shared memories that a module imports, each with at most `memory_max` bytes.
 ///
 /// # Errors
 ///
-/// If one begins with more, or the system has none.
+/// If a memory's minimum exceeds `memory_max`, or the system has no memory for it.
 pub(crate) fn link_memories(
     linker: &mut Linker<WasiCtx>,
     module: &Module,
@@ -83,7 +84,7 @@ pub(crate) fn link_memories(
 }
 
 impl Threads {
-    /// Offers `thread-spawn`.
+    /// Defines `thread-spawn`.
     ///
     /// # Errors
     ///
@@ -98,11 +99,12 @@ impl Threads {
         Ok(())
     }
 
-    /// Says what threads are instances of.
+    /// Sets the prepared module that the threads instantiate.
     ///
     /// # Errors
     ///
-    /// What the program lacks.
+    /// If the program imports no shared memory, or exports no `wasi_thread_start` of the right
+    /// type.
     pub(crate) fn of(&self, prepared: &Prepared<WasiCtx>) -> Result<()> {
         let mut imports = prepared.module().imports();
         if !imports.any(|(_, _, ty)| matches!(ty, ExternType::Memory(ty) if ty.shared)) {
@@ -115,12 +117,12 @@ impl Threads {
         Ok(())
     }
 
-    /// Has the first instance end with the others.
+    /// Registers the first instance, so that it is killed when another thread ends the program.
     pub(crate) fn first(&self, instance: &mut Instance<WasiCtx>) {
         self.lock().switches.push((0, instance.kill_switch()));
     }
 
-    /// Makes a thread; gives its number, or less than zero.
+    /// Makes a thread. Returns its id, or a negative number.
     fn spawn(self: &Arc<Self>, context: WasiCtx, argument: i32) -> i32 {
         let Some((prepared, start)) = self.program.get() else {
             return AGAIN;
@@ -149,13 +151,13 @@ impl Threads {
         };
         state.tid = tid;
         state.switches.push((tid, switch));
-        // Those that have ended are nobody to wait for.
+        // Forget the threads that have ended: `finish` need not join them.
         state.running.retain(|thread| !thread.is_finished());
         state.running.push(thread);
         tid
     }
 
-    /// Ends the program, for this reason if there is none yet.
+    /// Ends the program. `outcome` is the reason, unless the program has one already.
     fn end(&self, outcome: Option<Outcome>) {
         let mut state = self.lock();
         if !state.is_over {
@@ -163,17 +165,18 @@ impl Threads {
             state.outcome = outcome;
         }
         for (_, switch) in state.switches.drain(..) {
-            // Gone, or killed before.
+            // An error means that the instance is gone or was killed before.
             let _ = switch.kill();
         }
     }
 
-    /// Ends all threads but the first, which has ended; gives why it did, if that was another's doing.
+    /// Ends all threads after the first one has ended. Returns the outcome if another thread ended
+    /// the program.
     pub(crate) fn finish(&self) -> Option<Outcome> {
         self.end(None);
         let running = std::mem::take(&mut self.lock().running);
         for thread in running {
-            // One that panicked has said so.
+            // A thread that panicked has printed its message already.
             let _ = thread.join();
         }
         self.lock().outcome.take()

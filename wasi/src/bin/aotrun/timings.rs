@@ -1,20 +1,20 @@
-//! [`Timings`]: how long each phase took, and what it all used.
+//! [`Timings`]: the time that each phase took, and the resources that the run used.
 
 use pirn_runtime::Usage;
 use std::time::{Duration, Instant};
 
-/// How long each phase took, in their order, and what it all used.
+/// The time of each phase in order, and the resources that the run used.
 #[derive(Debug, Default)]
 pub(crate) struct Timings {
     phases: Vec<(&'static str, Duration)>,
-    /// Fuel that was used, if it was counted.
+    /// Fuel that the guest used, if the code counts fuel.
     pub(crate) fuel: Option<u64>,
-    /// What the guest used, if it was measured.
+    /// Resources that the guest used, if the run was measured.
     pub(crate) usage: Option<Usage>,
 }
 
 impl Timings {
-    /// Runs a phase and notes its time.
+    /// Runs a phase and records its time.
     pub(crate) fn measure<T>(&mut self, phase: &'static str, run: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = run();
@@ -22,7 +22,7 @@ impl Timings {
         result
     }
 
-    /// Prints a line a phase, in microseconds, and one for fuel.
+    /// Prints one line for each phase, in microseconds, and one for fuel.
     pub(crate) fn print(&self) {
         for (phase, time) in &self.phases {
             eprintln!("{phase:<11} {:>12.1} us", time.as_secs_f64() * 1e6);

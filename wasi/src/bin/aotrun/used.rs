@@ -1,9 +1,9 @@
-//! What a guest used, as lines.
+//! Prints the resources that a guest used.
 
 use pirn_runtime::Usage;
 use std::time::Duration;
 
-/// Prints a line for each number that is known, with its unit in its name.
+/// Prints a line for each known number. The name contains the unit.
 pub(crate) fn print(usage: &Usage) {
     for (name, number) in lines(usage) {
         eprintln!("{name:<22} {number:>16}");
