@@ -1,4 +1,4 @@
-//! Calls of one instance from the host: in and out, and what is in between.
+//! Calls of one instance from the host, with different parameters and functions.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, instance, prepared, text};

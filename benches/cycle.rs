@@ -1,10 +1,11 @@
-//! The whole life: instantiate, one call, teardown, always in the slot that was last used.
+//! The whole life of an instance: instantiate, one call, teardown, always in the most recently used
+//! slot.
 
 use criterion::{Bencher, Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, hello, instance, phase, prepared, sink};
 use pirn_runtime::{Func, Measure, Prepared, Reset};
 
-/// Times the cycle of a guest without arguments. Not inlined, so that what is compared is the same
+/// Times the cycle of a guest without arguments. Not inlined, so that all variants run the same
 /// code.
 #[inline(never)]
 fn call(b: &mut Bencher<'_>, prepared: &Prepared<()>, run: &Func<(), ()>) {
@@ -20,7 +21,7 @@ fn cycle(c: &mut Criterion) {
         group.bench_function(format!("null, {reset}"), |b| {
             call(b, &null, &run);
         });
-        // What it costs to be told what an instance used, but for its times.
+        // The cost of measuring an instance's resources, except for its times.
         let counted = null.measured(Measure::Counters);
         group.bench_function(format!("null, counted, {reset}"), |b| {
             call(b, &counted, &run);
@@ -43,7 +44,7 @@ fn cycle(c: &mut Criterion) {
                 })
             });
         });
-        // As a request would: with a context of its own.
+        // Like a request: with its own WASI context.
         group.bench_function(format!("hello and its context, {reset}"), |b| {
             b.iter(|| {
                 let mut instance = hello.try_instantiate(sink()).expect("a slot is free");

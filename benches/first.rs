@@ -1,5 +1,6 @@
-//! What a process pays once: its first region, which installs the handlers and tries the resets, its
-//! first instance, and that one's first call. Each sample is a process of its own.
+//! The one-time costs of a process: its first region, which installs the signal handlers and probes
+//! the resets; its first instance; and the first call of that instance. Each sample is a process of
+//! its own.
 
 use criterion::{Criterion, criterion_group};
 use pirn_benches::{compiled, file};
@@ -7,11 +8,11 @@ use pirn_runtime::{Linker, Module, Region};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Says to this program that it is the process to be measured, and what to measure.
+/// Environment variable for the measured process: the phase to measure.
 const PHASE: &str = "PIRN_BENCH_FIRST";
 const MODULE: &str = "PIRN_BENCH_MODULE";
 
-/// In a process of its own: goes through the phases, and prints what the wanted one took.
+/// In the measured process: runs all phases, and prints the time of the wanted one in nanoseconds.
 fn child(wanted: &str, module: &str) {
     let mut done: Vec<(&str, Duration)> = vec![];
     let mut start = Instant::now();

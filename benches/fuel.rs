@@ -1,4 +1,4 @@
-//! What counting costs: the same guests compiled without `--fuel` and with it.
+//! The cost of counting fuel: the same guests compiled without `--fuel` and with it.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pirn_benches::{instance, prepared, sink};
@@ -7,7 +7,7 @@ use pirn_runtime::{Linker, Module, Reset};
 use std::hint::black_box;
 use std::path::Path;
 
-/// Branches that are not predicted, and nothing else: steps of Collatz's sequences below n.
+/// Mispredicted branches and nothing else: steps of Collatz sequences below n.
 /// expect: collatz(1000) -> 59542
 const COLLATZ: &str = r#"(module (func (export "run") (param $n i32) (result i32)
   (local $x i32) (local $steps i32)
@@ -23,12 +23,12 @@ const COLLATZ: &str = r#"(module (func (export "run") (param $n i32) (result i32
     (br_if $next (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
   (local.get $steps)))"#;
 
-/// The tightest loop that there is.
+/// The tightest possible loop.
 const TURNS: &str = r#"(module (func (export "run") (param $n i32) (result i32)
   (loop $next (br_if $next (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
   (local.get $n)))"#;
 
-/// A module compiled without counting, or with it.
+/// Compiles a module, with or without fuel.
 fn module(bytes: &[u8], fuel: bool) -> Module {
     let mut options = Options::default();
     options.fuel = fuel;
@@ -65,7 +65,8 @@ fn fuel(c: &mut Criterion) {
     simd(c);
 }
 
-/// Ten kernels in vectors, each compared with the same in plain C, by a program of its own each time.
+/// Ten SIMD kernels, each of which the guest compares with the same kernel in plain C. Each sample
+/// is a new instance.
 fn simd(c: &mut Criterion) {
     let (wasm, mut linker) = (guest("simd.wasm"), Linker::new());
     pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
@@ -79,7 +80,7 @@ fn simd(c: &mut Criterion) {
         group.bench_function(kind, |b| {
             b.iter(|| {
                 let mut guest = prepared.try_instantiate(sink()).expect("a slot is free");
-                // It ends by exiting, or returns.
+                // The guest exits or returns.
                 guest.call(&start, ()).err()
             });
         });

@@ -1,4 +1,4 @@
-//! Host calls: a guest calls a host function a thousand times; the time is that of all.
+//! Host calls: a guest calls a host function a thousand times. The time is that of all calls.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pirn_benches::{guest, region};

@@ -1,6 +1,7 @@
-//! Initial memories of up to 16 MiB, dense, and sparse with one page of eight: instantiation in a slot
-//! warm for the module, and the drop of an instance that has written a byte into every page of them, or
-//! into none. The groups have the names of Lucet's graphs.
+//! Initial memories of up to 16 MiB, dense, and sparse with one page of eight. Measures
+//! instantiation in a slot that is warm for the module. Also measures the drop of an instance that
+//! has written a byte to every page of the image, or to none. The groups have the names of Lucet's
+//! graphs.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use pirn_benches::{instance, phase, prepared, text};
@@ -8,10 +9,10 @@ use pirn_runtime::{Instance, Module, Prepared, Reset};
 
 const PAGE: usize = 4096;
 const KIB: [usize; 6] = [0, 64, 256, 1024, 4096, 16_384];
-/// Bytes of memory behind the image that nobody touches.
+/// Bytes of memory after the image that no guest touches.
 const REST: usize = 1 << 20;
 
-/// A module with an image of so many bytes, in every `apart`-th page.
+/// A module with an image of `bytes` bytes, in every `apart`-th page.
 fn module(bytes: usize, apart: usize) -> Module {
     let page = "A".repeat(PAGE);
     let segment = |at: usize| format!("(data (i32.const {at}) \"{page}\")");

@@ -1,4 +1,5 @@
-//! Instantiation: from a prepared module to an instance that can be called, in a slot warm for it.
+//! Instantiation: from a prepared module to a callable instance, in a slot that is warm for the
+//! module.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, hello, phase, prepared, sink};

@@ -1,7 +1,8 @@
-//! What the benches share: guests, and loops that time one phase of many instances at once.
+//! Shared by the benches: guests, and loops that time one phase of many instances at once.
 //!
-//! A phase of tens of nanoseconds cannot be timed by itself: reading a clock takes as long. So
-//! [`phase`] prepares [`BATCH`] of them, times them all, and cleans up outside the timer.
+//! A phase of tens of nanoseconds cannot be timed alone, because reading a clock takes as long.
+//! Therefore [`phase`] prepares [`BATCH`] instances, times all of them together, and cleans up
+//! outside the timer.
 
 #![forbid(unsafe_code)]
 
@@ -13,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempPath;
 
-/// Instances that are timed at once.
+/// Number of instances that are timed together.
 pub const BATCH: u64 = 32;
 
-/// The bytes of a guest.
+/// The WebAssembly binary of a guest.
 #[must_use]
 pub fn wasm(guest: &str) -> Vec<u8> {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests");
@@ -25,14 +26,14 @@ pub fn wasm(guest: &str) -> Vec<u8> {
     wasm.into_owned()
 }
 
-/// The bytes of a guest's shared object.
+/// The compiled module of a guest.
 #[must_use]
 pub fn compiled(guest: &str) -> Vec<u8> {
     let options = pirn_compiler::Options::default();
     pirn_compiler::compile(&wasm(guest), &options).expect("the guest is valid")
 }
 
-/// A file with these bytes.
+/// A temporary file with these bytes.
 #[must_use]
 pub fn file(bytes: &[u8]) -> TempPath {
     let mut file = tempfile::Builder::new()
@@ -43,13 +44,13 @@ pub fn file(bytes: &[u8]) -> TempPath {
     file.into_temp_path()
 }
 
-/// A guest, opened.
+/// Compiles and opens a guest.
 #[must_use]
 pub fn guest(name: &str) -> Module {
     Module::open(file(&compiled(name))).expect("it opens")
 }
 
-/// A text module, compiled and opened.
+/// Compiles and opens a module in the text format.
 #[must_use]
 pub fn text(text: &str) -> Module {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
@@ -64,7 +65,7 @@ pub fn region(reset: Reset) -> Region {
     region_of(reset, 1)
 }
 
-/// The same, of slots that hold so many memories.
+/// A region with a slot for each instance of a batch, whose slots hold `memories` memories.
 #[must_use]
 pub fn region_of(reset: Reset, memories: u32) -> Region {
     Region::builder()
@@ -75,7 +76,7 @@ pub fn region_of(reset: Reset, memories: u32) -> Region {
         .expect("address space")
 }
 
-/// A guest without imports, ready.
+/// Prepares a guest without imports.
 #[must_use]
 pub fn prepared(module: &Module, reset: Reset) -> Prepared<()> {
     region(reset)
@@ -83,7 +84,7 @@ pub fn prepared(module: &Module, reset: Reset) -> Prepared<()> {
         .expect("it fits")
 }
 
-/// The C program that prints one line, ready.
+/// Prepares the C program that prints one line.
 #[must_use]
 pub fn hello(reset: Reset) -> Prepared<WasiCtx> {
     let mut linker = Linker::new();
@@ -93,7 +94,7 @@ pub fn hello(reset: Reset) -> Prepared<WasiCtx> {
         .expect("it links")
 }
 
-/// A WASI context that throws away what is printed.
+/// A WASI context that discards the guest's output.
 #[must_use]
 pub fn sink() -> WasiCtx {
     WasiCtxBuilder::new()
@@ -101,7 +102,8 @@ pub fn sink() -> WasiCtx {
         .build()
 }
 
-/// Time that `run` takes on `count` values made by `make`, both making and dropping outside of it.
+/// Time that `run` takes on `count` values from `make`. Making values and dropping results is not
+/// timed.
 pub fn phase<T, R>(
     count: u64,
     mut make: impl FnMut() -> T,

@@ -1,4 +1,4 @@
-//! Opening: a file checked and mapped, of a module that nobody has open; and a region made.
+//! Opening a module that is not open yet, which checks and maps the file; and building a region.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pirn_benches::{compiled, file};

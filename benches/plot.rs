@@ -1,12 +1,12 @@
-//! Draws the graphs of docs/performance.md from what criterion has measured.
+//! Draws the graphs of docs/performance.md from criterion's measurements.
 //!
 //! ```text
 //! cargo bench -p pirn-benches --bench images --bench throughput --bench switch
 //! cargo run --release -p pirn-benches --bin plot
 //! ```
 //!
-//! reads `target/criterion` and writes `docs/plots`; other folders can be named as arguments, in that
-//! order.
+//! The program reads `target/criterion` and writes `docs/plots`. Other folders can be passed as
+//! arguments, in that order.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each graph is a criterion group, and has its name; those of Lucet's have Lucet's.
+/// The graphs. Each shows the criterion group of the same name. Graphs that correspond to Lucet's
+/// have Lucet's names.
 const GRAPHS: [Graph; 8] = [
     Graph::new("instantiate_with_dense_heap", "KiB of image; 0 stands at 1"),
     Graph::new(
@@ -38,7 +39,7 @@ const GRAPHS: [Graph; 8] = [
     Graph::new("context", "pairs of switches"),
 ];
 
-/// What a graph shows.
+/// The contents of a graph.
 struct Graph {
     group: &'static str,
     across: &'static str,
@@ -50,7 +51,7 @@ impl Graph {
     }
 }
 
-/// `benchmark.json` of criterion, as far as it is of use here.
+/// The used fields of criterion's `benchmark.json`.
 #[derive(Deserialize)]
 struct Benchmark {
     group_id: String,
@@ -58,7 +59,7 @@ struct Benchmark {
     value_str: Option<String>,
 }
 
-/// `estimates.json` of criterion, as far as it is of use here.
+/// The used fields of criterion's `estimates.json`.
 #[derive(Deserialize)]
 struct Estimates {
     median: Median,
@@ -69,7 +70,7 @@ struct Median {
     point_estimate: f64,
 }
 
-/// Groups, in them lines by name, in them points: place and nanoseconds.
+/// Points (x, nanoseconds) by group and by function.
 type Measured = BTreeMap<String, BTreeMap<String, Vec<(f64, f64)>>>;
 
 fn main() -> Result<()> {
@@ -96,7 +97,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Collects the latest measurements below a folder.
+/// Reads the latest measurements below a folder.
 fn read(folder: &Path, measured: &mut Measured) -> Result<()> {
     let entries =
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -127,13 +128,14 @@ fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
     serde_json::from_slice(&bytes).with_context(|| format!("{} is not criterion's", path.display()))
 }
 
-/// Draws a line for each function, on a logarithmic scale of time.
+/// Draws a line for each function, with a logarithmic time axis.
 fn draw(graph: &Graph, lines: &BTreeMap<String, Vec<(f64, f64)>>, to: &Path) -> Result<()> {
     let points = || lines.values().flatten();
     ensure!(points().next().is_some(), "{} holds no point", graph.group);
     let most = |value: fn(&(f64, f64)) -> f64| points().map(value).fold(f64::MIN, f64::max);
     let least = |value: fn(&(f64, f64)) -> f64| points().map(value).fold(f64::MAX, f64::min);
-    // From 1 on, so that 0 KiB and a single thread have their place on a logarithmic scale too.
+    // The x axis starts below 1, so that 0 KiB, drawn at 1, and a single thread fit on a
+    // logarithmic scale.
     let across = 0.9..(most(|p| p.0) * 1.3).max(2.);
     let up = least(|p| p.1) / 2. ..most(|p| p.1) * 3.;
     let area = SVGBackend::new(to, (720, 400)).into_drawing_area();

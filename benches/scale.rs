@@ -1,5 +1,6 @@
-//! Many at once: ten thousand live instances and thirty thousand reserved slots. What is printed is
-//! memory and mappings, which no clock measures; it is a bench because it decides nothing.
+//! Many slots at once: ten thousand live instances and thirty thousand reserved slots. It mainly
+//! prints memory and mappings, which criterion cannot measure. It is a bench and not a test because
+//! it has no pass or fail.
 
 use pirn_benches::{guest, sink};
 use pirn_runtime::{Linker, Region};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 const INSTANCES: u32 = 10_000;
 const SLOTS: u32 = 30_000;
 
-/// Resident KiB of the process, and its mappings.
+/// Resident KiB and number of mappings of the process.
 fn process() -> (usize, usize) {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
     let pages = statm
@@ -19,7 +20,7 @@ fn process() -> (usize, usize) {
     (pages.expect("it is a number") * 4, maps.lines().count())
 }
 
-/// Makes so many things that live at once, and says what each costs.
+/// Makes [`INSTANCES`] values that live at the same time, and prints the cost of each.
 fn many<T>(name: &str, mut make: impl FnMut() -> T) {
     let before = process();
     let start = Instant::now();
@@ -54,7 +55,7 @@ fn main() {
         instance.call(&run, ()).expect("it returns");
         instance
     });
-    // Its addresses are most of those that there are.
+    // Free the region first: it occupies most of the address space.
     drop((null, region));
     let mut linker = Linker::new();
     pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");

@@ -1,8 +1,8 @@
-//! Stopping guests: what it costs a call that it could be stopped, and how long a loop, or a
-//! builtin of the runtime, goes on after it was told to end.
+//! Stopping guests. Measures the cost for a call that can be stopped, and the delay between a
+//! request to stop and the end of a loop or a builtin.
 //!
-//! Of each builtin the longest time of [`KILLS`] is printed as well: what is promised is a bound,
-//! not a mean.
+//! For each builtin, the longest delay of [`KILLS`] kills is printed too: the runtime promises a
+//! bound, not a mean.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, instance, prepared, text};
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const FOREVER: &str = "(module (func (export \"run\") (loop $l (br $l))))";
-/// Reached by no call that returns.
+/// Longer than any call that returns.
 const LONG: Duration = Duration::from_secs(3600);
 
 fn calls(c: &mut Criterion) {
@@ -42,7 +42,7 @@ fn calls(c: &mut Criterion) {
     group.finish();
 }
 
-/// From the moment that somebody tells a looping guest to end until its thread says that it has.
+/// Time from the kill of a looping guest until its thread reports the end.
 fn loops(c: &mut Criterion) {
     let mut group = c.benchmark_group("stop");
     let endless = prepared(&text(FOREVER), Reset::Auto);
@@ -56,7 +56,7 @@ fn loops(c: &mut Criterion) {
                 let (say, ended) = mpsc::channel();
                 let running = thread::spawn(move || {
                     guest.call(&run, ()).expect_err("it is killed");
-                    // Nobody listens if the bench was given up.
+                    // The receiver is gone if the bench was aborted.
                     let _ = say.send(Instant::now());
                 });
                 while !switch.is_running() {
@@ -89,16 +89,15 @@ fn loops(c: &mut Criterion) {
     group.finish();
 }
 
-/// Kills of each builtin, spread over the time that it takes.
+/// Kills of each builtin, spread over its running time.
 const KILLS: u32 = 40;
 
-/// Bytes of memory 0, and of what is made: 1 GiB. Elements of the table.
+/// Pages of memory 0: 1 GiB. `ELEMENTS` is the maximum number of table elements.
 const PAGES: u64 = 16_384;
 const ELEMENTS: u32 = 10_000_000;
 
-/// Each builtin that takes time, at its largest size: what is called, and the operators. They are
-/// done again and again, but for
-/// [`MAKERS`].
+/// Each builtin that can run long, at its largest size: its name and the operators. The guest
+/// repeats the operators, except those in [`MAKERS`].
 const BUILTINS: &[(&str, &str)] = &[
     ("a loop, for comparison", ""),
     (
@@ -191,10 +190,11 @@ const BUILTINS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What takes room that nothing gives back, or grows: done once, before a loop of nothing.
+/// Operators that grow something or use up the heap: the guest executes them once, before an empty
+/// loop.
 const MAKERS: [&str; 3] = ["(memory.grow", "(table.grow", "(array.new"];
 
-/// A guest that does what the operators say, and goes on for ever.
+/// A guest that executes the operators and never ends.
 fn builtin(operators: &str) -> String {
     let run = match MAKERS.iter().any(|maker| operators.contains(maker)) {
         true => format!("{operators} (loop $l (br $l))"),
@@ -239,8 +239,8 @@ fn builtin(operators: &str) -> String {
     )
 }
 
-/// From the moment that somebody tells a guest to end that is in a builtin until its thread says
-/// that it has; the guest has run for `delay` by then.
+/// Time from the kill of a guest that has run for `delay`, usually in a builtin, until its thread
+/// reports the end.
 fn killed(prepared: &Prepared<()>, run: &Func<(), ()>, delay: Duration) -> Duration {
     let mut guest = prepared.instantiate(()).expect("the slot is free");
     let switch = guest.kill_switch();
@@ -248,7 +248,7 @@ fn killed(prepared: &Prepared<()>, run: &Func<(), ()>, delay: Duration) -> Durat
     thread::scope(|scope| {
         scope.spawn(move || {
             guest.call(run, ()).expect_err("it is killed");
-            // Nobody listens if the bench was given up.
+            // The receiver is gone if the bench was aborted.
             let _ = say.send(Instant::now());
         });
         while !switch.is_running() {
@@ -261,7 +261,7 @@ fn killed(prepared: &Prepared<()>, run: &Func<(), ()>, delay: Duration) -> Durat
     })
 }
 
-/// Criterion gives means; here the longest time counts.
+/// Prints medians and maxima. It does not use criterion, which reports means.
 fn builtins(_: &mut Criterion) {
     let region = Region::builder()
         .slots(1)
@@ -276,7 +276,7 @@ fn builtins(_: &mut Criterion) {
         let once = prepared.func::<(), ()>("once").expect("it is exported");
         let start = Instant::now();
         let mut guest = prepared.instantiate(()).expect("the slot is free");
-        // One waits for ever.
+        // The wait never ends by itself, so a deadline stops it.
         let _ = guest.deadline(Duration::from_secs(10)).call(&once, ());
         let takes = start.elapsed().min(Duration::from_secs(1));
         drop(guest);

@@ -1,4 +1,4 @@
-//! Suspending guests and going on with them: questions, async host functions, slices of time.
+//! Suspending and resuming guests: questions, async host functions, time slices.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use futures::executor::block_on;
@@ -9,10 +9,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Host calls of one call.
+/// Number of host calls in one call.
 const CALLS: u32 = 1000;
 
-/// Is pending once, and wakes nobody.
+/// A future that is pending once and wakes no task.
 struct Once(bool);
 
 impl Future for Once {
@@ -26,7 +26,7 @@ impl Future for Once {
     }
 }
 
-/// A guest's host calls, each of which suspends it; the time is that of all.
+/// Host calls that suspend the guest. The time is that of all host calls of one call.
 fn hostcalls(c: &mut Criterion) {
     let mut group = c.benchmark_group("suspend");
     group.throughput(Throughput::Elements(u64::from(CALLS)));
@@ -92,7 +92,7 @@ fn hostcalls(c: &mut Criterion) {
     group.finish();
 }
 
-/// Calls that could be suspended, and are not.
+/// Calls that could be suspended but are not.
 fn calls(c: &mut Criterion) {
     let mut group = c.benchmark_group("suspend");
     let null = prepared(&guest("null.wat"), Reset::Auto);
@@ -125,7 +125,7 @@ fn calls(c: &mut Criterion) {
     group.finish();
 }
 
-/// A loop that is preempted and gone on with: what of the time is not the guest's.
+/// A loop that is preempted and resumed. Measures the time outside the guest.
 fn slices(c: &mut Criterion) {
     let mut group = c.benchmark_group("suspend");
     let endless = prepared(

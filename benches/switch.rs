@@ -1,5 +1,6 @@
-//! The switch of stacks: into a guest that does nothing and back, against corosensei's, which switches
-//! to a coroutine and back. Ours also announces the guest to the signal handler, and checks the function.
+//! The stack switch: into an empty guest function and back, compared with corosensei, which
+//! switches to a coroutine and back. pirn also announces the guest to the signal handler, and
+//! checks the function.
 
 use corosensei::{Coroutine, CoroutineResult};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -25,7 +26,7 @@ fn switch(c: &mut Criterion) {
             CoroutineResult::Yield(value) | CoroutineResult::Return(value) => value,
         });
     });
-    // It never ends, and a drop would unwind it.
+    // The coroutine never ends, and dropping it would unwind it.
     std::mem::forget(coroutine);
     group.finish();
 }

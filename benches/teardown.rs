@@ -1,10 +1,10 @@
-//! Teardown: the drop of an instance, after which its slot serves another.
+//! Teardown: the drop of an instance, after which its slot can be used again.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, hello, instance, phase, prepared, region_of, sink, text};
 use pirn_runtime::{Linker, Reset};
 
-/// `touch(pages)` writes a byte into so many pages of 4 KiB, of 4,112.
+/// `touch(pages)` writes a byte to each of `pages` pages of 4 KiB; the memory has 4,112.
 const TOUCH: &str = r#"(module (memory 257)
   (func (export "touch") (param $pages i32)
     (block $done

@@ -1,6 +1,7 @@
-//! Throughput: cycles by several threads over one region, beside a loop that only computes, which says
-//! what the processors give to as many threads; and with such loops in the background. The time is that
-//! of one cycle of each thread. The groups `par_...` have the names of Lucet's graphs.
+//! Throughput: cycles on several threads over one region. For comparison, a loop that only computes
+//! shows how much the processors scale with the number of threads. Each case also runs with such
+//! loops in the background. The time is that of one cycle on each thread. The groups `par_...` have
+//! the names of Lucet's graphs.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, instance, prepared};
@@ -10,7 +11,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time until each of so many threads has done its work, all starting at once.
+/// Time until each of `threads` threads has finished its work. All start at the same time.
 fn together(threads: usize, work: impl Fn() + Sync) -> Duration {
     let (start, work) = (Barrier::new(threads + 1), &work);
     std::thread::scope(|scope| {

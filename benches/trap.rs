@@ -1,4 +1,4 @@
-//! Traps of each kind, from the call to the error with its backtrace.
+//! Traps of each kind, from the call until the error with its backtrace.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, instance, prepared};

@@ -1,8 +1,8 @@
-//! A host that gives each request a sandbox of its own: the guest reads the request, turns it into
-//! capitals, and replies.
+//! A host that runs each request in its own sandbox. The guest reads the request, converts it to
+//! upper case, and replies.
 //!
-//! A server would open a module that `aotc` has compiled, and would have no compiler; this example
-//! compiles its guest first, so that it runs by itself.
+//! A server would open a module that `aotc` has compiled, and would contain no compiler. This
+//! example compiles its guest first, so that it runs on its own.
 
 use pirn_runtime::{CallError, Caller, Func, Linker, Module, Prepared, Region, Trap};
 use std::error::Error;
@@ -25,16 +25,16 @@ const GUEST: &str = r#"(module
     (call $reply (i32.const 0) (local.get $len))
     (i32.const 200)))"#;
 
-/// What a request may take.
+/// Longest time that a request may take.
 const LIMIT: Duration = Duration::from_millis(50);
 
-/// What the host keeps for one request.
+/// The host's data for one request.
 struct Request {
     body: Vec<u8>,
     reply: Vec<u8>,
 }
 
-/// The guest, ready for requests.
+/// The prepared guest.
 struct Filter {
     prepared: Prepared<Request>,
     handle: Func<(), u32>,
@@ -62,7 +62,7 @@ impl Filter {
         Ok(Self { prepared, handle })
     }
 
-    /// Status and reply of one request, in a sandbox that is gone afterwards.
+    /// Runs one request in a new sandbox, and returns its status and reply.
     fn answer(&self, body: &[u8]) -> Result<(u32, Vec<u8>), Box<dyn Error>> {
         let request = Request {
             body: body.to_vec(),
@@ -71,7 +71,7 @@ impl Filter {
         let mut instance = self.prepared.instantiate(request)?;
         match instance.deadline(LIMIT).call(&self.handle, ()) {
             Ok(status) => Ok((status, instance.into_data().reply)),
-            // The guest's fault, not the server's.
+            // A trap or a deadline is the guest's fault, not the server's.
             Err(CallError::Trap(trap)) => Ok((500, trap.to_string().into_bytes())),
             Err(late @ CallError::Deadline(_)) => Ok((504, late.to_string().into_bytes())),
             Err(error) => Err(error.into()),

@@ -1,1 +1,1 @@
-//! Small programs to copy: see the files beside this one, and run them with `cargo run --example`.
+//! Small example programs. Each file in this folder is one; run it with `cargo run --example`.

@@ -1,15 +1,15 @@
-//! Guests that share one thread: each runs for a slice of time, is suspended wherever it is, and goes on when
-//! its turn comes. None of them has a line of code for it.
+//! Guests that share one thread. Each runs for a time slice, is suspended at any instruction, and
+//! is resumed on its next turn. The guests contain no code for this.
 //!
-//! A server would take the guests from `aotc`; this example compiles its guest first, so that it runs by
-//! itself.
+//! A server would open guests that `aotc` has compiled. This example compiles its guest first, so
+//! that it runs on its own.
 
 use pirn_runtime::{CallError, Func, Instance, Linker, Module, Prepared, Region, Step};
 use std::collections::VecDeque;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-/// Counts, for ever or as far as it is told.
+/// A guest that counts up to a limit, or forever.
 const GUEST: &str = r#"(module
   (global $count (export "count") (mut i64) (i64.const 0))
   (func (export "run") (param $until i64) (result i64)
@@ -18,17 +18,17 @@ const GUEST: &str = r#"(module
       (br_if $next (i64.ne (global.get $count) (local.get $until))))
     (global.get $count)))"#;
 
-/// How long a guest runs before it is another's turn.
+/// Time that a guest runs before another guest has its turn.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// A guest and how often it had its turn.
+/// A guest, and how many turns it has had.
 struct Task {
     name: &'static str,
     instance: Instance<()>,
     turns: u32,
 }
 
-/// Runs its tasks by turns, on the thread that calls it.
+/// Runs its tasks in turn on the calling thread.
 struct Scheduler {
     run: Func<i64, i64>,
     ready: VecDeque<Task>,
@@ -41,7 +41,7 @@ impl Scheduler {
         Ok(Self { run, ready })
     }
 
-    /// Gives the task that is next its turn; the task and its result, if it has ended.
+    /// Gives the next task its turn. Returns the task and its result if it has ended.
     fn turn(&mut self, until: i64) -> Option<(Task, Result<i64, CallError>)> {
         let mut task = self.ready.pop_front()?;
         task.turns += 1;
@@ -58,7 +58,7 @@ impl Scheduler {
                 None
             }
             Ok(Step::Returned(count)) => Some((task, Ok(count))),
-            // The linker offers nothing that asks: there is no question.
+            // The linker defines no function that asks, so `question` has no value.
             Ok(Step::Asked(question)) => match question {},
             Err(error) => Some((task, Err(error))),
         }
@@ -71,7 +71,7 @@ fn compile() -> Result<Module, Box<dyn Error>> {
     Ok(Module::from_bytes(&so)?)
 }
 
-/// Runs guests that never end by turns for some time: how far each has counted.
+/// Runs guests that never end in turn for some time. Returns how far each has counted.
 fn share(names: &[&'static str], time: Duration) -> Result<Vec<(Task, i64)>, Box<dyn Error>> {
     let region = Region::builder().slots(names.len().try_into()?).build()?;
     let prepared = region.prepare(&compile()?, &Linker::new())?;

@@ -1,7 +1,9 @@
-//! Intrinsics: a guest that hashes, encrypts and checks by instructions of the processor, beside the same
-//! code with the host's own, and by portable bodies. The time is that of 256 KiB. In the end it says how many times
-//! as long as native code the guest takes, each the fastest of many runs by turns: what else the machine does
-//! meanwhile is in neither.
+//! Intrinsics: a guest hashes, encrypts and computes checksums with hardware instructions. Compared
+//! with native code that uses the same instructions, and with portable implementations in the
+//! guest. The time is that of 256 KiB.
+//!
+//! At the end the bench prints the ratio of the guest to native code. It compares the fastest of
+//! many alternating runs, to exclude other load of the machine.
 
 mod native;
 
@@ -12,14 +14,14 @@ use pirn_format::cpu::{CpuFeatures, detect};
 use pirn_runtime::{Instance, Linker, Module, Region, Value};
 use std::time::{Duration, Instant};
 
-/// Bytes of input: little enough for the processor's second cache, much beside what a call costs.
+/// Bytes of input: few enough for the level 2 cache, but many enough to hide the cost of a call.
 const BYTES: u32 = 256 << 10;
-/// Runs of each, by turns.
+/// Alternating runs of each.
 const TURNS: u32 = 2000;
-/// Where in the guest's buffer keys, and then input, lie.
+/// Offset of the keys in the guest's buffer; `INPUT` is the offset of the input.
 const KEYS: u32 = 1024;
 const INPUT: u32 = 4096;
-/// Features that the guest's intrinsics need.
+/// CPU features that the guest's intrinsics need.
 const FEATURES: [&str; 4] = ["sha", "aes", "pclmulqdq", "sse4.2"];
 
 struct Guest {
@@ -51,7 +53,8 @@ impl Guest {
         guest
     }
 
-    /// Calls a function; parameters below the length of the buffer are places in it.
+    /// Calls a function. All parameters are offsets in the guest's buffer; [`work`](Self::work)
+    /// encodes plain numbers as such offsets.
     fn call(&mut self, name: &str, params: &[u32]) {
         let params = params
             .iter()
@@ -98,7 +101,7 @@ fn intrinsics(c: &mut Criterion) {
     }
 }
 
-/// The fastest run of a guest's function over the fastest of native code.
+/// Ratio of the guest's fastest run to the fastest native run.
 fn by_turns(guest: &mut Guest, name: &str, work: native::Work) -> f64 {
     let mut data = vec![0xa5; BYTES as usize];
     let (mut native, mut guests) = (Duration::MAX, Duration::MAX);

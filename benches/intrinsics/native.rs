@@ -1,5 +1,5 @@
-//! What `examples/guests/c/crypto.c` does, line by line, with the host's own intrinsics: what guests are
-//! measured against. There is none of it for other architectures than x86-64.
+//! The functions of `examples/guests/c/crypto.c`, translated line by line, with the host's own
+//! intrinsics. The guests are compared with them. They exist only for x86-64.
 
 #![allow(
     unused_assignments,
@@ -13,7 +13,7 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::*;
 
-/// A function over a guest's memory: what it does to `data`, again and again.
+/// A function that processes `data` in the same way each time.
 pub(crate) type Work = fn(&mut [u8]);
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -26,7 +26,7 @@ mod x86_64 {
     use super::Work;
     use std::arch::x86_64::*;
 
-    /// Each, by its name; none if this processor lacks an instruction.
+    /// All functions by name; empty if this processor lacks an instruction.
     pub(crate) fn all() -> Vec<(&'static str, Work)> {
         let has = is_x86_feature_detected!("sha")
             && is_x86_feature_detected!("aes")
@@ -37,23 +37,24 @@ mod x86_64 {
         }
         vec![
             ("sha1", |data| {
-                // SAFETY: the processor was asked for the instructions.
+                // SAFETY: `has` is true: this processor has the features that `sha1` needs.
                 unsafe { sha1(&mut [0; 5], data) };
             }),
             ("sha256", |data| {
-                // SAFETY: the processor was asked for the instructions.
+                // SAFETY: `has` is true: this processor has the features that `sha256` needs.
                 unsafe { sha256(&mut [0; 8], data) };
             }),
             ("aes128_ctr", |data| {
-                // SAFETY: the processor was asked for the instructions.
+                // SAFETY: `has` is true: this processor has the features that the AES functions
+                // need.
                 unsafe { aes128_ctr(&aes128_keys([7; 16]), data) };
             }),
             ("ghash", |data| {
-                // SAFETY: the processor was asked for the instructions.
+                // SAFETY: `has` is true: this processor has the features that `ghash` needs.
                 unsafe { ghash([7; 16], data) };
             }),
             ("crc32c", |data| {
-                // SAFETY: the processor was asked for the instructions.
+                // SAFETY: `has` is true: this processor has the features that `crc32c` needs.
                 unsafe { crc32c(data) };
             }),
         ]
@@ -61,18 +62,18 @@ mod x86_64 {
 
     fn load(from: &[u8]) -> __m128i {
         let from: &[u8; 16] = from.first_chunk().expect("16 bytes");
-        // SAFETY: any bits are a vector.
+        // SAFETY: both types have 16 bytes, and every bit pattern is a valid `__m128i`.
         unsafe { std::mem::transmute::<[u8; 16], __m128i>(*from) }
     }
 
     fn load_words(from: &[u32]) -> __m128i {
         let from: &[u32; 4] = from.first_chunk().expect("4 words");
-        // SAFETY: any bits are a vector.
+        // SAFETY: both types have 16 bytes, and every bit pattern is a valid `__m128i`.
         unsafe { std::mem::transmute::<[u32; 4], __m128i>(*from) }
     }
 
     fn store(to: &mut [u8], a: __m128i) {
-        // SAFETY: a vector is its bits.
+        // SAFETY: both types have 16 bytes, and every bit pattern is a valid `[u8; 16]`.
         let bytes = unsafe { std::mem::transmute::<__m128i, [u8; 16]>(a) };
         *to.first_chunk_mut().expect("16 bytes") = bytes;
     }
@@ -312,7 +313,7 @@ mod x86_64 {
     #[target_feature(enable = "pclmulqdq,ssse3")]
     fn ghash(key: [u8; 16], data: &[u8]) {
         let reverse = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        // Which key it is makes no difference here.
+        // The key does not affect the time, so any key will do.
         let mut powers = [load(&key); 4];
         for i in 1..4 {
             powers[i] = reduce(multiply(powers[i - 1], powers[0]));
@@ -329,7 +330,8 @@ mod x86_64 {
         std::hint::black_box(x);
     }
 
-    /// Bytes of each of three streams, and what moves a sum behind one and two of them.
+    /// Bytes of each of three interleaved streams. `BEHIND` has the factors that move a checksum
+    /// past one and two streams.
     const STREAM: usize = 1024;
     const BEHIND: [i64; 2] = [0x1700_76fa, 0xa51b_6135];
 

@@ -1,6 +1,6 @@
-//! Guests under control: called as futures, waiting for host functions, counted, and stopped.
+//! Guests under control: called as futures, waiting for host functions, counting fuel, and stopped.
 //!
-//! Where Wasmtime has two ways, the cheaper one is taken: epochs where a guest is only to be stopped.
+//! Where Wasmtime has two ways, the cheaper one is used: epochs, if a guest need only be stopped.
 
 use crate::best::best;
 use crate::{Row, Run};
@@ -16,7 +16,7 @@ use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
 const NULL: &[u8] = include_bytes!("../../../examples/guests/null.wat");
 const HOST_CALLS: &[u8] = include_bytes!("../../../examples/guests/hostcalls.wat");
 
-/// What is computed: name, guest, export, parameter, result.
+/// The computations.
 const COMPUTED: [Computation; 2] = [
     Computation {
         name: "primes below 65,536",
@@ -43,17 +43,17 @@ struct Computation {
     result: i32,
 }
 
-/// What makes a guest stop, beside its end.
+/// The limit that can stop a guest before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bound {
     Nothing,
-    /// A time: ours needs no checks in the code, Wasmtime's are epochs.
+    /// A time limit. pirn needs no checks in the code for it; Wasmtime uses epochs.
     Time,
-    /// A number of instructions.
+    /// Fuel.
     Fuel,
 }
 
-/// A future that is pending once, and wakes nobody.
+/// A future that is pending once and wakes no task.
 struct Once(bool);
 
 impl Future for Once {
@@ -67,7 +67,7 @@ impl Future for Once {
     }
 }
 
-/// Polls until there is a result: nobody wakes anybody here.
+/// Polls a future until it is ready. No waker is needed.
 fn polled<F: Future>(future: F) -> F::Output {
     let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
     loop {
@@ -281,7 +281,7 @@ impl Computation {
         let pre = their_prepared(&engine, self.guest, &linker);
         let mut store = wasmtime::Store::new(&engine, ());
         if bound == Bound::Fuel {
-            // What instantiation takes of it is not measured.
+            // Fuel for instantiation, which is not measured.
             store.set_fuel(1 << 40).expect("it counts");
         }
         if bound == Bound::Time {

@@ -1,11 +1,11 @@
-//! Runs pirn, Wasmtime and Wasmer side by side on the same guests, in one process and in turn, and prints
-//! a table with ratios.
+//! Runs pirn, Wasmtime and Wasmer on the same guests, in one process and in turn, and prints a
+//! table with ratios.
 //!
-//! Each row is measured in rounds; in each round every engine has its turn, so that whatever else the
-//! machine does strikes all of them. What is printed is the median of the rounds.
+//! Each row is measured in rounds. In each round every engine has its turn, so that other load of
+//! the machine affects all of them. The table shows the median of the rounds.
 //!
-//! `cargo run --release --manifest-path benches/compare/Cargo.toml [rounds [rows]]`,
-//! where `rows` is a part of the names of the rows that are wanted.
+//! `cargo run --release --manifest-path benches/compare/Cargo.toml [rounds [rows]]`, where `rows`
+//! is a substring of the names of the wanted rows.
 
 #![forbid(unsafe_code)]
 
@@ -17,24 +17,24 @@ mod wasmer;
 
 use std::time::{Duration, Instant};
 
-/// What one engine does for one row: as many operations as it is told.
+/// Executes a number of operations of one row on one engine.
 type Run<'a> = Box<dyn FnMut(u64) + 'a>;
 
-/// One row: what is measured, and each engine's way of doing it.
+/// One row: its name, and the operation on each engine.
 struct Row<'a> {
     name: String,
     ours: Run<'a>,
     best: Run<'a>,
-    /// Where Wasmtime's default pool has it.
+    /// `None` if the row does not use Wasmtime's default pool.
     pool: Option<Run<'a>>,
-    /// Where Wasmer has it.
+    /// `None` if Wasmer does not have the operation.
     wasmer: Option<Run<'a>>,
 }
 
-/// Time that an engine gets in one round.
+/// Time of an engine's turn in one round.
 const TURN: Duration = Duration::from_millis(20);
 
-/// Operations before anything is measured.
+/// Number of operations before the measurement.
 const WARM_UP: u64 = 20;
 
 fn main() {
@@ -87,7 +87,7 @@ fn main() {
     }
 }
 
-/// Medians of nanoseconds an operation.
+/// Median nanoseconds of an operation, for each engine.
 fn measure(engines: &mut [&mut Run<'_>], rounds: usize) -> Vec<f64> {
     let counts: Vec<_> = engines.iter_mut().map(|run| calibrate(run)).collect();
     let mut samples = vec![vec![]; engines.len()];
@@ -105,9 +105,9 @@ fn measure(engines: &mut [&mut Run<'_>], rounds: usize) -> Vec<f64> {
     samples.into_iter().map(median).collect()
 }
 
-/// How many operations fill a turn.
+/// Number of operations that fill a turn.
 fn calibrate(run: &mut Run<'_>) -> u64 {
-    // What only the first operations do, such as touching pages for the first time, says nothing.
+    // The first operations do additional work, such as the first access to pages. Exclude them.
     run(WARM_UP);
     let mut count = 1;
     loop {
@@ -121,24 +121,25 @@ fn calibrate(run: &mut Run<'_>) -> u64 {
     }
 }
 
-/// What is measured.
+/// The measured operations.
 #[derive(Debug, Clone, Copy)]
 pub enum Phase {
     /// Instantiate, call a function that does nothing, tear down.
     CycleNull,
-    /// The same with a guest that writes so many pages of 4 KiB.
+    /// The cycle of a guest that writes this many pages of 4 KiB.
     CyclePages(u32),
-    /// A guest with a dense image of 1 MiB, of which it writes four pages.
+    /// The cycle of a guest with a dense image of 1 MiB, which writes four pages.
     CycleDense,
-    /// A guest that grows by 1 MiB and writes 16 pages of it, as one that allocates does.
+    /// The cycle of a guest that grows its memory by 1 MiB and writes 16 pages of it, as an
+    /// allocating guest does.
     CycleGrow,
-    /// A C program that prints one line over WASI, which is thrown away.
+    /// The cycle of a C program that prints one line over WASI. The output is discarded.
     CycleHello,
-    /// A call of an instance that is there.
+    /// A call of an existing instance.
     Call,
-    /// A call of the host by the guest and back.
+    /// A call from the guest to the host and back.
     HostCall,
-    /// A trap that a call comes to.
+    /// A call that traps, by the name of its function.
     Trap(&'static str),
 }
 
@@ -178,7 +179,7 @@ impl Phase {
         }
     }
 
-    /// What the function is called with, where it is told how many pages to write.
+    /// The argument of a guest function that writes a number of pages.
     fn pages(self) -> u32 {
         match self {
             Self::CyclePages(pages) => pages,
@@ -187,7 +188,7 @@ impl Phase {
         }
     }
 
-    /// The guest, as text or binary, and the function that is called.
+    /// The guest in text or binary format, and the name of the function to call.
     fn guest(self) -> (Vec<u8>, &'static str) {
         let text = |text: &str| text.as_bytes().to_vec();
         match self {
@@ -221,7 +222,7 @@ impl Phase {
     }
 }
 
-/// `touch(pages)` behind what it has grown by.
+/// `touch(pages)` writes to the pages by which it has grown the memory.
 const GROW: &str = r#"(module (memory 1)
   (func (export "touch") (param $pages i32) (result i32)
     (local $at i32)
@@ -232,7 +233,7 @@ const GROW: &str = r#"(module (memory 1)
       (br_if $again (local.tee $pages (i32.sub (local.get $pages) (i32.const 1)))))
     (local.get $at)))"#;
 
-/// `touch(pages)` over an image of 1 MiB that has no page of zeros.
+/// `touch(pages)` writes to an image of 1 MiB without a page of zeros.
 fn dense() -> String {
     let data = "\\41".repeat(1 << 20);
     format!(

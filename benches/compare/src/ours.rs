@@ -1,4 +1,4 @@
-//! Pirn's side.
+//! The operations on pirn.
 
 use crate::{Phase, Run};
 use pirn_runtime::{Linker, Module, Prepared, Region};
@@ -43,7 +43,7 @@ impl Engine {
         self.region.prepare(&module, &linker).expect("it fits")
     }
 
-    /// Each cycle makes its own context, as a request would.
+    /// Each cycle makes its own WASI context, as a request would.
     fn hello<'a>(&self, guest: &[u8], name: &str) -> Run<'a> {
         let mut linker = Linker::new();
         pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");

@@ -1,4 +1,4 @@
-//! Wasmtime's side, at two settings.
+//! The operations on Wasmtime, with two settings.
 
 use crate::best::best;
 use crate::{Phase, Run};
@@ -10,12 +10,12 @@ use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::p1::{self, WasiP1Ctx};
 use wasmtime_wasi::p2::pipe::SinkOutputStream;
 
-/// How Wasmtime is set.
+/// Settings of Wasmtime.
 #[derive(Debug, Clone, Copy)]
 pub enum Settings {
-    /// Everything that makes a cycle faster.
+    /// All settings that make a cycle faster.
     Best,
-    /// A pool, and nothing else changed.
+    /// The pooling allocator, and defaults otherwise.
     DefaultPool,
 }
 
@@ -49,7 +49,7 @@ impl Engine {
         linker.instantiate_pre(&module).expect("it links")
     }
 
-    /// Each cycle makes its own context, as a request would.
+    /// Each cycle makes its own WASI context, as a request would.
     fn hello<'a>(&self, guest: &[u8], name: &str) -> Run<'a> {
         let module = Module::new(&self.engine, guest).expect("it is valid");
         let mut linker = Linker::<WasiP1Ctx>::new(&self.engine);
@@ -77,7 +77,7 @@ impl Engine {
         }
         let pre = self.prepare(&guest);
         let engine = self.engine.clone();
-        // Looked up once, as ours is.
+        // Looked up once, as pirn does.
         let export = pre.module().get_export_index(name).expect("it is exported");
         match phase {
             Phase::CycleNull => Box::new(move |count| {

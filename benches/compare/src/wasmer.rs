@@ -1,4 +1,5 @@
-//! Wasmer's side: compiled by Cranelift, a store for each instance, as its documentation has it.
+//! The operations on Wasmer: compiled with Cranelift, with a store for each instance, as its
+//! documentation recommends.
 
 use crate::{Phase, Run};
 use wasmer::{Function, Imports, Instance, Module, Store, TypedFunction, imports};
@@ -15,7 +16,8 @@ impl Engine {
         }
     }
 
-    /// What Wasmer does for a row. Its WASI is a library of its own kind, which is not compared.
+    /// The operation of a row; `None` for WASI. Wasmer's WASI is a library of a different kind and
+    /// is not compared.
     pub fn run<'a>(&self, phase: Phase) -> Option<Run<'a>> {
         if let Phase::CycleHello = phase {
             return None;

@@ -1,4 +1,4 @@
-//! The engines: how each one is started on a guest, and which are missing here.
+//! The engines: how each one runs a guest, and which ones this machine lacks.
 
 use crate::guests::{Built, first_line, said};
 use crate::source::{self, Packages};
@@ -6,23 +6,24 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Seconds after which a guest is ended, and counts as failed.
+/// Seconds after which a guest is stopped and counts as failed.
 const LIMIT_S: &str = "300";
 
-/// What a guest is run by.
+/// How a guest is run.
 #[derive(Debug, Clone)]
 enum Runner {
-    /// The guest is the program.
+    /// The guest is a native program.
     Native,
-    /// This program with the engine's name, on pirn's code for its baseline, for this machine, or the module.
+    /// This program runs pirn's code for its baseline. `ForThisMachine` is pirn's code for this
+    /// CPU, and `Library` another engine on the module.
     Baseline,
     ForThisMachine,
     Library,
-    /// Another program with arguments, on the module.
+    /// Another program with arguments runs the module.
     Other(PathBuf, Vec<String>),
 }
 
-/// One engine that is here.
+/// An available engine.
 #[derive(Debug, Clone)]
 pub struct Engine {
     /// Its name in tables.
@@ -30,7 +31,7 @@ pub struct Engine {
     runner: Runner,
 }
 
-/// The names of all that there are, in the order of the table.
+/// The names of all engines, in the order of the table.
 pub const NAMES: [&str; 9] = [
     "native",
     "pirn",
@@ -43,7 +44,7 @@ pub const NAMES: [&str; 9] = [
     "wasm3",
 ];
 
-/// Whether there are engines of these names, here or elsewhere.
+/// Checks that all names are engines, available or not.
 pub fn check(names: &[String]) -> Result<()> {
     for name in names {
         let known = NAMES.join(", ");
@@ -55,7 +56,7 @@ pub fn check(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The engines of these names that are here; says on standard output which are not, and why.
+/// Finds the available engines of these names. Prints which ones are missing, and why.
 pub fn find(names: &[String], packages: &Packages, out: &Path) -> Result<Vec<Engine>> {
     let mut found = vec![];
     let wanted = |name: &&str| *name == "native" || names.iter().any(|wanted| wanted == name);
@@ -102,7 +103,8 @@ fn engine(name: &str, packages: &Packages, out: &Path) -> Result<(String, Runner
     })
 }
 
-/// Compiled by the optimising compiler before it runs, and by no other.
+/// V8 in Node.js. Its optimising compiler compiles everything before the run; its baseline compiler
+/// is off.
 fn v8() -> Result<(String, Runner)> {
     let node = "node";
     let version = said(Command::new(node).args(["-p", "process.versions.v8"]))
@@ -160,12 +162,12 @@ fn wasm3(packages: &Packages, out: &Path) -> Result<(String, Runner)> {
 }
 
 impl Engine {
-    /// Whether it takes so long that a second round would double the time of all.
+    /// Whether the engine is so slow that a second round would double the total time.
     pub fn is_slow(&self) -> bool {
         self.name == "wasm3"
     }
 
-    /// Runs a guest to its end and gives what it has printed.
+    /// Runs a guest until its end and returns its output.
     pub fn run(&self, guest: &Built) -> Result<Vec<u8>> {
         let output = self.output(guest)?;
         if output.status.success() {

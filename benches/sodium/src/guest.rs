@@ -1,5 +1,5 @@
-//! One guest in this process, under one of the engines that are libraries. Ends the process as the guest
-//! does.
+//! Runs one guest in this process, under one of the engines that are libraries. The process then
+//! ends with the guest's exit code.
 
 mod wasmer;
 
@@ -10,10 +10,11 @@ use std::path::Path;
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p1;
 
-/// Stack of the guests where an engine asks.
+/// Stack of a guest, for engines that have the option.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Memory of the guests where an engine asks: what scrypt and Argon2 are told to use, and some.
+/// Memory of a guest, for engines that have the option: more than scrypt and Argon2 are told to
+/// use.
 const MEMORY_BYTES: usize = 1 << 30;
 
 /// Runs the guest.
@@ -37,7 +38,7 @@ fn pirn(file: &Path) -> Result<i32> {
         .slots(1)
         .memory_max(MEMORY_BYTES)
         .stack(STACK_BYTES)
-        // Each slot is used once.
+        // Each slot is used only once.
         .reset(Reset::Decommitted)
         .build()?;
     let prepared = region.prepare(&module, &linker)?;
@@ -53,7 +54,7 @@ fn pirn(file: &Path) -> Result<i32> {
     }
 }
 
-/// At Wasmtime's defaults: this machine's instructions, and as much optimisation as there is.
+/// Wasmtime with its defaults: all instructions of this CPU, and full optimisation.
 fn wasmtime(file: &Path) -> Result<i32> {
     let engine = wasmtime::Engine::default();
     let module = wasmtime::Module::from_file(&engine, file)?;

@@ -1,5 +1,5 @@
-//! The guests: the programs of a set, compiled for wasm32-wasi and for this machine by the same clang with the
-//! same flags, and then by pirn.
+//! The guests: the programs of a set. The same clang with the same flags compiles them for
+//! wasm32-wasi and for this machine. pirn then compiles the modules.
 
 use crate::set::{Library, Program, Set};
 use anyhow::{Context, Result, bail, ensure};
@@ -10,18 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A stack below the data, where running over it is seen.
+/// Places the stack below the data, so that a stack overflow is detected.
 const LINK_FLAGS: &[&str] = &["-Wl,--stack-first"];
 
-/// Bytes of a module's stack, as long as threads of a C library have, and how many more there are at each place where
-/// its data can lie. A load that has the low twelve bits of a store shortly before it waits for it, so a module's time
-/// depends on where its data lies beside the frames of its code (Intel's Optimization Reference Manual, "4-KByte
-/// aliasing"), which each engine has elsewhere: BLAKE2b takes up to twice the time of its best place. A native
-/// program's stack lies elsewhere each time that it is started.
+/// Bytes of a module's stack, the same as for threads of a C library. [`PLACES`] has the additional
+/// bytes for each position of the data.
+///
+/// A load waits if it has the same low twelve address bits as a store shortly before it (Intel's
+/// Optimization Reference Manual, "4-KByte aliasing"). Therefore the time of a module depends on
+/// the position of its data relative to its stack frames, which differs between engines. BLAKE2b
+/// takes up to twice the time of its best position. The stack of a native program has a different
+/// address in each run.
 const STACK_BYTES: usize = 1 << 20;
 pub const PLACES: [usize; 4] = [0, 2064, 1040, 3088];
 
-/// What code is for.
+/// The target of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Native,
@@ -37,12 +40,12 @@ impl Target {
     }
 }
 
-/// What a program does.
+/// The variant of a program.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// Prints what it finds, which is to be right.
+    /// Prints its results, which are compared with the expected ones.
     Right,
-    /// Computes so many times and prints picoseconds.
+    /// Computes this many times and prints picoseconds.
     Timed(u64),
 }
 
@@ -55,20 +58,20 @@ impl Kind {
     }
 }
 
-/// One program, built.
+/// The built files of one program.
 #[derive(Debug, Clone)]
 pub struct Built {
-    /// The program for this machine.
+    /// The native program.
     pub native: PathBuf,
-    /// The module.
+    /// The WebAssembly module.
     pub wasm: PathBuf,
-    /// Compiled by pirn for its baseline.
+    /// The module compiled by pirn for its baseline.
     pub so: PathBuf,
-    /// Compiled by pirn for this machine.
+    /// The module compiled by pirn for this CPU.
     pub so_native: PathBuf,
 }
 
-/// Flags beside those that there always are.
+/// Additional compiler flags.
 pub struct Flags {
     /// For both targets.
     pub both: Vec<String>,
@@ -76,19 +79,19 @@ pub struct Flags {
     pub wasm: Vec<String>,
 }
 
-/// The workshop.
+/// Builds the guests of a set.
 pub struct Guests {
     set: Set,
     out: PathBuf,
     cc: String,
     flags: Vec<String>,
     wasm_flags: Vec<String>,
-    /// Of each library, for each target.
+    /// The objects of each library, for each target.
     objects: [Vec<Vec<PathBuf>>; 2],
 }
 
 impl Guests {
-    /// Compiles the set's libraries for both targets, or finds them compiled.
+    /// Compiles the set's libraries for both targets, unless they are compiled already.
     pub fn new(set: Set, out: &Path, flags: Flags, jobs: usize) -> Result<Self> {
         let Flags { both, wasm } = flags;
         let sdk = std::env::var("WASI_SDK_PATH");
@@ -108,7 +111,7 @@ impl Guests {
         );
         let mut guests = Self {
             set,
-            // Whatever is built otherwise lies elsewhere.
+            // Files that were built in another way are in another folder.
             out: out.join(format!("{:016x}", hash(&stamp))),
             cc,
             flags: both,
@@ -123,14 +126,14 @@ impl Guests {
         Ok(guests)
     }
 
-    /// The files of one program with its data at one of the [`PLACES`], made if they are not there.
+    /// Builds the files of one program, with its data at one of the [`PLACES`], unless they exist.
     pub fn program(&self, program: &Program, kind: Kind, place: usize) -> Result<Built> {
         let native = self.native(program, kind)?;
         let raw = self.link(Target::Wasm, program, kind, place)?;
         let wasm = raw.with_extension("wasm");
         if !wasm.exists() {
             let part = raw.with_extension("part");
-            // With names, for who reads the code; they cost nothing at run time.
+            // `-g` keeps the names for people who read the code. They cost nothing at run time.
             let mut opt = Command::new("wasm-opt");
             opt.args(["-O4", "-g"]).arg(&raw).arg("-o").arg(&part);
             said(&mut opt)?;
@@ -147,17 +150,17 @@ impl Guests {
         })
     }
 
-    /// The program for this machine alone.
+    /// Builds only the native program.
     pub fn native(&self, program: &Program, kind: Kind) -> Result<PathBuf> {
         self.link(Target::Native, program, kind, 0)
     }
 
-    /// What they are the programs of.
+    /// The set of the programs.
     pub fn set(&self) -> &Set {
         &self.set
     }
 
-    /// Where something that belongs to the guests can be kept.
+    /// A folder for files that belong to these guests.
     pub fn out(&self) -> &Path {
         &self.out
     }
@@ -173,7 +176,8 @@ impl Guests {
         cc
     }
 
-    /// Compiles one file; linked elsewhere, since a clang that optimises while it links runs wasm-opt too.
+    /// Compiles one file without linking: a clang that links with optimisation would run wasm-opt
+    /// itself.
     fn object(&self, target: Target, file: &Path, to: &Path, flags: &[String]) -> Result<()> {
         if to.exists() {
             return Ok(());
@@ -188,7 +192,7 @@ impl Guests {
         Ok(fs::rename(part, to)?)
     }
 
-    /// A library's objects.
+    /// Compiles a library and returns its objects.
     fn library(&self, target: Target, library: &Library, jobs: usize) -> Result<Vec<PathBuf>> {
         let folder = self.out.join(target.folder()).join(library.name);
         fs::create_dir_all(&folder)?;
@@ -212,7 +216,7 @@ impl Guests {
         Ok(files.iter().map(|file| object(file)).collect())
     }
 
-    /// One program, before wasm-opt.
+    /// Links one program, without wasm-opt.
     fn link(&self, target: Target, program: &Program, kind: Kind, place: usize) -> Result<PathBuf> {
         let folder = self.out.join(target.folder());
         let name = format!("{}.{}", program.name, kind.name());
@@ -239,7 +243,7 @@ impl Guests {
     }
 }
 
-/// Compiles a module by pirn, unless this very program has.
+/// Compiles a module with pirn, unless the file is newer than this program.
 fn compile(wasm: &Path, to: &Path, cpu: CpuFeatures) -> Result<()> {
     let made = |path: &Path| fs::metadata(path).and_then(|about| about.modified());
     let compiler = made(&std::env::current_exe()?)?;
@@ -255,7 +259,7 @@ fn compile(wasm: &Path, to: &Path, cpu: CpuFeatures) -> Result<()> {
     Ok(fs::rename(part, to)?)
 }
 
-/// Runs a tool, and gives what it has printed; what it says on stderr is the error.
+/// Runs a tool and returns its output. Its standard error becomes the error.
 pub fn said(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
     let output = command
@@ -268,12 +272,12 @@ pub fn said(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The first line of what a tool says.
+/// The first line of a tool's output.
 pub fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// FNV-1a, to name a folder by.
+/// FNV-1a, for the name of a folder.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,9 +1,9 @@
-//! Runs libsodium's test programs, or a set of others, under pirn, its peers, and natively, one after another on
-//! one processor, and prints a table of ratios.
+//! Runs libsodium's test programs, or another set, under pirn, other engines, and natively, one
+//! after another on one processor. Prints a table of ratios.
 //!
-//! Each program computes many times and prints how long a pass took by its own clock: neither compilation
-//! nor the start of anything counts, for nobody. Before that, each is run once to print what it finds, which
-//! must be what libsodium's authors expect, or what is known of the others.
+//! Each program computes many times and prints the time of a pass by its own clock. Compilation and
+//! startup do not count for any engine. Before that, each program runs once and prints its results.
+//! They must match those that libsodium's authors expect, or known results of the other programs.
 //!
 //! `cargo run --release --manifest-path benches/sodium/Cargo.toml -- --help`
 
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
-    // What is asked for, before anything is fetched or compiled for it.
+    // Check the arguments before anything is fetched or compiled.
     let name = Name::of(&args.set)?;
     match &args.command {
         Some(What::Guest { engine, file }) => return guest::run(engine, file),

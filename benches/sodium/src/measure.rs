@@ -1,4 +1,5 @@
-//! Samples: which programs are right, how often each computes, and how long that takes by each engine.
+//! Samples: checks the results of programs, calibrates the number of passes, and measures each
+//! engine.
 
 use crate::engines::Engine;
 use crate::guests::{Built, Guests, Kind};
@@ -7,13 +8,14 @@ use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Picoseconds of each pass of a program, by program and engine.
+/// Picoseconds of a pass, one for each sample, by program and engine.
 pub type Samples = BTreeMap<String, BTreeMap<String, Vec<f64>>>;
 
-/// Programs with engines by which they are not right.
+/// Programs with the engines under which their output is wrong.
 pub type Wrong = BTreeSet<(String, String)>;
 
-/// Compares what each engine, the native one among them, has each program print with what it is to print.
+/// Compares the output of each program under each engine, including the native one, with the
+/// expected output.
 pub fn check(guests: &Guests, programs: &[Program], engines: &[Engine]) -> Result<Wrong> {
     let mut wrong = Wrong::new();
     let mut right = 0;
@@ -63,7 +65,7 @@ fn difference(found: &[u8], expected: &[u8]) -> String {
     "other line ends".to_owned()
 }
 
-/// How often a program computes, so that it takes about as long as is wanted natively.
+/// Number of passes for which the native program takes about the wanted time.
 pub fn calibrate(guests: &Guests, native: &Engine, program: &Program, ms: u64) -> Result<u64> {
     let file = guests.out().join(format!("{}.{ms}ms", program.name));
     if let Ok(text) = std::fs::read_to_string(&file) {
@@ -78,7 +80,7 @@ pub fn calibrate(guests: &Guests, native: &Engine, program: &Program, ms: u64) -
             so: Default::default(),
             so_native: Default::default(),
         };
-        // A pass is never shorter than a picosecond, or it is not there.
+        // The clock may report 0 for a short pass. Use at least a picosecond.
         let pass_ps = sample(native, &built)?.max(1.);
         let took_ps = pass_ps * count as f64;
         if took_ps > wanted_ps / 8. || count >= COUNT_MAX {
@@ -90,10 +92,10 @@ pub fn calibrate(guests: &Guests, native: &Engine, program: &Program, ms: u64) -
     Ok(count)
 }
 
-/// Most passes: what one that does nothing is given.
+/// Most passes. A program that computes nothing gets this number.
 const COUNT_MAX: u64 = 10_000_000;
 
-/// One run.
+/// Runs a program once and returns the picoseconds of a pass.
 fn sample(engine: &Engine, built: &Built) -> Result<f64> {
     let printed = engine.run(built)?;
     let printed = String::from_utf8_lossy(&printed);
@@ -104,9 +106,9 @@ fn sample(engine: &Engine, built: &Built) -> Result<f64> {
     Ok(ps as f64)
 }
 
-/// Measures in rounds; in each, the engines have their turns at a program one after another, all with its data at the
-/// same of the places that it was built for. Each sample is noted in a file when it is there. An interpreter has its
-/// turn in the first round alone.
+/// Measures in rounds. In each round, the engines run a program one after another, with its data at
+/// the same one of the positions that it was built for. Each sample is written to a file at once.
+/// An interpreter runs only in the first round.
 pub fn measure(
     programs: &[(String, Vec<Built>)],
     engines: &[Engine],
@@ -123,7 +125,7 @@ pub fn measure(
         for (program, places) in programs {
             let built = &places[round % places.len()];
             for turn in 0..engines.len() {
-                // Another one begins each round.
+                // Another engine goes first in each round.
                 let engine = &engines[(turn + round) % engines.len()];
                 let key = (program.clone(), engine.name.to_owned());
                 if failed.contains(&key) || (round > 0 && engine.is_slow()) {
@@ -146,7 +148,7 @@ pub fn measure(
     Ok(samples)
 }
 
-/// Reads the notes of earlier runs.
+/// Reads the samples of earlier runs.
 pub fn read(notes: &Path) -> Result<Samples> {
     let text = std::fs::read_to_string(notes).with_context(|| notes.display().to_string())?;
     let mut samples = Samples::new();

@@ -1,17 +1,18 @@
-//! The graph: a line for each program, on it a point for each engine.
+//! The graph: a line for each program, with a point for each engine.
 
 use crate::report::Table;
 use anyhow::Result;
 use plotters::prelude::*;
 use std::path::Path;
 
-/// Pixels from one line to the next.
+/// Pixels between two lines.
 const LINE: u32 = 14;
 
-/// Mean beyond which an engine has no place beside the others.
+/// Engines with a larger mean ratio are left out of the graph.
 const MEAN_MAX: f64 = 8.;
 
-/// Draws the ratios, the programs by pirn's. Engines that are slower by far are named alone.
+/// Draws the ratios, with the programs in the order of pirn's ratio. Much slower engines are only
+/// named.
 pub fn draw(table: &Table, title: &str, to: &Path) -> Result<()> {
     let mut rows: Vec<_> = table.rows.iter().collect();
     let first = |ratios: &[Option<f64>]| ratios.first().copied().flatten().unwrap_or(f64::MAX);
@@ -20,7 +21,7 @@ pub fn draw(table: &Table, title: &str, to: &Path) -> Result<()> {
     let all = rows.iter().flat_map(|row| row.ratios.iter().enumerate());
     let all = all.filter_map(|(number, ratio)| ratio.filter(|_| drawn(number)));
     let (least, most) = (0., all.fold(2., f64::max) * 1.05);
-    // The lowest line is for the means.
+    // The lowest line shows the means.
     let up = -1.5..rows.len() as f64 - 0.5;
     let area = SVGBackend::new(to, (900, 120 + LINE * (rows.len() as u32 + 1))).into_drawing_area();
     area.fill(&WHITE)?;

@@ -1,4 +1,4 @@
-//! The table: each program's time natively, each engine's ratio to it, and geometric means.
+//! The table: each program's native time, each engine's ratio to it, and geometric means.
 
 use crate::engines::NAMES;
 use crate::measure::Samples;
@@ -6,28 +6,28 @@ use std::fmt::Write;
 
 /// One program.
 pub struct Row {
-    /// Its name.
+    /// Name of the program.
     pub program: String,
-    /// Nanoseconds of a pass of the native one.
+    /// Nanoseconds of a native pass.
     pub native_ns: f64,
-    /// How many times as long each engine takes, in the order of [`Table::engines`].
+    /// Ratio of each engine's time to the native time, in the order of [`Table::engines`].
     pub ratios: Vec<Option<f64>>,
 }
 
-/// All programs.
+/// The results of all programs.
 pub struct Table {
-    /// The engines that have samples, without the native one.
+    /// The engines with samples, except the native one.
     pub engines: Vec<&'static str>,
-    /// The programs, by name.
+    /// The programs, sorted by name.
     pub rows: Vec<Row>,
-    /// Geometric means of the ratios of those programs that all engines ran, and how many those are.
+    /// Geometric means of the ratios, over the programs that all engines ran.
     pub means: Vec<f64>,
-    /// How many programs that are.
+    /// Number of those programs.
     pub common: usize,
 }
 
 impl Table {
-    /// Medians of samples, or the least of them, and what follows.
+    /// Computes medians of the samples, or minima with `least`, and the ratios and means.
     pub fn new(samples: &Samples, least: bool) -> Self {
         let time = |samples: &Vec<f64>| {
             let mut all = samples.clone();
@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// As Markdown.
+    /// The table as Markdown.
     pub fn text(&self) -> String {
         let mut text = String::from("| ns natively | |");
         let cells = |ratios: &mut dyn Iterator<Item = Option<f64>>| -> String {

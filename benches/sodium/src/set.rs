@@ -1,4 +1,4 @@
-//! The sets of programs: where their sources are, how they are compiled, and what they are to print.
+//! The sets of programs: where their sources are, how they are compiled, and their expected output.
 
 use crate::guests::Kind;
 use crate::source::{self, Packages};
@@ -6,26 +6,26 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which set.
+/// Name of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name {
     /// libsodium's test programs.
     Libsodium,
-    /// Small programs of our own, a JSON parser and a Lua interpreter.
+    /// Small programs written for pirn, a JSON parser and a Lua interpreter.
     Programs,
 }
 
 impl Name {
     const ALL: [Self; 2] = [Self::Libsodium, Self::Programs];
 
-    /// The set that is called so.
+    /// The set with this name.
     pub fn of(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|set| set.text() == name);
         let known = Self::ALL.map(Self::text).join(", ");
         found.with_context(|| format!("--set: there is no {name:?}; known are {known}"))
     }
 
-    /// What it is called.
+    /// The name on the command line.
     pub fn text(self) -> &'static str {
         match self {
             Self::Libsodium => "libsodium",
@@ -33,7 +33,7 @@ impl Name {
         }
     }
 
-    /// The file that its samples are noted in.
+    /// Name of the file for its samples.
     pub fn notes(self) -> &'static str {
         match self {
             Self::Libsodium => "samples.tsv",
@@ -41,7 +41,7 @@ impl Name {
         }
     }
 
-    /// What a graph of it is called.
+    /// Title of its graph.
     pub fn title(self) -> &'static str {
         match self {
             Self::Libsodium => "libsodium's test programs",
@@ -50,56 +50,56 @@ impl Name {
     }
 }
 
-/// One set.
+/// A set of programs.
 pub struct Set {
-    /// Whose word its programs are to print, as the end of a sentence.
+    /// The authority for the expected output, as the end of a sentence.
     pub expects: &'static str,
-    /// Where its sources come from, for who reads the output.
+    /// Origin of its sources, for the program's output.
     pub about: Vec<String>,
-    /// Where its programs are.
+    /// Folder of its programs.
     pub folder: PathBuf,
-    /// Its programs by name.
+    /// Its programs, sorted by name.
     pub programs: Vec<Program>,
-    /// What they are linked with.
+    /// Libraries that the programs are linked with.
     pub libraries: Vec<Library>,
-    /// Flags for everything, and for both targets.
+    /// Compiler flags for all files and both targets.
     pub flags: Vec<&'static str>,
-    /// Where headers are looked for.
+    /// Include folders.
     pub includes: Vec<PathBuf>,
-    /// What is compiled but lies in no package, so that it counts when it changes.
+    /// Contents of compiled files that are in no package. A change in them causes a new build.
     pub contents: Vec<String>,
-    /// What is included first in programs that print, and in those that are timed.
+    /// Headers that are included first: in programs that print, and in timed programs.
     headers: Option<[PathBuf; 2]>,
 }
 
-/// One program.
+/// A program of a set.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// Its name.
+    /// Name of the program.
     pub name: String,
-    /// The file that is compiled otherwise when it is timed.
+    /// The file that is compiled differently when the program is timed.
     pub main: PathBuf,
-    /// Which library it is linked with.
+    /// Index of the library that it is linked with.
     pub library: usize,
-    /// The file of what it is to print.
+    /// The file with its expected output.
     pub expected: PathBuf,
     /// Whether it computes anything when it is timed.
     pub timed: bool,
 }
 
-/// Files that are compiled once for a target.
+/// Files that are compiled once for each target.
 pub struct Library {
-    /// Its folder among the objects.
+    /// Name of its folder among the objects.
     pub name: &'static str,
-    /// What the names of its objects begin below.
+    /// Root folder: object names are relative to it.
     pub root: PathBuf,
-    /// The files.
+    /// The source files.
     pub files: Vec<PathBuf>,
-    /// Flags for these alone.
+    /// Compiler flags for these files only.
     pub flags: Vec<String>,
 }
 
-/// For all that is compiled, for both targets.
+/// Flags for all files and both targets.
 const FLAGS: &[&str] = &[
     "-O3",
     "-fno-strict-aliasing",
@@ -108,8 +108,8 @@ const FLAGS: &[&str] = &[
     "-w",
 ];
 
-/// libsodium has its assembly, its intrinsics and its inline assembly for processors that it is told of, and it
-/// is told of none; the tables of its AES are what it takes for WebAssembly by itself.
+/// libsodium uses assembly, intrinsics and inline assembly only for CPUs that the flags name. These
+/// flags name none. libsodium uses the AES tables by itself on WebAssembly.
 const SODIUM_FLAGS: &[&str] = &[
     "-D_GNU_SOURCE=1",
     "-DCONFIGURED=1",
@@ -131,15 +131,16 @@ const SODIUM_FLAGS: &[&str] = &[
     "time.h",
 ];
 
-/// What makes libsodium compute with 128-bit integers. Its configure finds none for WebAssembly.
+/// The flag for 128-bit integers in libsodium. Its configure script does not detect them for
+/// WebAssembly.
 pub const INT128: &str = "-DHAVE_TI_MODE=1";
 
-/// Programs of libsodium's that fault on purpose, to see the guard pages of a native allocator.
+/// libsodium programs that fault on purpose, to test the guard pages of a native allocator.
 const LEFT_OUT: [&str; 2] = ["sodium_utils2", "sodium_utils3"];
 
-/// Programs of libsodium's that compute nothing when they are timed: AES-GCM is there for processors with
-/// instructions for it, and what stands in a call of printf goes with it. And one that measures the host's
-/// random numbers.
+/// libsodium programs that compute nothing when they are timed. AES-GCM needs CPU instructions that
+/// the build does not have. Other programs compute only in arguments of printf, which a timed
+/// program removes. One program measures the host's random numbers.
 const UNTIMED: [&str; 7] = [
     "aead_aes256gcm",
     "aead_aes256gcm2",
@@ -150,11 +151,11 @@ const UNTIMED: [&str; 7] = [
     "sodium_version",
 ];
 
-/// The programs of our own that are one file.
+/// The project's own programs that consist of one file.
 const OWN: [&str; 6] = ["fib", "integers", "lists", "matmul", "sha256", "states"];
 
-/// Lua without setjmp, which WASI has none of: an error ends the program. Its hashes have the same seed in each
-/// run.
+/// Lua without setjmp, which WASI lacks: an error aborts the program. Hashes have the same seed in
+/// each run.
 const LUA_FLAGS: &[&str] = &[
     "-DLUAI_THROW(L,c)=abort()",
     "-DLUAI_TRY(L,c,a)={a}",
@@ -163,7 +164,7 @@ const LUA_FLAGS: &[&str] = &[
     "-Dluai_makeseed(L)=1u",
 ];
 
-/// What the script does not use of Lua: files, processes, time, coroutines, the debugger.
+/// Parts of Lua that the script does not use: files, processes, time, coroutines, the debugger.
 const LUA_LEFT_OUT: [&str; 8] = [
     "lcorolib.c",
     "ldblib.c",
@@ -176,7 +177,7 @@ const LUA_LEFT_OUT: [&str; 8] = [
 ];
 
 impl Set {
-    /// The set of this name; what it takes is unpacked or written below `out`.
+    /// Finds the set with this name. Its sources are unpacked or written below `out`.
     pub fn find(name: Name, packages: &Packages, out: &Path) -> Result<Self> {
         match name {
             Name::Libsodium => Self::libsodium(packages, out),
@@ -290,7 +291,7 @@ impl Set {
         })
     }
 
-    /// Leaves the programs alone whose names hold one of these; all, where there are none of these.
+    /// Keeps only programs whose name contains one of `parts`; keeps all if `parts` is empty.
     pub fn only(&mut self, parts: &[String]) -> Result<()> {
         for part in parts {
             ensure!(
@@ -308,7 +309,7 @@ impl Set {
         Ok(())
     }
 
-    /// Flags for the file of a program that is compiled otherwise when it is timed.
+    /// Compiler flags for the file that is compiled differently when the program is timed.
     pub fn flags_for(&self, kind: Kind) -> Vec<String> {
         let (number, defines) = match kind {
             Kind::Right => (0, vec![]),
@@ -326,12 +327,12 @@ impl Set {
     }
 }
 
-/// The flag that has headers looked for in a folder.
+/// The compiler flag for an include folder.
 fn includes(folder: &Path) -> String {
     format!("-I{}", folder.display())
 }
 
-/// Writes the script as what C takes for the elements of an array.
+/// Writes the script as the elements of a C array.
 fn script(file: &Path, to: &Path) -> Result<()> {
     let text = fs::read(file).with_context(|| file.display().to_string())?;
     let text: String = text.iter().map(|byte| format!("{byte},")).collect();
@@ -339,7 +340,7 @@ fn script(file: &Path, to: &Path) -> Result<()> {
     Ok(fs::write(to.join("script.inc"), text)?)
 }
 
-/// The texts of all files that are ours, and the versions of what is not.
+/// The contents of all files of the project, and the versions of foreign packages.
 fn contents(folder: &Path, about: &[String]) -> Result<Vec<String>> {
     let mut files = vec![];
     for entry in fs::read_dir(folder)? {
@@ -356,7 +357,7 @@ fn contents(folder: &Path, about: &[String]) -> Result<Vec<String>> {
     Ok(contents)
 }
 
-/// C files below a folder.
+/// Finds the C files below a folder.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,11 +1,12 @@
-//! Where the C sources come from: registry crates that bundle them, fetched by cargo and never built.
+//! The C sources: crates of the registry bundle them. cargo fetches these crates, but does not
+//! build them.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of this package: as cargo says that runs it, else where it was built.
+/// The folder of this package: from the running cargo, or else where it was built.
 pub fn folder() -> Result<PathBuf> {
     let built = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let run = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
@@ -20,19 +21,19 @@ pub fn folder() -> Result<PathBuf> {
     })
 }
 
-/// The packages that this one depends on.
+/// The packages that this package depends on.
 pub struct Packages(BTreeMap<String, Package>);
 
-/// One of them.
+/// A package.
 pub struct Package {
-    /// Its version.
+    /// Version of the package.
     pub version: String,
-    /// The folder that cargo has unpacked it to.
+    /// The folder to which cargo has unpacked it.
     pub folder: PathBuf,
 }
 
 impl Packages {
-    /// Asks cargo, which fetches what is not there.
+    /// Asks cargo for the packages. cargo fetches the missing ones.
     pub fn find() -> Result<Self> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let manifest = folder()?.join("Cargo.toml");
@@ -57,7 +58,7 @@ impl Packages {
         Ok(Self(packages.collect()))
     }
 
-    /// One package by name.
+    /// Finds a package by name.
     pub fn get(&self, name: &str) -> Result<&Package> {
         let found = self.0.get(name);
         found.with_context(|| format!("Cargo.lock names no {name}"))
@@ -82,12 +83,12 @@ impl Packages {
         if !tar.context("cannot start tar")?.success() {
             bail!("cannot unpack {}", archive.display());
         }
-        // What configure would make of a template; there is one that is filled in.
+        // Replaces the file that configure would generate from a template with a complete one.
         std::fs::copy(folder.join("builds/msvc/version.h"), header)?;
         Ok(folder)
     }
 
-    /// The folder of Lua's sources, of those versions that the crate has.
+    /// The folder of Lua's sources, in one of the versions that the crate bundles.
     pub fn lua(&self) -> Result<PathBuf> {
         Ok(self.get("lua-src")?.folder.join("lua-5.4.9"))
     }

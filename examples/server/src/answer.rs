@@ -1,17 +1,18 @@
-//! What a CGI program prints, as a response (RFC 3875, section 6).
+//! Parses the output of a CGI program as an HTTP response (RFC 3875, section 6).
 
 use bytes::Bytes;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use hyper::{Response, StatusCode};
 use thiserror::Error;
 
-/// Most bytes of an answer's header.
+/// Most bytes of the header in a guest's output.
 pub const HEADER_BYTES_MAX: usize = 32 << 10;
 
-/// Most fields of an answer's header.
+/// Most header fields in a guest's output.
 pub const FIELDS_MAX: usize = 100;
 
-/// Fields by which a guest would speak for the connection, which is the server's and may serve others.
+/// Header fields of the connection. The server manages the connection, which may also serve other
+/// guests.
 const NOT_A_GUESTS: [&str; 9] = [
     "connection",
     "keep-alive",
@@ -24,52 +25,52 @@ const NOT_A_GUESTS: [&str; 9] = [
     "proxy-authorization",
 ];
 
-/// Why an answer is none. What is refused is the guest's fault.
+/// Why a guest's output is no response. It is always the guest's fault.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// There is no blank line.
+    /// The output has no blank line within the limit.
     #[error("answer has no blank line within {HEADER_BYTES_MAX} bytes")]
     NoEnd,
-    /// Too many fields.
+    /// The header has too many fields.
     #[error("answer has more than {FIELDS_MAX} header fields")]
     Fields,
-    /// A line that is no field.
+    /// A header line is not `name: value`.
     #[error("header line {0:?} is not `name: value`")]
     Line(String),
-    /// A name that is no token.
+    /// A field name has invalid characters.
     #[error("header name {0:?} has what names cannot have")]
     Name(String),
-    /// A value with control characters.
+    /// A field value has control characters.
     #[error("value of header {0:?} has what values cannot have")]
     Value(String),
-    /// A field that is not a guest's to set.
+    /// A field belongs to the connection, so a guest may not set it.
     #[error("header {0:?} is about the connection, and not a guest's")]
     Connection(String),
-    /// A field twice that can be there once.
+    /// A field that may appear once appears twice.
     #[error("header {0:?} comes twice")]
     Twice(String),
-    /// A status that a guest cannot give.
+    /// The status is not one that a guest may set.
     #[error("status {0:?} is not from 200 to 599")]
     Status(String),
-    /// Neither `Content-Type`, nor `Location`, nor `Status`.
+    /// The header has neither `Content-Type`, nor `Location`, nor `Status`.
     #[error("answer has none of `Content-Type`, `Location` and `Status`")]
     Nothing,
-    /// A length that is not the body's.
+    /// `Content-Length` differs from the length of the body.
     #[error("answer says {said:?} bytes of body, and has {found}")]
     Length {
-        /// What it says.
+        /// The length in the header.
         said: String,
-        /// What it has.
+        /// The length of the body.
         found: usize,
     },
 }
 
-/// The response that a guest printed.
+/// Parses the output of a guest.
 ///
 /// # Errors
 ///
-/// [`Malformed`], which says what is wrong with it.
+/// [`Malformed`], which says what is wrong with the output.
 pub fn parse(output: Vec<u8>) -> Result<Response<Bytes>, Malformed> {
     let output = Bytes::from(output);
     let mut headers = HeaderMap::new();
@@ -102,7 +103,7 @@ pub fn parse(output: Vec<u8>) -> Result<Response<Bytes>, Malformed> {
     complete(status, headers, output.slice(at..))
 }
 
-/// The response of what was found.
+/// Builds the response from the parsed header and body.
 fn complete(
     status: Option<StatusCode>,
     mut headers: HeaderMap,
@@ -122,7 +123,7 @@ fn complete(
         true => StatusCode::FOUND,
         false => StatusCode::OK,
     });
-    // These have no body, whatever a guest prints.
+    // Responses with these statuses have no body, whatever the guest prints.
     let bare = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
     let mut response = Response::new(if bare { Bytes::new() } else { body });
     *response.status_mut() = status;
@@ -130,14 +131,14 @@ fn complete(
     Ok(response)
 }
 
-/// The line that starts there, without its line feed.
+/// The line that starts at `at`, without its line feed.
 fn line(output: &[u8], at: usize) -> Result<&[u8], Malformed> {
     let rest = &output[at..output.len().min(HEADER_BYTES_MAX).max(at)];
     let end = rest.iter().position(|byte| *byte == b'\n');
     Ok(&rest[..end.ok_or(Malformed::NoEnd)?])
 }
 
-/// Name and value of a line.
+/// Name and value of a header line.
 fn field(line: &[u8]) -> Result<(HeaderName, HeaderValue), Malformed> {
     let colon = line.iter().position(|byte| *byte == b':');
     let (name, value) = line.split_at(colon.ok_or_else(|| Malformed::Line(text(line)))?);
@@ -146,13 +147,13 @@ fn field(line: &[u8]) -> Result<(HeaderName, HeaderValue), Malformed> {
     if NOT_A_GUESTS.contains(&name.as_str()) {
         return Err(Malformed::Connection(name.to_string()));
     }
-    // No carriage return, no line feed, no NUL.
+    // `HeaderValue` refuses carriage return, line feed and NUL.
     let value =
         HeaderValue::from_bytes(value).map_err(|_| Malformed::Value(name.as_str().to_owned()))?;
     Ok((name, value))
 }
 
-/// The code of `Status: 404 Not Found`. The reason is the server's to give.
+/// The status code in `Status: 404 Not Found`. The server writes its own reason phrase.
 fn status_code(value: &HeaderValue) -> Result<StatusCode, Malformed> {
     let bytes = value.as_bytes();
     let code = bytes.split(|byte| *byte == b' ').next();
@@ -161,7 +162,7 @@ fn status_code(value: &HeaderValue) -> Result<StatusCode, Malformed> {
         .ok_or_else(|| Malformed::Status(text(bytes)))
 }
 
-/// The start of what a guest printed, for a message.
+/// The start of a guest's text, for an error message.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(64)]).into_owned()
 }

@@ -1,4 +1,4 @@
-//! The command line of a server, whoever runs its guests.
+//! The command line of a server. It is independent of the engine that runs the guests.
 
 use crate::engine::Engine;
 use crate::pirn::Settings;
@@ -89,7 +89,7 @@ pub struct Args {
     log: LevelFilter,
 }
 
-/// What --help ends with.
+/// The text after the options in the output of `--help`.
 const ABI: &str = "\
 Guests are WASI commands that speak CGI/1.1 (RFC 3875): the request's meta-variables are in the
 environment, its body is the standard input, and the standard output is the answer: header lines, among
@@ -105,7 +105,7 @@ them Status or Content-Type or Location, a blank line, the body. Standard error 
 docs/SERVER.md has the rest.";
 
 impl Args {
-    /// What clients may take.
+    /// The limits for clients.
     #[must_use]
     pub fn limits(&self) -> Limits {
         Limits {
@@ -123,7 +123,7 @@ impl Args {
         }
     }
 
-    /// What guests may take.
+    /// The limits for guests.
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings {
@@ -138,12 +138,12 @@ impl Args {
         }
     }
 
-    /// The modules' files, in the order of their routes.
+    /// Paths of the modules, in the order of their routes.
     pub fn modules(&self) -> impl Iterator<Item = &Path> {
         self.routes.iter().map(|(_, module)| module.as_path())
     }
 
-    /// Serves by an engine until SIGTERM or SIGINT.
+    /// Serves requests with `engine` until SIGTERM or SIGINT.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Args {
             let mut interrupt = signal(SignalKind::interrupt())?;
             let routes = self.routes.iter().map(|(path, _)| path.clone()).collect();
             let server = Server::bind(self.listen, engine, routes, self.limits()).await?;
-            // On standard output, for who started it with port 0.
+            // Printed to standard output, so that a caller that passes port 0 learns the port.
             println!("listening on {}", server.address()?);
             let stop = async {
                 tokio::select! {
@@ -167,11 +167,11 @@ impl Args {
         })
     }
 
-    /// Logs to standard error from now on.
+    /// Starts logging to standard error.
     ///
     /// # Errors
     ///
-    /// If something else does already.
+    /// If the process has a logger already.
     pub fn log(&self) -> Result<()> {
         tracing_subscriber::fmt()
             .with_max_level(self.log)
@@ -182,11 +182,11 @@ impl Args {
     }
 }
 
-/// Threads for connections and guests; as many as processors, if it is not said.
+/// Starts the threads for connections and guests: `workers`, or one for each processor.
 ///
 /// # Errors
 ///
-/// If the system refuses them.
+/// If the system refuses to start them.
 pub fn runtime(workers: Option<NonZero<usize>>) -> Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(workers) = workers {
@@ -196,7 +196,7 @@ pub fn runtime(workers: Option<NonZero<usize>>) -> Result<Runtime> {
     runtime.context("cannot start the threads")
 }
 
-/// A route, as in /hello=hello.so.
+/// Parses a route, as in /hello=hello.so.
 fn route(text: &str) -> Result<(String, PathBuf)> {
     match text.split_once('=') {
         Some((path, module)) if path.starts_with('/') && !module.is_empty() => {
@@ -206,11 +206,11 @@ fn route(text: &str) -> Result<(String, PathBuf)> {
     }
 }
 
-/// A number of bytes: plain, or in KiB, MiB or GiB.
+/// Parses a number of bytes: plain, or with the unit KiB, MiB or GiB.
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If the text is no number of bytes.
 pub fn bytes(text: &str) -> Result<usize> {
     let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
     let (number, unit) = unit(text, &units).unwrap_or((text, 1));
@@ -219,11 +219,11 @@ pub fn bytes(text: &str) -> Result<usize> {
     bytes.with_context(|| format!("{text:?} is no number of bytes; write it as in 65536 or 64MiB"))
 }
 
-/// A time that is not zero, in us, ms or s.
+/// Parses a nonzero time with the unit us, ms or s.
 ///
 /// # Errors
 ///
-/// If it is none.
+/// If the text is no time.
 pub fn time(text: &str) -> Result<Duration> {
     let units = [("us", 1), ("ms", 1_000), ("s", 1_000_000)];
     let time = unit(text, &units).and_then(|(number, unit)| {
@@ -236,7 +236,7 @@ pub fn time(text: &str) -> Result<Duration> {
     }
 }
 
-/// A number and what its unit is worth.
+/// Splits a number from its unit, and returns the value of the unit.
 fn unit<'a, N: Copy>(text: &'a str, units: &[(&str, N)]) -> Option<(&'a str, N)> {
     let of = |(unit, worth): &(&str, N)| Some((text.strip_suffix(unit)?, *worth));
     units.iter().find_map(of)

@@ -1,4 +1,4 @@
-//! The body of a request: whole, within its limits of size and time.
+//! Reads the whole body of a request, with limits of size and time.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -9,16 +9,16 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Why a body was not read.
+/// Why a body could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// It is larger than bodies may be.
+    /// The body is larger than its limit.
     TooLarge,
-    /// It did not come in time.
+    /// The body did not arrive in time.
     Slow,
-    /// It is malformed, or its end is missing.
+    /// The body is malformed or incomplete.
     Malformed(String),
-    /// The system refused memory for it.
+    /// The system refused memory for the body.
     NoMemory(String),
 }
 
@@ -28,7 +28,7 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    // A length that is declared is refused before its bytes are sent.
+    // Refuse a declared length before the client sends the bytes.
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(Unread::TooLarge);
     }
@@ -40,10 +40,10 @@ where
     read.unwrap_or(Err(Unread::Slow))
 }
 
-/// The bytes of a body, in memory of their own.
+/// Copies a body to a buffer of its own.
 ///
-/// `BodyExt::collect` keeps the frames, and each frame keeps the buffer that the connection read it
-/// into: a client that sends single bytes would have the server hold 8 KiB for each of them.
+/// `BodyExt::collect` keeps the frames. Each frame keeps the connection's read buffer alive. If a
+/// client sends single bytes, the server would hold 8 KiB for each of them.
 async fn copied<B>(body: Limited<B>, bytes_max: usize) -> Result<Bytes, Unread>
 where
     B: Body<Data = Bytes>,
@@ -66,8 +66,8 @@ where
     Ok(all.into())
 }
 
-/// Makes room for `more` bytes. The capacity doubles, as that of any `Vec` does, and never exceeds
-/// what a body may have.
+/// Makes room for `more` bytes. The capacity doubles, as in any `Vec`, but never exceeds the limit
+/// of a body.
 fn make_room(all: &mut Vec<u8>, more: usize, bytes_max: usize) -> Result<(), TryReserveError> {
     let needed = all.len().saturating_add(more);
     if needed <= all.capacity() {
@@ -88,7 +88,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll};
 
-    /// A buffer of a connection, of which a frame is a part. It counts those that are in memory.
+    /// A read buffer of a connection. A frame is a slice of it. It counts the live buffers.
     struct Buffer {
         bytes: Vec<u8>,
         alive: Arc<AtomicUsize>,
@@ -106,8 +106,8 @@ mod tests {
         }
     }
 
-    /// A body of single bytes, each in a buffer of its own, and how many buffers were alive at
-    /// most.
+    /// A body of single bytes, each in its own buffer. It records the highest number of live
+    /// buffers.
     struct Drip {
         left: usize,
         alive: Arc<AtomicUsize>,
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(alive_max.load(Ordering::Relaxed), 0, "nothing is read");
     }
 
-    /// A body that never comes.
+    /// A body that never arrives.
     struct Never;
 
     impl Body for Never {

@@ -1,22 +1,22 @@
-//! [`Clients`]: how many connections each client has, so that one cannot have them all.
+//! [`Clients`]: limits the connections of each client, so that one client cannot take all of them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The bits of an IPv6 address that a client cannot choose: it has all addresses of a network.
+/// The network part of an IPv6 address. A client can choose the remaining bits.
 const NETWORK: u128 = !0 << 64;
 
-/// The clients that have connections.
+/// The clients with open connections.
 #[derive(Debug)]
 pub(crate) struct Clients {
     connections_max: usize,
-    /// Each with one connection or more.
+    /// Number of connections of each client that has at least one.
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// A connection that is counted until this is dropped.
+/// Counts a connection until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
     clients: Arc<Clients>,
@@ -31,7 +31,8 @@ impl Clients {
         })
     }
 
-    /// Counts a connection of the client at this address. None if it has as many as it may.
+    /// Counts a connection of the client at this address. Returns `None` if the client has reached
+    /// its limit.
     pub(crate) fn count(self: &Arc<Self>, address: IpAddr) -> Option<Counted> {
         let client = client(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +61,7 @@ impl Drop for Counted {
     }
 }
 
-/// The address by which a client is known.
+/// The address that identifies a client.
 fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),

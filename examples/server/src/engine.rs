@@ -1,4 +1,4 @@
-//! [`Engine`]: who runs guests. The server knows nothing else of it.
+//! [`Engine`]: the interface between the server and the runtime that runs its guests.
 
 use crate::place::Place;
 use bytes::Bytes;
@@ -9,61 +9,63 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// Runs guests, each in a sandbox of its own.
+/// Runs guests, each in its own sandbox.
 pub trait Engine: Send + Sync + 'static {
-    /// Runs a guest for one request. Nothing of it blocks a thread, a guest that computes gives way to others,
-    /// and whatever the guest holds is free again when this ends or is dropped.
+    /// Runs a guest for one request.
+    ///
+    /// The future never blocks a thread. A guest that computes for long gives other guests a turn.
+    /// The guest's resources are free again when the future ends or is dropped.
     fn run(&self, work: Work) -> Running<'_>;
 
-    /// The slots at this moment.
+    /// The current state of the slots.
     fn slots(&self) -> Slots;
 }
 
-/// A guest that waits for its slot or runs. None if no slot was free in time.
+/// A guest that waits for its slot or runs. The result is `None` if no slot was free in time.
 pub type Running<'a> = Pin<Box<dyn Future<Output = Option<Ran>> + Send + 'a>>;
 
-/// What a guest is run for.
+/// The input of one run of a guest.
 #[derive(Debug)]
 pub struct Work {
-    /// Number of the route, and so of the guest.
+    /// Number of the route, which selects the guest.
     pub route: usize,
     /// The guest's environment: the request's meta-variables and header fields.
     pub environment: Vec<(Cow<'static, str>, String)>,
     /// The guest's standard input.
     pub body: Bytes,
-    /// By this it waits for a slot.
+    /// The request's place in the queue for slots.
     pub place: Place,
 }
 
-/// What became of a guest.
+/// The result of one run of a guest.
 #[derive(Debug)]
 pub struct Ran {
-    /// How it ended.
+    /// How the guest ended.
     pub end: End,
-    /// Its standard output, as far as it fitted.
+    /// Standard output, up to its limit.
     pub output: Vec<u8>,
-    /// Whether there was more output than fitted.
+    /// Whether the guest printed more than the limit.
     pub overflowed: bool,
-    /// Its standard error, as far as it fitted.
+    /// Standard error, up to its limit.
     pub errors: Vec<u8>,
-    /// Time from having a slot to its reset.
+    /// Time from getting a slot to the end of its reset.
     pub took: Duration,
-    /// What it used.
+    /// Resources that the guest used.
     pub usage: Usage,
 }
 
 /// How a guest ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// It returned, or exited with this code.
+    /// The guest returned, or exited with this code.
     Exited(u32),
-    /// It trapped, or asked the host for what cannot be.
+    /// The guest trapped, or made an invalid host call.
     Trap(String),
-    /// Its time was up.
+    /// The guest reached its deadline.
     Deadline,
     /// A host function panicked.
     Panic(String),
-    /// The system refused something.
+    /// The system refused a resource.
     System(String),
 }
 
@@ -80,10 +82,10 @@ impl fmt::Display for End {
 /// The slots of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slots {
-    /// How many there are.
+    /// Number of slots.
     pub all: usize,
-    /// How many nobody has.
+    /// Number of free slots.
     pub free: usize,
-    /// How many are never used again.
+    /// Number of slots that are never used again.
     pub lost: usize,
 }

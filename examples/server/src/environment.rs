@@ -1,4 +1,4 @@
-//! A request as the environment of a CGI program (RFC 3875, section 4.1).
+//! Converts a request to the environment of a CGI program (RFC 3875, section 4.1).
 
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
@@ -6,13 +6,14 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use thiserror::Error;
 
-/// The environment of a guest.
+/// The environment variables of a guest.
 pub(crate) type Environment = Vec<(Cow<'static, str>, String)>;
 
 const SOFTWARE: &str = concat!("pirn-serve/", env!("CARGO_PKG_VERSION"));
 
-/// Fields that are no guest's affair: they are about the connection, or have a variable of their own. A
-/// variable `HTTP_PROXY` would be taken by many a program for where its own requests go.
+/// Header fields that guests do not get as `HTTP_` variables: they belong to the connection, or
+/// have a variable of their own. `Proxy` is excluded because many programs take `HTTP_PROXY` as the
+/// proxy for their own requests.
 const NOT_PASSED: [&str; 11] = [
     "connection",
     "content-length",
@@ -27,21 +28,22 @@ const NOT_PASSED: [&str; 11] = [
     "upgrade",
 ];
 
-/// Why a request has no environment. What is refused is the client's fault.
+/// Why a request has no environment. It is always the client's fault.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum BadRequest {
     #[error("path is not percent-encoded UTF-8 without NUL")]
     Path,
 }
 
-/// Both ends of a connection.
+/// The addresses of both ends of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
 }
 
-/// The environment of the guest at a prefix of the request's path, which gets a body of so many bytes.
+/// The environment of the guest at a prefix of the request's path, for a body of `body_bytes`
+/// bytes.
 pub(crate) fn environment(
     request: &Parts,
     prefix: &str,
@@ -72,7 +74,7 @@ pub(crate) fn environment(
     set("REMOTE_ADDR", &ends.remote.ip().to_string());
     set("REMOTE_HOST", &ends.remote.ip().to_string());
     set("REMOTE_PORT", &ends.remote.port().to_string());
-    // Of what came, however it came: a chunked body has no length of its own.
+    // The length of the received body: a chunked request does not declare one.
     if body_bytes > 0 || request.headers.contains_key(CONTENT_LENGTH) {
         set("CONTENT_LENGTH", &body_bytes.to_string());
     }
@@ -83,10 +85,11 @@ pub(crate) fn environment(
     Ok(all)
 }
 
-/// The header's fields as `HTTP_` variables.
+/// The header fields as `HTTP_` variables.
 fn fields(headers: &HeaderMap) -> impl Iterator<Item = (Cow<'static, str>, String)> {
     let passed = |name: &&HeaderName| {
-        // `a_b` and `a-b` would be one variable, and a proxy in front may have checked only the other.
+        // `a_b` and `a-b` would become one variable, and a proxy in front may have checked only one
+        // of them.
         !NOT_PASSED.contains(&name.as_str()) && !name.as_str().contains('_')
     };
     headers.keys().filter(passed).filter_map(|name| {
@@ -95,14 +98,14 @@ fn fields(headers: &HeaderMap) -> impl Iterator<Item = (Cow<'static, str>, Strin
     })
 }
 
-/// All values of a field, in one. None if there is none, or one is not text.
+/// All values of a field, joined. Returns `None` if there is none, or if one is not UTF-8.
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let mut all: Option<String> = None;
     for value in headers.get_all(name) {
         let value = std::str::from_utf8(value.as_bytes()).ok()?;
         match &mut all {
             None => all = Some(value.to_owned()),
-            // RFC 9110, section 5.3; and RFC 6265, section 5.4, for cookies.
+            // RFC 9110, section 5.3, and for cookies RFC 6265, section 5.4.
             Some(all) => {
                 all.push_str(if name.as_str() == "cookie" {
                     "; "
@@ -116,7 +119,7 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     all
 }
 
-/// The host that the client names, without its port, or else the address that it found.
+/// The host that the client names, without its port, or else the server's IP address.
 fn server_name(headers: &HeaderMap, local: SocketAddr) -> String {
     let named = text(headers, &HOST).and_then(|host| {
         let authority: hyper::http::uri::Authority = host.parse().ok()?;
@@ -125,7 +128,7 @@ fn server_name(headers: &HeaderMap, local: SocketAddr) -> String {
     named.unwrap_or_else(|| local.ip().to_string())
 }
 
-/// A path without its percent-encoding.
+/// Decodes the percent-encoding of a path.
 fn decoded(path: &str) -> Result<String, BadRequest> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();

@@ -1,4 +1,4 @@
-//! [`Front`]: from a request to its response, limits and all.
+//! [`Front`]: handles a request from its header to its response, with all limits.
 
 use crate::answer;
 use crate::body::{self, Unread};
@@ -18,26 +18,26 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Semaphore;
 
-/// A response, whole.
+/// A response with its whole body.
 pub(crate) type Reply = Response<Full<Bytes>>;
 
-/// Where the metrics are.
+/// Path of the metrics.
 pub(crate) const METRICS_PATH: &str = "/metrics";
 
-/// All that requests need.
+/// The shared state of all requests.
 pub(crate) struct Front {
     pub(crate) engine: Arc<dyn Engine>,
-    /// One for each request that may wait for a slot.
+    /// One permit for each request that may wait for a slot.
     pub(crate) places: Arc<Semaphore>,
     pub(crate) metrics: Metrics,
     pub(crate) journal: Journal,
     pub(crate) routes: Vec<String>,
-    /// For each route, one for each of its requests that may have a guest or wait for one.
+    /// For each route, one permit for each of its requests that may wait for a guest or have one.
     pub(crate) turns: Vec<Semaphore>,
     pub(crate) limits: Limits,
 }
 
-/// Why a request got no guest, or a guest no answer.
+/// Why a request got no guest, or why its guest gave no valid answer.
 struct Refusal {
     outcome: Outcome,
     why: String,
@@ -50,7 +50,7 @@ impl Refusal {
     }
 }
 
-/// Counts a request that is dropped before its end: its client is gone.
+/// Counts a request. If it is dropped early, the client is gone.
 struct Watch<'a> {
     front: &'a Front,
     route: Option<usize>,
@@ -102,7 +102,8 @@ impl Front {
             }
             Err(refusal) => {
                 let (outcome, why) = (refusal.outcome, refusal.why);
-                // Who asks for nonsense, or for too much, is not to fill the log.
+                // Failures of guests go to the log. Errors of clients do not, so that a client
+                // cannot fill it.
                 if outcome.is_guests() {
                     self.journal.failure(name, outcome.name(), &why);
                 } else {
@@ -114,7 +115,7 @@ impl Front {
         }
     }
 
-    /// The route of the longest prefix.
+    /// The route with the longest prefix of this path.
     fn route(&self, path: &str) -> Option<usize> {
         let fits = |prefix: &str| {
             let rest = path.strip_prefix(prefix.trim_end_matches('/'));
@@ -135,7 +136,7 @@ impl Front {
         let route = route.ok_or_else(no_route)?;
         let (parts, body) = request.into_parts();
         let body = self.body(body).await?;
-        // Until its guest has ended.
+        // Held until the guest has ended.
         let _turn = self.turns[route].try_acquire().map_err(|_| {
             let why = "the route is at its limit of requests";
             Refusal::new(Outcome::Full, why)
@@ -148,7 +149,7 @@ impl Front {
         response(ran)
     }
 
-    /// The body of a request, within its limits of size and time.
+    /// Reads the body of a request, with limits of size and time.
     async fn body(&self, body: Incoming) -> Result<Bytes, Refusal> {
         let (bytes_max, time_max) = (self.limits.body_max, self.limits.body_timeout);
         let read = body::read(body, bytes_max, time_max).await;
@@ -166,7 +167,7 @@ impl Front {
         })
     }
 
-    /// What the guest is run for.
+    /// Builds the input of the guest.
     fn work(&self, parts: &Parts, route: usize, body: Bytes, ends: Ends) -> Result<Work, Refusal> {
         let environment = environment(parts, &self.routes[route], body.len(), ends);
         let environment =
@@ -191,7 +192,7 @@ impl Front {
     }
 }
 
-/// The response of a guest that has ended.
+/// Builds the response of a guest that has ended.
 fn response(ran: Ran) -> Result<Reply, Refusal> {
     let outcome = match ran.end {
         End::Exited(0) if ran.overflowed => {
@@ -203,7 +204,7 @@ fn response(ran: Ran) -> Result<Reply, Refusal> {
                 |error: answer::Malformed| Refusal::new(Outcome::Malformed, error.to_string());
             return Ok(answer::parse(ran.output).map_err(malformed)?.map(Full::new));
         }
-        // A program whose output is refused often ends itself; that is why.
+        // A program often ends itself when its output is refused. The output is then the cause.
         End::Exited(_) | End::Trap(_) if ran.overflowed => Outcome::Output,
         End::Exited(_) => Outcome::Exit,
         End::Trap(_) => Outcome::Trap,
@@ -213,7 +214,7 @@ fn response(ran: Ran) -> Result<Reply, Refusal> {
     Err(Refusal::new(outcome, ran.end.to_string()))
 }
 
-/// What the client is told. No more than it needs: what guests and modules are is not its affair.
+/// The response to a client whose request failed. It reveals nothing about guests and modules.
 fn refused(outcome: Outcome) -> Reply {
     let (status, why) = match outcome {
         Outcome::Ok => (StatusCode::OK, ""),
@@ -238,7 +239,8 @@ fn refused(outcome: Outcome) -> Reply {
     reply
 }
 
-/// Whether a method is one that guests get: a tunnel is none of theirs.
+/// Whether guests get requests with this method. CONNECT asks for a tunnel, which guests cannot
+/// provide.
 pub(crate) fn is_served(method: &Method) -> bool {
     *method != Method::CONNECT
 }

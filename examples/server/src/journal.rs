@@ -1,27 +1,28 @@
-//! [`Journal`]: what guests have the server log, and how much of it.
+//! [`Journal`]: logs messages of guests, with a limit of bytes per second.
 
 use metrics::Counter;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a line takes in the log beside its text: time, level, route.
+/// Estimated bytes of a log line besides its text: time, level, route.
 const LINE_BYTES: usize = 128;
 
-/// Most characters of why a guest failed. An uncaught exception would have each of its values told.
+/// Most characters of the reason for a guest's failure. An uncaught exception would print all of
+/// its values.
 const WHY_CHARS_MAX: usize = 1024;
 
-/// The time for which a quota is.
+/// The period of a quota.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What guests have the server log: so many bytes a second, of all guests together.
+/// Logs messages of guests, at most so many bytes per second for all guests together.
 pub(crate) struct Journal {
     bytes_max: usize,
     period: Mutex<Period>,
-    /// Lines that were not logged.
+    /// Counts the lines that were not logged.
     dropped: Counter,
 }
 
-/// The current second.
+/// The quota of the current second.
 struct Period {
     start: Instant,
     bytes_left: usize,
@@ -41,11 +42,11 @@ impl Journal {
         }
     }
 
-    /// Logs what a guest wrote to its standard error, a line each.
+    /// Logs a guest's standard error, one log line for each of its lines.
     pub(crate) fn errors(&self, route: &str, errors: &[u8]) {
         for line in String::from_utf8_lossy(errors).lines() {
             if self.admit(line) {
-                // Escaped: a guest cannot write lines of ours.
+                // `?line` escapes the text, so that a guest cannot forge log lines of the server.
                 tracing::info!(route, ?line, "guest");
             }
         }
@@ -59,8 +60,8 @@ impl Journal {
         }
     }
 
-    /// Whether the quota of the second has room for a line. Also logs how many lines the second
-    /// before dropped.
+    /// Whether the quota of this second has room for a line. Also logs the number of lines that the
+    /// previous second dropped.
     fn admit(&self, line: &str) -> bool {
         let text: usize = line.escape_debug().map(char::len_utf8).sum();
         let (admitted, dropped) = self.take(LINE_BYTES + text, Instant::now());
@@ -73,8 +74,8 @@ impl Journal {
         admitted
     }
 
-    /// Takes so many bytes of this second's quota. Gives whether it had them, and the lines that
-    /// were dropped in the second before.
+    /// Takes `bytes` bytes from the quota of this second. Returns whether it had them, and the
+    /// number of lines that the previous second dropped.
     fn take(&self, bytes: usize, now: Instant) -> (bool, usize) {
         let mut period = self.period.lock().unwrap_or_else(PoisonError::into_inner);
         let mut dropped = 0;

@@ -1,4 +1,5 @@
-//! An HTTP server that gives each request a sandbox of its own: guests are WASI programs that speak CGI.
+//! An HTTP server that runs each request in its own sandbox. Guests are WASI programs that speak
+//! CGI.
 //!
 //! ```text
 //!  connection ─▶ front: route, body, limits ─▶ Engine::run: a slot ─▶ the guest, by slices ─▶ front: answer
@@ -6,10 +7,11 @@
 //!                     └── 404 400 413 408                    └── 503                             └── 200 502 504
 //! ```
 //!
-//! All of it is one future, the connection's: whoever drops that ends the guest and frees the slot.
+//! One future per connection does all of this. Dropping it ends the guest and frees the slot.
 //!
-//! `docs/SERVER.md` has what guests are given and what becomes of what they do. [`Engine`] is all that the
-//! server knows of who runs them: `pirn.rs` is pirn's, `benches/compare` has Wasmtime's.
+//! `docs/SERVER.md` describes the environment of guests and how the server handles their results.
+//! [`Engine`] is the interface to the runtime. `pirn.rs` implements it for pirn, and
+//! `benches/compare` for Wasmtime.
 
 #![forbid(unsafe_code)]
 

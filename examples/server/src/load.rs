@@ -1,4 +1,5 @@
-//! A client that puts a server under load, and looks at each answer: for the tests, and `pirn-load`.
+//! A client that puts a server under load and checks each answer, for the tests and for
+//! `pirn-load`.
 
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
@@ -16,22 +17,22 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Requests of one kind, and what is to be answered.
+/// A kind of request, and the expected answer.
 #[derive(Debug, Clone)]
 pub struct Shot {
     /// Path and query.
     pub path: String,
-    /// Body of the request; with one it is a POST.
+    /// Body of the request. If it is not empty, the request is a POST.
     pub body: Bytes,
-    /// The status that is right.
+    /// The expected status.
     pub status: u16,
-    /// The body that is right, if it matters.
+    /// The expected body; `None` accepts any body.
     pub answer: Option<Bytes>,
-    /// How many of all are of this kind, beside the others' weights.
+    /// Share of the requests that are of this kind, relative to the other weights.
     pub weight: usize,
 }
 
-/// A load: so many requests, over so many connections, and no more.
+/// A load: a fixed number of requests over a fixed number of connections.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// The server.
@@ -40,37 +41,37 @@ pub struct Load {
     pub connections: usize,
     /// Requests of all connections together.
     pub requests: usize,
-    /// Longest time that an answer takes.
+    /// Longest time to wait for an answer.
     pub patience: Duration,
-    /// What is asked for.
+    /// The kinds of requests.
     pub shots: Vec<Shot>,
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Debug)]
 pub struct Report {
-    /// For each shot.
+    /// The result of each kind of request, in the order of [`Load::shots`].
     pub shots: Vec<Hits>,
     /// Time from the first request to the last answer.
     pub took: Duration,
 }
 
-/// What came of the requests of one kind.
+/// The result of one kind of request.
 #[derive(Debug, Clone)]
 pub struct Hits {
     /// Path and query.
     pub path: String,
-    /// Requests that were answered rightly.
+    /// Number of correct answers.
     pub right: usize,
-    /// What was wrong with the others, for the first of them.
+    /// Descriptions of the first wrong answers.
     pub wrong: Vec<String>,
-    /// Requests that were answered wrongly.
+    /// Number of wrong answers.
     pub wrong_count: usize,
-    /// Nanoseconds of each answer, ascending.
+    /// Time of each answer in nanoseconds, ascending.
     nanoseconds: Vec<u64>,
 }
 
-/// Wrong answers that are told in full.
+/// Most wrong answers that are described.
 const TOLD_MAX: usize = 5;
 
 impl Hits {
@@ -105,7 +106,7 @@ impl Hits {
         self.nanoseconds.extend(other.nanoseconds);
     }
 
-    /// The time that this part of all answers took at most, from 0 to 1.
+    /// The quantile `part` of the times, from 0 to 1.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Duration {
         let last = self.nanoseconds.len().saturating_sub(1);
@@ -115,14 +116,14 @@ impl Hits {
 }
 
 impl Report {
-    /// Requests a second.
+    /// Requests per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         let all: usize = self.shots.iter().map(|hits| hits.nanoseconds.len()).sum();
         all as f64 / self.took.as_secs_f64()
     }
 
-    /// What was wrong.
+    /// Descriptions of wrong answers.
     pub fn wrong(&self) -> impl Iterator<Item = &String> {
         self.shots.iter().flat_map(|hits| &hits.wrong)
     }
@@ -158,11 +159,11 @@ impl fmt::Display for Report {
 }
 
 impl Load {
-    /// Makes all requests and waits for their answers.
+    /// Sends all requests and waits for their answers.
     ///
     /// # Errors
     ///
-    /// If there is nothing to ask for, or a connection cannot be made.
+    /// If all weights are 0, or a connection cannot be made.
     pub async fn run(self) -> Result<Report> {
         if self.shots.iter().all(|shot| shot.weight == 0) {
             bail!("no requests to make: all weights are 0");
@@ -186,10 +187,11 @@ impl Load {
         Ok(Report { shots, took })
     }
 
-    /// What the request of a number is: spread evenly, and the same each time.
+    /// The kind of the request with this number. The kinds are evenly mixed, and in the same order
+    /// each time.
     fn shot(&self, number: usize) -> usize {
         let all: usize = self.shots.iter().map(|shot| shot.weight).sum();
-        // A step of about 0.618 of all that shares no factor with them would do; a hash does for any.
+        // A hash spreads the numbers evenly for any sum of weights.
         let hash = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let mut at = hash as usize % all;
         for (place, shot) in self.shots.iter().enumerate() {
@@ -202,7 +204,7 @@ impl Load {
     }
 }
 
-/// One connection's part of a load.
+/// Sends one connection's share of the requests.
 async fn client(load: Arc<Load>, next: Arc<AtomicUsize>) -> Result<Vec<Hits>> {
     let mut hits: Vec<_> = load.shots.iter().map(Hits::new).collect();
     let mut connection = connect(load.address).await?;
@@ -217,31 +219,32 @@ async fn client(load: Arc<Load>, next: Arc<AtomicUsize>) -> Result<Vec<Hits>> {
         let answered = answered.unwrap_or_else(|_| bail!("no answer within {:?}", load.patience));
         let ended = answered.is_err() || connection.is_closed();
         hits[place].add(start.elapsed(), answered);
-        // An answer is not awaited any more, or the server has had enough.
+        // Reconnect: after a timeout an answer may still arrive, or the server has closed the
+        // connection.
         if ended || connection.ready().await.is_err() {
             connection = connect(load.address).await?;
         }
     }
 }
 
-/// A connection, driven by a task of its own.
+/// Opens a connection. A task of its own drives it.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If no connection can be made.
 pub async fn connect(address: SocketAddr) -> Result<SendRequest<Full<Bytes>>> {
     let stream = TcpStream::connect(address).await;
     let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
     stream.set_nodelay(true)?;
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async {
-        // What went wrong is told to who asks.
+        // Errors also reach the caller that sends a request.
         let _ = connection.await;
     });
     Ok(sender)
 }
 
-/// Makes one request and looks at its answer.
+/// Sends one request and checks its answer.
 async fn ask(connection: &mut SendRequest<Full<Bytes>>, shot: &Shot) -> Result<()> {
     let method = if shot.body.is_empty() { "GET" } else { "POST" };
     let request = Request::builder()
@@ -269,7 +272,7 @@ fn check(shot: &Shot, status: StatusCode, body: &Bytes) -> Result<()> {
     }
 }
 
-/// Resident memory of this process, if the system says.
+/// Resident memory of this process, if the system reports it.
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -280,7 +283,7 @@ pub fn resident_bytes() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// The value of a metric, if a server's text has it.
+/// The value of a metric in a server's text, if it is there.
 #[must_use]
 pub fn metric(text: &str, name: &str) -> Option<f64> {
     let line = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();

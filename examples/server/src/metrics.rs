@@ -1,6 +1,6 @@
-//! [`Metrics`]: what the server counts, as Prometheus text.
+//! [`Metrics`]: the server's counters, as Prometheus text.
 //!
-//! Each server has a recorder of its own, and looks its counters up once.
+//! Each server has its own recorder, and looks up its counters once.
 
 use crate::engine::Slots;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
@@ -8,34 +8,34 @@ use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandl
 use pirn_runtime::Usage;
 use std::time::Duration;
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The guest answered.
     Ok,
-    /// It printed what is no answer.
+    /// The guest's output is no valid answer.
     Malformed,
-    /// It printed more than it may.
+    /// The guest printed more than its limit.
     Output,
-    /// It exited with another code than 0.
+    /// The guest exited with a code other than 0.
     Exit,
-    /// It trapped.
+    /// The guest trapped.
     Trap,
-    /// Its time was up.
+    /// The guest reached its deadline.
     Deadline,
     /// No slot was free in time, or too many requests wait for one.
     Full,
-    /// A host function panicked, or the system refused something.
+    /// A host function panicked, or the system refused a resource.
     Failed,
-    /// The client went before it had its answer.
+    /// The client closed the connection before it got its answer.
     Gone,
-    /// The body is larger than bodies may be.
+    /// The body of the request is larger than its limit.
     TooLarge,
-    /// The body did not come in time.
+    /// The body of the request did not arrive in time.
     Slow,
     /// The request is malformed.
     Bad,
-    /// No route.
+    /// No route has the path of the request.
     NotFound,
 }
 
@@ -56,7 +56,7 @@ impl Outcome {
         Self::NotFound,
     ];
 
-    /// Whether it is for who runs the guest to know of, and not the client's doing.
+    /// Whether the guest or the server caused the outcome, so that the operator should know of it.
     pub(crate) fn is_guests(self) -> bool {
         match self {
             Self::Malformed | Self::Output | Self::Exit | Self::Trap => true,
@@ -66,7 +66,7 @@ impl Outcome {
         }
     }
 
-    /// Its label.
+    /// The label of the outcome.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -86,50 +86,50 @@ impl Outcome {
     }
 }
 
-/// Bounds of the buckets of times, in seconds.
+/// Upper bounds of the time buckets, in seconds.
 const BUCKETS: [f64; 12] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0,
 ];
 
-/// How the server names a request that has no route.
+/// The label of requests without a route.
 const NO_ROUTE: &str = "-";
 
-/// What the server counts.
+/// The server's counters.
 pub(crate) struct Metrics {
     handle: PrometheusHandle,
-    /// One for each route, and one for none.
+    /// One for each route, and a last one for requests without a route.
     routes: Vec<Route>,
     slots: Gauge,
     slots_used: Gauge,
     slots_lost: Gauge,
     waiting: Gauge,
     pub(crate) connections: Gauge,
-    /// Connections that were refused because their client was at its limit.
+    /// Connections that were refused because their client had reached its limit.
     pub(crate) connections_refused: Counter,
     /// Lines of guests that were not logged.
     pub(crate) lines_dropped: Counter,
     resident: Gauge,
 }
 
-/// What is counted for each route.
+/// The counters of one route.
 struct Route {
     requests: Vec<Counter>,
     seconds: Histogram,
-    /// Nothing, where there is no guest.
+    /// `None` for requests without a route.
     guest: Option<Guest>,
 }
 
-/// What is counted for the guest of a route.
+/// The counters of a route's guest.
 struct Guest {
     seconds: Histogram,
     /// In the order of [`USED`].
     used: [Counter; USED.len()],
 }
 
-/// Name, help and number of a counter of what guests used.
+/// Name, help text and value of a counter of used resources.
 type Used = (&'static str, &'static str, fn(&Usage) -> u64);
 
-/// What guests used, of those that ended.
+/// Counters of the resources that guests used. A guest is counted when it ends.
 const USED: [Used; 7] = [
     (
         "pirn_guest_cpu_nanoseconds_total",
@@ -225,7 +225,7 @@ impl Metrics {
         route.seconds.record(took.as_secs_f64());
     }
 
-    /// Counts the time that a guest took, and what it used.
+    /// Counts a guest's time and the resources that it used.
     pub(crate) fn count_guest(&self, route: usize, took: Duration, usage: &Usage) {
         if let Some(guest) = &self.routes[route].guest {
             guest.seconds.record(took.as_secs_f64());
@@ -235,7 +235,7 @@ impl Metrics {
         }
     }
 
-    /// All of it, as text.
+    /// All metrics as text.
     pub(crate) fn render(&self, slots: Slots, waiting: usize) -> String {
         self.slots.set(slots.all as f64);
         self.slots_used
@@ -248,7 +248,7 @@ impl Metrics {
         self.handle.render()
     }
 
-    /// Puts times that were recorded into their buckets. They take memory until then.
+    /// Moves recorded times into their buckets. They take memory until then.
     pub(crate) fn tidy(&self) {
         self.handle.run_upkeep();
     }
@@ -280,7 +280,7 @@ impl Route {
     }
 }
 
-/// The help of what routes have.
+/// Registers the help texts of the metrics with a route label.
 fn describe(recorder: &impl Recorder) {
     let requests = "Requests by what became of them";
     recorder.describe_counter("pirn_requests_total".into(), None, requests.into());

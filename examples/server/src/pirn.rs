@@ -1,4 +1,5 @@
-//! [`Pirn`]: guests in slots of pirn's. All that the server has to do with the runtime is here.
+//! [`Pirn`]: runs guests in pirn's slots. Apart from opening modules, only this file uses the
+//! runtime.
 
 use crate::engine::{End, Engine, Ran, Running, Slots, Work};
 use crate::place::Place;
@@ -16,10 +17,10 @@ use std::time::{Duration, Instant};
 use tokio::task::yield_now;
 use tokio::time::sleep_until;
 
-/// What a guest may take.
+/// Limits for guests.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Guests at a time.
+    /// Number of guests at the same time.
     pub slots: u32,
     /// Most bytes of a guest's memory.
     pub memory_max: usize,
@@ -27,10 +28,10 @@ pub struct Settings {
     pub stack: usize,
     /// Longest wall time of a guest.
     pub deadline: Duration,
-    /// Longest time of a module's start function. It runs when the instance is made, and its thread
-    /// serves nobody else meanwhile.
+    /// Longest time of a module's start function. It runs during instantiation, and blocks its
+    /// thread.
     pub start_deadline: Duration,
-    /// Longest time that a guest keeps a thread before others have their turn.
+    /// Longest time that a guest keeps a thread before other guests have their turn.
     pub timeslice: Duration,
     /// Most bytes of a guest's standard output.
     pub output_max: usize,
@@ -53,7 +54,7 @@ impl Default for Settings {
     }
 }
 
-/// Guests in slots of pirn's.
+/// Runs guests in pirn's slots.
 pub struct Pirn {
     region: Region,
     settings: Settings,
@@ -67,14 +68,14 @@ struct Guest {
 }
 
 impl Pirn {
-    /// Prepares a guest for each route, in their order.
+    /// Prepares a guest for each route, in the order of the routes.
     ///
-    /// `more` can offer host functions beside WASI's.
+    /// `more` may define more host functions besides WASI.
     ///
     /// # Errors
     ///
-    /// If the region cannot be made, or a module does not fit it, imports what nobody offers, or has no
-    /// `_start`.
+    /// If the region cannot be made. If a module does not fit into it, has an unresolved import, or
+    /// exports no `_start`.
     pub fn new(
         settings: Settings,
         modules: &[Module],
@@ -96,7 +97,8 @@ impl Pirn {
             let prepared = region.prepare(module, &linker);
             let prepared = prepared.with_context(|| format!("guest {number}"))?;
             let prepared = prepared.start_deadline(settings.deadline.min(settings.start_deadline));
-            // A request costs tens of microseconds; reading the clocks of its steps, one.
+            // Measuring CPU time reads the clocks. That costs 1 us of the tens of microseconds of a
+            // request.
             let prepared = prepared.measured(Measure::CpuTime);
             let start = prepared.func("_start")?;
             Ok(Guest { prepared, start })
@@ -109,14 +111,14 @@ impl Pirn {
         })
     }
 
-    /// The region, for looking at.
+    /// The region, for inspection.
     #[must_use]
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// Runs a guest in a slot of its own, which is free again afterwards. Says also since when it had
-    /// one, and what it used.
+    /// Runs a guest in its own slot, which is free again afterwards. Returns how the guest ended,
+    /// when it got its slot, and the resources that it used.
     async fn end(
         &self,
         guest: &Guest,
@@ -177,10 +179,10 @@ impl Engine for Pirn {
     }
 }
 
-/// What a guest prints to.
+/// The destination of a guest's output.
 type Output = WritePipe<Bounded<Vec<u8>>>;
 
-/// What was printed, and whether there was more. The guest is gone.
+/// The captured output, and whether the guest printed more. The guest has ended by now.
 fn taken(output: Output) -> (Vec<u8>, bool) {
     output.try_into_inner().map_or((vec![], true), |all| {
         let overflowed = all.is_refusing();
@@ -188,7 +190,7 @@ fn taken(output: Output) -> (Vec<u8>, bool) {
     })
 }
 
-/// What the guest has of the world: its request. No files, no sockets.
+/// The guest's WASI context: its request, but no files or sockets.
 fn context(
     environment: &[(Cow<'static, str>, String)],
     body: Bytes,
@@ -211,7 +213,7 @@ fn not_made(error: InstantiateError) -> End {
     }
 }
 
-/// How a call that did not return ended.
+/// How a guest ended whose call did not return.
 fn ended(error: CallError) -> End {
     if let Some(exit) = Exit::of(&error) {
         return End::Exited(exit.code);

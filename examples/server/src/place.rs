@@ -1,4 +1,4 @@
-//! [`Place`]: a request's among those that wait for a slot.
+//! [`Place`]: a request's place in the queue for slots.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-/// A request's place among those that wait for a slot. There are so many, and it has one for so long.
+/// A request's place in the queue for slots. The number of places is limited, and so is the time in
+/// the queue.
 #[derive(Debug)]
 pub struct Place {
     wait: Duration,
@@ -21,12 +22,12 @@ impl Place {
         }
     }
 
-    /// Waits for a slot, and says when it was there; what `slot` does then is not waiting any more. None if
-    /// there was none in time.
+    /// Waits for a slot. Returns the result of `slot` and the time when it got the slot. Returns
+    /// `None` if no slot was free in time.
     pub async fn wait<T>(self, slot: impl Future<Output = T>) -> Option<(T, Instant)> {
         let mut slot = pin!(slot);
         let mut since = Instant::now();
-        // The last time that it is polled, it has one.
+        // In the last poll it gets its slot, so the time of that poll counts.
         let polled = poll_fn(|context| {
             since = Instant::now();
             slot.as_mut().poll(context)

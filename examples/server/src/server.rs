@@ -1,4 +1,4 @@
-//! [`Server`]: connections, from the first to the last.
+//! [`Server`]: accepts and serves connections.
 
 use crate::clients::{Clients, Counted};
 use crate::engine::Engine;
@@ -25,31 +25,32 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// What clients may take. What guests may take is their engine's to say.
+/// Limits for clients. The engine has the limits for guests.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Requests that wait for a slot.
+    /// Most requests that wait for a slot.
     pub waiting_max: usize,
-    /// Requests of one route that have a guest or wait for a slot: with fewer than there are slots,
-    /// a route whose guests take long leaves slots to others.
+    /// Most requests of one route that wait for a guest or have one. Set it lower than the number
+    /// of slots, so that a route with slow guests leaves slots to other routes.
     pub route_requests: usize,
     /// Longest time that a request waits for a slot.
     pub wait: Duration,
     /// Most bytes of a request's body.
     pub body_max: usize,
-    /// Longest time that a request's header takes to come, and a connection idles.
+    /// Longest time until a request's header has arrived, and longest time that a connection may
+    /// idle.
     pub header_timeout: Duration,
-    /// Longest time that a request's body takes to come.
+    /// Longest time until a request's body has arrived.
     pub body_timeout: Duration,
-    /// Longest time that a client takes to take its answer.
+    /// Longest time that a client may take to receive its answer.
     pub write_timeout: Duration,
-    /// Most connections at a time. More wait to be accepted.
+    /// Most connections at the same time. Further clients wait until the server accepts them.
     pub connections: usize,
-    /// Most connections of one client at a time. More are closed.
+    /// Most connections of one client at the same time. The server closes further ones.
     pub client_connections: usize,
-    /// Most bytes that guests have the server log a second.
+    /// Most bytes per second that the server logs for guests.
     pub log_max: usize,
-    /// Longest time that requests have to end once the server is told to.
+    /// Longest time that running requests have after the server is told to stop.
     pub grace: Duration,
 }
 
@@ -71,37 +72,36 @@ impl Default for Limits {
     }
 }
 
-/// Most bytes of a request's header, its first line included.
+/// Most bytes of a request's header, including the request line.
 const HEADER_BYTES_MAX: usize = 32 << 10;
 
 /// Most fields of a request's header.
 const FIELDS_MAX: usize = 100;
 
-/// Most bytes that a connection reads at a time, and keeps while it idles.
+/// Most bytes that a connection reads at a time. An idle connection keeps a buffer of this size.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// Longest time for a request's header: hyper adds it to a point in time, which panics past the
-/// last one.
+/// Longest time for a request's header. hyper adds it to an `Instant`, which panics on overflow.
 const HEADER_TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Time between two rounds of housekeeping.
+/// Time between two rounds of maintenance.
 const TIDY: Duration = Duration::from_secs(1);
 
-/// A pause after the system refuses a connection: it has no descriptors, and some will be free soon.
+/// Pause after the system refuses a connection. It has no free descriptors, but soon may have some.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A server that listens.
+/// A listening server.
 pub struct Server {
     listener: TcpListener,
     front: Arc<Front>,
 }
 
 impl Server {
-    /// Listens. `routes` are prefixes of paths, one for each guest of the engine's.
+    /// Starts to listen. `routes` are path prefixes, one for each guest of the engine.
     ///
     /// # Errors
     ///
-    /// If a route is none or comes twice, or the system refuses the address.
+    /// If a route is invalid or appears twice, a limit is 0, or the system refuses the address.
     pub async fn bind(
         address: SocketAddr,
         engine: Arc<dyn Engine>,
@@ -119,7 +119,7 @@ impl Server {
                 bail!("--{name} is 0, so no request could be answered; set it to 1 or more");
             }
         }
-        // More is without a limit.
+        // `Semaphore::MAX_PERMITS` is as good as no limit.
         limits.waiting_max = limits.waiting_max.min(Semaphore::MAX_PERMITS);
         limits.connections = limits.connections.min(Semaphore::MAX_PERMITS);
         limits.route_requests = limits.route_requests.min(Semaphore::MAX_PERMITS);
@@ -144,17 +144,17 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     ///
     /// # Errors
     ///
-    /// If the system does not say.
+    /// If the system does not report it.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` is ready. Then it accepts no more, lets what runs come to its end, and ends what
-    /// has not within the grace.
+    /// Serves until `stop` is ready. Then it accepts no more connections, lets running requests
+    /// finish, and ends the rest after [`Limits::grace`].
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Self { listener, front } = self;
         let limits = front.limits.clone();
@@ -200,12 +200,12 @@ impl Server {
         if timeout(limits.grace, graceful.shutdown()).await.is_err() {
             tracing::warn!(grace = ?limits.grace, "ending what has not ended by itself");
         }
-        // Dropped requests end their guests.
+        // Dropping a request ends its guest.
         connections.shutdown().await;
     }
 }
 
-/// A connection that is open, and counted as one until this is dropped: also by its task's panic.
+/// An open connection. It is counted until it is dropped, even if its task panics.
 struct Open {
     gauge: Gauge,
     _permit: Result<OwnedSemaphorePermit, AcquireError>,
@@ -234,7 +234,7 @@ impl Drop for Open {
     }
 }
 
-/// Whether each route is a path and can be told from the others.
+/// Checks that each route is a path and differs from all others.
 fn check(routes: &[String]) -> Result<()> {
     for (at, route) in routes.iter().enumerate() {
         if !route.starts_with('/') || route.contains(['?', '#', ' ']) {
@@ -251,7 +251,7 @@ fn check(routes: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Serves one connection to its end.
+/// Serves one connection until it ends.
 async fn serve(
     front: Arc<Front>,
     stream: TcpStream,
@@ -261,7 +261,7 @@ async fn serve(
     let Ok(local) = stream.local_addr() else {
         return; // it is closed already
     };
-    // An answer is one piece; nothing is won by waiting for more of it.
+    // An answer is written as a whole, so Nagle's algorithm would only delay it.
     let _ = stream.set_nodelay(true);
     let socket = socket2::SockRef::from(&stream);
     if let Err(error) = socket.set_tcp_user_timeout(Some(front.limits.write_timeout)) {
@@ -287,14 +287,14 @@ async fn serve(
     }
 }
 
-/// HTTP, with what a connection may take of it.
+/// The settings of HTTP connections, with their limits.
 fn http(header_timeout: Duration) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(header_timeout.min(HEADER_TIMEOUT_MAX))
         .max_header_size(HEADER_BYTES_MAX)
         .max_headers(FIELDS_MAX)
-        // Its buffers grow to twice what it is told.
+        // hyper's buffers grow to twice this size.
         .max_buf_size(READ_BYTES_MAX / 2);
     http
 }
@@ -311,7 +311,7 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// The largest piece of a body that a connection has read at a time.
+    /// The largest piece of a body that a connection reads at a time.
     async fn largest_piece(http: http1::Builder) -> usize {
         const BODY: usize = 8 << 20;
         let largest = AtomicUsize::new(0);

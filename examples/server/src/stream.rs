@@ -1,4 +1,4 @@
-//! [`Stream`]: a client's socket, which must take an answer within a time.
+//! [`Stream`]: a client's socket with a time limit for answers.
 
 use std::future::Future as _;
 use std::io::{self, ErrorKind, IoSlice};
@@ -8,15 +8,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A socket on which an answer fails that its client does not take within a time.
+/// A socket on which a write fails if the client does not receive its answer in time.
 ///
-/// The time is that of the whole answer: a client that takes a byte now and then would keep its
-/// connection, and the answer in memory, for as long as it likes. It begins when the socket first
-/// takes no more, and ends when all is written.
+/// The time limit applies to the whole answer. Otherwise a client that reads a byte now and then
+/// could keep its connection, and the answer in memory, forever. The time starts when the socket
+/// first accepts no more bytes, and ends when everything is written.
 pub(crate) struct Stream<S> {
     socket: S,
     write_max: Duration,
-    /// Since the socket took no more.
+    /// The timer. It runs since the socket accepted no more bytes.
     late: Option<Pin<Box<Sleep>>>,
 }
 
@@ -29,7 +29,7 @@ impl<S> Stream<S> {
         }
     }
 
-    /// Fails a write that waits for too long.
+    /// Fails a write that has waited too long.
     fn in_time(
         &mut self,
         context: &mut Context<'_>,
@@ -69,7 +69,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stream<S> {
         self.socket.is_write_vectored()
     }
 
-    /// Hyper flushes when it has written all that it has.
+    /// hyper flushes after it has written all of an answer.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.late = None;
         Pin::new(&mut self.socket).poll_flush(context)

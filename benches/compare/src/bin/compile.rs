@@ -1,9 +1,11 @@
-//! Compiles a module by our compiler and by Wasmtime's, each time in a process of its own, in turn: wall time,
-//! processor time, peak memory, and bytes of code.
+//! Compiles a module with pirn and with Wasmtime, in turn, each time in a new process. Reports wall
+//! time, CPU time, peak memory, and bytes of code.
 //!
-//! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin compile -- MODULE.wasm --rounds 5`
+//! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin compile -- MODULE.wasm
+//! --rounds 5`
 //!
-//! Both are the same code generator, built with the same settings; what differs is what they hand to it.
+//! Both use the same code generator, built with the same settings. They differ in the code that
+//! they pass to it.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Who compiles.
+/// The compilers.
 const COMPILERS: [&str; 2] = ["pirn", "wasmtime"];
 
 /// The command line.
@@ -32,13 +34,13 @@ struct Args {
     by: Option<String>,
 }
 
-/// What one compilation took.
+/// The measurements of one compilation.
 #[derive(Clone, Copy)]
 struct Sample {
     wall_ms: u64,
     cpu_ms: u64,
     peak_kib: u64,
-    /// The artifact, and the code in it.
+    /// Bytes of the artifact, and bytes of the machine code in it.
     bytes: u64,
     text_bytes: u64,
 }
@@ -92,7 +94,7 @@ fn median(mut of: Vec<u64>) -> u64 {
     of[of.len() / 2]
 }
 
-/// Compiles it in a process of its own, whose memory is its alone.
+/// Compiles the module in a new process, so that its peak memory is measured alone.
 fn apart(by: &str, module: &Path) -> Result<Sample> {
     let mut command = Command::new(std::env::current_exe()?);
     let output = command.args(["--by", by]).arg(module).output()?;
@@ -112,7 +114,7 @@ fn apart(by: &str, module: &Path) -> Result<Sample> {
     }
 }
 
-/// Compiles it in this process.
+/// Compiles the module in this process.
 fn compile(by: &str, module: &Path) -> Result<Sample> {
     let wasm = std::fs::read(module)?;
     let begin = Instant::now();

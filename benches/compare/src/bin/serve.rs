@@ -1,10 +1,12 @@
-//! The server example, its guests run by Wasmtime at its best settings: the same options, the same front,
-//! threads and limits, and another [`Engine`].
+//! The example server with guests in Wasmtime at its best settings. Options, front end, threads and
+//! limits are the same; only the [`Engine`] differs.
 //!
-//! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin serve -- --route /hello=hello.wasm`
+//! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin serve -- --route
+//! /hello=hello.wasm`
 //!
-//! Guests are called by Wasmtime's async functions, and give way to others by epochs, its cheaper way: their
-//! code has checks, and a thread counts. A deadline is tokio's, whose passing drops the call.
+//! Guests are called through Wasmtime's async functions. They yield to others by epochs, which is
+//! Wasmtime's cheaper way: their code checks a counter that a thread increments. The deadline is a
+//! tokio timeout, which drops the call.
 
 #![forbid(unsafe_code)]
 
@@ -29,22 +31,23 @@ use wasmtime_wasi::p1::{self, WasiP1Ctx};
 use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe};
 use wasmtime_wasi::{I32Exit, WasiCtxBuilder};
 
-/// Stack for host functions, which run on the guest's.
+/// Stack for host functions, which run on the guest's stack.
 const HOST_STACK: usize = 1 << 20;
 
-/// Guests in instances of Wasmtime's pool.
+/// Runs guests in instances of Wasmtime's pool.
 struct Wasmtime {
     engine: wasmtime::Engine,
     settings: Settings,
     guests: Vec<Guest>,
-    /// One for each instance of the pool, which lets nobody wait.
+    /// One permit for each instance of the pool: the pool itself fails when it is full, and does
+    /// not wait.
     slots: Semaphore,
 }
 
 /// The guest of one route.
 struct Guest {
     pre: InstancePre<WasiP1Ctx>,
-    /// Looked up once, as ours is.
+    /// Looked up once, as pirn does.
     start: ModuleExport,
 }
 
@@ -136,7 +139,7 @@ impl Engine for Wasmtime {
             let output: Vec<u8> = output.contents().into();
             Some(Ran {
                 end,
-                // The pipe does not say whether there was more.
+                // The pipe does not report whether the guest printed more.
                 overflowed: output.len() >= self.settings.output_max,
                 output,
                 errors: errors.contents().into(),
@@ -155,7 +158,7 @@ impl Engine for Wasmtime {
     }
 }
 
-/// How a guest that did not return ended.
+/// How a guest ended whose call did not return.
 fn ended(error: wasmtime::Error) -> End {
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         return End::Exited(exit.0.cast_unsigned());

@@ -1,5 +1,6 @@
-//! Wasmer's side: compiled by Cranelift or LLVM, with as much of WASI as the guests use. Its own WASI is a library
-//! of another kind, and none of its functions is called while a guest is timed but the clock.
+//! Wasmer, with Cranelift or LLVM as its compiler, and only the WASI functions that the guests use.
+//! Wasmer's own WASI is a library of a different kind. While a guest is timed, it calls no WASI
+//! function except the clock.
 
 use anyhow::Result;
 use std::io::Write;
@@ -11,16 +12,16 @@ use wasmer::{
     Function, FunctionEnv, FunctionEnvMut, Instance, Memory, MemoryView, Module, Store, imports,
 };
 
-/// Errors, by WASI's numbers.
+/// Errnos of WASI.
 const BADF: i32 = 8;
 const FAULT: i32 = 21;
 const NOSYS: i32 = 52;
 const SPIPE: i32 = 70;
 
-/// A character device, as the first byte of an `fdstat`.
+/// File type "character device", the first byte of an `fdstat`.
 const CHARACTER_DEVICE: u8 = 2;
 
-/// What the functions find the guest's memory by.
+/// The state of the host functions: how they find the guest's memory.
 #[derive(Default)]
 struct Host {
     memory: Option<Memory>,
@@ -28,7 +29,7 @@ struct Host {
 
 type Env<'a> = FunctionEnvMut<'a, Host>;
 
-/// Runs the guest and gives its exit code, unless the guest ends the process.
+/// Runs the guest and returns its exit code, unless the guest ends the process.
 pub fn run(file: &Path, compiler: impl Into<Box<dyn CompilerConfig>>) -> Result<i32> {
     let engine: ::wasmer::Engine = ::wasmer::sys::EngineBuilder::new(compiler).engine().into();
     let module = Module::new(&engine, std::fs::read(file)?)?;
@@ -41,7 +42,7 @@ pub fn run(file: &Path, compiler: impl Into<Box<dyn CompilerConfig>>) -> Result<
             "fd_fdstat_get" => Function::new_typed_with_env(&mut store, &host, fd_fdstat_get),
             "fd_seek" => Function::new_typed(&mut store, |_: i32, _: i64, _: i32, _: i32| SPIPE),
             "fd_write" => Function::new_typed_with_env(&mut store, &host, fd_write),
-            // There are no files.
+            // The guest has no files.
             "fd_fdstat_set_flags" => Function::new_typed(&mut store, |_: i32, _: i32| BADF),
             "fd_prestat_dir_name" => Function::new_typed(&mut store, |_: i32, _: i32, _: i32| BADF),
             "fd_prestat_get" => Function::new_typed(&mut store, |_: i32, _: i32| BADF),
@@ -68,7 +69,7 @@ fn memory<'a>(env: &'a Env<'_>) -> Option<MemoryView<'a>> {
     Some(memory.view(env))
 }
 
-/// Zero, or the error for an address that is outside.
+/// 0, or the errno for an address outside the memory.
 fn errno<T>(done: Option<T>) -> i32 {
     done.map_or(FAULT, |_| 0)
 }
@@ -92,7 +93,7 @@ fn proc_exit(code: i32) {
     std::process::exit(code);
 }
 
-/// Both clocks are one: the time of day when the process asks first, and on from there.
+/// Implements both clocks: the time of day at the first call, plus the monotonic time since then.
 fn clock_time_get(env: Env<'_>, _clock: i32, _precision: i64, to: u32) -> i32 {
     static START: OnceLock<(Instant, Duration)> = OnceLock::new();
     let (start, day) = START.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! `pirn-load`: puts a server under a bounded load and looks at each answer.
+//! `pirn-load`: puts a server under a bounded load and checks each answer.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ struct Args {
     shots: Vec<Shot>,
 }
 
-/// A kind of requests, as in 9:200:/hello or 1:502:/trap.
+/// Parses a kind of request, as in 9:200:/hello or 1:502:/trap.
 fn shot(text: &str) -> Result<Shot> {
     let how = || format!("{text:?} is no shot; write it as in 9:200:/hello or 1:200:/hi=hello");
     let (weight, rest) = text.split_once(':').with_context(how)?;
@@ -59,7 +59,7 @@ fn shot(text: &str) -> Result<Shot> {
     })
 }
 
-/// What a server says of itself.
+/// Fetches the server's metrics.
 async fn metrics(address: SocketAddr) -> Result<String> {
     let mut connection = connect(address).await?;
     let request = Request::get("/metrics").header("host", "localhost");

@@ -1,4 +1,4 @@
-//! `pirn-serve`: the server, with guests in slots of pirn's.
+//! `pirn-serve`: the example server, with guests in pirn's slots.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// The first bytes of a compiled module: an ELF file.
+/// The magic number of an ELF file, which a compiled module starts with.
 const ELF: &[u8] = b"\x7fELF";
 
 fn main() -> ExitCode {
@@ -34,7 +34,7 @@ fn serve(args: &Args) -> Result<()> {
     args.serve(Arc::new(engine))
 }
 
-/// Opens a compiled module, or compiles one first.
+/// Opens a compiled module, or compiles a WebAssembly module first.
 fn open(path: &Path) -> Result<Module> {
     let what = || path.display().to_string();
     let bytes = fs::read(path).with_context(what)?;
