@@ -1,4 +1,4 @@
-//! Damaged files of compiled modules: see `pirn_fuzz_checks::artifact`.
+//! Damaged compiled modules: see `pirn_fuzz_checks::artifact`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Anything like a module, compiled: see `pirn_fuzz_checks::compile`.
+//! Compiles valid and invalid modules: see `pirn_fuzz_checks::compile`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Instances come, end in every way, and go: see `pirn_fuzz_checks::lifecycle`.
+//! Instances are made, end in every way, and are dropped: see `pirn_fuzz_checks::lifecycle`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Hostile calls of WASI stay within their bounds: see `pirn_fuzz_checks::wasi`.
+//! Hostile WASI calls stay within their bounds: see `pirn_fuzz_checks::wasi`.
 #![no_main]
 
 #[path = "../checks/tests/meter/mod.rs"]

@@ -1,4 +1,5 @@
-//! Wasmtime as an engine to compare with. What is checked is in `fuzz/checks`, for `cargo test` as well.
+//! Wasmtime as another engine for comparison. The checks are in `fuzz/checks`, so that `cargo test`
+//! can run them too.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +13,7 @@ use wasmtime::{
     Store, ThrownException, Trap, V128,
 };
 
-/// Wasmtime, with NaNs as guests that make them canonical expect, and Cranelift's other settings.
+/// Wasmtime, with settings for guests that make NaNs canonical.
 pub struct Wasmtime {
     engine: wasmtime::Engine,
 }
@@ -223,7 +224,7 @@ fn val(mut store: impl AsContextMut<Data = Host>, value: &wasmtime::Val) -> Val 
     }
 }
 
-/// What a reference is that is not null.
+/// The kind of a reference that is not null.
 fn kind(mut store: impl AsContextMut<Data = Host>, any: Rooted<AnyRef>) -> Ref {
     let rooted = "it is rooted";
     if let Some(number) = any.as_i31(&store).expect(rooted) {
@@ -243,7 +244,7 @@ fn kind(mut store: impl AsContextMut<Data = Host>, any: Rooted<AnyRef>) -> Ref {
 
 /// # Errors
 ///
-/// No room for a reference.
+/// If Wasmtime has no room for a reference.
 fn value(mut store: impl AsContextMut<Data = Host>, val: Val) -> Result<wasmtime::Val, Error> {
     Ok(match val {
         Val::I32(bits) => wasmtime::Val::I32(bits.cast_signed()),

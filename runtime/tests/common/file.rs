@@ -1,4 +1,4 @@
-//! [`File`]: a compiled file that is changed, and has a hash that fits.
+//! [`File`]: a compiled module that a test changes, with a matching content hash.
 
 use super::random::Random;
 use pirn_compiler::Options;
@@ -8,7 +8,7 @@ use pirn_format::sections::Section;
 use pirn_runtime::Module;
 use std::ops::Range;
 
-/// A file as the compiler made it, and where its parts are.
+/// A file from the compiler, and the positions of its parts.
 pub(crate) struct File {
     pub(crate) bytes: Vec<u8>,
     pub(crate) checked: Checked,
@@ -17,7 +17,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// The file that a text is compiled to; the text is the test's own.
+    /// Compiles a text in the WebAssembly text format.
     pub(crate) fn new(text: &str) -> Self {
         let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
         let bytes = pirn_compiler::compile(&wasm, &Options::default()).expect("it is valid");
@@ -34,13 +34,13 @@ impl File {
         }
     }
 
-    /// Where a section lies, of those that are mapped where they lie in the file.
+    /// Range of a section in the file.
     pub(crate) fn section(&self, section: Section) -> Range<usize> {
         let section = self.checked.header.section(section);
         section.vaddr as usize..(section.vaddr + section.len) as usize
     }
 
-    /// What is made of it with other bytes at some places.
+    /// Opens the file with other bytes at some positions.
     pub(crate) fn open(&self, changes: &[(usize, &[u8])]) -> Result<Module, String> {
         let mut file = self.bytes.clone();
         for (at, bytes) in changes {
@@ -49,14 +49,14 @@ impl File {
         self.open_as(file)
     }
 
-    /// What is made of these bytes in its place.
+    /// Opens other bytes in place of the file, with a matching content hash.
     pub(crate) fn open_as(&self, mut bytes: Vec<u8>) -> Result<Module, String> {
         let hash = content_hash(&bytes, self.header_at).expect("it has a header");
         bytes[self.header_at + HASH_OFFSET..][..HASH_BYTES].copy_from_slice(&hash);
         Module::from_bytes(&bytes).map_err(|error| error.to_string())
     }
 
-    /// What is made of it with up to so many bytes of its metadata damaged.
+    /// Opens the file with up to `most` damaged bytes of metadata.
     pub(crate) fn damaged(
         &self,
         random: &mut Random,
@@ -72,7 +72,7 @@ impl File {
     }
 }
 
-/// A byte with another bit, one more, or any that is less than `end`.
+/// A changed byte: with a flipped bit, incremented, or any value less than `end`.
 pub(crate) fn damaged(byte: u8, random: &mut Random, end: u64) -> u8 {
     match random.below(3) {
         0 => byte ^ 1 << random.below(8),

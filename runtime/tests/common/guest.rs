@@ -1,17 +1,17 @@
-//! A guest that exports its memory, of one page, and a function that is given an address: what it leaves, and where it
-//! stops, by the code of each level.
+//! A guest that exports its memory of one page, and a function with an address as parameter. Tests
+//! compare its memory and its trap at every optimisation level.
 
 use super::wat_with;
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{CallError, Func, Instance, Linker, Region, TrapCode};
 
-/// Bytes of its memory.
+/// Bytes of the guest's memory.
 pub(crate) const MEMORY: usize = 1 << 16;
 
-/// What went wrong, and where in the guest.
+/// A trap code, and its WebAssembly offset.
 pub(crate) type Place = (TrapCode, Option<u32>);
 
-/// A guest that was compiled at a level, with its function.
+/// A guest that was compiled at one optimisation level, with its function.
 pub(crate) struct Guest(Instance<()>, Func<u32, ()>);
 
 impl Guest {
@@ -25,7 +25,8 @@ impl Guest {
         Self(prepared.try_instantiate(()).expect("a slot is free"), run)
     }
 
-    /// The trap of a call, and what the call leaves in a memory that begins with these bytes, and has zeros behind.
+    /// Calls the function with a memory that starts with `begin`, followed by zeros. Returns the
+    /// trap and the memory after the call.
     pub(crate) fn run(&mut self, begin: &[u8], address: u32) -> (Option<Place>, Vec<u8>) {
         let mut bytes = begin.to_vec();
         bytes.resize(MEMORY, 0);

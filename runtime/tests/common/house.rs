@@ -1,4 +1,5 @@
-//! What tests share that play with their own process: a region with guests that load, store, loop and fork.
+//! Shared by tests that change their own process: a region with guests that load, store, loop and
+//! fork.
 
 use pirn_runtime::{CallError, Caller, Instance, Linker, Module, Prepared, Region, Reset, Value};
 use std::time::Duration;
@@ -34,7 +35,7 @@ impl House {
         Self::of(&super::wat(GUEST), reset, memory_max)
     }
 
-    /// With a module that was compiled before: a child has no threads to compile with.
+    /// Takes a compiled module: after a fork the child has no threads to compile with.
     pub(crate) fn of(module: &Module, reset: Reset, memory_max: usize) -> Self {
         let region = Region::builder()
             .slots(3)
@@ -42,7 +43,7 @@ impl House {
             .reset(reset);
         let region = region.build().expect("a region");
         let mut linker = Linker::new();
-        // 0 in the child, 1 in the parent.
+        // Returns 0 in the child, 1 in the parent.
         let fork = |_: Caller<'_, ()>| i32::from(fork() != 0);
         linker.func("host", "fork", fork).expect("the name is free");
         linker.memory_limiter(|(), _| self::fork() >= 0);
@@ -69,7 +70,7 @@ pub(crate) fn store(instance: &mut Instance<()>, at: i32, byte: i32) -> Result<(
 }
 
 pub(crate) fn fork() -> i32 {
-    // SAFETY: the child runs guests and ends by _exit(2).
+    // SAFETY: fork(2) is a plain system call. The child only runs guests and ends with _exit(2).
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork(2) works");
     child
@@ -77,15 +78,15 @@ pub(crate) fn fork() -> i32 {
 
 pub(crate) fn ended_well(child: i32) {
     let mut status = 0;
-    // SAFETY: waits for a child.
+    // SAFETY: `status` is a valid `c_int` that waitpid(2) writes to.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "in the child");
 }
 
-/// In a child: ends it, well if nothing panics.
+/// Ends a child process; the exit code is 0 unless `run` panics.
 pub(crate) fn child(run: impl FnOnce() + std::panic::UnwindSafe) -> ! {
     let result = std::panic::catch_unwind(run);
-    // SAFETY: ends the child without the parent's handlers.
+    // SAFETY: _exit(2) takes no pointers. It ends the child without the parent's exit handlers.
     unsafe { libc::_exit(i32::from(result.is_err())) };
 }
 
@@ -99,8 +100,8 @@ pub(crate) fn ends_late(house: &House) {
     }
 }
 
-/// Ends this process, a child, if it takes too long: what waits for ever fails.
+/// Ends this child process if it takes too long, so that an endless wait fails the test.
 pub(crate) fn impatient() {
-    // SAFETY: a plain system call.
+    // SAFETY: alarm(2) takes no pointers.
     unsafe { libc::alarm(20) };
 }

@@ -1,4 +1,4 @@
-//! What the runtime's tests share: from text to an open module.
+//! Shared by the runtime's tests: compiles and opens modules, and runs cases in child processes.
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(
     unsafe_code,
@@ -30,25 +30,25 @@ pub(crate) fn open_with(wasm: &[u8], options: &Options) -> Result<Module, String
     Module::from_bytes(&so).map_err(|e| e.to_string())
 }
 
-/// Compiles text and opens it; the text is the test's own.
+/// Compiles a module in the text format and opens it.
 pub(crate) fn wat(text: &str) -> Module {
     wat_with(text, &Options::default())
 }
 
-/// Compiles text with these options and opens it; the text is the test's own.
+/// Compiles a module in the text format with these options, and opens it.
 pub(crate) fn wat_with(text: &str, options: &Options) -> Module {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
     open_with(&wasm, options).expect("the module is valid")
 }
 
-/// Compiles text so that it counts fuel, and opens it.
+/// Compiles a module in the text format to code that counts fuel, and opens it.
 pub(crate) fn counting(text: &str, level: OptLevel) -> Module {
     let mut options = Options::default();
     (options.fuel, options.opt_level) = (true, level);
     wat_with(text, &options)
 }
 
-/// A file with these bytes, deleted when the path is dropped.
+/// A temporary file with these bytes. It is deleted when the path is dropped.
 pub(crate) fn file(bytes: &[u8]) -> TempPath {
     let mut file = tempfile::Builder::new()
         .suffix(".so")
@@ -58,12 +58,13 @@ pub(crate) fn file(bytes: &[u8]) -> TempPath {
     file.into_temp_path()
 }
 
-/// Says what is not tested here, past the test harness, which hides what a test that passes prints.
+/// Prints what is not tested here. Writes to stderr directly: the test harness hides what a passing
+/// test prints.
 pub(crate) fn not_run(what: impl Display) {
     writeln!(std::io::stderr(), "NOT RUN: {what}").expect("stderr is open");
 }
 
-/// The ways of resetting that this machine has; of the others it is said that they were not tested.
+/// The resets that this machine supports. Prints which ones are not tested.
 pub(crate) fn resets() -> Vec<Reset> {
     let works = |reset: &Reset| {
         let tried = Region::builder().slots(1).reset(*reset).build();
@@ -75,10 +76,11 @@ pub(crate) fn resets() -> Vec<Reset> {
     Reset::ALL.into_iter().filter(works).collect()
 }
 
-/// Says to this program what to do in a process of its own.
+/// Environment variable that tells a child process which case to run.
 const CASE: &str = "PIRN_TEST_CASE";
 
-/// Runs the test `case` of this program, which is ignored otherwise, in a process of its own.
+/// Runs a case in a child process: the test named `case` of this program, which is ignored
+/// otherwise.
 pub(crate) fn child(case: &str) -> Output {
     let this = std::env::current_exe().expect("this program");
     let mut command = program::program(this);
@@ -86,27 +88,27 @@ pub(crate) fn child(case: &str) -> Output {
         .args(["--exact", "case", "--ignored", "--nocapture"])
         .env(CASE, case);
     let output = command.output().expect("the program starts");
-    // Where no test has that name, none fails.
+    // If no test has that name, no test fails; so check that one ran.
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(told.contains("running 1 test"), "{case}: {told}");
     output
 }
 
-/// In such a process: what it is to do. What waits for ever fails after ten minutes.
+/// In a child process: the case to run. An endless wait fails after ten minutes.
 pub(crate) fn case() -> String {
-    // SAFETY: a plain system call.
+    // SAFETY: alarm(2) takes no pointers.
     unsafe { libc::alarm(600) };
     std::env::var(CASE).expect("the other tests say which")
 }
 
-/// The same, of a case under a reset.
+/// In a child process: the case to run, and its reset.
 pub(crate) fn case_and_reset() -> (String, Reset) {
     let both = case();
     let (case, reset) = both.split_once(' ').expect("two words");
     (case.to_owned(), reset_named(reset))
 }
 
-/// Sees that such a process ends with this code.
+/// Runs a case in a child process and checks its exit code.
 pub(crate) fn exited_with(case: &str, code: i32) {
     let output = child(case);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -121,15 +123,15 @@ pub(crate) fn exited_with(case: &str, code: i32) {
     );
 }
 
-/// In such a process: ends it well, saying what this machine does not have. An emulator of a processor may
-/// keep less than the kernel under it.
+/// In a child process: ends it successfully after printing what this machine lacks. An emulated CPU
+/// may lack features that its kernel has.
 pub(crate) fn not_here(what: &str) -> ! {
     not_run(what);
     std::process::exit(0);
 }
 
-/// From now on the kernel refuses a system call in this thread, if `argument` is none or its second
-/// argument (seccomp(2)).
+/// Makes the kernel refuse a system call in this thread from now on (seccomp(2)). With `argument`,
+/// it refuses only calls with that second argument.
 pub(crate) fn refuse(number: i64, argument: Option<u32>, errno: i32) {
     let statement = |code, k| libc::sock_filter {
         code,
@@ -145,7 +147,8 @@ pub(crate) fn refuse(number: i64, argument: Option<u32>, errno: i32) {
     };
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let give = (libc::BPF_RET | libc::BPF_K) as u16;
-    // Offsets in `struct seccomp_data`: the number at 0, the arguments from 16 on, 8 bytes each.
+    // Offsets in `struct seccomp_data`: the number is at 0, the arguments start at 16, 8 bytes
+    // each.
     let mut program = vec![statement(load, 0)];
     match argument {
         None => program.push(unless(number as u32, 1)),
@@ -163,7 +166,7 @@ pub(crate) fn refuse(number: i64, argument: Option<u32>, errno: i32) {
         len: program.len() as u16,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: a filter that is well-formed, which the kernel checks, for this thread.
+    // SAFETY: `filter` points to `program`, which is alive. The kernel checks the filter.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         let mode = libc::SECCOMP_MODE_FILTER;
@@ -173,13 +176,13 @@ pub(crate) fn refuse(number: i64, argument: Option<u32>, errno: i32) {
     }
 }
 
-/// In such a process: limits what it may use (getrlimit(2)).
+/// In a child process: sets a resource limit (getrlimit(2)).
 pub(crate) fn limit(resource: libc::__rlimit_resource_t, most: u64) {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: (all calls) the limits of this process, from and to a place of our own.
+    // SAFETY: (all calls) `limit` is a valid `rlimit` that the system calls read or write.
     unsafe {
         assert_eq!(libc::getrlimit(resource, &raw mut limit), 0);
         limit.rlim_cur = most;
@@ -193,7 +196,7 @@ pub(crate) fn limit(resource: libc::__rlimit_resource_t, most: u64) {
     }
 }
 
-/// The way of resetting of a name.
+/// The reset with this name.
 pub(crate) fn reset_named(name: &str) -> Reset {
     let reset = Reset::ALL
         .into_iter()
@@ -201,7 +204,7 @@ pub(crate) fn reset_named(name: &str) -> Reset {
     reset.expect("the other tests know the names")
 }
 
-/// Gives this thread an alternate stack of so many bytes, which nobody frees.
+/// Gives this thread an alternate signal stack of `bytes` bytes, which is never freed.
 pub(crate) fn alternate_stack(bytes: usize) {
     let stack = libc::stack_t {
         ss_sp: Box::leak(vec![0_u8; bytes].into_boxed_slice())
@@ -210,14 +213,14 @@ pub(crate) fn alternate_stack(bytes: usize) {
         ss_flags: 0,
         ss_size: bytes,
     };
-    // SAFETY: memory that is nobody else's.
+    // SAFETY: `stack` describes leaked memory that nothing else uses.
     let set = unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// This thread's alternate stack: where, and how many bytes; none at 0.
+/// Address and size in bytes of this thread's alternate signal stack; 0 and 0 if there is none.
 pub(crate) fn alternate_stack_now() -> (usize, usize) {
-    // SAFETY: all-zero is a valid stack_t, which is read.
+    // SAFETY: all-zero is a valid `stack_t`, and sigaltstack(2) writes to it.
     unsafe {
         let mut stack: libc::stack_t = std::mem::zeroed();
         assert_eq!(libc::sigaltstack(std::ptr::null(), &raw mut stack), 0);

@@ -1,22 +1,22 @@
-//! How tests start programs of their own target, which this machine may not run by itself.
+//! Starts programs of the tests' target, which this machine may be unable to run directly.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// The runner by which cargo ran the tests, or nothing.
+/// The runner with which cargo ran the tests; empty if there is none.
 fn runner() -> String {
     let arch = std::env::consts::ARCH.to_uppercase();
     std::env::var(format!("CARGO_TARGET_{arch}_UNKNOWN_LINUX_GNU_RUNNER")).unwrap_or_default()
 }
 
-/// Whether this machine does not run the tests by itself.
+/// Whether this machine needs a runner for the tests.
 #[allow(dead_code, reason = "some tests ask")]
 pub(crate) fn has_runner() -> bool {
     !runner().is_empty()
 }
 
-/// A command for a program of the target that the tests are built for: behind the runner by which cargo
-/// ran the tests, if there is one (The Cargo Book, "Configuration", `target.<triple>.runner`).
+/// A command for a program of the tests' target. It uses the runner with which cargo ran the tests,
+/// if there is one (The Cargo Book, "Configuration", `target.<triple>.runner`).
 pub(crate) fn program(path: impl AsRef<OsStr>) -> Command {
     let runner = runner();
     let mut words = runner.split_whitespace();

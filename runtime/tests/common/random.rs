@@ -1,6 +1,6 @@
-//! [`Random`]: numbers that are random enough for tests, and the same every time.
+//! [`Random`]: pseudo-random numbers for tests, the same in each run.
 
-/// A generator by its seed: Steele and Vigna, "SplitMix64".
+/// A generator with its state: Steele and Vigna, "SplitMix64".
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

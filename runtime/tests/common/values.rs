@@ -1,10 +1,10 @@
-//! What tests that call functions by values share: levels of the optimiser, groups, and what a call gives.
+//! Shared by tests that call functions by value: optimisation levels, groups, and results of calls.
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{CallError, ExternRef, Group, Instance, Linker, Prepared, Region, Value};
 use std::num::NonZeroU64;
 
-/// Every level of the optimiser.
+/// Options for every optimisation level.
 pub(crate) fn levels() -> [Options; 3] {
     [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize].map(|level| {
         let mut options = Options::default();
@@ -13,26 +13,26 @@ pub(crate) fn levels() -> [Options; 3] {
     })
 }
 
-/// An empty group in a region of its own, of so many slots.
+/// An empty group in a new region of `slots` slots.
 pub(crate) fn group(slots: u32) -> Group<()> {
     let region = Region::builder().slots(slots).build().expect("a region");
     Group::new(&region, ())
 }
 
-/// A text that imports nothing, compiled with these options, in a region of one slot.
+/// Prepares a module without imports in a new region of one slot.
 pub(crate) fn prepare(text: &str, options: &Options) -> Prepared<()> {
     let region = Region::builder().slots(1).build().expect("a region");
     let prepared = region.prepare(&super::wat_with(text, options), &Linker::new());
     prepared.expect("it is linked")
 }
 
-/// An instance of a text that imports nothing, alone in its region.
+/// An instance of a module without imports, in a new region.
 pub(crate) fn instance(text: &str, options: &Options) -> Instance<()> {
     let prepared = prepare(text, options);
     prepared.try_instantiate(()).expect("the slot is free")
 }
 
-/// The number that a call gives.
+/// The `i32` result of a call.
 pub(crate) fn number(result: Result<Vec<Value>, CallError>) -> i32 {
     match result.expect("it returns")[..] {
         [Value::I32(number)] => number,
@@ -40,7 +40,7 @@ pub(crate) fn number(result: Result<Vec<Value>, CallError>) -> i32 {
     }
 }
 
-/// A reference of the host's by its number, or null for 0.
+/// The host reference with this number; null for 0.
 pub(crate) fn external(number: u64) -> Value {
     Value::ExternRef(NonZeroU64::new(number).map(ExternRef::new))
 }

@@ -1,4 +1,5 @@
-//! A guest that exports functions of preview 1 as it imports them, its folder and its context.
+//! A guest that exports the functions of preview 1 that it imports, with its directory and its WASI
+//! context.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use pirn_runtime::{
@@ -15,14 +16,14 @@ pub(crate) const NAMETOOLONG: i32 = 37;
 
 pub(crate) const STDIN: i32 = 0;
 pub(crate) const STDOUT: i32 = 1;
-/// A flag of `path_open`: the file is made if there is none.
+/// A flag of `path_open`: create the file if it does not exist.
 pub(crate) const CREATE: i64 = 1;
-/// A flag of `path_open`: only a directory is opened.
+/// A flag of `path_open`: open only a directory.
 pub(crate) const DIRECTORY: i64 = 2;
-/// The preopened directory.
+/// Descriptor of the preopened directory.
 pub(crate) const FOLDER: i32 = 3;
 
-/// Functions and their parameters; all answer an errno.
+/// The functions and their parameters. All of them return an errno.
 pub(crate) const FUNCTIONS: [(&str, &str); 26] = [
     ("fd_read", "i32 i32 i32 i32"),
     ("fd_pread", "i32 i32 i32 i64 i32"),
@@ -52,7 +53,7 @@ pub(crate) const FUNCTIONS: [(&str, &str); 26] = [
     ("poll_oneoff", "i32 i32 i32 i32"),
 ];
 
-/// A guest that exports all functions as it imports them, with a memory.
+/// A guest with this memory, which exports every function that it imports.
 pub(crate) fn guest(memory: &str) -> Module {
     let mut text = String::from("(module\n");
     for (name, params) in FUNCTIONS {
@@ -74,7 +75,7 @@ pub(crate) fn guest(memory: &str) -> Module {
     Module::from_bytes(&so.expect("it is valid")).expect("it opens")
 }
 
-/// A guest, its folder, and files in it.
+/// A prepared guest, and its directory with files.
 pub(crate) struct House {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) prepared: Prepared<WasiCtx>,
@@ -82,13 +83,13 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// With a memory of its own, of so many pages.
+    /// A guest with its own memory of `pages` pages.
     pub(crate) fn new(pages: u32) -> Self {
         let module = guest(&format!("(memory (export \"memory\") {pages})\n"));
         Self::of(&module, None)
     }
 
-    /// With a shared memory of so many pages.
+    /// A guest with a shared memory of `pages` pages.
     pub(crate) fn shared(pages: u32) -> Self {
         let module = guest(&format!(
             "(import \"env\" \"memory\" (memory {pages} {pages} shared))\n(export \"memory\" (memory 0))\n"
@@ -117,12 +118,13 @@ impl House {
         }
     }
 
-    /// A guest that reads endless zeros from its standard input, and whose output is thrown away.
+    /// An instance that reads endless bytes of value 7 from its standard input, and whose output is
+    /// discarded.
     pub(crate) fn guest(&self) -> Guest {
         self.guest_with(|wasi| wasi)
     }
 
-    /// Such a guest, with a context that has more.
+    /// An instance as from [`guest`](Self::guest), with changes to its context.
     pub(crate) fn guest_with(&self, more: impl FnOnce(WasiCtxBuilder) -> WasiCtxBuilder) -> Guest {
         let folder = Dir::open_ambient_dir(self.folder.path(), ambient_authority());
         let wasi = WasiCtxBuilder::new()
@@ -143,7 +145,7 @@ pub(crate) struct Guest {
     pub(crate) shared: Option<SharedMemory>,
 }
 
-/// A number as the parameter that a function takes at a place.
+/// Converts numbers to the parameter types of a function.
 pub(crate) fn values(name: &str, arguments: &[i64]) -> Vec<Value> {
     let (_, params) = FUNCTIONS.iter().find(|(n, _)| *n == name).expect("known");
     let params = params.split(' ').zip(arguments);
@@ -169,7 +171,7 @@ impl Guest {
         called.unwrap_or_else(|error| panic!("{name} {arguments:?}: {error}"))
     }
 
-    /// Whether a call ends with the trap of an address outside.
+    /// Whether a call ends with the trap for an address outside the memory.
     pub(crate) fn is_outside(&mut self, name: &str, arguments: &[i64]) -> bool {
         match self.try_call(name, arguments) {
             Err(CallError::Trap(trap)) => trap.code() == TrapCode::MemoryOutOfBounds,
@@ -204,14 +206,14 @@ impl Guest {
         u32::from_le_bytes(bytes)
     }
 
-    /// Writes vectors.
+    /// Writes I/O vectors to the guest's memory.
     pub(crate) fn vectors(&mut self, at: u32, vectors: impl IntoIterator<Item = (u32, u32)>) {
         let parts = vectors.into_iter().flat_map(|(start, len)| [start, len]);
         let bytes: Vec<u8> = parts.flat_map(u32::to_le_bytes).collect();
         self.write(at, &bytes);
     }
 
-    /// Opens, or makes, a file for reading and writing; gives its descriptor, or the errno.
+    /// Opens or creates a file for reading and writing. Returns its descriptor, or the errno.
     pub(crate) fn try_open(&mut self, name: &str, flags: i64) -> Result<i64, i32> {
         const READ: i64 = 1 << 1;
         const READ_WRITE: i64 = READ | 1 << 6 | 1 << 2;
@@ -228,7 +230,7 @@ impl Guest {
         }
     }
 
-    /// Opens, or makes, a file for reading and writing.
+    /// Opens or creates a file for reading and writing.
     pub(crate) fn open(&mut self, name: &str) -> i64 {
         self.try_open(name, CREATE).expect("it opens")
     }

@@ -1,4 +1,4 @@
-//! What the tests of `aotrun` share: guests, fixtures, and a run with everything it prints.
+//! Shared by the tests of `aotrun`: guests, fixtures, and a run with its whole output.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 #[path = "../../../runtime/tests/common/program.rs"]
@@ -13,18 +13,18 @@ pub(crate) fn guests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests")
 }
 
-/// A guest program.
+/// Path of a guest program.
 pub(crate) fn guest(name: &str) -> PathBuf {
     guests().join(name)
 }
 
-/// A guest that is not committed; where nobody has built it, that is said and there is none.
+/// Path of a guest that is not committed. If it was not built, prints that and returns `None`.
 pub(crate) fn built(name: &str) -> Option<PathBuf> {
     let path = guests().join("built").join(name);
     if path.exists() {
         return Some(path);
     }
-    // Past the test harness, which hides what a test that passes prints.
+    // Written to stderr directly: the test harness hides what a passing test prints.
     let said = writeln!(
         std::io::stderr(),
         "NOT RUN: {name} is not built; run examples/guests/build.sh go, which needs Go"
@@ -33,7 +33,7 @@ pub(crate) fn built(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// A file of fixtures, as text.
+/// The text of a fixture file.
 pub(crate) fn fixture(name: &str) -> String {
     let path = guests().join("fixtures").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -58,12 +58,12 @@ pub(crate) fn run(command: &mut Command, stdin: &str) -> Output {
     child.wait_with_output().expect("the program ends")
 }
 
-/// What it printed.
+/// The standard output of a program.
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What it said.
+/// The standard error of a program.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -1,11 +1,11 @@
-//! An allocator that counts what each thread has allocated, for checks that bound it.
+//! An allocator that counts the allocations of each thread, for checks that limit them.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
 use pirn_fuzz_checks::wasi::Meter;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts what each thread has allocated, and the most of it at once.
+/// Counts the live bytes of each thread, and their maximum.
 struct Counting;
 
 thread_local! {
@@ -18,28 +18,28 @@ fn add(bytes: usize) {
     PEAK.set(PEAK.get().max(LIVE.get()));
 }
 
-// SAFETY: each function passes its arguments on to the system's allocator unchanged, and gives what
-// that returns; counting touches only constants of the thread, which need no allocation.
+// SAFETY: each function passes its arguments unchanged to the system allocator and returns its
+// result. Counting accesses only constant-initialised thread-locals, which need no allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
-        // SAFETY: the caller keeps to the contract of this function, which is the system
-        // allocator's.
+        // SAFETY: the caller satisfies the contract of `GlobalAlloc::alloc`, and `System` has the
+        // same one.
         unsafe { System.alloc(layout) }
     }
 
-    // Not the default, which would write to every byte of a large allocation.
+    // The default `alloc_zeroed` would write to every byte of a large allocation.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
-        // SAFETY: the caller keeps to the contract of this function, which is the system
-        // allocator's.
+        // SAFETY: the caller satisfies the contract of `GlobalAlloc::alloc_zeroed`, and `System`
+        // has the same one.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.set(LIVE.get() - layout.size().cast_signed());
-        // SAFETY: the caller keeps to the contract of this function, which is the system
-        // allocator's.
+        // SAFETY: the caller satisfies the contract of `GlobalAlloc::dealloc`, and `System`
+        // allocated the pointer.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Measures by that allocator.
+/// Measures with this allocator.
 pub(crate) const METER: Meter = Meter {
     start: || {
         LIVE.set(0);
