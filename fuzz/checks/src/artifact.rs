@@ -1,6 +1,7 @@
-//! A compiled module of which anything is another than the compiler wrote is refused, and nothing worse: its hash
-//! covers all of it. With a hash that fits, the checks behind it see the damage, and refuse the file or take it; what
-//! they take is not loaded, for such a file is trusted like a program.
+//! A damaged compiled module must be refused, because its hash covers the whole file.
+//!
+//! If the hash is made to match, the later checks see the damage. They may refuse the file or
+//! accept it. An accepted file is not loaded: such a file must be trusted like a program.
 
 use crate::random::Random;
 use pirn_compiler::{OptLevel, Options};
@@ -12,16 +13,17 @@ use pirn_runtime::Module;
 use std::ops::AddAssign;
 use std::sync::LazyLock;
 
-/// What was damaged.
+/// Counts of damaged files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Files.
+    /// Damaged files.
     pub files: usize,
-    /// Of those, files that were refused for their hash or length, or for what is looked at before.
+    /// Files that were refused for their hash, their length, or a check before these.
     pub refused: usize,
-    /// Of those, files with a hash that fits that were refused.
+    /// Files with a matching hash that were refused.
     pub sealed_refused: usize,
-    /// Of those, files with a hash that fits that were taken: what is damaged means nothing to anybody, or something else.
+    /// Files with a matching hash that were accepted: the damaged bytes are unused, or mean
+    /// something else that is valid.
     pub sealed_taken: usize,
 }
 
@@ -34,13 +36,13 @@ impl AddAssign for Tally {
     }
 }
 
-/// A compiled module, and where its header is.
+/// A compiled module, and the offset of its header.
 struct Original {
     file: Vec<u8>,
     header_at: usize,
 }
 
-/// Modules with something in every section, for both architectures.
+/// Modules with content in every section, for both architectures.
 static ORIGINALS: LazyLock<Vec<Original>> = LazyLock::new(|| {
     let small = "(module (func (export \"f\")))";
     let large = r#"(module $named
@@ -72,11 +74,12 @@ static ORIGINALS: LazyLock<Vec<Original>> = LazyLock::new(|| {
     originals
 });
 
-/// Damages a compiled module as the bytes say, and offers it. As a canary, one that is whole is taken for damaged.
+/// Damages a compiled module as `data` says, and opens it. The canary passes an undamaged file as
+/// damaged.
 ///
 /// # Errors
 ///
-/// A damaged file was taken.
+/// If a damaged file was accepted.
 pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
     let seed = data.iter().fold(data.len() as u64, |seed, byte| {
         crate::random::mix(seed ^ u64::from(*byte))
@@ -96,7 +99,7 @@ pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
         files: 1,
         ..Tally::default()
     };
-    // Most damage is found by the hash. Half the files are given one that fits.
+    // The hash reveals most damage. Half of the files get a hash that matches.
     if !canary && random.once_in(2) && seal(&mut file, original.header_at).is_some() {
         match Checked::new(&file) {
             Err(FormatError::Hash { .. }) => return Err("a hash that fits does not fit".to_owned()),
@@ -112,12 +115,13 @@ pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// Does something to a file: to a byte, a number, a range, or its length.
+/// Damages a file: a byte, a number, a range, or the length.
 fn damage(file: &mut Vec<u8>, data: &[u8], random: &mut Random) {
     if file.len() < 16 {
         return;
     }
-    // Most of a file is machine code, in which nothing is found but by the hash: the head is damaged more often.
+    // Most of a file is machine code, where only the hash reveals damage. So the first 4 KiB are
+    // damaged more often.
     let end = if random.once_in(2) {
         file.len().min(4096)
     } else {
@@ -130,7 +134,8 @@ fn damage(file: &mut Vec<u8>, data: &[u8], random: &mut Random) {
         2 => file.truncate(at),
         3 => file.extend_from_slice(&data[..random.below(data.len() + 1)]),
         4 => {
-            // A number, as lengths and offsets are: another, or one near it.
+            // A 32-bit number, such as a length or an offset: replaced by any number, or one that
+            // is a random distance away.
             let word = u32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]]);
             let other = if random.once_in(2) {
                 word.wrapping_add(random.bits() as u32)
@@ -163,7 +168,8 @@ fn damage(file: &mut Vec<u8>, data: &[u8], random: &mut Random) {
     }
 }
 
-/// Gives a file the hash and the length that it should have, if there is room for them where they were.
+/// Sets the hash and the length in the header to match the file, if the file still contains both
+/// fields.
 fn seal(file: &mut [u8], header_at: usize) -> Option<()> {
     let len = file.len() as u64;
     let at = header_at + HASH_OFFSET;

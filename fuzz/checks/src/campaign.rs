@@ -1,16 +1,16 @@
-//! [`each`] and [`long`]: a check of many bytes, without a fuzzer.
+//! [`each`] and [`long`]: run a check on many inputs without a fuzzer.
 
 use crate::random::Random;
 use std::env;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-/// How long [`long`] takes, in seconds; with 0 it checks one seed.
+/// Environment variable: the seconds that [`long`] takes. With 0 it checks one seed.
 pub const SECONDS: &str = "PIRN_FUZZ_SECONDS";
-/// The first seed of [`long`].
+/// Environment variable: the first seed of [`long`].
 pub const SEED: &str = "PIRN_FUZZ_SEED";
 
-/// The bytes of a seed: mostly of a length that is a whole module, now and then few.
+/// The input for a seed. Most inputs are long enough for a whole module; some are short.
 #[must_use]
 pub fn bytes(seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
@@ -21,11 +21,11 @@ pub fn bytes(seed: u64) -> Vec<u8> {
     random.bytes(len)
 }
 
-/// Runs a check of the bytes of each seed, and adds up what was checked.
+/// Runs a check on the input of each seed, and adds up the results.
 ///
 /// # Panics
 ///
-/// With the seed, if the check fails.
+/// With the seed and the error, if the check fails.
 pub fn each<T: Default + AddAssign>(
     seeds: impl Iterator<Item = u64>,
     check: impl Fn(&[u8]) -> Result<T, String>,
@@ -40,12 +40,12 @@ pub fn each<T: Default + AddAssign>(
     sum
 }
 
-/// Runs a check for [`SECONDS`] from [`SEED`] on, reports every failure on stderr, and gives what was checked, with
-/// the number of seeds.
+/// Runs a check for [`SECONDS`], starting at [`SEED`]. Reports every failure on stderr. Returns the
+/// sum of the results and the number of seeds.
 ///
 /// # Panics
 ///
-/// At the end, if there was a failure.
+/// At the end, if a seed failed.
 pub fn long<T: Default + AddAssign>(check: impl Fn(&[u8]) -> Result<T, String>) -> (T, u64) {
     let number = |name| env::var(name).ok()?.parse().ok();
     let limit = Duration::from_secs(number(SECONDS).unwrap_or(60));

@@ -1,5 +1,6 @@
-//! Whatever the compiler is given, it says what is wrong with it or makes a module that is taken; never a panic, and
-//! never a fault of its own. That what is valid compiles is [`differential`](crate::differential)'s to find.
+//! For any input, the compiler must report an error or produce a valid compiled module. It must not
+//! panic or report an internal error. [`differential`](crate::differential) checks that valid
+//! modules compile.
 
 use crate::random::Random;
 use crate::setting::Setting;
@@ -12,16 +13,16 @@ use std::ops::AddAssign;
 use wasm_mutate::WasmMutate;
 use wasmparser::{Parser, Payload};
 
-/// What was compiled.
+/// Counts of compiled inputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Inputs.
     pub inputs: usize,
-    /// Of those, inputs that compiled.
+    /// Inputs that compiled.
     pub compiled: usize,
-    /// Of those, inputs that are invalid, or of a proposal that is not accepted.
+    /// Inputs that are invalid, or use an unsupported proposal.
     pub invalid: usize,
-    /// Of those, inputs over a limit.
+    /// Inputs that exceed a limit.
     pub limited: usize,
 }
 
@@ -34,12 +35,12 @@ impl AddAssign for Tally {
     }
 }
 
-/// Makes an input of any bytes and compiles it for one of the architectures. As a canary, a byte of what comes out is
-/// changed.
+/// Makes an input from arbitrary bytes and compiles it for one of the architectures. The canary
+/// changes a byte of the output.
 ///
 /// # Errors
 ///
-/// What should not come out.
+/// If the compiler or its output is at fault.
 pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let Ok((input, mut random)) = input(data) else {
@@ -96,7 +97,7 @@ pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// Something like a module.
+/// An input that resembles a module.
 fn input(data: &[u8]) -> arbitrary::Result<(Vec<u8>, Random)> {
     let mut bytes = Unstructured::new(data);
     let mut random = Random::new(bytes.arbitrary()?);
@@ -104,7 +105,7 @@ fn input(data: &[u8]) -> arbitrary::Result<(Vec<u8>, Random)> {
         0 => bytes.take_rest().to_vec(),
         1 => [b"\0asm\x01\0\0\0", bytes.take_rest()].concat(),
         2 | 3 => {
-            // Any proposal, and functions of any bytes.
+            // Any proposal, and function bodies of arbitrary bytes.
             let mut config = wasm_smith::Config::arbitrary(&mut bytes)?;
             (config.allow_invalid_funcs, config.max_funcs) = (random.once_in(2), 20);
             wasm_smith::Module::new(config, &mut bytes)?.to_bytes()
@@ -116,7 +117,7 @@ fn input(data: &[u8]) -> arbitrary::Result<(Vec<u8>, Random)> {
     Ok((input, random))
 }
 
-/// A valid module of what the compiler accepts.
+/// A valid module within the features that the compiler supports.
 fn module(bytes: &mut Unstructured<'_>, random: &mut Random) -> arbitrary::Result<Vec<u8>> {
     Ok(wasm_smith::Module::new(crate::guest::config(random), bytes)?.to_bytes())
 }
@@ -135,8 +136,8 @@ fn damaged(mut wasm: Vec<u8>, random: &mut Random) -> Vec<u8> {
     wasm
 }
 
-/// A module that was changed to another valid one, a few times. One with tags is not, for they may be exported, of which
-/// wasm-mutate 0.263 panics.
+/// A module after a few mutations that keep it valid. A module with tags is not mutated:
+/// wasm-mutate 0.263 panics on exported tags.
 fn mutated(mut wasm: Vec<u8>, random: &mut Random) -> Vec<u8> {
     let has_tags = |payload| matches!(payload, Ok(Payload::TagSection(_)));
     if Parser::new(0).parse_all(&wasm).any(has_tags) {
@@ -154,7 +155,7 @@ fn mutated(mut wasm: Vec<u8>, random: &mut Random) -> Vec<u8> {
     wasm
 }
 
-/// A module with custom sections that are named as those are that the compiler reads, and hold anything.
+/// A module with custom sections of arbitrary content, under the names that the compiler reads.
 fn debugged(mut wasm: Vec<u8>, data: &[u8], random: &mut Random) -> Vec<u8> {
     const NAMES: [&str; 6] = [
         ".debug_info",
@@ -167,7 +168,7 @@ fn debugged(mut wasm: Vec<u8>, data: &[u8], random: &mut Random) -> Vec<u8> {
     for name in NAMES {
         let from = random.below(data.len().max(1));
         let piece = &data[from..data.len().min(from + random.below(100))];
-        // One byte each holds for the lengths, which are less than 128.
+        // Lengths are less than 128, so LEB128 encodes each in one byte.
         let content = [&[name.len() as u8], name.as_bytes(), piece].concat();
         wasm.extend_from_slice(&[0, content.len() as u8 & 127]);
         wasm.extend_from_slice(&content[..content.len() & 127]);

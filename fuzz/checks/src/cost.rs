@@ -1,5 +1,5 @@
-//! Which modules cost the compiler most for what they are: modules of certain shapes, each with a
-//! few numbers, of which the costliest are changed and tried again.
+//! Searches for modules that cost the compiler most for their size. Each module has a shape with a
+//! few numbers; the search changes the numbers of the costliest modules.
 //!
 //! A module that compiles may cost a microsecond for each unit that [`Options::work_per_byte`] lets
 //! it ask for; another is refused by the name of a limit. What it costs is measured by the
@@ -19,43 +19,43 @@ use pirn_format::sections::Section;
 use rustix::time::{ClockId, clock_gettime};
 pub use shapes::{KINDS, Shape};
 
-/// Units that any module may ask for.
+/// Units of work that any module may use.
 pub const FREE: u64 = 1_000_000;
 
-/// What a module of some shape costs.
+/// The cost of compiling one module.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The shape.
     pub shape: Shape,
-    /// By which of the options it was compiled.
+    /// Index of the compiler options.
     pub way: usize,
     /// Bytes of the module.
     pub bytes: u64,
-    /// Processor time of this process while it was compiled, or until it was refused.
+    /// CPU time of this process until the module was compiled or refused.
     pub cpu_ns: u64,
     /// Bytes of machine code; 0 if it was refused.
     pub code_bytes: u64,
-    /// Units of work that it asked for; 0 if it was refused.
+    /// Units of work that the module used; 0 if it was refused.
     pub work: u64,
-    /// By which limit it was refused.
+    /// The limit by which it was refused.
     pub refused: Option<String>,
 }
 
 impl Found {
-    /// How much of what a module of that size may cost this took, in thousandths, by the
-    /// processor's clock.
+    /// Used share of the allowed cost for a module of this size, in thousandths, by CPU time.
     #[must_use]
     pub fn time_permille(&self) -> u64 {
         self.permille(self.cpu_ns / 1000)
     }
 
-    /// The same by bytes of machine code, one of which may be made for each unit.
+    /// Used share of the allowed cost in thousandths, by bytes of machine code. One byte is allowed
+    /// for each unit.
     #[must_use]
     pub fn code_permille(&self) -> u64 {
         self.permille(self.code_bytes)
     }
 
-    /// How many nanoseconds a unit of work took.
+    /// Nanoseconds for each unit of work.
     #[must_use]
     pub fn ns_per_unit(&self) -> u64 {
         self.cpu_ns / self.work.max(1)
@@ -96,7 +96,7 @@ pub fn ways() -> Vec<Options> {
     ways
 }
 
-/// Options without the limit: what is found with it must be found the more without.
+/// Options without the work limit, under which the search must find expensive modules.
 #[must_use]
 pub fn unlimited() -> Options {
     let mut options = Options::new(Arch::X86_64);
@@ -176,9 +176,9 @@ pub fn search(
     Ok(worst)
 }
 
-/// Processor time of this process.
+/// CPU time of this process.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    // Positive: it begins at 0.
+    // Not negative: the clock starts at 0.
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

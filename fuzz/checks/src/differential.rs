@@ -1,9 +1,10 @@
-//! A guest must do the same under pirn, however it is compiled and whoever had its slot before, and under other
-//! engines.
+//! A guest must behave the same under pirn, with any compiler options and any previous user of its
+//! slot, and under other engines.
 //!
-//! The same is: how each call ends, with which results, what host functions are given, and at the end the exported
-//! memory and globals, and what tables hold. NaNs count as one. A stack that is used up ends the comparison, for engines have stacks of
-//! different sizes, and so does room for objects.
+//! Compared are: the end of each call and its results, the arguments of host functions, and finally
+//! the exported memories and globals and the contents of tables. All NaNs are equal. The comparison
+//! ends when a guest exhausts its stack or the room for objects, because these limits differ
+//! between engines.
 
 use crate::engine::{Engine, Pirn};
 use crate::guest::Guest;
@@ -15,32 +16,32 @@ use std::ops::AddAssign;
 use std::path::Path;
 use std::{env, fs};
 
-/// What was compared.
+/// Counts of comparisons.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Guests.
     pub guests: usize,
-    /// Of those, guests whose start failed, as it should.
+    /// Guests whose start function failed, as it should.
     pub unstarted: usize,
-    /// Of those, guests that may throw.
+    /// Guests that may throw.
     pub throwing: usize,
-    /// Of those, guests that may make structs and arrays.
+    /// Guests that may make structs and arrays.
     pub objects: usize,
-    /// Of those, guests that may have shared memories.
+    /// Guests that may have shared memories.
     pub threads: usize,
-    /// Of those, guests that may have relaxed operators.
+    /// Guests that may use relaxed SIMD operators.
     pub relaxed: usize,
-    /// Of those, guests that some engine did not run to the end, for want of stack.
+    /// Guests that exhausted their stack, or another limit, under some engine.
     pub exhausted: usize,
     /// Calls of guests, but for those that pirn made again, and those that only look.
     pub calls: usize,
     /// Of those, calls that returned.
     pub returned: usize,
-    /// Elements of tables, and shared memories, that were looked at.
+    /// Elements of tables, and shared memories, that were compared.
     pub seen: usize,
-    /// Runs of pirn that were compared with one.
+    /// Repeated runs of pirn that were compared with the first.
     pub again: usize,
-    /// Runs of other engines that were compared with one.
+    /// Runs of other engines that were compared with the first.
     pub others: usize,
 }
 
@@ -61,15 +62,16 @@ impl AddAssign for Tally {
     }
 }
 
-/// The variable that names a folder for guests that differ: `guest.wasm`, and `guest.txt`, how it is called.
+/// Environment variable that names a folder for guests that differ: the module `guest.wasm`, and
+/// its calls in `guest.txt`.
 pub const KEEP: &str = "PIRN_FUZZ_KEEP";
 
-/// Makes a guest of any bytes, and compares what it does. As a canary, one bit of what pirn's first run came to is
-/// flipped.
+/// Makes a guest from arbitrary bytes, and compares its behaviour. The canary flips one bit in the
+/// result of pirn's first run.
 ///
 /// # Errors
 ///
-/// The difference, with who differs.
+/// The difference, and the run that differs.
 pub fn check(data: &[u8], others: &[&dyn Engine], canary: bool) -> Result<Tally, String> {
     let Ok((guest, random)) = Guest::of(data) else {
         return Ok(Tally::default());
@@ -83,7 +85,7 @@ pub fn check(data: &[u8], others: &[&dyn Engine], canary: bool) -> Result<Tally,
     })
 }
 
-/// Writes a guest down.
+/// Saves a guest that differs.
 fn keep(guest: &Guest, error: &str, folder: &Path) {
     let module = Pirn::new(&guest.wasm, &Setting::plain()).map(|pirn| pirn.plan(guest));
     let told = format!("{error}\n{module:#x?}\n");
@@ -102,7 +104,7 @@ fn compare(
 ) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let (setting, mut second) = (Setting::any(&mut random), Setting::any(&mut random));
-    // Fuel is counted by both, or by none; at another level it must be the same.
+    // Both runs count fuel, or neither. Fuel must also be equal at another optimisation level.
     second.fuel = setting.fuel;
     if setting.fuel && setting.level != OptLevel::None {
         second.level = OptLevel::None;
@@ -161,7 +163,8 @@ fn returned<'a>(ends: impl Iterator<Item = &'a End>) -> usize {
     ends.filter(|end| matches!(end, End::Returned(_))).count()
 }
 
-/// Fuel is used up alike as long as calls return; what a trap by a signal has used is not said.
+/// Checks that both runs used the same fuel. Calls are compared until the first that does not
+/// return: the fuel used before a trap by a signal is unspecified.
 fn fuel(a: &Run, b: &Run) -> Result<(), String> {
     let calls = a.ends.iter().skip(1).zip(a.fuel.iter().zip(&b.fuel));
     let mut returned = calls.take_while(|(end, _)| matches!(end, End::Returned(_)));
@@ -171,7 +174,7 @@ fn fuel(a: &Run, b: &Run) -> Result<(), String> {
     }
 }
 
-/// Changes one bit of what a run came to.
+/// Flips one bit of a run's result.
 fn flip(run: &mut Run) {
     for end in run.ends.iter_mut().rev() {
         if let End::Returned(values) = end

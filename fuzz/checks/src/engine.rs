@@ -1,4 +1,4 @@
-//! [`Engine`]: whatever runs a guest.
+//! [`Engine`]: an engine that runs guests.
 
 mod pirn;
 mod wasmi;
@@ -9,18 +9,18 @@ pub use pirn::Pirn;
 use crate::guest::{Plan, Uses};
 use crate::value::Run;
 
-/// Whatever runs a guest.
+/// An engine that runs guests.
 pub trait Engine {
-    /// Its name.
+    /// Name of the engine.
     fn name(&self) -> &'static str;
 
-    /// Whether it runs guests that use these.
+    /// Whether the engine supports the features in `uses`.
     fn takes(&self, uses: &Uses) -> bool;
 
-    /// Instantiates a module, makes the calls of a plan, and looks at what is exported.
+    /// Instantiates a module, makes the calls of a plan, and reads the exports.
     ///
     /// # Errors
     ///
-    /// Why the module is not run, which no engine has a reason for.
+    /// Why the module could not run. This should never happen.
     fn run(&self, wasm: &[u8], plan: &Plan) -> Result<Run, String>;
 }

@@ -1,11 +1,10 @@
-//! What the fuzz targets check, each as a function of any bytes: [`differential`], [`lifecycle`],
-//! [`artifact`],
-//! [`compile`] and [`wasi`]; and [`cost`], a search of its own. `cargo test` runs them for seconds
-//! on bytes that are always the same; `fuzz` has them under libFuzzer, with Wasmtime as one engine
-//! more.
+//! The checks of the fuzz targets, each a function of arbitrary bytes: [`differential`],
+//! [`lifecycle`], [`artifact`], [`compile`] and [`wasi`]; and [`cost`], a search. `cargo test` runs
+//! them for seconds on fixed bytes. `fuzz` runs them under libFuzzer, with Wasmtime as an
+//! additional engine.
 //!
-//! Each has a canary, something that is wrong on purpose, which must be found: as an argument here, and under
-//! libFuzzer by the variable of [`CANARY`].
+//! Each check has a canary: a deliberate error that the check must find. An argument turns it on
+//! here; under libFuzzer the variable [`CANARY`] does.
 
 #![forbid(unsafe_code)]
 
@@ -22,10 +21,10 @@ pub mod setting;
 pub mod value;
 pub mod wasi;
 
-/// The variable that has the fuzz targets run with their canary.
+/// Environment variable that turns on the canary of the fuzz targets.
 pub const CANARY: &str = "PIRN_FUZZ_CANARY";
 
-/// Whether something shall be wrong on purpose.
+/// Whether the canary is on.
 #[must_use]
 pub fn canary() -> bool {
     std::env::var_os(CANARY).is_some()

@@ -1,6 +1,6 @@
-//! Instances of several modules come and go in the slots of a region, and end in every way there is. Each must find
-//! exactly what its module says it starts with, nobody may touch another's memory, and every state must allow what
-//! it should and nothing else.
+//! Instances of several modules use the slots of a region in turn, and end in every possible way.
+//! Each instance must start with exactly the state that its module defines. No instance may access
+//! another's memory. Every state must allow its operations and no others.
 
 mod house;
 mod tenant;
@@ -10,18 +10,18 @@ use house::House;
 use pirn_runtime::Reset;
 use std::ops::AddAssign;
 
-/// What was done.
+/// Counts of operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Sequences of acts.
+    /// Sequences of operations.
     pub sequences: usize,
-    /// Instances that were made and looked at.
+    /// Instances that were made and checked.
     pub instances: usize,
-    /// Acts of instances.
+    /// Operations on instances.
     pub acts: usize,
-    /// Of those, acts that ended with a call suspended.
+    /// Operations that left a call suspended.
     pub suspended: usize,
-    /// Of those, acts that stopped a guest: killed, or past its deadline.
+    /// Operations that stopped a guest: a kill, or a deadline.
     pub stopped: usize,
 }
 
@@ -35,7 +35,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// Most acts of one sequence.
+/// Most operations of one sequence.
 const ACTS_MAX: usize = 200;
 
 /// Has instances do what the bytes say: a byte for the region, and two for each act. As a canary, a byte of memory is

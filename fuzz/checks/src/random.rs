@@ -1,11 +1,11 @@
-//! [`Random`]: numbers and bytes that look random, and are the same for the same seed.
+//! [`Random`]: pseudo-random numbers and bytes that depend only on the seed.
 
 /// A generator (SplitMix64).
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of a seed.
+    /// The generator for a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -22,12 +22,12 @@ impl Random {
         (self.any() % end as u64) as usize
     }
 
-    /// True once in so many times.
+    /// True with probability 1 in `times`.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// Bits of a number as guests are surprised by: small, large, a power of two or next to one, or any.
+    /// A number that often exposes errors: small, large, near a power of two, or arbitrary.
     pub fn bits(&mut self) -> u64 {
         let any = self.any();
         match self.below(8) {
@@ -40,14 +40,15 @@ impl Random {
         }
     }
 
-    /// So many bytes.
+    /// `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let words = (0..len.div_ceil(8)).flat_map(|_| self.any().to_le_bytes());
         words.take(len).collect()
     }
 }
 
-/// Edges of integers, and floats of both widths: infinity, NaN, -0, and where conversions begin to fail.
+/// Edge values of integers, and of floats of both widths: infinity, NaN, -0, and where conversions
+/// start to fail.
 const SPECIAL: [u64; 14] = [
     0x7fff_ffff,
     0x8000_0000,
@@ -65,7 +66,7 @@ const SPECIAL: [u64; 14] = [
     0x43e0_0000_0000_0000,
 ];
 
-/// Another number of the same number, each bit of which depends on all.
+/// Mixes a number: each output bit depends on all input bits.
 #[must_use]
 pub fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -9,24 +9,24 @@ use std::sync::Arc;
 /// One way to compile a guest and run it.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
-    /// How hard to optimise.
+    /// Optimisation level.
     pub level: OptLevel,
-    /// For this machine, not for the baseline.
+    /// Whether to compile for this CPU instead of the baseline.
     pub native: bool,
-    /// With counted fuel.
+    /// Whether to count fuel.
     pub fuel: bool,
-    /// With debug information.
+    /// Whether to emit debug information.
     pub debug: bool,
-    /// With masks against speculation.
+    /// Whether to mask addresses against speculative execution.
     pub spectre: bool,
-    /// Also with a cache, of which the same must come.
+    /// Whether to compile with a cache too, which must give the same module.
     pub cache: bool,
-    /// How slots are made clean.
+    /// Reset of the slots.
     pub reset: Reset,
 }
 
 impl Setting {
-    /// As `aotc` compiles without options.
+    /// The default settings of `aotc`.
     #[must_use]
     pub fn plain() -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Setting {
         }
     }
 
-    /// Any of them.
+    /// A random setting.
     pub fn any(random: &mut Random) -> Self {
         let levels = [OptLevel::Speed, OptLevel::None, OptLevel::SpeedAndSize];
         Self {
@@ -54,8 +54,8 @@ impl Setting {
         }
     }
 
-    /// What it is to the compiler, but for the cache. Relaxed operators are deterministic: otherwise each engine, and each
-    /// processor, has its own results.
+    /// The compiler options, without the cache. Relaxed SIMD operators are deterministic: otherwise
+    /// results differ between engines and between CPUs.
     #[must_use]
     pub fn options(&self) -> Options {
         let mut options = Options::default();
@@ -70,11 +70,12 @@ impl Setting {
         options
     }
 
-    /// Compiles a module. With a cache it is compiled twice more, into one and from it.
+    /// Compiles a module. With a cache, compiles it twice more: once to fill the cache, and once
+    /// from it.
     ///
     /// # Errors
     ///
-    /// What the compiler says, or that the cache makes a difference.
+    /// The compiler's error, or that the cache changes the module.
     pub fn compile(&self, wasm: &[u8]) -> Result<Vec<u8>, String> {
         let mut options = self.options();
         let compile = |options: &Options| {

@@ -1,6 +1,5 @@
-//! A guest calls WASI with hostile arguments. Whatever they are, a call takes no more of the host
-//! than the bounds say: memory, time past its deadline, descriptors, and nothing outside of the
-//! guest's directory.
+//! A guest calls WASI with hostile arguments. For any arguments, a call must stay within limits:
+//! host memory, time past its deadline, descriptors, and access only inside the guest's directory.
 
 mod arguments;
 mod guest;
@@ -20,35 +19,33 @@ use world::World;
 
 pub use guest::FUNCTIONS;
 
-/// Most bytes that the host may allocate during one call, whatever its arguments are.
+/// Most bytes that the host may allocate during one call.
 pub const HOST_BYTES_MAX: usize = 1 << 20;
-/// Time that each call is given.
+/// Deadline of each call.
 pub const DEADLINE: Duration = Duration::from_millis(20);
-/// Time that a call may take past its deadline. It is large because the machine may be busy, or
+/// Most time that a call may take past its deadline. It is large because the machine may be busy or
 /// emulated.
 pub const LATE_MAX: Duration = Duration::from_secs(2);
-/// Most descriptors of the host that one context may hold: those of a guest, and those that it is
-/// given.
+/// Most host descriptors of one context: those that the guest opens, and those that it is given.
 pub const DESCRIPTORS_MAX: usize = 64 + world::GIVEN;
-/// Time after which a call counts as one that never ends.
+/// Time after which a call counts as endless.
 const HANG: Duration = Duration::from_secs(60);
 /// Most calls of one case.
 const CALLS_MAX: usize = 60;
-/// How often a descriptor is opened, now and then: more often than the guest may hold one.
+/// How often a descriptor is sometimes opened: more often than the limit allows.
 const REPEATS: usize = DESCRIPTORS_MAX + 20;
 
-/// How the allocations of the current thread are measured; the program that runs the check owns the
+/// Measures the allocations of the current thread. The program that runs the check provides the
 /// allocator.
 #[derive(Debug, Clone, Copy)]
 pub struct Meter {
-    /// Starts to measure.
+    /// Starts a measurement.
     pub start: fn(),
-    /// The most bytes that were live at once since then, beyond those that were live when it
-    /// started.
+    /// The maximum of live bytes since the start, minus the bytes that were live at the start.
     pub peak: fn() -> usize,
 }
 
-/// A host function that breaks a bound on purpose.
+/// A host function that breaks a limit on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Canary {
     /// Allocates more than [`HOST_BYTES_MAX`].
@@ -59,7 +56,7 @@ pub enum Canary {
     Descriptors,
 }
 
-/// What was called, and how calls ended.
+/// Counts of calls, and of how they ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Cases, each with a context of its own.

@@ -1,7 +1,7 @@
 //! Searches for the modules that cost the compiler most for their size, and prints the worst of
-//! each kind: for `PIRN_FUZZ_SECONDS`, from `PIRN_FUZZ_SEED` on, written to the folder
-//! `PIRN_FUZZ_WORST` if there is one. It fails if one took longer than a module of its size may.
-//! Only a release build says something about time.
+//! each kind. It runs for `PIRN_FUZZ_SECONDS`, starting at `PIRN_FUZZ_SEED`, and writes the modules
+//! to the folder `PIRN_FUZZ_WORST` if that is set. It fails if a module exceeds the time for its
+//! size. Times are meaningful only in a release build.
 
 #![forbid(unsafe_code)]
 
