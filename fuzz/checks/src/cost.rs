@@ -83,8 +83,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// The options that change how much is done: without the optimiser, for the other target, with
-/// counted fuel.
+/// The options that change the amount of work: no optimiser, the other target, counted fuel.
 #[must_use]
 pub fn ways() -> Vec<Options> {
     let mut ways = Vec::from([Arch::X86_64, Arch::Aarch64].map(Options::new));
@@ -104,12 +103,11 @@ pub fn unlimited() -> Options {
     options
 }
 
-/// Compiles a module of a shape, and says what that cost.
+/// Compiles a module of a shape and measures the cost.
 ///
 /// # Errors
 ///
-/// What the compiler should not say: that a module of this kind is invalid, or that it is at fault
-/// itself.
+/// If the compiler reports that the module is invalid, or an internal error.
 pub fn measure(shape: Shape, options: &Options) -> Result<Found, String> {
     let wasm = shape.module();
     let before = cpu_ns();
@@ -140,8 +138,8 @@ pub fn measure(shape: Shape, options: &Options) -> Result<Found, String> {
     Ok(found)
 }
 
-/// Tries so many shapes, of which half are changes of the worst so far by `judge`, and gives the
-/// worst of each kind, the worst of all first.
+/// Measures shapes as long as `goes_on`. Half of them are changes of the worst shapes so far,
+/// according to `judge`. Returns the worst of each kind, the worst of all first.
 ///
 /// # Errors
 ///

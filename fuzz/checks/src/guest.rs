@@ -15,27 +15,27 @@ use wasm_smith::Config;
 pub struct Guest {
     /// The module.
     pub wasm: Vec<u8>,
-    /// What decides the calls.
+    /// Seed that determines the calls.
     pub seed: u64,
-    /// What it may use that not every engine has.
+    /// Features in use that some engines lack.
     pub uses: Uses,
 }
 
-/// What a guest may use that not every engine has.
+/// Features that a guest may use and that some engines lack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Uses {
     /// Exceptions.
     pub exceptions: bool,
-    /// Structs, arrays and references of a type.
+    /// Structs, arrays and typed references.
     pub objects: bool,
     /// Shared memories and atomic operators.
     pub threads: bool,
-    /// Relaxed operators on vectors, deterministic.
+    /// Relaxed SIMD operators, with deterministic results.
     pub relaxed: bool,
 }
 
 impl Uses {
-    /// Whether every engine has all that it uses.
+    /// Whether every engine supports all of its features.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
@@ -47,15 +47,15 @@ impl Uses {
 pub struct Call {
     /// Name of the export.
     pub name: String,
-    /// What it is called with.
+    /// Arguments.
     pub params: Vec<Val>,
-    /// What it returns.
+    /// Result types.
     pub results: Vec<ValType>,
     /// Whether it is a host function, exported again: not every engine lets it see the guest's memory then.
     pub is_host: bool,
 }
 
-/// What a module exports, and how it is called.
+/// The exports of a module, and the calls that are made.
 #[derive(Debug)]
 pub struct Plan {
     /// The calls, in order.
@@ -66,7 +66,7 @@ pub struct Plan {
     pub memory: Option<String>,
     /// The exported globals.
     pub globals: Vec<String>,
-    /// How many of the calls, the last ones, look at what the others left behind.
+    /// The last so many calls only read the state that the others left.
     pub looks: usize,
 }
 
@@ -84,7 +84,7 @@ pub(crate) const MEMORIES: usize = 3;
 /// Most elements of a table.
 const ELEMENTS: u32 = 200;
 
-/// Passes of loops, and calls, after which a guest ends.
+/// Limit of loop iterations and calls, after which a guest ends.
 const STEPS: u32 = 1000;
 
 use ValType::{F32, F64, I32, I64, V128};
@@ -134,7 +134,7 @@ pub fn type_of(val: Val) -> ValType {
     }
 }
 
-/// A module that imports all of it.
+/// A module that imports all of these functions and globals.
 fn imports() -> Vec<u8> {
     let mut text = String::from("(module");
     for (index, (params, results)) in FUNCS.iter().enumerate() {
@@ -177,7 +177,7 @@ pub(crate) fn config(random: &mut Random) -> Config {
         relaxed_simd_enabled: rich && random.once_in(2),
         tail_call_enabled: random.once_in(2),
         threads_enabled: rich && random.once_in(2),
-        // One more than these hold, and engines would differ in what they give.
+        // Without a maximum, engines would differ in the growth that they allow.
         memory_max_size_required: true,
         table_max_size_required: true,
         max_memory32_bytes: memory_bytes,
@@ -194,7 +194,7 @@ pub(crate) fn config(random: &mut Random) -> Config {
         max_instructions: [30, 100, 400][random.below(3)],
         min_uleb_size: if random.once_in(4) { 5 } else { 1 },
         generate_custom_sections: random.once_in(4),
-        // Which NaN an operator gives is not said, and a guest could see it.
+        // The NaN of an operator is not specified, and a guest could observe it.
         canonicalize_nans: true,
         allow_floats: !random.once_in(3),
         disallow_traps: random.once_in(2),
@@ -205,11 +205,12 @@ pub(crate) fn config(random: &mut Random) -> Config {
 }
 
 impl Guest {
-    /// A valid guest that ends, and what remains of the bytes for whoever has use for random numbers.
+    /// Makes a valid guest that ends. Also returns a generator of random numbers for other
+    /// decisions.
     ///
     /// # Errors
     ///
-    /// Too few bytes for a module.
+    /// If there are too few bytes for a module.
     pub fn of(data: &[u8]) -> arbitrary::Result<(Self, Random)> {
         let mut bytes = Unstructured::new(data);
         let mut random = Random::new(bytes.arbitrary()?);
@@ -228,7 +229,7 @@ impl Guest {
         Ok((Self { wasm, seed, uses }, random))
     }
 
-    /// How the module is called, which names and types decide.
+    /// The calls of the module, determined by the names and types of its exports.
     #[must_use]
     pub fn plan(&self, module: &Module, metadata: &Metadata) -> Plan {
         let mut random = Random::new(self.seed);
@@ -249,7 +250,7 @@ impl Guest {
                     looks.extend(Call::of(name, &ty, || 0));
                 }
                 ExternType::Func(ty) => funcs.push((name, ty)),
-                // What it holds is looked at by a call.
+                // A call reads the contents of a shared memory.
                 ExternType::Memory(ty) if ty.shared => {}
                 ExternType::Memory(_) => {
                     if metadata.export(name) == Some(ExportItem::Memory(0)) {
@@ -284,7 +285,7 @@ impl Guest {
 }
 
 impl Call {
-    /// A call with numbers from a source of bits, unless the function takes what only the guest can make.
+    /// A call with arguments from a source of bits; `None` if the host cannot make an argument.
     fn of(name: &str, ty: &FuncType, mut bits: impl FnMut() -> u64) -> Option<Self> {
         let params = ty.params.iter().map(|ty| Val::of(*ty, &mut bits));
         Some(Self {

@@ -1,16 +1,16 @@
-//! [`Val`], [`End`] and [`Run`]: what all engines have in common, to be compared.
+//! [`Val`], [`End`] and [`Run`]: results in a form that all engines share, for comparison.
 
 use crate::random::{Random, mix};
 use pirn_runtime::{HeapType, RefType, ValType};
 
-/// What a reference is, as far as all engines say it.
+/// What a reference refers to, as far as all engines report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ref {
     /// Null.
     Null,
-    /// The host's, by its number.
+    /// A host reference, by its number.
     Host(u32),
-    /// A number of 31 bits.
+    /// A 31-bit integer.
     I31(i32),
     /// A struct.
     Struct,
@@ -18,7 +18,7 @@ pub enum Ref {
     Array,
 }
 
-/// A value, by its bits. Of a function reference there is nothing to compare but whether it is null.
+/// A value, as its bits. Function references are compared only for null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Val {
     /// An `i32`.
@@ -31,18 +31,19 @@ pub enum Val {
     F64(u64),
     /// A `v128`, lane 0 in the lowest bits.
     V128(u128),
-    /// A function reference: whether it is one.
+    /// A function reference: whether it is not null.
     Func(bool),
-    /// A reference of the host, or what a guest made of another.
+    /// An `externref`: a host reference, or a converted guest reference.
     Extern(Ref),
-    /// A reference that a guest can ask for its type.
+    /// A reference of the `any` hierarchy.
     Any(Ref),
-    /// A reference to an exception: whether it is one.
+    /// An exception reference: whether it is not null.
     Exn(bool),
 }
 
 impl Val {
-    /// A value of a type from a source of bits, if the host can make one: of what only the guest makes there is null.
+    /// A value of a type from a source of bits. It is null for references that only a guest can
+    /// make, and `None` if the type excludes null.
     pub fn of(ty: ValType, bits: &mut impl FnMut() -> u64) -> Option<Self> {
         Some(match ty {
             ValType::I32 => Self::I32(bits() as u32),
@@ -70,7 +71,7 @@ impl Val {
         })
     }
 
-    /// The same, with one NaN for all: which of them an operator gives is not said (spec 4.3.3).
+    /// The value with a canonical NaN: the spec does not say which NaN an operator returns (4.3.3).
     #[must_use]
     pub fn canonical(self) -> Self {
         match self {
@@ -97,10 +98,10 @@ impl Val {
     }
 }
 
-/// Why a guest trapped, as far as engines agree on the reasons.
+/// Why a guest trapped, as far as engines agree on the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// `unreachable`, which is also what ends a guest that would not end.
+    /// `unreachable`. It also ends guests that would run too long.
     Unreachable,
     /// Past the end of a memory.
     Memory,
@@ -131,47 +132,48 @@ pub enum Fault {
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// With results.
+    /// It returned these results.
     Returned(Vec<Val>),
-    /// By a trap.
+    /// It trapped.
     Trapped(Fault),
-    /// By an exception that nothing caught.
+    /// The guest did not catch an exception.
     Threw,
-    /// By an error of a host function.
+    /// A host function returned an error.
     Refused,
-    /// By a limit, which is each engine's own: of stack, or memory of the system. Nothing after it can be compared.
+    /// It reached a limit that differs between engines, such as the stack or system memory. Later
+    /// calls cannot be compared.
     Exhausted,
 }
 
-/// What an engine made of a guest.
+/// The result of running a guest on an engine.
 #[derive(Debug, Default)]
 pub struct Run {
-    /// How its start ended and then each call, until one was exhausted.
+    /// How the start and then each call ended, until one exhausted a limit.
     pub ends: Vec<End>,
     /// The exported memories at the end.
     pub memories: Vec<Vec<u8>>,
     /// The exported globals at the end, in the order of their exports.
     pub globals: Vec<Val>,
-    /// A number for each call of a host function, of all that it was given.
+    /// For each call of a host function, a hash of its arguments.
     pub host: Vec<u64>,
-    /// Fuel that was left after each call, where it was counted.
+    /// Remaining fuel after each call, if it was counted.
     pub fuel: Vec<u64>,
 }
 
 impl Run {
-    /// Whether it met a limit.
+    /// Whether a call reached a limit.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.ends.contains(&End::Exhausted)
     }
 
-    /// Whether the guest could be called: its start may have failed.
+    /// Whether the guest could be called: its start function may have failed.
     #[must_use]
     pub fn has_started(&self) -> bool {
         matches!(self.ends.first(), Some(End::Returned(_)))
     }
 
-    /// The first thing in which two runs of a guest differ.
+    /// The first difference between two runs of a guest; `None` if there is none.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let pairs = self.ends.iter().zip(&other.ends).enumerate();
@@ -227,17 +229,17 @@ fn first_difference<T: PartialEq>(a: &[T], b: &[T]) -> Option<usize> {
     Some(same.count())
 }
 
-/// The host's side, the same for every engine: what functions answer depends on which one it is, on what it was
-/// given, and on what was called before.
+/// The host functions, the same for every engine. Their results depend on the function, its
+/// arguments, and earlier calls.
 #[derive(Debug, Default)]
 pub struct Host {
     /// A number for each call.
     pub calls: Vec<u64>,
-    /// The name that the guest exports its memory by.
+    /// Name of the exported memory that the functions see.
     pub memory: Option<String>,
 }
 
-/// A host function that gives an error.
+/// The error of a host function.
 #[derive(Debug)]
 pub struct HostRefuses;
 
@@ -250,12 +252,12 @@ impl std::fmt::Display for HostRefuses {
 impl std::error::Error for HostRefuses {}
 
 impl Host {
-    /// Calls function `index`: its results, or [`HostRefuses`], once in 16 times. Now and then it writes to the
-    /// memory, if the guest exports it.
+    /// Calls function `index` and returns its results. Sometimes writes to the memory, if the guest
+    /// exports one.
     ///
     /// # Errors
     ///
-    /// As said.
+    /// [`HostRefuses`], once in 16 calls.
     pub fn call(
         &mut self,
         index: usize,

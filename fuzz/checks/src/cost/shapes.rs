@@ -1,11 +1,11 @@
-//! [`Shape`]: the numbers of a module that repeats something which is small in the module, and may
-//! be large for the compiler. [`bodies`](super::bodies) has what functions do,
-//! [`parts`](super::parts) the rest.
+//! [`Shape`]: the numbers of a module that repeats a construct, which is small in the module but
+//! may be large for the compiler. [`bodies`](super::bodies) makes the function bodies, and
+//! [`parts`](super::parts) the other sections.
 
 use super::parts::Parts;
 use crate::random::Random;
 
-/// All kinds of modules: what they have many of.
+/// All kinds of modules, named after the construct that they repeat.
 pub const KINDS: [&str; 31] = [
     "imports",
     "imports and functions",
@@ -40,32 +40,32 @@ pub const KINDS: [&str; 31] = [
     "names",
 ];
 
-/// A module: its kind and its numbers, whose meaning depends on the kind.
+/// A module: its kind and its numbers. The meaning of the numbers depends on the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Index of its kind.
+    /// Index into [`KINDS`].
     pub kind: usize,
     /// Functions, imports, types or segments.
     pub count: u32,
-    /// How often a function repeats something.
+    /// How often a function repeats a construct.
     pub repeats: u32,
     /// Parameters, results, fields or values.
     pub arity: u32,
-    /// How deep blocks are nested.
+    /// Nesting depth of blocks.
     pub depth: u32,
     /// Locals of a function.
     pub locals: u32,
-    /// Which type values are of.
+    /// Number of the value type.
     pub value: u8,
 }
 
-/// Most values of a type, by the validator.
+/// Most values of a type: the validator's limit.
 const ARITY_MAX: u32 = 1000;
-/// Most locals of a function, by the validator.
+/// Most locals of a function: the validator's limit.
 const LOCALS_MAX: u32 = 50_000;
 
 impl Shape {
-    /// A small module of a kind.
+    /// A random small module of this kind.
     pub fn any(kind: usize, random: &mut Random) -> Self {
         let mut number = |most: usize| {
             let bits = random.below(most);
@@ -83,7 +83,7 @@ impl Shape {
         .bounded()
     }
 
-    /// One with other numbers: some of them doubled, halved, or a little more or less.
+    /// A shape with some numbers doubled, halved, or slightly changed.
     #[must_use]
     pub fn changed(mut self, random: &mut Random) -> Self {
         for _ in 0..=random.below(3) {
@@ -110,7 +110,8 @@ impl Shape {
         self.bounded()
     }
 
-    /// Within what the validator allows, and so small that a search goes through many.
+    /// Limits the numbers to what the validator allows, and to modules small enough for a fast
+    /// search.
     fn bounded(mut self) -> Self {
         self.count = self.count.clamp(1, 20_000);
         self.repeats = self.repeats.clamp(1, 20_000 / self.count.min(100));

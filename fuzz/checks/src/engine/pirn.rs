@@ -1,4 +1,4 @@
-//! [`Pirn`]: a guest that pirn compiled.
+//! [`Pirn`]: runs guests under pirn.
 
 use crate::guest::{Call, FUNCS, GLOBALS, Guest, MEMORIES, Plan};
 use crate::setting::Setting;
@@ -12,7 +12,7 @@ use pirn_runtime::{
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 
-/// A guest that pirn compiled in one way.
+/// A guest that pirn compiled with one setting.
 #[derive(Debug)]
 pub struct Pirn {
     module: Module,
@@ -20,7 +20,7 @@ pub struct Pirn {
     reset: Reset,
 }
 
-/// More than any guest uses.
+/// More fuel than any guest uses.
 const FUEL: u64 = 1 << 40;
 
 impl Pirn {
@@ -28,7 +28,7 @@ impl Pirn {
     ///
     /// # Errors
     ///
-    /// What compiler or runtime say.
+    /// The error of the compiler or the runtime.
     pub fn new(wasm: &[u8], setting: &Setting) -> Result<Self, String> {
         let so = setting.compile(wasm)?;
         let module = Module::from_bytes(&so).map_err(|error| error.to_string())?;
@@ -41,17 +41,18 @@ impl Pirn {
         })
     }
 
-    /// How a guest is called that is this module.
+    /// The calls of a guest, whose module must be this one.
     #[must_use]
     pub fn plan(&self, guest: &Guest) -> Plan {
         guest.plan(&self.module, &self.metadata)
     }
 
-    /// Instantiates it, makes the calls of a plan, and looks at what is exported.
+    /// Instantiates the module, makes the calls of a plan, and reads the exports.
     ///
     /// # Errors
     ///
-    /// What should not happen: anything but results, traps, and errors of host functions.
+    /// If a call ends in an unexpected way: not with results, a trap, or an error of a host
+    /// function.
     pub fn run(&self, plan: &Plan) -> Result<Run, String> {
         let prepared = region(self.reset).prepare(&self.module, &linker());
         let mut prepared = prepared.map_err(|error| error.to_string())?;
@@ -64,7 +65,8 @@ impl Pirn {
     }
 }
 
-/// One region for each way of resetting, so that a guest has the slot that others had before.
+/// One region for each reset, shared by all guests, so that a guest gets a slot that others have
+/// used.
 fn region(reset: Reset) -> &'static Region {
     static REGIONS: [OnceLock<Region>; Reset::ALL.len()] = [const { OnceLock::new() }; _];
     let at = Reset::ALL

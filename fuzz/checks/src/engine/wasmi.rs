@@ -1,4 +1,4 @@
-//! [`Wasmi`]: an interpreter, which shares no code with the compiler.
+//! [`Wasmi`]: an interpreter that shares no code with pirn's compiler.
 
 use super::Engine;
 use crate::guest::{FUNCS, GLOBALS, Plan, Uses};
@@ -10,7 +10,7 @@ use wasmi::{
     Global, Instance, Linker, Module, Mutability, Ref, Store, TrapCode, V128,
 };
 
-/// An interpreter, which shares no code with the compiler.
+/// An interpreter that shares no code with pirn's compiler.
 #[derive(Debug)]
 pub struct Wasmi {
     engine: wasmi::Engine,
@@ -34,7 +34,7 @@ impl Default for Wasmi {
     }
 }
 
-/// An error of the host, as wasmi wants it.
+/// Lets wasmi return this error of the host.
 impl wasmi::errors::HostError for HostRefuses {}
 
 impl Engine for Wasmi {
@@ -147,7 +147,7 @@ fn end(error: &Error) -> Result<End, String> {
     if error.downcast_ref::<HostRefuses>().is_some() {
         return Ok(End::Refused);
     }
-    // Both are traps, for which it has no code.
+    // Both errors are traps, but wasmi has no trap code for them.
     if let ErrorKind::Instantiation(InstantiationError::ElementSegmentDoesNotFit { .. })
     | ErrorKind::Table(TableError::CopyOutOfBounds) = error.kind()
     {

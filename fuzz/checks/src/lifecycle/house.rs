@@ -1,4 +1,4 @@
-//! [`House`]: a region, and the modules that live in it.
+//! [`House`]: a region with several prepared modules.
 
 use super::tenant::{Tenant, Wire};
 use pirn_compiler::{OptLevel, Options};
@@ -7,24 +7,24 @@ use pirn_runtime::{
 };
 use std::sync::OnceLock;
 
-/// Bytes of a page of WebAssembly.
+/// Bytes of a WebAssembly page.
 pub(super) const PAGE: usize = 64 << 10;
-/// Fuel that an instance has, if its module counts it.
+/// Fuel of an instance, if its module counts fuel.
 pub(super) const FUEL: u64 = 1 << 40;
 
-/// What a module looks like from outside.
+/// The expected initial state of a module's instances.
 #[derive(Debug)]
 pub(super) struct Shape {
     /// The initial memory, byte for byte.
     pub(super) memory: Vec<u8>,
-    /// Most pages of it.
+    /// Maximum number of pages of the memory.
     pub(super) pages_max: usize,
-    /// What its global `a` starts with.
+    /// Initial value of the global `a`.
     pub(super) global: i64,
     module: Module,
 }
 
-/// Functions of a module by their types.
+/// Typed functions of a module.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Funcs {
     pub(super) dirty: Func<u32, u32>,
@@ -40,7 +40,7 @@ pub(super) struct Funcs {
     pub(super) deep: Func<u32, u32>,
 }
 
-/// A region, and the modules that live in it.
+/// A region with several prepared modules.
 #[derive(Debug)]
 pub(super) struct House {
     region: Region,
@@ -107,7 +107,7 @@ const HEAP: Extra = Extra {
     fresh: "(call $heap)",
 };
 
-/// What every module has, whatever its memory.
+/// The text of a module: everything that all modules share, and the extras.
 fn text(pages: usize, max: usize, data: &[(usize, usize)], extras: &[Extra]) -> String {
     let of = |part: fn(&Extra) -> &'static str| extras.iter().map(part).collect::<String>();
     let (fields, mess) = (of(|extra| extra.fields), of(|extra| extra.mess));
@@ -178,10 +178,10 @@ fn text(pages: usize, max: usize, data: &[(usize, usize)], extras: &[Extra]) -> 
     )
 }
 
-/// What `fresh` returns in a module that nobody has used.
+/// Result of `fresh` in an unused instance.
 pub(super) const FRESH: u32 = 5 * 1000 + 3 * 100 + 2 * 10 + 4 + 2 + 1;
 
-/// A byte of an image: of every value, and never zero.
+/// A byte of an image: takes many values, but never zero.
 fn byte(at: usize) -> u8 {
     (at % 251) as u8 + 1
 }
@@ -210,7 +210,7 @@ pub(super) fn shapes() -> &'static [Shape] {
                     module,
                 }
             };
-        // The first seven bytes are zero in all of them: `fresh` writes there.
+        // The first seven bytes are zero in all memories, because `fresh` writes there.
         let sparse: Vec<_> = (0..20).map(|i| (i * 9000 + 17, 40)).collect();
         let (speed, none) = (OptLevel::Speed, OptLevel::None);
         let large = [(100, 5), (20 * PAGE - 1, 1)];
@@ -232,7 +232,7 @@ fn linker() -> Linker<Wire, u32, u32> {
     let mut linker = Linker::asking();
     let defined = linker
         .func("host", "kill", |caller: Caller<'_, Wire>| {
-            // Whoever was killed before does not come here.
+            // The instance was not killed before: a killed guest does not run this function.
             caller
                 .data()
                 .switch()
@@ -263,7 +263,7 @@ fn linker() -> Linker<Wire, u32, u32> {
 }
 
 impl House {
-    /// A region with so many slots, and all modules prepared for it.
+    /// Makes a region with `slots` slots, and prepares all modules for it.
     pub(super) fn of(reset: Reset, slots: u32) -> Result<Self, String> {
         let builder = |reset| {
             let builder = Region::builder()
@@ -301,7 +301,7 @@ impl House {
         Ok(Self { region, rooms })
     }
 
-    /// Makes an instance of some module, if there is a slot for it, and looks whether it is as it should be.
+    /// Makes an instance of a module if a slot is free, and checks its initial state.
     pub(super) fn move_in(
         &self,
         which: usize,
@@ -327,13 +327,13 @@ impl House {
         Ok(Some(tenant))
     }
 
-    /// Slots that nobody has.
+    /// Number of free slots.
     pub(super) fn slots_free(&self) -> usize {
         self.region.slots_free()
     }
 }
 
-/// What the other globals start with, by name.
+/// Whether a global other than `a` has its initial value.
 pub(super) fn is_initial(name: &str, value: Option<Value>) -> bool {
     match name {
         "v" => value == Some(Value::V128(1 | 2 << 64)),

@@ -1,4 +1,4 @@
-//! [`Tenant`]: an instance, and what is expected of it.
+//! [`Tenant`]: an instance, and the state that the check expects.
 
 use super::house::{FRESH, FUEL, Funcs, PAGE, Shape, is_initial};
 use crate::random::Random;
@@ -7,7 +7,7 @@ use pirn_runtime::{
 };
 use std::time::Duration;
 
-/// The host's data: by what a host function stops its guest.
+/// The host's data of an instance: the kill switch with which a host function stops its own guest.
 #[derive(Debug, Default)]
 pub(super) struct Wire(Option<KillSwitch>);
 
@@ -17,18 +17,18 @@ impl Wire {
     }
 }
 
-/// What an instance waits for.
+/// The state of an instance.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Idle,
-    /// It was preempted in this function, which will return this.
+    /// Preempted in this function, which will return this value.
     Preempted(Func<u32, u32>, Option<u32>),
-    /// It asks, having said this.
+    /// Suspended by a question with this value.
     Asked(u32),
     Killed,
 }
 
-/// How an act ended, as the tally counts it.
+/// How an operation ended, for the tally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
@@ -36,7 +36,7 @@ pub(super) enum Outcome {
     Stopped,
 }
 
-/// An instance, and what is expected of it.
+/// An instance, and the state that the check expects.
 #[derive(Debug)]
 pub(super) struct Tenant {
     instance: Instance<Wire, u32, u32>,
@@ -44,7 +44,7 @@ pub(super) struct Tenant {
     funcs: Funcs,
     shape: &'static Shape,
     state: State,
-    /// Of its memory after its last act.
+    /// Hash of its memory after the last operation.
     sum: u64,
 }
 
@@ -68,7 +68,7 @@ impl Tenant {
         }
     }
 
-    /// Whether everything is as the module says.
+    /// Checks that the state is as the module defines it.
     pub(super) fn look_around(&mut self) -> Result<()> {
         let (shape, memory) = (self.shape, self.instance.memory());
         let (found, expected) = (memory.as_slice(), &shape.memory);
@@ -122,7 +122,7 @@ impl Tenant {
         Ok(())
     }
 
-    /// A number that all of its memory decides.
+    /// A hash of the whole memory.
     fn sum(&self) -> u64 {
         let memory = self.instance.memory();
         let (words, _) = memory.as_slice().as_chunks::<8>();
@@ -133,7 +133,7 @@ impl Tenant {
         })
     }
 
-    /// Does something, and sees that it goes as it should.
+    /// Performs an operation and checks its result.
     pub(super) fn act(&mut self, act: u8, random: &mut Random) -> Result<Outcome> {
         if self.sum != self.sum() {
             return Err("somebody else has changed its memory".to_owned());
@@ -250,7 +250,7 @@ impl Tenant {
         }
     }
 
-    /// A call suspended by the end of a slice, of which nobody knows where.
+    /// Handles a call that was suspended at the end of a time slice, at an unknown instruction.
     fn preempted(
         &mut self,
         step: std::result::Result<Step<u32, u32>, CallError>,
@@ -327,7 +327,7 @@ impl Tenant {
         }
     }
 
-    /// A call that was killed while it was suspended ends when it is gone on with.
+    /// Checks that a call that was killed while suspended ends when it is resumed.
     fn ended(
         &mut self,
         go_on: impl FnOnce(
@@ -353,7 +353,8 @@ impl Tenant {
         }
     }
 
-    /// Is dropped, here or on another thread; its switch ends nobody any more.
+    /// Drops the instance, here or on another thread, and checks that its kill switch has no effect
+    /// any more.
     pub(super) fn leave(self, random: &mut Random) -> Result<()> {
         let Self {
             instance, switch, ..
