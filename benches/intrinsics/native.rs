@@ -3,7 +3,7 @@
 
 #![allow(
     unused_assignments,
-    reason = "the last rounds of an unrolled loop make words for rounds that do not come"
+    reason = "the last rounds of an unrolled loop compute words that no later round uses"
 )]
 #![allow(
     unsafe_code,

@@ -35,9 +35,9 @@ pub struct Tally {
     pub exhausted: usize,
     /// Calls of guests, but for those that pirn made again, and those that only look.
     pub calls: usize,
-    /// Of those, calls that returned.
+    /// Calls of guests, without repeated runs of pirn and calls that only read state.
     pub returned: usize,
-    /// Elements of tables, and shared memories, that were compared.
+    /// Calls that returned.
     pub seen: usize,
     /// Repeated runs of pirn that were compared with the first.
     pub again: usize,

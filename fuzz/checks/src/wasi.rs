@@ -102,23 +102,24 @@ impl Tally {
     }
 }
 
-/// Calls WASI as the bytes say, on a thread that is watched: a call that never ends is reported,
-/// too. Cases do not run at the same time, for descriptors are counted by process.
+/// Makes WASI calls as the bytes say, on a thread that is watched, so that an endless call is
+/// reported too. Cases do not run in parallel, because descriptors are counted for the whole
+/// process.
 ///
 /// # Errors
 ///
-/// Which bound was broken, by which call.
+/// The broken limit, and the call that broke it.
 pub fn check(data: &[u8], meter: Meter, canary: Option<Canary>) -> Result<Tally, String> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let now = Arc::new(Mutex::new(String::from("before the first call")));
     let (tell, told) = mpsc::channel();
     let (data, said) = (data.to_vec(), Arc::clone(&now));
-    // The houses keep descriptors of their own, which are no case's.
+    // The houses keep descriptors that belong to no case.
     guest::houses();
     let before = world::descriptors();
     let worker = thread::spawn(move || {
-        // Nobody listens any more once the call counts as one that never ends.
+        // The receiver is gone if the call counts as endless.
         let _ = tell.send(case(&data, meter, canary, &said));
     });
     match told.recv_timeout(HANG) {
@@ -145,7 +146,7 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One context, and the calls of its guest.
+/// Runs one case: one context, and the calls of its guest.
 fn case(
     data: &[u8],
     meter: Meter,
@@ -198,7 +199,7 @@ fn case(
         };
         for _ in 0..times {
             if !tenant.call(name, &arguments, &mut tally)? {
-                // A call that ended its guest ends its context, too.
+                // A call that ended its guest also ends its context.
                 drop(tenant.instance);
                 tenant.instance = house.instance(&world)?;
                 tenant.open(&mut tally)?;
@@ -211,18 +212,18 @@ fn case(
     Ok(tally)
 }
 
-/// A guest, and what its calls are measured by.
+/// A guest, and the means to measure its calls.
 struct Tenant<'a> {
     house: &'a House,
     meter: Meter,
     now: &'a Mutex<String>,
-    /// Open descriptors of the process before there was a context.
+    /// Open descriptors of the process before the context was made.
     before: usize,
     instance: guest::Guest,
 }
 
 impl Tenant<'_> {
-    /// Opens a file, one that appends, a FIFO and a folder.
+    /// Opens a file, a file that appends, a FIFO and a directory.
     fn open(&mut self, tally: &mut Tally) -> Result<(), String> {
         for (name, arguments) in arguments::openers() {
             self.call(name, &arguments, tally)?;
@@ -230,7 +231,7 @@ impl Tenant<'_> {
         Ok(())
     }
 
-    /// Makes one call, and says whether the guest may make another.
+    /// Makes one call. Returns whether the guest may make another.
     fn call(
         &mut self,
         name: &'static str,
@@ -291,7 +292,7 @@ fn ended(error: &CallError, tally: &mut Tally) -> Result<(), String> {
         error if Exit::of(error).is_some() => tally.exits += 1,
         CallError::Host(error) => {
             let text = error.to_string();
-            // Preview 1 has traps for bad pointers, and for `proc_raise`, which nobody has.
+            // Preview 1 traps for invalid pointers; `proc_raise` is not implemented.
             let known = ["Pointer", "pointer", "proc_raise"];
             if text.contains('\n') || !known.iter().any(|part| text.contains(part)) {
                 return Err(format!("an error that is no trap of preview 1: {text}"));

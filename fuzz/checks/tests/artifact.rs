@@ -1,4 +1,4 @@
-//! Damaged modules are refused; and one that is whole would not be.
+//! Damaged modules are refused. The canary shows that an undamaged module would be accepted.
 
 use pirn_fuzz_checks::artifact::{Tally, check};
 use pirn_fuzz_checks::campaign;

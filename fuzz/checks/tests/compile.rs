@@ -1,4 +1,5 @@
-//! Anything like a module compiles, or is told what is wrong with it; and a changed byte of what comes out is found.
+//! Inputs compile, or get an error that names the problem. The canary, a changed byte of the
+//! output, is found.
 
 use pirn_fuzz_checks::campaign;
 use pirn_fuzz_checks::compile::{Tally, check};

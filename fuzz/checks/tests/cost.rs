@@ -27,7 +27,7 @@ fn no_module_makes_more_code_than_it_may_ask_for_work() {
     assert!(found[0].code_permille() < 1000, "{found:?}");
 }
 
-/// The two modules that were found first.
+/// The first two expensive modules that were found.
 #[test]
 fn known_bombs_are_compiled_in_time_or_refused_by_name() {
     let imports = measure(shape("imports", 490, 1000), &Options::default());
@@ -41,7 +41,7 @@ fn known_bombs_are_compiled_in_time_or_refused_by_name() {
     assert!(!refused.contains('\n'), "{refused}");
 }
 
-/// Without the limit the search finds a bomb.
+/// Without the limit, the check finds an expensive module.
 #[test]
 fn a_bomb_is_found_without_the_limit() {
     let catches = shape("catches that return values", 150, 1000);

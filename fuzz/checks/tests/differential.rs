@@ -1,4 +1,4 @@
-//! Random guests do the same under pirn and wasmi; and a flipped bit is found.
+//! Random guests behave the same under pirn and wasmi. The canary, a flipped bit, is found.
 
 use pirn_fuzz_checks::campaign;
 use pirn_fuzz_checks::differential::{Tally, check};

@@ -1,4 +1,5 @@
-//! Random tenants find what their modules say; and a byte that is another is found.
+//! Random instances start with the state that their modules define. The canary, a changed byte, is
+//! found.
 
 use pirn_fuzz_checks::campaign;
 use pirn_fuzz_checks::lifecycle::{Tally, check};

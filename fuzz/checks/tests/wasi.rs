@@ -1,5 +1,5 @@
-//! Hostile calls of WASI stay within the bounds of memory, time and descriptors; and a host
-//! function that breaks one is found.
+//! Hostile WASI calls stay within the limits of memory, time and descriptors. Host functions that
+//! break a limit are found.
 mod meter;
 
 use meter::METER;
@@ -15,7 +15,7 @@ fn no_call_costs_more_than_the_bounds() {
     let tally = campaign::each(0..40, call);
     assert!(tally.calls > 1000 && tally.successes > 100, "{tally:?}");
     assert!(tally.traps > 10 && tally.stopped > 2, "{tally:?}");
-    // Files are reached, and not only what refuses.
+    // The calls must reach files, and not only fail.
     for name in [
         "fd_seek",
         "fd_advise",
@@ -25,7 +25,7 @@ fn no_call_costs_more_than_the_bounds() {
     ] {
         assert!(tally.answers.contains(&(name, 0)), "{name}: {tally:?}");
     }
-    // All but `proc_exit` and `proc_raise` give an errno.
+    // All functions except `proc_exit` and `proc_raise` return an errno.
     assert!(tally.functions() > FUNCTIONS.len() - 6, "{tally:?}");
 }
 

@@ -1,11 +1,11 @@
-//! What the functions of a [`Shape`] do.
+//! The function bodies of a [`Shape`].
 
 use super::parts::{ARRAY, BOTH, EMPTY, MAKES, STRUCT, TAKES, VECTOR};
 use super::shapes::Shape;
 use std::borrow::Cow;
 use wasm_encoder::{BlockType, Catch, HeapType, Instruction as I, MemArg, MemArgTarget};
 
-/// A body: the function's type, how many locals it has, and its operators.
+/// A function body: its type, the number of its locals, and its operators.
 pub(super) struct Body {
     pub(super) ty: u32,
     pub(super) locals: u32,
@@ -14,7 +14,7 @@ pub(super) struct Body {
 
 type Operators = Vec<I<'static>>;
 
-/// Something for each number below `count`.
+/// Concatenates the operators for each number below `count`.
 fn each(count: u32, operators: impl Fn(u32) -> Operators) -> Operators {
     (0..count).flat_map(operators).collect()
 }
@@ -25,13 +25,13 @@ const NEAR: MemArg = MemArg {
     target: MemArgTarget::Memory(0),
     ordering: None,
 };
-/// Beyond what the guard of a memory catches, so that it is checked.
+/// An offset beyond the memory's guard region, so that the access needs a bounds check.
 const FAR: MemArg = MemArg {
     offset: 1 << 30,
     ..NEAR
 };
 
-/// What each of a module's functions does; `None` if its kind is not about functions.
+/// The body of each function of a module; `None` if its kind repeats no function.
 pub(super) fn body(shape: Shape) -> Option<Body> {
     let Shape {
         repeats,
@@ -192,18 +192,18 @@ pub(super) fn body(shape: Shape) -> Option<Body> {
     })
 }
 
-/// The begin of a block that is left at once.
+/// The start of a block that branches to its end at once.
 fn unlikely() -> Operators {
     vec![I::Block(BlockType::Empty), I::I32Const(1), I::BrIf(0)]
 }
 
-/// One local is set to another.
+/// Sets one local to another.
 fn copy(at: u32, locals: u32) -> Operators {
     let from = at.wrapping_mul(7) % locals;
     vec![I::LocalGet(from), I::LocalSet(at % locals)]
 }
 
-/// Operators that are many instructions each.
+/// Operators that compile to many instructions.
 fn costly(which: u32) -> Operators {
     let bytes = || vec![I::I32Const(0), I::I32Const(64), I::I32Const(127)];
     let copy = I::MemoryCopy {

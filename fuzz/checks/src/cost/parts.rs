@@ -1,4 +1,4 @@
-//! [`Parts`]: the sections of a module that is made of a [`Shape`].
+//! [`Parts`]: the sections of a module for a [`Shape`].
 
 use super::bodies::body;
 use super::shapes::Shape;
@@ -23,10 +23,10 @@ pub(super) const BOTH: u32 = 3;
 pub(super) const VECTOR: u32 = 4;
 /// An array of i32.
 pub(super) const ARRAY: u32 = 5;
-/// A struct that has a field for each value.
+/// A struct with a field for each value.
 pub(super) const STRUCT: u32 = 6;
 
-/// The sections, in any order.
+/// The sections of a module.
 pub(super) struct Parts {
     shape: Shape,
     types: TypeSection,
@@ -41,7 +41,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The module of a shape.
+    /// The module for a shape.
     pub(super) fn of(shape: Shape) -> Vec<u8> {
         let mut parts = Self::new(shape);
         let Shape { count, arity, .. } = shape;
@@ -118,7 +118,7 @@ impl Parts {
             data: DataSection::new(),
             names: NameSection::new(),
         };
-        // Imported functions come first, and then nothing refers to these by number.
+        // Imported functions must come first; nothing refers to these functions by index before.
         for ty in [EMPTY, MAKES, TAKES] {
             parts.funcs.function(ty);
             let mut code = Function::new([]);
@@ -141,7 +141,7 @@ impl Parts {
         self.exports.export(&name, ExportKind::Func, func);
     }
 
-    /// Types of which none is like another, each of an import that is exported.
+    /// Distinct types, each for an import that is exported again.
     fn types(&mut self, count: u32) {
         let (values, depth) = (values(self.shape), self.shape.depth as usize);
         for at in 0..count {
@@ -171,7 +171,7 @@ impl Parts {
         self.types.ty().rec(group);
     }
 
-    /// Types of which each is a subtype of the one before, as many as may be.
+    /// A chain of types, each a subtype of the previous one, within the limit of supertypes.
     fn chain(&mut self) {
         for at in 0..self.shape.depth.min(60) {
             let supertype = (at > 0).then(|| self.types.len() - 1);
@@ -231,7 +231,7 @@ fn values(shape: Shape) -> Vec<ValType> {
     vec![ty; shape.arity as usize]
 }
 
-/// A struct of so many fields.
+/// A struct type with `fields` fields.
 fn structure(fields: u32, supertype: Option<u32>) -> SubType {
     let field = FieldType {
         element_type: StorageType::Val(ValType::I64),

@@ -1,5 +1,6 @@
-//! [`with_looks`]: a guest with functions more, that give what not every host sees: the elements of tables, and a number of
-//! all bytes of a shared memory. Its waits end at once, and where the generator forgets to make NaNs canonical, it does.
+//! [`with_looks`]: adds functions to a guest that return state which not every host can read: the
+//! elements of tables, and a hash of a shared memory. It also makes waits end at once, and makes
+//! NaNs canonical where the generator does not.
 
 use wasm_encoder::reencode::{self, Reencode, utils};
 use wasm_encoder::{
@@ -12,14 +13,14 @@ use wasmparser::{
     TypeSectionReader,
 };
 
-/// What the name of a function begins with that gives an element of a table by its index.
+/// Prefix of the name of a function that returns an element of a table by its index.
 pub(super) const TABLE: &str = "pirn table ";
-/// What the name of a function begins with that gives a number of a memory.
+/// Prefix of the name of a function that returns a hash of a memory.
 pub(super) const MEMORY: &str = "pirn memory ";
 
 type Error = reencode::Error<std::convert::Infallible>;
 
-/// A function that is added, and what it is exported by, if it is.
+/// An added function, and its export name if it is exported.
 struct Look {
     name: Option<String>,
     params: Vec<ValType>,
@@ -27,7 +28,7 @@ struct Look {
     body: Function,
 }
 
-/// What is added to a module, and after how much.
+/// The functions to add, and the numbers of types and functions before them.
 #[derive(Default)]
 struct Looker {
     looks: Vec<Look>,
@@ -35,11 +36,11 @@ struct Looker {
     funcs: u32,
 }
 
-/// The module with such functions, or as it was if it has no functions or exports of its own.
+/// Adds such functions to a module. A module without its own functions or exports is not changed.
 ///
 /// # Errors
 ///
-/// It is malformed, which no module is that was generated.
+/// If the module is malformed. No generated module is.
 pub(super) fn with_looks(wasm: Vec<u8>) -> Result<Vec<u8>, Error> {
     let mut looker = Looker {
         looks: Floats::ALL.map(Look::canonical).into(),
@@ -86,8 +87,8 @@ pub(super) fn with_looks(wasm: Vec<u8>) -> Result<Vec<u8>, Error> {
     Ok(module.finish())
 }
 
-/// Floats of which an operator gives some NaN: one of 32 or 64 bits, or lanes of them. By their number, the functions that
-/// make NaNs canonical are the first that are added.
+/// Floats that an operator returns with an unspecified NaN: one of 32 or 64 bits, or lanes of them.
+/// The first added functions make them canonical, in the order of these variants.
 #[derive(Debug, Clone, Copy)]
 enum Floats {
     F32,
@@ -99,7 +100,7 @@ enum Floats {
 impl Floats {
     const ALL: [Self; 4] = [Self::F32, Self::F64, Self::F32x4, Self::F64x2];
 
-    /// What an operator gives of which wasm-smith 0.263 does not make NaNs canonical.
+    /// The result of an operator whose NaNs wasm-smith 0.263 does not make canonical.
     fn of(operator: &Operator<'_>) -> Option<Self> {
         Some(match operator {
             Operator::F32DemoteF64 => Self::F32,
@@ -120,7 +121,7 @@ impl Floats {
 }
 
 impl Look {
-    /// The same floats, with the canonical NaN for every other.
+    /// A function that returns its argument with canonical NaNs.
     fn canonical(floats: Floats) -> Self {
         let (nan_32, nan_64) = (0x7fc0_0000_u32, 0x7ff8_u64 << 48);
         let narrow = (0..4).fold(0, |lanes, _| lanes << 32 | i128::from(nan_32));
@@ -173,7 +174,7 @@ impl Look {
     }
 }
 
-/// The element of an index.
+/// A function that returns the table element at an index.
 fn table_look(index: u32, ty: TableType) -> Result<Look, Error> {
     let mut body = Function::new([]);
     body.instructions().local_get(0).table_get(index).end();
@@ -185,7 +186,7 @@ fn table_look(index: u32, ty: TableType) -> Result<Look, Error> {
     })
 }
 
-/// A number that each byte of a memory changes, by its place.
+/// A function that returns a hash of a memory, which depends on each byte and its position.
 fn memory_look(index: u32, ty: MemoryType) -> Look {
     let (at, end, sum) = (0, 1, 2);
     let address = index_type(ty.memory64);
@@ -220,7 +221,7 @@ fn memory_look(index: u32, ty: MemoryType) -> Look {
         Instruction::LocalGet(at),
         Instruction::I64Load8U(byte),
         Instruction::I64Xor,
-        // FNV's prime: odd, so no byte is lost.
+        // FNV's prime. It is odd, so the multiplication loses no information.
         Instruction::I64Const(0x100_0000_01b3),
         Instruction::I64Mul,
         Instruction::LocalSet(sum),
@@ -256,7 +257,7 @@ impl Reencode for Looker {
         module: &mut wasm_encoder::Module,
         section: CustomSectionReader<'_>,
     ) -> Result<(), Error> {
-        // As it is: one with a name that is known need not hold what the name says.
+        // Copied unchanged: a custom section with a known name may have invalid content.
         module.section(&CustomSection {
             name: section.name().into(),
             data: section.data().into(),
@@ -330,7 +331,7 @@ impl Reencode for Looker {
                 operator,
                 Operator::MemoryAtomicWait32 { .. } | Operator::MemoryAtomicWait64 { .. }
             ) {
-                // In place of the time it may take, of which no other thread will relieve it.
+                // Replaces the timeout by 0: no other thread would wake the guest.
                 func.instructions().drop().i64_const(0);
                 is_same = false;
             }
@@ -341,7 +342,7 @@ impl Reencode for Looker {
             }
         }
         match is_same {
-            // With numbers in more bytes than they need, if it has such.
+            // Copied unchanged: it may encode numbers in more bytes than necessary.
             true => code.raw(body.as_bytes()),
             false => code.function(&func),
         };

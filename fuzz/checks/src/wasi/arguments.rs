@@ -1,34 +1,34 @@
-//! Hostile arguments, and the guest's memory that they point to.
+//! Hostile arguments, and the guest memory that they point to.
 
 use super::guest::{FUNCTIONS, Kind};
 use super::world::SECRET;
 use crate::random::Random;
 use pirn_runtime::Value;
 
-/// Where an opening call stores a descriptor, and other calls their answers.
+/// Address where calls store a descriptor or other results.
 const ANSWER: i32 = 64;
 /// Address of the first path. The paths are 64 bytes apart; two long ones follow them.
 const PATHS: i32 = 1024;
 const PATH_BYTES: usize = 64;
-/// Where a path longer than any path may be lies.
+/// Address of a path that exceeds the limit.
 const LONG_PATH: i32 = 4096;
 const LONG_BYTES: usize = 6000;
-/// Where vectors lie that are each as large as the memory, and overlap.
+/// Address of vectors that are each as large as the memory and overlap.
 const LARGE_VECTORS: usize = 12 << 10;
 const LARGE_COUNT: usize = 1500;
-/// Where vectors of a few bytes lie.
+/// Address of vectors of a few bytes.
 const SMALL_VECTORS: usize = 24 << 10;
 const SMALL_COUNT: usize = 1100;
-/// Where subscriptions lie: clocks, reading and writing by turns.
+/// Address of subscriptions: clocks, reads and writes.
 const SUBSCRIPTIONS: usize = 36 << 10;
 const SUBSCRIPTION_BYTES: usize = 48;
 const SUBSCRIPTIONS_COUNT: usize = 500;
-/// In large memories: where a million overlapping vectors lie. What lies behind them is a million
-/// empty ones, and more.
+/// In large memories: address of a million overlapping vectors. More than a million empty ones
+/// follow.
 const MANY_VECTORS: usize = 1 << 20;
 const MANY_COUNT: usize = 1 << 20;
 
-/// Paths inside and outside, good and bad.
+/// Valid and invalid paths, inside and outside the directory.
 const PATHS_OF_ALL_KINDS: [&[u8]; 24] = [
     b"file",
     b"append",
@@ -56,7 +56,7 @@ const PATHS_OF_ALL_KINDS: [&[u8]; 24] = [
     b"trailing/",
 ];
 
-/// Parts of the guest's memory, with what lies there.
+/// Parts of the guest's memory: address and contents.
 pub(super) fn memory(bytes: usize) -> Vec<(usize, Vec<u8>)> {
     let mut parts = vec![];
     for (at, path) in PATHS_OF_ALL_KINDS.iter().enumerate() {
@@ -76,8 +76,8 @@ pub(super) fn memory(bytes: usize) -> Vec<(usize, Vec<u8>)> {
     parts
 }
 
-/// A subscription: every eighth of a clock that rings in an hour or is wrong, the others of a
-/// descriptor.
+/// A subscription. Every eighth is of a clock that expires in an hour or is invalid. The others are
+/// of a descriptor.
 fn subscription(number: usize) -> Vec<u8> {
     let mut bytes = vec![0; SUBSCRIPTION_BYTES];
     bytes[0] = number as u8;
@@ -105,7 +105,7 @@ fn path(index: usize) -> (i32, i32) {
     (start, PATHS_OF_ALL_KINDS[index].len() as i32)
 }
 
-/// Calls that open what later calls use: a file, one that appends, a FIFO, a folder.
+/// Calls that open what later calls use: a file, a file that appends, a FIFO, a directory.
 pub(super) fn openers() -> Vec<(&'static str, Vec<Value>)> {
     const BOTH: i64 = 2 | 64;
     const READ: i64 = 2;
@@ -125,10 +125,10 @@ pub(super) fn openers() -> Vec<(&'static str, Vec<Value>)> {
     ]
 }
 
-/// Any function with any arguments, for a memory of so many bytes.
+/// A random function with random arguments, for a memory of `bytes` bytes.
 pub(super) fn any(random: &mut Random, bytes: usize) -> (&'static str, Vec<Value>) {
     let (name, kinds) = FUNCTIONS[random.below(FUNCTIONS.len())];
-    // Otherwise most calls end at their first bad argument.
+    // Valid arguments are more frequent: otherwise most calls end at their first invalid argument.
     let tame = !random.once_in(3);
     let of_paths = kinds.contains(&Kind::Path);
     let mut path_len = None;
@@ -144,7 +144,7 @@ pub(super) fn any(random: &mut Random, bytes: usize) -> (&'static str, Vec<Value
         let word = match kind {
             Kind::Wide => return Value::I64(wide(random)),
             Kind::Fd if of_paths && !random.once_in(4) => [3, 11][random.below(2)],
-            // Those that the guest has opened itself come behind those that it was given.
+            // Descriptors that the guest has opened follow those that it was given.
             Kind::Fd if random.once_in(2) => 8 + random.below(4) as i32,
             Kind::Fd => random.below(14) as i32,
             Kind::Array if name == "poll_oneoff" => {
@@ -172,7 +172,7 @@ pub(super) fn any(random: &mut Random, bytes: usize) -> (&'static str, Vec<Value
     (name, arguments.collect())
 }
 
-/// Rights, offsets and times: none, all, few, large.
+/// Rights, offsets and times: zero, all bits, small, large.
 fn wide(random: &mut Random) -> i64 {
     match random.below(6) {
         0 => 0,

@@ -1,4 +1,4 @@
-//! The guests: modules that export every function of preview 1 under its own name.
+//! The guests: modules that export every preview 1 function under its own name.
 
 use super::world::World;
 use super::{Canary, DEADLINE, HOST_BYTES_MAX, LATE_MAX};
@@ -13,14 +13,14 @@ use std::thread;
 /// An instance of one of the guests.
 pub(super) type Guest = Instance<WasiCtx>;
 
-/// What a parameter means, which decides what is hostile.
+/// The meaning of a parameter, which determines its hostile values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A descriptor.
     Fd,
     /// The address of an array: of vectors, or of subscriptions.
     Array,
-    /// How many elements an array has.
+    /// The number of elements of an array.
     Count,
     /// The address of a path.
     Path,
@@ -95,7 +95,7 @@ pub const FUNCTIONS: &[(&str, &[Kind])] = &[
 /// Bytes of a page.
 const PAGE: usize = 64 << 10;
 
-/// A guest that is prepared, with one kind of memory.
+/// A prepared guest with one kind of memory.
 pub(super) struct House {
     pages: usize,
     shared: Option<SharedMemory>,
@@ -109,7 +109,7 @@ impl fmt::Display for House {
     }
 }
 
-/// The text of a module with this memory, which exports each function that it imports.
+/// The text of a module with this memory, which exports every function that it imports.
 fn text(memory: &str) -> String {
     let ty = |kind: &Kind| if *kind == Wide { "i64" } else { "i32" };
     let (mut imports, mut exports) = (String::new(), String::new());
@@ -176,7 +176,7 @@ impl House {
         self.pages * PAGE
     }
 
-    /// A guest with a context of its own, whose memory is filled with what arguments point to.
+    /// An instance with its own context. Its memory holds the values that arguments point to.
     pub(super) fn instance(&self, world: &World) -> Result<Guest, String> {
         let instance = self.prepared.try_instantiate(world.context()?);
         let mut instance = instance.map_err(|error| error.to_string())?;
@@ -191,7 +191,7 @@ impl House {
     }
 }
 
-/// Host functions that break a bound each: see [`Canary`].
+/// Defines the host functions that each break a limit: see [`Canary`].
 fn link_canaries(linker: &mut Linker<WasiCtx>) {
     static KEPT: Mutex<Vec<File>> = Mutex::new(vec![]);
     let canary = |canary| {

@@ -1,5 +1,5 @@
-//! [`World`]: what a guest is given of the host, of every kind that a descriptor can be, and what
-//! lies beside it.
+//! [`World`]: the host resources of a guest, with every kind of descriptor, and files that it must
+//! not reach.
 
 use pirn_wasi::pipe::WritePipe;
 use pirn_wasi::{Bounded, Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
@@ -14,17 +14,16 @@ use wasi_common::sync::file;
 
 /// The descriptor of the guest's directory.
 pub(super) const FOLDER: u32 = 3;
-/// Descriptors that a context and its world take before the guest opens any: pipes, sockets, a
-/// directory.
+/// Descriptors of a context and its world before the guest opens any: pipes, sockets, a directory.
 pub(super) const GIVEN: usize = 24;
-/// What a file beside the guest's directory says.
+/// Contents of a file beside the guest's directory.
 pub(super) const SECRET: &str = "nobody's business";
 
-/// A folder with everything in it, sockets and pipes.
+/// A directory with all kinds of files, sockets and pipes.
 #[derive(Debug)]
 pub(super) struct World {
     folder: TempDir,
-    /// A pipe that nobody writes to, and one that is full and nobody reads.
+    /// A pipe that receives no data, and a full pipe that is never read.
     silent: (PipeReader, PipeWriter),
     full: (PipeReader, PipeWriter),
     listener: UnixListener,
@@ -62,7 +61,7 @@ impl World {
         made(mknodat(CWD, inside.join("fifo"), FileType::Fifo, mode, 0))?;
         let full = made(io::pipe())?;
         made(rustix::io::ioctl_fionbio(&full.1, true))?;
-        // It is full once it takes no more.
+        // The pipe is full when a write fails.
         let mut into = &full.1;
         while into.write(&[0; 4096]).is_ok() {}
         made(rustix::io::ioctl_fionbio(&full.1, false))?;
@@ -75,9 +74,9 @@ impl World {
         })
     }
 
-    /// A context: nothing comes from standard input, nothing goes to standard output, and standard
-    /// error is bounded. Behind the directory, which is 3, come a silent socket, one that was shut
-    /// down, and one that listens.
+    /// A WASI context. Standard input receives no data, standard output accepts none, and standard
+    /// error is bounded. The directory is descriptor 3. A silent socket, a shut-down socket and a
+    /// listening socket follow.
     pub(super) fn context(&self) -> Result<WasiCtx, String> {
         let inside = self.folder.path().join("inside");
         let inside = made(Dir::open_ambient_dir(inside, ambient_authority()))?;
@@ -87,7 +86,8 @@ impl World {
         };
         let (silent, peer) = made(UnixStream::pair())?;
         let (ended, _) = made(UnixStream::pair())?;
-        // The peer of the silent socket lives as long as the socket that listens: in its queue.
+        // The silent socket's peer stays in the queue of the listening socket, and lives as long as
+        // that socket.
         drop(made(UnixStream::connect(self.folder.path().join("socket"))));
         let listener = made(self.listener.try_clone())?;
         let socket = cap_std::os::unix::net::UnixStream::from_std;
