@@ -118,7 +118,8 @@ impl Parts {
             data: DataSection::new(),
             names: NameSection::new(),
         };
-        // Imported functions must come first; nothing refers to these functions by index before.
+        // Imports shift the indices of these functions. In modules with imports, nothing refers to
+        // these functions by index.
         for ty in [EMPTY, MAKES, TAKES] {
             parts.funcs.function(ty);
             let mut code = Function::new([]);
@@ -219,7 +220,7 @@ impl Parts {
     }
 }
 
-/// The values of a shape.
+/// The value types of a shape.
 fn values(shape: Shape) -> Vec<ValType> {
     let ty = match shape.value {
         0 => ValType::I32,

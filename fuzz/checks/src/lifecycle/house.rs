@@ -47,7 +47,8 @@ pub(super) struct House {
     rooms: Vec<(Prepared<Wire, u32, u32>, Funcs)>,
 }
 
-/// What some modules have beside the rest: fields, how they are messed with, and a number that is 0 as long as nobody has.
+/// An additional part of some modules: its fields, code that changes its state, and an expression
+/// that is 0 in an unused instance.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extra {
     fields: &'static str,
@@ -73,7 +74,8 @@ const SECOND: Extra = Extra {
     fresh: "(call $second)",
 };
 
-/// Objects, of which as many are made as the first look and the first mess take: room is not given back before the slot is.
+/// Structs and arrays. The heap has room for those of one check and one change: a slot frees them
+/// only at its reset.
 const HEAP: Extra = Extra {
     fields: r#"
       (type $bytes (array (mut i8)))
@@ -186,8 +188,8 @@ fn byte(at: usize) -> u8 {
     (at % 251) as u8 + 1
 }
 
-/// Modules: without memory at first, without an image, sparse, dense, large, and with counted fuel; with a second memory,
-/// with objects, and with both.
+/// All modules: without initial memory, without an image, with a sparse, a dense and a large image,
+/// with counted fuel, with a second memory, with objects, and with both.
 pub(super) fn shapes() -> &'static [Shape] {
     static SHAPES: OnceLock<Vec<Shape>> = OnceLock::new();
     SHAPES.get_or_init(|| {
@@ -353,7 +355,8 @@ mod tests {
         for (prepared, funcs) in &house.rooms {
             let mut instance = prepared.try_instantiate(Wire::default()).unwrap();
             instance.call(&funcs.dirty, 3).unwrap();
-            // Segments are dropped then, and tables have another size: what is beside them is looked at by itself.
+            // The call has dropped segments and resized tables, so `fresh` fails anyway. Therefore
+            // each extra part is checked alone.
             for name in ["second", "heap"] {
                 let Ok(func) = prepared.func::<(), u32>(name) else {
                     continue;
