@@ -51,7 +51,8 @@ pub struct Call {
     pub params: Vec<Val>,
     /// Result types.
     pub results: Vec<ValType>,
-    /// Whether it is a host function, exported again: not every engine lets it see the guest's memory then.
+    /// Whether the function is a host function that the module exports again. In such a call, not
+    /// every engine shows it the guest's memory.
     pub is_host: bool,
 }
 
@@ -164,7 +165,8 @@ fn imports() -> Vec<u8> {
         .into_owned()
 }
 
-/// What modules are made of: what the compiler takes, and no more. Half of them use nothing that only some engines have.
+/// The configuration of generated modules: only features that the compiler supports. Half of the
+/// modules use no feature that some engines lack.
 pub(crate) fn config(random: &mut Random) -> Config {
     let memory_bytes = [1 << 16, 1 << 18, 1 << 22][random.below(3)];
     let rich = random.once_in(2);

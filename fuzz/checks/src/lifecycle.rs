@@ -38,12 +38,12 @@ impl AddAssign for Tally {
 /// Most operations of one sequence.
 const ACTS_MAX: usize = 200;
 
-/// Has instances do what the bytes say: a byte for the region, and two for each act. As a canary, a byte of memory is
-/// changed before an instance is looked at.
+/// Performs the operations that the bytes encode: one byte for the region, and two for each
+/// operation. The canary changes a byte of memory before an instance is checked.
 ///
 /// # Errors
 ///
-/// What was not as it should be, with the act.
+/// The unexpected state, and the operation that found it.
 pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let Some((first, acts)) = data.split_first() else {
@@ -57,7 +57,7 @@ pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
         let [act, number] = [act[0], act[1]];
         let told =
             |error: String| format!("{reset}, {slots} slots, act {at} ({act} {number}): {error}");
-        // One in four moves in; the others are those of somebody who is there.
+        // One operation in four makes an instance; the others are performed on an existing one.
         if act % 4 == 0 || tenants.is_empty() {
             let made = house.move_in(number.into(), tenants.len(), canary);
             tenants.extend(made.map_err(told)?);
