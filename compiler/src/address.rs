@@ -4,20 +4,24 @@
 //! │ This file rewrites what the sandbox made. Every change to it wants two reviews.              │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
-//! The translator makes every access `base + index + displacement`: an index of 32 bits, zero-extended, and
-//! the offset that the operator has. What the guest adds to an index itself is 32 bits wide and may wrap, so it is
-//! an instruction of its own, and another value that wants a register, or worse, one that is computed before a loop and
-//! spilled. Where it cannot wrap it is a part of the displacement, at no cost. It cannot wrap:
+//! The translator makes every access `base + index + displacement`: a zero-extended index of 32
+//! bits, and the operator's offset. A constant that the guest adds to an index itself is added in
+//! 32 bits and may wrap. So the addition is an instruction and its result needs a register. At
+//! worst the sum is computed before a loop and spilled. If the sum cannot wrap, the constant
+//! becomes part of the displacement, at no cost. The sum cannot wrap:
 //!
-//! * if the rest is known to be small: a byte, what a mask or a shift leaves;
-//! * behind an access at a lower address, `0 <= d <= 65,536` bytes below. That one was inside the memory, or it
-//!   had trapped, and no memory has more than [`MEMORY_BYTES_MAX`], which is 65,536 less than 4 GiB. So `u +
-//!   d` does not wrap, where `u` is the index of that access.
+//! * if the other addend is known to be small: a byte, or the result of a mask or a shift;
+//! * if an access at an address `0 <= d <= 65,536` bytes lower dominates this one. That access was
+//!   inside the memory or it trapped, and no memory is larger than [`MEMORY_BYTES_MAX`], which is
+//!   65,536 less than 4 GiB. So `u + d` does not wrap, where `u` is the index of that access.
 //!
-//! None of this decides whether an access stays inside the sandbox. What is written is again `base + index +
-//! displacement`: a base that the translator made, an index of less than 2^32 by its type, or 255 << 3 by its type and
-//! shift, and a displacement that with the access's size is at most [`GUARD_BYTES`]. A wrong proof would be a wrong
-//! answer for the guest that computes it.
+//! This pass does not decide whether an access stays inside the sandbox. The rewritten access is
+//! again `base + index + displacement`. The translator made the base. The index is less than 2^32
+//! by its type, or at most 255 << 3 by its type and shift. The displacement plus the size of the
+//! access is at most [`GUARD_BYTES`]. So a wrong proof gives the guest a wrong result, but no
+//! access outside its region.
+//!
+//! This pass is for x86_64 only: an aarch64 access has an index or a displacement, not both.
 //!
 //! Only for x86_64: an access of aarch64 has an index or a displacement.
 
@@ -32,23 +36,23 @@ use cranelift_codegen::ir::{
 use pirn_format::layout::{GUARD_BYTES, MEMORY_BYTES_MAX, MEMORY_REACH_BYTES};
 use std::collections::HashMap;
 
-/// Farthest above an access that was inside the memory at which a sum still does not wrap.
+/// Largest distance above an access inside the memory at which a sum still does not wrap.
 const FAR_MAX: u32 = (MEMORY_REACH_BYTES - MEMORY_BYTES_MAX) as u32;
 
-/// An access has its offset as an instruction's displacement.
+/// The offset of an access becomes an instruction's displacement, which is an i32.
 const _: () = assert!(GUARD_BYTES <= i32::MAX as u64);
 
-/// How many operators before an operand are looked at.
+/// How many nested operators are examined to bound an operand.
 const DEPTH: u32 = 4;
 
-/// How many of the accesses that are known of a sum are looked at, the last ones: a guest may have any number of them,
-/// each too far from all others.
+/// How many known accesses are examined for one sum, the newest ones. A guest may have any number
+/// of them, each too far from all others.
 const KNOWN_MAX: usize = 8;
 
-/// Largest shift of an index that is a part of the access.
+/// Largest shift of an index that the addressing mode includes.
 const SHIFT_MAX: u32 = 3;
 
-/// Rewrites what can be rewritten of a function as it was translated.
+/// Folds address arithmetic of a translated function into its accesses.
 pub(crate) fn fold(func: &mut Function, domtree: &DominatorTree) {
     let Some(entry) = func.layout.entry_block() else {
         return;
@@ -58,7 +62,8 @@ pub(crate) fn fold(func: &mut Function, domtree: &DominatorTree) {
         known: HashMap::new(),
         trail: vec![],
     };
-    // Depth-first through the dominator tree: what is known in a block is known in those it dominates.
+    // Depth-first walk of the dominator tree: facts of a block hold in the blocks that it
+    // dominates.
     let mut todo = vec![Visit::Enter(entry)];
     while let Some(visit) = todo.pop() {
         match visit {
@@ -74,30 +79,31 @@ pub(crate) fn fold(func: &mut Function, domtree: &DominatorTree) {
 
 enum Visit {
     Enter(Block),
-    /// Forgets what was learnt since the trail was so long.
+    /// Forgets the facts that were added since the trail had this length.
     Leave(usize),
 }
 
-/// A load or a store of the guest's.
+/// A load or a store of the guest.
 struct Access {
     inst: Inst,
     bytes: u64,
-    /// `base + index`, 64 bits, and its operands, the index as 32 bits.
+    /// `base + index` in 64 bits, and both operands, the index before its extension from 32 bits.
     address: Value,
     base: Value,
     index: Value,
     displacement: u64,
 }
 
-/// The sum that an i32 is, of what is not constant, in order, and of what is. It may wrap.
+/// An i32 index as a sum: its terms that are not constant, in order, and the sum of its constants.
+/// The addition may wrap.
 type Sum = (Terms, u32);
 type Terms = (Value, Option<Value>);
 
-/// A memory and what is not constant of an index into it. What is known of one memory says nothing of another, whose size and
-/// base are other ones.
+/// A memory and the terms of an index into it. Facts about one memory do not apply to another,
+/// which has its own base and size.
 type Place = (Option<i32>, Terms);
 
-/// An access inside the memory: the constant of its index's sum, and `base + index`.
+/// An access inside the memory: the constant of its index, and `base + index`.
 struct Known {
     constant: u32,
     address: Value,
@@ -105,9 +111,9 @@ struct Known {
 
 struct Fold<'a> {
     func: &'a mut Function,
-    /// Of the accesses behind which the code is that is looked at, those whose index is such a sum.
+    /// Accesses that dominate this block, keyed by memory and index terms.
     known: HashMap<Place, Vec<Known>>,
-    /// Where each was added.
+    /// The keys of `known`, in the order in which accesses were added.
     trail: Vec<Place>,
 }
 
@@ -130,7 +136,7 @@ impl Fold<'_> {
         }
     }
 
-    /// The access that an instruction is, as the translator makes those that the guard covers.
+    /// Decodes an access of the form that the translator makes for accesses covered by the guard.
     fn access(&self, inst: Inst) -> Option<Access> {
         let dfg = &self.func.dfg;
         let data = &dfg.insts[inst];
@@ -204,7 +210,7 @@ impl Fold<'_> {
         }
     }
 
-    /// Writes an access by the index of one that is before it.
+    /// Rewrites an access to use the index of an access that dominates it.
     fn behind(&mut self, access: &Access) {
         let (terms, constant) = self.sum(access.index);
         let place = (self.memory(access.base), terms);
@@ -227,8 +233,8 @@ impl Fold<'_> {
         }
     }
 
-    /// Which memory a base is of: the offset of what it was loaded from, or of what that was, from the context, and none where
-    /// it is the context itself.
+    /// Identifies the memory of a base by a load's offset from the context. The base may have been
+    /// loaded through a second pointer. `None` if the base is the context itself.
     fn memory(&self, base: Value) -> Option<i32> {
         let dfg = &self.func.dfg;
         let mut memory = None;
@@ -252,7 +258,7 @@ impl Fold<'_> {
         }
     }
 
-    /// The base and an index, an i32, which may be a byte.
+    /// Computes `base + index` from an i32 index, or from the byte that it is.
     fn address(&mut self, access: &Access, index: Value, byte: Option<Byte>) -> Value {
         let mut cursor = FuncCursor::new(self.func).at_inst(access.inst);
         cursor.use_srcloc(access.inst);
@@ -263,7 +269,7 @@ impl Fold<'_> {
                     0 => byte.value,
                     at => cursor.ins().ushr_imm_u(byte.value, i64::from(at)),
                 };
-                // Of 32 bits nothing else is left.
+                // A shift by 24 leaves 8 of 32 bits, so nothing is cut off.
                 let value = match byte.at {
                     24 => value,
                     _ => cursor.ins().ireduce(I8, value),
@@ -278,7 +284,7 @@ impl Fold<'_> {
         cursor.ins().iadd(access.base, wide)
     }
 
-    /// A byte that is all that an i32 is.
+    /// Recognises an i32 that is a single byte.
     fn byte(&self, index: Value) -> Option<Byte> {
         match self.binary(index)? {
             (Opcode::Band, [value, mask]) => self.masked(value, self.constant(mask)?),
@@ -310,7 +316,7 @@ impl Fold<'_> {
         (at <= 24).then_some(Byte { value, at, shift })
     }
 
-    /// The largest number that an i32 can be, unsigned.
+    /// An upper bound of an i32, unsigned.
     fn at_most(&self, value: Value, depth: u32) -> u32 {
         if let Some(constant) = self.constant(value) {
             return constant;
@@ -327,7 +333,7 @@ impl Fold<'_> {
                 u32::MAX.checked_shr(ones.leading_zeros()).unwrap_or(0)
             }
             (Opcode::Iadd, [a, b]) => {
-                // A sum that might wrap may be anything.
+                // A sum that may wrap has no bound.
                 self.at_most(*a, depth)
                     .saturating_add(self.at_most(*b, depth))
             }
@@ -349,7 +355,7 @@ impl Fold<'_> {
         }
     }
 
-    /// The sum that an index is.
+    /// Splits an index into its terms and its constant.
     fn sum(&self, index: Value) -> Sum {
         let (rest, constant) = self.apart(index);
         let Some((Opcode::Iadd, [a, b])) = self.binary(rest) else {
@@ -360,7 +366,7 @@ impl Fold<'_> {
         (terms, constant.wrapping_add(of_a).wrapping_add(of_b))
     }
 
-    /// An i32 without the constants that were added last, and those.
+    /// Splits the constants that were added last from an i32; returns the rest and their sum.
     fn apart(&self, value: Value) -> (Value, u32) {
         let (mut rest, mut sum) = (value, 0u32);
         for _ in 0..DEPTH {
@@ -409,14 +415,14 @@ impl Fold<'_> {
     }
 }
 
-/// Bits `at..at + 8` of a value of 32, shifted left.
+/// Bits `at..at + 8` of a 32-bit value, shifted left.
 struct Byte {
     value: Value,
     at: u32,
     shift: u32,
 }
 
-/// The displacement of an access that has so much more of it, if the guard covers that.
+/// The displacement of an access plus `constant`, if the guard covers the result.
 fn displacement(access: &Access, constant: u32) -> Option<Offset32> {
     let displacement = access.displacement + u64::from(constant);
     let end = displacement + access.bytes;

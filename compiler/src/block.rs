@@ -1,35 +1,35 @@
-//! What a block computes with: its instructions and their values, each known by its number, and how many of them
-//! are alive at once.
+//! The data flow of one block: its instructions and values, each with a number, and the register
+//! pressure.
 
 use crate::values;
 use cranelift_codegen::entity::{EntitySet, SecondaryMap};
 use cranelift_codegen::ir::{Function, Inst, Opcode, Value};
 use pirn_format::cpu::Arch;
 
-/// How many values can be in registers: integers, then floating-point numbers and vectors.
+/// Registers available to values: integers, then floating-point numbers and vectors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Registers(pub(crate) [usize; CLASSES]);
 
 pub(crate) const CLASSES: usize = 2;
 
 impl Registers {
-    /// Those that Cranelift gives to values.
+    /// The registers that Cranelift allocates to values.
     pub(crate) fn of(arch: Arch) -> Self {
         Self(match arch {
-            // All but rsp and rbp.
+            // All except rsp and rbp.
             Arch::X86_64 => [14, 16],
-            // All but x16 and x17, by which others are moved, x18, fp, lr and sp.
+            // All except x16 and x17, which Cranelift uses for moves, and x18, fp, lr and sp.
             Arch::Aarch64 => [26, 32],
         })
     }
 
-    /// The fewer of both.
+    /// The smaller of both numbers.
     pub(crate) fn fewest(self) -> usize {
         self.0[0].min(self.0[1])
     }
 }
 
-/// Whether it may be anywhere between what it uses and what uses it.
+/// Whether an instruction may be placed anywhere between its operands and its users.
 pub(crate) fn is_free(opcode: Opcode) -> bool {
     !(opcode.is_terminator()
         || opcode.is_branch()
@@ -40,7 +40,7 @@ pub(crate) fn is_free(opcode: Opcode) -> bool {
         || opcode.other_side_effects())
 }
 
-/// Whether lowering makes this value wherever it is used.
+/// Whether lowering rematerialises this value at each use.
 pub(crate) fn is_constant(func: &Function, value: Value) -> bool {
     let made_by = values::opcode(&func.dfg, value);
     matches!(
@@ -49,25 +49,26 @@ pub(crate) fn is_constant(func: &Function, value: Value) -> bool {
     )
 }
 
-/// A value that a block makes or uses.
+/// A value that a block defines or uses.
 pub(crate) struct Local {
     pub(crate) value: Value,
-    /// Which kind of register it needs.
+    /// The class of register that it needs.
     pub(crate) class: usize,
     pub(crate) maker: Option<u32>,
-    /// Ascending.
+    /// Sorted.
     pub(crate) users: Vec<u32>,
-    /// Whether it is used or made in other blocks, and then taken to be alive at this one's end.
+    /// Whether another block uses or defines it. It is then taken to be live at the end of this
+    /// block.
     pub(crate) stays: bool,
 }
 
 /// An instruction of a block.
 #[derive(Default)]
 pub(crate) struct Node {
-    /// Values, each once, and no constants.
+    /// The values that it uses, each once, without constants.
     pub(crate) uses: Vec<u32>,
     pub(crate) makes: Vec<u32>,
-    /// What must come before it.
+    /// Instructions that must precede it.
     pub(crate) before: Vec<u32>,
 }
 
@@ -77,7 +78,7 @@ pub(crate) struct List {
     pub(crate) values: Vec<Local>,
 }
 
-/// Numbers of values in the block that was looked at last; of other values this may be anything.
+/// Numbers of the values of the block examined last. The number of any other value is arbitrary.
 pub(crate) type Numbers = SecondaryMap<Value, u32>;
 
 impl List {
@@ -98,7 +99,7 @@ impl List {
                 let value = func.dfg.resolve_aliases(value);
                 let number = list.number(func, value, shared, map);
                 let local = &mut list.values[number as usize];
-                // Its last user, if it is this one.
+                // This instruction uses the value a second time.
                 if local.users.last() == Some(&at) {
                     continue;
                 }
@@ -146,7 +147,7 @@ impl List {
         map[value]
     }
 
-    /// The number of a value, if the block makes or uses it.
+    /// The number of a value, if the block defines or uses it.
     pub(crate) fn find(&self, value: Value, map: &Numbers) -> Option<u32> {
         let local = self.values.get(map[value] as usize);
         local
@@ -154,7 +155,7 @@ impl List {
             .map(|_| map[value])
     }
 
-    /// Whether more values are alive at once than there are registers.
+    /// Whether the register pressure exceeds the registers at any instruction.
     pub(crate) fn presses(&self, registers: Registers) -> bool {
         let class = |value: u32| self.values[value as usize].class;
         let mut live: Vec<_> = self.values.iter().map(|local| local.stays).collect();

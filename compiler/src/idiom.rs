@@ -1,13 +1,15 @@
-//! Functions that are known by what they compute, whatever they are called.
+//! Recognises functions by the expression that they compute, whatever their names are.
 //!
-//! WebAssembly 2.0 has no multiplication of 64 by 64 bits to 128, so compilers that do not count on wide
-//! arithmetic call a function for it, `__multi3` of their runtime library: `(address, a low, a high, b low,
-//! b high)`, which stores the lower 128 bits of the product. It is a dozen instructions and four
-//! multiplications; processors have one. Optimisers of whole modules, as `wasm-opt`, which clang runs where
-//! it finds it, take the upper halves away where every call gives 0 for them: `(address, a, b)`.
+//! WebAssembly 2.0 has no 64 by 64 bit multiplication with a 128-bit result. Compilers that do not
+//! rely on wide arithmetic call `__multi3` of their runtime library: `(address, a low, a high, b
+//! low, b high)`. It stores the lower 128 bits of the product. The function takes a dozen
+//! instructions and four multiplications, where processors have one instruction. Whole-module
+//! optimisers such as `wasm-opt`, which clang runs if it finds it, remove the upper halves if every
+//! call passes 0 for them: `(address, a, b)`.
 //!
-//! A body counts as that function only if it computes the very same expressions as one of those that are
-//! known, up to the laws of commutativity and associativity. It is not run, and no name is believed.
+//! A body matches only if it computes exactly the same expressions as one of the known bodies, up
+//! to commutativity and associativity. The compiler does not run the body and does not trust its
+//! name.
 
 use crate::parse::Body;
 use pirn_format::metadata::Metadata;
@@ -16,26 +18,27 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use wasmparser::{FunctionBody, MemArgTarget, Operator};
 
-/// Multiplications of 128 bits among a module's functions, by index.
+/// The functions of a module that multiply to 128 bits, by function index.
 pub(crate) type Multiplications = HashMap<u32, Multiplication>;
 
-/// A function that stores the lower 128 bits of a product of 128-bit numbers, or of 64-bit ones.
+/// A function that stores the lower 128 bits of a product of 128-bit or 64-bit numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Multiplication {
     /// Whether its parameters have upper halves.
     pub(crate) is_wide: bool,
-    /// Whether it stores the upper half, which lies at offset 8, before the lower one at 0: a store that is
-    /// out of bounds must leave as much behind.
+    /// Whether it stores the upper half, at offset 8, before the lower half, at offset 0. If the
+    /// second store is out of bounds, the first one must already have been made.
     pub(crate) high_first: bool,
 }
 
-/// Longest body that is looked at, in bytes; those that are known have about 130.
+/// Longest body that is examined, in bytes. The known ones have about 130.
 const BODY_BYTES_MAX: u64 = 400;
 
-/// Most addends of a sum, of which those that are known have five; a sum of a sum and itself has twice as many.
+/// Most addends of a sum. The known bodies have five, and adding a sum to itself doubles the
+/// number.
 const ADDENDS_MAX: usize = 16;
 
-/// Finds them.
+/// Finds the multiplications among a module's functions.
 pub(crate) fn multiplications(bodies: &[Body<'_>], metadata: &Metadata) -> Multiplications {
     use ValType::I64;
     let address = metadata.memory_address(0).val_type();
@@ -56,10 +59,10 @@ pub(crate) fn multiplications(bodies: &[Body<'_>], metadata: &Metadata) -> Multi
         .collect()
 }
 
-/// The first parameter; both numbers follow, lower half first.
+/// The index of the parameter with the address. Both numbers follow, lower half first.
 const ADDRESS: u32 = 0;
 
-/// What a body computes, if it is the product of its parameters.
+/// Matches a body against the product of its parameters.
 fn multiplication(body: &FunctionBody<'_>, params: u32) -> Option<Multiplication> {
     let mut terms = Terms::default();
     let params: Vec<_> = (ADDRESS..params)
@@ -91,8 +94,8 @@ fn multiplication(body: &FunctionBody<'_>, params: u32) -> Option<Multiplication
     None
 }
 
-/// The two stores that a body makes at its address, by offset and value; `None` for one that does anything
-/// else but compute. `locals` are its parameters. Nothing here is validated yet.
+/// The two stores that a body makes at its address, by offset and value. `None` for a body with any
+/// other effect. `locals` are its parameters. The body is not validated yet.
 fn stores(
     body: &FunctionBody<'_>,
     mut locals: Vec<TermId>,
@@ -131,7 +134,7 @@ fn stores(
                 }
                 found.push((memarg.offset, value));
             }
-            // No difference between 32 and 64 bits for what is 0 or 1, and nothing else here takes it.
+            // 0 and 1 are equal in 32 and 64 bits, and no other operator here takes an i32.
             Operator::I64ExtendI32U => {
                 let value = *stack.last()?;
                 if !matches!(terms.terms[value.0], Term::Less(..)) {
@@ -149,33 +152,33 @@ fn stores(
     found.try_into().ok()
 }
 
-/// Names a term: two terms are the same if and only if their names are.
+/// Identifies a term. Two terms are equal if and only if their ids are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct TermId(usize);
 
-/// What is computed modulo 2^64.
+/// An expression modulo 2^64.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Term {
     Param(u32),
     Const(u64),
-    /// Ascending, none of which is a sum.
+    /// Sorted; none of the addends is a sum.
     Sum(Vec<TermId>),
-    /// Ascending.
+    /// Sorted.
     Product([TermId; 2]),
     And([TermId; 2]),
     Or([TermId; 2]),
     ShiftLeft(TermId, TermId),
     ShiftRight(TermId, TermId),
-    /// 1 if the first is less, unsigned, else 0.
+    /// 1 if the first operand is less than the second, unsigned, else 0.
     Less(TermId, TermId),
 }
 
-/// Operands whose order makes no difference.
+/// Sorts the operands of a commutative operator.
 fn ascending(left: TermId, right: TermId) -> [TermId; 2] {
     [left.min(right), left.max(right)]
 }
 
-/// All terms of one function and of what it is compared with.
+/// Hash-consed terms of one function and of the known bodies.
 #[derive(Default)]
 struct Terms {
     terms: Vec<Term>,
@@ -252,7 +255,8 @@ impl Terms {
         self.add_term(Term::ShiftRight(term, half))
     }
 
-    /// The product of two 64-bit numbers, lower half first, digit by digit of 32 bits, as in compiler-rt.
+    /// The product of two 64-bit numbers, lower half first, with digits of 32 bits, as compiler-rt
+    /// computes it.
     fn by_halves(&mut self, a: TermId, b: TermId) -> [TermId; 2] {
         let [a0, b0] = [a, b].map(|number| self.low(number));
         let [a1, b1] = [a, b].map(|number| self.shift_right(number));
@@ -268,7 +272,7 @@ impl Terms {
         [low, self.sum(&[highest, middle, second])]
     }
 
-    /// The same by sums whose carries are told by comparing, as LLVM writes it itself.
+    /// The product of two 64-bit numbers with carries found by comparison, as LLVM expands it.
     fn by_carries(&mut self, a: TermId, b: TermId) -> [TermId; 2] {
         let [a0, b0] = [a, b].map(|number| self.low(number));
         let [a1, b1] = [a, b].map(|number| self.shift_right(number));

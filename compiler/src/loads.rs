@@ -1,11 +1,14 @@
-//! Loads as operands of the instructions that use them.
+//! Turns loads into memory operands of the instructions that use them.
 //!
-//! Lowering makes a load an operand of its only user if nothing with an effect is between them, and if what the user
-//! makes has one user itself, and so on: what is used twice might be lowered twice. So a user comes directly behind its
-//! load here, if its other operand is there already, and its result goes through a number of 128 bits: taking that
-//! apart has two results, by which lowering knows that it is done once, and needs no instruction.
+//! Lowering folds a load into its only user if no instruction with an effect lies between them. The
+//! user's result must itself have one user, and so on, because lowering might emit a value twice if
+//! it has two users. So this pass moves a user directly after its load, if its other operand is
+//! defined before that place. A result with several users then goes through a 128-bit value:
+//! splitting that has two results, so lowering knows that the user is emitted once. The split needs
+//! no instruction.
 //!
-//! The instruction that both become is the user's, and so would be the place in the guest that a trap tells.
+//! The folded instruction carries the user's source location, so a trap would report that location.
+//! [`locate`] therefore gives the user the location of the load.
 
 use crate::block::is_free;
 use crate::hw::carrier::Carried;
@@ -15,17 +18,17 @@ use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Type, Value};
 
-/// How far users of users are looked for.
+/// How many levels of users are examined.
 const DEPTH_MAX: usize = 16;
 
-/// How often a value is used, and where last.
+/// How often a value is used, and its last user.
 #[derive(Clone, Copy, Default)]
 struct Use {
     count: u32,
     last: Option<Inst>,
 }
 
-/// How the values of a function are used.
+/// The uses of each value of a function.
 pub(crate) struct Uses(SecondaryMap<Value, Use>);
 
 impl Uses {
@@ -42,18 +45,18 @@ impl Uses {
         Self(uses)
     }
 
-    /// The only user of a value, which uses it once.
+    /// The only user of a value that is used once.
     fn only(&self, value: Value) -> Option<Inst> {
         self.0[value].last.filter(|_| self.0[value].count == 1)
     }
 }
 
-/// Whether values of a type are operands in memory.
+/// Whether values of a type may be memory operands.
 pub(crate) fn is_operand(ty: Type) -> bool {
     matches!(ty, I32 | I64)
 }
 
-/// The other operand of an instruction that can have this one in memory.
+/// The other operand of an instruction that can have `value` as its memory operand.
 pub(crate) fn other_operand(func: &Function, inst: Inst, value: Value) -> Option<Value> {
     let InstructionData::Binary { opcode, args } = func.dfg.insts[inst] else {
         return None;
@@ -72,8 +75,9 @@ pub(crate) fn other_operand(func: &Function, inst: Inst, value: Value) -> Option
     (other != value && !is_constant).then_some(other)
 }
 
-/// Gives the only users of loads, which the loads may become operands of, the loads' places in the guest: a trap is
-/// told by it. Not to what carries an intrinsic, which is found by its own.
+/// Gives the source location of each load to its only user, because a trap in the folded
+/// instruction reports that location. Skips placeholders of intrinsics, which are found by their
+/// own location.
 pub(crate) fn locate(func: &mut Function, uses: &Uses, carried: &Carried) {
     let blocks: Vec<_> = func.layout.blocks().collect();
     for block in blocks {
@@ -92,7 +96,7 @@ pub(crate) fn locate(func: &mut Function, uses: &Uses, carried: &Carried) {
                 if is_here && !carries && (is_free(opcode) || opcode == Opcode::Brif) {
                     func.set_srcloc(user, place);
                 }
-                // A branch by what is compared is one with the comparison.
+                // Lowering fuses a compare with the branch that uses it.
                 if !matches!(opcode, Opcode::Icmp | Opcode::Fcmp) {
                     break;
                 }
@@ -102,7 +106,7 @@ pub(crate) fn locate(func: &mut Function, uses: &Uses, carried: &Carried) {
     }
 }
 
-/// Makes loads operands of their users.
+/// Moves users to their loads, so that lowering folds the loads into them.
 pub(crate) fn fold(func: &mut Function, uses: &Uses) {
     let shared = shared_values(func);
     let mut positions = SecondaryMap::<Inst, u32>::new();
@@ -115,7 +119,7 @@ pub(crate) fn fold(func: &mut Function, uses: &Uses) {
     }
     for block in blocks {
         let mut next = func.layout.last_inst(block);
-        // The next one with an effect.
+        // The next instruction with an effect.
         let mut effect = None;
         while let Some(inst) = next {
             next = func.layout.prev_inst(inst);
@@ -149,7 +153,7 @@ pub(crate) fn fold(func: &mut Function, uses: &Uses) {
                 }
                 func.layout.remove_inst(user);
                 func.layout.insert_inst(user, behind);
-                // As it is before that one.
+                // The user now precedes that instruction.
                 positions[user] = positions[behind];
             }
             let made = func.dfg.first_result(user);
@@ -163,7 +167,7 @@ pub(crate) fn fold(func: &mut Function, uses: &Uses) {
     }
 }
 
-/// Whether a value, or what is made of it, has more than one user.
+/// Whether a value, or a value computed from it alone, has more than one user.
 fn is_used_twice(func: &Function, uses: &Uses, mut value: Value) -> bool {
     for _ in 0..DEPTH_MAX {
         let Some(user) = uses.only(value) else {
@@ -178,12 +182,12 @@ fn is_used_twice(func: &Function, uses: &Uses, mut value: Value) -> bool {
     true
 }
 
-/// Has lowering make the result of an operator once, whoever uses it.
+/// Makes lowering emit an operator once, although its result has several users.
 fn make_once(func: &mut Function, inst: Inst) {
     let InstructionData::Binary { opcode, args } = func.dfg.insts[inst] else {
         return;
     };
-    // Any that is there: its half is not used.
+    // Any i64 that is available serves as the upper half, because the upper half is not used.
     let entry = func.layout.entry_block().expect("a function with a body");
     let is_half = |param: &&Value| func.dfg.value_type(**param) == I64;
     let params = func.dfg.block_params(entry);

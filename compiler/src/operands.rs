@@ -1,8 +1,9 @@
-//! Operators as x86_64 has them, where there is more than one way to write them.
+//! Rewrites operators into the form that is cheapest on x86_64.
 //!
-//! An instruction with two operands writes its result over the first. If that is used later, it is copied before, and if
-//! the second one is not, or another instruction writes where it likes, the copy is for nothing. The allocator of
-//! registers takes operands in the order that it is given.
+//! A two-address instruction overwrites its first operand. If the first operand is used later, the
+//! register allocator copies it first. The copy is wasted if the second operand dies here, or if a
+//! three-operand instruction exists. The allocator keeps the order of the operands that it
+//! receives.
 
 use crate::values::{self, shared_values};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
@@ -10,7 +11,7 @@ use cranelift_codegen::entity::EntitySet;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
 use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Value};
 
-/// Writes the operators of a function that has been optimised.
+/// Rewrites the operators of an optimised function.
 pub(crate) fn settle(func: &mut Function) {
     let shared = shared_values(func);
     let blocks: Vec<_> = func.layout.blocks().collect();
@@ -30,12 +31,13 @@ pub(crate) fn settle(func: &mut Function) {
     }
 }
 
-/// What uses values behind where it is looked at.
+/// How instructions after the current one use values.
 #[derive(Default)]
 struct Uses {
-    /// Those that anything uses.
+    /// Values that a later instruction uses.
     later: EntitySet<Value>,
-    /// Those that are compared with zero, or branched by: that takes bits of a value without having them apart.
+    /// Values that are compared with zero or branched on. Lowering tests their bits without
+    /// computing the masked value.
     compared: EntitySet<Value>,
 }
 
@@ -57,7 +59,7 @@ impl Uses {
     }
 }
 
-/// Writes one operator, of whose operands it is known whether they are used later.
+/// Rewrites one operator. The caller knows whether its operands are used later.
 fn write(
     func: &mut Function,
     inst: Inst,
@@ -100,7 +102,7 @@ fn write(
             let (opcode, args) = (Opcode::Iadd, [a, negative]);
             func.dfg.insts[inst] = InstructionData::Binary { opcode, args };
         }
-        // Those whose operands may be swapped. A constant is a part of the instruction as the second one.
+        // Commutative operators. A constant must be the second operand to become an immediate.
         (Opcode::Iadd | Opcode::Band | Opcode::Bor | Opcode::Bxor | Opcode::Imul, [of_a, None])
             if (a_stays || of_a.is_some()) && !b_stays && !is_vector_constant =>
         {

@@ -1,24 +1,29 @@
-//! The order of what has no effect in long blocks, so that few values are alive at once.
+//! Reorders instructions without side effects in long blocks, to reduce register pressure.
 //!
-//! The translator puts what has no effect where the guest's compiler had it, Cranelift's optimiser where it is first
-//! wanted, and lowering keeps that order. Where a block computes with many more values than there are registers, as
-//! unrolled ciphers do, the order decides how many of them are spilled. Here such a block is ordered anew, from
-//! its end to its start: of all that nothing without a place uses any more, next comes what leaves fewest values
-//! alive, and of these what was wanted last (bottom-up list scheduling for registers: Goodman and Hsu, Code
-//! scheduling and register allocation in large basic blocks, 1988).
+//! The translator places such instructions where the guest's compiler had them. Cranelift's
+//! optimiser places them before their first use, and lowering keeps that order. Some blocks compute
+//! with many more values than there are registers, for example in unrolled ciphers. In such a block
+//! the order decides how many values are spilled.
 //!
-//! What has an effect, or may trap, keeps its order, so a guest cannot tell.
+//! This pass schedules such a block from its end to its start. An instruction is ready once all its
+//! users are scheduled. The pass picks the ready instruction that keeps the fewest values live, and
+//! among equals the one whose result was used most recently (bottom-up list scheduling for
+//! registers: Goodman and Hsu, Code scheduling and register allocation in large basic blocks,
+//! 1988).
+//!
+//! Instructions that have an effect or may trap keep their order, so a guest cannot observe the
+//! change.
 
 use crate::block::{List, Numbers, Registers, is_free};
 use crate::values::shared_values;
 use cranelift_codegen::ir::{Block, Function, Inst};
 use std::collections::BinaryHeap;
 
-/// How many hundredths of a block's instructions must have no effect for an order of our own.
+/// A block is reordered only if at least this percentage of its instructions has no side effects.
 const FREE_PERCENT: usize = 75;
 
-/// Orders anew the blocks of a function in which more values are alive at once than there are registers, and most
-/// of which may be ordered; whether there is one.
+/// Reorders the blocks whose register pressure exceeds the registers and most of whose instructions
+/// may move. Returns whether any block changed.
 pub(crate) fn schedule(func: &mut Function, registers: Registers) -> bool {
     let mut is_changed = false;
     let mut shared = None;
@@ -50,7 +55,7 @@ fn place(func: &mut Function, block: Block, order: impl Iterator<Item = Inst>) {
 }
 
 impl List {
-    /// An order that leaves few values alive at once.
+    /// Returns an order of the instructions that keeps few values live.
     fn order(&self) -> Vec<u32> {
         let mut behind = vec![0u32; self.nodes.len()];
         for before in self.nodes.iter().flat_map(|node| &node.before) {
@@ -67,21 +72,21 @@ impl List {
     }
 }
 
-/// An order while it is made, from the end on.
+/// The state of the bottom-up scheduler. Instructions are placed from the block's end to its start.
 struct Order<'a> {
     list: &'a List,
-    /// Which values are used by what has its place, or by other blocks.
+    /// Whether each value is used by a placed instruction or by another block.
     live: Vec<bool>,
-    /// When what uses a value had its place last.
+    /// For each value, the time at which a user of the value was placed last.
     wanted: Vec<u32>,
-    /// How many of those that must come behind an instruction have no place yet.
+    /// For each instruction, the number of its successors that are not placed yet.
     behind: Vec<u32>,
-    /// What all of those have their place of, the next one first, and perhaps once more with what it was worth
-    /// earlier.
+    /// Ready queue, best candidate first. May hold stale entries.
     ready: BinaryHeap<(Worth, u32)>,
 }
 
-/// How many values less are alive before an instruction than behind it, and when its own was wanted.
+/// By how many live values the pressure falls above the instruction, then when its result was used
+/// last.
 type Worth = (i32, u32);
 
 impl Order<'_> {
@@ -94,7 +99,7 @@ impl Order<'_> {
                 self.add(at);
             }
         }
-        // The last one leaves the block: everything else is before it.
+        // The terminator is placed first, because every other instruction precedes it.
         let last = (0..count as u32).last();
         self.ready.extend(last.map(|last| ((i32::MAX, 0), last)));
         while let Some((_, at)) = self.ready.pop() {
@@ -115,7 +120,7 @@ impl Order<'_> {
         for value in &node.uses {
             self.wanted[*value as usize] = time;
             if !std::mem::replace(&mut self.live[*value as usize], true) {
-                // It costs the others that use it nothing any more.
+                // The value is live now, so its other users no longer pay for it.
                 for user in &self.list.values[*value as usize].users {
                     if *user != at && self.behind[*user as usize] == 0 {
                         self.add(*user);

@@ -1,15 +1,19 @@
-//! Values of long blocks in memory while they are not wanted.
+//! Spills values of long blocks explicitly, before register allocation.
 //!
-//! Cranelift's allocator of registers gives a value a register where it lives, and where there is none, splits it and
-//! tries again, by how often what is left is used. In a block without branches that computes with many more values
-//! than there are registers it is known which value is wanted last, and putting that one away costs least (L. A.
-//! Belady, A study of replacement algorithms for a virtual-storage computer, 1966). So here values are stored to the
-//! frame and loaded from it by instructions of the intermediate code, such that no more are alive at once than the
-//! allocator has registers for. Where the user of a value in memory writes over its other operand, and the value is
-//! not wanted soon again, it is loaded for that user alone, and becomes its operand ([`loads`]).
+//! Cranelift's register allocator gives a live range a register where it can. Otherwise it splits
+//! the range and tries again, guided by how often the remainder is used. In a block without
+//! branches the next use of every value is known. Where such a block computes with many more values
+//! than there are registers, it is cheapest to spill the value whose next use is farthest away (L.
+//! A. Belady, A study of replacement algorithms for a virtual-storage computer, 1966).
 //!
-//! Such an operand is addressed by a register of its own, as lowering makes an address of the frame's own first; all
-//! else by rsp, from which processors load sooner what has just been stored by it.
+//! This pass inserts stores to the stack frame and loads from it into the IR, so that the pressure
+//! never exceeds the allocator's registers. Some instructions overwrite one operand and can read
+//! the other one from memory. If the spilled value has no near use after such an instruction, it is
+//! loaded for that instruction alone and becomes its memory operand ([`loads`]).
+//!
+//! A memory operand is addressed through a register that holds the frame's address, because
+//! lowering would otherwise compute that address first. All other accesses use rsp: processors
+//! forward a store to a load sooner if both use rsp.
 
 use crate::block::{List, Numbers, Registers, is_constant};
 use crate::loads::{self, is_operand};
@@ -21,13 +25,14 @@ use cranelift_codegen::ir::{
     Value,
 };
 
-/// Registers that values leave to the address of the frame, and to what lives beside them for an instruction or two.
+/// Registers reserved for the address of the frame and for values that live only one or two
+/// instructions.
 const APART: usize = 3;
 
-/// Bytes that a value has in the frame.
+/// Bytes of one spill slot in the frame.
 const PLACE_BYTES: i32 = 8;
 
-/// Keeps values of those blocks in memory in which more are alive at once than there are registers.
+/// Spills values in the blocks whose register pressure exceeds the registers.
 pub(crate) fn spill(func: &mut Function, registers: Registers) {
     let shared = shared_values(func);
     let mut numbers = Numbers::new();
@@ -42,27 +47,27 @@ pub(crate) fn spill(func: &mut Function, registers: Registers) {
     }
 }
 
-/// A block while its values are put where there is room, from its start on.
+/// The state of the spiller, which walks one block from its start to its end.
 struct Spiller<'a> {
     func: &'a mut Function,
     list: &'a List,
     numbers: &'a Numbers,
-    /// How many values may be in registers.
+    /// The largest number of values in registers.
     count: usize,
-    /// The part of the frame, and its address.
+    /// The stack slot for spilled values, and its address.
     slot: StackSlot,
     frame: Value,
-    /// Those in registers, by their numbers.
+    /// The numbers of the values that are in registers.
     held: Vec<u32>,
-    /// Of every value its name since it was loaded last.
+    /// For each value, the IR value that its last load defined.
     names: Vec<Value>,
-    /// Of every value its place in the frame, once it was stored.
+    /// For each value, its offset in the stack slot, once it was stored.
     places: Vec<Option<i32>>,
-    /// How many of its users have been passed, of every value.
+    /// For each value, how many of its users the walk has passed.
     passed: Vec<usize>,
-    /// Places that no value has any more.
+    /// Offsets that no value uses any more.
     free: Vec<i32>,
-    /// Bytes of all places.
+    /// Bytes of all spill slots so far.
     bytes: i32,
 }
 
@@ -100,8 +105,8 @@ impl<'a> Spiller<'a> {
         this
     }
 
-    /// Whether it is put anywhere: an integer of this block, and no constant. What other blocks use, too, is alive in all
-    /// of this one.
+    /// Whether this pass may spill the value: an integer local to this block that is not a
+    /// constant. A value that other blocks use stays live throughout this block.
     fn is_managed(&self, number: u32) -> bool {
         let local = &self.list.values[number as usize];
         let is_kept = local.stays || local.users.is_empty() || is_constant(self.func, local.value);
@@ -110,7 +115,7 @@ impl<'a> Spiller<'a> {
 
     fn run(mut self, insts: &[Inst]) {
         let list = self.list;
-        // The last one leaves the block: what it uses is handed on as it is.
+        // The terminator keeps its operands: values that leave the block are not managed here.
         for (inst, node) in insts.iter().zip(&list.nodes).take(insts.len() - 1) {
             let uses: Vec<_> = node
                 .uses
@@ -149,20 +154,20 @@ impl<'a> Spiller<'a> {
         self.func.sized_stack_slots[self.slot].size = self.bytes as u32;
     }
 
-    /// Where a value is used next.
+    /// The position of the next instruction that uses a value.
     fn next_use(&self, number: u32) -> Option<u32> {
         let users = &self.list.values[number as usize].users;
         users.get(self.passed[number as usize]).copied()
     }
 
-    /// How well a value is put away: by its next use, and rather one that is stored already.
+    /// Priority for spilling: a far next use first, then a value that is in memory already.
     fn worth(&self, number: u32) -> (u32, bool) {
         let next = self.next_use(number).unwrap_or(u32::MAX);
         (next, self.places[number as usize].is_some())
     }
 
-    /// Of what an instruction uses, that which it may use where it is, in memory: its other operand ends there, and all
-    /// that are in registers are wanted earlier.
+    /// The spilled value that an instruction may use as a memory operand. The instruction must be
+    /// the last use of its other operand, and the values in registers must all be used earlier.
     fn operand(&self, inst: Inst, uses: &[u32]) -> Option<u32> {
         uses.iter().copied().find(|number| {
             if self.held.contains(number) {
@@ -183,7 +188,7 @@ impl<'a> Spiller<'a> {
         })
     }
 
-    /// Puts values away until only so many are in registers; none of `uses`.
+    /// Spills values until at most `count` are in registers, but none of `uses`.
     fn make_room(&mut self, count: usize, uses: &[u32], before: Inst) {
         while self.held.len() > count {
             let candidates = (0..self.held.len()).filter(|at| !uses.contains(&self.held[*at]));
@@ -206,7 +211,7 @@ impl<'a> Spiller<'a> {
         }
     }
 
-    /// Loads a value that is in memory: into a register, or to be an operand.
+    /// Loads a spilled value, into a register or as a memory operand.
     fn load(&mut self, number: u32, before: Inst, is_operand: bool) -> Value {
         let place = self.places[number as usize].expect("what is in no register was stored");
         let ty = self.func.dfg.value_type(self.names[number as usize]);
@@ -220,7 +225,7 @@ impl<'a> Spiller<'a> {
         cursor.ins().load(ty, flags, address, offset)
     }
 
-    /// Has an instruction use its values by the names that they have now.
+    /// Replaces the operands of an instruction by the current IR values.
     fn rename(&mut self, inst: Inst) {
         let dfg = &mut self.func.dfg;
         for at in 0..dfg.inst_args(inst).len() {

@@ -6,21 +6,23 @@
 //!
 //! A table's elements are known if
 //!
-//! * no table of the module is imported or exported, and no instruction writes to one: then the elements are what
-//!   its initial value and the element segments made them, and its size is what it started with;
-//! * every active element segment fits where it goes, whatever the host gives: then each instance has them all before
-//!   any of its code runs, or never runs;
-//! * all that it starts with and segments write to it are functions that the module defines, and null.
+//! * no table of the module is imported or exported, and no instruction writes to a table. Then the
+//!   initial value and the element segments define the elements, and the size stays the initial
+//!   one;
+//! * every active element segment fits in its table, whatever the host provides. Then an instance
+//!   has all elements before any of its code runs, or it never runs;
+//! * the initial value and the segments contain only null and functions that the module defines.
 //!
-//! Calls through such a table read an array in the text in its place (`translate/call.rs`), which has an entry for each
-//! element, and one more for whatever is outside:
+//! Calls through a known table read a dispatch table in the text instead (`translate/call.rs`). It
+//! has one entry for each element, and one more for all indices out of bounds:
 //!
 //! ```text
 //! array ▶ │ code 0, type 0 │ code 1, type 1 │ ... │ stub, OUTSIDE │     8 bytes each, little-endian
 //!           i32     u32      code counts from the array's start
 //! ```
 //!
-//! What is no function has the code of a stub that traps, where a processor may go ahead of a wrong prediction.
+//! The code of an entry without a function is a stub that traps, because a mispredicting processor
+//! may run it speculatively.
 
 use crate::image::{constant, elements_fit};
 use crate::parse::Body;
@@ -30,46 +32,46 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use wasmparser::{BinaryReaderError, FunctionBody, Operator};
 
-/// Bytes of an entry of an array, and where in it its type is.
+/// Bytes of one entry of a dispatch table, and the offset of the type in it.
 pub(crate) const ENTRY_BYTES: u32 = 8;
 pub(crate) const ENTRY_TYPE: i32 = 4;
 
-/// What an entry has in place of a type: of a null, and of what is outside. No type has such a number, of which the
-/// validator allows a million.
+/// The type field of a null entry, and of the entry for indices out of bounds. No type has such a
+/// number: the validator allows a million types.
 pub(crate) const NULL: u32 = u32::MAX;
 pub(crate) const OUTSIDE: u32 = u32::MAX - 1;
 
-/// Most elements of a module's tables, all together, for them to be known: 512 KiB of arrays. A table of ten million
-/// elements takes a dozen bytes to declare.
+/// Most elements of all tables of a module together: 512 KiB of dispatch tables. A table of ten
+/// million elements takes a dozen bytes to declare, so there must be a limit.
 const ELEMENTS_MAX: u64 = 1 << 16;
 
-/// What is known of a module's tables.
+/// The known tables of a module.
 #[derive(Debug, Default)]
 pub(crate) struct KnownTables {
-    /// The number of each type, the same for types that are equal: the index of the first of them.
+    /// A number for each type: the index of the first equal type.
     types: Vec<u32>,
-    /// Whether each type has no subtypes: a call by another enters what has any of those, too, and looks for itself.
+    /// Whether each type is final; calls through non-final types check subtypes at run time.
     finals: Vec<bool>,
-    /// By index; none of them if one may change.
+    /// By table index. Empty if any table may change.
     tables: Vec<Option<KnownTable>>,
 }
 
 #[derive(Debug)]
 struct KnownTable {
-    /// The function that each element is, or null.
+    /// The function index of each element, or null.
     elements: Vec<Option<u32>>,
-    /// By the numbers of the types that its elements have.
+    /// By the type numbers of the elements.
     targets: HashMap<u32, Target>,
 }
 
-/// What a call can enter: the elements of one type.
+/// The functions that a call can enter: the elements of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// One element, which is this function.
+    /// Exactly one element.
     One {
-        /// Where it is.
+        /// Its index in the table.
         position: u32,
-        /// What it is.
+        /// Its function index.
         func: u32,
     },
     /// Any of several elements.
@@ -80,7 +82,7 @@ pub(crate) enum Target {
 }
 
 impl KnownTables {
-    /// Finds what is known of the tables of a module, of which only the functions' bodies have not been read.
+    /// Finds the known tables of a module. The bodies of its functions need not be parsed yet.
     pub(crate) fn new(metadata: &Metadata) -> Self {
         let sizes = metadata.tables.iter().map(|table| table.min);
         let elements = sizes.fold(0, u64::saturating_add);
@@ -109,14 +111,15 @@ impl KnownTables {
         }
     }
 
-    /// What a call by a type can enter through a table; none if that is not known, or nothing.
+    /// The functions that a call with a type can enter through a table. `None` if they are unknown
+    /// or if there are none.
     pub(crate) fn target(&self, table: u32, ty: u32) -> Option<Target> {
         let number = self.types.get(ty as usize)?;
         self.finals[ty as usize].then_some(())?;
         self.table(table)?.targets.get(number).copied()
     }
 
-    /// The function that an element is, if that is known and it is of a type.
+    /// The function of an element, if it is known and has the type `ty`.
     pub(crate) fn func(
         &self,
         metadata: &Metadata,
@@ -130,13 +133,14 @@ impl KnownTables {
         (self.types[found as usize] == self.types[ty as usize]).then_some(func)
     }
 
-    /// The number of elements of a table that is known.
+    /// The number of elements of a known table.
     pub(crate) fn len(&self, table: u32) -> u32 {
         self.table(table)
             .map_or(0, |table| table.elements.len() as u32)
     }
 
-    /// The array of a table, which lies at `start` of the text; `stub` is the one that traps.
+    /// The dispatch table for a table. It is placed at `start` of the text. `stub` is the function
+    /// that traps.
     pub(crate) fn array(&self, metadata: &Metadata, table: u32, start: u32, stub: u32) -> Vec<u8> {
         let elements = self.table(table).map_or(&[][..], |table| &table.elements);
         let entries = elements.iter().map(|func| match func {
@@ -159,7 +163,7 @@ impl KnownTables {
     }
 }
 
-/// The number of each type.
+/// Numbers the types so that equal types have equal numbers.
 fn numbers(metadata: &Metadata) -> Vec<u32> {
     let (mut first, mut index) = (HashMap::new(), 0);
     number_types(&metadata.types, &metadata.groups, |group, numbers| {
@@ -173,7 +177,7 @@ fn numbers(metadata: &Metadata) -> Vec<u32> {
     })
 }
 
-/// The elements of a table that never changes, if all are functions of the module or null.
+/// The elements of a table that never changes, if all are null or functions of the module.
 fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
     let min = metadata.tables[table as usize].min;
     let imported = metadata.imported_tables();
@@ -204,7 +208,7 @@ fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
     Some(elements)
 }
 
-/// The functions that the items of a segment are, if no global says it.
+/// The functions of a segment's items. `None` if an item reads a global.
 fn items(items: &ElementItems) -> Option<Vec<Option<u32>>> {
     match items {
         ElementItems::Funcs(funcs) => Some(funcs.iter().copied().map(Some).collect()),
@@ -212,7 +216,7 @@ fn items(items: &ElementItems) -> Option<Vec<Option<u32>>> {
     }
 }
 
-/// The function that an expression refers to, or null, if no global says it.
+/// The function that an expression refers to, or null. `None` if it reads a global.
 fn item(expr: &ConstExpr) -> Option<Option<u32>> {
     match expr.0[..] {
         [ConstOp::RefFunc(func)] => Some(Some(func)),
@@ -221,9 +225,9 @@ fn item(expr: &ConstExpr) -> Option<Option<u32>> {
     }
 }
 
-/// Whether an instruction of a module writes to a table.
+/// Whether any instruction of a module writes to a table.
 pub(crate) fn are_written(bodies: &[Body<'_>]) -> bool {
-    // What cannot be read is refused once it is translated.
+    // A body that cannot be read counts as a write; translation rejects it later.
     let bodies = bodies.par_iter();
     bodies.any(|body| writes(&body.body).unwrap_or(true))
 }
@@ -238,7 +242,8 @@ fn writes(body: &FunctionBody<'_>) -> Result<bool, BinaryReaderError> {
     Ok(false)
 }
 
-/// Whether an operator writes to a table, which the translator compares with what was found.
+/// Whether an operator writes to a table. The translator checks its operators against the result of
+/// `are_written`.
 pub(crate) fn is_write(op: &Operator<'_>) -> bool {
     matches!(
         op,

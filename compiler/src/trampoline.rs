@@ -1,6 +1,6 @@
-//! Trampolines: the only generated code that knows the platform's C convention.
+//! Trampolines: the only generated code that uses the platform's C calling convention.
 //!
-//! Values cross between guest and host in arrays of cells, see [`pirn_format::exit`].
+//! Guest and host exchange values in arrays of cells, see [`pirn_format::exit`].
 
 mod bulk;
 
@@ -19,10 +19,10 @@ use pirn_format::exit::{self, Builtin, CELL_BYTES, Kind, TrapCode};
 use pirn_format::layout::{CONTEXT_EXIT, CONTEXT_HOST_CALL, IMPORT_HOST, IMPORT_INSTANCE};
 use pirn_format::types::{FuncType, ValType};
 
-/// C convention of both targets' psABI.
+/// The C calling convention of both targets' psABI.
 const HOST_CALL_CONV: CallConv = CallConv::SystemV;
 
-/// Writes one trampoline into `func`, which is empty.
+/// Builds one trampoline in `func`, which must be empty.
 pub(crate) fn build(
     callee: Callee,
     env: Env<'_>,
@@ -59,7 +59,7 @@ pub(crate) fn build(
     t.builder.finalize(env.isa.frontend_config());
 }
 
-/// `(vmctx, words...) -> words` among guests.
+/// `(vmctx, words...) -> words` in the guests' calling convention.
 fn words(params: usize, results: usize) -> Signature {
     let mut signature = Signature::new(GUEST_CALL_CONV);
     signature.params = vec![AbiParam::new(POINTER); 1 + params];
@@ -67,15 +67,16 @@ fn words(params: usize, results: usize) -> Signature {
     signature
 }
 
-/// `(word, word, word)` in the C convention: of entry trampolines and of the routines that leave.
+/// `(word, word, word)` in the C convention: for entry trampolines and for the routines that exit
+/// to the host.
 fn host_signature() -> Signature {
     let mut signature = Signature::new(HOST_CALL_CONV);
     signature.params = vec![AbiParam::new(POINTER); 3];
     signature
 }
 
-/// Bytes of the caller's frame pointer and the return address, to the first of which the frame pointer
-/// points, on both targets (psABI x86-64 3.2.2, AAPCS64 6.4.6).
+/// Bytes of the saved frame pointer and the return address. On both targets the frame pointer
+/// points to the saved frame pointer, the first of the two (psABI x86-64 3.2.2, AAPCS64 6.4.6).
 const FRAME_BYTES: i64 = 16;
 
 struct Trampoline<'a> {
@@ -92,7 +93,8 @@ impl<'a> Trampoline<'a> {
         Self { builder, params }
     }
 
-    /// `entry(vmctx, code, cells)`: calls `code` with parameters from the cells, results to them.
+    /// `entry(vmctx, code, cells)`: calls `code` with parameters from the cells, and stores the
+    /// results there.
     fn entry(&mut self, ty: &FuncType) {
         let [vmctx, code, cells] = self.params[..] else {
             unreachable!("an entry has three parameters")
@@ -105,23 +107,23 @@ impl<'a> Trampoline<'a> {
             .ins()
             .call_indirect(signature, code, &arguments);
         let results = self.builder.inst_results(call).to_vec();
-        // The stack ends at the cells: they lie behind the frame pointer and the return address, and
-        // `cells` itself need not be kept over the call.
+        // The cells start directly above the frame pointer and the return address. So `cells` need
+        // not be live across the call.
         let frame = self.builder.ins().get_frame_pointer(POINTER);
         let cells = self.builder.ins().iadd_imm_u(frame, FRAME_BYTES);
         self.store(cells, &results);
         self.builder.ins().return_(&[]);
     }
 
-    /// Leaves for the host with the parameters in cells, and returns its results from them. The
-    /// first parameter is the address of the import, which says what is called, and by which
-    /// instance.
+    /// Exits to the host with the parameters in cells, and returns the results from the cells. The
+    /// first parameter is the address of the import. It holds the host function and the context of
+    /// the importing instance.
     fn import(&mut self, ty: &FuncType) {
         let cells = self.cells(ty.params.len().max(ty.results.len()));
         let params = self.params[1..].to_vec();
         self.store(cells, &params);
         let import = self.params[0];
-        // The optimiser leaves loads that are not `readonly` in their order: the last one may
+        // The optimiser keeps the order of loads that are not `readonly`. So the last load may
         // overwrite the address with the context, which saves a copy.
         let flags = MemFlagsData::trusted();
         let mut load = |field| self.builder.ins().load(POINTER, flags, import, field);
@@ -152,7 +154,7 @@ impl<'a> Trampoline<'a> {
         self.trap_with(reason, code);
     }
 
-    /// Leaves with the trap for what was found in place of a type.
+    /// Exits with the trap for the value that an entry has in place of a type.
     fn mistyped(&mut self) {
         let code = TrapCode::IndirectCallTypeMismatch;
         let mut reason = self.word(exit::reason(Kind::Trap, code as u32));
@@ -168,7 +170,7 @@ impl<'a> Trampoline<'a> {
         self.trap_with(reason, code);
     }
 
-    /// Leaves with a trap for that reason, one of which is for that code.
+    /// Exits with a trap whose reason is computed. `code` is one of the possible trap codes.
     fn trap_with(&mut self, reason: Value, code: TrapCode) {
         let none = self.word(0);
         self.leave(CONTEXT_EXIT, self.params[0], reason, none);
@@ -178,7 +180,7 @@ impl<'a> Trampoline<'a> {
             .trap(ir::TrapCode::unwrap_user(code as u8));
     }
 
-    /// Calls the routine in a field of a context.
+    /// Calls the routine whose address is in a field of a context.
     fn leave(&mut self, field: i32, vmctx: Value, what: Value, cells: Value) {
         let flags = MemFlagsData::trusted().with_readonly();
         let routine = self.builder.ins().load(POINTER, flags, vmctx, field);

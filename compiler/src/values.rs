@@ -1,16 +1,16 @@
-//! What is known of the values of a function as translated.
+//! Queries about the values of a translated function.
 
 use cranelift_codegen::entity::EntitySet;
 use cranelift_codegen::ir::{
     DataFlowGraph, Function, Inst, InstructionData, Opcode, Value, ValueDef,
 };
 
-/// The instruction that makes a value; parameters of blocks have none.
+/// The instruction that defines a value. Block parameters have none.
 pub(crate) fn maker(dfg: &DataFlowGraph, value: Value) -> Option<Inst> {
     dfg.value_def(value).inst()
 }
 
-/// What makes a value.
+/// The opcode of the instruction that defines a value.
 pub(crate) fn opcode(dfg: &DataFlowGraph, value: Value) -> Option<Opcode> {
     maker(dfg, value).map(|inst| dfg.insts[inst].opcode())
 }
@@ -26,7 +26,7 @@ pub(crate) fn constant(dfg: &DataFlowGraph, value: Value) -> Option<i64> {
     }
 }
 
-/// Values that are used in another block than they are made in.
+/// Values that are used outside the block that defines them.
 pub(crate) fn shared_values(func: &Function) -> EntitySet<Value> {
     let mut shared = EntitySet::new();
     for block in func.layout.blocks() {

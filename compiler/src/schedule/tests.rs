@@ -1,4 +1,4 @@
-//! Orders of random blocks: what has effects keeps its order, and what is used comes before its users.
+//! Schedules random blocks: effects keep their order, and definitions precede their uses.
 
 use super::*;
 use crate::block::CLASSES;
@@ -11,7 +11,7 @@ use cranelift_codegen::verify_function;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use target_lexicon::PointerWidth;
 
-/// Fewer than any processor has.
+/// Fewer registers than any processor has.
 const FEW: Registers = Registers([3, 3]);
 
 fn target() -> TargetFrontendConfig {
@@ -22,7 +22,7 @@ fn target() -> TargetFrontendConfig {
     }
 }
 
-/// Random numbers below an end: Marsaglia, "Xorshift RNGs".
+/// A random number below `end`: Marsaglia, "Xorshift RNGs".
 fn below(state: &mut u64, end: usize) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -30,7 +30,8 @@ fn below(state: &mut u64, end: usize) -> usize {
     (*state % end as u64) as usize
 }
 
-/// A function of two blocks: the first computes, loads, stores and divides at random, the second uses some of that.
+/// A function of two blocks. The first computes, loads, stores and divides at random. The second
+/// uses some of the results.
 pub(crate) fn random(mut seed: u64, insts: usize) -> Function {
     let mut func = Function::new();
     func.name = UserFuncName::testcase("random");
@@ -138,7 +139,7 @@ fn what_is_computed_long_before_its_use_is_computed_beside_it() {
     builder.append_block_params_for_function_params(block);
     builder.switch_to_block(block);
     let param = builder.block_params(block)[0];
-    // Sixty values, alive together.
+    // Sixty values that are live at the same time.
     let values: Vec<_> = (1..=60)
         .map(|by| {
             let by = builder.ins().iconst(types::I64, by);
@@ -161,7 +162,7 @@ fn what_is_computed_long_before_its_use_is_computed_beside_it() {
         list.presses(Registers([count; CLASSES]))
     };
     assert!(presses(&func, 58));
-    // Enough registers: nothing is to be done.
+    // Enough registers: the block is left as it is.
     let as_it_was = insts(&func);
     assert!(!schedule(&mut func, Registers([60; CLASSES])));
     assert_eq!(insts(&func), as_it_was);

@@ -1,4 +1,4 @@
-//! Random blocks whose values are put away: what they do stays in its order, and few values are alive at once.
+//! Spills values of random blocks: effects keep their order, and the register pressure stays low.
 
 use super::*;
 use crate::block::CLASSES;
@@ -6,10 +6,10 @@ use crate::schedule::tests::{insts, random};
 use cranelift_codegen::settings::{self, Flags};
 use cranelift_codegen::verify_function;
 
-/// Registers for integers here.
+/// Integer registers in these tests.
 const COUNT: usize = 8;
 
-/// Whether more integers are alive at once in any block than so many.
+/// Whether any block has more than `count` live integers at some instruction.
 fn presses(func: &Function, count: usize) -> bool {
     let shared = shared_values(func);
     let is_pressed = |insts: &Vec<Inst>| {
@@ -37,7 +37,7 @@ fn few_values_are_alive_and_all_is_done_in_its_order() {
             let kept = behind.iter().filter(|inst| before.contains(inst));
             assert!(kept.eq(before), "seed {seed}");
         }
-        // Beside the values that the second block uses, too, which are not put away.
+        // Values that the second block uses as well are not spilled and come on top.
         assert!(
             !presses(&func, COUNT + 3),
             "seed {seed}: {}",

@@ -1,21 +1,21 @@
-//! The way around the runtime for `memory.copy` and `memory.fill` (spec 4.4.7) of no more than
-//! [`IN_PLACE_BYTES`] that lie inside memory 0: all but a few of those that programs do. They are loads
-//! and stores here, in the trampoline that would otherwise leave; what is longer, or out of bounds, leaves.
+//! Inline `memory.copy` and `memory.fill` (spec 4.4.7) of at most [`IN_PLACE_BYTES`] inside memory
+//! 0, which are nearly all that programs execute. The trampoline performs them with loads and
+//! stores. Longer or out-of-bounds operations exit to the runtime.
 //!
-//! A fault or a signal in between meets generated code, as everywhere in a guest.
+//! A fault or a signal during these accesses hits generated code, as it may anywhere in a guest.
 //!
-//! A length is covered by accesses of one width that overlap, as many as it takes. Where source and
-//! destination overlap, too, what comes first or last is loaded before anything is stored.
+//! A length is covered by overlapping accesses of one width, as many as it takes. If source and
+//! destination overlap, the first or last value is loaded before anything is stored.
 //!
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
 //! │ This file is a part of the sandbox. Every change to it wants two reviews.                    │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
-//! Addresses are `base + index + offset`: the index is a guest's, zero-extended from 32 bits, into a 64-bit
-//! memory its lower half, which was compared with all of it (see `translate/bounds.rs`). No offset
-//! is less than 0 or more than [`IN_PLACE_BYTES`], also where the processor goes on after a branch that it
-//! has predicted wrong. Below the base lies the context; a store to it that is never made, but seen by the
-//! loads behind it, could give a guest another base.
+//! Addresses are `base + index + offset`. The index is the guest's, zero-extended from 32 bits. For
+//! a 64-bit memory it is the lower half, which is compared with the whole index (see
+//! `translate/bounds.rs`). An offset is never below 0 or above [`IN_PLACE_BYTES`], not even under a
+//! mispredicted branch. The context lies below the base. A speculative store to the context is
+//! never committed, but later loads could see it and give a guest another base.
 
 use super::Trampoline;
 use crate::translate::Env;
@@ -27,36 +27,37 @@ use pirn_format::layout::{CONTEXT_MEMORY, MEMORY_BASE, MEMORY_BYTES};
 use pirn_format::types::AddrType;
 use types::{I8, I8X16, I16, I32, I64};
 
-/// Most bytes that are not left to the runtime. From here on, the host's routines gain more than it costs
-/// to leave.
+/// Most bytes that are written without the runtime. Above this length the host's routines are
+/// faster by more than an exit costs.
 const IN_PLACE_BYTES: i64 = 1024;
 const _: () = assert!(IN_PLACE_BYTES.count_ones() == 1, "it is a mask, less 1");
 
 /// Bytes of the widest access.
 const WIDE: i64 = 16;
 
-/// Wide accesses in one pass of a loop.
+/// Wide accesses in one iteration of a loop.
 const UNROLLED: i64 = 4;
 
-/// How many bytes are worked on, and where.
+/// The bytes to write.
 #[derive(Clone, Copy)]
 struct Range {
-    /// Address of the first byte that is written.
+    /// Address of the first byte to write.
     to: Value,
     len: Value,
 }
 
-/// What is written.
+/// The data to write.
 #[derive(Clone, Copy)]
 enum Source {
-    /// The bytes from this address on.
+    /// The bytes starting at this address.
     Memory(Value),
     /// One byte, in an i64.
     Byte(Value),
 }
 
 impl Trampoline<'_> {
-    /// Does what there is to do without the runtime, and returns; goes on in a new block with the rest.
+    /// Performs the operation inline and returns from the function. Other cases continue in a new
+    /// block.
     pub(super) fn in_place(&mut self, builtin: Builtin, env: Env<'_>) {
         let (memories, to, source, len) = match (builtin, &self.params[1..]) {
             (Builtin::MemoryCopy, &[a, b, to, from, len]) => {
@@ -73,7 +74,8 @@ impl Trampoline<'_> {
             }
         }
         let (base, bytes) = self.memory(env);
-        // Where the processor goes on as if an index into another memory were one into memory 0, it is 32 bits wide, too.
+        // A mispredicted access to another memory may use its index for memory 0, so that index
+        // must be 32 bits wide as well.
         let mut memories = env.metadata.memories.iter();
         let (to, source) = match (memories.any(|ty| ty.address == AddrType::I64), source) {
             (false, source) => (to, source),
@@ -91,7 +93,7 @@ impl Trampoline<'_> {
         if let Source::Memory(from) = source {
             end = self.builder.ins().umax(to, from);
         }
-        // All three are less than 2^32: no sum wraps.
+        // All three are less than 2^32, so no sum wraps.
         let end = self.builder.ins().iadd(end, len);
         let outside = self
             .builder
@@ -103,7 +105,7 @@ impl Trampoline<'_> {
             len,
         };
         if env.spectre {
-            // Whatever is predicted, the length is no greater.
+            // The length stays within the limit even under misprediction.
             let none = self.builder.ins().iconst(I64, 0);
             range.len = self.builder.ins().select_spectre_guard(many, none, len);
         }
@@ -113,7 +115,7 @@ impl Trampoline<'_> {
                 self.write(range, Source::Memory(from));
             }
             Source::Byte(byte) => {
-                // Zero-extended from 32 bits: the lowest 8 count.
+                // The value is zero-extended from 32 bits; only the lowest 8 count.
                 let byte = self.builder.ins().band_imm_u(byte, 0xff);
                 self.write(range, Source::Byte(byte));
             }
@@ -121,7 +123,8 @@ impl Trampoline<'_> {
         self.builder.switch_to_block(leave);
     }
 
-    /// The lower half of an index, zero-extended; goes to `other` if it is not the whole index.
+    /// The lower half of an index, zero-extended. Branches to `other` if the upper half is not
+    /// zero.
     fn low(&mut self, index: Value, other: Block) -> Value {
         let low = self.builder.ins().ireduce(I32, index);
         let low = self.builder.ins().uextend(I64, low);
@@ -145,14 +148,14 @@ impl Trampoline<'_> {
         (base, bytes)
     }
 
-    /// Goes to `other` if `condition` is not zero, else on.
+    /// Branches to `other` if `condition` is not zero, else continues.
     fn unless(&mut self, condition: Value, other: Block) {
         let next = self.builder.create_block();
         self.builder.ins().brif(condition, other, [], next, []);
         self.builder.switch_to_block(next);
     }
 
-    /// Goes on if there are at least so many bytes, and with what is in `less` if there are fewer.
+    /// Continues if `len` is at least `bytes`; otherwise branches to the block that it returns.
     fn at_least(&mut self, bytes: i64, len: Value) -> Block {
         let (more, less) = (self.builder.create_block(), self.builder.create_block());
         let enough = IntCC::UnsignedGreaterThanOrEqual;
@@ -180,7 +183,7 @@ impl Trampoline<'_> {
         self.builder.ins().return_(&[]);
     }
 
-    /// Writes a range of one to two times as many bytes as the type has.
+    /// Writes a range between one and two times as long as the type.
     fn write_ends(&mut self, range: Range, source: Source, ty: Type) {
         let last = self.last(range, ty);
         let head = self.value(source, ty, None);
@@ -224,7 +227,8 @@ impl Trampoline<'_> {
         self.write_ends(range, source, I8X16);
     }
 
-    /// Writes all of a range from its start but for what is less than a wide access at its end.
+    /// Writes a range from its start upwards, except a remainder shorter than a wide access at its
+    /// end.
     fn ascend(&mut self, range: Range, source: Source) {
         let mut at = self.builder.ins().iconst(I64, 0);
         for count in [UNROLLED, 1] {
@@ -243,7 +247,8 @@ impl Trampoline<'_> {
         }
     }
 
-    /// Writes all of a range from its end but for what is less than a wide access at its start.
+    /// Writes a range from its end downwards, except a remainder shorter than a wide access at its
+    /// start.
     fn descend(&mut self, range: Range, source: Source) {
         let mut at = range.len;
         for count in [UNROLLED, 1] {
@@ -263,8 +268,8 @@ impl Trampoline<'_> {
         }
     }
 
-    /// A loop that writes `count` wide values a pass. `step` gives, of the place where a pass begins,
-    /// whether there is one, the offset that it writes at, and where the next begins.
+    /// A loop that writes `count` wide values in each iteration. For the current position, `step`
+    /// returns whether another iteration runs, the offset to write at, and the next position.
     fn pass(
         &mut self,
         at: Value,
@@ -301,13 +306,14 @@ impl Trampoline<'_> {
         self.within(last)
     }
 
-    /// An offset that is a difference, as it is if the length was compared rightly, and in bounds if it was
-    /// not: depending on the data, not on a prediction.
+    /// Masks an offset that is a difference. If the length was compared correctly, the mask does
+    /// not change the offset. Under misprediction the mask keeps it in bounds: a data dependency,
+    /// not a prediction.
     fn within(&mut self, offset: Value) -> Value {
         self.builder.ins().band_imm_u(offset, IN_PLACE_BYTES - 1)
     }
 
-    /// What is to be written at an offset, 0 if none is given.
+    /// The value to write at `offset`, or at 0 if there is none.
     fn value(&mut self, source: Source, ty: Type, offset: Option<Value>) -> Value {
         match source {
             Source::Memory(from) => {

@@ -1,4 +1,4 @@
-//! The masks of the trampolines that copy and fill, in their intermediate code.
+//! Checks the masks in the IR of the trampolines that copy and fill.
 
 use crate::budget::Budget;
 use crate::hw::imports::Imports;
@@ -11,7 +11,7 @@ use cranelift_codegen::ir::Function;
 use cranelift_frontend::FunctionBuilderContext;
 use pirn_format::exit::Builtin;
 
-/// The intermediate code of a trampoline, line by line.
+/// The IR of a trampoline, line by line.
 fn lines(builtin: Builtin) -> Vec<String> {
     let wasm = crate::parse_text(b"(module (memory 1))").expect("the text is well-formed");
     let parsed = parse::parse(&wasm).expect("the module is valid");
@@ -43,8 +43,8 @@ fn lines(builtin: Builtin) -> Vec<String> {
     text.lines().map(|line| line.trim().to_owned()).collect()
 }
 
-/// Every difference is masked before anything else is done with it: under a wrong prediction it may be
-/// negative, and the context lies below the base.
+/// Every difference is masked before any other use. Under misprediction it may be negative, and the
+/// context lies below the base.
 #[test]
 fn no_offset_is_negative_under_a_wrong_prediction() {
     let counted = [(Builtin::MemoryCopy, 7), (Builtin::MemoryFill, 5)];
@@ -52,7 +52,7 @@ fn no_offset_is_negative_under_a_wrong_prediction() {
         let lines = lines(builtin);
         let mut differences = 0;
         for (at, line) in lines.iter().enumerate() {
-            // A negative constant, what it is added to, and the mask of the sum.
+            // A negative constant, the sum that uses it, and the mask of the sum.
             let Some((constant, _)) = line.split_once(" = iconst.i64 -") else {
                 continue;
             };
