@@ -328,7 +328,7 @@ impl Fold<'_> {
         match (dfg.insts[inst].opcode(), dfg.inst_args(inst)) {
             (Opcode::Band, [a, b]) => self.at_most(*a, depth).min(self.at_most(*b, depth)),
             (Opcode::Bor, [a, b]) => {
-                // No bit above the highest of both.
+                // The result has no bit above the highest bit of both operands.
                 let ones = self.at_most(*a, depth) | self.at_most(*b, depth);
                 u32::MAX.checked_shr(ones.leading_zeros()).unwrap_or(0)
             }

@@ -1,6 +1,6 @@
-//! Translation of one WebAssembly function to Cranelift IR, validating as it goes.
+//! Translates one WebAssembly function to Cranelift IR and validates it at the same time.
 //!
-//! One room for each kind of operator; [`operator`] sends each to its room.
+//! One module for each kind of operator; [`operator`] dispatches to them.
 
 mod atomic;
 mod bounds;
@@ -44,55 +44,56 @@ use pirn_format::metadata::{Imported, Metadata};
 use pirn_format::types::Layouts;
 use wasmparser::FuncValidatorAllocations;
 
-/// What every function of a module is translated against.
+/// The module-wide context of the translation of a function.
 #[derive(Clone, Copy)]
 pub(crate) struct Env<'a> {
     /// The module.
     pub(crate) metadata: &'a Metadata,
-    /// How much of it is imported.
+    /// The numbers of its imports.
     pub(crate) imported: Imported,
-    /// Where its instance area's parts lie.
+    /// The layout of its instance area.
     pub(crate) layout: &'a InstanceLayout,
     /// The target.
     pub(crate) isa: &'a dyn TargetIsa,
     /// Whether addresses of checked accesses are masked against speculation past the check.
     pub(crate) spectre: bool,
-    /// What relaxed operators on vectors give where they may choose.
+    /// The results of relaxed vector operators where the spec leaves a choice.
     pub(crate) relaxed_simd: RelaxedSimd,
-    /// Functions that multiply, whose calls need not be calls.
+    /// Functions that compute a 128-bit product; calls of them are replaced by instructions.
     pub(crate) multiplications: &'a Multiplications,
-    /// What the processor is promised to have.
+    /// Processor features that the target is guaranteed to have.
     pub(crate) cpu: CpuFeatures,
     /// The intrinsics that the module imports.
     pub(crate) intrinsics: &'a Imports,
-    /// What is known of its tables.
+    /// The module's tables whose elements are known.
     pub(crate) tables: &'a KnownTables,
-    /// What all its functions may cost.
+    /// The compile-time limits shared by all functions of the module.
     pub(crate) budget: &'a Budget,
-    /// Where the fields of its structs lie.
+    /// The field offsets of its structs.
     pub(crate) structs: &'a Layouts,
-    /// Whether intrinsics are only sites of one call each, which always works.
+    /// Whether each use of an intrinsic is a patchable call instead of a placeholder opcode. That
+    /// form always works.
     pub(crate) plain: bool,
 }
 
-/// Buffers that are reused from function to function on one thread.
+/// Buffers that one thread reuses for all its functions.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// The builder's.
+    /// The function builder's buffers.
     pub(crate) builder: FunctionBuilderContext,
-    /// The validator's.
+    /// The validator's buffers.
     pub(crate) validator: FuncValidatorAllocations,
 }
 
-/// Validates and translates one function into `func`, which is empty. The result's name, signature
-/// and every `FuncRef` are in place; external names are [`Callee`]s, source locations are offsets in
-/// the module's bytes. Gives the intrinsics that operations carry.
+/// Validates and translates one function into `func`, which must be empty. The result has its name,
+/// signature and all `FuncRef`s. External names are [`Callee`]s, and source locations are offsets
+/// in the module's bytes. Returns the intrinsics that placeholder opcodes stand for.
 ///
 /// # Errors
 ///
-/// [`CompileError::Invalid`] if the body is not valid, [`CompileError::FunctionLimit`] if it
-/// becomes too much,
-/// [`CompileError::Work`] if the module does, with this function or others.
+/// [`CompileError::Invalid`] if the body is not valid, [`CompileError::FunctionLimit`] if the
+/// function exceeds a limit, [`CompileError::Work`] if the module exceeds its limit of work, with
+/// this function or others.
 pub(crate) fn translate(
     env: Env<'_>,
     body: Body<'_>,
@@ -103,14 +104,14 @@ pub(crate) fn translate(
     let callee = Callee::Func(body.index);
     func.name = UserFuncName::User(callee.name());
     func.signature = guest_signature(env.metadata.func_type(ty));
-    // Empty, whatever was translated before: its size is checked.
+    // A fresh pool, because the limit is checked against the pool's size.
     func.dfg.value_lists = ir::ValueListPool::new();
     let work = Work {
         callee,
         metadata: env.metadata,
         budget: env.budget,
     };
-    // Nothing of a module that is over its limit of work is compiled.
+    // A module that is over its limit of work is not compiled further.
     env.budget.check()?;
     let allocations = std::mem::take(&mut scratch.validator);
     let mut validator = body.validate.into_validator(allocations);
@@ -131,7 +132,7 @@ pub(crate) fn translate(
         t.declare_zero_locals(count, ty);
     }
     let mut operators = body.body.get_operators_reader()?;
-    // What is checked before the first operator is checked at it.
+    // Checks at the entry report the location of the first operator.
     let start = operators.original_position();
     t.builder.set_srcloc(ir::SourceLoc::new(start as u32));
     t.enter_memory();
@@ -162,8 +163,8 @@ pub(crate) fn translate(
     Ok(carried)
 }
 
-/// Writes the function that an intrinsic is, with its instruction, or that nothing refers to, without one,
-/// into `func`, which is empty.
+/// Builds the wrapper function of an intrinsic in `func`, which must be empty. If nothing refers to
+/// the wrapper, it does not contain the instruction.
 pub(crate) fn intrinsic(
     env: Env<'_>,
     index: u32,

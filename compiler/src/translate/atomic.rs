@@ -1,8 +1,8 @@
-//! Atomic accesses, waiting and waking (the threads proposal).
+//! Atomic accesses, wait and notify (the threads proposal).
 //!
-//! All are sequentially consistent, which is all that the proposal has. Cranelift moves no access over one, and neither does
-//! this compiler (`block::is_free`). An address that is no multiple of the access's size is a trap, whatever the processor
-//! would do with it.
+//! All are sequentially consistent, the only ordering of the proposal. Cranelift moves no access
+//! across an atomic one, and neither does this compiler (`block::is_free`). An address that is not
+//! a multiple of the access's size traps, whether or not the processor allows it.
 
 use super::bounds::{Index, memory_of};
 use super::function::FuncTranslator;
@@ -16,12 +16,12 @@ use pirn_format::layout::MEMORY_REACH_BYTES;
 use wasmparser::{MemArg, Operator};
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an atomic operator; `false` if it is none.
+    /// Translates an atomic operator. Returns `false` for other operators.
     pub(super) fn atomic(&mut self, op: &Operator<'_>) -> bool {
         self.atomic_access(op) || self.atomic_update(op)
     }
 
-    /// Loads, stores, waiting, waking, and the fence.
+    /// Loads, stores, wait, notify and the fence.
     fn atomic_access(&mut self, op: &Operator<'_>) -> bool {
         use types::{I8, I16, I32, I64};
         match op {
@@ -57,7 +57,7 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// What reads and writes at once.
+    /// Read-modify-write operators.
     fn atomic_update(&mut self, op: &Operator<'_>) -> bool {
         use AtomicRmwOp::{Add, And, Or, Sub, Xchg, Xor};
         use types::{I8, I16, I32, I64};
@@ -116,13 +116,14 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// The index of an atomic access; a trap if the address is no multiple of the bytes, be it outside or not.
+    /// The index of an atomic access. Traps if the address is not a multiple of `bytes`, even if it
+    /// is out of bounds.
     fn atomic_index(&mut self, memarg: &MemArg, index: Value, bytes: u32) -> Index {
         let memory = memory_of(memarg);
         let index = self.wide_index(memory, index);
         let mask = i64::from(bytes) - 1;
         if mask != 0 {
-            // The lowest bits of the sum, which they alone make.
+            // The lowest bits of the sum depend only on the lowest bits of index and offset.
             let offset = memarg.offset.cast_signed() & mask;
             let address = self.builder.ins().iadd_imm_s(index, offset);
             let beside = self.builder.ins().band_imm_s(address, mask);
@@ -170,7 +171,8 @@ impl FuncTranslator<'_, '_> {
         self.push_extended(before, ty);
     }
 
-    /// What is expected is compared with as many bits as the access has (threads proposal, "expected wrapped").
+    /// The expected value is wrapped to the access's width before the comparison (threads proposal,
+    /// "expected wrapped").
     fn atomic_cas(&mut self, memarg: &MemArg, access: Type, ty: Type) {
         let (index, expected, replacement) = self.pop3();
         let (address, flags) = self.atomic_address(memarg, index, access.bytes());
@@ -182,11 +184,12 @@ impl FuncTranslator<'_, '_> {
         self.push_extended(before, ty);
     }
 
-    /// What an exclusive load is compared with.
+    /// The value that an exclusive load is compared with.
     ///
-    /// For 32 bits Cranelift 0.135 compares all 64 of both registers on aarch64 without LSE (`AtomicCASLoop` in its
-    /// `isa/aarch64/inst/emit.rs`), and leaves the upper ones of the expected number as they are: one of which they
-    /// are not zero was never found. To load it makes them zero, and no simplification knows that it is the same.
+    /// For 32 bits on aarch64 without LSE, Cranelift 0.135 compares all 64 bits of both registers
+    /// (`AtomicCASLoop` in its `isa/aarch64/inst/emit.rs`). It does not clear the upper bits of the
+    /// expected value. If they are not zero, the comparison never succeeds. A load from memory
+    /// clears them, and no optimisation removes it.
     fn compared(&mut self, expected: Value) -> Value {
         let cpu = self.env.cpu;
         let is_loop = cpu.arch() == Arch::Aarch64 && !cpu.has("lse");
@@ -222,10 +225,11 @@ impl FuncTranslator<'_, '_> {
         self.answered(Builtin::MemoryNotify, &[memory, address, count]);
     }
 
-    /// Where an operator looks in a memory, which may be past its end: the runtime compares it.
+    /// The address of an operand in a memory. It may be out of bounds: the runtime checks it.
     fn whole_address(&mut self, memarg: &MemArg, index: Value, bytes: u32) -> Value {
         let index = self.atomic_index(memarg, index, bytes);
-        // A larger one is outside, too, and has the same lowest bits but for those below its own alignment.
+        // A larger offset is out of bounds for every index. The replacement keeps the lowest 3
+        // bits, so the alignment does not change.
         let offset = match memarg.offset {
             offset if offset < MEMORY_REACH_BYTES => offset,
             offset => MEMORY_REACH_BYTES | offset & 7,
@@ -234,7 +238,7 @@ impl FuncTranslator<'_, '_> {
         ins.iadd_imm_s(index.value(), offset.cast_signed())
     }
 
-    /// Pushes the i32 that a builtin answers.
+    /// Pushes the i32 result of a builtin.
     fn answered(&mut self, builtin: Builtin, params: &[Value]) {
         if let Some(answer) = self.builtin(builtin, params) {
             let answer = self.builder.ins().ireduce(types::I32, answer);
@@ -242,7 +246,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// The lowest bits of an operand, as many as an access has.
+    /// As many of the lowest bits of an operand as the access has.
     fn reduced(&mut self, operand: Value, access: Type) -> Value {
         match self.type_of(operand) == access {
             true => operand,
@@ -250,7 +254,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Pushes what an access read, zero-extended.
+    /// Pushes the result of an access, zero-extended.
     fn push_extended(&mut self, value: Value, ty: Type) {
         let value = match self.type_of(value) == ty {
             true => value,

@@ -4,11 +4,11 @@
 //! │ This file is the sandbox. Every change to it wants two reviews.                              │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
-//! An index is 32 bits wide and zero-extended here, in this file and nowhere else but for bulk
-//! operations (`trampoline/bulk.rs` has bounds of its own) and where `address.rs` rewrites what is made here within
-//! the same bounds, so a guest reaches `base .. base + 4 GiB` by it.
-//! Behind that lie [`GUARD_BYTES`] that are never accessible. Each slot reserves all of that for every memory that a module
-//! defines, so the owner of an imported memory does, too:
+//! An index is 32 bits wide and is zero-extended in this file. Only bulk operations
+//! (`trampoline/bulk.rs`, with its own bounds) and the rewrites of `address.rs` (within the same
+//! bounds) do so elsewhere. So an index reaches `base .. base + 4 GiB`. After that lie
+//! [`GUARD_BYTES`] that are never accessible. Each slot reserves both for every memory that a
+//! module defines. So an imported memory has both as well, in its owner's slot:
 //!
 //! ```text
 //! base                      current size               base + 4 GiB             + GUARD_BYTES
@@ -17,25 +17,29 @@
 //!    index (u32) ────────────────────────────────────────▶│ offset + size ─────────▶│
 //! ```
 //!
-//! * `offset + size <= GUARD_BYTES`: the access cannot leave the reservation. One instruction, no
-//!   check; the processor faults where the memory ends, and the trap table says what that means.
-//! * otherwise the end of the access is compared with the memory's current size in 64-bit arithmetic,
-//!   which cannot wrap: index < 2^32 and offset <= 2^32. The address is masked under speculation.
+//! * `offset + size <= GUARD_BYTES`: the access cannot leave the reservation. It is one instruction
+//!   without a check. The processor faults past the end of the memory, and the trap table maps the
+//!   fault to a trap.
+//! * otherwise the end of the access is compared with the memory's current size in 64-bit
+//!   arithmetic. This cannot wrap: index < 2^32 and offset <= 2^32. The address is masked under
+//!   speculation.
 //!
-//! A memory whose pages are of one byte ends where no page of the processor's does, so each access is compared with its size.
+//! A memory with pages of one byte may end inside a processor page, so each access is compared with
+//! its size.
 //!
-//! An index into a 64-bit memory is any number of 64 bits. No memory has more than 4 GiB, so one that has a bit above
-//! the lowest 32 is outside whatever the size is, and traps by a comparison of the index with its lower half. From there
-//! on it is that half, zero-extended, and all is as above: the address is made of the half, not of the index, so
-//! it lies in the reservation also where the processor goes on after a comparison that it predicted wrong, and needs no
-//! other mask. That costs a copy, a comparison and a branch, no load, and holds for memories of any size:
+//! An index into a 64-bit memory is any 64-bit number. No memory has more than 4 GiB, so an index
+//! with a bit above the lowest 32 is out of bounds for every size. It traps by a comparison of the
+//! index with its lower half. After the comparison, only the zero-extended lower half is used, by
+//! the rules for 32-bit memories. The address is computed from the lower half, so it stays in the
+//! reservation even if the processor mispredicts the comparison. No other mask is needed. This
+//! costs a copy, a comparison and a branch, but no load, for memories of any size:
 //!
 //! ```text
 //! index ──▶ low = index & (2^32 - 1) ──▶ trap unless low = index ──▶ [base + low + offset]
 //! ```
 //!
-//! An offset of 2^32 or more is outside, too, whatever the index is. It counts as 2^32, which no memory has, so that no
-//! sum wraps.
+//! An offset of 2^32 or more is out of bounds for every index. It is treated as 2^32, which no
+//! memory reaches, so that no sum wraps.
 
 use super::function::{FuncTranslator, Region};
 use crate::types::POINTER;
@@ -48,7 +52,7 @@ use pirn_format::layout::{
 use pirn_format::types::{AddrType, PageSize};
 use wasmparser::{MemArg, MemArgTarget};
 
-// An offset that counts as the reach is outside.
+// An offset that is clamped to the reach is out of bounds.
 const _: () = assert!(MEMORY_BYTES_MAX < MEMORY_REACH_BYTES && GUARD_BYTES < MEMORY_REACH_BYTES);
 
 /// An index of 32 bits into a memory, zero-extended.
@@ -66,8 +70,8 @@ impl Index {
 }
 
 impl FuncTranslator<'_, '_> {
-    /// Address, displacement and flags for an access of `access_bytes` bytes at an operator's offset from `index`, which
-    /// has the memory's type of addresses.
+    /// Address, displacement and flags for an access of `access_bytes` bytes at `memarg`'s offset
+    /// from `index`. The index has the memory's address type.
     pub(super) fn memory_address(
         &mut self,
         memarg: &MemArg,
@@ -78,7 +82,8 @@ impl FuncTranslator<'_, '_> {
         self.address_within(index, memarg.offset, access_bytes)
     }
 
-    /// The same from what [`memory_index`](Self::memory_index) gave.
+    /// Address, displacement and flags for an access at `offset` from the result of
+    /// [`memory_index`](Self::memory_index).
     pub(super) fn address_within(
         &mut self,
         index: Index,
@@ -113,8 +118,8 @@ impl FuncTranslator<'_, '_> {
         let start = self.builder.ins().iadd_imm_s(index, offset.cast_signed());
         let mut address = self.builder.ins().iadd(base, start);
         if self.env.spectre {
-            // The comparison is made again behind the branch: what counts is that the mask depends on
-            // the data, not on the prediction.
+            // The comparison is repeated after the branch, so that the mask depends on the data and
+            // not on the prediction.
             let outside = self
                 .builder
                 .ins()
@@ -128,13 +133,13 @@ impl FuncTranslator<'_, '_> {
         (address, 0, flags)
     }
 
-    /// The lower half of an index into a memory, zero-extended; a trap if it is not the whole index.
+    /// The zero-extended lower half of an index into a memory. Traps if the upper half is not zero.
     pub(super) fn memory_index(&mut self, memory: u32, index: Value) -> Index {
         let wide = self.wide_index(memory, index);
         self.lower_half(memory, wide)
     }
 
-    /// The whole index, 64 bits wide.
+    /// The whole index, as 64 bits.
     pub(super) fn wide_index(&mut self, memory: u32, index: Value) -> Value {
         match self.env.metadata.memory_address(memory) {
             AddrType::I32 => self.extend(index),
@@ -142,7 +147,8 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// The lower half of what [`wide_index`](Self::wide_index) gave; a trap if it is not the whole.
+    /// The lower half of the result of [`wide_index`](Self::wide_index). Traps if the upper half is
+    /// not zero.
     pub(super) fn lower_half(&mut self, memory: u32, wide: Value) -> Index {
         let value = match self.env.metadata.memory_address(memory) {
             AddrType::I32 => wide,
@@ -169,8 +175,10 @@ impl FuncTranslator<'_, '_> {
 
     /// Current size of a memory in bytes.
     ///
-    /// A shared one may be grown by another thread at any time. Who knows of that by an atomic access finds the new size by
-    /// a load behind it, and nobody else may rely on it: but `memory.size`, which is to tell the truth in a loop.
+    /// Another thread may grow a shared memory at any time. A thread that learns of the growth
+    /// through an atomic access loads the new size after that access. No other thread may rely on
+    /// the new size. Only `memory.size` must return the current size even in a loop, so it uses
+    /// [`memory_bytes_now`](Self::memory_bytes_now).
     pub(super) fn memory_bytes(&mut self, memory: u32) -> Value {
         let (desc, offset) = self.memory_desc(memory);
         let flags = self.flags(Region::Descriptor);
@@ -179,7 +187,8 @@ impl FuncTranslator<'_, '_> {
             .load(POINTER, flags, desc, offset + MEMORY_BYTES)
     }
 
-    /// The same of a shared memory, with what other threads have done.
+    /// Current size of a shared memory in bytes, loaded atomically so that growth by other threads
+    /// is visible.
     pub(super) fn memory_bytes_now(&mut self, memory: u32) -> Value {
         let (desc, offset) = self.memory_desc(memory);
         let flags = self.flags(Region::Descriptor);
@@ -188,16 +197,17 @@ impl FuncTranslator<'_, '_> {
         self.builder.ins().atomic_load(POINTER, flags, address)
     }
 
-    /// Starts to translate a function, at its entry, with the address of byte 0 of the first memory that the module defines.
+    /// Loads the address of byte 0 of the module's first own memory, at the function's entry.
     ///
-    /// That is the context itself. A function that calls others wants the context at each call, so it has it
-    /// in memory, and would take it from there at each access, in a loop, too. A value of its own for the
-    /// accesses stays in a register where there are no calls.
+    /// That address is the context itself. A function with calls needs the context at each call, so
+    /// the allocator may spill it and reload it at each access, even in a loop. A separate value
+    /// for accesses stays in a register where there are no calls.
     pub(super) fn enter_memory(&mut self) {
         self.own_base = self.load_constant(POINTER, self.vmctx, CONTEXT_MEMORY + MEMORY_BASE);
     }
 
-    /// Ends it. In a function that calls nothing, the context serves, which is one value less.
+    /// Completes `enter_memory` at the end of the function. A function without calls uses the
+    /// context instead, which is one value less.
     pub(super) fn leave_memory(&mut self) {
         if self.calls {
             return;
@@ -210,7 +220,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Where a memory's descriptor is: an address, and the distance from it.
+    /// The location of a memory's descriptor: an address and an offset from it.
     fn memory_desc(&mut self, memory: u32) -> (Value, i32) {
         let imported = self.env.imported.memories;
         if memory == imported {
@@ -220,7 +230,7 @@ impl FuncTranslator<'_, '_> {
         if memory > imported {
             return (self.vmctx, cell);
         }
-        // The cell has the address of the owner's.
+        // The cell holds the address of the owner's descriptor.
         (self.load_constant(POINTER, self.vmctx, cell), 0)
     }
 }

@@ -1,8 +1,8 @@
-//! Calls and tail calls (spec 4.4.8): direct, of imports, through tables, and of references.
+//! Calls and tail calls (spec 4.4.8): direct, of imports, through tables, and through references.
 //!
-//! A tail call leaves the frame of who makes it before it enters: the callee returns to that one's caller, and takes
-//! its own parameters from the stack, as every function of the guest's convention does. What is an instruction in
-//! place of a call is followed by a return.
+//! A tail call removes the caller's frame before it enters the callee. The callee returns to the
+//! caller's caller. Like every function of the guest convention, it pops its own stack parameters.
+//! Instructions that replace a tail call are followed by a return.
 
 use super::function::{FuncTranslator, Region};
 use crate::error::CompileError;
@@ -20,26 +20,26 @@ use pirn_format::layout::{
     FUNCREF_CODE, FUNCREF_TYPE_ID, FUNCREF_VMCTX, IMPORT_CODE, IMPORT_VMCTX,
 };
 
-/// Where a callee returns to.
+/// The place that a callee returns to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Returns {
-    /// Behind the call.
+    /// After the call.
     Here,
-    /// To the caller of the function that makes a tail call.
+    /// In the caller of the function that makes the tail call.
     ToCaller,
 }
 
-/// What is entered.
+/// The code that a call enters.
 #[derive(Clone, Copy)]
 pub(super) enum Code {
     /// A function of the module.
     Func(FuncRef),
-    /// What is at an address.
+    /// The code at an address.
     At(Value),
 }
 
 impl FuncTranslator<'_, '_> {
-    /// Calls the function of an index in the file.
+    /// Calls the function with this index in the file.
     pub(super) fn call(&mut self, in_file: u32, returns: Returns) -> Result<(), CompileError> {
         let index = self.env.intrinsics.index(in_file);
         match self.env.intrinsics.intrinsic(index) {
@@ -52,7 +52,7 @@ impl FuncTranslator<'_, '_> {
         Ok(())
     }
 
-    /// Calls a function of the module or an imported one.
+    /// Calls a function that the module defines or imports.
     pub(super) fn call_func(&mut self, index: u32, returns: Returns) {
         if let Some(multiplication) = self.env.multiplications.get(&index) {
             self.multiply(*multiplication);
@@ -71,7 +71,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// What stood for a call has been done.
+    /// Completes a call that was replaced by instructions: a tail call still has to return.
     fn done(&mut self, returns: Returns) {
         match returns {
             Returns::Here => {}
@@ -79,7 +79,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Does what a function does that stores a product of 128-bit numbers, or of 64-bit ones.
+    /// Replaces the call of a function that stores a product of 128-bit or 64-bit numbers.
     fn multiply(&mut self, multiplication: Multiplication) {
         let operands = if multiplication.is_wide { 5 } else { 3 };
         let (address, a, b, upper_halves) = match *self.peek(operands) {
@@ -106,7 +106,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Calls the function at an index of a table, if it is of a type.
+    /// Calls the function at an index of a table, if it has the type `ty`.
     pub(super) fn call_indirect(&mut self, ty: u32, table: u32, returns: Returns) {
         let index = self.pop();
         let (tables, position) = (self.env.tables, self.constant_value(index));
@@ -143,8 +143,9 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Address of the array of a known table, of the entry in it for `index`, an i32 or i64, and the entry's type.
-    /// Whatever is outside has one, so the address is masked under speculation, too.
+    /// The address of a known table's dispatch table, the address of the entry for `index`, an i32
+    /// or i64, and the entry's type. Indices out of bounds have an entry of their own. So the
+    /// address is also correct under misprediction.
     fn entry(&mut self, table: u32, index: Value) -> (Value, Value, Value) {
         let array = self.array(table);
         let index = self.extended(index);
@@ -162,7 +163,8 @@ impl FuncTranslator<'_, '_> {
         (array, entry, found)
     }
 
-    /// Calls the function at an index of a table of which nothing is known, if it is of a type.
+    /// Calls the function at an index of a table that is not known, if the function has the type
+    /// `ty`.
     fn call_element(&mut self, ty: u32, table: u32, index: Value, returns: Returns) {
         let element = self.table_element(table, index, TrapCode::UndefinedElement);
         let flags = self.flags(Region::Table);
@@ -178,26 +180,26 @@ impl FuncTranslator<'_, '_> {
             self.is_false(is_it)
         };
         self.trap_if(differs, TrapCode::IndirectCallTypeMismatch);
-        // No code lies where null has its address.
+        // There is no code at address null.
         let reference = self.null_where(differs, reference);
         self.enter_reference(ty, reference, returns);
     }
 
-    /// Calls a reference, which is to a function of that type or null.
+    /// Calls a reference, which is null or refers to a function of the type `ty`.
     pub(super) fn call_ref(&mut self, ty: u32, returns: Returns) {
         let reference = self.pop();
         self.trap_if_zero(reference, TrapCode::NullFunctionReference);
         self.enter_reference(ty, reference, returns);
     }
 
-    /// Enters the function of that type that a reference is to.
+    /// Enters the function that a reference refers to. The function has the type `ty`.
     fn enter_reference(&mut self, ty: u32, reference: Value, returns: Returns) {
         let code = self.load_reference(POINTER, reference, FUNCREF_CODE);
         let vmctx = self.load_reference(POINTER, reference, FUNCREF_VMCTX);
         self.enter_code(ty, Code::At(code), vmctx, returns);
     }
 
-    /// Enters code of a type, with the last operands for its parameters.
+    /// Enters code of a type, with the last operands as parameters.
     fn enter_code(&mut self, ty: u32, code: Code, vmctx: Value, returns: Returns) {
         let params = self.env.metadata.func_type(ty).params.len();
         let arguments: Vec<_> = [&[vmctx], self.peek(params)].concat();
@@ -220,7 +222,8 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Calls code that may throw, and gives its results; what is thrown goes to `handler`, or out of the function.
+    /// Calls code that may throw, and returns its results. Exceptions go to `handler`, or leave the
+    /// function if there is none.
     pub(super) fn call_code(
         &mut self,
         signature: SigRef,
@@ -260,8 +263,8 @@ impl FuncTranslator<'_, '_> {
         self.builder.block_params(next).to_vec()
     }
 
-    /// Loads a field of a function reference that is not null. It is constant, but only behind the
-    /// check that it is there: the load must not move above it.
+    /// Loads a field of a function reference that is not null. The field is constant, but the load
+    /// must not move above the null check.
     pub(super) fn load_reference(
         &mut self,
         ty: cranelift_codegen::ir::Type,

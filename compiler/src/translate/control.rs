@@ -1,8 +1,8 @@
-//! Structured control (spec 3.4.8): blocks, branches, and code that cannot be reached.
+//! Structured control (spec 3.4.8): blocks, branches and unreachable code.
 //!
-//! A `block`, an `if` and the function itself have a block to branch to at their end, whose
-//! parameters are their results; a `loop` has one at its start, whose parameters are its own. Code
-//! behind an unconditional branch is validated and not translated, but its nesting is followed.
+//! A `block`, an `if` and the function itself have a branch target at their end, whose parameters
+//! are their results. A `loop` has one at its start, whose parameters are the loop's parameters.
+//! Code after an unconditional branch is validated but not translated; only its nesting is tracked.
 
 use super::exception::Try;
 use super::function::FuncTranslator;
@@ -18,29 +18,29 @@ use wasmparser::{BlockType, BrTable, Operator};
 /// One enclosing block.
 pub(super) struct Frame {
     pub(super) kind: Kind,
-    /// Where a branch to it goes.
+    /// The target of branches to this block.
     target: Block,
-    /// Operands below its parameters.
+    /// Height of the operand stack below the block's parameters.
     pub(super) height: usize,
-    /// Number of values that a branch to it takes.
+    /// Number of values that a branch to this block passes.
     branch_values: usize,
-    /// Number of its results.
+    /// Number of the block's results.
     results: usize,
-    /// Whether `target`, if it is the end, is branched to.
+    /// Whether the end of the block is the target of a branch.
     end_reachable: bool,
-    /// Whether it is likely to be: by a branch that is not itself cold.
+    /// Whether any of these branches is itself not cold.
     end_likely: bool,
 }
 
 pub(super) enum Kind {
-    /// A `block`, or the function.
+    /// A `block`, or the function body.
     Block,
     Loop,
-    /// An `if` whose `else` has not come: the block for it, and the parameters for its start.
+    /// An `if` before its `else`: the block for the `else`, and the parameters it starts with.
     If(Block, Vec<Value>),
     /// A `try_table`, or a legacy `try`.
     Try(Box<Try>),
-    /// Anything that starts in code that cannot be reached.
+    /// Any block that starts in unreachable code.
     Unreachable,
 }
 
@@ -49,13 +49,14 @@ fn arguments(values: &[Value]) -> Vec<BlockArg> {
 }
 
 impl FuncTranslator<'_, '_> {
-    /// Enters the function's own block.
+    /// Enters the function body as a block.
     pub(super) fn enter_function(&mut self, ty: u32) {
         let results = self.env.metadata.func_type(ty).results.clone();
         self.enter(Kind::Block, 0, &results);
     }
 
-    /// Enters a block that ends in a new one, with `params` operands taken from the stack.
+    /// Enters a block that ends in a new IR block. `params` operands on the stack are its
+    /// parameters.
     pub(super) fn enter(&mut self, kind: Kind, params: usize, results: &[ValType]) {
         let target = self.block_with(results);
         self.frames.push(Frame {
@@ -79,7 +80,7 @@ impl FuncTranslator<'_, '_> {
         block
     }
 
-    /// Parameters and results of a block.
+    /// The types of a block's parameters and results.
     pub(super) fn block_type(
         &self,
         ty: BlockType,
@@ -101,11 +102,11 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Enters a block, loop or if in code that cannot be reached.
+    /// Enters a block, loop or if in unreachable code.
     pub(super) fn enter_unreachable(&mut self) {
         self.frames.push(Frame {
             kind: Kind::Unreachable,
-            // Nothing branches from code that is not translated.
+            // Unreachable code is not translated, so nothing branches here.
             target: self.frames[0].target,
             height: self.stack.len(),
             branch_values: 0,
@@ -178,7 +179,8 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// How many values a loop carries that this operator ends, if it does, as long as those that do not change are among them.
+    /// If the operator ends a loop, the number of values that the loop carries. Values that the
+    /// loop does not change still count.
     pub(super) fn ends_loop(&self, op: &Operator<'_>) -> Option<usize> {
         match (op, self.frames.last()) {
             (Operator::End, Some(frame)) if matches!(frame.kind, Kind::Loop) => {
@@ -188,13 +190,13 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Leaves the innermost block; whether it was the function's own.
+    /// Leaves the innermost block. Returns whether it was the function body.
     pub(super) fn end(&mut self) {
         if let Some(Frame {
             kind: Kind::If(..), ..
         }) = self.frames.last()
         {
-            // No else: its parameters are its results.
+            // Without an `else`, the parameters are the results.
             self.r#else();
         }
         if self.reachable
@@ -250,7 +252,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// The block that a branch of this depth goes to, and what it takes there.
+    /// The target of a branch of this depth, and the values that it passes.
     fn target(&mut self, depth: u32) -> (Block, Vec<BlockArg>) {
         let at = self.frames.len() - 1 - depth as usize;
         let values = arguments(self.peek(self.frames[at].branch_values));
@@ -261,12 +263,13 @@ impl FuncTranslator<'_, '_> {
         (frame.target, values)
     }
 
-    /// Whether the condition of the branch that is translated is likely true, if the module says it.
+    /// The branch hint for the current branch: whether its condition is likely true.
     fn hint(&mut self) -> Option<bool> {
         self.hints.take(self.builder.srcloc().bits())
     }
 
-    /// Goes on behind a loop: that few of its passes come there says nothing of how often it is left.
+    /// Continues after a loop in a block that is not cold. A hint that few iterations leave the
+    /// loop does not mean that the loop is rarely left.
     fn leave_loop(&mut self, header: Block) {
         if !self.is_cold() || self.builder.func.layout.is_cold(header) {
             return;
@@ -277,7 +280,7 @@ impl FuncTranslator<'_, '_> {
         self.builder.switch_to_block(next);
     }
 
-    /// Branches; what follows cannot be reached.
+    /// Branches; the code after it is unreachable.
     pub(super) fn branch(&mut self, depth: u32) {
         let (target, values) = self.target(depth);
         self.builder.ins().jump(target, &values);
@@ -290,7 +293,7 @@ impl FuncTranslator<'_, '_> {
         self.branch_where(condition, likely, depth);
     }
 
-    /// Branches if the last operand, a reference, is null, and drops it then.
+    /// Branches if the last operand, a reference, is null; the branch drops the operand.
     pub(super) fn branch_on_null(&mut self, depth: u32) {
         let reference = self.pop();
         let null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
@@ -298,18 +301,18 @@ impl FuncTranslator<'_, '_> {
         self.push(reference);
     }
 
-    /// Branches with the last operand, a reference, if it is not null, and drops it otherwise.
+    /// Branches with the last operand, a reference, if it is not null; otherwise drops the operand.
     pub(super) fn branch_on_non_null(&mut self, depth: u32) {
         let reference = self.peek(1)[0];
         self.branch_where(reference, None, depth);
         self.pop();
     }
 
-    /// Branches if `condition` is not zero, which is likely or not if the module says it.
+    /// Branches if `condition` is not zero. `likely` is the module's hint, if it has one.
     pub(super) fn branch_where(&mut self, condition: Value, likely: Option<bool>, depth: u32) {
         let next = self.block_to_go_on(likely == Some(true));
         if likely == Some(false) {
-            // Others may come to the target, so what is unlikely is the way there.
+            // Other branches may share the target, so only the edge to it is cold.
             let way = self.block_to_go_on(true);
             self.builder.ins().brif(condition, way, [], next, []);
             self.builder.seal_block(way);
@@ -326,10 +329,11 @@ impl FuncTranslator<'_, '_> {
         self.builder.switch_to_block(next);
     }
 
-    /// Branches by a table, to one block for all entries of a target that has several.
+    /// Branches by a table. Entries with the same target share one block.
     ///
-    /// Each entry is an edge of its own to the code generator, and one that other branches go to as well
-    /// gets a block for what is moved on the way there: the same moves as often as the target is named.
+    /// The code generator treats each entry as an edge. An edge to a block with other predecessors
+    /// is split, and its block holds the moves for that edge. Without sharing, these moves would be
+    /// repeated for each entry of a target.
     pub(super) fn branch_table(&mut self, table: &BrTable<'_>) -> Result<(), CompileError> {
         let index = self.pop();
         let mut depths = table.targets().collect::<Result<Vec<_>, _>>()?;
@@ -338,7 +342,7 @@ impl FuncTranslator<'_, '_> {
         for depth in &depths {
             *times.entry(*depth).or_insert(0_usize) += 1;
         }
-        // In order of their depths: the same input gives the same code.
+        // Ordered by depth, so that the same input gives the same code.
         let shared: BTreeMap<u32, Block> = times
             .into_iter()
             .filter(|(_, times)| *times > 1)

@@ -1,17 +1,19 @@
-//! Exceptions (spec 3.0, 4.4.9 and 4.4.10): `throw`, `throw_ref`, `try_table`, and the legacy operators of the proposal's
-//! third phase, which compilers still emit: `try`, `catch`, `catch_all`, `delegate` and `rethrow`.
+//! Exceptions (spec 3.0, 4.4.9 and 4.4.10): `throw`, `throw_ref`, `try_table`. Also the legacy
+//! operators of the proposal's third phase, which compilers still emit: `try`, `catch`,
+//! `catch_all`, `delegate` and `rethrow`.
 //!
-//! Who throws leaves for the runtime, which finds the innermost call on the guest's stack that has a handler, and goes on
-//! there. A handler is one block for all calls in the body of a `try`, whatever is thrown:
+//! A throw exits to the runtime. The runtime finds the innermost call on the guest's stack that has
+//! a handler, and continues there. All calls in the body of a `try` share one handler block,
+//! whatever is thrown:
 //!
 //! ```text
-//! call in a body     try_call: goes on behind it, or in the handler
-//! handler            the context says what was thrown: compare the tag's identity with that of each clause
-//!   a clause has it  load the values, keep the exception if a reference is wanted, branch to the label
-//!   none has         the handler of the next `try` around, or thrown again if there is none in this function
+//! call in a body          try_call: continues after the call, or in the handler
+//! handler                 compares the tag of the exception, from the context, with each clause
+//!   a clause matches      load the values, keep the exception if a reference is wanted, branch
+//!   no clause matches     the handler of the next enclosing `try`; if there is none, rethrow
 //! ```
 //!
-//! Calls outside of any body are what they are without exceptions, and so is all else: who throws pays.
+//! Calls outside any body are plain calls, and other code is unchanged: only a throw costs time.
 
 use super::call::Code;
 use super::control::Kind;
@@ -31,27 +33,27 @@ use wasmparser::{BlockType, Catch, Operator, TryTable};
 /// A `try_table`, or a legacy `try`.
 #[derive(Default)]
 pub(super) struct Try {
-    /// Where calls in its body go that throw, if there are any.
+    /// The handler of the calls in its body that may throw, if there are any.
     handler: Option<Block>,
-    /// How many there are.
+    /// The number of edges to the handler.
     ways: usize,
     /// The clauses of a `try_table`.
     catches: Vec<Catch>,
-    /// What the clause of a legacy `try` that is translated has caught; none in the body.
+    /// The exception that the current clause of a legacy `try` has caught; `None` in the body.
     caught: Option<Caught>,
-    /// Where such a clause leaves what it does not catch.
+    /// The block in which the next clause of a legacy `try` is tested.
     next: Option<Block>,
-    /// The label that a legacy `try` hands exceptions on to, in place of clauses.
+    /// The label to which a legacy `try` delegates exceptions, instead of clauses.
     delegate: Option<u32>,
 }
 
-/// What a clause has caught.
+/// The exception that a clause has caught.
 enum Caught {
-    /// Values of a tag.
+    /// The tag and its values.
     Values(u32, Vec<Value>),
-    /// Anything, by reference.
+    /// Any exception, by reference.
     Any(Value),
-    /// Nothing: nothing is thrown in the body.
+    /// None: the body cannot throw.
     Never,
 }
 
@@ -75,14 +77,15 @@ impl FuncTranslator<'_, '_> {
         Ok(())
     }
 
-    /// Where calls go that throw, if anything in this function catches.
+    /// The handler for calls at this point, if this function has an enclosing `try`.
     pub(super) fn handler(&mut self) -> Option<Block> {
         self.handler_within(self.frames.len())
     }
 
-    /// The same for what is thrown within the outermost `count` blocks.
+    /// The handler for exceptions thrown within the outermost `count` blocks.
     fn handler_within(&mut self, count: usize) -> Option<Block> {
-        // What a clause throws is not caught by another one of it: those are not among them.
+        // A clause's own `try` does not catch its exceptions; `tries` contains only `try`s whose
+        // bodies are open.
         let within = self.tries.partition_point(|at| *at < count);
         let at = *self.tries[..within].last()?;
         let Kind::Try(tried) = &mut self.frames[at].kind else {
@@ -97,15 +100,16 @@ impl FuncTranslator<'_, '_> {
         }))
     }
 
-    /// Notes that the body of the `try` at a place among the blocks has ended, if it had not yet.
+    /// Records that the body of the `try` at index `at` of `frames` has ended, if it has not
+    /// already.
     pub(super) fn leave_body(&mut self, at: usize) {
         if self.tries.last() == Some(&at) {
             self.tries.pop();
         }
     }
 
-    /// How many calls may throw in the body that this operator ends, if it does, and how many values the clauses take that it
-    /// has all written for.
+    /// If the operator ends the body of a `try`: the number of edges to its handler, and the number
+    /// of values of all its clauses.
     pub(super) fn ends_try(&self, op: &Operator<'_>) -> Option<(usize, usize)> {
         let ends = matches!(
             op,
@@ -130,7 +134,7 @@ impl FuncTranslator<'_, '_> {
         &metadata.func_type(metadata.tags[tag as usize]).params
     }
 
-    /// Throws an exception of a tag, with the last operands.
+    /// Throws an exception with a tag and the last operands as its values.
     pub(super) fn throw(&mut self, tag: u32) {
         let ty = self.env.metadata.tags[tag as usize];
         let params = self.env.metadata.func_type(ty).params.len();
@@ -139,7 +143,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     fn throw_values(&mut self, tag: u32, values: &[Value]) {
-        // At most 1000, the validator's limit.
+        // At most 1000 values, the validator's limit.
         let bytes = values.len().max(1) as u32 * CELL_BYTES;
         let slots = &mut self.builder.func.sized_stack_slots;
         let slot = *self.thrown.get_or_insert_with(|| {
@@ -168,7 +172,7 @@ impl FuncTranslator<'_, '_> {
         self.leave_by(Builtin::ThrowRef, &[reference], handler);
     }
 
-    /// Throws again what the clause of an enclosing legacy `try` has caught.
+    /// Rethrows the exception that a clause of an enclosing legacy `try` has caught.
     pub(super) fn rethrow(&mut self, depth: u32) {
         let at = self.frames.len() - 1 - depth as usize;
         let Kind::Try(tried) = &self.frames[at].kind else {
@@ -187,7 +191,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Leaves by a builtin that does not return.
+    /// Exits by a builtin that does not return.
     fn leave_by(&mut self, builtin: Builtin, params: &[Value], handler: Option<Block>) {
         let callee = self.callee(Callee::Builtin(builtin));
         let signature = self.builder.func.dfg.ext_funcs[callee].signature;
@@ -199,7 +203,8 @@ impl FuncTranslator<'_, '_> {
         self.reachable = false;
     }
 
-    /// Has what no clause here catches thrown in the outermost `count` blocks.
+    /// Passes an exception that no clause here catches to a handler of the outermost `count`
+    /// blocks, or out of the function.
     fn throw_on(&mut self, count: usize) {
         match self.handler_within(count) {
             Some(handler) => {
@@ -209,14 +214,14 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Begins the handler of a body that has ended.
+    /// Starts the handler of a body that has ended.
     fn enter_handler(&mut self, handler: Block) {
         self.builder.seal_block(handler);
         self.builder.switch_to_block(handler);
         self.load_fuel();
     }
 
-    /// Writes the handler of a `try` that has ended, whose block has been left, as far as it is not written.
+    /// Emits the rest of the handler of a `try` whose end has been translated.
     pub(super) fn end_try(&mut self, tried: &Try) {
         let height = self.stack.len();
         match (tried.handler, tried.next) {
@@ -252,7 +257,8 @@ impl FuncTranslator<'_, '_> {
         self.throw_on(self.frames.len() - outwards);
     }
 
-    /// Continues where an exception of a tag was thrown. Gives whether one of another tag was, and the block for it.
+    /// Continues if the exception has the tag `tag`. Returns the condition that it has another tag,
+    /// and the block for that case.
     fn unless_thrown(&mut self, tag: u32) -> (Value, Block) {
         let flags = self.flags(Region::Descriptor);
         let ins = self.builder.ins();
@@ -268,8 +274,9 @@ impl FuncTranslator<'_, '_> {
         (differs, next)
     }
 
-    /// The values of what was thrown, of a tag: read from null where `differs` is not zero and was predicted wrong. They
-    /// have fewer bytes than the lowest address at which the system maps anything.
+    /// The values of an exception with a tag. If `differs` is not zero and was mispredicted, they
+    /// are read from null. They have fewer bytes than the lowest address at which the system maps
+    /// anything.
     fn thrown_values(&mut self, tag: u32, differs: Value) -> Vec<Value> {
         let metadata = self.env.metadata;
         let params = &metadata.func_type(metadata.tags[tag as usize]).params;
@@ -277,7 +284,7 @@ impl FuncTranslator<'_, '_> {
         let ins = self.builder.ins();
         let cells = ins.load(POINTER, flags, self.vmctx, CONTEXT_EXCEPTION_VALUES);
         let cells = self.null_where(differs, cells);
-        // Of the runtime, wherever it has them.
+        // The values lie in memory of the runtime, at any alignment.
         let flags = self.guest_flags(Region::Descriptor).with_notrap();
         let places = (0..).step_by(CELL_BYTES as usize).zip(params);
         let load = |(at, ty): (i32, &ValType)| {
@@ -287,14 +294,15 @@ impl FuncTranslator<'_, '_> {
         places.map(load).collect()
     }
 
-    /// A reference to what was thrown.
+    /// A reference to the current exception.
     fn keep(&mut self) -> Value {
         let kept = self.builtin(Builtin::Keep, &[]);
         kept.expect("it has a result")
     }
 
-    /// Ends the body of the innermost legacy `try`, or the clause before, and gives the block in which it is to be found
-    /// whether the next clause catches, if there is anything to catch. In code that cannot be reached there is no `try`.
+    /// Ends the body of the innermost legacy `try`, or its previous clause. Returns the block that
+    /// tests the next clause, if anything in the body can throw. A `try` in unreachable code has no
+    /// such block.
     fn next_clause(&mut self) -> Option<Block> {
         let at = self.frames.len() - 1;
         if !matches!(self.frames[at].kind, Kind::Try(_)) {
@@ -319,7 +327,7 @@ impl FuncTranslator<'_, '_> {
         Some(next)
     }
 
-    /// Goes on in a clause of the innermost legacy `try`.
+    /// Continues in a clause of the innermost legacy `try`.
     fn enter_clause(&mut self, caught: Caught, next: Option<Block>) {
         self.reachable = true;
         if let Some(frame) = self.frames.last_mut()
@@ -347,7 +355,7 @@ impl FuncTranslator<'_, '_> {
         self.enter_clause(Caught::Any(reference), None);
     }
 
-    /// Ends a legacy `try` that hands on what it catches to a label.
+    /// Ends a legacy `try` that delegates its exceptions to a label.
     pub(super) fn delegate(&mut self, depth: u32) {
         if let Some(frame) = self.frames.last_mut()
             && let Kind::Try(tried) = &mut frame.kind

@@ -1,22 +1,23 @@
-//! Bulk operations on a few bytes (spec 4.4.7): `memory.copy` and `memory.fill` of a length that the code
-//! says, which compilers write where a structure is assigned. They are loads and stores here; all others
-//! leave for the runtime.
+//! Inline bulk operations on a few bytes (spec 4.4.7): `memory.copy` and `memory.fill` with a small
+//! constant length. Compilers emit them to assign structures. Here they become loads and stores.
+//! All others call the runtime.
 //!
-//! What is not all inside the memory must trap and change nothing. So all bytes are loaded before any is
-//! stored, the last ones of the destination, too: a memory is accessible from its start to its end, so if
-//! those are inside, the others are. A store that faults would not do: of one that crosses into a page which
-//! is not there, processors may write the part that is (Intel SDM 3A 9.1.1; Arm ARM B2.2).
+//! If any byte is outside the memory, the operation must trap and change nothing. So all source
+//! bytes are loaded before any is stored, and the last bytes of the destination are stored first. A
+//! memory is accessible from its start to its end, so if the last bytes are inside, so are the
+//! others. A fault at a store that crosses into an unmapped page is not enough: processors may
+//! write the part before that page (Intel SDM 3A 9.1.1; Arm ARM B2.2).
 
 use super::bounds::Index;
 use super::function::FuncTranslator;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use types::{I8, I8X16, I16, I32, I64};
 
-/// Most bytes that are loaded and stored in place: as many registers as the baseline of x86_64 can spare.
+/// Most bytes handled inline: as many registers as the x86_64 baseline can spare.
 const FEW_BYTES: u64 = 128;
 
-/// The accesses that together cover `bytes`, at most [`FEW_BYTES`] and not 0, each by its offset: the last
-/// bytes first. It may overlap with another.
+/// The accesses that together cover `bytes`, which is at least 1 and at most [`FEW_BYTES`]. Each
+/// has an offset; the last bytes come first. Accesses may overlap.
 fn accesses(bytes: u64) -> Vec<(i32, Type)> {
     let ty = match bytes {
         1 => I8,
@@ -35,7 +36,8 @@ fn accesses(bytes: u64) -> Vec<(i32, Type)> {
 }
 
 impl FuncTranslator<'_, '_> {
-    /// Translates a `memory.copy` of a few bytes; `false` if it is of more, or nobody knows how many.
+    /// Translates a `memory.copy` with a small constant length. Returns `false` for any other
+    /// length.
     pub(super) fn copy_few(&mut self, to_memory: u32, from_memory: u32) -> bool {
         let Some(bytes) = self.few() else {
             return false;
@@ -56,15 +58,17 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// Where a range begins. Where the guard does not cover it, it is compared with the memory's size as a whole: one
-    /// comparison an access would be more than a function of so many bytes may cost.
+    /// Address of the start of a range. If the guard does not cover the range, the whole range is
+    /// compared with the memory's size. A comparison for each access would generate too much code
+    /// for a single operator.
     fn range(&mut self, index: Index, bytes: u64) -> (Value, MemFlagsData) {
         let (address, offset, flags) = self.address_within(index, 0, bytes as u32);
         debug_assert_eq!(offset, 0);
         (address, flags)
     }
 
-    /// Stores values, the last bytes first; a trap before that unless those are inside the memory.
+    /// Stores values, the last bytes first. Traps before the first store unless the last bytes are
+    /// inside the memory.
     fn store_all(
         &mut self,
         to: Index,
@@ -81,7 +85,8 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Translates a `memory.fill` of a few bytes; `false` if it is of more, or nobody knows how many.
+    /// Translates a `memory.fill` with a small constant length. Returns `false` for any other
+    /// length.
     pub(super) fn fill_few(&mut self, memory: u32) -> bool {
         let Some(bytes) = self.few() else {
             return false;
@@ -104,7 +109,7 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// How many bytes the last operand says, if they are few.
+    /// The length in the last operand, if it is a small constant.
     fn few(&self) -> Option<u64> {
         let bytes = self.constant_value(self.peek(1)[0])?;
         (1..=FEW_BYTES).contains(&bytes).then_some(bytes)

@@ -1,28 +1,29 @@
-//! Fuel: counting what a function executes, and ending it when none is left.
+//! Fuel: counts the operators that a function executes, and stops the guest when no fuel is left.
 //!
-//! Every operator costs 1, but those that generate no code: `nop`, `drop`, `block`, `loop`, `else`,
-//! `end`, `try_table`, and of the legacy ones `try`, `catch`, `catch_all` and `delegate`. An operator that works on as many
-//! bytes or elements as the guest says costs more, see [`Step`]. So the count is the same for every target, feature and
-//! level of optimisation.
+//! Every operator costs 1, except those that generate no code: `nop`, `drop`, `block`, `loop`,
+//! `else`, `end`, `try_table`, and the legacy `try`, `catch`, `catch_all` and `delegate`. An
+//! operator on a number of bytes or elements that the guest computes costs more, see [`Step`]. So
+//! the count does not depend on target, features or optimisation level.
 //!
-//! What is left is in the context while anybody else may look, and in a variable meanwhile:
+//! The remaining fuel is in the context while other code may read it, and in a variable otherwise:
 //!
 //! ```text
 //! entry      left = context; trap unless left > 0
-//! run        nothing: the cost of operators that are executed one after another is summed up here ...
-//! its end    left -= cost                                    ... and taken at the next place to branch
+//! run        nothing: the translator sums up the cost of consecutive operators ...
+//! its end    left -= cost                          ... and subtracts it at the next branch point
 //! loop       trap unless left > 0; context = left
 //! call       context = left; call; left = context
 //! builtin    context = left; builtin
-//! trap       context = left, less what the run has cost so far: in the cold block of the trap
+//! trap       context = left - cost of the run so far, in the cold block of the trap
 //! throw      context = left
 //! catch      left = context
 //! return     context = left
-//! tail call  context = left; the callee's entry looks at it
+//! tail call  context = left; the callee checks it at its entry
 //! ```
 //!
-//! A fault that comes by a signal executes no code, and finds what was last written: it misses at most
-//! the operators since then, which is no more than one pass through the code of the function.
+//! A fault that raises a signal executes no such code and finds the value that was stored last. The
+//! count misses at most the operators since then, no more than one pass through the function's
+//! code.
 
 use super::function::{FuncTranslator, Region};
 use crate::translate::Env;
@@ -33,35 +34,35 @@ use pirn_format::exit::TrapCode;
 use pirn_format::layout::CONTEXT_FUEL;
 use wasmparser::Operator;
 
-/// The count of a function while it is translated.
+/// The fuel counter during the translation of a function.
 #[derive(Clone, Copy)]
 pub(super) struct Fuel {
-    /// What is left, but for what the run has cost so far.
+    /// The remaining fuel, before the cost of the current run.
     left: Variable,
-    /// Cost of the operators since the last place to branch.
+    /// Cost of the operators since the last branch point.
     run: i64,
 }
 
-/// What an operator does to the count.
+/// The effect of an operator on the counter.
 enum Step {
-    /// It goes on with the run.
+    /// It continues the current run.
     Run,
-    /// It may branch: the run is over.
+    /// It may branch, so the run ends.
     Branch,
-    /// It returns, or calls what returns to the caller, or asks the runtime for something.
+    /// It returns, makes a call that does not return here, or calls the runtime.
     Out,
-    /// It is the start of a loop.
+    /// It starts a loop.
     Loop,
-    /// It calls code that counts by itself.
+    /// It calls code that counts its own fuel.
     Call,
-    /// It asks the runtime for work on as many units as its last operand says, of so many (as a power
-    /// of two) for a fuel of 1.
+    /// It makes the runtime process as many units as its last operand says. 2 to the power of this
+    /// number units cost a fuel of 1.
     Bulk(u8),
     /// It fills as many elements as its last operand says, if there is room for them.
     Grow,
 }
 
-/// What an operator costs by itself.
+/// The fixed cost of an operator.
 fn cost(op: &Operator<'_>) -> i64 {
     match op {
         Operator::Nop
@@ -79,11 +80,12 @@ fn cost(op: &Operator<'_>) -> i64 {
     }
 }
 
-/// Bytes of memory, as a power of two, that are filled or copied for a fuel of 1: as many as the widest
-/// scalar operator moves. An element of a table is as wide.
+/// Log2 of the bytes of memory that are filled or copied for a fuel of 1: the width of the widest
+/// scalar operator, and of a table element.
 const BULK_BYTES_LOG2: u8 = 3;
 
-/// What a longer length counts as: no memory and no table has so many bytes or elements, and no count wraps.
+/// Longer lengths are clamped to this. No memory and no table has so many bytes or elements, and no
+/// count wraps.
 const LENGTH_MAX: i64 = u32::MAX as i64;
 
 fn step(op: &Operator<'_>, env: Env<'_>) -> Step {
@@ -157,7 +159,7 @@ fn step(op: &Operator<'_>, env: Env<'_>) -> Step {
 }
 
 impl FuncTranslator<'_, '_> {
-    /// Begins to count, in the entry block, if the module is to.
+    /// Starts to count in the entry block, if the module counts fuel.
     pub(super) fn enter_fuel(&mut self) {
         if !self.env.metadata.fuel {
             return;
@@ -168,7 +170,7 @@ impl FuncTranslator<'_, '_> {
         self.check_fuel();
     }
 
-    /// Counts an operator that can be reached, before it is translated. What it gives is for
+    /// Counts a reachable operator before it is translated. The result is an argument of
     /// [`fuel_after`](Self::fuel_after).
     pub(super) fn fuel_before(&mut self, op: &Operator<'_>) -> Option<Value> {
         let fuel = self.fuel.as_mut()?;
@@ -200,7 +202,7 @@ impl FuncTranslator<'_, '_> {
         None
     }
 
-    /// What is to be done once an operator that was reached is translated.
+    /// Completes the count of a reachable operator after it is translated.
     pub(super) fn fuel_after(&mut self, op: &Operator<'_>, length: Option<Value>) {
         if self.fuel.is_none() {
             return;
@@ -222,7 +224,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Writes what is left to the context, if the module counts.
+    /// Stores the remaining fuel to the context, if the module counts fuel.
     pub(super) fn store_fuel(&mut self) {
         let Some(Fuel { left, run }) = self.fuel else {
             return;
@@ -236,7 +238,7 @@ impl FuncTranslator<'_, '_> {
         ins.store(flags, left, self.vmctx, CONTEXT_FUEL);
     }
 
-    /// Reads what is left from the context.
+    /// Loads the remaining fuel from the context.
     pub(super) fn load_fuel(&mut self) {
         let Some(Fuel { left, .. }) = self.fuel else {
             return;
@@ -247,7 +249,7 @@ impl FuncTranslator<'_, '_> {
         self.builder.def_var(left, value);
     }
 
-    /// Takes the cost of the run that ends here.
+    /// Subtracts the cost of the run that ends here.
     fn end_run(&mut self) {
         let Some(fuel) = &mut self.fuel else { return };
         let (left, run) = (fuel.left, std::mem::take(&mut fuel.run));
@@ -258,7 +260,7 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// Takes a cost that is known only when the code runs, less than 2^32, and gives what is left then.
+    /// Subtracts a cost below 2^32 that is computed at run time. Returns the remaining fuel.
     fn take_fuel(&mut self, cost: Value) -> Value {
         let Some(Fuel { left, .. }) = self.fuel else {
             return cost;
@@ -269,7 +271,7 @@ impl FuncTranslator<'_, '_> {
         value
     }
 
-    /// Traps unless there is fuel for another operator.
+    /// Traps unless fuel is left.
     fn check_fuel(&mut self) {
         let Some(Fuel { left, .. }) = self.fuel else {
             return;
@@ -280,7 +282,7 @@ impl FuncTranslator<'_, '_> {
         self.trap_if(none, TrapCode::OutOfFuel);
     }
 
-    /// The last operand, an i32 or i64, in 64 bits, at most [`LENGTH_MAX`].
+    /// The last operand, an i32 or i64, as 64 bits, clamped to [`LENGTH_MAX`].
     fn length(&mut self) -> Value {
         let length = self.peek(1)[0];
         if self.type_of(length) == types::I32 {

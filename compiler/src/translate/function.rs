@@ -1,5 +1,5 @@
-//! [`FuncTranslator`]: one function while it is translated: operand stack, locals, and the helpers that
-//! every room of this folder uses.
+//! [`FuncTranslator`]: the state of one function's translation. Holds the operand stack, the
+//! locals, and helpers for all modules of this folder.
 
 use super::Env;
 use super::control::Frame;
@@ -22,27 +22,29 @@ use pirn_format::types::ValType;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Parts of memory that no two of overlap: a store to one leaves loads from the others valid.
+/// Disjoint parts of memory: a store to one does not invalidate loads from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Region {
-    /// A linear memory. All may be the same one, by import.
+    /// A linear memory. All memories share this region, because two of them may be the same one by
+    /// import.
     Memory,
-    /// The values of globals, own and imported.
+    /// The values of globals, defined and imported.
     Global,
     /// Elements of tables.
     Table,
     /// Descriptors of memories and tables: only the runtime writes them, at calls.
     Descriptor,
-    /// What stays the same for an instance's life: imports, type ids, function references.
+    /// Data that is constant for the lifetime of an instance: imports, type ids, function
+    /// references.
     Constant,
-    /// The count of fuel.
+    /// The fuel counter.
     Fuel,
-    /// Where the next struct or array lies, and the end of what there is for them.
+    /// The address of the next struct or array, and the end of the heap.
     Heap,
-    /// Types and lengths of structs and arrays: what is written once.
+    /// Headers of structs and arrays: types and lengths, written once.
     Header,
-    /// Fields of structs, and elements of arrays.
+    /// Fields of structs and elements of arrays.
     Field,
 }
 
@@ -60,7 +62,7 @@ impl Region {
     ];
 }
 
-/// One function while it is translated.
+/// The state of one function's translation.
 pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) env: Env<'e>,
     pub(super) builder: FunctionBuilder<'a>,
@@ -72,27 +74,27 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) stack: Vec<Value>,
     /// Enclosing blocks, the function's own first.
     pub(super) frames: Vec<Frame>,
-    /// Which of them are `try`s whose bodies have not ended.
+    /// Indices in `frames` of the `try`s whose bodies have not ended.
     pub(super) tries: Vec<usize>,
     pub(super) locals: Vec<(Variable, ValType)>,
     /// Whether the operator being translated can be reached.
     pub(super) reachable: bool,
-    /// Whether an operator called what returns.
+    /// Whether any operator calls a function that returns.
     pub(super) calls: bool,
-    /// The count of fuel, if the module counts it.
+    /// The fuel counter, if the module counts fuel.
     pub(super) fuel: Option<Fuel>,
-    /// Which way its branches go, as far as the module says it.
+    /// Branch hints of the module for this function.
     pub(super) hints: Hints<'e>,
     regions: [AliasRegion; Region::ALL.len()],
     callees: HashMap<Callee, FuncRef>,
     arrays: HashMap<u32, GlobalValue>,
     signatures: HashMap<u32, SigRef>,
     pub(super) sites: HashMap<Site, FuncRef>,
-    /// Intrinsics that operations carry, so far.
+    /// Intrinsics that placeholder opcodes stand for, so far.
     pub(super) carried: Carried,
-    /// Where the values of exceptions are put that it throws.
+    /// Stack slot for the values of exceptions that this function throws.
     pub(super) thrown: Option<StackSlot>,
-    /// Where numbers are put that are compared and exchanged, if they must be.
+    /// Stack slot for expected values of compare-exchange, on targets that need it.
     pub(super) compared: Option<StackSlot>,
 }
 
@@ -165,7 +167,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         }
     }
 
-    /// Zero, or null.
+    /// A zero, or a null reference.
     pub(super) fn zero(&mut self, ty: ValType) -> Value {
         match ty {
             ValType::F32 => self.builder.ins().f32const(0.0),
@@ -188,7 +190,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         self.stack.push(value);
     }
 
-    /// Pops an operand. The validator has seen that there is one.
+    /// Pops an operand. The validator has checked that there is one.
     pub(super) fn pop(&mut self) -> Value {
         self.stack
             .pop()
@@ -232,42 +234,43 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         })
     }
 
-    /// Flags for access to one region at an address that is always mapped.
+    /// Flags for an access to one region at an address that is always mapped.
     pub(super) fn flags(&self, region: Region) -> MemFlagsData {
         self.guest_flags(region).with_notrap().with_aligned()
     }
 
-    /// Flags for access to one region, which may fault and may be unaligned.
+    /// Flags for an access to one region that may fault and may be unaligned.
     pub(super) fn guest_flags(&self, region: Region) -> MemFlagsData {
         MemFlagsData::new()
             .with_endianness(ir::Endianness::Little)
             .with_alias_region(Some(self.regions[region as usize]))
     }
 
-    /// Loads what is the same for an instance's life.
+    /// Loads a value that is constant for the lifetime of the instance.
     pub(super) fn load_constant(&mut self, ty: Type, base: Value, offset: i32) -> Value {
         let flags = self.flags(Region::Constant).with_readonly().with_can_move();
         self.builder.ins().load(ty, flags, base, offset)
     }
 
-    /// Leaves with a trap if `condition` is not zero.
+    /// Exits with a trap if `condition` is not zero.
     ///
-    /// The cold block is of this operator alone: the call of the stub is the site whose WebAssembly
-    /// offset the trap reports, so sites do not share blocks.
+    /// Each operator gets its own cold block. The call of the trap stub determines the WebAssembly
+    /// offset that the trap reports, so operators must not share the block.
     pub(super) fn trap_if(&mut self, condition: Value, code: TrapCode) {
         self.unless(condition, |t| t.trap(code));
     }
 
-    /// Leaves with a trap if a value is zero, or null.
+    /// Exits with a trap if a value is zero or null.
     pub(super) fn trap_if_zero(&mut self, value: Value, code: TrapCode) {
         let zero = self.builder.ins().icmp_imm_u(IntCC::Equal, value, 0);
         self.trap_if(zero, code);
     }
 
-    /// `value`, or null where `wrong` is not zero, chosen without a branch.
+    /// `value`, or null if `wrong` is not zero, selected without a branch.
     ///
-    /// A check that traps where `wrong` is not zero is a branch, which the processor may predict. The instructions after
-    /// it use this value, so a wrong prediction gives them null and not `value`.
+    /// A check that traps if `wrong` is not zero is a branch, which the processor may mispredict.
+    /// The instructions after it use the value returned here, so under misprediction they get null,
+    /// not `value`.
     pub(super) fn null_where(&mut self, wrong: Value, value: Value) -> Value {
         if !self.env.spectre {
             return value;
@@ -277,12 +280,12 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         ins.select_spectre_guard(wrong, null, value)
     }
 
-    /// Whether an i8, which is 0 or 1, is 0.
+    /// Whether an i8 that is 0 or 1 is 0.
     pub(super) fn is_false(&mut self, value: Value) -> Value {
         self.builder.ins().icmp_imm_u(IntCC::Equal, value, 0)
     }
 
-    /// Does what does not return, in a cold block, if `condition` is not zero.
+    /// Emits code that does not return, in a cold block that runs if `condition` is not zero.
     pub(super) fn unless(&mut self, condition: Value, leave: impl FnOnce(&mut Self)) {
         let (cold, next) = (self.block_to_go_on(true), self.block_to_go_on(false));
         self.builder.ins().brif(condition, cold, [], next, []);
@@ -293,13 +296,14 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         self.builder.seal_block(next);
     }
 
-    /// Whether what is translated is unlikely to be executed.
+    /// Whether the current block is unlikely to be executed.
     pub(super) fn is_cold(&self) -> bool {
         let block = self.builder.current_block();
         block.is_some_and(|block| self.builder.func.layout.is_cold(block))
     }
 
-    /// A new block that only this one leads to: cold if this one is, or if it seldom goes there.
+    /// A new block whose only predecessor is this one. It is cold if this one is cold or if the
+    /// branch to it is unlikely.
     pub(super) fn block_to_go_on(&mut self, seldom: bool) -> Block {
         let block = self.builder.create_block();
         if seldom || self.is_cold() {
@@ -308,12 +312,12 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         block
     }
 
-    /// Leaves with a trap, ending the block.
+    /// Exits with a trap and ends the block.
     pub(super) fn trap(&mut self, code: TrapCode) {
         self.call_stub(Callee::Trap(code), &[], code);
     }
 
-    /// Leaves with the trap for what was found in an array in place of a type, ending the block.
+    /// Exits with the trap for the type field of a dispatch-table entry, and ends the block.
     pub(super) fn trap_mistyped(&mut self, found: Value) {
         let found = self.extend(found);
         self.call_stub(
@@ -323,7 +327,8 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         );
     }
 
-    /// Leaves by a stub for a trap of that code, or of another one.
+    /// Calls a stub that exits with a trap with code `code` or, for `Callee::Mistyped`, another
+    /// one.
     fn call_stub(&mut self, stub: Callee, params: &[Value], code: TrapCode) {
         self.store_fuel();
         let stub = self.callee(stub);
@@ -335,7 +340,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             .trap(ir::TrapCode::unwrap_user(code as u8));
     }
 
-    /// Calls a builtin with 64-bit parameters after the context; its result, if it has one.
+    /// Calls a builtin with the context and 64-bit parameters; returns its result, if it has one.
     pub(super) fn builtin(&mut self, builtin: Builtin, params: &[Value]) -> Option<Value> {
         debug_assert_eq!(params.len(), builtin.params());
         self.calls = true;
@@ -346,7 +351,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         self.builder.inst_results(call).first().copied()
     }
 
-    /// An index, or another constant, as a parameter of a builtin.
+    /// A constant such as an index, as a parameter of a builtin.
     pub(super) fn word(&mut self, value: u32) -> Value {
         self.builder.ins().iconst(types::I64, i64::from(value))
     }
@@ -356,7 +361,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         self.builder.ins().uextend(types::I64, value)
     }
 
-    /// An operand in 64 bits: an i32 is zero-extended.
+    /// An operand as 64 bits: an i32 is zero-extended.
     pub(super) fn extended(&mut self, operand: Value) -> Value {
         match self.type_of(operand) {
             types::I32 => self.extend(operand),
@@ -364,7 +369,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         }
     }
 
-    /// The reference by which this function calls another piece of the module's text.
+    /// The `FuncRef` by which this function calls another function of the module's text.
     pub(super) fn callee(&mut self, callee: Callee) -> FuncRef {
         if let Some(known) = self.callees.get(&callee) {
             return *known;
@@ -398,7 +403,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
         reference
     }
 
-    /// The address of the array of a known table.
+    /// The address of the dispatch table of a known table.
     pub(super) fn array(&mut self, table: u32) -> Value {
         let func = &mut self.builder.func;
         let array = self.arrays.entry(table).or_insert_with(|| {

@@ -21,7 +21,8 @@ impl FuncTranslator<'_, '_> {
         self.builder.def_var(self.locals[index as usize].0, value);
     }
 
-    /// Base and offset of the cell with a global's value: an imported mutable one is its owner's.
+    /// Base and offset of the cell with a global's value. An imported mutable global has its cell
+    /// in the owner.
     fn global_place(&mut self, index: u32) -> (Value, i32) {
         let offset = self.env.layout.global(index);
         let metadata = self.env.metadata;

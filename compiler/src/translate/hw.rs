@@ -1,4 +1,4 @@
-//! Calls of intrinsics: see [`crate::hw`].
+//! Translates calls of intrinsics, see [`crate::hw`].
 
 use super::call::Returns;
 use super::function::FuncTranslator;
@@ -18,10 +18,11 @@ use cranelift_codegen::isa::CallConv;
 use pirn_format::exit::TrapCode;
 use pirn_format::types::ValType;
 
-/// The most values of an immediate that an intrinsic's own function tries, one after another.
+/// The most immediate values that the wrapper function of an intrinsic compares its argument with.
 const IMMEDIATES_MAX: usize = 16;
 
-/// Whether an intrinsic's own function can have the instruction: one for each value of its immediate.
+/// Whether the wrapper function of an intrinsic can contain its instruction, once for each value of
+/// the immediate.
 pub(crate) fn has_instruction(id: Id) -> bool {
     id.get().immediates().count() <= IMMEDIATES_MAX
 }
@@ -37,7 +38,7 @@ impl FuncTranslator<'_, '_> {
         let intrinsic = id.get();
         let immediate = match intrinsic.immediate {
             Some(_) => {
-                // An i32.
+                // An immediate is an i32.
                 let constant = self.constant_value(self.peek(1)[0]);
                 let constant = constant.map(|constant| constant as u32);
                 let offset = self.builder.srcloc().bits();
@@ -61,14 +62,14 @@ impl FuncTranslator<'_, '_> {
         Ok(())
     }
 
-    /// The function that is translated, for a message.
+    /// Describes the current function, for an error message.
     fn described(&self) -> String {
         let name = self.builder.func.name.get_user();
         let callee = name.and_then(Callee::from_name);
         callee.map_or_else(String::new, |callee| describe(callee, self.env.metadata))
     }
 
-    /// The body of an intrinsic's own function, for who refers to it.
+    /// Builds the body of an intrinsic's wrapper function, for references to it.
     pub(super) fn intrinsic_body(&mut self, id: Id) {
         let intrinsic = id.get();
         for (variable, _) in self.locals.clone() {
@@ -96,12 +97,13 @@ impl FuncTranslator<'_, '_> {
             }
         }
         if immediate.is_some() {
-            // Nobody gives another: immediates are constants, and nothing refers to this function.
+            // Unreachable: direct calls have constant immediates, and nothing refers to this
+            // function.
             self.trap(TrapCode::Unreachable);
         }
     }
 
-    /// The body of a function that nobody calls.
+    /// Builds the body of a function that is never called.
     pub(super) fn never(&mut self) {
         let code = ir::TrapCode::unwrap_user(TrapCode::Unreachable as u8);
         self.builder.ins().trap(code);
@@ -114,27 +116,28 @@ impl FuncTranslator<'_, '_> {
         params[..intrinsic.operands().len()].to_vec()
     }
 
-    /// An operation that becomes the instruction. It is of SSSE3, which every processor has.
+    /// A placeholder opcode that is replaced by the instruction. It belongs to SSSE3, which every
+    /// processor has.
     fn carrier(&mut self, carrier: Carrier, a: Value, b: Value) -> Value {
         let result = match carrier {
             Carrier::Pmulhrsw => {
                 let (a, b) = (self.view(a, types::I16X8), self.view(b, types::I16X8));
                 self.builder.ins().x86_pmulhrsw(a, b)
             }
-            // Its second operand is the one that the instruction changes.
+            // Its second operand is the one that the replacing instruction overwrites.
             Carrier::Pmaddubsw => self.builder.ins().x86_pmaddubsw(b, a),
         };
         self.view(result, types::I8X16)
     }
 
-    /// The instruction: a call, or two, that become it.
+    /// Emits one or two calls that are patched into the instruction.
     fn site(&mut self, id: Id, immediate: u8, operands: &[Value]) -> Value {
         let intrinsic = id.get();
         let wiring = intrinsic.wiring();
         let arguments: Vec<Value> = wiring.arguments.iter().map(|at| operands[*at]).collect();
         let params: Vec<Type> = arguments.iter().map(|value| self.type_of(*value)).collect();
         let result = value_type(intrinsic.result);
-        // What comes before the result is changed by nothing, and comes out as it went in.
+        // Values returned before the result are unchanged arguments.
         let mut results = params[..wiring.result].to_vec();
         results.push(result);
         let site = |part| Site {
@@ -147,8 +150,9 @@ impl FuncTranslator<'_, '_> {
             let call = self.builder.ins().call(callee, &arguments);
             return self.builder.inst_results(call)[wiring.result];
         }
-        // Registers of vectors are the same for arguments and results: what the first call gives, the
-        // second takes. Numbers stay where they are; the first call changes the register of the result.
+        // Vectors use the same registers for arguments and results, so the second call takes the
+        // results of the first. Integers stay in their registers; the first call overwrites the
+        // result's register.
         let vectors = intrinsic.result == ValType::V128;
         let between = if vectors {
             params.clone()
@@ -167,12 +171,13 @@ impl FuncTranslator<'_, '_> {
         self.builder.inst_results(second)[wiring.result]
     }
 
-    /// The reference by which this function calls a site.
+    /// The `FuncRef` by which this function calls a patch point.
     fn site_callee(&mut self, site: Site, params: &[Type], results: &[Type]) -> FuncRef {
         if let Some(known) = self.sites.get(&site) {
             return *known;
         }
-        // The convention that changes nothing is set when the verifier has seen the function.
+        // The convention that preserves all registers is set after the verifier has checked the
+        // function.
         let mut signature = Signature::new(CallConv::SystemV);
         signature.params = params.iter().copied().map(AbiParam::new).collect();
         signature.returns = results.iter().copied().map(AbiParam::new).collect();

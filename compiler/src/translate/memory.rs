@@ -8,14 +8,14 @@ use pirn_format::exit::Builtin;
 use pirn_format::types::AddrType;
 use wasmparser::{MemArg, Operator};
 
-/// A load that extends what it reads, at an address and a displacement.
+/// A load that extends its result, from an address and a displacement.
 pub(super) type Load = fn(FuncInstBuilder<'_, '_>, MemFlagsData, Value, i32) -> Value;
 
-/// A store of the lowest bits of a value, at an address and a displacement.
+/// A store of the lowest bits of a value, to an address and a displacement.
 type Store = fn(FuncInstBuilder<'_, '_>, MemFlagsData, Value, Value, i32) -> Inst;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on memory; `false` if it is none.
+    /// Translates an operator on memory. Returns `false` for other operators.
     pub(super) fn memory(&mut self, op: &Operator<'_>) -> bool {
         use types::{F32, F64, I32, I64};
         match op {
@@ -94,9 +94,9 @@ impl FuncTranslator<'_, '_> {
         self.push(value);
     }
 
-    /// Loads so many bytes by one instruction that extends them. A load and an extension apart would be
-    /// undone by the optimiser: where only the low bits of a sum of products are wanted, too, it would
-    /// compute all of it twice.
+    /// Loads `bytes` bytes with one instruction that extends them. Cranelift's optimiser would
+    /// separate a narrow load from its extension. Where only the low bits of a sum of products are
+    /// used as well, the optimiser would then compute the whole sum twice.
     pub(super) fn load_by(&mut self, memarg: &MemArg, bytes: u32, load: Load) {
         let index = self.pop();
         let (address, offset, flags) = self.memory_address(memarg, index, bytes);
@@ -110,14 +110,14 @@ impl FuncTranslator<'_, '_> {
         self.store_within(index, memarg.offset, value);
     }
 
-    /// Stores a value at an offset from what [`memory_index`](Self::memory_index) gave.
+    /// Stores a value at an offset from the result of [`memory_index`](Self::memory_index).
     pub(super) fn store_within(&mut self, index: Index, offset: u64, value: Value) {
         let bytes = self.type_of(value).bytes();
         let (address, offset, flags) = self.address_within(index, offset, bytes);
         self.builder.ins().store(flags, value, address, offset);
     }
 
-    /// Stores so many of the lowest bytes by one instruction, for the same reason.
+    /// Stores the lowest `bytes` bytes with one instruction, for the reason given at `load_by`.
     fn store_by(&mut self, memarg: &MemArg, bytes: u32, store: Store) {
         let (index, value) = self.pop2();
         let (address, offset, flags) = self.memory_address(memarg, index, bytes);
@@ -141,14 +141,14 @@ impl FuncTranslator<'_, '_> {
         self.grown(Builtin::MemoryGrow, address, &[memory, delta]);
     }
 
-    /// Pushes what a growing builtin answers, as a type of addresses: the size before, or -1.
+    /// Pushes the result of a builtin that grows: the previous size in an address type, or -1.
     pub(super) fn grown(&mut self, builtin: Builtin, address: AddrType, params: &[Value]) {
         if let Some(previous) = self.builtin(builtin, params) {
             self.push_address(address, previous);
         }
     }
 
-    /// Pushes the lowest bits of a word, as many as a type of addresses has.
+    /// Pushes as many of the lowest bits of a word as the address type has.
     pub(super) fn push_address(&mut self, address: AddrType, word: Value) {
         let value = match address {
             AddrType::I32 => self.builder.ins().ireduce(types::I32, word),
@@ -157,7 +157,8 @@ impl FuncTranslator<'_, '_> {
         self.push(value);
     }
 
-    /// A bulk operation with these indices, and three operands that are i32, i64, or a reference.
+    /// Calls the builtin of a bulk operation with these indices and three operands, each an i32, an
+    /// i64 or a reference.
     pub(super) fn bulk(&mut self, builtin: Builtin, indices: &[u32]) {
         let (a, b, c) = self.pop3();
         let mut params: Vec<_> = indices.iter().map(|index| self.word(*index)).collect();

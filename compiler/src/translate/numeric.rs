@@ -1,8 +1,8 @@
 //! Numbers (spec 4.3, 4.4.1): constants, integer and floating-point arithmetic, comparisons,
 //! conversions.
 //!
-//! What traps is checked here on every target alike, before the machine's instruction: division and
-//! the conversions that do not saturate.
+//! Operators that trap are checked here, on every target alike, before the machine instruction:
+//! division, and conversions that do not saturate.
 
 use super::function::FuncTranslator;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
@@ -12,7 +12,7 @@ use types::{F32, F64, I8, I16, I32, I64};
 use wasmparser::Operator;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on numbers; `false` if it is none.
+    /// Translates an operator on numbers. Returns `false` for other operators.
     pub(super) fn numeric(&mut self, op: &Operator<'_>) -> bool {
         self.constant(op)
             || self.integer(op)
@@ -48,7 +48,7 @@ impl FuncTranslator<'_, '_> {
             O::I32And | O::I64And => self.binary(|i, a, b| i.band(a, b)),
             O::I32Or | O::I64Or => self.binary(|i, a, b| i.bor(a, b)),
             O::I32Xor | O::I64Xor => self.binary(|i, a, b| i.bxor(a, b)),
-            // Cranelift takes counts modulo the width, as WebAssembly does.
+            // Like WebAssembly, Cranelift takes shift counts modulo the width.
             O::I32Shl | O::I64Shl => self.binary(|i, a, b| i.ishl(a, b)),
             O::I32ShrS | O::I64ShrS => self.binary(|i, a, b| i.sshr(a, b)),
             O::I32ShrU | O::I64ShrU => self.binary(|i, a, b| i.ushr(a, b)),
@@ -194,7 +194,7 @@ impl FuncTranslator<'_, '_> {
         (a, b)
     }
 
-    /// Traps if a signed quotient does not fit: the least number divided by -1.
+    /// Traps if a signed quotient overflows: the smallest number divided by -1.
     fn check_quotient(&mut self, a: Value, b: Value) {
         let least = if self.type_of(a) == I32 {
             i64::from(i32::MIN)
@@ -207,11 +207,12 @@ impl FuncTranslator<'_, '_> {
         self.trap_if(overflows, TrapCode::IntegerOverflow);
     }
 
-    /// Converts a float to an integer, trapping on NaN and on what does not fit (spec 4.3.4).
+    /// Converts a float to an integer. Traps on NaN and on values out of range (spec 4.3.4).
     ///
-    /// The float must lie strictly between the numbers just outside the range: -2^31 - 1 and 2^31 for
-    /// i32 and so on. Where the lower one is not a float of that width, no float lies between it and
-    /// the least number either, and the comparison is with the least number itself.
+    /// The float must lie strictly between the integers just outside the range: -2^31 - 1 and 2^31
+    /// for i32, and so on. If the lower one is not representable in the float's width, no float
+    /// lies between it and the smallest integer. Then the comparison is with the smallest integer
+    /// itself.
     fn truncate(&mut self, to: Type, signed: bool) {
         let value = self.pop();
         let from = self.type_of(value);
@@ -244,7 +245,7 @@ impl FuncTranslator<'_, '_> {
         self.push(result);
     }
 
-    /// A constant that both widths hold exactly.
+    /// A constant that both float widths represent exactly.
     fn float_const(&mut self, ty: Type, value: f64) -> Value {
         match ty {
             F32 => self.builder.ins().f32const(value as f32),
@@ -263,7 +264,7 @@ impl FuncTranslator<'_, '_> {
         self.unary(|i, a| i.bitcast(ty, MemFlagsData::new(), a));
     }
 
-    /// Pushes a truth value as an i32.
+    /// Pushes a boolean as an i32.
     pub(super) fn push_bool(&mut self, truth: Value) {
         let value = self.builder.ins().uextend(I32, truth);
         self.push(value);

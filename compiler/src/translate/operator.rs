@@ -1,4 +1,4 @@
-//! The hall: sends each operator to its room.
+//! Dispatches each operator to the module that translates it.
 
 use super::call::Returns;
 use super::function::FuncTranslator;
@@ -93,7 +93,7 @@ impl FuncTranslator<'_, '_> {
         Ok(())
     }
 
-    /// An operator that only takes operands and gives results.
+    /// Translates an operator that only takes operands and returns results.
     fn operand_operator(&mut self, op: &Operator<'_>) -> Result<(), CompileError> {
         if self.numeric(op)
             || self.wide(op)
@@ -112,7 +112,7 @@ impl FuncTranslator<'_, '_> {
         })
     }
 
-    /// Follows the nesting of code that cannot be reached.
+    /// Tracks the nesting of unreachable code.
     fn unreachable_operator(&mut self, op: &Operator<'_>) {
         match op {
             Operator::Block { .. }

@@ -11,9 +11,9 @@ use pirn_format::types::AddrType;
 use wasmparser::Operator;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on tables or references; `false` if it is none.
+    /// Translates an operator on tables or references. Returns `false` for other operators.
     pub(super) fn table(&mut self, op: &Operator<'_>) -> bool {
-        // Calls count on it.
+        // Calls through known tables rely on this.
         let is_told = !is_write(op) || self.env.metadata.tables_change;
         assert!(is_told, "what writes to tables was found before");
         match op {
@@ -77,7 +77,7 @@ impl FuncTranslator<'_, '_> {
     }
 
     fn ref_func(&mut self, index: u32) {
-        // Validation (spec 3.4.2) sees to it that the function is in the list: it must be declared.
+        // Validation (spec 3.4.2) requires that the function is declared, so it is in the list.
         let position = self.env.metadata.escaped_position(index);
         let position = position.expect("validated: the function is declared as a reference");
         let offset = i64::from(self.env.layout.funcref(position));
@@ -85,13 +85,13 @@ impl FuncTranslator<'_, '_> {
         self.push(reference);
     }
 
-    /// The type of a table's indices.
+    /// The address type of a table.
     fn table_address(&self, table: u32) -> AddrType {
         self.env.metadata.tables[table as usize].address
     }
 
-    /// Address of the element at `index`, an i32 or i64, of a table; a trap past its end. The address is
-    /// masked under speculation.
+    /// Address of the element at `index`, an i32 or i64, of a table. Traps if the index is out of
+    /// bounds. The address is masked under speculation.
     pub(super) fn table_element(&mut self, table: u32, index: Value, code: TrapCode) -> Value {
         let (base, elements) = self.table_bounds(table);
         let index = self.extended(index);
@@ -106,8 +106,8 @@ impl FuncTranslator<'_, '_> {
         if !self.env.spectre {
             return address;
         }
-        // Under a wrong prediction the first element is read, which is the instance's own: of a table that has none the
-        // runtime writes null there, before any code of the instance runs.
+        // Under misprediction the instance's own first element is read. For a table without
+        // elements, the runtime writes null there before any code of the instance runs.
         let condition = self.builder.ins().icmp(outside, index, elements);
         self.builder
             .ins()
@@ -123,7 +123,8 @@ impl FuncTranslator<'_, '_> {
         } else {
             (self.vmctx, cell)
         };
-        // A table's elements never move, but its descriptor is written with its size at each start.
+        // The elements of a table never move, but the runtime writes its descriptor with its size
+        // at each start.
         let flags = self.flags(Region::Descriptor);
         let base = self
             .builder
@@ -131,7 +132,7 @@ impl FuncTranslator<'_, '_> {
             .load(POINTER, flags, desc, offset + TABLE_BASE);
         let ins = self.builder.ins();
         let ty = &self.env.metadata.tables[table as usize];
-        // One that cannot grow has what it starts with.
+        // A table that cannot grow keeps its initial size.
         let elements = if !is_imported && ty.max == Some(ty.min) {
             ins.iconst(POINTER, ty.min.cast_signed())
         } else {

@@ -1,5 +1,5 @@
-//! Numbers of 128 bits in two halves (the wide-arithmetic proposal): sums, differences, and products of two
-//! 64-bit numbers, the lower half first.
+//! 128-bit numbers in two halves (the wide-arithmetic proposal): sums, differences, and products of
+//! two 64-bit numbers. The lower half comes first.
 
 use super::function::FuncTranslator;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -7,7 +7,7 @@ use types::I128;
 use wasmparser::Operator;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on numbers of 128 bits; `false` if it is none.
+    /// Translates an operator on 128-bit numbers. Returns `false` for other operators.
     pub(super) fn wide(&mut self, op: &Operator<'_>) -> bool {
         let result = match op {
             Operator::I64Add128 => {
@@ -41,7 +41,7 @@ impl FuncTranslator<'_, '_> {
         self.builder.ins().imul(a, b)
     }
 
-    /// Pops two numbers of two operands each, and gives them in the order they were pushed.
+    /// Pops two numbers of two operands each, and returns them in the order they were pushed.
     fn pop_wide2(&mut self) -> (Value, Value) {
         let (b, b_high) = self.pop2();
         let (a, a_high) = self.pop2();
