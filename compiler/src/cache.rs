@@ -1,14 +1,18 @@
-//! [`Cache`]: a folder of functions that were compiled earlier, for compilations to come. Off by default.
+//! [`Cache`]: a folder of compiled functions for later compilations. Off by default.
 //!
-//! A function is found by a hash of all that decides its machine code, and nothing else: this very compiler, the
-//! settings, and the function as translated, in which other functions have no names, only numbers of its own, and
-//! places in the WebAssembly file are told from its first one. So a function is found again though it has moved, or
-//! those that it calls have. What is kept is its [`Piece`], in the same terms.
+//! The key of a function is a hash of everything that decides its machine code, and nothing else:
+//! this exact compiler, the settings, and the translated function. In the translated function,
+//! other functions have local numbers instead of names, and locations in the WebAssembly file are
+//! relative to its first one. So a function is found even if it or its callees have moved. The
+//! cache stores its [`Piece`] in the same relative form.
 //!
-//! Keys are spread evenly over a fixed number of files, the [`Pack`]s, each of which holds [entries](entry).
+//! Keys are distributed evenly over a fixed number of files, the [`Pack`]s, each of which holds
+//! [entries](entry).
 //!
-//! A pack is written anew as a whole and renamed, so readers see one or the other. What has been read is believed only
-//! if its checksum, over key and content, is right; anything else is as if it were not there. That finds accidents,
+//! A pack is rewritten as a whole and renamed, so readers see either the old or the new one.
+//! Content is used only if its checksum, over key and content, is right; otherwise it is treated as
+//! absent. This detects accidents but not attackers: anyone with write access to the folder
+//! controls what guests do. So other users must not have write access.
 //! not enemies: who can write into the folder decides what guests do. So nobody else may.
 
 mod entry;
@@ -31,39 +35,41 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Packs of a folder. Each is an open file while a module is compiled, and is written anew for one new function.
+/// Packs of a folder. Each is an open file while a module is compiled, and is rewritten for each
+/// set of new functions.
 const PACKS: usize = 64;
 
 /// Most bytes of the packs of a folder, unless [`Cache::bytes_max`] says otherwise.
 const CACHE_BYTES_MAX: u64 = 1 << 30;
 
-/// Permission of a folder or file by which the group or all others may write.
+/// Permission bits that let the group or all others write to a folder or file.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// BLAKE3 of all that decides what a function is compiled to.
+/// BLAKE3 of everything that decides the machine code of a function.
 type Key = [u8; 32];
 
-/// A folder of functions that were compiled earlier ([`Options::cache`]). It may be used by many compilations at once,
-/// of this process and others, and deleted at any time.
+/// A folder of compiled functions ([`Options::cache`]). Many compilations, in this process and in
+/// others, may use it at once. It may be deleted at any time.
 #[derive(Debug)]
 pub struct Cache {
     folder: PathBuf,
     bytes_max: u64,
-    /// Of the running program.
+    /// Hash of the running program.
     build: Key,
     hits: AtomicUsize,
     misses: AtomicUsize,
 }
 
 impl Cache {
-    /// Opens a folder, which is made, for this user alone, if it is not there.
+    /// Opens a folder. Creates it, for this user only, if it does not exist.
     ///
-    /// Whoever can write into it decides what guests' code does: machine code is taken from it.
+    /// Anyone who can write to the folder controls the code of guests, because machine code is read
+    /// from it.
     ///
     /// # Errors
     ///
-    /// [`CompileError::Options`] if it is no folder, cannot be made, or others may write to it: it is of neither this
-    /// user nor root, or its mode allows it.
+    /// [`CompileError::Options`] if it is not a folder, cannot be created, or others may write to
+    /// it: its owner is neither this user nor root, or its mode allows it.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, CompileError> {
         let folder = folder.into();
         check(&folder).map_err(|message| {
@@ -85,29 +91,30 @@ impl Cache {
         })
     }
 
-    /// Sets how many bytes the 64 files of the folder may have together, instead of 1 GiB. Each may
-    /// have a 64th, and is cut to that when it is written next. One compilation adds at most a
-    /// quarter of that to each file, so that no single module can evict all else.
+    /// Sets the maximum size in bytes of the folder's 64 files together (default: 1 GiB). Each file
+    /// may have a 64th, and is cut to that size when it is written next. One compilation adds at
+    /// most a quarter of that to each file, so that no single module can evict all others.
     #[must_use]
     pub fn bytes_max(mut self, bytes: u64) -> Self {
         self.bytes_max = bytes;
         self
     }
 
-    /// Functions that were found, by all compilations with this.
+    /// Functions that all compilations with this cache have found.
     #[must_use]
     pub fn hits(&self) -> usize {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// Functions that were not found, and compiled. Those that contain intrinsics are not looked for.
+    /// Functions that were not found and were compiled. Functions with intrinsics are not looked
+    /// up.
     #[must_use]
     pub fn misses(&self) -> usize {
         self.misses.load(Ordering::Relaxed)
     }
 }
 
-/// Makes the folder if it is not there, and refuses one that others may write to.
+/// Creates the folder if it does not exist, and refuses one that others may write to.
 fn check(folder: &Path) -> Result<(), String> {
     if !folder.exists() {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -133,13 +140,13 @@ fn check(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A hash of the program that runs: a compiler that differs in anything is another.
+/// A hash of the running program, so that any change of the compiler changes all keys.
 fn build() -> io::Result<Key> {
     static BUILD: OnceLock<Key> = OnceLock::new();
     if let Some(known) = BUILD.get() {
         return Ok(*known);
     }
-    // By this name it is the program that runs, though another may have been put in its place.
+    // This path refers to the running program, even if its file was replaced.
     let program = File::open("/proc/self/exe");
     let program = program.or_else(|_| File::open(std::env::current_exe()?))?;
     let mut hasher = blake3::Hasher::new();
@@ -147,18 +154,18 @@ fn build() -> io::Result<Key> {
     Ok(*BUILD.get_or_init(|| hasher.finalize().into()))
 }
 
-/// A cache while a module is compiled.
+/// The use of a cache by one compilation.
 pub(crate) struct Run<'a> {
     cache: &'a Cache,
-    /// What every key is of, beside the function.
+    /// The part of every key besides the function.
     settings: blake3::Hasher,
     packs: Vec<Pack>,
 }
 
 impl<'a> Run<'a> {
-    /// None if there is no cache, or nothing for it to keep.
+    /// `None` if there is no cache, or if the compilation has nothing to store.
     pub(crate) fn new(options: &'a Options, wanted: Wanted, isa: &dyn TargetIsa) -> Option<Self> {
-        // All of them, so that a new one is not forgotten.
+        // Destructures all options, so that a new one cannot be forgotten.
         let Options {
             cpu,
             opt_level,
@@ -166,7 +173,7 @@ impl<'a> Run<'a> {
             relaxed_simd,
             fuel,
             debug_info,
-            // It decides whether there is code, and not which.
+            // It decides whether code is generated, but not which code.
             work_per_byte: _,
             cache,
         } = options;
@@ -194,7 +201,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The key of a function as translated.
+    /// The key of a translated function.
     pub(crate) fn key(&self, func: &ir::Function) -> Key {
         let mut input = Input(vec![]);
         func.stencil.hash(&mut input);
@@ -202,7 +209,7 @@ impl<'a> Run<'a> {
         hasher.update(&input.0).finalize().into()
     }
 
-    /// What there is for a function, with its names and places.
+    /// The stored piece of a function, with the function's names and locations.
     pub(crate) fn get(&self, key: &Key, callee: Callee, func: &ir::Function) -> Option<Piece> {
         let content = self.pack(key).get(key);
         let piece = content.and_then(|content| Entry::piece(&content, callee, &func.params));
@@ -214,18 +221,18 @@ impl<'a> Run<'a> {
         piece
     }
 
-    /// Keeps what a function was compiled to.
+    /// Stores the piece of a compiled function.
     pub(crate) fn add(&self, key: Key, piece: &Piece, func: &ir::Function) {
         if let Some(content) = Entry::content(piece, &func.params) {
             self.pack(&key).add(key, content);
         }
     }
 
-    /// Writes what is new.
+    /// Writes the new entries.
     ///
     /// # Errors
     ///
-    /// One line that says why it could not be written.
+    /// One line that says why they could not be written.
     pub(crate) fn write(self) -> Result<(), String> {
         let Self { cache, packs, .. } = self;
         let written = packs.into_par_iter().map(|pack| pack.write(&cache.folder));
@@ -242,7 +249,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is to be hashed, in one piece: hashes of many small ones take longer.
+/// Buffers the input of a hash, because hashing many small inputs takes longer.
 struct Input(Vec<u8>);
 
 impl Hasher for Input {
@@ -250,7 +257,7 @@ impl Hasher for Input {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Nobody asks for 64 bits.
+    /// Required by the trait; the 64-bit result is not used.
     fn finish(&self) -> u64 {
         0
     }

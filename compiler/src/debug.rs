@@ -1,16 +1,17 @@
-//! The guest's own debug information (DWARF 2 to 5, in custom sections), and what is taken over of it:
-//! which line of which source each WebAssembly offset is of, and the names of functions.
+//! The guest's own debug information (DWARF 2 to 5, in custom sections). The compiler takes over
+//! the source line of each WebAssembly offset and the names of functions.
 //!
 //! ```text
 //! custom sections ─ units ─▶ Unit        name, folder, producer, language, files
 //!                  ├ lines ─▶ Sequence    rows: WebAssembly address ─▶ file, line, column
-//!                  └ entries ▶ Subprogram  addresses, names, where it is declared
-//!                                 link::dwarf: the same of machine code ─▶ .debug_* of the file
+//!                  └ entries ▶ Subprogram  addresses, names, declaration
+//!                                 link::dwarf: converts them to machine code ─▶ .debug_*
 //! ```
 //!
-//! It is advice, and comes from whoever made the guest: what is wrong is left out and said, what it costs
-//! is bounded by its size ([`budget`]), and nothing of it reaches the machine code. An address in it is
-//! an offset from the start of the code section's contents ("DWARF for WebAssembly", section 2).
+//! Debug information is advisory and comes from an untrusted guest. Faulty parts are omitted and
+//! reported. Its cost is bounded by its size ([`budget`]), and it does not influence the machine
+//! code. An address in it is an offset from the start of the code section's contents ("DWARF for
+//! WebAssembly", section 2).
 
 mod budget;
 mod entries;
@@ -22,7 +23,7 @@ use crate::parse::limits;
 use budget::Budget;
 use std::ops::Range;
 
-/// The custom sections of a module that hold debug information, each empty if it is not there.
+/// The custom sections of a module with debug information. Missing ones are empty.
 #[derive(Default)]
 pub(crate) struct Sections<'a> {
     info: &'a [u8],
@@ -32,14 +33,14 @@ pub(crate) struct Sections<'a> {
     line_str: &'a [u8],
     str_offsets: &'a [u8],
     addr: &'a [u8],
-    /// Whether the module says that its debug information is in another file.
+    /// Whether the module refers to debug information in another file.
     elsewhere: bool,
-    /// Where the contents of the code section lie in the module's bytes.
+    /// Range of the code section's contents in the module's bytes.
     pub(crate) code: Range<u32>,
 }
 
 impl<'a> Sections<'a> {
-    /// Notes a custom section, if it is one of these. The first of a name counts.
+    /// Records a custom section, if it has debug information. The first of each name is used.
     pub(crate) fn note(&mut self, name: &str, bytes: &'a [u8]) {
         let section = match name {
             ".debug_info" => &mut self.info,
@@ -73,21 +74,22 @@ impl<'a> Sections<'a> {
         all.iter().map(|section| section.len() as u64).sum()
     }
 
-    /// The address that debug information has for an offset in the module's bytes.
+    /// The address, in debug information, of an offset in the module's bytes.
     pub(crate) fn address(&self, offset: u32) -> Option<u32> {
         self.code
             .contains(&offset)
             .then(|| offset - self.code.start)
     }
 
-    /// Whether addresses are of code that is in the module: a linker that drops a function leaves its
-    /// addresses, as 0, as the largest number, or as they were in the object file.
+    /// Whether addresses refer to code in the module. A linker that drops a function leaves its
+    /// addresses as 0, as the largest number, or as they were in the object file.
     fn have_code(&self, start: u32, end: u32) -> bool {
-        // The section begins with the number of functions and the first one's length, a byte each at least.
+        // The section begins with the number of functions and the first function's length, at least
+        // a byte each.
         start >= 2 && start < end && end <= self.code.end - self.code.start
     }
 
-    /// Reads all of it, and says in one line what is missing or left out.
+    /// Reads all debug information. Returns a line that says what is missing or omitted.
     pub(crate) fn read(&self) -> (Source, Option<String>) {
         if self.info.is_empty() || self.line.is_empty() {
             let note = match self.elsewhere {
@@ -108,7 +110,7 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// What was read.
+/// The parsed debug information.
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     /// All units that could be read, in order.
@@ -120,7 +122,7 @@ pub(crate) struct Source {
     subprograms: Vec<Subprogram>,
 }
 
-/// A compilation unit: what one run of the guest's compiler made.
+/// A compilation unit: the output of one run of the guest's compiler.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unit {
     pub(crate) name: Option<String>,
@@ -134,13 +136,13 @@ pub(crate) struct Unit {
 /// A source file of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
-    /// Its folder, relative to the unit's; `None` for the unit's own.
+    /// Its folder, relative to the unit's folder; `None` for the unit's folder itself.
     pub(crate) folder: Option<String>,
     /// Never empty.
     pub(crate) name: String,
 }
 
-/// Code of one unit without a gap.
+/// Contiguous code of one unit.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     /// WebAssembly addresses.
@@ -150,20 +152,20 @@ pub(crate) struct Sequence {
     rows: Range<usize>,
 }
 
-/// From this address on, code is of this line.
+/// A row: code from this address on belongs to this line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Row {
     address: u32,
-    /// Index in the unit's files; of no meaning where the line is 0.
+    /// Index in the unit's files; unspecified if the line is 0.
     pub(crate) file: u32,
-    /// 0 for code of no line.
+    /// 0 for code without a line.
     pub(crate) line: u32,
     pub(crate) column: u32,
-    /// Whether a breakpoint is well placed here.
+    /// Whether this is a recommended breakpoint location.
     pub(crate) statement: bool,
 }
 
-/// A function of the source that has code of its own.
+/// A source function that has its own code.
 #[derive(Debug)]
 pub(crate) struct Subprogram {
     addresses: Range<u32>,
@@ -171,13 +173,13 @@ pub(crate) struct Subprogram {
     pub(crate) unit: usize,
     pub(crate) name: Option<String>,
     pub(crate) linkage_name: Option<String>,
-    /// Index in the unit's files, and line.
+    /// Index in the unit's files, and line, of the declaration.
     pub(crate) declared: Option<(u32, u32)>,
     pub(crate) external: bool,
 }
 
 impl Row {
-    /// Whether both say the same of different addresses.
+    /// Whether both rows describe the same location, at any addresses.
     pub(crate) fn is_same_place(&self, other: &Self) -> bool {
         let place = |row: &Self| (row.file, row.line, row.column, row.statement);
         place(self) == place(other)
@@ -185,19 +187,19 @@ impl Row {
 }
 
 impl Source {
-    /// The sequence that an address is in.
+    /// The sequence that contains an address.
     pub(crate) fn sequence(&self, address: u32) -> Option<&Sequence> {
         covering(&self.sequences, address, |sequence| &sequence.addresses)
     }
 
-    /// The subprogram that an address is in.
+    /// The subprogram that contains an address.
     pub(crate) fn subprogram(&self, address: u32) -> Option<&Subprogram> {
         covering(&self.subprograms, address, |subprogram| {
             &subprogram.addresses
         })
     }
 
-    /// The row of an address, if it is in the sequence.
+    /// The row of an address, if the sequence contains the address.
     pub(crate) fn row(&self, sequence: &Sequence, address: u32) -> Option<&Row> {
         if !sequence.addresses.contains(&address) {
             return None;
@@ -208,8 +210,8 @@ impl Source {
     }
 }
 
-/// How many records before an address are asked whether they cover it. Sound ones do not overlap, so the
-/// last one before it does or none.
+/// How many records before an address are examined for one that covers it. Valid records do not
+/// overlap, so only the last one before it can cover it.
 const OVERLAPPING_MAX: usize = 16;
 
 fn covering<T>(sorted: &[T], address: u32, range: impl Fn(&T) -> &Range<u32>) -> Option<&T> {

@@ -1,8 +1,8 @@
-//! [`CompileError`]: why a module was not compiled.
+//! [`CompileError`]: the reason why a module was not compiled.
 
 use thiserror::Error;
 
-/// Why a module was not compiled. Every message is one line.
+/// The reason why a module was not compiled. Every message is one line.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CompileError {
@@ -14,58 +14,58 @@ pub enum CompileError {
         "it is compiled already: an ELF file; run it with `aotrun`, look at it with `aotc inspect`"
     )]
     Compiled,
-    /// The bytes are no valid module, or use a feature that is not supported.
+    /// The bytes are not a valid module, or they use a feature that is not supported.
     #[error("invalid module: {message} (at offset {offset:#x})")]
     Invalid {
-        /// What is wrong, in the validator's words.
+        /// The validator's message.
         message: String,
         /// Offset in the module's bytes.
         offset: usize,
     },
-    /// The module is valid, and larger than this compiler allows.
+    /// The module is valid, but exceeds a limit of this compiler.
     #[error("module has {found} {what}, the limit is {limit}")]
     Limit {
-        /// What there is too much of.
+        /// The limited quantity.
         what: &'static str,
-        /// How much of it the module has.
+        /// Its value in the module.
         found: u64,
-        /// How much is allowed.
+        /// The limit.
         limit: u64,
     },
-    /// The module is valid as far as it was looked at, and all its functions and their trampolines
-    /// together ask for more work than [`Options::work_per_byte`](crate::Options::work_per_byte)
-    /// allows.
+    /// The module is valid as far as it was checked, but its functions and trampolines together
+    /// need more work than [`Options::work_per_byte`](crate::Options::work_per_byte) allows.
     #[error(
         "module of {module_bytes} bytes needs more than {limit} units of compile work, the limit for its size; use \
          fewer parameters, results and locals, or raise the work per byte (`aotc --work-per-byte`)"
     )]
     Work {
-        /// Units that are allowed.
+        /// The limit in units of work.
         limit: u64,
-        /// Bytes of the module, which the limit grows with.
+        /// Bytes of the module. The limit is proportional to them.
         module_bytes: u64,
     },
-    /// The module is valid, and one of its functions is made into more than this compiler allows.
+    /// The module is valid, but the code of one of its functions exceeds a limit of this compiler.
     #[error("function {func} has {found} {what}, the limit is {limit}; split it")]
     FunctionLimit {
         /// Index or name of the function.
         func: String,
-        /// What there is too much of.
+        /// The limited quantity.
         what: &'static str,
-        /// How much of it there is, at least.
+        /// Its value, at least.
         found: u64,
-        /// How much is allowed.
+        /// The limit.
         limit: u64,
     },
-    /// An import of `hw` that is no intrinsic, or a use of one that there is no instruction for.
+    /// An import of `hw` that is not an intrinsic, or a use of one for which there is no
+    /// instruction.
     #[error("intrinsic hw {name}: {message}")]
     Intrinsic {
         /// Its name in `hw`.
         name: String,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and the remedy.
         message: String,
     },
-    /// An option asks for what does not exist.
+    /// An option asks for something that does not exist.
     #[error("{0}")]
     Options(String),
     /// The code generator refused a function, which is a fault of this compiler.
@@ -73,7 +73,7 @@ pub enum CompileError {
     Codegen {
         /// Index or name of the function.
         func: String,
-        /// What the code generator said.
+        /// The code generator's message.
         message: String,
     },
     /// The object could not be written, which is a fault of this compiler.

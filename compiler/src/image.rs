@@ -1,4 +1,5 @@
-//! [`Image`]: the initial contents of the first memory that a module defines, sparse, and what is left of the data segments.
+//! [`Image`]: the sparse initial contents of the module's first own memory, and the remaining data
+//! segments.
 
 use pirn_format::image::ImageRun;
 use pirn_format::layout::IMAGE_PAGE_BYTES;
@@ -7,33 +8,34 @@ use std::collections::BTreeMap;
 
 const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 
-/// The initial contents of the first memory that a module defines, and what is left of the data segments.
+/// The initial contents of the module's first own memory, and the remaining data segments.
 #[derive(Debug, Default)]
 pub(crate) struct Image {
-    /// Bytes of that memory that are accessible at first, 0 if there is none.
+    /// Bytes of that memory that are accessible at first, or 0 if there is no such memory.
     pub(crate) memory_bytes: u64,
     /// Encoded [`ImageRun`]s.
     pub(crate) runs: Vec<u8>,
-    /// The bytes of their pages.
+    /// The bytes of all runs' pages.
     pub(crate) pages: Vec<u8>,
-    /// Bytes of the segments that are not part of the image.
+    /// Bytes of the segments outside the image.
     pub(crate) data: Vec<u8>,
 }
 
 impl Image {
-    /// Puts all active segments of the first memory that the module defines into an image if each segment, of
-    /// whatever memory, has a constant place that it fits into, and each active element segment has so too.
-    /// Otherwise none: then they are written in order at each start, elements first, because one that does
-    /// not fit ends it, with those before it written (spec 4.5.4, steps 15 and 16). Those of other memories
-    /// are written at each start in any case.
+    /// Builds the image from all active segments of the module's first own memory. This requires
+    /// that each active data segment, of any memory, and each active element segment has a constant
+    /// offset and fits. Otherwise the image is empty, and the runtime writes the segments in order
+    /// at each start, elements first. The order matters, because a segment that does not fit ends
+    /// the start with the previous ones written (spec 4.5.4, steps 15 and 16). Segments of other
+    /// memories are written at each start in any case.
     ///
-    /// `metadata.data` is changed to say what became of each segment.
+    /// Updates `metadata.data` to say how each segment is handled.
     pub(crate) fn build(metadata: &mut Metadata, data: &[&[u8]]) -> Self {
         let (own, first) = (
             metadata.own_memories().first(),
             metadata.imported_memories(),
         );
-        // There is a limit to it.
+        // `limits::MEMORY_BYTES` limits it.
         let memory_bytes = own.map_or(0, |memory| memory.accessible_bytes().unwrap_or(u64::MAX));
         let mut image = Self {
             memory_bytes,
@@ -65,7 +67,7 @@ impl Image {
         image
     }
 
-    /// Writes the pages as runs.
+    /// Encodes the pages as runs.
     fn write_pages(&mut self, pages: &BTreeMap<u32, Box<[u8; PAGE]>>) {
         let mut run: Option<ImageRun> = None;
         for (number, page) in pages {
@@ -88,8 +90,8 @@ impl Image {
     }
 }
 
-/// Whether every active element segment goes to a table of the module's own, to a constant place that
-/// it fits into.
+/// Whether every active element segment goes to a table that the module defines, at a constant
+/// offset where it fits.
 pub(crate) fn elements_fit(metadata: &Metadata) -> bool {
     metadata.elements.iter().all(|segment| {
         let SegmentMode::Active { index, offset } = &segment.mode else {
@@ -102,8 +104,8 @@ pub(crate) fn elements_fit(metadata: &Metadata) -> bool {
     })
 }
 
-/// The pages of the first memory that is defined with a byte other than zero; `None` if the place of a segment, of any memory,
-/// is not constant or too far.
+/// The pages of the module's first own memory that have a nonzero byte. `None` if the offset of a
+/// segment, of any memory, is not constant or is out of bounds.
 fn pages(metadata: &Metadata, data: &[&[u8]]) -> Option<BTreeMap<u32, Box<[u8; PAGE]>>> {
     let mut pages = BTreeMap::new();
     for (segment, bytes) in metadata.data.iter().zip(data) {
@@ -111,7 +113,7 @@ fn pages(metadata: &Metadata, data: &[&[u8]]) -> Option<BTreeMap<u32, Box<[u8; P
             continue;
         };
         let start = constant(offset)?;
-        // An imported memory is at least as large as its type says.
+        // An imported memory has at least its type's minimum size.
         let memory = metadata.memories.get(*index as usize)?;
         let end = start.checked_add(bytes.len() as u64)?;
         if memory.min_bytes().is_some_and(|bytes| end > bytes) {
@@ -135,7 +137,7 @@ fn pages(metadata: &Metadata, data: &[&[u8]]) -> Option<BTreeMap<u32, Box<[u8; P
     Some(pages)
 }
 
-/// The value of an expression of integers that names no global, zero-extended.
+/// The value of an integer expression without globals, zero-extended.
 pub(crate) fn constant(expr: &ConstExpr) -> Option<u64> {
     let narrow = |value: u64| value & u64::from(u32::MAX);
     let mut stack = vec![];
@@ -150,7 +152,7 @@ pub(crate) fn constant(expr: &ConstExpr) -> Option<u64> {
             | ConstOp::I64Sub
             | ConstOp::I64Mul => {
                 let (b, a): (u64, u64) = (stack.pop()?, stack.pop()?);
-                // The lower half of a result depends on those of the operands alone.
+                // The lower half of a result depends only on the lower halves of the operands.
                 match op {
                     ConstOp::I32Add => narrow(a.wrapping_add(b)),
                     ConstOp::I32Sub => narrow(a.wrapping_sub(b)),

@@ -7,12 +7,12 @@ use cranelift_codegen::settings::{self, Configurable};
 use pirn_format::cpu::Arch;
 use target_lexicon::Triple;
 
-/// What is set by the use that is made of the code generator. None of it changes the code.
+/// Settings that depend on how the code generator is used. They do not change the code.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Uses {
-    /// The verifier runs, in a build that checks itself.
+    /// The verifier runs. Used in builds with self-checks.
     pub(crate) verifies: bool,
-    /// It says where blocks begin.
+    /// The code generator reports where blocks begin.
     pub(crate) tells_blocks: bool,
 }
 
@@ -20,8 +20,8 @@ pub(crate) struct Uses {
 ///
 /// # Errors
 ///
-/// [`CompileError::Options`] for a target or feature that this build has no code generator for, and for a
-/// processor that code cannot do without.
+/// [`CompileError::Options`] for a target or feature that this build has no code generator for, and
+/// for a processor without a feature that generated code needs.
 pub(crate) fn build(options: &Options, uses: Uses) -> Result<OwnedTargetIsa, CompileError> {
     let arch = options.cpu.arch();
     for needed in needed(arch) {
@@ -50,8 +50,8 @@ pub(crate) fn build(options: &Options, uses: Uses) -> Result<OwnedTargetIsa, Com
         })?;
     }
     if arch == Arch::Aarch64 {
-        // A select alone may be predicted; with the barrier behind it, it may not (Arm, "Cache Speculation
-        // Side-channels", 3.1: CSDB).
+        // A select alone may be predicted. A barrier after the select prevents that (Arm, "Cache
+        // Speculation Side-channels", 3.1: CSDB).
         builder
             .set("use_csdb", truth(options.spectre))
             .map_err(|error| CompileError::Options(format!("setting use_csdb: {error}")))?;
@@ -61,8 +61,8 @@ pub(crate) fn build(options: &Options, uses: Uses) -> Result<OwnedTargetIsa, Com
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))
 }
 
-/// Features without which the code generator calls functions that nobody has, for shuffles and `ceil`
-/// among others.
+/// Without these features the code generator calls helper functions that do not exist, for example
+/// for shuffles and `ceil`.
 fn needed(arch: Arch) -> &'static [&'static str] {
     match arch {
         Arch::X86_64 => &["ssse3", "sse4.1"],
@@ -84,16 +84,16 @@ fn flags(options: &Options, uses: Uses) -> Result<settings::Flags, CompileError>
     let mut flags = settings::builder();
     for (name, value) in [
         ("opt_level", opt_level),
-        // All code lies in one text: calls are relative, and there is nothing to relocate.
+        // All code is in one text section: calls are relative, and there are no relocations.
         ("is_pic", "false"),
         ("use_colocated_libcalls", "true"),
-        // The guard below a stack is hit before anything beyond it is touched.
+        // A large frame touches the guard below the stack before any memory beyond it.
         ("enable_probestack", "true"),
         ("probestack_strategy", "inline"),
-        // Backtraces walk frame pointers.
+        // Backtraces follow frame pointers.
         ("preserve_frame_pointers", "true"),
         ("unwind_info", "true"),
-        // Results that do not fit into registers are returned in memory of the caller.
+        // Results that do not fit in registers are returned in the caller's memory.
         ("enable_multi_ret_implicit_sret", "true"),
         (
             "enable_heap_access_spectre_mitigation",

@@ -1,4 +1,4 @@
-//! pirn's ahead-of-time compiler: a WebAssembly module in, a native shared object out.
+//! pirn's ahead-of-time compiler: converts a WebAssembly module to a native shared object.
 //!
 //! ```text
 //! bytes ─ parse ─▶ ParsedModule ─ translate (all cores) ─▶ Cranelift IR ─ isa ─▶ machine code

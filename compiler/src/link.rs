@@ -1,4 +1,4 @@
-//! From pieces to a file: one text, its tables, and the ELF object around them.
+//! Builds a file from pieces: one text, its tables, and the ELF object around them.
 
 mod arrays;
 pub(crate) mod dwarf;

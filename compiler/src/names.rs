@@ -1,10 +1,11 @@
-//! [`Callee`]: the names by which functions of one module refer to each other before they are linked.
+//! [`Callee`]: the names of functions in a module before linking.
 
 use cranelift_codegen::ir::UserExternalName;
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::traps::CodeKind;
 
-/// What a direct call or an address in generated code can refer to: every piece and array of the text has one.
+/// The target of a direct call or address in generated code. Every piece and dispatch table of the
+/// text has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Callee {
     /// The body of a defined function, by function index.
@@ -13,14 +14,14 @@ pub(crate) enum Callee {
     Import(u32),
     /// The trampoline of a builtin.
     Builtin(Builtin),
-    /// The stub that leaves with a trap: `stub(vmctx)`, never returns.
+    /// The stub that exits with a trap: `stub(vmctx)`, never returns.
     Trap(TrapCode),
     /// The trampoline by which the host calls functions of a type, by type index.
     Entry(u32),
-    /// The stub that leaves with the trap for what was found in an array in place of the type that a call wants:
-    /// `stub(vmctx, found)`, never returns.
+    /// The stub that exits with the trap for an entry of a dispatch table without the expected
+    /// type: `stub(vmctx, found)`, never returns.
     Mistyped,
-    /// The array of a known table, by table index: no code.
+    /// The dispatch table of a known table, by table index. It is data, not code.
     Table(u32),
 }
 
@@ -33,7 +34,7 @@ const TABLE: u32 = 5;
 const IMPORT: u32 = 6;
 
 impl Callee {
-    /// The name that Cranelift carries.
+    /// The name in Cranelift's form.
     pub(crate) fn name(self) -> UserExternalName {
         let (namespace, index) = match self {
             Self::Func(index) => (FUNC, index),
@@ -47,7 +48,7 @@ impl Callee {
         UserExternalName { namespace, index }
     }
 
-    /// The callee of a name that [`Callee::name`] made.
+    /// The callee of a name that [`Callee::name`] returned.
     pub(crate) fn from_name(name: &UserExternalName) -> Option<Self> {
         Some(match name.namespace {
             FUNC => Self::Func(name.index),
@@ -61,7 +62,7 @@ impl Callee {
         })
     }
 
-    /// What the code table calls it.
+    /// Its kind in the code table.
     pub(crate) fn kind(self) -> CodeKind {
         match self {
             Self::Import(ty) => CodeKind::Import(ty),

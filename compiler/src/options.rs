@@ -1,64 +1,65 @@
-//! [`Options`]: what a compilation may be asked to do differently.
+//! [`Options`]: the settings of a compilation.
 
 use crate::cache::Cache;
 use pirn_format::cpu::{Arch, CpuFeatures};
 use std::sync::Arc;
 
-/// What a compilation may be asked to do differently.
+/// The settings of a compilation.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// The target: its architecture and the instruction-set extensions that code may use. The
-    /// default is the baseline of the architecture that this compiler runs on, never the very
-    /// machine.
+    /// default is the baseline of the host architecture. It never depends on the host's processor.
     pub cpu: CpuFeatures,
     /// How hard to optimise.
     pub opt_level: OptLevel,
     /// Whether addresses of checked accesses are masked against speculation past the check
     /// (default: yes).
     pub spectre: bool,
-    /// What relaxed operators on vectors give where WebAssembly lets them choose (default: what costs least).
+    /// Which results relaxed vector operators give where WebAssembly allows several (default: the
+    /// cheapest).
     pub relaxed_simd: RelaxedSimd,
-    /// Whether the code counts the operators that it executes, and ends once it has used up the fuel
-    /// that the instance was given (default: no).
+    /// Whether the code counts the operators that it executes, and traps once it has used the fuel
+    /// of the instance (default: no).
     pub fuel: bool,
-    /// Whether the guest's own debug information, if it has any, is carried over: the file then says
-    /// which line of the guest's source each instruction is of, to debuggers and profilers (default: no).
-    /// What is run is the same.
+    /// Whether the guest's debug information, if it has any, is carried over (default: no).
+    /// Debuggers and profilers can then map each instruction to a line of the guest's source. The
+    /// machine code does not change.
     pub debug_info: bool,
     /// Units of compile work that the module may use for each of its bytes, in addition to
     /// 1,000,000 units for any module (default: [`WORK_PER_BYTE`]). A unit is at most 1 us of
     /// processor time. A module that needs more is refused with
     /// [`CompileError::Work`](crate::CompileError::Work).
     pub work_per_byte: u64,
-    /// Where functions that were compiled earlier are taken from, and new ones are put (default: nowhere).
-    /// What comes out is the same.
+    /// The cache of compiled functions to read from and to add to (default: none). It does not
+    /// change the output.
     pub cache: Option<Arc<Cache>>,
 }
 
 /// The default of [`Options::work_per_byte`].
 pub const WORK_PER_BYTE: u64 = 100;
 
-/// How hard to optimise.
+/// The optimisation level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OptLevel {
-    /// Not at all: fastest to compile.
+    /// No optimisation: the fastest to compile.
     None,
     /// For speed.
     #[default]
     Speed,
-    /// For speed, and for size where that costs none.
+    /// Optimised for speed, and for size where that costs no speed.
     SpeedAndSize,
 }
 
-/// What relaxed operators on vectors give where WebAssembly lets them choose.
+/// Which results relaxed vector operators give where WebAssembly allows several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RelaxedSimd {
-    /// What the target's processors do fastest, among what is allowed. It depends on [`Options::cpu`] alone.
+    /// The allowed result that is fastest on the target's processors. It depends only on
+    /// [`Options::cpu`].
     #[default]
     Fastest,
-    /// The result of WebAssembly's deterministic profile: the same on every target. Signs and payloads of NaNs are
-    /// the processor's still, as with all operators on floating-point numbers.
+    /// The result of WebAssembly's deterministic profile, which is the same on every target. As
+    /// with all floating-point operators, signs and payloads of NaNs still depend on the processor.
     Deterministic,
 }
 

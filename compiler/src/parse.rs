@@ -1,4 +1,5 @@
-//! [`ParsedModule`]: a validated module's description, ready to be translated function by function.
+//! [`ParsedModule`]: the description of a validated module, ready for the translation of its
+//! functions.
 
 mod constant;
 mod features;
@@ -27,43 +28,45 @@ use wasmparser::{
     ValidPayload, Validator, ValidatorResources,
 };
 
-/// A module whose every section but the function bodies is validated and described.
+/// A module whose sections, except the function bodies, are validated and described.
 pub(crate) struct ParsedModule<'a> {
-    /// The description. `code` and `entries` are empty until the module is linked; data segments
-    /// have their own modes, with `start` and `len` counting in the concatenation of [`data`](Self::data).
+    /// The description. `code` and `entries` are empty until the module is linked. Data segments
+    /// keep their own modes; their `start` and `len` refer to the concatenation of
+    /// [`data`](Self::data).
     pub(crate) metadata: Metadata,
-    /// Where the parts of the instance area lie.
+    /// The layout of the instance area.
     pub(crate) layout: InstanceLayout,
-    /// Bytes of every data segment, in order.
+    /// The bytes of each data segment, in order.
     pub(crate) data: Vec<&'a [u8]>,
-    /// The intrinsics that it imports: functions behind those that the host gives, without bodies here.
+    /// The intrinsics that it imports. They are functions after the host's imports and have no
+    /// bodies here.
     pub(crate) intrinsics: Imports,
-    /// What its tables hold, where nothing changes them.
+    /// The known tables.
     pub(crate) tables: KnownTables,
-    /// Where the fields of its structs lie.
+    /// The field offsets of its structs.
     pub(crate) structs: Layouts,
-    /// Bodies of the other functions, in order.
+    /// The bodies of all other functions, in order.
     pub(crate) bodies: Vec<Body<'a>>,
-    /// Debug information, not yet read.
+    /// Debug information, not parsed yet.
     pub(crate) debug: debug::Sections<'a>,
-    /// Bytes of the module.
+    /// Size of the module in bytes.
     pub(crate) bytes: u64,
 }
 
 /// The body of one defined function, not yet validated.
 pub(crate) struct Body<'a> {
-    /// Index of the function, imported ones counted.
+    /// Index of the function; imported functions count.
     pub(crate) index: u32,
     /// Its locals and operators.
     pub(crate) body: FunctionBody<'a>,
     /// The validator for it.
     pub(crate) validate: FuncToValidate<ValidatorResources>,
-    /// Which way its branches go, if the module says it.
+    /// Its branch hints, if the module has any.
     pub(crate) hints: Option<SectionLimited<'a, BranchHint>>,
 }
 
 impl Body<'_> {
-    /// The same body, to be translated once more.
+    /// A copy of this body, to translate it again.
     pub(crate) fn again(&self) -> Self {
         Self {
             index: self.index,
@@ -77,11 +80,12 @@ impl Body<'_> {
     }
 }
 
-/// Parses and validates everything but the function bodies.
+/// Parses and validates everything except the function bodies.
 ///
 /// # Errors
 ///
-/// [`CompileError::Invalid`] for what is no module, [`CompileError::Limit`] for what is too large.
+/// [`CompileError::Invalid`] if the bytes are not a valid module, [`CompileError::Limit`] if the
+/// module is too large.
 pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
     limits::MODULE_BYTES.check(wasm.len() as u64)?;
     let mut validator = Validator::new_with_features(FEATURES);
@@ -89,7 +93,7 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
     let mut parser = Parser::new(0);
     // What an operator looks like depends on the features too.
     parser.set_features(FEATURES);
-    // Counted at the first body: a module may have a million imports, and as many bodies.
+    // Computed once, at the first body: a module may have a million imports and as many bodies.
     let mut imported = None;
     for payload in parser.parse_all(wasm) {
         let payload = payload?;
@@ -112,7 +116,7 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
     builder.finish(validator, wasm.len() as u64)
 }
 
-/// A module while its sections are read.
+/// The state while the sections of a module are read.
 #[derive(Default)]
 struct Builder<'a> {
     metadata: Metadata,
@@ -123,7 +127,7 @@ struct Builder<'a> {
     bodies: Vec<Body<'a>>,
     debug: debug::Sections<'a>,
     hints: hints::Section<'a>,
-    /// Whether a function, by index, can be referred to.
+    /// Indices of functions that can be referred to.
     escaped: Vec<u32>,
     exports_table: bool,
 }
@@ -204,7 +208,7 @@ impl<'a> Builder<'a> {
             Payload::CodeSectionStart {
                 unchecked_range, ..
             } => {
-                // In range, unless the section ends behind the module, which is refused with its bodies.
+                // In range, unless the section ends after the module; then its bodies are refused.
                 self.debug.code = unchecked_range.start as u32..unchecked_range.end as u32;
             }
             Payload::CustomSection(section) => {
@@ -220,7 +224,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Notes an import; if it is a function, its intrinsic or `None` is added to `funcs`.
+    /// Records an import. If it is a function, adds its intrinsic, or `None`, to `funcs`.
     fn import(
         &mut self,
         import: &wasmparser::Import<'_>,
@@ -280,7 +284,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Makes imported intrinsics functions of the module, behind what the host gives.
+    /// Appends imported intrinsics to the functions of the module, after the host's imports.
     fn own(&mut self, funcs: &[Option<(u32, hw::Id)>]) -> Result<(), CompileError> {
         limits::INTRINSICS.check(funcs.iter().flatten().count() as u64)?;
         let ids: Vec<_> = funcs.iter().map(|func| func.map(|(_, id)| id)).collect();
@@ -364,7 +368,7 @@ impl<'a> Builder<'a> {
         self.metadata.data.push(DataSegment {
             mode,
             start,
-            // In range: the whole module is.
+            // In range: the module's size is limited.
             len: segment.data.len() as u32,
         });
         self.data.push(segment.data);
@@ -399,10 +403,11 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Gives the names of functions to those that they are of.
+    /// Assigns the names of the name section to functions.
     fn name_funcs(&mut self) {
         let (names, intrinsics) = (&mut self.metadata.func_names, &self.intrinsics);
-        // A name section may name functions that do not exist: the validator does not look at it.
+        // The validator does not check the name section, so it may name functions that do not
+        // exist.
         let funcs = self.metadata.funcs.len() as u32;
         names.retain(|(index, _)| *index < funcs);
         for (index, _) in names.iter_mut() {
@@ -415,8 +420,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The validator lets nothing of this kind through with [`FEATURES`]; should that change, the module
-/// is refused here.
+/// With [`FEATURES`], the validator rejects everything of this kind. This error is a second line of
+/// defence.
 fn unsupported(what: &str) -> CompileError {
     CompileError::Invalid {
         message: format!("{what} is not supported"),
@@ -424,7 +429,7 @@ fn unsupported(what: &str) -> CompileError {
     }
 }
 
-/// Whether what a module starts with is made by each instance.
+/// Whether constant expressions of the module allocate objects in each instance.
 fn constants_allocate(metadata: &Metadata) -> bool {
     let elements = metadata
         .elements
@@ -438,7 +443,8 @@ fn constants_allocate(metadata: &Metadata) -> bool {
     all.any(ConstExpr::allocates)
 }
 
-/// The format's name of a value type, where `kinds` gives the kind of each type; `Err` for one that [`FEATURES`] has not.
+/// Converts a value type to the format's. `kinds` gives the kind of each type. `Err` for a type
+/// that is not in [`FEATURES`].
 pub(crate) fn value_type(
     ty: wasmparser::ValType,
     kinds: impl Fn(u32) -> Option<Kind>,
@@ -456,7 +462,8 @@ pub(crate) fn value_type(
     })
 }
 
-/// The same for what references refer to.
+/// Converts a heap type to the format's. `kinds` gives the kind of each type. `Err` for a type that
+/// is not in [`FEATURES`].
 pub(crate) fn heap_type(
     ty: wasmparser::HeapType,
     kinds: impl Fn(u32) -> Option<Kind>,

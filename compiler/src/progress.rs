@@ -1,10 +1,10 @@
-//! [`Progress`]: how far a compilation is, told to whoever asked.
+//! [`Progress`]: reports the progress of a compilation to a callback.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts compiled functions and tells a callback. The callback is called from many threads.
+/// Counts compiled functions and reports the count to a callback. Many threads call the callback.
 pub(crate) struct Progress<'a> {
-    /// Told (functions done, functions in all).
+    /// Receives (functions done, functions in all).
     tell: &'a (dyn Fn(usize, usize) + Sync),
     done: AtomicUsize,
     total: AtomicUsize,
@@ -19,14 +19,14 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// There are this many functions.
+    /// Sets the number of functions.
     pub(crate) fn start(&self, total: usize) {
-        // Relaxed: a number for people, nothing is ordered by it.
+        // Relaxed: the number is only for display and orders nothing.
         self.total.store(total, Ordering::Relaxed);
         (self.tell)(0, total);
     }
 
-    /// One more function is done.
+    /// Counts one more finished function.
     pub(crate) fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         (self.tell)(done, self.total.load(Ordering::Relaxed));

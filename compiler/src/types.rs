@@ -1,13 +1,13 @@
-//! WebAssembly types as Cranelift's, and the signatures of guest functions.
+//! Converts WebAssembly types to Cranelift's, and builds the signatures of guest functions.
 
 use cranelift_codegen::ir::{self, AbiParam, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use pirn_format::types::{FuncType, ValType};
 
-/// Calling convention among guest functions. Only the trampolines know the platform's C convention.
+/// Calling convention of guest functions. Only the trampolines use the platform's C convention.
 pub(crate) const GUEST_CALL_CONV: CallConv = CallConv::Tail;
 
-/// Type of addresses: both targets have 64-bit ones.
+/// Type of addresses: both targets are 64-bit.
 pub(crate) const POINTER: ir::Type = types::I64;
 
 /// The Cranelift type of a value. Every v128 is an `i8x16`, whatever its lanes mean: on the operand

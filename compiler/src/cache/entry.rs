@@ -1,4 +1,4 @@
-//! [`Entry`]: what the cache keeps of a function.
+//! [`Entry`]: the stored form of a function.
 
 use crate::compile::{Location, Piece, PieceReloc};
 use crate::names::Callee;
@@ -9,15 +9,15 @@ use pirn_format::traps::HandlerEntry;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// A [`Piece`] without names and places of its module. Its machine code comes behind it: as a part of it, it would be
-/// encoded byte by byte.
+/// A [`Piece`] without the names and locations of its module. Its machine code follows it; as a
+/// field it would be encoded byte by byte.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Entry {
     align: u32,
     frame_bytes: u32,
     relocs: Vec<EntryReloc>,
     traps: Vec<(u32, u32)>,
-    /// From the function's first place in the WebAssembly file, as those of `locations`.
+    /// Relative to the function's first location in the WebAssembly file, as are `locations`.
     sites: Vec<(u32, u32)>,
     handlers: Vec<HandlerEntry>,
     unwind: Option<UnwindInfo>,
@@ -30,12 +30,12 @@ struct EntryReloc {
     offset: u32,
     kind: Reloc,
     addend: Addend,
-    /// Which of the functions that this one has names for.
+    /// Index among the functions that this function has names for.
     name: u32,
 }
 
 impl Entry {
-    /// What is kept of a piece; none if it refers to what has no name.
+    /// Encodes a piece. `None` if it refers to a function without a name.
     pub(super) fn content(piece: &Piece, params: &FunctionParameters) -> Option<Vec<u8>> {
         let base = params.base_srcloc().bits();
         let relative = |wasm: u32| wasm.wrapping_sub(base);
@@ -68,7 +68,7 @@ impl Entry {
         Some(content)
     }
 
-    /// The piece of a content, for a function with these names, from this place on.
+    /// Decodes a piece for a function with these names and this first location.
     pub(super) fn piece(
         content: &[u8],
         callee: Callee,

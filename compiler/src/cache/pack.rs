@@ -1,10 +1,10 @@
 //! [`Pack`]: a file of the cache.
 //!
 //! ```text
-//! pack = magic 8 │ count 4 │ count × (key 32 │ checksum 32 │ bytes 4) │ contents, one behind the other
+//! pack = magic 8 │ count 4 │ count × (key 32 │ checksum 32 │ bytes 4) │ contents, in order
 //! ```
 //!
-//! What was written last comes first. Numbers are little-endian.
+//! The newest entries come first. Numbers are little-endian.
 
 use super::{Key, OTHERS_WRITE};
 use std::collections::HashMap;
@@ -15,34 +15,35 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// What packs begin with. Other contents, other digits.
+/// The first bytes of a pack. The digits change with the encoding of the contents.
 pub(super) const MAGIC: [u8; 8] = *b"pirnpk01";
 
-/// One compilation adds at most one byte in so many that a pack may have: a module of a stranger's cannot
-/// take the place of all that others have compiled.
+/// One compilation adds at most one part in this many of a pack's size. So a stranger's module
+/// cannot evict everything that others have compiled.
 const ADDED_PART: u64 = 4;
 
-/// What the name of a file begins with while it is written.
+/// The prefix of a file's name while it is written.
 const TEMPORARY: &str = ".aotc-";
 
-/// How long a file may take to be written. One that is older was left by a compiler that was killed.
+/// The longest time that writing a file may take. An older temporary file belongs to a compiler
+/// that was killed.
 const WRITING_MAX: Duration = Duration::from_secs(3600);
 
 const HEAD_BYTES: usize = MAGIC.len() + 4;
 const ROW_BYTES: usize = 32 + 32 + 4;
 
-/// A file of the cache while a module is compiled.
+/// A pack during one compilation.
 pub(super) struct Pack {
     path: PathBuf,
-    /// Read once it is looked into.
+    /// Read at the first lookup.
     known: OnceLock<Known>,
-    /// Most bytes of the file; what has been there longest makes room.
+    /// Most bytes of the file. The oldest entries are evicted.
     bytes_max: u64,
-    /// To be added.
+    /// Entries to add.
     new: Mutex<New>,
 }
 
-/// What a compilation adds to a pack.
+/// The entries that a compilation adds to a pack.
 #[derive(Default)]
 struct New {
     contents: HashMap<Key, Vec<u8>>,
@@ -59,13 +60,13 @@ impl Pack {
         }
     }
 
-    /// What was in the file for a key when it was first looked into.
+    /// The content of a key in the file, as the file was at the first lookup.
     pub(super) fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let known = self.known.get_or_init(|| Known::read(&self.path));
         known.content(key)
     }
 
-    /// What [`Pack::write`] is to add, unless it is more than one compilation may.
+    /// Queues an entry for [`Pack::write`], unless the compilation has added too much already.
     pub(super) fn add(&self, key: Key, content: Vec<u8>) {
         let more = (ROW_BYTES + content.len()) as u64;
         let mut new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,14 +77,14 @@ impl Pack {
         }
     }
 
-    /// Writes the file anew, in this folder, if there is something to add.
+    /// Rewrites the file in this folder, if there is something to add.
     pub(super) fn write(self, folder: &Path) -> io::Result<()> {
         let new = self.new.into_inner();
         let new = new.unwrap_or_else(PoisonError::into_inner).contents;
         if new.is_empty() {
             return Ok(());
         }
-        // Another compilation may have written it meanwhile.
+        // Another compilation may have written the file since the first lookup.
         let known = Known::read(&self.path);
         let mut old: Vec<_> = known.places.iter().collect();
         old.retain(|(key, _)| !new.contains_key(*key));
@@ -122,7 +123,7 @@ impl Pack {
     }
 }
 
-/// Removes from a folder what killed compilers have left half written.
+/// Removes temporary files of killed compilers from a folder.
 pub(super) fn remove_leftovers(folder: &Path) {
     let Ok(files) = fs::read_dir(folder) else {
         return;
@@ -133,7 +134,7 @@ pub(super) fn remove_leftovers(folder: &Path) {
         is_ours && modified().is_some_and(|age| age > WRITING_MAX)
     });
     for file in leftovers {
-        // Another compiler may have removed it. A folder for reading only keeps it.
+        // Another compiler may have removed it. In a read-only folder it stays.
         let _ = fs::remove_file(file.path());
     }
 }
@@ -145,7 +146,7 @@ struct Known {
     places: HashMap<Key, Place>,
 }
 
-/// Where a content lies in its pack.
+/// The location of a content in its pack.
 struct Place {
     start: u64,
     bytes: u32,
@@ -153,7 +154,7 @@ struct Place {
 }
 
 impl Known {
-    /// As much as there is, and makes sense.
+    /// Reads as much of the pack as exists and is valid.
     fn read(path: &Path) -> Self {
         Self::try_read(path).unwrap_or_default()
     }
@@ -186,7 +187,7 @@ impl Known {
                 checksum: *checksum,
             };
             start += u64::from(bytes);
-            // What a wrong number says need not be asked for.
+            // Entries past the end of the file are dropped.
             if start <= metadata.len() {
                 places.insert(*key, place);
             }
@@ -195,7 +196,7 @@ impl Known {
         Some(Self { file, places })
     }
 
-    /// The content of this key, if it is what was written.
+    /// The content of this key, if its checksum is right.
     fn content(&self, key: &Key) -> Option<Vec<u8>> {
         let (file, place) = (self.file.as_ref()?, self.places.get(key)?);
         let mut content = vec![0; place.bytes as usize];

@@ -1,17 +1,17 @@
-//! [`Budget`]: how much work debug information may cause, in proportion to its size.
+//! [`Budget`]: limits the work that debug information may cause, in proportion to its size.
 //!
-//! Its parts refer to each other by offsets, so a small file could have the same bytes read again and again:
-//! units that share a table, tables that overlap, entries of no bytes and a million attributes. What
-//! compilers write is read about once.
+//! Parts of debug information refer to each other by offsets. So a small file could make the reader
+//! read the same bytes many times: units that share a table, tables that overlap, or entries of no
+//! bytes with a million attributes. The output of compilers is read about once.
 
 use std::fmt;
 
-/// Steps for each byte. A step is a byte that is read by way of an offset, an attribute, or a row.
+/// Steps for each byte. A step is a byte read through an offset, an attribute, or a row.
 const STEPS_PER_BYTE: u64 = 16;
 /// Steps for debug information of any size.
 const STEPS_MIN: u64 = 1 << 16;
 
-/// The steps that are left.
+/// The remaining steps.
 pub(super) struct Budget {
     left: u64,
 }
@@ -28,7 +28,7 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`Fault::Work`] if there are not so many left; then there are none.
+    /// [`Fault::Work`] if fewer steps are left. The budget is 0 then.
     pub(super) fn spend(&mut self, steps: usize) -> Result<(), Fault> {
         let left = self.left.checked_sub(steps as u64);
         self.left = left.unwrap_or(0);
@@ -36,14 +36,14 @@ impl Budget {
     }
 }
 
-/// Why a part of the debug information is left out.
+/// The reason why a part of the debug information is omitted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is not DWARF, or of a kind that is not known.
+    /// It is not DWARF, or an unknown kind of DWARF.
     Dwarf(gimli::Error),
-    /// It says this, which cannot be.
+    /// It contains a contradiction, which the message describes.
     Wrong(&'static str),
-    /// It is over a limit, which is in the message.
+    /// It exceeds a limit, which the message names.
     Limit(String),
     /// It causes more work than its size allows.
     Work,
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(budget.spend(1), Ok(()));
         assert_eq!(budget.spend(0), Ok(()));
         assert_eq!(budget.spend(1), Err(Fault::Work));
-        // What is refused leaves nothing for what is smaller.
+        // A refused request uses up the budget, so that smaller ones fail as well.
         let mut budget = Budget::new(100);
         assert_eq!(budget.spend(all + 1), Err(Fault::Work));
         assert_eq!(budget.spend(1), Err(Fault::Work));

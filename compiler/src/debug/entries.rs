@@ -1,4 +1,4 @@
-//! [`Entry`]: the entries of the tree that describe units and functions. All others are passed over.
+//! [`Entry`]: the entries of the tree that describe units and functions. All others are skipped.
 
 use super::budget::{Budget, Fault};
 use super::lines::Files;
@@ -8,11 +8,11 @@ use super::{Source, Subprogram};
 use gimli::{Abbreviations, AttributeValue, DwAt, EntriesRaw, UnitHeader, UnitOffset};
 use std::rc::Rc;
 
-/// How often an entry may refer to another for what it does not say itself: of a function's code to the
-/// function inlined elsewhere, of that to its declaration in a class.
+/// How many references to other entries are followed for missing attributes. A function's code
+/// refers to the function that is inlined elsewhere, and that refers to its declaration in a class.
 const REFERENCES_MAX: usize = 4;
 
-/// The attributes of one entry that are of use.
+/// The attributes of one entry that the compiler uses.
 #[derive(Clone, Default)]
 pub(super) struct Entry<'a> {
     pub(super) name: Option<Value<'a>>,
@@ -24,7 +24,7 @@ pub(super) struct Entry<'a> {
     external: bool,
     /// The entry that has what this one has not.
     origin: Option<Value<'a>>,
-    // Of a unit's first entry.
+    // Attributes of a unit's first entry.
     pub(super) folder: Option<Value<'a>>,
     pub(super) producer: Option<Value<'a>>,
     pub(super) language: Option<gimli::DwLang>,
@@ -34,7 +34,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Reads the attributes of the entry that `entries` stands at.
+    /// Reads the attributes of the entry at the position of `entries`.
     fn read(
         entries: &mut EntriesRaw<'_, Slice<'a>>,
         attributes: &[gimli::AttributeSpecification],
@@ -139,7 +139,7 @@ pub(super) fn subprograms<'a>(
     Ok(())
 }
 
-/// What an entry says of a function, if it has code.
+/// The description of a function from its entry, if the function has code.
 fn subprogram<'a>(
     reader: &mut Reader<'a, '_>,
     index: usize,
@@ -153,7 +153,7 @@ fn subprogram<'a>(
         return Ok(None);
     };
     let end = match &entry.high {
-        // A length, from DWARF 4 on.
+        // From DWARF 4 on, a constant is a length.
         Some(AttributeValue::Udata(bytes)) => u32::try_from(*bytes)
             .ok()
             .and_then(|bytes| start.checked_add(bytes)),
@@ -167,7 +167,7 @@ fn subprogram<'a>(
     let mut unit = index;
     let (mut declared, mut external) = (None, false);
     for _ in 0..=REFERENCES_MAX {
-        // Strings are found by the tables of the unit that has the entry.
+        // Strings are resolved by the tables of the unit that contains the entry.
         let bases = reader.heads[unit].bases;
         for (known, value) in [
             (&mut name, &entry.name),
@@ -178,7 +178,7 @@ fn subprogram<'a>(
             }
         }
         external |= entry.external;
-        // Files are numbered by unit.
+        // File numbers are local to a unit.
         if unit == index {
             declared = declared.or(entry.declared_file.zip(entry.declared_line));
         }

@@ -1,4 +1,4 @@
-//! [`Program`]: line number programs, run to rows, and the [`Files`] that they name.
+//! [`Program`]: runs line number programs to rows. [`Files`]: the files that the rows name.
 
 use super::budget::{Budget, Fault};
 use super::values::{Bases, Slice};
@@ -43,7 +43,7 @@ impl<'a> Program<'a> {
         self.header().offset().0
     }
 
-    /// Runs it. The rows are of the source's last unit; those before a fault stay.
+    /// Runs the program. The rows belong to the source's last unit. Rows before a fault are kept.
     pub(super) fn rows(
         &self,
         sections: &Sections<'a>,
@@ -61,7 +61,7 @@ impl<'a> Program<'a> {
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error.into()),
             };
-            // Addresses that cannot be are those of a dropped function, as a linker leaves them.
+            // Impossible addresses belong to a function that a linker has dropped.
             let address = u32::try_from(row.address()).unwrap_or(u32::MAX);
             let sequence = &source.rows[start..];
             let ascends = sequence.last().is_none_or(|last| last.address <= address);
@@ -116,7 +116,8 @@ impl Source {
         Ok(())
     }
 
-    /// Puts everything in order. What begins at one address is found as it was read, last first.
+    /// Sorts everything by address. The sort is stable; of records with the same start, the last
+    /// one read is found first.
     pub(super) fn finish(&mut self) {
         self.sequences
             .sort_by_key(|sequence| sequence.addresses.start);
@@ -125,26 +126,26 @@ impl Source {
     }
 }
 
-/// Bytes of the header of the line program that these bytes start with (DWARF 5, section 6.2.4): gimli
-/// reads all of it at once.
+/// Bytes of the header of the line program at the start of `bytes` (DWARF 5, section 6.2.4). gimli
+/// reads the whole header at once.
 fn header_bytes(bytes: &[u8]) -> Result<usize, Fault> {
     let mut input = Slice::new(bytes, LittleEndian);
     let (_, format) = input.read_initial_length()?;
     let version = input.read_u16()?;
     if version >= 5 {
-        // Bytes of an address, and of a segment.
+        // Sizes of an address and of a segment selector.
         input.skip(2)?;
     }
     Ok(input.read_length(format)?)
 }
 
-/// The files of a line program that were asked for.
+/// The files of a line program that were looked up.
 pub(super) struct Files<'h, 'a> {
     header: &'h LineProgramHeader<Slice<'a>>,
     bases: Bases,
     /// The unit's folder.
     folder: Option<String>,
-    /// By the program's numbers.
+    /// By the program's file numbers.
     known: HashMap<u64, Option<u32>>,
     list: Vec<File>,
 }
@@ -164,7 +165,8 @@ impl<'h, 'a> Files<'h, 'a> {
         }
     }
 
-    /// The index in the unit's files of a number of the program; `None` if it has none of that number.
+    /// The index in the unit's files of a file number of the program; `None` if the program has no
+    /// such file.
     pub(super) fn index(
         &mut self,
         number: u64,

@@ -1,4 +1,4 @@
-//! [`read`]: the units, one after the other, with what is wrong left out and said.
+//! [`read`]: reads the units one after another. Omits faulty parts and reports them.
 
 use super::budget::{Budget, Fault};
 use super::entries::{self, Entry};
@@ -13,7 +13,7 @@ use gimli::{
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// A unit whose head was read: entries of others may refer to its.
+/// A unit whose header was read. Entries of other units may refer to its entries.
 pub(super) struct Head<'a> {
     pub(super) header: UnitHeader<Slice<'a>>,
     pub(super) abbreviations: Rc<Abbreviations>,
@@ -22,19 +22,19 @@ pub(super) struct Head<'a> {
     root: Entry<'a>,
 }
 
-/// What is read from.
+/// The state of the reader.
 pub(super) struct Reader<'a, 's> {
     pub(super) sections: &'s Sections<'a>,
     pub(super) budget: Budget,
     /// Ascending by offset.
     pub(super) heads: Vec<Head<'a>>,
-    /// By offset; units may share them.
+    /// By offset. Units may share abbreviations.
     abbreviations: HashMap<usize, Rc<Abbreviations>>,
-    /// Offsets of line programs that were read.
+    /// Offsets of line programs that have been read.
     programs: HashSet<usize>,
 }
 
-/// What was left out, to be said in one line.
+/// The omitted parts, for a one-line report.
 #[derive(Default)]
 struct LeftOut {
     units: usize,
@@ -57,12 +57,13 @@ impl LeftOut {
     }
 }
 
-/// What a tool that rewrites code leaves if it does not know of debug information.
+/// The note for debug information without code, as a tool leaves it that rewrites code but not
+/// debug information.
 const NO_CODE: &str = "its debug information is left out: it is of no code in the module; a tool that \
     rewrote the module has lost the addresses, as wasm-opt does, which clang -O runs when it links: compile with -c and \
     link without -O, or run wasm-opt -g";
 
-/// Reads all units, and says in one line what was left out.
+/// Reads all units. Returns a line that says what was omitted.
 pub(super) fn read(sections: &Sections<'_>, budget: Budget) -> (Source, Option<String>) {
     let mut reader = Reader {
         sections,
@@ -96,7 +97,7 @@ pub(super) fn offset(header: &UnitHeader<Slice<'_>>) -> usize {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// Reads the heads of all units; the number of those that have none.
+    /// Reads the headers of all units. Returns the number of units whose header could not be read.
     fn heads(&mut self, left_out: &mut LeftOut) -> usize {
         let section = DebugInfo::new(self.sections.info, LittleEndian);
         let mut units = section.units();
@@ -114,7 +115,7 @@ impl<'a> Reader<'a, '_> {
                     }
                 }
                 Ok(None) => return unread,
-                // Where the next one begins is not known.
+                // The start of the next unit is unknown.
                 Err(error) => {
                     let end = self.heads.last().map_or(0, |head| {
                         offset(&head.header) + head.header.length_including_self()
@@ -161,9 +162,9 @@ impl<'a> Reader<'a, '_> {
         Ok(read)
     }
 
-    /// Reads one unit into the last of the source's. What was read before a fault stays.
+    /// Reads one unit into the source's last unit. Data before a fault is kept.
     fn unit(&mut self, index: usize, source: &mut Source) -> Result<(), Fault> {
-        // Once the budget is spent, nothing of the units that are left is looked at.
+        // Once the budget is spent, the remaining units are not examined.
         self.budget.spend(1)?;
         let head = &self.heads[index];
         if matches!(
@@ -183,7 +184,7 @@ impl<'a> Reader<'a, '_> {
         unit.folder = string(&root.folder)?;
         unit.producer = string(&root.producer)?;
         unit.language = root.language;
-        // A unit of imports alone has no code.
+        // A unit with only imports has no code.
         let Some(offset) = root.line_program else {
             return Ok(());
         };
@@ -204,22 +205,23 @@ impl<'a> Reader<'a, '_> {
         files: &mut Files<'_, 'a>,
         source: &mut Source,
     ) -> Result<(), Fault> {
-        // Whose rows these are is not said: the first one's that names them.
+        // A line program does not name its unit; its rows go to the first unit that refers to it.
         let rows = match self.programs.insert(program.offset()) {
             true => program.rows(self.sections, files, &mut self.budget, source),
             false => Ok(()),
         };
-        // Names are of use without lines too.
+        // Names are useful without lines as well.
         let subprograms = entries::subprograms(self, index, files, source);
         rows.and(subprograms)
     }
 }
 
-/// Bytes of the table of abbreviations that these bytes start with (DWARF 5, section 7.5.3).
+/// Bytes of the abbreviation table at the start of `bytes` (DWARF 5, section 7.5.3).
 fn abbreviations_bytes(bytes: &[u8], budget: &mut Budget) -> Result<usize, Fault> {
     let mut input = Slice::new(bytes, LittleEndian);
     while !input.is_empty() && input.read_uleb128()? != 0 {
-        // Tag, and whether there are children. Spent as it is read: it may go on to the section's end.
+        // Tag and children flag. The budget is spent while reading, because the table may extend to
+        // the end of the section.
         budget.spend(3)?;
         input.read_uleb128()?;
         input.read_u8()?;

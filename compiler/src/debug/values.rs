@@ -1,7 +1,8 @@
-//! [`Bases`]: attribute values turned into strings and addresses.
+//! [`Bases`]: converts attribute values to strings and addresses.
 //!
-//! Strings and addresses are fetched here and not by gimli, so that each costs no more than what is kept of
-//! it: a section without a zero byte would be searched to its end for every string.
+//! Strings and addresses are read here and not by gimli, so that the cost of each is in proportion
+//! to its size. Otherwise each string in a section without a zero byte would cost a search to the
+//! section's end.
 
 use super::Sections;
 use super::budget::{Budget, Fault};
@@ -12,10 +13,10 @@ pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 /// The value of an attribute.
 pub(super) type Value<'a> = AttributeValue<Slice<'a>>;
 
-/// The most bytes of a string that is taken over, as many as WebAssembly allows a name.
+/// The most bytes of a string that are kept: WebAssembly's limit for a name.
 pub(super) const STRING_BYTES_MAX: usize = 100_000;
 
-/// Where a unit's tables of strings and addresses begin, and how wide their entries are.
+/// The offsets of a unit's tables of strings and addresses, and the sizes of their entries.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bases {
     pub(super) str_offsets: usize,
@@ -25,8 +26,8 @@ pub(super) struct Bases {
 }
 
 impl Bases {
-    /// The string of a value, without what a terminal would trip over; `None` if there is none, or an
-    /// empty one.
+    /// The string of a value, without characters that disturb a terminal. `None` if there is no
+    /// string or it is empty.
     pub(super) fn string(
         self,
         value: &Value<'_>,
@@ -54,7 +55,8 @@ impl Bases {
         Ok((!text.is_empty()).then_some(text))
     }
 
-    /// The address of a value; `None` if it is none, or cannot be one of code.
+    /// The address of a value; `None` if the value is not an address or cannot be an address of
+    /// code.
     pub(super) fn address(self, value: &Value<'_>, sections: &Sections<'_>) -> Option<u32> {
         let address = match value {
             AttributeValue::Addr(address) => Some(*address),
@@ -67,7 +69,7 @@ impl Bases {
     }
 }
 
-/// The bytes from an offset on.
+/// The bytes from an offset to the end.
 fn tail(section: &[u8], offset: usize) -> &[u8] {
     section.get(offset..).unwrap_or_default()
 }

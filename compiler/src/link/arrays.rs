@@ -1,4 +1,4 @@
-//! [`Arrays`]: the arrays that calls through known tables read, behind the machine code.
+//! [`Arrays`]: the dispatch tables for known tables, placed after the machine code.
 
 use crate::compile::PieceReloc;
 use crate::error::CompileError;
@@ -12,20 +12,20 @@ use pirn_format::sections;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What an ADRP counts in. Every text starts at a multiple of it.
+/// The unit of ADRP. Every text starts at a multiple of it.
 const ADRP_BYTES: i64 = sections::ADRP_BYTES as i64;
 
-/// Where arrays of known tables lie, by table.
+/// The ranges of the dispatch tables in the text, by table.
 #[derive(Debug, Default)]
 pub(crate) struct Arrays(BTreeMap<u32, Range<u32>>);
 
 impl Arrays {
-    /// Notes that code refers to the array of a table.
+    /// Records that code refers to the dispatch table of a table.
     pub(super) fn want(&mut self, table: u32) {
         self.0.entry(table).or_default();
     }
 
-    /// Makes room for all that code refers to.
+    /// Reserves space for all dispatch tables that code refers to.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl Arrays {
         control: &mut ControlPlane,
     ) -> Result<(), CompileError> {
         for (table, place) in &mut self.0 {
-            // In range: there is a limit to their elements.
+            // In range: the number of elements is limited.
             let bytes = (tables.len(*table) + 1) * ENTRY_BYTES;
             let start = builder.append(false, &vec![0; bytes as usize], ENTRY_BYTES, control);
             limits::TEXT_BYTES.check(start + u64::from(bytes))?;
@@ -46,7 +46,8 @@ impl Arrays {
         Ok(())
     }
 
-    /// Writes them to the text, once it is known where functions lie, and the stub that traps.
+    /// Writes the tables to the text, once the offsets of functions and of the trapping stub are
+    /// known.
     pub(super) fn write(
         &self,
         text: &mut [u8],
@@ -60,8 +61,8 @@ impl Arrays {
         }
     }
 
-    /// Writes the address of an array to the instruction at `at` of the text; `false` if that is of no kind that is
-    /// known.
+    /// Patches the instruction at `at` of the text with the address of a dispatch table. Returns
+    /// `false` if the kind of relocation is unknown.
     pub(super) fn resolve(&self, text: &mut [u8], at: u32, reloc: &PieceReloc, table: u32) -> bool {
         let target = i64::from(self.0[&table].start) + reloc.addend;
         let bytes = text[at as usize..].first_chunk_mut::<4>();
@@ -69,7 +70,7 @@ impl Arrays {
         let word = u32::from_le_bytes(*bytes);
         let at = i64::from(at);
         let word = match reloc.kind {
-            // The addend is how far the instruction's end lies behind.
+            // The addend is the distance to the instruction's end, negated.
             Reloc::X86CallPCRel4 => (target - at) as u32,
             Reloc::Aarch64AdrPrelPgHi21 => {
                 let pages = (target.div_euclid(ADRP_BYTES) - at.div_euclid(ADRP_BYTES)) as u32;
@@ -85,7 +86,7 @@ impl Arrays {
         true
     }
 
-    /// Tables and where their arrays lie.
+    /// The tables and the ranges of their dispatch tables.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Range<u32>)> {
         self.0.iter().map(|(table, place)| (*table, place.clone()))
     }

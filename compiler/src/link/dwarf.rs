@@ -1,8 +1,9 @@
 //! [`Lines`]: the guest's lines and functions, for the machine code (DWARF 4, sections 3.1, 3.3 and 6.2).
 //!
-//! Version 4, which every debugger and profiler in use reads. Each unit of the guest's that has code in the
-//! module becomes a unit here, with its own line table; each function becomes a sequence of that table and,
-//! if the guest describes it, an entry of that unit. Types, variables and inlined calls are not carried over.
+//! The output is version 4, which every debugger and profiler in use reads. Each guest unit with
+//! code in the module becomes a unit here, with its own line table. Each function becomes a
+//! sequence of that table and, if the guest describes it, an entry of that unit. Types, variables
+//! and inlined calls are not carried over.
 
 use super::text::Text;
 use crate::compile::Piece;
@@ -16,7 +17,7 @@ use gimli::{DwAt, Encoding, Format, LineEncoding, LittleEndian};
 use pirn_format::traps::CodeEntry;
 use std::collections::BTreeMap;
 
-/// The least of a unit that is said: debuggers trip over an empty name.
+/// The name of a unit without a name: debuggers mishandle an empty name.
 const UNKNOWN: &str = "?";
 
 const ENCODING: Encoding = Encoding {
@@ -25,9 +26,9 @@ const ENCODING: Encoding = Encoding {
     address_size: 8,
 };
 
-/// The lines and functions of a module's machine code, wherever it comes to lie.
+/// The lines and functions of a module's machine code, before its address is known.
 pub(crate) struct Lines {
-    /// In the order of the guest's. Only those with code.
+    /// In the guest's order. Only units with code.
     units: Vec<LinesOfUnit>,
 }
 
@@ -36,10 +37,10 @@ struct LinesOfUnit {
     functions: Vec<Function>,
 }
 
-/// A function's code, with its lines and its description; either may be missing.
+/// A function's code, with its lines and its description. Either may be missing.
 struct Function {
     code: CodeEntry,
-    /// Offsets from the function's start, ascending, and what is there.
+    /// Ascending offsets from the function's start, and the row at each offset.
     rows: Vec<(u32, Row)>,
     subprogram: Option<Description>,
 }
@@ -61,8 +62,8 @@ impl Lines {
     ) -> Self {
         let mut functions: BTreeMap<usize, Vec<Function>> = BTreeMap::new();
         for (piece, code) in pieces.iter().zip(&text.entries) {
-            // What is in the middle of the body is not in the function before, however long that is said
-            // to be.
+            // The middle of the body belongs to this function, even if the previous one claims a
+            // longer range.
             let middle = piece.body.start + (piece.body.end - piece.body.start) / 2;
             let Some(address) = sections.address(middle) else {
                 continue;
@@ -102,7 +103,7 @@ impl Lines {
         }
     }
 
-    /// Names and bytes of the sections, for a text at this address. None are empty.
+    /// Names and bytes of the sections for a text at this address. Empty sections are omitted.
     pub(crate) fn sections(
         &self,
         text_vaddr: u64,
@@ -137,7 +138,8 @@ fn rows(source: &Source, sections: &Sections<'_>, piece: &Piece, address: u32) -
     };
     let mut rows: Vec<(u32, Row)> = vec![];
     let mut add = |offset: u32, row: Option<Row>| {
-        // Code of no line is said to be: otherwise it would be of the line before.
+        // Code without a line gets a row of its own; otherwise it would belong to the previous
+        // line.
         let row = row.unwrap_or_default();
         if rows
             .last()
@@ -146,7 +148,7 @@ fn rows(source: &Source, sections: &Sections<'_>, piece: &Piece, address: u32) -
             rows.push((offset, row));
         }
     };
-    // What comes before the first instruction's code sets up the frame.
+    // The code before the first instruction sets up the frame.
     add(0, row(piece.body.start));
     for location in &piece.locations {
         add(location.start, row(location.wasm));
@@ -177,7 +179,7 @@ impl LinesOfUnit {
         }
     }
 
-    /// Adds the unit's files; their numbers in the program.
+    /// Adds the unit's files. Returns their numbers in the program.
     fn files(&self, program: &mut LineProgram) -> Vec<FileId> {
         let folder = |program: &mut LineProgram, file: &File| -> DirectoryId {
             match &file.folder {
@@ -199,7 +201,7 @@ impl LinesOfUnit {
         ids
     }
 
-    /// Writes what the unit is.
+    /// Writes the entry that describes the unit.
     fn describe(&self, dwarf: &mut Dwarf, id: UnitId, text_vaddr: u64) {
         let unit = &self.unit;
         let root = dwarf.units.get(id).root();
@@ -247,7 +249,7 @@ impl Function {
         program.end_sequence(u64::from(self.code.len));
     }
 
-    /// Writes what the guest says of the function.
+    /// Writes the entry that describes the function, if the guest has one.
     fn describe(&self, dwarf: &mut Dwarf, id: UnitId, files: &[FileId], text_vaddr: u64) {
         let Some(described) = &self.subprogram else {
             return;

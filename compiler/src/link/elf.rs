@@ -1,15 +1,15 @@
 //! The ELF shared object, written without a linker (System V gABI, chapters 4 and 5).
 //!
-//! Every virtual address is the file offset, and every segment starts and ends on a page, so that no
-//! byte of one is mapped with the rights of another:
+//! Every virtual address equals its file offset. Every segment starts and ends on a page boundary,
+//! so no byte of a segment is mapped with another segment's permissions:
 //!
 //! ```text
 //! LOAD r   │ ELF header, program headers │ note: Header │ .gnu.hash .dynsym .dynstr │
 //!          │ .eh_frame_hdr .eh_frame │ .pirn.{code,traps,sites,handlers,imageruns,data,metadata} │ pad
 //! LOAD rx  │ .text │ pad
 //! LOAD rw  │ .dynamic │ pad        RELRO: the loader writes it, then it is read-only
-//! LOAD r   │ .pirn.image │          absent if there is none
-//!          │ .debug_*, if they were asked for, .symtab .strtab .shstrtab, section headers: not mapped
+//! LOAD r   │ .pirn.image │          absent if it is empty
+//!          │ .debug_* if requested, .symtab .strtab .shstrtab, section headers: not mapped
 //! ```
 
 use super::dwarf::Lines;
@@ -39,13 +39,13 @@ const DYNAMIC_ENTRIES: usize = 6;
 /// Distances in the unwind tables are 32 bits wide and signed.
 const FILE_BYTES_MAX: usize = i32::MAX as usize;
 
-/// All that goes into the file.
+/// All inputs of the file.
 pub(crate) struct Parts<'a> {
     pub(crate) pieces: &'a [Piece],
     pub(crate) text: &'a Text,
     pub(crate) image: &'a Image,
     pub(crate) metadata: &'a Metadata,
-    /// The guest's lines, if they were asked for.
+    /// The guest's lines, if requested.
     pub(crate) lines: Option<&'a Lines>,
     pub(crate) isa: &'a dyn TargetIsa,
     pub(crate) cpu: CpuFeatures,
@@ -55,7 +55,8 @@ pub(crate) struct Parts<'a> {
 ///
 /// # Errors
 ///
-/// [`CompileError::Limit`] if it would exceed 2 GiB, [`CompileError::Object`] for a fault of ours.
+/// [`CompileError::Limit`] if it would exceed 2 GiB, [`CompileError::Object`] for a fault of the
+/// compiler.
 pub(crate) fn write(parts: &Parts<'_>) -> Result<Vec<u8>, CompileError> {
     let metadata = parts.metadata.encode().map_err(|error| fault(&error))?;
     let names = symbols::names(parts.pieces, parts.metadata);
@@ -69,7 +70,7 @@ pub(crate) fn write(parts: &Parts<'_>) -> Result<Vec<u8>, CompileError> {
     Ok(file)
 }
 
-/// Bytes of the largest page that a kernel for the architecture may have.
+/// The largest page size in bytes that a kernel for the architecture may have.
 pub(crate) const fn page_bytes(arch: Arch) -> usize {
     match arch {
         Arch::X86_64 => 4 << 10,
@@ -81,7 +82,7 @@ fn fault(error: &dyn std::fmt::Display) -> CompileError {
     CompileError::Object(error.to_string())
 }
 
-/// File offsets, which are virtual addresses too.
+/// File offsets, which are also virtual addresses.
 #[derive(Default)]
 struct Offsets {
     note: usize,
@@ -91,7 +92,7 @@ struct Offsets {
     eh_frame_hdr: usize,
     eh_frame: usize,
     sections: [usize; Section::ALL.len()],
-    /// Of each section with debug information.
+    /// Offset of each section with debug information.
     debug: Vec<usize>,
     read_only_end: usize,
     text_end: usize,
@@ -100,7 +101,7 @@ struct Offsets {
     file_end: usize,
 }
 
-/// The file between the reservation of all its parts and their writing, in the same order.
+/// The state of the writer. All parts are reserved first, and then written in the same order.
 struct Elf<'a> {
     parts: &'a Parts<'a>,
     w: Writer<'a>,
@@ -117,14 +118,14 @@ struct Elf<'a> {
     header_name: StringId,
 }
 
-/// Sections that this file writes the header of.
+/// Sections that have a section header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Title {
     Note,
     EhFrameHdr,
     EhFrame,
     Own(Section),
-    /// By its place among those with debug information.
+    /// The index among the sections with debug information.
     Debug(usize),
 }
 
@@ -161,7 +162,7 @@ impl<'a> Elf<'a> {
         });
         let mut at = Offsets::default();
         w.reserve_file_header();
-        // As many as `write_program_headers` writes.
+        // As many headers as `write_program_headers` writes.
         let has = |section: Section| u32::from(!sections[section as usize].is_empty());
         w.reserve_program_headers(6 + 2 * has(Section::Text) + has(Section::Image));
         at.note = w.reserve(NOTE_START_BYTES + HEADER_BYTES, 4);
@@ -171,7 +172,7 @@ impl<'a> Elf<'a> {
         at.gnu_hash = w.reserve_gnu_hash(1, 1, 1);
         at.dynsym = w.reserve_dynsym();
         at.dynstr = w.reserve_dynstr();
-        // Its length is the same wherever things come to lie.
+        // Its length does not depend on addresses, so they may be 0 here.
         let eh_frame = unwind::eh_frame(parts.pieces, &text.entries, parts.isa, 0, 0)?;
         at.eh_frame_hdr = w.reserve(unwind::hdr_bytes(unwind::count(&eh_frame)), 4);
         at.eh_frame = w.reserve(eh_frame.len(), 8);
@@ -319,7 +320,7 @@ impl<'a> Elf<'a> {
         ];
         for (p_type, p_flags, start, end, align) in segments {
             let empty_load = p_type == elf::PT_LOAD && start == end;
-            // Without code there is nothing to unwind through.
+            // Without code, there is nothing to unwind.
             if empty_load || (p_type == elf::PT_GNU_EH_FRAME && text == text_end) {
                 continue;
             }
@@ -347,7 +348,7 @@ impl<'a> Elf<'a> {
         self.w.pad_until(self.at.note + NOTE_START_BYTES);
         self.w.write(&self.header().encode());
         let hash = elf::gnu_hash(HEADER_SYMBOL.as_bytes());
-        // One symbol behind the null symbol, in one bucket, behind a filter of one word.
+        // One symbol after the null symbol, in one bucket, with a one-word Bloom filter.
         self.w.write_gnu_hash(1, 6, 1, 1, 1, |_| hash);
         self.w.write_null_dynamic_symbol();
         self.w.write_dynamic_symbol(&Sym {
@@ -355,7 +356,7 @@ impl<'a> Elf<'a> {
             section: None,
             st_info: elf::STB_GLOBAL << 4 | elf::STT_OBJECT,
             st_other: elf::STV_DEFAULT,
-            // The note is the first section behind the null section.
+            // The note is the first section after the null section.
             st_shndx: 1,
             st_value: (self.at.note + NOTE_START_BYTES) as u64,
             st_size: HEADER_BYTES as u64,
@@ -501,7 +502,7 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Reserves up to the next page.
+/// Reserves space up to the next page.
 fn pad(w: &mut Writer<'_>, page: usize) -> usize {
     let end = w.reserved_len().next_multiple_of(page);
     w.reserve_until(end);

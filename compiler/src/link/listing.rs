@@ -1,18 +1,18 @@
-//! The listing of `--emit asm`: the machine code as it is linked, each instruction with the offset of the
-//! WebAssembly instruction that it was made of.
+//! The listing of `--emit asm`: the linked machine code, each instruction with the offset of its
+//! WebAssembly instruction.
 //!
 //! ```text
 //! ;; 3 (work): 000191..000211                              index, name, body in the .wasm file
 //!      180: push %rbp                                      offset in .text
 //!      1e0: call 0x2c0             ;; @0001ad -> 4 (square)
 //!                                      offset in the .wasm file, six digits as wasm-objdump has it
-//!      2e4: .long 0x3a0-0x2e0      ;; @0001c4   entry of a table of branches that is at 2e0
-//! ;; table 0                                              the array of a known table
+//!      2e4: .long 0x3a0-0x2e0      ;; @0001c4   entry of the jump table at 2e0
+//! ;; table 0                                              dispatch table of a known table
 //!      3c0: .long 0x180-0x3c0, 0x2                         entry: code, type
 //! ```
 //!
-//! What is data between the instructions the code generator does not say. But it lies where an instruction
-//! before it has its address from, relative to itself, and ends where a block or a trap begins.
+//! Cranelift does not mark inline data; the listing infers it. Data starts at an address that an
+//! earlier instruction computes relative to itself. It ends where a block or a trap begins.
 
 use super::text::Text;
 use crate::compile::{Piece, describe};
@@ -25,12 +25,12 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use yaxpeax_arch::{Decoder as _, U8Reader};
 
-/// Where comments begin, if the instruction is not longer.
+/// The column of comments, unless the instruction is longer.
 const COMMENT_COLUMN: usize = 56;
-/// Bytes of a line of data.
+/// Bytes on one line of data.
 const DATA_BYTES: usize = 8;
 
-/// The listing of all pieces, in the order in which they lie in the text.
+/// The listing of all pieces, in text order.
 pub(crate) fn write(pieces: &[Piece], text: &Text, metadata: &Metadata, arch: Arch) -> String {
     let mut out = String::new();
     let mut disassembler = Disassembler::new(arch);
@@ -88,7 +88,7 @@ pub(crate) fn write(pieces: &[Piece], text: &Text, metadata: &Metadata, arch: Ar
     out
 }
 
-/// The array of a known table.
+/// Lists the dispatch table of a known table.
 fn array(out: &mut String, text: &[u8], place: Range<u32>) {
     let start = place.start;
     let entries = text[start as usize..place.end as usize].as_chunks();
@@ -100,7 +100,7 @@ fn array(out: &mut String, text: &[u8], place: Range<u32>) {
     }
 }
 
-/// What is known of an instruction.
+/// The comment of an instruction.
 fn comment(piece: &Piece, metadata: &Metadata, at: Range<u32>, wasm: Option<u32>) -> String {
     let mut comment = String::new();
     if let Some(wasm) = wasm {
@@ -118,7 +118,7 @@ fn comment(piece: &Piece, metadata: &Metadata, at: Range<u32>, wasm: Option<u32>
     comment
 }
 
-/// A piece from its start to its end: what is of which WebAssembly instruction, and what lies between.
+/// Splits a piece into ranges with the WebAssembly instruction of each, and the gaps between them.
 fn spans(piece: &Piece) -> Vec<(Range<u32>, Option<u32>)> {
     let mut spans = vec![];
     let mut end = 0;
@@ -132,35 +132,36 @@ fn spans(piece: &Piece) -> Vec<(Range<u32>, Option<u32>)> {
     spans
 }
 
-/// Bytes of an entry of a table of branches: how far its target is from the table's start.
+/// Bytes of a jump table entry: the distance of its target from the table's start.
 const ENTRY_BYTES: u32 = 4;
-/// Most bytes of padding before a constant, and one.
+/// One more than the most padding bytes before a constant.
 const ALIGN_MAX: u32 = 64;
 
-/// What is known of the data of a piece, while its instructions are read. All offsets are in the piece.
+/// State of the data inference while the instructions of a piece are decoded. All offsets are
+/// relative to the piece.
 #[derive(Default)]
 struct Data {
-    /// Addresses that instructions have used.
+    /// Addresses that instructions have computed.
     used: BTreeSet<u32>,
-    /// Where the last instruction ended that jumped to a computed address.
+    /// The end of the last instruction that jumped to a computed address.
     jumped: Option<u32>,
-    /// Where the last table of branches begins, and where it ends at the latest.
+    /// The start of the last jump table, and its latest possible end.
     table: u32,
     table_end: u32,
-    /// Where the last constant ends.
+    /// The end of the last constant.
     end: u32,
 }
 
-/// Data at a place.
+/// Data at an offset.
 enum Datum {
-    /// An entry of a table of branches, which has its target so far from the table's start.
+    /// A jump table entry: the offset of its target from the table's start.
     Entry(i32),
-    /// Constants, and what lies between them, to there.
+    /// Constants and padding up to this offset.
     Bytes(u32),
 }
 
 impl Data {
-    /// Notes an instruction, the end of which is given, of a piece that starts there.
+    /// Records an instruction that ends at `end`. The piece starts at the address `start`.
     fn note(&mut self, end: u32, instruction: &Instruction, start: u64) {
         let used = instruction.uses.and_then(|used| used.checked_sub(start));
         self.used
@@ -170,13 +171,13 @@ impl Data {
         }
     }
 
-    /// Bytes to the next data that is known of.
+    /// Bytes to the next known data.
     fn distance(&self, at: u32) -> usize {
         let next = self.used.range(at + 1..).next();
         next.map_or(usize::MAX, |next| (next - at) as usize)
     }
 
-    /// The data at a place; `None` if an instruction is there.
+    /// The data at an offset; `None` if there is an instruction.
     fn next(&mut self, piece: &Piece, code: &[u8], at: u32) -> Option<Datum> {
         if self.used.contains(&at) {
             let end = self.behind(piece, at);
@@ -194,14 +195,14 @@ impl Data {
             };
             match target.filter(|target| is_block(*target)) {
                 Some(target) => return Some(Datum::Entry(target)),
-                // Whatever is behind its last entry.
+                // The jump table has ended; constants follow.
                 None => (self.end, self.table_end) = (self.table_end, at),
             }
         }
         if at < self.end {
             return Some(Datum::Bytes(self.end));
         }
-        // Padding: no instruction is of zeros only.
+        // Padding: no instruction consists of zeros.
         let next = *self.used.range(at + 1..).next()?;
         let is_padding = next - at < ALIGN_MAX
             && self.behind(piece, at) == next
@@ -212,7 +213,7 @@ impl Data {
         is_padding.then_some(Datum::Bytes(next))
     }
 
-    /// Where the next thing begins behind a place: a block, a trap, or other data.
+    /// The start of the next block, trap or data after an offset.
     fn behind(&self, piece: &Piece, at: u32) -> u32 {
         let block = piece.blocks.partition_point(|block| *block <= at);
         let trap = piece.traps.partition_point(|(trap, _)| *trap <= at);
@@ -226,25 +227,25 @@ impl Data {
     }
 }
 
-/// One line of data.
+/// Formats one line of data.
 fn bytes_of(bytes: &[u8]) -> (usize, String) {
     let bytes = &bytes[..bytes.len().min(DATA_BYTES)];
     let list: Vec<_> = bytes.iter().map(|byte| format!("{byte:#04x}")).collect();
     (bytes.len(), format!(".byte {}", list.join(",")))
 }
 
-/// An instruction as it was read.
+/// A decoded instruction.
 struct Instruction {
     len: usize,
     text: String,
-    /// The address relative to itself of what it reads, or of which it makes the address.
+    /// The pc-relative address that it reads or computes.
     uses: Option<u64>,
     /// Whether it jumps to a computed address.
     jumps: bool,
 }
 
 impl Instruction {
-    /// What is none.
+    /// Bytes that are not an instruction.
     fn unknown(bytes: &[u8]) -> Self {
         let (len, text) = bytes_of(bytes);
         Self {
@@ -256,7 +257,7 @@ impl Instruction {
     }
 }
 
-/// Reads instructions of one architecture.
+/// The disassembler of one architecture.
 enum Disassembler {
     X86_64(Box<GasFormatter>),
     Aarch64(yaxpeax_arm::armv8::a64::InstDecoder),
@@ -278,7 +279,7 @@ impl Disassembler {
         }
     }
 
-    /// The instruction that these bytes, of which there is at least one, start with.
+    /// Decodes the instruction at the start of `bytes`, which must not be empty.
     fn next(&mut self, bytes: &[u8], address: u64) -> Instruction {
         match self {
             Self::X86_64(formatter) => {
@@ -320,20 +321,21 @@ impl Disassembler {
     }
 }
 
-/// How far behind itself lies what an instruction reads, or of which it makes the address (Arm ARM, C4.1).
+/// The distance from an instruction to the address that it reads or computes relative to itself
+/// (Arm ARM, C4.1).
 fn aarch64_uses(word: u32) -> Option<i64> {
     // Bits 5 to 23, with their sign.
     let high = i64::from((word << 8).cast_signed() >> 13);
-    // LDR (literal), of all registers: those bits count words.
+    // LDR (literal) of any register: the bits count words.
     if word & 0x3b00_0000 == 0x1800_0000 {
         return Some(high * 4);
     }
-    // ADR: two more bits are further up.
+    // ADR: the two lowest bits are bits 29 and 30.
     let is_adr = word & 0x9f00_0000 == 0x1000_0000;
     is_adr.then(|| high * 4 + i64::from(word >> 29 & 3))
 }
 
-/// An instruction whose target, written as `$+0x10`, is written as its address.
+/// Replaces the target of an instruction, written as `$+0x10`, by its address.
 fn absolute(instruction: &str, address: u64) -> String {
     let target = || {
         let (before, relative) = instruction.split_once('$')?;
@@ -366,7 +368,7 @@ mod tests {
 
     #[test]
     fn any_bytes_are_listed_to_their_end() {
-        // A generator of Lehmer's: tables between instructions hold whatever they hold.
+        // A Lehmer generator: inline tables may contain any bytes.
         let mut state = 1u64;
         let mut random = || {
             state = state.wrapping_mul(0xda94_2042_e4dd_58b5);

@@ -1,5 +1,5 @@
-//! The relocatable object of `--emit obj`: the text and its symbols, for objdump and its like. What
-//! runs is the shared object alone.
+//! The relocatable object of `--emit obj`: the text and its symbols, for objdump and similar tools.
+//! The runtime does not load it; it loads the shared object.
 
 use super::dwarf::Lines;
 use super::symbols;
@@ -14,7 +14,8 @@ use pirn_format::cpu::Arch;
 use pirn_format::metadata::Metadata;
 use pirn_format::sections::Section;
 
-/// Writes the relocatable object. Calls inside the text are resolved, there is nothing to relocate.
+/// Writes the relocatable object. It needs no relocations, because calls inside the text are
+/// resolved.
 pub(crate) fn write(
     pieces: &[Piece],
     text: &Text,
@@ -45,7 +46,7 @@ pub(crate) fn write(
             flags: SymbolFlags::None,
         });
     }
-    // The text is at 0 while nobody has linked it, and nobody will.
+    // The object is never linked, so the text is at address 0.
     for (name, bytes) in lines.map_or(Ok(vec![]), |lines| lines.sections(0))? {
         let section = object.add_section(vec![], name.as_bytes().to_vec(), SectionKind::Debug);
         object.append_section_data(section, &bytes, 1);

@@ -1,12 +1,12 @@
-//! Names of the pieces for `.symtab`: what perf, gdb and objdump show.
+//! Symbol names of the pieces for `.symtab`, which perf, gdb and objdump show.
 
 use crate::compile::Piece;
 use crate::names::Callee;
 use pirn_format::metadata::{ExportItem, Metadata};
 use std::collections::HashMap;
 
-/// The symbol of each piece, without zero bytes or control characters, which a string table or a
-/// terminal would trip over.
+/// The symbol of each piece, without zero bytes and control characters, which a string table or a
+/// terminal cannot handle.
 pub(super) fn names(pieces: &[Piece], metadata: &Metadata) -> Vec<String> {
     let imports = names_of_imports(metadata);
     let names = func_names(metadata);
@@ -29,7 +29,7 @@ pub(super) fn names(pieces: &[Piece], metadata: &Metadata) -> Vec<String> {
     pieces.iter().map(|piece| printable(name(piece))).collect()
 }
 
-/// The name of the only import of each type that any function import has; `None` where several
+/// For each type of an imported function, the name of its only import; `None` if several imports
 /// share the trampoline.
 fn names_of_imports(metadata: &Metadata) -> HashMap<u32, Option<String>> {
     let mut names = HashMap::new();
@@ -41,8 +41,8 @@ fn names_of_imports(metadata: &Metadata) -> HashMap<u32, Option<String>> {
     names
 }
 
-/// What [`Metadata::func_name`] says of each function that has a name, found at once: a module may have as many exports as
-/// functions.
+/// The result of [`Metadata::func_name`] for each function with a name, computed in one pass. A
+/// module may have as many exports as functions, so a search per function would be quadratic.
 fn func_names(metadata: &Metadata) -> HashMap<u32, &str> {
     let exports = metadata.exports.iter().rev();
     let exported = exports.filter_map(|export| match export.item {

@@ -1,4 +1,4 @@
-//! [`Text`]: all pieces laid behind each other, with every call resolved.
+//! [`Text`]: all pieces placed one after another, with every call resolved.
 
 use super::arrays::Arrays;
 use crate::compile::{Piece, PieceReloc, describe};
@@ -12,13 +12,13 @@ use pirn_format::metadata::Metadata;
 use pirn_format::traps::{CodeEntry, HandlerEntry, SiteEntry, TrapEntry};
 use std::collections::HashMap;
 
-/// The machine code of a module and the tables over it.
+/// The machine code of a module and the tables that describe it.
 pub(crate) struct Text {
     /// The machine code.
     pub(crate) bytes: Vec<u8>,
-    /// Where each piece lies, in the order of the pieces.
+    /// The location of each piece, in the order of the pieces.
     pub(crate) entries: Vec<CodeEntry>,
-    /// What lies behind the pieces.
+    /// The dispatch tables after the pieces.
     pub(crate) arrays: Arrays,
     /// Encoded [`CodeEntry`]s.
     pub(crate) code: Vec<u8>,
@@ -31,7 +31,8 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Lays out the pieces, and writes where functions and entry trampolines lie into the metadata.
+    /// Places the pieces, and writes the offsets of functions and entry trampolines to the
+    /// metadata.
     ///
     /// # Errors
     ///
@@ -77,14 +78,14 @@ impl Text {
                     return Err(unresolved(piece, reloc, metadata));
                 }
             }
-            // In range: checked against the limit above.
+            // In range: `TEXT_BYTES` was checked.
             text.place(piece, start as u32);
         }
         text.arrays.lay(&mut *builder, tables, &mut control)?;
         text.bytes = builder.finish(&mut control);
         limits::TEXT_BYTES.check(text.bytes.len() as u64)?;
         text.tell(pieces, metadata);
-        // It is there wherever an array is.
+        // The stub exists if any dispatch table exists.
         if let Some(stub) = labels.get(&Callee::Mistyped) {
             let stub = text.entries[*stub].start;
             text.arrays.write(&mut text.bytes, tables, metadata, stub);
@@ -135,7 +136,7 @@ impl Text {
         }
     }
 
-    /// Writes the offsets of functions and entry trampolines into the metadata.
+    /// Writes the offsets of functions and entry trampolines to the metadata.
     fn tell(&self, pieces: &[Piece], metadata: &mut Metadata) {
         metadata.code = vec![0; metadata.funcs.len()];
         let imported = metadata.imported_funcs() as usize;
@@ -152,13 +153,13 @@ impl Text {
             }
         }
         for (code, ty) in metadata.code.iter_mut().zip(&metadata.funcs).take(imported) {
-            // Each type of an import has a trampoline.
+            // Each type of an imported function has a trampoline.
             *code = imports[ty];
         }
     }
 }
 
-/// The error of a reference that cannot be resolved.
+/// The error for a reference that cannot be resolved.
 fn unresolved(piece: &Piece, reloc: &PieceReloc, metadata: &Metadata) -> CompileError {
     let (kind, target) = (reloc.kind, describe(reloc.target, metadata));
     CompileError::Codegen {

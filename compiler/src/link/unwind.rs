@@ -1,5 +1,5 @@
-//! `.eh_frame` and `.eh_frame_hdr`: how debuggers, profilers and unwinders walk through guest code
-//! (Linux Standard Base 5.0, sections 10.6.1 and 10.6.2).
+//! `.eh_frame` and `.eh_frame_hdr`: CFI by which debuggers, profilers and unwinders unwind guest
+//! code (Linux Standard Base 5.0, sections 10.6.1 and 10.6.2).
 
 use crate::compile::Piece;
 use crate::error::CompileError;
@@ -9,8 +9,8 @@ use gimli::write::{Address, EhFrame, EndianVec, FrameTable, Writer as _};
 use gimli::{DwEhPe, LittleEndian};
 use pirn_format::traps::CodeEntry;
 
-/// Version of `.eh_frame_hdr`, then how its pointer (pc-relative, 4 bytes), its count (4 bytes) and
-/// its table (relative to the header, 4 bytes) are encoded.
+/// Version of `.eh_frame_hdr`, then the encodings of its pointer (pc-relative, 4 bytes), its count
+/// (4 bytes) and its table (relative to the header, 4 bytes).
 const HDR_START: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
 /// Bytes of `.eh_frame_hdr` for this many records.
@@ -18,7 +18,7 @@ pub(super) fn hdr_bytes(records: usize) -> usize {
     12 + 8 * records
 }
 
-/// `.eh_frame` for text at `text_vaddr`, itself at `vaddr`. Its length does not depend on either.
+/// `.eh_frame` at `vaddr` for a text at `text_vaddr`. Its length does not depend on the addresses.
 pub(super) fn eh_frame(
     pieces: &[Piece],
     entries: &[CodeEntry],
@@ -37,7 +37,7 @@ pub(super) fn eh_frame(
         let Some(unwind) = &piece.unwind else {
             continue;
         };
-        // Constants count from the start of the section.
+        // Constant addresses are relative to the start of the section.
         let start = (text_vaddr + u64::from(entry.start)).wrapping_sub(vaddr);
         table.add_fde(cie, unwind.to_fde(Address::Constant(start)));
     }
@@ -53,11 +53,12 @@ pub(super) fn eh_frame(
     Ok(section.0.into_vec())
 }
 
-/// `.eh_frame_hdr` at `hdr_vaddr` for an `.eh_frame` at `vaddr`: a table that is searched by address.
+/// `.eh_frame_hdr` at `hdr_vaddr` for an `.eh_frame` at `vaddr`: a table for binary search by
+/// address.
 pub(super) fn eh_frame_hdr(eh_frame: &[u8], vaddr: u64, hdr_vaddr: u64) -> Vec<u8> {
     let mut records: Vec<(i32, i32)> = records(eh_frame)
         .map(|(at, start)| {
-            // The start is relative to its own place, 8 bytes into the record.
+            // The start is relative to its own location, 8 bytes into the record.
             let pc = (vaddr + at as u64 + 8).wrapping_add_signed(i64::from(start));
             (
                 distance(pc, hdr_vaddr),
@@ -76,12 +77,12 @@ pub(super) fn eh_frame_hdr(eh_frame: &[u8], vaddr: u64, hdr_vaddr: u64) -> Vec<u
     hdr
 }
 
-/// Number of frame descriptions in an `.eh_frame`.
+/// Number of frame description entries in an `.eh_frame`.
 pub(super) fn count(eh_frame: &[u8]) -> usize {
     records(eh_frame).count()
 }
 
-/// Offset and encoded start of every frame description.
+/// Offset and encoded start of every frame description entry.
 fn records(eh_frame: &[u8]) -> impl Iterator<Item = (usize, i32)> {
     let word = |at: usize| {
         eh_frame
@@ -94,7 +95,7 @@ fn records(eh_frame: &[u8]) -> impl Iterator<Item = (usize, i32)> {
         let len = word(at).filter(|len| *len > 0)?;
         let record = at;
         at += 4 + len as usize;
-        // A common information entry has 0 where a description names it.
+        // A common information entry has 0 where a frame description entry has its pointer.
         Some(
             (word(record + 4)? != 0)
                 .then(|| word(record + 8))
@@ -105,7 +106,7 @@ fn records(eh_frame: &[u8]) -> impl Iterator<Item = (usize, i32)> {
     .flatten()
 }
 
-/// `to - from`; both lie in one file of less than 2 GiB.
+/// `to - from`; both are in one file of less than 2 GiB.
 fn distance(to: u64, from: u64) -> i32 {
     to.wrapping_sub(from) as i32
 }

@@ -1,4 +1,4 @@
-//! Constant expressions, from the validator's form to the format's.
+//! Converts constant expressions from the validator's form to the format's.
 
 use super::{limits, unsupported};
 use crate::error::CompileError;
@@ -6,8 +6,8 @@ use crate::hw::imports::Imports;
 use pirn_format::metadata::{ConstExpr, ConstOp};
 use wasmparser::Operator;
 
-/// Reads a validated expression; functions that it refers to are added to `escaped`, by the
-/// compiler's indices.
+/// Converts a validated expression. Adds functions that it refers to, by the compiler's indices, to
+/// `escaped`.
 pub(super) fn expr(
     expr: &wasmparser::ConstExpr<'_>,
     intrinsics: &Imports,

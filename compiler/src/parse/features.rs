@@ -1,11 +1,14 @@
-//! [`FEATURES`]: what of WebAssembly is accepted, and by which names the rest is refused. docs/FEATURES.md has a row for each.
+//! [`FEATURES`]: the accepted WebAssembly features, and names for the refused ones.
+//! docs/FEATURES.md has a row for each.
 
 use crate::error::CompileError;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
-/// What is accepted: WebAssembly 2.0, the two later features that today's toolchains emit by themselves, and tail calls,
-/// exceptions of both kinds, typed function references, garbage collection, several memories, custom page sizes, 64-bit memories
-/// and tables, relaxed SIMD, threads and wide arithmetic, which they emit when they are asked to. The validator refuses the rest.
+/// The accepted features: WebAssembly 2.0, the two later features that today's toolchains emit by
+/// default, and features that toolchains emit on request. These are tail calls, exceptions of both
+/// kinds, typed function references, garbage collection, several memories, custom page sizes,
+/// 64-bit memories and tables, relaxed SIMD, threads and wide arithmetic. The validator refuses all
+/// others.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::CUSTOM_PAGE_SIZES)
     .union(WasmFeatures::EXTENDED_CONST)
@@ -21,7 +24,7 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::THREADS)
     .union(WasmFeatures::WIDE_ARITHMETIC);
 
-/// What is refused, with its verb.
+/// Refused features, each with its verb for the message.
 const REFUSED: [(WasmFeatures, &str); 5] = [
     (WasmFeatures::CUSTOM_DESCRIPTORS, "custom descriptors are"),
     (
@@ -33,7 +36,7 @@ const REFUSED: [(WasmFeatures, &str); 5] = [
     (WasmFeatures::COMPONENT_MODEL, "components are"),
 ];
 
-/// The feature that is missed, which is not always said but in words.
+/// The feature that the module needs. Some errors name it only in their text.
 fn missing(error: &BinaryReaderError) -> Option<&'static str> {
     let message = error.message();
     let feature = match error.missing_wasm_feature() {
@@ -49,7 +52,7 @@ impl From<BinaryReaderError> for CompileError {
     fn from(error: BinaryReaderError) -> Self {
         let message = match missing(&error) {
             Some(feature) => format!("{feature} not supported"),
-            // There is nothing by which to enable what is not.
+            // The message must not suggest that the feature can be enabled.
             None => {
                 let message = error.message().replace('\n', " ");
                 message.replace("not enabled", "not supported")

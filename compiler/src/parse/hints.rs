@@ -1,9 +1,9 @@
-//! The branch hint section (`metadata.code.branch_hint`, WebAssembly's proposal of branch hinting): which way a
-//! conditional branch nearly always goes.
+//! The branch hint section (`metadata.code.branch_hint`, WebAssembly's branch hinting proposal):
+//! the direction that a conditional branch nearly always takes.
 //!
-//! It is advice, and comes from whoever made the guest: what is wrong is passed over, and a damaged section is ignored
-//! from the damage on. Hints are in order of functions and offsets, as code is, so both are read once, side by side, and
-//! nothing is kept of them.
+//! The section is a hint from an untrusted toolchain. Invalid hints are skipped, and a damaged
+//! section is ignored from the damage on. Hints are ordered by function and offset, like the code.
+//! So both are read once, in parallel, and no hints are stored.
 
 use std::iter::{Flatten, Peekable};
 use wasmparser::{
@@ -11,7 +11,8 @@ use wasmparser::{
     SectionLimited, SectionLimitedIntoIter,
 };
 
-/// The section while the bodies of functions are found. The first one counts, if it is before the code.
+/// The reader of the section while function bodies are collected. Only the first section before the
+/// code is used.
 #[derive(Default)]
 pub(super) struct Section<'a>(Option<Entries<'a, BranchHintFunction<'a>>>);
 
@@ -20,18 +21,19 @@ impl<'a> Section<'a> {
         self.0.get_or_insert_with(|| Entries::of(section));
     }
 
-    /// What there is for a function; each is asked for once, in ascending order.
+    /// The hints of a function. Must be called in ascending order, once for each function.
     pub(super) fn take(&mut self, func: u32) -> Option<SectionLimited<'a, BranchHint>> {
         let entries = self.0.as_mut()?;
         entries.take(func, |entry| entry.func).map(|of| of.hints)
     }
 }
 
-/// The hints of one function while it is translated.
+/// The hints of one function during its translation.
 #[derive(Default)]
 pub(crate) struct Hints<'a> {
     entries: Option<Entries<'a, BranchHint>>,
-    /// Where its body lies in the module's bytes. Hints are of offsets from there, the declaration of its locals.
+    /// Start of the function's body in the module's bytes: the declaration of its locals. Offsets
+    /// of hints are relative to it.
     start: u32,
 }
 
@@ -42,13 +44,13 @@ impl<'a> Hints<'a> {
     ) -> Self {
         Self {
             entries: hints.map(Entries::of),
-            // In range: the whole module is.
+            // In range: the module's size is limited.
             start: body.range().start as u32,
         }
     }
 
-    /// Whether the condition of the branch at an offset in the module's bytes is likely true; `None` if nobody says.
-    /// Each is asked for once, in ascending order.
+    /// Whether the condition of the branch at an offset in the module's bytes is likely true;
+    /// `None` if there is no hint. Must be called in ascending order, once for each branch.
     pub(crate) fn take(&mut self, offset: u32) -> Option<bool> {
         let entries = self.entries.as_mut()?;
         let hint = entries.take(offset - self.start, |hint| hint.func_offset);
@@ -64,8 +66,8 @@ impl<'a, T: FromReader<'a>> Entries<'a, T> {
         Self(section.into_iter().flatten().peekable())
     }
 
-    /// The entry of this number, if there is one. Those of smaller ones are passed over for good: there is nothing
-    /// that they are of, or they are not in order.
+    /// The entry with this number, if there is one. Drops entries with smaller numbers: they match
+    /// nothing or are out of order.
     fn take(&mut self, wanted: u32, number: impl Fn(&T) -> u32) -> Option<T> {
         while self.0.next_if(|entry| number(entry) < wanted).is_some() {}
         self.0.next_if(|entry| number(entry) == wanted)

@@ -1,5 +1,5 @@
-//! The hard limits of this compiler, beside those of the validator (a million types, functions,
-//! imports, exports and globals, 100,000 segments, 50,000 locals and 7.6 MB a function).
+//! The hard limits of this compiler, in addition to the validator's: a million types, functions,
+//! imports, exports and globals, 100,000 segments, 50,000 locals and 7.6 MB per function.
 
 use crate::error::CompileError;
 use pirn_format::layout::{
@@ -19,26 +19,27 @@ pub(crate) const MODULE_BYTES: Limit = Limit {
     most: 1 << 30,
 };
 
-/// Globals, imports and function references lie within reach of a 32-bit displacement.
+/// Globals, imports and function references must be in reach of a 32-bit displacement.
 pub(crate) const INSTANCE_AREA_BYTES: Limit = Limit {
     what: "bytes of globals, imports and function references or more",
     most: INSTANCE_AREA_BYTES_MAX,
 };
 
-/// A memory never has the last page that its addresses would reach, so what begins with it runs nowhere.
+/// No memory can have the last page that its addresses would reach, so a module with such an
+/// initial size could not run.
 pub(crate) const MEMORY_PAGES: Limit = Limit {
     what: "pages of memory to begin with",
     most: MEMORY_PAGES_MAX,
 };
 
-/// The same in bytes.
+/// The limit of the initial size of a memory in bytes.
 pub(crate) const MEMORY_BYTES: Limit = Limit {
     what: "bytes of memory to begin with",
     most: MEMORY_BYTES_MAX,
 };
 
-/// A constant expression is evaluated each time that its element segment is copied, or its instance
-/// made. The most that an array is made of there is 10,000 values.
+/// A constant expression is evaluated each time its element segment is copied or its instance is
+/// created. The largest array that it can create has 10,000 values.
 pub(crate) const CONSTANT_OPERATORS: Limit = Limit {
     what: "operators of a constant expression",
     most: CONSTANT_OPERATORS_MAX,
@@ -50,80 +51,82 @@ pub(crate) const TEXT_BYTES: Limit = Limit {
     most: 1 << 30,
 };
 
-/// Each is a function of the module; there are fewer than a hundred.
+/// Each becomes a function of the module. Fewer than a hundred intrinsics exist.
 pub(crate) const INTRINSICS: Limit = Limit {
     what: "imports of hw",
     most: 1000,
 };
 
-/// Debug information is read into memory, a row of a line table into ten times what it takes in the
-/// module; modules of the largest programs have a few hundred MiB.
+/// Debug information is read into memory, and a row of a line table takes ten times its size in the
+/// module. Modules of the largest programs have a few hundred MiB.
 pub(crate) const DEBUG_BYTES: Limit = Limit {
     what: "bytes of debug information",
     most: 512 << 20,
 };
 
-/// An abbreviation takes some fifty times as much in memory.
+/// An abbreviation takes about fifty times its size in memory.
 pub(crate) const DEBUG_ABBREV_BYTES: Limit = Limit {
     what: "bytes of .debug_abbrev",
     most: 16 << 20,
 };
 
-/// Each has its own entries, tables and strings; a large program has some ten thousand.
+/// Each has its own entries, tables and strings. A large program has about ten thousand.
 pub(crate) const DEBUG_UNITS: Limit = Limit {
     what: "units of debug information",
     most: 1 << 17,
 };
 
-/// The files and folders of one unit, each a hundred bytes in memory.
+/// The files and folders of one unit. Each takes a hundred bytes in memory.
 pub(crate) const DEBUG_LINE_HEADER_BYTES: Limit = Limit {
     what: "bytes in the header of a line program",
     most: 4 << 20,
 };
 
-/// 20 bytes in memory each.
+/// Each takes 20 bytes in memory.
 pub(crate) const DEBUG_ROWS: Limit = Limit {
     what: "rows of line tables",
     most: 1 << 24,
 };
 
-/// Each takes some kilobyte while code is generated. The largest function of an interpreter of Ruby has 700,000.
+/// Each takes some kilobytes during code generation. The largest function of a Ruby interpreter has
+/// 700,000.
 pub(crate) const FUNCTION_NODES: Limit = Limit {
     what: "values, instructions and blocks of intermediate code",
     most: 1 << 23,
 };
 
-/// What branches, calls and other instructions are given. The same function has less than 2,100,000.
+/// The operands of branches, calls and other instructions. The largest function of that Ruby
+/// interpreter has fewer than 2,100,000.
 pub(crate) const FUNCTION_OPERANDS: Limit = Limit {
     what: "operands of intermediate code",
     most: 1 << 26,
 };
 
-/// For each pair of locals that are used in a loop one may be moved: 1.3 ns.
+/// For each pair of locals used in a loop, Cranelift may move one: 1.3 ns.
 pub(crate) const FUNCTION_LOOPS: Limit = Limit {
     what: "pairs of locals in its loops",
     most: 1 << 32,
 };
 
-/// For each, the allocator may look at the value for every register: 20 ns.
+/// For each, the register allocator may examine the value once per register: 20 ns.
 pub(crate) const FUNCTION_HELD: Limit = Limit {
     what: "instructions that its values are held across",
     most: 1 << 31,
 };
 
 impl Limit {
-    /// The most that is allowed.
+    /// The limit's value.
     pub(crate) fn most(self) -> u64 {
         self.most
     }
 
-    /// The same, or less if this is.
+    /// This limit, or `most` if that is lower.
     pub(crate) fn at_most(self, most: u64) -> Self {
         let most = self.most.min(most);
         Self { most, ..self }
     }
 
-    /// Refuses more than the limit in one function, which is described.
+    /// Refuses a value above the limit in one function, which `func` describes.
     pub(crate) fn check_function(
         self,
         found: u64,
@@ -142,7 +145,7 @@ impl Limit {
         Ok(())
     }
 
-    /// Refuses more than the limit.
+    /// Refuses a value above the limit.
     pub(crate) fn check(self, found: u64) -> Result<(), CompileError> {
         let Self { what, most: limit } = self;
         if found > limit {
@@ -151,7 +154,7 @@ impl Limit {
         Ok(())
     }
 
-    /// Refuses what is known to be more.
+    /// Refuses a value that is known to be above the limit.
     pub(crate) fn exceeded<T>(self) -> Result<T, CompileError> {
         let Self { what, most: limit } = self;
         let found = limit + 1;

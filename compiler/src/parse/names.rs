@@ -1,9 +1,10 @@
-//! The name section (spec, appendix 7.4.1). It is advice: a damaged one is ignored from the damage on.
+//! The name section (spec, appendix 7.4.1). It is advisory: a damaged section is ignored from the
+//! damage on.
 
 use pirn_format::metadata::Metadata;
 use wasmparser::{Name, NameSectionReader};
 
-/// Reads the names of the module and of functions.
+/// Reads the names of the module and its functions.
 pub(super) fn read(names: NameSectionReader<'_>, metadata: &mut Metadata) {
     for name in names {
         match name {
@@ -18,7 +19,7 @@ pub(super) fn read(names: NameSectionReader<'_>, metadata: &mut Metadata) {
             Err(_) => break,
         }
     }
-    // The map should ascend already; a map that does not is put in order, first name first.
+    // A valid map is ascending. Any other map is sorted; the first name of a function wins.
     metadata.func_names.sort_by_key(|(index, _)| *index);
     metadata.func_names.dedup_by_key(|(index, _)| *index);
 }

@@ -1,4 +1,4 @@
-//! The types that a module defines, from the validator's form to the format's.
+//! Converts the module's types from the validator's form to the format's.
 
 use super::{unsupported, value_type};
 use crate::error::CompileError;
@@ -6,7 +6,7 @@ use pirn_format::metadata::Metadata;
 use pirn_format::types::{CompositeType, FieldType, FuncType, Kind, StorageType, SubType};
 use wasmparser::{CompositeInnerType, TypeSectionReader};
 
-/// The kind of each type: types may name those behind them.
+/// The kind of each type. Read first, because types may refer to later ones.
 pub(super) fn kinds(types: TypeSectionReader<'_>) -> Result<Vec<Kind>, CompileError> {
     let mut kinds = vec![];
     for group in types {
@@ -22,20 +22,20 @@ pub(super) fn kinds(types: TypeSectionReader<'_>) -> Result<Vec<Kind>, CompileEr
     Ok(kinds)
 }
 
-/// Reads all types and their groups, of these kinds.
+/// Reads all types and their recursion groups. `kinds` has the kind of each type.
 pub(super) fn read(
     types: TypeSectionReader<'_>,
     kinds: &[Kind],
     metadata: &mut Metadata,
 ) -> Result<(), CompileError> {
     for group in types {
-        // In range: the validator allows a million.
+        // In range: the validator allows a million types.
         let first = metadata.types.len() as u32;
         for ty in group?.types() {
             metadata.types.push(sub_type(ty, kinds)?);
         }
         let len = metadata.types.len() as u32 - first;
-        // A group of none is nothing: nobody can tell.
+        // A group of one type is equivalent to no group.
         if len > 1 {
             metadata.groups.0.push((first, len));
         }

@@ -1,19 +1,21 @@
-//! Structs, arrays and numbers of 31 bits (spec 3.0, 4.6.5): making them, reading and writing them.
+//! Structs, arrays and 31-bit integers (spec 3.0, 4.6.5): allocation, reads and writes.
 //!
-//! They lie behind each other in a part of the slot that is a further memory in all but name, and is given back as a whole at
-//! each reset: nothing is collected. A reference is a word whose lowest bits say what it is to (`layout.rs`), so it is
-//! absolute, and instances of one group pass it to each other:
+//! Objects are allocated one after another in a part of the slot that works like an additional
+//! memory. Each reset releases all of it: there is no garbage collection. A reference is a word
+//! whose lowest bits are a tag (`layout.rs`). References are absolute, so instances of one group
+//! can pass them to each other:
 //!
 //! ```text
 //! 0        null                     struct   │ type id, 0   │ fields ...
 //! ...000   struct: its address               ▲ reference
 //! ...010   array: its address + 2   array    │ type id, len │ elements ...
-//! .....1   number of 31 bits
-//! ..1.0    a reference of the host's
+//! .....1   31-bit integer
+//! ..1.0    a host reference
 //! ```
 //!
-//! To make one is an addition and a comparison. What is behind the next one is zero, whatever interrupted the guest: the
-//! address of the next is moved on before anything is written. So defaults are not written.
+//! Allocation is an addition and a comparison. The memory after the last object is always zero,
+//! even if the guest was interrupted: the pointer to the next object is advanced before the object
+//! is written. So fields with default values are not written.
 
 mod array;
 mod cast;
@@ -31,19 +33,19 @@ use pirn_format::layout::{
 use pirn_format::types::StorageType;
 use wasmparser::Operator;
 
-/// Whether a field of less than 32 bits is extended by its sign.
+/// Whether a field of less than 32 bits is sign-extended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Signed,
     Unsigned,
 }
 
-/// How large an object may be.
+/// The maximum size of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Size {
     /// At most [`SMALL_BYTES`].
     Small,
-    /// As large as the guest computes.
+    /// Any size that the guest computes.
     Any,
 }
 
@@ -53,11 +55,12 @@ const SMALL_BYTES: u64 = 1 << 18;
 
 const _: () = assert!(100 * SMALL_BYTES < pirn_format::layout::GUARD_BYTES);
 
-/// Bits of a reference of the host's that it may have without a box.
+/// Bits that a host reference may have without a box.
 const HOST_BITS: i64 = 64 - HOST_SHIFT as i64;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on structs, arrays, numbers of 31 bits or references to any; `false` if it is none.
+    /// Translates an operator on structs, arrays, 31-bit integers or references to them. Returns
+    /// `false` for other operators.
     pub(super) fn gc(&mut self, op: &Operator<'_>) -> Result<bool, CompileError> {
         match *op {
             Operator::StructNew { struct_type_index } => self.struct_new(struct_type_index),
@@ -110,25 +113,26 @@ impl FuncTranslator<'_, '_> {
         Ok(true)
     }
 
-    /// The value of the last operand, a number of 31 bits, with its tag.
+    /// The last operand, a reference to a 31-bit integer, as an i32 that still has its tag.
     fn i31(&mut self) -> Value {
         let reference = self.pop();
         self.trap_if_zero(reference, TrapCode::NullI31Reference);
         self.builder.ins().ireduce(types::I32, reference)
     }
 
-    /// Makes place for so many bytes, with the id of a type in the header, and gives its address.
+    /// Allocates `bytes` bytes, writes the id of the type to the header, and returns the address.
     ///
-    /// Behind a wrong prediction that there is place, objects of a size that the guest computes would lie where other
-    /// instances are: then this object and the next ones have null for their address. Those of at most
-    /// [`SMALL_BYTES`] lie in the guard after the memory, and need no mask.
+    /// If the processor mispredicts that there is space, an object whose size the guest computes
+    /// could overlap other instances. So such an object and the next ones get the address null
+    /// under misprediction. Objects of at most [`SMALL_BYTES`] stay in the guard after the memory
+    /// and need no mask.
     fn allocate(&mut self, ty: u32, bytes: Value, size: Size) -> Value {
         let flags = self.flags(Region::Heap);
         let ins = self.builder.ins();
         let start = ins.load(POINTER, flags, self.vmctx, CONTEXT_HEAP_NEXT);
         let ins = self.builder.ins();
         let limit = ins.load(POINTER, flags, self.vmctx, CONTEXT_HEAP_END);
-        // No sum wraps: there are fewer than 2^37 bytes, and addresses of fewer than 2^48.
+        // No sum wraps: the size is below 2^37 bytes, and addresses are below 2^48.
         let end = self.builder.ins().iadd(start, bytes);
         let full = IntCC::UnsignedGreaterThan;
         let full = self.builder.ins().icmp(full, end, limit);
@@ -163,7 +167,7 @@ impl FuncTranslator<'_, '_> {
         start
     }
 
-    /// Makes a struct whose fields are zero or null.
+    /// Allocates a struct whose fields are zero or null.
     fn new_struct(&mut self, ty: u32) -> Value {
         let bytes = self.env.structs.fields(ty).bytes;
         let bytes = self.word(bytes);
@@ -197,14 +201,14 @@ impl FuncTranslator<'_, '_> {
         self.store_field(storage, reference, offset, value);
     }
 
-    /// What a field holds, and where it lies.
+    /// The type and offset of a field.
     fn field(&self, ty: u32, field: u32) -> (StorageType, i32) {
         let storage = self.env.metadata.struct_fields(ty)[field as usize].storage;
         let offset = self.env.structs.fields(ty).offsets[field as usize];
         (storage, offset as i32)
     }
 
-    /// Flags for what a field or an element holds: a vector is no more aligned than a word.
+    /// Flags for an access to a field or an element. Vectors are aligned to a word only.
     fn field_flags(&self, storage: StorageType) -> MemFlagsData {
         let flags = self.guest_flags(Region::Field).with_notrap();
         match storage.log2() {
@@ -241,7 +245,8 @@ impl FuncTranslator<'_, '_> {
         };
     }
 
-    /// A reference of the host's as any other, or again the guest's that it is.
+    /// Converts a host reference to any reference. A reference that was converted from a guest's is
+    /// converted back.
     fn any_convert_extern(&mut self) {
         let external = self.pop();
         let prefix = self
@@ -282,7 +287,7 @@ impl FuncTranslator<'_, '_> {
         self.push(value);
     }
 
-    /// Any reference as one of the host's.
+    /// Converts any reference to a host reference.
     fn extern_convert_any(&mut self) {
         let any = self.pop();
         let tag = self.builder.ins().band_imm_u(any, TAG_BITS as i64);
@@ -307,7 +312,7 @@ impl FuncTranslator<'_, '_> {
         self.push(value);
     }
 
-    /// A value, or, where a condition holds that seldom does, what is worked out then.
+    /// Returns `value`, or the result of `otherwise` if an unlikely condition holds.
     fn seldom(
         &mut self,
         condition: Value,
@@ -328,7 +333,7 @@ impl FuncTranslator<'_, '_> {
         result
     }
 
-    /// The number of elements of an array that is not null, an i32.
+    /// The number of elements, an i32, of an array that is not null.
     fn array_len(&mut self, array: Value) -> Value {
         let flags = self.flags(Region::Header);
         let offset = ARRAY_LEN - array::TAG;

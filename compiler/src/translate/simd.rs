@@ -1,7 +1,8 @@
 //! Vectors (spec 4.3.4, 4.4.2).
 //!
-//! On the operand stack every vector is an `i8x16`; an operator views its operands as the lanes that it
-//! works on and its result as an `i8x16` again. Both views are free: a vector register has no type.
+//! On the operand stack every vector is an `i8x16`. An operator casts its operands to the lanes
+//! that it works on, and its result back to an `i8x16`. Both casts are free: a vector register has
+//! no type.
 
 mod float;
 mod integer;
@@ -21,7 +22,7 @@ type Unary = fn(FuncInstBuilder<'_, '_>, Value) -> Value;
 /// An instruction of two operands.
 type Binary = fn(FuncInstBuilder<'_, '_>, Value, Value) -> Value;
 
-/// Translates an operator on vectors; `false` if it is none.
+/// Translates an operator on vectors. Returns `false` for other operators.
 pub(super) fn translate(t: &mut FuncTranslator<'_, '_>, op: &Operator<'_>) -> bool {
     t.vector_memory(op)
         || t.lane(op)
@@ -32,7 +33,7 @@ pub(super) fn translate(t: &mut FuncTranslator<'_, '_>, op: &Operator<'_>) -> bo
 }
 
 impl FuncTranslator<'_, '_> {
-    /// A vector seen as lanes of another type.
+    /// Casts a vector to lanes of another type.
     pub(super) fn view(&mut self, vector: Value, lanes: Type) -> Value {
         if self.type_of(vector) == lanes {
             return vector;
@@ -53,7 +54,7 @@ impl FuncTranslator<'_, '_> {
         (self.view(a, lanes), self.view(b, lanes))
     }
 
-    /// Pushes a vector of any lanes.
+    /// Pushes a vector with lanes of any type.
     fn push_vector(&mut self, vector: Value) {
         let vector = self.view(vector, types::I8X16);
         self.push(vector);
@@ -71,7 +72,7 @@ impl FuncTranslator<'_, '_> {
         self.push_vector(value);
     }
 
-    /// A constant vector, its bytes in the order of memory.
+    /// A constant vector with its bytes in memory order.
     fn vector_constant(&mut self, bytes: [u8; 16], lanes: Type) -> Value {
         let constant = self
             .builder
@@ -82,7 +83,7 @@ impl FuncTranslator<'_, '_> {
         self.builder.ins().vconst(lanes, constant)
     }
 
-    /// Operators that see a vector as 128 bits.
+    /// Operators that treat a vector as 128 bits.
     fn bitwise(&mut self, op: &Operator<'_>) -> bool {
         let lanes = types::I8X16;
         match op {

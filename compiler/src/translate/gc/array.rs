@@ -4,8 +4,9 @@
 //! │ This file is a part of the sandbox. Every change to it wants two reviews.                    │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
-//! Indices and lengths have 32 bits, and sums of them 64, which do not wrap. Addresses and numbers of elements are masked under
-//! speculation, as addresses in linear memory are, and so are addresses of new arrays.
+//! Indices and lengths have 32 bits. Their sums have 64 bits and do not wrap. Addresses and element
+//! counts are masked under speculation, as linear-memory addresses are, and so are addresses of new
+//! arrays.
 
 use super::{SMALL_BYTES, Sign, Size};
 use crate::translate::function::{FuncTranslator, Region};
@@ -16,14 +17,14 @@ use pirn_format::layout::{ARRAY_LEN, OBJECT_ALIGN, OBJECT_HEADER_BYTES, TAG_ARRA
 use pirn_format::types::StorageType;
 use wasmparser::Operator;
 
-/// How far a reference lies behind the header.
+/// Distance from the header of an array to its reference.
 pub(super) const TAG: i32 = TAG_ARRAY as i32;
 
-/// How far the first element lies behind a reference.
+/// Distance from a reference to the first element.
 const FIRST: i32 = OBJECT_HEADER_BYTES as i32 - TAG;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on arrays; `false` if it is none.
+    /// Translates an operator on arrays. Returns `false` for other operators.
     pub(super) fn array_operator(&mut self, op: &Operator<'_>) -> bool {
         match *op {
             Operator::ArrayNew { array_type_index } => {
@@ -109,13 +110,13 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// What the elements of arrays of a type hold.
+    /// The element type of an array type.
     fn element(&self, ty: u32) -> StorageType {
         let element = self.env.metadata.array_element(ty);
         element.expect("validated: an array type").storage
     }
 
-    /// Makes an array of so many elements, an i32, that are zero or null.
+    /// Allocates an array of `len` elements, an i32, that are zero or null.
     fn new_array(&mut self, ty: u32, len: Value) -> Value {
         let log2 = i64::from(self.element(ty).log2());
         let wide = self.extend(len);
@@ -151,7 +152,7 @@ impl FuncTranslator<'_, '_> {
         self.push(array);
     }
 
-    /// Makes an array of what lies in a segment.
+    /// Allocates an array and fills it from a segment.
     fn array_new_of(&mut self, builtin: Builtin, ty: u32, segment: u32) {
         let (start, len) = self.pop2();
         let (ty, segment) = (self.word(ty), self.word(segment));
@@ -168,7 +169,7 @@ impl FuncTranslator<'_, '_> {
         self.push(value);
     }
 
-    /// The address of an element less [`FIRST`]; a trap if there is none.
+    /// The address of an element minus [`FIRST`]. Traps if the index is out of bounds.
     fn element_address(&mut self, array: Value, index: Value, storage: StorageType) -> Value {
         self.trap_if_zero(array, TrapCode::NullArrayReference);
         let len = self.array_len(array);
@@ -184,12 +185,14 @@ impl FuncTranslator<'_, '_> {
         }
         let len = self.extend(len);
         let condition = self.builder.ins().icmp(outside, index, len);
-        // Not the first element: an empty array has another object's header there.
+        // The mask is null, not the first element: after an empty array lies the header of another
+        // object.
         self.null_where(condition, address)
     }
 
-    /// The address less [`FIRST`] of the first of so many elements, an i64, from an index on, an i32, and their number; a
-    /// trap if they are not all there. Behind a wrong prediction that they are, null and 0.
+    /// The address minus [`FIRST`] of a range of elements, an i64, and their number. `index` and
+    /// `len` are i32. Traps if the range is out of bounds. Under misprediction of that check, both
+    /// results are 0.
     fn elements(
         &mut self,
         array: Value,
@@ -211,7 +214,7 @@ impl FuncTranslator<'_, '_> {
         (start, self.null_where(outside, len))
     }
 
-    /// Writes a value to so many elements, of which the first lies [`FIRST`] behind `start`.
+    /// Writes a value to `len` elements. The first one is at `start` plus [`FIRST`].
     fn fill(&mut self, start: Value, len: Value, storage: StorageType, value: Value) {
         let log2 = i64::from(storage.log2());
         let bytes = self.builder.ins().ishl_imm_u(len, log2);
@@ -226,7 +229,7 @@ impl FuncTranslator<'_, '_> {
         self.builder.ins().brif(done, next, [], body, []);
         self.builder.switch_to_block(body);
         self.builder.seal_block(body);
-        // A mispredicted further pass writes to null, so no speculative load sees the value.
+        // A mispredicted further iteration writes to null, so no speculative load sees the value.
         let place = self.null_where(done, at);
         self.store_field(storage, place, FIRST, value);
         let bytes = i64::from(storage.bytes());
@@ -254,7 +257,7 @@ impl FuncTranslator<'_, '_> {
         self.builtin(Builtin::ArrayCopy, &[to, from, bytes]);
     }
 
-    /// Copies from a segment to elements.
+    /// Copies from a segment to the elements of an array.
     fn array_init(&mut self, builtin: Builtin, segment: u32, storage: StorageType) {
         let (to, from, len) = self.pop3();
         let array = self.pop();

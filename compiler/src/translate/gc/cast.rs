@@ -1,9 +1,10 @@
-//! Casts: whether a reference is of a type, by its lowest bits, the id of its type, and the types that this one is a
-//! subtype of.
+//! Casts: tests whether a reference has a type, by its tag, by its type id, and by the supertypes
+//! of its type.
 //!
-//! The id of a type that has no subtypes is compared, and that is all. Of another one the process's table of types has, for
-//! each id, the ids of all types above it, from the root down (`runtime/src/module/types.rs`): a type that has so many above it
-//! is one of them if it has that place.
+//! If the target type is final, comparing the type ids is enough. Otherwise the process's type
+//! table has, for each id, the ids of all its supertypes from the root down
+//! (`runtime/src/module/types.rs`). A type with `depth` supertypes is a supertype if its id is at
+//! position `depth`.
 //!
 //! ```text
 //! id ──▶ equal? yes
@@ -25,17 +26,17 @@ use pirn_format::layout::{
 use pirn_format::types::{HeapType, Kind, RefType};
 use wasmparser::Operator;
 
-/// What a check of a reference is for.
+/// What a check of a reference returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// The answer alone.
+    /// Only the answer.
     Answer,
-    /// The reference, if it is of the type.
+    /// The answer and, if the reference has the type, the reference.
     Reference,
 }
 
 impl FuncTranslator<'_, '_> {
-    /// Translates a test or a cast; `false` if it is none.
+    /// Translates a test or a cast. Returns `false` for other operators.
     pub(super) fn cast(&mut self, op: &Operator<'_>) -> Result<bool, CompileError> {
         let (heap, nullable, traps) = match *op {
             Operator::RefTestNonNull { hty } => (hty, false, false),
@@ -61,7 +62,7 @@ impl FuncTranslator<'_, '_> {
         Ok(true)
     }
 
-    /// Branches with the last operand if it is of a type, or if it is not.
+    /// Branches with the last operand if it has a type (`wanted`), or if it has not.
     pub(in crate::translate) fn branch_on_cast(
         &mut self,
         depth: u32,
@@ -75,7 +76,8 @@ impl FuncTranslator<'_, '_> {
         let reference = self.pop();
         let (is_it, checked) = self.checked(reference, ty);
         let narrowed = self.narrowed(checked, is_it, ty);
-        // Where it is not of the type, it is of the type that it had before: there is nothing to mask.
+        // On the path where it does not have the type, it keeps its previous type, so there is
+        // nothing to mask.
         let (condition, there, here) = match wanted {
             true => (is_it, narrowed, reference),
             false => (self.is_false(is_it), reference, narrowed),
@@ -87,8 +89,8 @@ impl FuncTranslator<'_, '_> {
         Ok(())
     }
 
-    /// Whether a reference, of the same hierarchy, is of a type, an i8; and the reference, which is null under a wrong
-    /// prediction that its tag is that of the type.
+    /// Whether a reference of the same hierarchy has a type, an i8. Also returns the reference,
+    /// which is null if its tag was mispredicted to be the type's.
     fn checked(&mut self, reference: Value, ty: RefType) -> (Value, Value) {
         match ty.heap {
             HeapType::Concrete(kind, index) => {
@@ -98,15 +100,15 @@ impl FuncTranslator<'_, '_> {
         }
     }
 
-    /// A reference after a check whether it is of a type: null under a wrong prediction that it is.
+    /// Masks a reference after a type check: null if the check was mispredicted to succeed.
     ///
-    /// So a reference is of its static type or null, also where the processor went past a check that fails. Null
-    /// is the address of nothing that is mapped, and neither is what an offset of a field adds to it.
+    /// So a reference has its static type or is null, even if the processor continues past a
+    /// failing check. Nothing is mapped at null or at null plus any field offset.
     fn narrowed(&mut self, reference: Value, is_it: Value, ty: RefType) -> Value {
         match ty.heap {
-            // The type of all, and the type of all but null.
+            // The top types.
             HeapType::Any | HeapType::Func | HeapType::Extern | HeapType::Exn => reference,
-            // Null alone is of these.
+            // The bottom types, whose only value is null.
             HeapType::None | HeapType::NoFunc | HeapType::NoExtern | HeapType::NoExn
                 if self.env.spectre =>
             {
@@ -128,7 +130,7 @@ impl FuncTranslator<'_, '_> {
         })
     }
 
-    /// Whether a reference, of the same hierarchy, is of a type: an i8.
+    /// Whether a reference of the same hierarchy has a type: an i8.
     fn is_of(&mut self, reference: Value, ty: RefType) -> Value {
         let is_it = match ty.heap {
             HeapType::Any | HeapType::Func | HeapType::Extern | HeapType::Exn if ty.nullable => {
@@ -145,7 +147,7 @@ impl FuncTranslator<'_, '_> {
                 self.is_not_null(bit)
             }
             HeapType::Array => self.has_tag(reference, TAG_BITS, TAG_ARRAY),
-            // Null has their bits, too.
+            // Null has these bits as well.
             HeapType::Eq => {
                 let bits = (TAG_HOST | TAG_I31) as i64;
                 let tag = self.builder.ins().band_imm_u(reference, bits);
@@ -171,7 +173,7 @@ impl FuncTranslator<'_, '_> {
         self.builder.ins().bor(is_it, null)
     }
 
-    /// A condition that holds of null, too, for a type that null may be of or not.
+    /// The condition, which also holds for null, adjusted to whether the type is nullable.
     fn or_null(&mut self, reference: Value, nullable: bool, is_it: Value) -> Value {
         if nullable {
             return is_it;
@@ -192,11 +194,11 @@ impl FuncTranslator<'_, '_> {
             .icmp_imm_u(IntCC::Equal, found, tag as i64)
     }
 
-    /// Whether a reference is of a type that the module defines; and the reference, if it is wanted, see
-    /// [`checked`](Self::checked).
+    /// Whether a reference has a type that the module defines. Also returns the reference, if
+    /// `wanted` asks for it; see [`checked`](Self::checked).
     ///
-    /// Each way to the end brings an answer that is computed from the reference, and does not rely on the branches
-    /// before it: "yes" is never the answer of a way that was predicted wrong.
+    /// Each path to the end computes its answer from the reference and does not rely on the
+    /// branches before it. So a mispredicted path never has the answer "yes".
     fn is_of_defined(
         &mut self,
         reference: Value,
@@ -208,7 +210,7 @@ impl FuncTranslator<'_, '_> {
         let spectre = self.env.spectre;
         let done = self.block_to_go_on(false);
         let result = self.builder.append_block_param(done, types::I8);
-        // References to functions have no tags.
+        // Function references have no tags.
         let has_tag = !matches!(kind, Kind::Func);
         let checked = (spectre && has_tag && wanted == Wanted::Reference)
             .then(|| self.builder.append_block_param(done, POINTER));
@@ -234,7 +236,7 @@ impl FuncTranslator<'_, '_> {
                 let is_other = self.is_false(is_kind);
                 let no = self.builder.ins().iconst(types::I8, 0);
                 self.go_on_unless(is_other, done, &answer(no, reference));
-                // What another reference has in the place of a type may be anything.
+                // A reference with another tag may have any data in the place of a type id.
                 tagged = self.null_where(is_other, reference);
                 let flags = self.flags(Region::Header);
                 let offset = OBJECT_TYPE - tag as i32;
@@ -249,7 +251,7 @@ impl FuncTranslator<'_, '_> {
         (result, checked.unwrap_or(reference))
     }
 
-    /// Goes to a block with values if a condition holds, else on.
+    /// Branches to a block with arguments if a condition holds, else continues.
     fn go_on_unless(&mut self, condition: Value, other: Block, values: &[BlockArg]) {
         let next = self.block_to_go_on(false);
         let ins = self.builder.ins();
@@ -258,8 +260,8 @@ impl FuncTranslator<'_, '_> {
         self.builder.seal_block(next);
     }
 
-    /// Whether the type of an id, an i32, is one of the module's or a subtype of it: an i8, which does not rely on
-    /// branches (see [`is_of_defined`](Self::is_of_defined)).
+    /// Whether the type of an id, an i32, is a type of the module or a subtype of it. The result is
+    /// an i8 and does not rely on branches (see [`is_of_defined`](Self::is_of_defined)).
     pub(in crate::translate) fn is_subtype(&mut self, found: Value, ty: u32) -> Value {
         let metadata = self.env.metadata;
         let wanted = self.env.layout.type_id(ty);
@@ -276,7 +278,7 @@ impl FuncTranslator<'_, '_> {
         let at = self.extend(found);
         let at = self.builder.ins().imul_imm_s(at, i64::from(TYPE_ROW_BYTES));
         let row = self.builder.ins().iadd(rows, at);
-        // Constant once there is something of the type: not to be read before.
+        // The row is constant once an object of the type exists, so the load must not move up.
         let flags = self.flags(Region::Constant).with_readonly();
         let row = self.builder.ins().load(types::I64, flags, row, 0);
         let count = self.builder.ins().ireduce(types::I32, row);
@@ -293,7 +295,7 @@ impl FuncTranslator<'_, '_> {
         let at_depth = self.builder.ins().load(types::I32, flags, chain, offset);
         let mut is_it = self.builder.ins().icmp(IntCC::Equal, at_depth, wanted);
         if self.env.spectre {
-            // After the end of a short chain lies another, whatever that is of.
+            // A short chain is followed by the chain of an unrelated type.
             let is_there = self.is_false(above);
             is_it = self.builder.ins().band(is_it, is_there);
         }

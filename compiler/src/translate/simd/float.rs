@@ -7,7 +7,7 @@ use types::{F32X4, F64X2, I8X16, I32X4, I64X2};
 use wasmparser::Operator as O;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on floating-point lanes; `false` if it is none.
+    /// Translates an operator on floating-point lanes. Returns `false` for other operators.
     pub(super) fn vector_float(&mut self, op: &O<'_>) -> bool {
         if let Some((lanes, unary)) = unary(op).or_else(|| conversion(op)) {
             self.vector_unary(lanes, unary);
@@ -47,7 +47,7 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// `b < a ? b : a`, which is no minimum where one is NaN.
+    /// `b < a ? b : a`, which is not a minimum if an operand is NaN.
     fn pseudo_minimum(&mut self, lanes: Type) {
         let (a, b) = self.pop2_lanes(lanes);
         let mask = self.builder.ins().fcmp(FloatCC::LessThan, b, a);
@@ -61,7 +61,7 @@ impl FuncTranslator<'_, '_> {
         self.choose(mask, b, a);
     }
 
-    /// Pushes, bit by bit, `a` where the mask is set, else `b`.
+    /// Pushes, for each bit, `a` if the mask is set, else `b`.
     fn choose(
         &mut self,
         mask: cranelift_codegen::ir::Value,
@@ -73,7 +73,8 @@ impl FuncTranslator<'_, '_> {
         self.push(value);
     }
 
-    /// Two f64 lanes to the lower i32 lanes, saturating twice; the upper lanes are zero.
+    /// Converts two f64 lanes to the lower i32 lanes. Saturates in both steps; the upper lanes are
+    /// zero.
     pub(super) fn truncate_low(&mut self, convert: Unary, narrow: Binary) {
         let vector = self.pop_lanes(F64X2);
         let wide = convert(self.builder.ins(), vector);
@@ -82,7 +83,7 @@ impl FuncTranslator<'_, '_> {
         self.push_vector(value);
     }
 
-    /// The lower i32 lanes to f64 lanes.
+    /// Converts the lower i32 lanes to f64 lanes.
     fn convert_low(&mut self, widen: Unary, convert: Unary) {
         let vector = self.pop_lanes(I32X4);
         let wide = widen(self.builder.ins(), vector);
@@ -125,7 +126,7 @@ fn unary(op: &O<'_>) -> Option<(Type, Unary)> {
     })
 }
 
-/// Conversions by one instruction: the lanes are the source's.
+/// Conversions by one instruction, with the source's lanes.
 fn conversion(op: &O<'_>) -> Option<(Type, Unary)> {
     Some(match op {
         O::I32x4TruncSatF32x4S => (F32X4, |i, a| i.fcvt_to_sint_sat(I32X4, a)),

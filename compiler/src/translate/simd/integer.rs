@@ -7,7 +7,7 @@ use types::{I8X16, I16X8, I32, I32X4, I64X2};
 use wasmparser::Operator as O;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on integer lanes; `false` if it is none.
+    /// Translates an operator on integer lanes. Returns `false` for other operators.
     pub(super) fn vector_integer(&mut self, op: &O<'_>) -> bool {
         if let Some((lanes, binary)) = arithmetic(op).or_else(|| saturating(op)) {
             self.vector_binary(lanes, binary);
@@ -33,7 +33,7 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// Products of the lanes that `widen` takes.
+    /// Products of the lanes that `widen` selects.
     pub(super) fn product(&mut self, a: Value, b: Value, widen: Unary) -> Value {
         let a = widen(self.builder.ins(), a);
         let b = widen(self.builder.ins(), b);
@@ -50,7 +50,7 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// Shifts by a scalar, taken modulo the lane's width as in WebAssembly.
+    /// Shifts by a scalar. As in WebAssembly, the count is taken modulo the lane's width.
     fn shift(&mut self, op: &O<'_>) -> bool {
         let (lanes, shift): (Type, Binary) = match op {
             O::I8x16Shl => (I8X16, SHL),
@@ -74,7 +74,7 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// Operators that make an i32 of all lanes.
+    /// Operators that compute an i32 from all lanes.
     fn test(&mut self, op: &O<'_>) -> bool {
         match op {
             O::I8x16AllTrue => self.all_true(I8X16),
@@ -169,7 +169,7 @@ fn saturating(op: &O<'_>) -> Option<(Type, Binary)> {
         O::I8x16SubSatU => (I8X16, USUB),
         O::I16x8SubSatU => (I16X8, USUB),
         O::I16x8Q15MulrSatS => (I16X8, |i, a, b| i.sqmul_round_sat(a, b)),
-        // The source lanes are signed either way; what saturates is the result.
+        // The source lanes are signed in both cases; the suffix says how the result saturates.
         O::I8x16NarrowI16x8S => (I16X8, SNARROW),
         O::I16x8NarrowI32x4S => (I32X4, SNARROW),
         O::I8x16NarrowI16x8U => (I16X8, UNARROW),
@@ -211,7 +211,7 @@ fn widening(op: &O<'_>) -> Option<(Type, Unary)> {
     })
 }
 
-/// Lanes, and how the low and the high half of them are widened.
+/// The lanes, and the instructions that widen their low and high half.
 fn pairwise(op: &O<'_>) -> Option<(Type, Unary, Unary)> {
     Some(match op {
         O::I16x8ExtAddPairwiseI8x16S => (I8X16, SLOW, SHIGH),
@@ -222,7 +222,7 @@ fn pairwise(op: &O<'_>) -> Option<(Type, Unary, Unary)> {
     })
 }
 
-/// Lanes, and which half of them is widened, and how.
+/// The lanes, and the instruction that widens one half of them.
 fn extended_product(op: &O<'_>) -> Option<(Type, Unary)> {
     Some(match op {
         O::I16x8ExtMulLowI8x16S => (I8X16, SLOW),
@@ -258,7 +258,7 @@ fn comparison(op: &O<'_>) -> Option<(Type, IntCC)> {
     Some((compared(op), code))
 }
 
-/// The lanes that a comparison of integers compares.
+/// The lanes that an integer comparison compares.
 fn compared(op: &O<'_>) -> Type {
     match op {
         O::I8x16Eq | O::I8x16Ne | O::I8x16LtS | O::I8x16GtS | O::I8x16LeS | O::I8x16GeS => I8X16,

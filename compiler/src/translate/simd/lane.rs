@@ -1,4 +1,4 @@
-//! Lanes: taken out, put in, spread, moved.
+//! Lanes: extract, replace, splat, shuffle.
 
 use super::FuncTranslator;
 use cranelift_codegen::ir::{InstBuilder, Type, types};
@@ -6,7 +6,7 @@ use types::{F32X4, F64X2, I8X16, I16X8, I32, I32X4, I64X2};
 use wasmparser::Operator;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on lanes as such; `false` if it is none.
+    /// Translates an operator on single lanes. Returns `false` for other operators.
     pub(super) fn lane(&mut self, op: &Operator<'_>) -> bool {
         use Operator as O;
         match op {
@@ -47,7 +47,7 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// Pops a scalar as a lane of this type: narrow lanes come from an i32.
+    /// Pops a scalar as a lane of this type. Narrow lanes come from an i32.
     fn pop_scalar(&mut self, lanes: Type) -> cranelift_codegen::ir::Value {
         let (scalar, lane) = (self.pop(), lanes.lane_type());
         if self.type_of(scalar) == lane {
@@ -69,7 +69,7 @@ impl FuncTranslator<'_, '_> {
         self.push_vector(vector);
     }
 
-    /// A lane; one narrower than 32 bits is zero-extended.
+    /// Extracts a lane. A lane narrower than 32 bits is zero-extended.
     fn extract(&mut self, lanes: Type, lane: u8) {
         let vector = self.pop_lanes(lanes);
         let mut scalar = self.builder.ins().extractlane(vector, lane);

@@ -1,5 +1,5 @@
-//! Loads and stores of vectors (spec 4.4.7). Every address comes from the same place as those of
-//! scalars: [`memory_address`](FuncTranslator::memory_address).
+//! Loads and stores of vectors (spec 4.4.7). Like scalar accesses, they take every address from
+//! [`memory_address`](FuncTranslator::memory_address).
 
 use super::FuncTranslator;
 use crate::translate::memory::Load;
@@ -8,7 +8,7 @@ use types::{F32X4, F64X2, I8, I8X16, I16, I16X8, I32, I32X4, I64, I64X2};
 use wasmparser::{MemArg, Operator};
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on memory and vectors; `false` if it is none.
+    /// Translates a vector operator on memory. Returns `false` for other operators.
     pub(super) fn vector_memory(&mut self, op: &Operator<'_>) -> bool {
         use Operator as O;
         match op {
@@ -53,7 +53,7 @@ impl FuncTranslator<'_, '_> {
         self.push_vector(vector);
     }
 
-    /// Loads one lane's bytes, as a scalar of the lane's type.
+    /// Loads the bytes of one lane as a scalar of the lane's type.
     fn load_scalar(&mut self, memarg: &MemArg, lanes: Type) -> Value {
         self.load(memarg, lanes.lane_type());
         self.pop()
@@ -65,7 +65,8 @@ impl FuncTranslator<'_, '_> {
         self.push_vector(vector);
     }
 
-    /// Loads lane 0; the others are zero. As floats: their registers are the vectors'.
+    /// Loads lane 0 and sets the others to zero. Loads a float, because its register is a vector
+    /// register.
     fn load_zero(&mut self, memarg: &MemArg, lanes: Type) {
         let scalar = self.load_scalar(memarg, lanes);
         let vector = self.builder.ins().scalar_to_vector(lanes, scalar);

@@ -1,8 +1,8 @@
-//! Relaxed operators (spec 3.0, 4.3, "relaxed operations"): where operands are unusual, each has a list of allowed results, of which an
-//! environment takes the same place every time. The first place is the deterministic profile's, and what another
-//! operator gives in most cases.
+//! Relaxed operators (spec 3.0, 4.3, "relaxed operations"). For unusual operands, each has a list
+//! of allowed results. An environment must choose the same position of the list every time.
+//! Position 0 is the deterministic profile's, and mostly the result of a non-relaxed operator.
 //!
-//! | operators | allowed, by place | x86_64 takes | aarch64 takes |
+//! | operators | allowed, by position | x86_64 takes | aarch64 takes |
 //! |---|---|---|---|
 //! | `madd`, `nmadd` | two roundings; one | 1 with FMA, else 0 | 1 |
 //! | `min`, `max` | of NaNs and zeros: as `min`; the first; the second; a number | 2 | 0 |
@@ -13,8 +13,9 @@
 //! | `q15mulr_s` | of -1 times -1: saturated; -1 | 1 | 0 |
 //! | `dot`, `dot_add` | the second operand is signed; unsigned | 1 | 0 |
 //!
-//! What is taken is what costs least, and depends on the target and its features alone. One place holds for all
-//! widths of lanes, so `i16x8.relaxed_laneselect`, for which x86_64 has no instruction, spreads each lane's highest bit.
+//! The compiler takes the cheapest result. The choice depends only on the target and its features.
+//! It is the same for all lane widths. So `i16x8.relaxed_laneselect`, for which x86_64 has no
+//! instruction, spreads each lane's highest bit.
 
 use super::{FuncTranslator, translate};
 use crate::options::RelaxedSimd;
@@ -25,7 +26,7 @@ use types::{F32X4, F64X2, I8X16, I16X8, I32, I32X4, I64X2};
 use wasmparser::Operator as O;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates a relaxed operator; `false` if it is none.
+    /// Translates a relaxed operator. Returns `false` for other operators.
     pub(super) fn relaxed(&mut self, op: &O<'_>) -> bool {
         let is_free = self.env.relaxed_simd == RelaxedSimd::Fastest;
         if is_free && self.env.cpu.arch() == Arch::X86_64 && self.relaxed_x86_64(op) {
@@ -55,7 +56,7 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// What x86_64 has an instruction for that is none of the deterministic profile's.
+    /// Operators for which x86_64 has an instruction that does not give the deterministic result.
     fn relaxed_x86_64(&mut self, op: &O<'_>) -> bool {
         match op {
             O::I8x16RelaxedSwizzle => self.vector_binary(I8X16, |i, a, b| i.x86_pshufb(a, b)),
@@ -85,8 +86,8 @@ impl FuncTranslator<'_, '_> {
         true
     }
 
-    /// The first operand where it is less, or where it is greater, and else the second: `minps` or `maxps`, in the form
-    /// by which the code generator knows it.
+    /// The first operand where it is less, or greater, and else the second: `minps` or `maxps`, in
+    /// the form that Cranelift recognises.
     fn either(&mut self, lanes: Type, greater: bool) {
         let (a, b) = self.pop2_lanes(lanes);
         let [less, other] = if greater { [b, a] } else { [a, b] };
@@ -117,7 +118,7 @@ impl FuncTranslator<'_, '_> {
         self.push_vector(sum);
     }
 
-    /// Of two vectors the lanes that the highest bits of a third one's say.
+    /// Selects lanes of two vectors by the highest bits of the lanes of a third one.
     fn select_lanes(&mut self, lanes: Type) {
         let (a, b, mask) = self.pop3();
         let [a, b, mut mask] = [a, b, mask].map(|vector| self.view(vector, lanes));
@@ -132,7 +133,8 @@ impl FuncTranslator<'_, '_> {
         self.push_vector(value);
     }
 
-    /// Sums of two products each of signed bytes, saturated: four bytes of -128 are one too many.
+    /// Sums of two products of signed bytes each, saturated: only the sum of four bytes of -128
+    /// overflows.
     fn dot_of_signed(&mut self, a: Value, b: Value) -> Value {
         let (even, odd) = match self.env.cpu.arch() {
             Arch::X86_64 => self.products_of_words(a, b),
@@ -141,7 +143,8 @@ impl FuncTranslator<'_, '_> {
         self.builder.ins().sadd_sat(even, odd)
     }
 
-    /// Products of the even and of the odd bytes, which shifts make words of: x86_64 widens the lower half alone.
+    /// Products of the even and of the odd bytes, which shifts extend to words: x86_64 widens only
+    /// the lower half of a vector.
     fn products_of_words(&mut self, a: Value, b: Value) -> (Value, Value) {
         let byte = self.builder.ins().iconst(I32, 8);
         let [a, b] = [a, b].map(|vector| self.view(vector, I16X8));
@@ -154,7 +157,8 @@ impl FuncTranslator<'_, '_> {
         (even, odd)
     }
 
-    /// The same, of products of both halves, which are one instruction each.
+    /// Products of the even and of the odd bytes, from products of both halves, which are one
+    /// instruction each.
     fn products_of_halves(&mut self, a: Value, b: Value) -> (Value, Value) {
         let low = self.product(a, b, |i, a| i.swiden_low(a));
         let high = self.product(a, b, |i, a| i.swiden_high(a));
@@ -172,7 +176,7 @@ impl FuncTranslator<'_, '_> {
         (even, odd)
     }
 
-    /// Pushes the sums of pairs of lanes of 16 bits, added to lanes of 32.
+    /// Pushes the sums of pairs of 16-bit lanes, added to 32-bit lanes.
     fn add_pairs(&mut self, sums: Value, to: Value) {
         let low = self.builder.ins().swiden_low(sums);
         let high = self.builder.ins().swiden_high(sums);
@@ -183,11 +187,11 @@ impl FuncTranslator<'_, '_> {
     }
 }
 
-/// Bytes of two vectors behind each other: those of the words at even places, and at odd ones.
+/// Byte indices into two concatenated vectors: the words at even positions, and those at odd ones.
 const EVEN_WORDS: [u8; 16] = [0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29];
 const ODD_WORDS: [u8; 16] = [2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23, 26, 27, 30, 31];
 
-/// The operator that gives the deterministic result, of those that one operator gives.
+/// The non-relaxed operator that gives the deterministic result, if there is one.
 fn twin(op: &O<'_>) -> Option<O<'static>> {
     Some(match op {
         O::I8x16RelaxedSwizzle => O::I8x16Swizzle,

@@ -1,23 +1,23 @@
-//! Every vector operator compiles for both targets, without a call of any helper. What they compute is
-//! the specification's test suite's to say; this test sees that none is missing.
+//! Checks that every vector operator compiles for both targets without a call to a helper. The
+//! specification's test suite checks the results; this test checks that no operator is missing.
 
 use crate::{OptLevel, Options, RelaxedSimd, compile};
 use pirn_format::cpu::{Arch, CpuFeatures};
 use wasmparser::WasmFeatures;
 
-/// Opcodes behind the prefix 0xfd that WebAssembly 2.0 has (spec 5.4.8): 0 to 255 but for these.
+/// Opcodes from 0 to 255 after the prefix 0xfd that WebAssembly 2.0 does not use (spec 5.4.8).
 const UNUSED: [u32; 20] = [
     154, 162, 165, 166, 175, 176, 178, 179, 180, 187, 194, 197, 198, 207, 208, 210, 211, 212, 226,
     238,
 ];
 const OPERATORS: usize = 236;
 
-/// Those of relaxed SIMD, behind the same prefix.
+/// Opcodes of relaxed SIMD after the same prefix.
 const RELAXED: std::ops::Range<u32> = 0x100..0x114;
 
-/// A module with one function, which runs the operator on zeros.
+/// A module with one function that executes the operator on zeros.
 fn module(opcode: u32) -> Vec<u8> {
-    // Operands are pushed generously and typed by trying: the validator says which it wants.
+    // Tries lists of operand types until the validator accepts one.
     let operands: [&[u8]; 9] = [
         &[],
         V,
@@ -104,7 +104,7 @@ fn every_relaxed_operator_compiles_for_each_level_and_option() {
     }
 }
 
-/// FMA is in the encoding of AVX: without it there is a product and a sum.
+/// FMA uses the AVX encoding. Without AVX the compiler emits a product and a sum.
 #[test]
 fn a_feature_that_is_of_no_use_alone_is_no_error() {
     for opcode in RELAXED {
