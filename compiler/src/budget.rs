@@ -1,22 +1,21 @@
-//! [`Budget`]: the work that one module may ask of the compiler, from which each of its functions
-//! draws.
+//! [`Budget`]: the compile work that one module may use. Each of its functions draws from it.
 //!
-//! Limits of single functions (`parse/limits.rs`) have room for the largest functions of real
-//! programs, and a module may have a million functions. So all that a module makes into code is
-//! summed up: each function, and each trampoline, is charged for what it is as translated, before
-//! machine code is made or taken from the cache. The answer depends on the module and the settings
-//! alone, in whatever order threads take its functions.
+//! The limits of single functions (`parse/limits.rs`) allow the largest functions of real programs,
+//! and a module may have a million functions. So the work of a whole module is summed up. Each
+//! function and each trampoline is charged for its translated IR, before machine code is generated
+//! or read from the cache. The result depends only on the module and the settings, not on the order
+//! in which threads compile functions.
 //!
-//! A unit of work is a microsecond, or less, of a processor of 2020. `work.rs` has the prices,
-//! `fuzz/checks` the search for modules that cost more than they are charged.
+//! A unit of work is at most a microsecond on a processor of 2020. `work.rs` has the prices.
+//! `fuzz/checks` searches for modules that cost more than they are charged.
 
 use crate::error::CompileError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Units that every module may ask for.
+/// Units that every module may use.
 const FREE: u64 = 1_000_000;
 
-/// What a module asks of the compiler, in units, and how much it may.
+/// The units that a module has drawn, and their limit.
 pub(crate) struct Budget {
     module_bytes: u64,
     limit: u64,
@@ -24,7 +23,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// That of a module of so many bytes.
+    /// The budget of a module of `module_bytes` bytes.
     pub(crate) fn new(module_bytes: u64, work_per_byte: u64) -> Self {
         Self {
             module_bytes,
@@ -33,32 +32,33 @@ impl Budget {
         }
     }
 
-    /// The most units that may be drawn, by all functions together.
+    /// The most units that all functions together may draw.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Units that were drawn.
+    /// The units drawn so far.
     pub(crate) fn drawn(&self) -> u64 {
         self.drawn.load(Ordering::Relaxed)
     }
 
-    /// Draws what a function costs.
+    /// Draws the cost of a function.
     ///
     /// # Errors
     ///
     /// As [`check`](Self::check).
     pub(crate) fn draw(&self, units: u64) -> Result<(), CompileError> {
         let add = |drawn: u64| Some(drawn.saturating_add(units));
-        // The closure gives a value for any, so this cannot fail.
+        // The closure always returns `Some`, so this cannot fail.
         let _ = self
             .drawn
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         self.check()
     }
 
-    /// Whether no more was drawn than may be. Once more was, this is the error of the whole module:
-    /// what other functions fail with depends on which of them were looked at before.
+    /// Checks the drawn units against the limit. Once the limit is exceeded, this is the error of
+    /// the whole module, because the errors of other functions depend on the order in which they
+    /// were compiled.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ mod tests {
             error.contains("1001000") && error.contains("10 bytes"),
             "{error}"
         );
-        // It stays so.
+        // The error persists.
         assert!(budget.check().is_err() && budget.draw(0).is_err());
     }
 

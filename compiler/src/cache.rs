@@ -8,12 +8,10 @@
 //!
 //! Keys are distributed evenly over a fixed number of files, the [`Pack`]s, each of which holds
 //! [entries](entry).
-//!
 //! A pack is rewritten as a whole and renamed, so readers see either the old or the new one.
 //! Content is used only if its checksum, over key and content, is right; otherwise it is treated as
 //! absent. This detects accidents but not attackers: anyone with write access to the folder
 //! controls what guests do. So other users must not have write access.
-//! not enemies: who can write into the folder decides what guests do. So nobody else may.
 
 mod entry;
 mod pack;
@@ -35,8 +33,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Packs of a folder. Each is an open file while a module is compiled, and is rewritten for each
-/// set of new functions.
+/// Packs of a folder. Each is an open file while a module is compiled, and a single new
+/// function causes a rewrite of the file.
 const PACKS: usize = 64;
 
 /// Most bytes of the packs of a folder, unless [`Cache::bytes_max`] says otherwise.

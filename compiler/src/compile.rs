@@ -1,4 +1,5 @@
-//! [`Piece`]s: the machine code of every function and trampoline, before it is laid into one text.
+//! [`Piece`]s: the machine code of each function and trampoline, before they are placed in one
+//! text.
 
 use crate::address;
 use crate::block::Registers;
@@ -41,38 +42,38 @@ use rayon::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
-/// The machine code of one function or trampoline. All offsets are from its start.
+/// The machine code of one function or trampoline. All offsets are relative to its start.
 pub(crate) struct Piece {
-    /// What it is.
+    /// The function or trampoline.
     pub(crate) callee: Callee,
-    /// Its bytes, with calls not yet resolved.
+    /// Its code bytes, with calls not yet resolved.
     pub(crate) code: Vec<u8>,
     /// Alignment in bytes.
     pub(crate) align: u32,
     /// Bytes of its frame below the frame pointer.
     pub(crate) frame_bytes: u32,
-    /// Calls of other pieces.
+    /// References to other pieces.
     pub(crate) relocs: Vec<PieceReloc>,
-    /// Instructions that may fault, ascending, and their trap codes' numbers.
+    /// Instructions that may fault, ascending, with the numbers of their trap codes.
     pub(crate) traps: Vec<(u32, u32)>,
-    /// Trapping instructions and return addresses, ascending, and their WebAssembly offsets.
+    /// Trapping instructions and return addresses, ascending, with their WebAssembly offsets.
     pub(crate) sites: Vec<(u32, u32)>,
-    /// Calls behind which exceptions are caught, ascending.
+    /// Calls that have an exception handler, ascending.
     pub(crate) handlers: Vec<HandlerEntry>,
-    /// How to unwind through it.
+    /// Its unwind information.
     pub(crate) unwind: Option<systemv::UnwindInfo>,
-    /// Where its body lies in the WebAssembly file; empty for a trampoline.
+    /// Range of its body in the WebAssembly file; empty for a trampoline.
     pub(crate) body: Range<u32>,
-    /// Ascending: what is of which instruction. Only where [`Wanted::locations`] is.
+    /// The WebAssembly instructions of its code, ascending. Only if [`Wanted::locations`] is set.
     pub(crate) locations: Vec<Location>,
-    /// Where its blocks begin, ascending. Only where the code generator tells it.
+    /// Offsets of its blocks, ascending. Only if the code generator reports them.
     pub(crate) blocks: Vec<u32>,
-    /// Intermediate code. Only where [`Wanted::clif`] is, and then nothing else is there.
+    /// Its Cranelift IR. Only if [`Wanted::clif`] is set; then there is no machine code.
     pub(crate) clif: String,
 }
 
 impl Piece {
-    /// Nothing yet.
+    /// An empty piece.
     pub(crate) fn new(callee: Callee) -> Self {
         Self {
             callee,
@@ -92,7 +93,7 @@ impl Piece {
     }
 }
 
-/// Bytes of a piece that one WebAssembly instruction was made into, or a part of it.
+/// A range of a piece's code that belongs to one WebAssembly instruction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Location {
     pub(crate) start: u32,
@@ -101,75 +102,81 @@ pub(crate) struct Location {
     pub(crate) wasm: u32,
 }
 
-/// A place in a piece that refers to another.
+/// A reference from a piece to another.
 pub(crate) struct PieceReloc {
-    /// Where.
+    /// The offset of the reference.
     pub(crate) offset: u32,
-    /// How.
+    /// The kind of relocation.
     pub(crate) kind: Reloc,
-    /// What is added.
+    /// The addend.
     pub(crate) addend: Addend,
-    /// To what.
+    /// The target.
     pub(crate) target: Callee,
 }
 
-/// What is wanted beside the machine code, or in its place.
+/// Which outputs are requested besides the machine code, or instead of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
-    /// Whether the Cranelift IR is, as translated; then no machine code is made.
+    /// Whether to produce the translated Cranelift IR instead of machine code.
     pub(crate) clif: bool,
-    /// Whether [`Piece::locations`] is.
+    /// Whether to produce [`Piece::locations`].
     pub(crate) locations: bool,
 }
 
-/// The code generator, set in three ways.
+/// The code generator in three configurations.
 #[derive(Clone, Copy)]
 pub(crate) struct Isas<'a> {
-    /// As it is set for this build.
+    /// With the settings of this build.
     pub(crate) checked: &'a dyn TargetIsa,
-    /// The same without the verifier: for functions with sites of intrinsics.
+    /// Without the verifier: for functions with sites of intrinsics.
     pub(crate) unchecked: &'a dyn TargetIsa,
-    /// Without verifier and optimiser: for what has been optimised, and functions with more constants than registers.
+    /// Without verifier and optimiser: for functions that are optimised already, and for those with
+    /// more vector constants than registers.
     pub(crate) plain: &'a dyn TargetIsa,
 }
 
-/// The most vector constants that a function with sites may have to be optimised. The optimiser takes constants
-/// out of loops, where they fill registers, and are spilled; SHA-256, which has seventeen, took 1.3 times as long.
+/// The most vector constants of a function with sites that is optimised. The optimiser hoists
+/// constants out of loops, where they occupy registers and are spilled. SHA-256, which has
+/// seventeen, took 1.3 times as long.
 const VECTORS_MAX: usize = 8;
 
-/// Bytes of a frame from which on the optimiser's work is compared with none. Its rewriting also orders anew what
-/// has no effect, by where it is first wanted. In long blocks that lets values live longer than there are registers
-/// for, and what it saved is lost to spills; then the code without it is smaller.
+/// If the optimised code has a frame of at least this many bytes, the function is also compiled
+/// without the optimiser. The optimiser moves instructions without effects to their first use. In
+/// long blocks this raises the register pressure above the number of registers, and spills cost
+/// more than the optimiser saves. Then the code without the optimiser is smaller.
 const TRIED_FRAME_BYTES: u32 = 128;
 
-/// Fewest instructions of the longest block of intermediate code for that comparison, and the least of all of its
-/// function's. Functions of many short blocks gain by it, too, but are what takes a compiler's time: an interpreter
-/// of Ruby becomes 5 % smaller by comparing all of them, and takes 1.36 times as long (bench `compare`, `compile`).
+/// The longest block of the function must have at least this many IR instructions, and this
+/// percentage of all, for that comparison. Functions of many short blocks gain as well, but account
+/// for most of the compile time: comparing all functions of a Ruby interpreter makes it 5 % smaller
+/// and takes 1.36 times as long (bench `compare`, `compile`).
 const TRIED_INSTRUCTIONS: usize = 100;
 const TRIED_PERCENT: usize = 5;
 
-/// What the code without the optimiser may have of the bytes of the other, to be taken. Of libsodium's programs
-/// half took 0.97 of the time with this, and 0.98 with 100.
+/// The code without the optimiser is taken if its size is below this percentage of the optimised
+/// code. Of libsodium's programs half took 0.97 of the time with this value, and 0.98 with 100.
 const SMALLER_PERCENT: usize = 97;
 
-/// Bytes of a frame from which on the smaller of both is compared with an order of our own, and what that may have
-/// of its bytes. An order for registers puts one chain of computations behind the other, which costs time where it
-/// saves little: BLAKE2b took 1.03 of the time with 97 % of the bytes, Keccak 0.63 with 71.
+/// If the smaller version has a frame of at least this many bytes, it is compared with the order of
+/// `schedule`, which is taken if its size is below this percentage. An order for low register
+/// pressure runs chains of computations one after another, which costs time where it saves little.
+/// BLAKE2b took 1.03 of the time with 97 % of the bytes, Keccak 0.63 with 71.
 const SCHEDULED_FRAME_BYTES: u32 = 256;
 const SCHEDULED_PERCENT: usize = 90;
 
-/// Bytes of a line of the instruction cache, where every function begins that has more: processors fetch and decode
-/// code, and keep what they have decoded, by such lines and their parts, and where a loop lies among them should not
-/// depend on what was linked before it. Of libsodium's programs `codecs3` took 0.84 of the time, the mean of all 0.98.
+/// Alignment of every larger function: a line of the instruction cache in bytes. Processors fetch,
+/// decode and cache decoded code by such lines and parts of them. So the position of a loop in its
+/// lines should not depend on the code linked before it. Of libsodium's programs `codecs3` took
+/// 0.84 of the time, the mean of all 0.98.
 const LINE_BYTES: u32 = 64;
 
-/// Compiles every function and every trampoline that the module needs, functions first, by index,
-/// and says how many units of work that is.
+/// Compiles every function and every trampoline that the module needs, functions first, by index.
+/// Also returns the units of work.
 ///
 /// # Errors
 ///
-/// [`CompileError::Work`] if all functions together ask for too much, else that of the function of
-/// the lowest index, so that the same input gives the same error.
+/// [`CompileError::Work`] if all functions together need too much work. Otherwise the error of the
+/// function with the lowest index, so that the same input gives the same error.
 pub(crate) fn compile(
     parsed: &mut ParsedModule<'_>,
     isas: Isas<'_>,
@@ -179,7 +186,7 @@ pub(crate) fn compile(
     progress: &Progress<'_>,
 ) -> Result<(Vec<Piece>, u64), CompileError> {
     let bodies = std::mem::take(&mut parsed.bodies);
-    // Fuel is counted operator by operator, in called functions, too.
+    // Fuel is counted operator by operator, in called functions as well.
     let multiplications = match parsed.metadata.fuel {
         true => Multiplications::new(),
         false => idiom::multiplications(&bodies, &parsed.metadata),
@@ -214,7 +221,7 @@ pub(crate) fn compile(
             result
         })
         .collect();
-    // The limit of work comes before errors of single functions.
+    // The limit of work takes precedence over errors of single functions.
     budget.check()?;
     let mut functions = Vec::with_capacity(compiled.len());
     for function in compiled {
@@ -241,8 +248,9 @@ pub(crate) fn compile(
     Ok((pieces, work))
 }
 
-/// The trampolines that the module needs: one for every type of an imported function, one for every
-/// type of a function that can be referred to, and those that its functions call. In a fixed order.
+/// The trampolines that the module needs, in a fixed order: one for every type of an imported
+/// function, one for every type of a function that can be referred to, and those that its functions
+/// call.
 fn needed(metadata: &Metadata, pieces: &[Piece]) -> Vec<Callee> {
     let imported = &metadata.funcs[..metadata.imported_funcs() as usize];
     let types: BTreeSet<u32> = imported.iter().copied().collect();
@@ -264,7 +272,7 @@ fn needed(metadata: &Metadata, pieces: &[Piece]) -> Vec<Callee> {
             Callee::Trap(code) => {
                 traps.insert(code);
             }
-            // It is in every array, whoever calls it.
+            // Every dispatch table contains it.
             Callee::Mistyped | Callee::Table(_) => mistyped = Some(Callee::Mistyped),
             Callee::Func(_) | Callee::Import(_) | Callee::Entry(_) => {}
         }
@@ -275,7 +283,7 @@ fn needed(metadata: &Metadata, pieces: &[Piece]) -> Vec<Callee> {
     needed
 }
 
-/// What one thread keeps from function to function.
+/// Buffers that one thread reuses for all its functions.
 struct State {
     context: Context,
     scratch: Scratch,
@@ -314,13 +322,13 @@ impl Compiler<'_> {
             piece = self.finish(callee, &mut state.context, &carried)?;
         }
         let mut piece = self.whole(callee, piece)?;
-        // In range: the whole module is.
+        // In range: the module's size is limited.
         piece.body = range.start as u32..range.end as u32;
         Ok(piece)
     }
 
-    /// The functions that imported intrinsics are. What nothing refers to is empty: every function of
-    /// the module has a piece.
+    /// Compiles the wrapper functions of imported intrinsics. Every function of the module needs a
+    /// piece, so a wrapper that nothing refers to has an empty body.
     fn intrinsics(&self, functions: &[Piece]) -> Result<Vec<Piece>, CompileError> {
         let relocs = functions.iter().flat_map(|piece| &piece.relocs);
         let called: HashSet<Callee> = relocs.map(|reloc| reloc.target).collect();
@@ -330,7 +338,7 @@ impl Compiler<'_> {
         let mut pieces = vec![];
         for (index, id) in self.env.intrinsics.iter() {
             let callee = Callee::Func(index);
-            // Nobody knows yet who refers to whom where no machine code was made.
+            // Without machine code it is not known which wrappers are referred to.
             let is_used = self.wanted.clif
                 || called.contains(&callee)
                 || escaped.binary_search(&index).is_ok();
@@ -349,7 +357,7 @@ impl Compiler<'_> {
             }
             let piece = self.finish(callee, &mut state.context, &Carried::new())?;
             let mut piece = self.whole(callee, piece)?;
-            // It has no place in the guest's file.
+            // A wrapper has no location in the guest's file.
             piece.sites.clear();
             piece.locations.clear();
             pieces.push(piece);
@@ -377,7 +385,7 @@ impl Compiler<'_> {
         translate(env, body, state).map(|_| ())
     }
 
-    /// A piece whose sites are patched.
+    /// The piece, or an error if its sites could not be patched.
     fn whole(&self, callee: Callee, piece: Option<Piece>) -> Result<Piece, CompileError> {
         piece.ok_or_else(|| CompileError::Codegen {
             func: describe(callee, self.env.metadata),
@@ -400,7 +408,8 @@ impl Compiler<'_> {
         self.whole(callee, piece)
     }
 
-    /// As [`Self::finish`], from the cache if it is there. What intrinsics are made into depends on more than its key.
+    /// As [`Self::finish`], but takes the piece from the cache if it is there. Functions with
+    /// intrinsics are not cached: their code depends on more than the key.
     fn known(
         &self,
         callee: Callee,
@@ -422,8 +431,8 @@ impl Compiler<'_> {
         Ok(piece)
     }
 
-    /// Generates the machine code of what is in the context; `None` if the two calls of an intrinsic
-    /// are not adjacent, or what carries one was not found.
+    /// Generates the machine code of the function in the context. `None` if the two calls of an
+    /// intrinsic are not adjacent, or if a placeholder was not found.
     fn finish(
         &self,
         callee: Callee,
@@ -463,7 +472,7 @@ impl Compiler<'_> {
         self.smaller(callee, context, carried)
     }
 
-    /// Verifies intermediate code, if these settings do.
+    /// Verifies IR, if these settings enable the verifier.
     fn verify(
         &self,
         callee: Callee,
@@ -479,8 +488,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// The same with the optimiser's work, or where that needs a large frame, perhaps without it, or in another
-    /// order.
+    /// Generates the machine code with the optimiser. If that needs a large frame, also tries it
+    /// without the optimiser, and then with another instruction order.
     fn smaller(
         &self,
         callee: Callee,
@@ -512,7 +521,7 @@ impl Compiler<'_> {
         Ok(smaller(piece, scheduled, SCHEDULED_PERCENT))
     }
 
-    /// The same by these settings, for a function whose sites are ready.
+    /// Generates the machine code with these settings. The function's sites must be prepared.
     fn generate(
         &self,
         callee: Callee,
@@ -543,7 +552,7 @@ impl Compiler<'_> {
                 loads::fold(&mut context.func, &uses);
             }
         }
-        // What sites call has a convention that the verifier does not know.
+        // The verifier does not support the calling convention of sites.
         if settles && !site::has_sites(&context.func) {
             self.verify(callee, self.env.isa, &context.func)?;
         }
@@ -599,18 +608,19 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether these settings optimise.
+/// Whether these settings enable the optimiser.
 fn optimises(isa: &dyn TargetIsa) -> bool {
     isa.flags().opt_level() != OptLevel::None
 }
 
-/// Whether it needs a frame of so many bytes, or is none: what carries an intrinsic was not found in it.
+/// Whether a piece has a frame of at least this many bytes. Also true if there is no piece, because
+/// a placeholder was not found.
 fn has_frame(piece: &Option<Piece>, bytes: u32) -> bool {
     let needs = |piece: &Piece| piece.frame_bytes >= bytes;
     piece.as_ref().is_none_or(needs)
 }
 
-/// The other one, if it has less than so many hundredths of the first one's bytes.
+/// The other piece, if its size is below this percentage of the first one's, else the first.
 fn smaller(first: Option<Piece>, other: Option<Piece>, percent: usize) -> Option<Piece> {
     match (first, other) {
         (Some(first), Some(other)) => {
@@ -618,12 +628,12 @@ fn smaller(first: Option<Piece>, other: Option<Piece>, percent: usize) -> Option
             let is_smaller = other.code.len() < bytes_max;
             Some(if is_smaller { other } else { first })
         }
-        // What carries an intrinsic was found in one of them, or in none.
+        // Placeholders were found in only one of them, or in none.
         (first, other) => first.or(other),
     }
 }
 
-/// Whether it has a block that is long by itself, and beside the others.
+/// Whether the function has a block that is long in absolute terms and relative to the function.
 fn has_long_block(func: &ir::Function) -> bool {
     let share = func.dfg.num_insts() * TRIED_PERCENT / 100;
     let least = share.max(TRIED_INSTRUCTIONS);
@@ -636,11 +646,11 @@ fn translate(env: Env<'_>, body: Body<'_>, state: &mut State) -> Result<Carried,
     state.context.clear();
     let func = &mut state.context.func;
     let result = translate::translate(env, body, &mut state.scratch, func);
-    // A builder that was left half-way is of no use for the next function.
+    // A builder that an error left half-way cannot be used for the next function.
     result.inspect_err(|_| state.scratch = Scratch::default())
 }
 
-/// What a piece is, for messages and listings.
+/// Describes a piece in messages and listings.
 pub(crate) fn describe(callee: Callee, metadata: &Metadata) -> String {
     match callee {
         Callee::Func(index) => match metadata.func_name(index) {
@@ -656,8 +666,8 @@ pub(crate) fn describe(callee: Callee, metadata: &Metadata) -> String {
     }
 }
 
-/// Resolves names in relocations. A call to anything but a piece of this module is refused: a
-/// compiled module has no undefined symbols. Calls of sites are apart.
+/// Resolves names in relocations. A call to anything but a piece of this module is refused, because
+/// a compiled module has no undefined symbols. Calls of sites are returned separately.
 fn relocs(
     compiled: &CompiledCode,
     func: &ir::Function,
@@ -694,7 +704,7 @@ fn relocs(
     Ok((relocs, found))
 }
 
-/// What is of which instruction, as far as that is known.
+/// The WebAssembly instruction of each code range, where it is known.
 fn locations(compiled: &CompiledCode) -> Vec<Location> {
     let known = compiled.buffer.get_srclocs_sorted().iter();
     known
@@ -707,13 +717,14 @@ fn locations(compiled: &CompiledCode) -> Vec<Location> {
         .collect()
 }
 
-/// Offsets in a piece with a number each: a trap code's, or an offset in the WebAssembly file.
+/// Offsets in a piece, each with a number: a trap code, or an offset in the WebAssembly file.
 type Numbered = Vec<(u32, u32)>;
 
-/// The trapping instructions, and with the return addresses of calls their WebAssembly offsets.
+/// The trapping instructions, and the WebAssembly offsets of trapping instructions and return
+/// addresses.
 fn sites(compiled: &CompiledCode, patched: &[Found]) -> Result<(Numbered, Numbered), String> {
     let locations = compiled.buffer.get_srclocs_sorted();
-    // The location of the instruction that holds a byte.
+    // The location of the instruction that contains a byte.
     let wasm = |byte: u32| {
         let at = locations
             .partition_point(|location| location.start <= byte)
@@ -732,17 +743,17 @@ fn sites(compiled: &CompiledCode, patched: &[Found]) -> Result<(Numbered, Number
     };
     let calls = compiled.buffer.call_sites();
     for call in calls.filter(|call| !is_patched(&call)) {
-        // A return address lies behind its call, and may lie behind the whole function.
+        // A return address is after its call, and may be after the end of the function.
         sites.extend(wasm(call.ret_addr - 1).map(|wasm| (call.ret_addr, wasm)));
     }
     traps.sort_unstable();
-    // Two records at one offset: the first is the reason that the code generator saw first.
+    // Of two records at one offset, the first is the one that the code generator recorded first.
     traps.dedup_by_key(|(offset, _)| *offset);
     sites.sort_unstable();
     Ok((traps, sites))
 }
 
-/// The calls behind which exceptions are caught: all by the same code, whatever is thrown.
+/// The calls with an exception handler. All exceptions of a call go to one handler.
 fn handlers(compiled: &CompiledCode) -> Result<Vec<HandlerEntry>, String> {
     let mut handlers = vec![];
     for call in compiled.buffer.call_sites() {
@@ -766,7 +777,7 @@ fn handlers(compiled: &CompiledCode) -> Result<Vec<HandlerEntry>, String> {
     Ok(handlers)
 }
 
-/// The number in the trap table of a code generator's trap code.
+/// The number in the trap table for one of Cranelift's trap codes.
 fn trap_number(code: ir::TrapCode) -> Result<u32, String> {
     let known = match code {
         ir::TrapCode::STACK_OVERFLOW => Some(TrapCode::StackOverflow),

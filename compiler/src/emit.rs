@@ -1,4 +1,4 @@
-//! [`compile()`] and [`emit()`]: the whole way from a module's bytes to a file.
+//! [`compile()`] and [`emit()`]: the complete compilation from a module's bytes to a file.
 
 use crate::cache::Run;
 use crate::compile::{self, Isas, Piece, Wanted, describe};
@@ -14,14 +14,14 @@ use crate::progress::Progress;
 use pirn_format::metadata::Metadata;
 use std::fmt::Write as _;
 
-/// What to make of a module.
+/// The output of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Emit {
     /// Cranelift IR as text.
     Clif,
     /// Assembly as text, with the offset in the WebAssembly file of each instruction.
     Asm,
-    /// A relocatable ELF object with the text and its symbols, to look at.
+    /// A relocatable ELF object with the text and its symbols, for inspection.
     Obj,
     /// The shared object that the runtime opens.
     #[default]
@@ -32,13 +32,13 @@ pub enum Emit {
 ///
 /// # Errors
 ///
-/// [`CompileError`], always of the first function that is wrong.
+/// [`CompileError`], always of the first faulty function.
 pub fn compile(wasm: &[u8], options: &Options) -> Result<Vec<u8>, CompileError> {
     emit(wasm, options, Emit::So, &|_, _| ())
 }
 
-/// As [`compile()`], and says how many units of work the module asked for: see
-/// [`Options::work_per_byte`]. It is the same number each time, with a cache or without.
+/// Compiles as [`compile()`] does. Also returns how many units of work the module needed, see
+/// [`Options::work_per_byte`]. The number is the same each time, with or without a cache.
 ///
 /// # Errors
 ///
@@ -47,8 +47,8 @@ pub fn compile_counting(wasm: &[u8], options: &Options) -> Result<(Vec<u8>, u64)
     emit_counting(wasm, options, Emit::So, &|_, _| (), &mut |_| ())
 }
 
-/// Compiles a binary module to what is asked for. `progress` is told, from many threads, how many
-/// functions are done and how many there are.
+/// Compiles a binary module to the requested output. `progress` receives, from many threads, the
+/// number of finished functions and of all functions.
 ///
 /// # Errors
 ///
@@ -62,9 +62,9 @@ pub fn emit(
     emit_noting(wasm, options, emit, progress, &mut |_| ())
 }
 
-/// As [`emit()`]. `note` is told, in one line, what of the guest's debug information is missing or left
-/// out, if [`Options::debug_info`] is set, and why [`Options::cache`] cannot be written to: whatever is wrong
-/// with them, the module is compiled.
+/// Compiles as [`emit()`] does. `note` receives, each in one line, which debug information of the
+/// guest is missing or omitted, if [`Options::debug_info`] is set, and why [`Options::cache`]
+/// cannot be written. Neither problem stops the compilation.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ pub fn emit_noting(
     emit_counting(wasm, options, emit, progress, note).map(|(emitted, _)| emitted)
 }
 
-/// As [`emit_noting`], with the units of work.
+/// Compiles as [`emit_noting`] does, and returns the units of work.
 fn emit_counting(
     wasm: &[u8],
     options: &Options,
@@ -114,7 +114,7 @@ fn emit_counting(
     let progress = Progress::new(progress);
     let run = Run::new(options, wanted, &*isa);
     let compiled = compile::compile(&mut parsed, isas, options, wanted, run.as_ref(), &progress);
-    // What is right in a module that is wrong need not be compiled again either.
+    // Functions compiled before an error are cached as well.
     if let Some(Err(problem)) = run.map(Run::write) {
         note(&problem);
     }
@@ -153,7 +153,7 @@ fn emit_counting(
     Ok((file, work))
 }
 
-/// The intermediate code of all pieces, each under a line that names it.
+/// The Cranelift IR of all pieces, each after a line that names it.
 fn clif(pieces: &[Piece], metadata: &Metadata) -> String {
     let mut all = String::new();
     for piece in pieces {

@@ -1,16 +1,16 @@
-//! [`Intrinsic`]: an instruction that guests call by importing a function of the module `hw`.
+//! [`Intrinsic`]: an instruction that guests use by importing a function of the module `hw`.
 //!
 //! ```text
-//! (import "hw" "x86.aesenc" ...) ─ imports ─▶ Id, a function of the module behind those of the host
+//! (import "hw" "x86.aesenc" ...) ─ imports ─▶ Id, a function of the module after the host's
 //!
-//!   call $aesenc ─┬─ --cpu promises aes ──▶ a site: a call that site.rs overwrites with the instruction;
-//!                 │                         or a carrier: an operation whose opcode carrier.rs changes
-//!                 └─ it does not ─────────▶ a call of the portable body
-//!   a reference ────────────────────────▶ the function itself: a site between parameters and result,
-//!                                          or the portable body
+//!   call $aesenc ─┬─ --cpu has aes ─▶ a site: a call that site.rs overwrites with the instruction,
+//!                 │                   or a placeholder opcode that carrier.rs replaces
+//!                 └─ otherwise ─────▶ a call of the portable body
+//!   a reference ────────────────────▶ the wrapper function: a site between parameters and result,
+//!                                     or the portable body
 //! ```
 //!
-//! No import of `hw` reaches the linker: the compiled module does not import it.
+//! The linker never sees an import of `hw`: the compiled module does not import it.
 
 mod aarch64;
 pub(crate) mod carrier;
@@ -23,52 +23,56 @@ use carrier::Carrier;
 use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::types::{FuncType, ValType};
 
-/// The name of the module that guests import intrinsics from. What a host defines by it, nobody imports.
+/// The name of the module that guests import intrinsics from. A host module of this name is never
+/// imported.
 pub(crate) const MODULE: &str = "hw";
 
-/// An instruction as a guest sees it: a function of up to three parameters and one result.
+/// An instruction with the signature that guests see: a function of up to three parameters and one
+/// result.
 #[derive(Debug)]
 pub(crate) struct Intrinsic {
     /// Its name in [`MODULE`].
     pub(crate) name: &'static str,
     /// The architecture that has the instruction.
     arch: Arch,
-    /// Types of the parameters, that of the immediate among them: it is the last.
+    /// Types of the parameters. The immediate, if there is one, is the last.
     pub(crate) params: &'static [ValType],
     /// Type of the result.
     pub(crate) result: ValType,
-    /// Bits that the immediate may have, if there is one. It is a constant in every call.
+    /// Mask of the bits that the immediate may have, if there is one. It must be a constant in
+    /// every call.
     pub(crate) immediate: Option<u8>,
-    /// The feature of the processor that has the instruction.
+    /// The processor feature that includes the instruction.
     pub(crate) feature: &'static str,
-    /// How it is called for.
+    /// How operands and result are assigned to registers.
     form: Form,
-    /// Its bytes, with operands where [`Form`] says; the immediate comes behind them.
+    /// Its encoding with the operands that [`Form`] defines. The immediate follows it.
     code: &'static [u8],
-    /// What carries it through the code generator instead of a site, and the opcode that takes its place.
+    /// The placeholder opcode for it, and the opcode that replaces the placeholder. Without it,
+    /// each call is a site.
     pub(crate) carrier: Option<(Carrier, u8)>,
 }
 
-/// Which registers an instruction finds its operands in, and leaves its result in: those of a call by the
-/// C convention, in order of the parameters.
+/// The registers of an instruction's operands and result: those of a call in the C calling
+/// convention, in the order of the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As declared. Result: the first register of results.
+    /// In the order of declaration. The result is in the first result register.
     Plain,
-    /// The third parameter comes first, and the first one's register has the result: of an instruction
-    /// with an operand that is always in register 0.
+    /// The third parameter comes first, and the result is in the first parameter's register. For an
+    /// instruction with an operand that is always in register 0.
     ThirdFirst,
 }
 
-/// Values that go into a site and come out of it.
+/// How the parameters and the result of an intrinsic map to the call of a site.
 pub(crate) struct Wiring {
-    /// For each argument of the call, which parameter it is.
+    /// For each argument of the call, the index of the parameter.
     pub(crate) arguments: &'static [usize],
-    /// Which result of the call is the intrinsic's.
+    /// The index of the call's result that is the intrinsic's result.
     pub(crate) result: usize,
 }
 
-/// An intrinsic by its place in the tables.
+/// An intrinsic, by its index in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id(u16);
 
@@ -87,14 +91,14 @@ impl Id {
         Self::all().find(|id| id.get().name == name)
     }
 
-    /// What is known of it.
+    /// The description of the intrinsic.
     pub(crate) fn get(self) -> &'static Intrinsic {
         let mut all = TABLES.into_iter().flatten();
         let found = all.nth(usize::from(self.0));
         found.expect("an id is made from the tables")
     }
 
-    /// Whether code for such a processor may have the instruction.
+    /// Whether code for a processor with these features may use the instruction.
     pub(crate) fn is_promised(self, cpu: CpuFeatures) -> bool {
         let Intrinsic { arch, feature, .. } = self.get();
         *arch == cpu.arch() && cpu.has(feature)
@@ -110,13 +114,13 @@ impl Intrinsic {
         }
     }
 
-    /// Every value that its immediate may have.
+    /// Every allowed value of its immediate.
     pub(crate) fn immediates(&self) -> impl Iterator<Item = u8> {
         let bits = self.immediate.unwrap_or(0);
         (0..=bits).filter(move |value| value & !bits == 0)
     }
 
-    /// Those values for a reader; nothing if there is no immediate.
+    /// The allowed values of its immediate as text; empty if there is no immediate.
     pub(crate) fn immediates_listed(&self) -> String {
         match self.immediate {
             None => String::new(),
@@ -128,7 +132,7 @@ impl Intrinsic {
         }
     }
 
-    /// Parameters that are no immediate.
+    /// The parameters other than the immediate.
     pub(crate) fn operands(&self) -> &'static [ValType] {
         let immediate = usize::from(self.immediate.is_some());
         &self.params[..self.params.len() - immediate]

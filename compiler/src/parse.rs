@@ -91,7 +91,7 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
     let mut validator = Validator::new_with_features(FEATURES);
     let mut builder = Builder::default();
     let mut parser = Parser::new(0);
-    // What an operator looks like depends on the features too.
+    // The encoding of operators depends on the features as well.
     parser.set_features(FEATURES);
     // Computed once, at the first body: a module may have a million imports and as many bodies.
     let mut imported = None;

@@ -1,15 +1,20 @@
-//! What one function may cost: the code generator's work, and what it holds meanwhile, grow faster than some functions do.
+//! Limits the cost of one function: for some functions, the code generator's time and memory grow
+//! faster than their size.
 //!
-//! A function of a few hundred kilobytes may ask for more values than there is memory for: each block of 1,000 results, each
-//! join of 50,000 locals, each call of 1,000 parameters is a few bytes of a module. And three steps take time by the square of
-//! what they are given:
+//! A function of a few hundred kilobytes may need more values than memory can hold. Each block of
+//! 1,000 results, each join of 50,000 locals and each call of 1,000 parameters takes a few bytes of
+//! a module. Three steps take quadratic time:
 //!
-//! * what a loop carries is found by asking for all locals that are used in it, and leaving out those that do not change, each
-//!   by moving all others (`cranelift_frontend`);
-//! * the optimiser looks for the block that a value is of among all blocks that dominate it;
-//! * registers are allocated to a value by looking at what else has them, over all instructions that it is held across.
+//! * `cranelift_frontend` finds the values that a loop carries by adding a block parameter for each
+//!   local used in the loop. It then removes those that do not change, and moves all others for
+//!   each removal;
+//! * the optimiser searches for the block of a value among all blocks that dominate it;
+//! * the register allocator compares a live range with the other allocations of a register, over
+//!   all instructions in the range.
 //!
-//! The second is left out for functions that are deep. The others are counted before they are done, and have limits
+//! The optimiser is skipped for deep functions. The other two costs are counted before the work is
+//! done. Their limits (`parse/limits.rs`) are about ten times the cost of the largest functions of
+//! real programs.
 //! (`parse/limits.rs`) some ten times as far away as the largest functions of real programs.
 
 use crate::budget::Budget;
@@ -21,57 +26,60 @@ use cranelift_codegen::flowgraph::ControlFlowGraph;
 use cranelift_codegen::ir::{Block, Function, Signature, Value, ValueDef};
 use pirn_format::metadata::Metadata;
 
-/// Instructions times blocks up to which a function is optimised; in an interpreter of Ruby one has 2^30, others less.
+/// Up to this product of instructions and blocks a function is optimised. One function of a Ruby
+/// interpreter has 2^30, all others less.
 const DEEP: u64 = 1 << 35;
 
-/// Values, instructions and blocks that a function may have, and so many more for each byte of its body. The densest of that
-/// interpreter's has five a byte; by calls of 1,000 parameters it could be hundreds, at some 10 us and 500 bytes each.
+/// The values, instructions and blocks that any function may have, and how many more for each byte
+/// of its body. The densest function of that interpreter has five per byte. Calls of 1,000
+/// parameters could make it hundreds, at about 10 us and 500 bytes each.
 const NODES_FREE: u64 = 1 << 12;
 const NODES_PER_BYTE: u64 = 1 << 6;
 
-/// The same for their operands, which cost a fiftieth of that. It has fifteen a byte.
+/// The operands that any function may have, and how many more for each byte of its body. An operand
+/// costs a fiftieth of a value. The densest function of that interpreter has fifteen per byte.
 const OPERANDS_FREE: u64 = 1 << 16;
 const OPERANDS_PER_BYTE: u64 = 1 << 9;
 
-/// What a block costs beside its instructions when a value is followed through it.
+/// The cost of a block, in instructions, when a value's live range passes through it.
 const BLOCK_COST: u64 = 8;
 
-/// How many pairs of locals in a loop cost as much as one way to where exceptions are caught and one local: 20 ns, and four
-/// bytes.
+/// How many pairs of locals in a loop cost as much as one local and one edge to an exception
+/// handler: 20 ns and four bytes.
 const WAY_COST: u64 = 1 << 4;
 
-/// Prices, in nanoseconds: twice what the costliest functions that were found take (`fuzz/checks`).
-/// Most take a fifth of it, or less.
+/// Prices in nanoseconds: twice the time that the costliest known functions take (`fuzz/checks`).
+/// Most functions take a fifth of it or less.
 const FUNCTION_NS: u64 = 20_000;
 const NODE_NS: u64 = 3000;
 const OPERAND_NS: u64 = 300;
 const HELD_NS: u64 = 50;
 const PAIR_NS: u64 = 2;
-/// Of each parameter and result beyond the first eight: it is stored and loaded, once more than
-/// other values, where frames are large, and that is tried in three ways.
+/// Price of each parameter and result beyond the first eight. It is stored and loaded, once more
+/// than other values where frames are large, and up to three code versions are tried.
 const STACKED_NS: u64 = 16_000;
 const IN_REGISTERS: usize = 8;
 
-/// Of each pair of parameters of blocks: registers are allocated to all that one local becomes,
-/// which is looked at again each time that a part of it finds none.
+/// Price of each pair of block parameters. All block parameters of one local are allocated
+/// together, and examined again each time that a part of them gets no register.
 const JOINED_NS: u64 = 2;
 
-/// Nanoseconds of a unit.
+/// Nanoseconds per unit.
 const UNIT_NS: u64 = 1000;
 
-/// What a function costs as it was translated, in units of the [`Budget`]. `pairs` is the sum of
-/// its pairs of locals in loops.
+/// The cost of a translated function in units of the [`Budget`]. `pairs` is the sum of its pairs of
+/// locals in loops.
 pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
     let dfg = &func.dfg;
     let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;
     let operands = dfg.value_lists.capacity() as u64;
-    // What is more than the budget need not be counted to its end.
+    // Counting stops once the result exceeds the budget.
     let most = limits::FUNCTION_HELD.most();
     let held = held(
         func,
         most.min(budget.limit().saturating_mul(UNIT_NS) / HELD_NS),
     );
-    // In range: the limits of one function are.
+    // In range, because the limits of one function are.
     let ns = FUNCTION_NS
         + nodes * NODE_NS
         + operands * OPERAND_NS
@@ -82,7 +90,7 @@ pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
     ns.div_ceil(UNIT_NS)
 }
 
-/// Parameters of blocks, in all.
+/// The number of block parameters, except those of the entry block.
 fn joined(func: &Function) -> u64 {
     let entry = func.layout.entry_block();
     let blocks = func.layout.blocks().filter(|block| Some(*block) != entry);
@@ -90,8 +98,7 @@ fn joined(func: &Function) -> u64 {
     params.sum()
 }
 
-/// Parameters and results that have no registers, in all: of the function, and of those that it
-/// calls.
+/// The number of parameters and results without registers, of the function and of its callees.
 fn stacked(func: &Function) -> u64 {
     let more = |count: usize| count.saturating_sub(IN_REGISTERS) as u64;
     let of = |signature: &Signature| more(signature.params.len()) + more(signature.returns.len());
@@ -104,12 +111,12 @@ fn stacked(func: &Function) -> u64 {
     of(&func.signature) + calls
 }
 
-/// Whether the optimiser would take long for a function because of its depth.
+/// Whether the function is so deep that the optimiser would take too long.
 pub(crate) fn is_deep(func: &Function) -> bool {
     func.dfg.num_insts() as u64 * func.dfg.num_blocks() as u64 > DEEP
 }
 
-/// Refuses functions that become too much.
+/// Checks of one function against its limits.
 #[derive(Clone, Copy)]
 pub(crate) struct Work<'a> {
     pub(crate) callee: Callee,
@@ -124,27 +131,29 @@ impl Work<'_> {
         })
     }
 
-    /// Refuses intermediate code that has become too much for a body of so many bytes. To be asked after each operator, and
-    /// to be cheap.
+    /// Refuses IR that is too large for the part of the body translated so far, `bytes` bytes. It
+    /// is cheap, because the translator calls it after each operator.
     pub(crate) fn check_size(self, func: &Function, bytes: u64) -> Result<(), CompileError> {
         let dfg = &func.dfg;
         let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;
         let most = NODES_FREE + bytes * NODES_PER_BYTE;
         self.check(limits::FUNCTION_NODES.at_most(most), nodes)?;
-        // What the pool has room for is less than twice what is in it, and as it begins empty, the same each time.
+        // The pool's capacity is less than twice its content. The pool starts empty, so the
+        // capacity is the same each time.
         let operands = dfg.value_lists.capacity() as u64;
         let most = OPERANDS_FREE + bytes * OPERANDS_PER_BYTE;
         self.check(limits::FUNCTION_OPERANDS.at_most(most), operands)
     }
 
-    /// Refuses loops for which too much is looked at: the squares of what each carries are summed up in `sum`.
+    /// Refuses loops that cost too much: `sum` adds up the squares of the numbers of carried
+    /// values.
     pub(crate) fn check_loop(self, sum: &mut u64, carried: usize) -> Result<(), CompileError> {
         *sum += (carried as u64).pow(2);
         self.check_pairs(*sum)
     }
 
-    /// Refuses `try`s for which too much is looked at: for each local that is used where exceptions are caught, all `ways` that
-    /// lead there.
+    /// Refuses `try`s that cost too much. For each local that is used in a handler, Cranelift
+    /// examines all `ways`, the edges to the handler.
     pub(crate) fn check_try(
         self,
         sum: &mut u64,
@@ -155,7 +164,8 @@ impl Work<'_> {
         self.check_pairs(*sum)
     }
 
-    /// Refuses so many pairs in one function, or in any function of a module of this size.
+    /// Refuses a number of pairs above the limit of one function, or above the budget of the
+    /// module.
     fn check_pairs(self, pairs: u64) -> Result<(), CompileError> {
         self.check(limits::FUNCTION_LOOPS, pairs)?;
         let units = pairs * PAIR_NS / UNIT_NS;
@@ -165,16 +175,16 @@ impl Work<'_> {
         }
     }
 
-    /// Refuses clauses of a `try` that take too many values, in all, before there are any.
+    /// Refuses a `try` whose clauses take too many values in total, before the values are created.
     pub(crate) fn check_clauses(self, func: &Function, values: usize) -> Result<(), CompileError> {
         let nodes = (func.dfg.num_insts() + 2 * values) as u64;
         self.check(limits::FUNCTION_NODES, nodes)
     }
 
-    /// Refuses a function whose values are held across too many instructions, in all.
+    /// Refuses a function whose live ranges have too many instructions in total.
     pub(crate) fn check_held(self, func: &Function) -> Result<(), CompileError> {
         let most = limits::FUNCTION_HELD.most();
-        // No value is held across more than all.
+        // An upper bound: each value is live across all instructions.
         if func.dfg.num_values() as u64 * func.dfg.num_insts() as u64 <= most {
             return Ok(());
         }
@@ -182,15 +192,15 @@ impl Work<'_> {
     }
 }
 
-/// A use of a value: where, by block and place in it.
+/// A use of a value: its block and its position in the block.
 struct Use {
     value: Value,
     block: Block,
     place: u64,
 }
 
-/// Across how many instructions all values are held, summed up, or any sum above `most`. A value that comes into a block is taken
-/// to be held to its end.
+/// The total length of all live ranges in instructions, or any number above `most` if the total
+/// exceeds it. A value that is live into a block counts as live to the block's end.
 fn held(func: &Function, most: u64) -> u64 {
     let cfg = ControlFlowGraph::with_function(func);
     let mut lengths: SecondaryMap<Block, u64> = SecondaryMap::new();
@@ -214,7 +224,7 @@ fn held(func: &Function, most: u64) -> u64 {
         }
         lengths[block] = place;
     }
-    // One value after the other, in a fixed order, so that one mark a block is enough.
+    // The values are visited in a fixed order, one at a time, so one mark per block is enough.
     uses.sort_by_key(|used| used.value);
     let mut marks: SecondaryMap<Block, Option<Value>> = SecondaryMap::new();
     let (mut sum, mut to_do) = (0, vec![]);
@@ -225,7 +235,8 @@ fn held(func: &Function, most: u64) -> u64 {
         };
         let mut longest = 0;
         for used in uses {
-            // What a block takes and gives to itself comes around to it.
+            // A use at or before the definition in the same block means that the value is live
+            // around a loop.
             if used.block == home && used.place > made[value] {
                 longest = longest.max(used.place - made[value]);
             } else if marks[used.block] != Some(value) {
@@ -252,7 +263,7 @@ fn held(func: &Function, most: u64) -> u64 {
     sum
 }
 
-/// The block that makes a value, if any does.
+/// The block that defines a value, if it is in the layout.
 fn block_of(func: &Function, value: Value) -> Option<Block> {
     match func.dfg.value_def(value) {
         ValueDef::Result(inst, _) => func.layout.inst_block(inst),

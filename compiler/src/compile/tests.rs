@@ -1,4 +1,4 @@
-//! Which of two codes is taken.
+//! Tests which of two code versions is selected.
 
 use super::*;
 

@@ -17,7 +17,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// For debug information of this many bytes.
+    /// The budget for debug information of this many bytes.
     pub(super) fn new(bytes: u64) -> Self {
         Self {
             left: STEPS_MIN + STEPS_PER_BYTE * bytes,

@@ -22,7 +22,7 @@ pub(super) struct Entry<'a> {
     declared_file: Option<u64>,
     declared_line: Option<u64>,
     external: bool,
-    /// The entry that has what this one has not.
+    /// The entry that has the attributes missing here.
     origin: Option<Value<'a>>,
     // Attributes of a unit's first entry.
     pub(super) folder: Option<Value<'a>>,

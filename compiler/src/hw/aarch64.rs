@@ -1,13 +1,13 @@
-//! The intrinsics of aarch64 (Arm ARM, C6.2 and C7.2). Registers of a site: v0, v1, v2 for vectors, x0 and x1 for
-//! numbers; the result is in v0, or in w0.
+//! The intrinsics of aarch64 (Arm ARM, C6.2 and C7.2). Operand registers of a site are v0, v1 and
+//! v2 for vectors, x0 and x1 for integers. The result is in v0 or w0.
 
 use super::{Form, Intrinsic};
 use pirn_format::cpu::Arch;
 use pirn_format::types::ValType::{self, I32, I64, V128};
 
-/// Those of the extensions for cryptography and checksums.
+/// Instructions of the extensions for cryptography and checksums.
 pub(super) const INTRINSICS: &[Intrinsic] = &[
-    // What is one word of SHA-1 is the lowest of a vector.
+    // A single word of SHA-1 is in the lowest lane of a vector.
     intrinsic(
         "aarch64.sha1c",
         "sha2",

@@ -1,25 +1,28 @@
-//! [`Carrier`]: an operation of the code generator that carries an intrinsic through it.
+//! [`Carrier`]: a placeholder opcode that represents an intrinsic in the code generator.
 //!
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
-//! │ What is written here runs as machine code. Every change to it wants two reviews.             │
+//! │ Bytes written here run as machine code. Every change to this file wants two reviews.         │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
-//! A site ties operands to fixed registers, and that costs moves: much where many blocks are encrypted
-//! side by side. Some instructions differ from one that the code generator does have in their opcode alone:
-//! the same prefixes, the same operands, in memory too, and as pure. So that operation is generated,
-//! optimised and given registers, and then the opcode is changed:
+//! A site ties operands to fixed registers, which costs moves: many where several blocks are
+//! encrypted in parallel. Some instructions differ only in their opcode from an instruction that
+//! the code generator supports. Prefixes and operands are equal, memory operands included, and
+//! neither has side effects. So the placeholder operation is generated, optimised and
+//! register-allocated, and then its opcode is replaced:
 //!
 //! ```text
 //! 66 (rex) 0f 38 0b modrm ...    pmulhrsw  ─▶  66 (rex) 0f 38 dc modrm ...    aesenc
 //! c4 xx xx 0b modrm ...         vpmulhrsw  ─▶  c4 xx xx dc modrm ...         vaesenc
 //! ```
 //!
-//! The optimiser may merge, move, copy and drop it. What is left of it is found by the source location, which no
-//! other operator has. An operation carries one intrinsic only, because the optimiser would take two for the same; for
-//! that reason, too, a function that has one of its own beside ([`are_apart`]) is compiled with sites alone.
-//! The instruction must be the only one of that opcode in its range, and as many are changed as the code
-//! generator says it made: if a guest's own operators make some too, the function is compiled once more, with
-//! sites alone ([`Unpatched::Apart`]).
+//! The optimiser may merge, move, copy and delete placeholders. The remaining ones are found by
+//! their source location, which no other operator has. A placeholder opcode represents one
+//! intrinsic only, because the optimiser would merge two different intrinsics with equal operands.
+//! For the same reason a function that also contains the operation for itself ([`are_apart`]) is
+//! compiled with sites only. The replaced instruction must be the only one with that opcode in its
+//! code range. The number of replaced instructions must equal the number that the code generator
+//! lists. If the guest's own operators generate some as well, the function is compiled again with
+//! sites only ([`Unpatched::Apart`]).
 
 use super::Id;
 use super::site::Unpatched;
@@ -28,12 +31,12 @@ use cranelift_codegen::{Final, MachSrcLoc};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// An operation that guests have next to no other use for, of two vectors and one result.
+/// An operation on two vectors with one result that guests hardly ever use otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carrier {
-    /// `x86_pmulhrsw`. Some guests make it by `i16x8.q15mulr_sat_s`.
+    /// `x86_pmulhrsw`. Some guests generate it by `i16x8.q15mulr_sat_s`.
     Pmulhrsw,
-    /// `x86_pmaddubsw`, whose operands are the other way round. Some guests make it by
+    /// `x86_pmaddubsw`, with swapped operands. Some guests generate it by
     /// `i16x8.extadd_pairwise_i8x16_s` and `_u`.
     Pmaddubsw,
 }
@@ -41,7 +44,7 @@ pub(crate) enum Carrier {
 impl Carrier {
     const ALL: [Self; 2] = [Self::Pmulhrsw, Self::Pmaddubsw];
 
-    /// The opcode behind 0f 38 (Intel SDM, volume 2).
+    /// The opcode after 0f 38 (Intel SDM, volume 2).
     const fn opcode(self) -> u8 {
         match self {
             Self::Pmulhrsw => 0x0b,
@@ -49,7 +52,7 @@ impl Carrier {
         }
     }
 
-    /// As the code generator lists it, with or without a v before it.
+    /// The mnemonic in the code generator's listing, without the optional leading v.
     const fn mnemonic(self) -> &'static str {
         match self {
             Self::Pmulhrsw => "pmulhrsw",
@@ -58,11 +61,12 @@ impl Carrier {
     }
 }
 
-/// The intrinsics that operations of a function carry, by the source location of each.
+/// The intrinsics that placeholders of a function represent, by source location.
 pub(crate) type Carried = HashMap<u32, Id>;
 
-/// Whether each of these operations in a function as translated carries an intrinsic, or none does. The optimiser would
-/// take one that is a guest's own, as relaxed operators are, for one that carries, if their operands are the same.
+/// Whether every placeholder operation of a translated function represents an intrinsic, or none
+/// does. The optimiser could merge a guest's own operation, such as a relaxed operator, with a
+/// placeholder that has equal operands.
 pub(crate) fn are_apart(func: &Function, carried: &Carried) -> bool {
     let carries = |inst| carried.contains_key(&func.srcloc(inst).bits());
     let blocks = func.layout.blocks();
@@ -75,7 +79,8 @@ fn is_carrier(func: &Function, inst: Inst) -> bool {
     matches!(opcode, Opcode::X86Pmulhrsw | Opcode::X86Pmaddubsw)
 }
 
-/// Changes the opcodes of what is left of them; `listing` is the function's, line by line an instruction.
+/// Replaces the opcodes of the remaining placeholders. `listing` is the function's disassembly, one
+/// instruction per line.
 pub(crate) fn patch(
     code: &mut [u8],
     carried: &Carried,
@@ -109,7 +114,7 @@ pub(crate) fn patch(
     }
 }
 
-/// Where the opcode of the only such instruction is.
+/// The offset of the opcode, if the range has exactly one such instruction.
 fn only(code: &[u8], range: Range<usize>, carrier: Carrier) -> Option<usize> {
     let mut places = range.clone().filter(|at| {
         let before = code.get(range.start..*at).unwrap_or_default();
@@ -119,8 +124,8 @@ fn only(code: &[u8], range: Range<usize>, carrier: Carrier) -> Option<usize> {
     places.next().is_none().then_some(at)
 }
 
-/// Whether bytes end with what comes before the opcode: 66, perhaps REX, 0f 38; or VEX of that map and
-/// prefix, for 128 bits.
+/// Whether bytes end with the encoding before the opcode: 66, optionally REX, 0f 38; or VEX with
+/// that map and prefix for 128 bits.
 fn is_prefix(bytes: &[u8]) -> bool {
     match bytes {
         [.., 0x66, 0x0f, 0x38] | [.., 0x66, 0x40..=0x4f, 0x0f, 0x38] => true,

@@ -1,7 +1,7 @@
-//! [`Imports`]: a module's imports of `hw`, which become functions of its own.
+//! [`Imports`]: a module's imports of `hw`, which become functions that the module defines.
 //!
-//! Functions that the host gives come first, then these, each in their order; so every other function has
-//! the index that it has in the guest's file:
+//! The host's imports come first, then the intrinsics, each in their original order. So every other
+//! function keeps the index that it has in the guest's file:
 //!
 //! ```text
 //! in the file      host a │ hw x │ host b │ hw y │ defined ...
@@ -15,16 +15,18 @@ use pirn_format::types::FuncType;
 /// The imports of `hw`.
 #[derive(Debug, Default)]
 pub(crate) struct Imports {
-    /// Index of the first: as many functions as the host gives.
+    /// Index of the first intrinsic: the number of imports from the host.
     first: u32,
-    /// Them, in order.
+    /// The intrinsics, in order.
     intrinsics: Vec<Id>,
-    /// The compiler's index of each imported function, by the one in the file; empty if all are the same.
+    /// The compiler's index of each imported function, by the index in the file. Empty if no index
+    /// changes.
     moved: Vec<u32>,
 }
 
 impl Imports {
-    /// Of imported functions in the order of the file: intrinsics, and `None` for what the host gives.
+    /// Builds the mapping from the imported functions in file order: an intrinsic, or `None` for a
+    /// host import.
     pub(crate) fn new(imported: &[Option<Id>]) -> Self {
         let intrinsics: Vec<Id> = imported.iter().copied().flatten().collect();
         if intrinsics.is_empty() {
@@ -47,29 +49,29 @@ impl Imports {
         }
     }
 
-    /// How many there are.
+    /// The number of intrinsics.
     pub(crate) fn len(&self) -> u32 {
         self.intrinsics.len() as u32
     }
 
-    /// The compiler's index of a function of the file.
+    /// The compiler's index of a function, from its index in the file.
     pub(crate) fn index(&self, in_file: u32) -> u32 {
         let moved = self.moved.get(in_file as usize);
         moved.copied().unwrap_or(in_file)
     }
 
-    /// The intrinsic that the function of this index is.
+    /// The intrinsic with this function index, if it is one.
     pub(crate) fn intrinsic(&self, index: u32) -> Option<Id> {
         let at = index.checked_sub(self.first)?;
         self.intrinsics.get(at as usize).copied()
     }
 
-    /// Index and intrinsic of each.
+    /// The function index and the intrinsic of each import.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Id)> {
         (self.first..).zip(self.intrinsics.iter().copied())
     }
 
-    /// Refuses references to what cannot be called by one.
+    /// Refuses references to intrinsics that cannot be called through a reference.
     pub(crate) fn check_escaped(&self, escaped: &[u32]) -> Result<(), CompileError> {
         let mut escaped = escaped.iter().filter_map(|index| self.intrinsic(*index));
         match escaped.find(|id| id.get().immediate.is_some()) {
@@ -84,8 +86,8 @@ impl Imports {
     }
 }
 
-/// The intrinsic of an imported name, if the module declares it as it is: by its type, or, if it is no
-/// function, as what.
+/// The intrinsic of an imported name. The declared type must match; `declared` is the type, or the
+/// kind of import if it is not a function.
 pub(crate) fn find(name: &str, declared: Result<&FuncType, &str>) -> Result<Id, CompileError> {
     let Some(id) = Id::named(name) else {
         let near = match nearest(name) {
@@ -111,10 +113,10 @@ pub(crate) fn find(name: &str, declared: Result<&FuncType, &str>) -> Result<Id, 
     }
 }
 
-/// The longest name that one is sought near to.
+/// The longest name for which a similar name is searched.
 const NEAR_BYTES_MAX: usize = 64;
 
-/// The name that few changes make of this one: at most a third of its letters.
+/// The intrinsic with the most similar name: at most a third of the letters may differ.
 fn nearest(name: &str) -> Option<&'static str> {
     if name.len() > NEAR_BYTES_MAX {
         return None;
@@ -126,8 +128,8 @@ fn nearest(name: &str) -> Option<&'static str> {
     (changes * 3 <= name.len()).then_some(near)
 }
 
-/// The immediate of a call in a function, which is described: the value of its last operand, if that is a
-/// constant.
+/// Checks the immediate of a call. `constant` is the value of the last operand, if it is a
+/// constant. `func` describes the function for the error message.
 pub(crate) fn immediate(
     intrinsic: &Intrinsic,
     constant: Option<u32>,

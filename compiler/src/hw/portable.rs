@@ -1,7 +1,8 @@
-//! [`Portable`]: the bodies of intrinsics where there is no instruction for them.
+//! [`Portable`]: the bodies of intrinsics for processors without the instructions.
 //!
-//! They are WebAssembly, made of `portable.c` by `portable.sh`, and translated as a guest's functions are. The
-//! module that they come in is never instantiated: a body works on its parameters alone.
+//! The bodies are WebAssembly, built from `portable.c` by `portable.sh`, and are translated like a
+//! guest's functions. The module that contains them is never instantiated, because a body uses only
+//! its parameters.
 
 use crate::error::CompileError;
 use crate::parse::{self, Body, ParsedModule};
@@ -17,13 +18,13 @@ pub(crate) struct Portable {
 impl Portable {
     /// # Errors
     ///
-    /// None, unless the module were damaged.
+    /// None, unless the module is damaged.
     pub(crate) fn new() -> Result<Self, CompileError> {
         let parsed = parse::parse(WASM)?;
         Ok(Self { parsed })
     }
 
-    /// What the bodies are translated against.
+    /// The module, for the translation of its bodies.
     pub(crate) fn module(&self) -> &ParsedModule<'static> {
         &self.parsed
     }
@@ -76,7 +77,8 @@ mod tests {
         );
     }
 
-    /// In the module of a guest its memory, globals, tables and functions are others.
+    /// A body is compiled into a guest's module, which has other memories, globals, tables and
+    /// functions.
     #[test]
     fn bodies_work_on_their_parameters_alone() {
         let portable = Portable::new().expect("it is valid");
@@ -89,7 +91,8 @@ mod tests {
                     "Memory", "Table", "Call", "Global", "Ref", "Load", "Store", "Data", "Elem",
                 ];
                 assert!(!parts.iter().any(|part| name.contains(part)), "{name}");
-                // A time that tells a value would be by a branch on it; loops count.
+                // A branch on a value would make the time depend on the value. Loops have a fixed
+                // count.
                 assert!(
                     !matches!(op, Operator::If { .. } | Operator::BrTable { .. }),
                     "{name}"

@@ -1,12 +1,13 @@
-//! [`Site`]: the place of an intrinsic in a function, a call until the instruction is written over it.
+//! [`Site`]: a patch point of an intrinsic: a call that the compiler overwrites with the
+//! instruction.
 //!
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
-//! │ What is written here runs as machine code. Every change to it wants two reviews.             │
+//! │ Bytes written here run as machine code. Every change to this file wants two reviews.         │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
-//! The code generator has no operation for these instructions, but it knows how to bring operands into
-//! registers for a call. So a site is generated as a call that changes no register but those of its
-//! results (the convention `preserve_all`), and the call itself is then replaced:
+//! The code generator does not support these instructions, but it can move operands into the
+//! registers of a call. So a site is generated as a call that preserves all registers except its
+//! results (the convention `preserve_all`). The call instruction is then overwritten:
 //!
 //! ```text
 //! x86_64   call rel32          5 bytes   66 0f 38 dc c1                       aesenc xmm0, xmm1
@@ -14,13 +15,14 @@
 //! aarch64  bl                  4 bytes   4e284820                             aese v0.16b, v1.16b
 //! ```
 //!
-//! An instruction of more than 5 bytes takes two calls that stand one behind the other. The operands of both
-//! are in the same registers, and the first call is said to change all that the second does, so the
-//! register allocator has no reason to put anything between them. Should it do so all the same, the function
-//! is compiled once more, and calls the intrinsic's own function instead ([`Unpatched::Apart`]).
+//! An instruction of more than 5 bytes takes two consecutive calls. Both calls have their operands
+//! in the same registers, and the first is declared to clobber the registers of the second. So the
+//! register allocator has no reason to insert code between them. If it does, the function is
+//! compiled again and calls the intrinsic's wrapper function instead ([`Unpatched::Apart`]).
 //!
-//! Three things are checked: that the bytes replaced are those of the call; that the two of a pair are
-//! adjacent; and that as many calls are replaced as the code generator was given, so that none is left.
+//! Three things are checked. The overwritten bytes must be those of the call. The two calls of a
+//! pair must be adjacent. The number of overwritten calls must equal the number in the IR, so that
+//! no call is left.
 
 use super::{Id, Intrinsic};
 use cranelift_codegen::binemit::{Addend, Reloc};
@@ -37,14 +39,14 @@ pub(crate) struct Site {
     pub(crate) intrinsic: Id,
     /// Its immediate, 0 if it has none.
     pub(crate) immediate: u8,
-    /// Which of its calls this is.
+    /// Which of the site's calls this is.
     pub(crate) part: Part,
 }
 
-/// Which of a site's calls one is.
+/// The position of a call among the calls of its site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
-    /// The only one, of an instruction that is as long as a call.
+    /// The only call, for an instruction that is as long as a call.
     Whole,
     /// The first of two.
     First,
@@ -52,45 +54,47 @@ pub(crate) enum Part {
     Second,
 }
 
-/// Where a call of a site lies in a function's code.
+/// The location of a site's call in a function's code.
 pub(crate) struct Found {
-    /// The relocation of the call.
+    /// The offset of the call's relocation.
     pub(crate) offset: u32,
-    /// How it is relocated.
+    /// The kind of relocation.
     pub(crate) kind: Reloc,
-    /// What is added.
+    /// The addend of the relocation.
     pub(crate) addend: Addend,
-    /// Of what.
+    /// The site that is called.
     pub(crate) site: Site,
 }
 
 impl Found {
-    /// Where the call would return to: both targets relocate its last four bytes.
+    /// The return address of the call: both targets relocate the call's last four bytes.
     pub(crate) fn return_address(&self) -> u32 {
         self.offset + 4
     }
 }
 
-/// Why a function's sites were not patched.
+/// The reason why a function's sites were not patched.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unpatched {
-    /// The two calls of a pair are not adjacent, or a carrier is not where it should be: compile without.
+    /// The two calls of a pair are not adjacent, or a placeholder was not found. The caller
+    /// compiles the function again without them.
     Apart,
-    /// What is there is not what was asked for.
+    /// The code does not match the requested sites.
     Fault(String),
 }
 
-/// Namespace of sites among the names that the code generator carries, beside those of `names.rs`.
+/// Namespace of sites in the names that Cranelift stores, distinct from those of `names.rs`.
 const NAMESPACE: u32 = 0x6877;
-/// A call of an architecture before it is relocated; what takes its place is as long.
+/// The call instruction of an architecture before relocation. The instruction that replaces it is
+/// padded to its length.
 struct Call {
     bytes: &'static [u8],
-    /// How it is relocated, and what is added.
+    /// The relocation of the call, and its addend.
     kind: Reloc,
     addend: Addend,
 }
 
-/// CALL (Intel SDM, volume 2): the displacement counts from its end.
+/// CALL (Intel SDM, volume 2): the displacement is relative to the end of the instruction.
 const X86_64: Call = Call {
     bytes: &[0xe8, 0, 0, 0, 0],
     kind: Reloc::X86CallPCRel4,
@@ -103,7 +107,8 @@ const AARCH64: Call = Call {
     addend: 0,
 };
 
-/// What is behind an instruction of x86-64 that is shorter than two calls (Intel SDM, volume 2, NOP).
+/// Padding after an instruction of x86-64 that is shorter than its calls (Intel SDM, volume 2,
+/// NOP).
 const NOPS: [&[u8]; 5] = [
     &[],
     &[0x90],
@@ -113,7 +118,7 @@ const NOPS: [&[u8]; 5] = [
 ];
 
 impl Site {
-    /// The name that the code generator carries.
+    /// The name in Cranelift's form.
     pub(crate) fn name(self) -> UserExternalName {
         let index = u32::from(self.intrinsic.0) | u32::from(self.immediate) << 16;
         UserExternalName {
@@ -122,7 +127,7 @@ impl Site {
         }
     }
 
-    /// The site of a name that [`Site::name`] made.
+    /// The site of a name that [`Site::name`] returned.
     pub(crate) fn from_name(name: &UserExternalName) -> Option<Self> {
         (name.namespace == NAMESPACE).then(|| Self {
             intrinsic: Id(name.index as u16),
@@ -133,7 +138,7 @@ impl Site {
 }
 
 impl Intrinsic {
-    /// Whether a site of it is two calls.
+    /// Whether its site consists of two calls.
     pub(crate) fn is_pair(&self) -> bool {
         self.code.len() + usize::from(self.immediate.is_some()) > self.call().bytes.len()
     }
@@ -145,7 +150,7 @@ impl Intrinsic {
         }
     }
 
-    /// What is written over the calls of a site.
+    /// The bytes that overwrite the calls of a site.
     fn bytes(&self, immediate: u8) -> Vec<u8> {
         let mut bytes = self.code.to_vec();
         bytes.extend(self.immediate.map(|_| immediate));
@@ -161,9 +166,10 @@ pub(crate) fn has_sites(func: &ir::Function) -> bool {
     names.any(|name| name.namespace == NAMESPACE)
 }
 
-/// Gives sites the convention by which a call changes nothing but its results, and marks them as calls
-/// that are replaced, behind which nothing fetches results from the stack: at most two are in registers,
-/// always. The verifier, which takes no results with either, must have seen the function before.
+/// Gives sites the calling convention that preserves all registers except results, and marks them
+/// as patchable. No code fetches results from the stack after a patchable call: a site has at most
+/// two results, always in registers. The verifier rejects results with either setting, so it must
+/// run before this.
 pub(crate) fn preserve_all(func: &mut ir::Function) {
     for site in functions(func) {
         let signature = func.dfg.ext_funcs[site].signature;
@@ -172,7 +178,7 @@ pub(crate) fn preserve_all(func: &mut ir::Function) {
     }
 }
 
-/// Number of calls of sites in the blocks that code is generated for.
+/// Number of site calls in the blocks for which code is generated.
 pub(crate) fn count(func: &ir::Function, blocks: &DominatorTree) -> usize {
     let sites = functions(func);
     let blocks = blocks
@@ -186,7 +192,7 @@ pub(crate) fn count(func: &ir::Function, blocks: &DominatorTree) -> usize {
     insts.filter(is_site).count()
 }
 
-/// The references of a function to its sites.
+/// The function references of all sites in a function.
 fn functions(func: &ir::Function) -> HashSet<ir::FuncRef> {
     let names = func.params.user_named_funcs();
     let is_site = |data: &ir::ExtFuncData| match data.name {
@@ -199,7 +205,7 @@ fn functions(func: &ir::Function) -> HashSet<ir::FuncRef> {
         .collect()
 }
 
-/// Writes the instructions over their calls, of which there are `expected`.
+/// Overwrites the `expected` calls with their instructions.
 pub(crate) fn patch(code: &mut [u8], found: &[Found], expected: usize) -> Result<(), Unpatched> {
     if found.len() != expected {
         let count = found.len();
@@ -241,9 +247,9 @@ pub(crate) fn patch(code: &mut [u8], found: &[Found], expected: usize) -> Result
     Ok(())
 }
 
-/// Where a call begins, if it is one.
+/// The offset of a call, if the bytes are a call.
 fn call(code: &[u8], found: &Found) -> Result<usize, Unpatched> {
-    // The last four bytes are relocated.
+    // The relocation covers the last four bytes.
     let call = found.site.intrinsic.get().call();
     let at = (found.offset as usize + 4).wrapping_sub(call.bytes.len());
     let is_call = found.kind == call.kind
@@ -364,12 +370,12 @@ mod tests {
             Unpatched::Apart => panic!("calls are said to be apart"),
         };
         let two = [CALL, CALL].concat();
-        // Others than were asked for.
+        // The number of calls is not the expected one.
         is_fault(
             refused(&two, &[found(0, whole())], 2),
             "1 calls of intrinsics were generated, not 2",
         );
-        // Something else is there, or nothing.
+        // The bytes are not a call, or are missing.
         for code in [
             &[0xe9, 0, 0, 0, 0][..],
             &[0xe8, 1, 0, 0, 0],
@@ -391,7 +397,7 @@ mod tests {
             ..found(0, whole())
         };
         is_fault(refused(&two, &[before], 1), "is no call");
-        // Half of a pair, or the halves of two.
+        // Half of a pair, or halves of two pairs.
         is_fault(
             refused(&two, &[found(0, first)], 1),
             "the second call of x86.crc32_u64 is missing",
@@ -402,13 +408,13 @@ mod tests {
             refused(&two, &[found(0, first), found(5, wrong)], 2),
             "the second call",
         );
-        // A pair where one call would do.
+        // A pair where one call is long enough.
         let halves = [Part::First, Part::Second].map(|part| site("x86.aesenc", 0, part));
         is_fault(
             refused(&two, &[found(0, halves[0]), found(5, halves[1])], 2),
             "has 5 bytes, its calls 10",
         );
-        // Something between the two.
+        // An instruction between the two calls.
         let apart = [&CALL[..], &[0x90], &CALL].concat();
         let why = refused(&apart, &[found(0, first), found(6, second)], 2);
         assert_eq!(why, Unpatched::Apart);

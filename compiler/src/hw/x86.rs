@@ -1,13 +1,13 @@
-//! The intrinsics of x86-64 (Intel SDM, volume 2). Registers of a site: xmm0, xmm1, xmm2 for vectors, rdi and
-//! rsi for numbers; the result is in xmm0, or in rax.
+//! The intrinsics of x86-64 (Intel SDM, volume 2). Operand registers of a site are xmm0, xmm1 and
+//! xmm2 for vectors, rdi and rsi for integers. The result is in xmm0 or rax.
 
 use super::{Carrier, Form, Intrinsic};
 use pirn_format::cpu::Arch;
 use pirn_format::types::ValType::{self, I32, I64, V128};
 
-/// Those of instructions that both the guest's C compiler and this one have no other name for.
+/// Instructions that neither the guest's C compiler nor this compiler can express otherwise.
 pub(super) const INTRINSICS: &[Intrinsic] = &[
-    // A prefix of 40, which says nothing, makes these five bytes long.
+    // The redundant prefix 40 makes these five bytes long.
     vectors("x86.sha1nexte", "sha", &[0x40, 0x0f, 0x38, 0xc8, 0xc1]),
     vectors("x86.sha1msg1", "sha", &[0x40, 0x0f, 0x38, 0xc9, 0xc1]),
     vectors("x86.sha1msg2", "sha", &[0x40, 0x0f, 0x38, 0xca, 0xc1]),
@@ -16,7 +16,7 @@ pub(super) const INTRINSICS: &[Intrinsic] = &[
         params: &[V128, V128, I32],
         ..vectors("x86.sha1rnds4", "sha", &[0x0f, 0x3a, 0xcc, 0xc1])
     },
-    // sha256rnds2 xmm1, xmm2, and the words are in xmm0, always.
+    // sha256rnds2 xmm1, xmm2, with the words always in xmm0.
     Intrinsic {
         form: Form::ThirdFirst,
         params: &[V128; 3],
@@ -24,7 +24,8 @@ pub(super) const INTRINSICS: &[Intrinsic] = &[
     },
     vectors("x86.sha256msg1", "sha", &[0x40, 0x0f, 0x38, 0xcc, 0xc1]),
     vectors("x86.sha256msg2", "sha", &[0x40, 0x0f, 0x38, 0xcd, 0xc1]),
-    // Of these a guest executes so many that moves tell: AES in counter mode took 1.26 times as long.
+    // Guests execute so many of these that moves matter: with sites, AES in counter mode took 1.26
+    // times as long.
     Intrinsic {
         carrier: Some((Carrier::Pmulhrsw, 0xdc)),
         ..vectors("x86.aesenc", "aes", &[0x66, 0x0f, 0x38, 0xdc, 0xc1])
@@ -72,8 +73,8 @@ pub(super) const INTRINSICS: &[Intrinsic] = &[
             &[0x66, 0x0f, 0x3a, 0xcf, 0xc1],
         )
     },
-    // mov rax, rdi; crc32 eax, sil, si, esi or rsi. The upper half of the result is 0. Prefixes of 3e and 40,
-    // which say nothing, make them ten bytes long.
+    // mov rax, rdi; crc32 eax, sil, si, esi or rsi. The upper half of the result is 0. The
+    // redundant prefixes 3e and 40 make them ten bytes long.
     numbers(
         "x86.crc32_u8",
         "sse4.2",
@@ -105,7 +106,7 @@ pub(super) const INTRINSICS: &[Intrinsic] = &[
     numbers("x86.pdep_u64", "bmi2", I64, &[0xc4, 0xe2, 0xc3, 0xf5, 0xc6]),
 ];
 
-/// Of two vectors: xmm0 and xmm1 to xmm0.
+/// An intrinsic on two vectors: xmm0 and xmm1 to xmm0.
 const fn vectors(name: &'static str, feature: &'static str, code: &'static [u8]) -> Intrinsic {
     Intrinsic {
         name,
@@ -120,7 +121,7 @@ const fn vectors(name: &'static str, feature: &'static str, code: &'static [u8])
     }
 }
 
-/// Of two numbers of a type: rdi and rsi to rax.
+/// An intrinsic on two integers of a type: rdi and rsi to rax.
 const fn numbers(
     name: &'static str,
     feature: &'static str,

@@ -324,7 +324,7 @@ impl Disassembler {
 /// The distance from an instruction to the address that it reads or computes relative to itself
 /// (Arm ARM, C4.1).
 fn aarch64_uses(word: u32) -> Option<i64> {
-    // Bits 5 to 23, with their sign.
+    // Bits 5 to 23, sign-extended.
     let high = i64::from((word << 8).cast_signed() >> 13);
     // LDR (literal) of any register: the bits count words.
     if word & 0x3b00_0000 == 0x1800_0000 {

@@ -49,8 +49,9 @@ enum Size {
     Any,
 }
 
-/// Bytes of the largest struct, and of the largest array with elements that the code lists: 10,000 vectors and a header
-/// are less. All that a processor can make speculatively fit into the guard behind a memory.
+/// Bytes of the largest struct, and of the largest array whose elements the code lists. 10,000
+/// vectors and a header take less. All objects of this size that a processor can allocate
+/// speculatively fit in the guard after a memory.
 const SMALL_BYTES: u64 = 1 << 18;
 
 const _: () = assert!(100 * SMALL_BYTES < pirn_format::layout::GUARD_BYTES);

@@ -28,12 +28,12 @@ pub(crate) fn has_instruction(id: Id) -> bool {
 }
 
 impl FuncTranslator<'_, '_> {
-    /// Calls an intrinsic, which is the function of this index.
+    /// Translates a call of an intrinsic, which is the function with this index.
     ///
     /// # Errors
     ///
-    /// [`CompileError::Intrinsic`] for an immediate that is not constant or that it cannot have,
-    /// whether the processor has the instruction or not.
+    /// [`CompileError::Intrinsic`] for an immediate that is not constant or not in the intrinsic's
+    /// range, whether or not the processor has the instruction.
     pub(super) fn intrinsic(&mut self, index: u32, id: Id) -> Result<(), CompileError> {
         let intrinsic = id.get();
         let immediate = match intrinsic.immediate {

@@ -1,4 +1,4 @@
-//! `aotc inspect`: what a compiled module holds.
+//! `aotc inspect`: shows the contents of a compiled module.
 
 use pirn_format::FormatError;
 use pirn_format::header::short_hash;
@@ -8,7 +8,7 @@ use pirn_format::sections::Section;
 use pirn_format::types::{AddrType, ExternType};
 use std::fmt::Write;
 
-/// Describes a compiled module after checking it, a line a fact.
+/// Describes a compiled module after checking it, one fact per line.
 pub(crate) fn describe(file: &[u8]) -> Result<String, FormatError> {
     let checked = Checked::new(file)?;
     let mut text = String::new();

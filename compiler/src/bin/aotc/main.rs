@@ -1,4 +1,4 @@
-//! `aotc`: compiles a WebAssembly module ahead of time, and looks into what it made.
+//! `aotc`: compiles a WebAssembly module ahead of time, and inspects compiled modules.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// A compilation that takes longer shows how far it is.
+/// A compilation that takes longer than this shows its progress.
 const QUIET: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -39,20 +39,21 @@ fn main() -> ExitCode {
             eprintln!("aotc: {error:#}");
             ExitCode::FAILURE
         }
-        // It has been told. Anything else is a fault of the compiler.
+        // The out-of-memory message has been printed. Any other panic is a fault of the compiler.
         Err(payload) if is_out_of_memory(&*payload) => ExitCode::FAILURE,
         Err(payload) => std::panic::resume_unwind(payload),
     }
 }
 
-/// Whether this is how the code generator says that an allocation failed, where it does not leave that to the standard library.
+/// Whether a panic payload is the code generator's report of a failed allocation, which it raises
+/// in some places instead of the standard library.
 fn is_out_of_memory(payload: &(dyn Any + Send)) -> bool {
     let message = payload.downcast_ref::<String>();
     message.is_some_and(|message| message.contains("out of memory"))
 }
 
-/// Has an allocation that fails, of which the standard library tells before it aborts, end the program as other errors do,
-/// and leave no image of its memory behind.
+/// Makes a failed allocation end the program like any other error, without a core dump. The
+/// standard library prints a message and then aborts.
 fn end_without_memory() -> Result<()> {
     let always = Arc::new(AtomicBool::new(true));
     flag::register_conditional_shutdown(SIGABRT, 1, always).context("cannot handle SIGABRT")?;
@@ -78,7 +79,7 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
     let bar = bar();
     let start = Instant::now();
     let progress = |done: usize, total: usize| {
-        // Drawn only once the compilation has proved long.
+        // Shown only once the compilation takes long.
         if done.is_multiple_of(64) && start.elapsed() > QUIET {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
@@ -99,7 +100,7 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A bar on a terminal, nothing elsewhere.
+/// A progress bar on a terminal, nothing elsewhere.
 fn bar() -> ProgressBar {
     let target = if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()

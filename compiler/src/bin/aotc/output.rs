@@ -1,4 +1,4 @@
-//! [`Output`]: a file that appears whole or not at all, or the standard output.
+//! [`Output`]: standard output, or a file that is written completely or not at all.
 
 use anyhow::{Context, Result, anyhow, bail};
 use std::io::{ErrorKind, Write};
@@ -10,7 +10,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Refuses to write over the input, by whatever name it goes.
+    /// Refuses to overwrite the input, under any of its names.
     pub(crate) fn spares(&self, input: &Path) -> Result<()> {
         match self {
             Self::File(path) if is_same(path, input) => bail!(
@@ -22,8 +22,8 @@ impl Output {
         }
     }
 
-    /// Writes all bytes. A file is written under another name and renamed, so that a reader never
-    /// sees half of one, and a module that a server has mapped stays as it is.
+    /// Writes all bytes. A file is written under a temporary name and renamed. So a reader never
+    /// sees a partial file, and a module that a server has mapped does not change.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Stdout => to_stdout(bytes),
@@ -39,10 +39,11 @@ pub(crate) fn print(text: &str) -> Result<()> {
     to_stdout(text.as_bytes())
 }
 
-/// Whether two names are of one file. A terminal, say, may well be read and written.
+/// Whether two paths refer to the same regular file. A terminal, for example, may be both read and
+/// written.
 fn is_same(path: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    // A file that is not there is not the same.
+    // A path that does not exist is not the same file.
     let [Ok(path), Ok(other)] = [path, other].map(std::fs::metadata) else {
         return false;
     };
@@ -52,7 +53,7 @@ fn is_same(path: &Path, other: &Path) -> bool {
 fn to_stdout(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        // The reader has seen enough.
+        // The reader closed the pipe because it needs no more.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),
     }
@@ -62,7 +63,7 @@ fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
     if path.is_dir() {
         bail!("it is a folder; name a file in it");
     }
-    // A device or a pipe is written, not replaced.
+    // A device or a pipe is written directly, not replaced.
     if path.exists() && !path.is_file() {
         return Ok(std::fs::OpenOptions::new()
             .write(true)
@@ -78,7 +79,7 @@ fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
         bail!("there is no folder {folder}; make it, or give another with -o");
     }
     replace(path, folder, bytes).map_err(|error| {
-        // The name that it has until it is renamed is nobody's business.
+        // The message does not mention the temporary name.
         let kind = error.kind();
         anyhow!("{kind}; give another place with -o")
     })
@@ -94,7 +95,7 @@ fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Readable by all and executable, as far as the process's mask allows.
+/// Readable and executable by all, as far as the process's umask allows.
 fn mode() -> std::fs::Permissions {
     use std::os::unix::fs::PermissionsExt;
     std::fs::Permissions::from_mode(0o777)
