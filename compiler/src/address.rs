@@ -19,11 +19,9 @@
 //! again `base + index + displacement`. The translator made the base. The index is less than 2^32
 //! by its type, or at most 255 << 3 by its type and shift. The displacement plus the size of the
 //! access is at most [`GUARD_BYTES`]. So a wrong proof gives the guest a wrong result, but no
-//! access outside its region.
+//! access outside its reservation.
 //!
 //! This pass is for x86_64 only: an aarch64 access has an index or a displacement, not both.
-//!
-//! Only for x86_64: an access of aarch64 has an index or a displacement.
 
 use crate::values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};

@@ -33,8 +33,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Packs of a folder. Each is an open file while a module is compiled, and a single new
-/// function causes a rewrite of the file.
+/// Packs of a folder. Each is an open file while a module is compiled, and one new function
+/// causes a rewrite of its pack.
 const PACKS: usize = 64;
 
 /// Most bytes of the packs of a folder, unless [`Cache::bytes_max`] says otherwise.

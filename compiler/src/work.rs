@@ -15,7 +15,6 @@
 //! The optimiser is skipped for deep functions. The other two costs are counted before the work is
 //! done. Their limits (`parse/limits.rs`) are about ten times the cost of the largest functions of
 //! real programs.
-//! (`parse/limits.rs`) some ten times as far away as the largest functions of real programs.
 
 use crate::budget::Budget;
 use crate::error::CompileError;

@@ -144,8 +144,9 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// The address of a known table's dispatch table, the address of the entry for `index`, an i32
-    /// or i64, and the entry's type. Indices out of bounds have an entry of their own. So the
-    /// address is also correct under misprediction.
+    /// or i64, and the entry's type. All indices out of bounds
+    /// select one further entry, without a branch. So the address is in the table even under
+    /// speculation.
     fn entry(&mut self, table: u32, index: Value) -> (Value, Value, Value) {
         let array = self.array(table);
         let index = self.extended(index);

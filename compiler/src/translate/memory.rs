@@ -94,9 +94,9 @@ impl FuncTranslator<'_, '_> {
         self.push(value);
     }
 
-    /// Loads `bytes` bytes with one instruction that extends them. Cranelift's optimiser would
-    /// separate a narrow load from its extension. Where only the low bits of a sum of products are
-    /// used as well, the optimiser would then compute the whole sum twice.
+    /// Loads `bytes` bytes with one instruction that extends them. The optimiser would rewrite a
+    /// separate extension. Where only the low bits of a sum of products are used as well, it would
+    /// then compute the whole sum twice.
     pub(super) fn load_by(&mut self, memarg: &MemArg, bytes: u32, load: Load) {
         let index = self.pop();
         let (address, offset, flags) = self.memory_address(memarg, index, bytes);
