@@ -1,4 +1,4 @@
-//! Tracked: memory is filled page by page as it is touched, and pages that are written to are listed.
+//! Tracked: a reset strategy that fills memory on demand and records each dirty page in a list.
 //!
 //! ```text
 //!   memory 0:  │ pages, up to the current size      │ up to the largest so far       │ guard
@@ -6,29 +6,34 @@
 //!                   └────write───▶ filled, listed ◀──write──┘
 //! ```
 //!
-//! The range up to the largest size that the memory has had is registered with a userfaultfd, and is
-//! readable and writable from then on. A page that is missing raises SIGBUS when it is touched, in the
-//! guest or in the host's view of the memory. Below the memory's current size the handler fills it with
-//! the page of the image; beyond, the signal is the guest's trap. So growing is a store, but for the
-//! first time, and a reset puts back the pages on the list, without a system call: every other page is
-//! as it was filled, or missing. Only where an instance has grown and touched what it grew by, those pages
-//! are closed to every access afterwards, and opened again when an instance grows.
+//! The range up to the memory's largest size so far is registered with userfaultfd(2). It stays
+//! readable and writable. Touching a missing page raises SIGBUS, in the guest or in the host's view
+//! of the memory. Below the memory's current size, the signal handler fills the page from the
+//! image. Beyond that size, the signal is a trap of the guest.
 //!
-//! So that one large request does not tax the small ones after it, a listed page that resets keep
-//! finding unchanged leaves the list and is given back. That costs a fault if it was wrong: then the
-//! slot becomes slower to give back. What a slot cannot keep track of is given back at once, and a
-//! module whose instances do that again and again is kept another way, see [`Module::note_wide`].
+//! So `memory.grow` is a store, except where a memory first exceeds its largest size. A reset
+//! restores the pages on the list without a system call. Every other page is still as it was
+//! filled, or is missing. If an instance grew its memory and touched the new pages, the reset makes
+//! them inaccessible. They become accessible again when a later instance grows.
 //!
-//! In a fork nothing of this works: the descriptor is that of the parent. So the memory is zeros
-//! there, and each slot is mapped anew, and kept another way, before a child's instance gets it.
+//! One large request must not slow down the small requests after it. So a listed page that several
+//! resets in a row find unchanged leaves the list and returns to the system. If an instance then
+//! needs the page again, it pays one page fault, and the slot becomes slower to return pages. A
+//! reset returns all memory of a slot whose instance used more pages than the slot can record. A
+//! module whose instances do so again and again gets another reset strategy, see
+//! [`Module::note_wide`].
+//!
+//! None of this works in a fork, because the file descriptor belongs to the parent process. There,
+//! the memory is filled with zeros. Before an instance of the child gets a slot, the slot is mapped
+//! again and gets another reset strategy.
 //!
 //! [`Module::note_wide`]: crate::module::Module::note_wide
 //!
 //! # Safety
 //!
-//! Owns the fact that a page of a tracked slot which can be written to is on the slot's list, or the
-//! list says that it is too long. [`populate`] runs in the signal handler: it takes no lock, allocates
-//! nothing, and reads what does not change while an instance has the slot.
+//! Owns this invariant: every writable page of a tracked slot is on the slot's list, or the list
+//! has overflowed and says so. [`populate`] runs in the signal handler. It takes no lock, does not
+//! allocate, and reads only data that is constant while an instance has the slot.
 #![allow(unsafe_code)]
 
 mod pages;
@@ -52,85 +57,88 @@ use registry::Registry;
 use std::io;
 use std::sync::MutexGuard;
 
-/// Pages that a slot lists. An instance that writes to more has all its memory given back.
+/// Maximum number of dirty pages that a slot lists. If an instance writes to more, the reset
+/// returns all its memory to the system.
 const LISTED_MAX: u32 = PUT_BACK_MAX as u32;
-/// Pages that a slot keeps, listed or only read: 16 MiB.
+/// Maximum number of pages that a slot keeps between instances, dirty or only read: 16 MiB.
 const FILLED_MAX: u32 = 4096;
-/// Resets in a row that find a page unchanged before it is given back: at first, and at most. To fill a
-/// page again costs as much as to compare it some fifty times (bench `cycle`).
+/// Number of resets in a row that must find a page unchanged before it returns to the system: the
+/// initial value and the maximum. Filling a page again costs as much as comparing it some fifty
+/// times (bench `cycle`).
 const PATIENCE: u32 = 4;
 const PATIENCE_MAX: u32 = 64;
-/// Times in a row that touching a page may find it as it ought to be.
+/// Maximum number of faults in a row on pages that are already present and writable.
 const REPEATS_MAX: u32 = 10_000;
-/// Resets within which it shows whether giving pages back was wrong.
+/// Number of resets during which the tracker watches whether returning pages was a mistake.
 const REGRET: u32 = 64;
 
-/// Most pages that one ioctl fills: 64 KiB.
+/// Maximum number of pages that one ioctl fills: 64 KiB.
 const RUN_PAGES: usize = 16;
 
-/// What pages of zeros are filled from.
+/// Source for pages that are filled with zeros.
 #[repr(align(4096))]
 struct Zeros([u8; RUN_PAGES * PAGE]);
 static ZEROS: Zeros = Zeros([0; RUN_PAGES * PAGE]);
 
-/// Which memory belongs to which tracker, for the signal handler.
+/// The tracker of each tracked memory range. The signal handler looks trackers up here.
 static TRACKERS: Registry<Tracker> = Registry::new();
 
-/// The lock of this module.
+/// Guard of this module's lock.
 pub(crate) struct Lock {
     _trackers: MutexGuard<'static, registry::Old<Tracker>>,
 }
 
-/// Takes it.
+/// Takes this module's lock.
 pub(crate) fn lock() -> Lock {
     Lock {
         _trackers: TRACKERS.lock(),
     }
 }
 
-/// Keeps track of the pages of all slots of a region.
+/// Tracks the pages of all slots of a region.
 #[derive(Debug)]
 pub(in crate::region) struct Tracker {
     userfault: Userfault,
     mark: ForkMark,
     lines: Lines,
     ledger: Ledger,
-    /// Where the reservations of the region start, and how many slots each holds.
+    /// Start of each reservation of the region, and the number of slots in each.
     chunks: Vec<usize>,
     chunk_slots: usize,
     slot_bytes: usize,
-    /// From the start of a slot to its memory.
+    /// Offset of the memory from the start of a slot.
     vmctx: usize,
 }
 
-/// How far the memory of a slot is tracked, in bytes from its start: each at most the next.
+/// The tracked parts of a slot's memory, in bytes from its start. Each bound is at most the next
+/// one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::region) struct Reach {
-    /// What may be touched.
+    /// End of the accessible part.
     open: usize,
-    /// What is registered.
+    /// End of the part that is registered with userfaultfd.
     tracked: usize,
-    /// What may not be mapped as it was reserved.
+    /// End of the part whose mapping may differ from the original reservation.
     pub(in crate::region) marked: usize,
 }
 
-/// What a fault in a slot's memory came to.
+/// Result of a fault in a slot's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touched {
-    /// The page is there: the instruction can run again.
+    /// The page is present: the instruction can run again.
     There,
     /// The system has no memory for the page.
     Exhausted,
-    /// The address is in no memory that is tracked, or past its size.
+    /// The address is not in tracked memory, or is past the memory's current size.
     Elsewhere,
 }
 
 impl Tracker {
-    /// Keeps track of the slots of a region: of none yet.
+    /// Creates the tracker of a region's slots. No slot is tracked yet.
     ///
     /// # Errors
     ///
-    /// What the kernel gives where it refuses.
+    /// The error of the system call that the kernel refused.
     pub(super) fn new(
         chunks: &[Reservation],
         chunk_slots: u32,
@@ -155,26 +163,27 @@ impl Tracker {
         Ok(tracker)
     }
 
-    /// Whether it works in this process: it does not in a fork.
+    /// Whether the tracker works in this process: it does not work in a fork.
     #[inline]
     pub(in crate::region) fn is_ours(&self) -> bool {
         self.mark.is_ours()
     }
 
-    /// The mark of the process that it works in.
+    /// The byte that tells whether this is still the process in which the tracker works.
     pub(in crate::region) fn mark(&self) -> &AtomicU8 {
         self.mark.byte()
     }
 
-    /// Makes the memory of a slot this large, and tracks what has not been.
+    /// Sets the size of a slot's memory to `bytes`, and starts to track the part that was not
+    /// tracked.
     ///
     /// # Errors
     ///
-    /// What the kernel gives; then the memory is as large as before.
+    /// The error of the system call that failed. The memory then keeps its size.
     ///
     /// # Safety
     ///
-    /// The slot must belong to the caller, and nobody have a view of what becomes accessible.
+    /// The slot must belong to the caller, and no view of the newly accessible part may exist.
     pub(in crate::region) unsafe fn resize(
         &self,
         index: u32,
@@ -193,7 +202,8 @@ impl Tracker {
         }
         if bytes > reach.open {
             let new = memory + reach.open..memory + bytes;
-            // SAFETY: passed on. All of it is tracked.
+            // SAFETY: the caller owns the slot and no view of this range exists. All of it is
+            // tracked.
             unsafe { parts.reservation.protect(new, Access::ReadWrite)? };
             reach.open = bytes;
         }
@@ -203,7 +213,8 @@ impl Tracker {
         Ok(())
     }
 
-    /// Makes a slot whose memory is all missing, and as large as the module's, the module's.
+    /// Assigns a slot to a module. All pages of the slot's memory must be missing, and the memory
+    /// must have the module's initial size.
     pub(in crate::region) fn assign(&self, index: u32, module: &Module) {
         let Some(account) = self.ledger.account(index as usize) else {
             return;
@@ -217,29 +228,31 @@ impl Tracker {
             .store(core::ptr::from_ref(module.inner()).cast_mut(), Relaxed);
     }
 
-    /// Fills or frees the page that an address lies in, if it is in the current memory of a slot.
+    /// Fills or unprotects the page at an address, if the address is in the current memory of a
+    /// slot.
     ///
     /// # Safety
     ///
-    /// Must be called by the handler of the fault, in the thread that touched the address.
+    /// Only the handler of the fault may call this, on the thread that touched the address.
     unsafe fn populate(&self, chunk: usize, address: usize, write: bool) -> Touched {
         let Some((account, offset)) = self.find(chunk, address) else {
             return Touched::Elsewhere;
         };
-        // In a fork the ioctls would change the parent.
+        // In a fork, the ioctls would change the parent's memory.
         if offset >= account.pages.bytes.load(Relaxed) || !self.is_ours() {
             return Touched::Elsewhere;
         }
-        // SAFETY: null while the tracker is tried. Else somebody touches the memory below its size, so
-        // that an instance of the module has the slot.
+        // SAFETY: the pointer is null while a probe tests the tracker. Otherwise a thread touches
+        // the memory below its size, so an instance of this module has the slot and keeps the
+        // module alive.
         let module = unsafe { account.pages.module.load(Relaxed).as_ref() };
         let (number, page) = (offset / PAGE, address - address % PAGE);
         let source = module.map_or(0, |module| module.image_source(number * PAGE));
         let from = module
             .and_then(|module| module.image_at(source))
             .unwrap_or(&ZEROS.0[..PAGE]);
-        // SAFETY: a page of the slot's memory that is missing: whoever touches it expects its initial
-        // contents.
+        // SAFETY: this is a missing page of the slot's memory. The thread that touches it expects
+        // the page's initial contents.
         let filled = unsafe { self.userfault.fill(page, from.as_ptr(), PAGE, !write) };
         let mut fresh = false;
         let done = match filled {
@@ -257,13 +270,13 @@ impl Tracker {
         };
         match done {
             Ok(()) => {
-                // A page that was filled for writing is listed as well.
+                // A page that was filled for a write is listed as well.
                 fresh |= write && account.list(number as u32, source);
                 if fresh {
                     account.pages.repeats.store(0, Relaxed);
                 } else if account.pages.repeats.fetch_add(1, Relaxed) >= REPEATS_MAX {
-                    // Not that another thread was first: the page cannot be read back from where the
-                    // kernel has moved it out to, and never will be.
+                    // No other thread resolved this fault first. The kernel swapped the page out
+                    // and cannot read it back, now or later.
                     return Touched::Exhausted;
                 }
                 Touched::There
@@ -274,7 +287,8 @@ impl Tracker {
         }
     }
 
-    /// The slot that an address lies in, and the offset of the address in the slot's memory.
+    /// Returns the account of the slot at an address, and the offset of the address in the slot's
+    /// memory.
     fn find(&self, chunk: usize, address: usize) -> Option<(Account<'_>, usize)> {
         let chunk = self.chunks.iter().position(|start| *start == chunk)?;
         let within = address - self.chunks[chunk];
@@ -283,8 +297,8 @@ impl Tracker {
         Some((self.ledger.account(slot)?, offset))
     }
 
-    /// Fills or unprotects all pages of a range, as [`populate`](Self::populate) does one page, with
-    /// one ioctl a run of missing pages.
+    /// Fills or unprotects all pages of a range, with one ioctl for each run of missing pages.
+    /// [`populate`](Self::populate) does this for one page.
     ///
     /// # Safety
     ///
@@ -294,11 +308,12 @@ impl Tracker {
             return Touched::Elsewhere;
         };
         let bytes = account.pages.bytes.load(Relaxed);
-        // In a fork the ioctls would change the parent.
+        // In a fork, the ioctls would change the parent's memory.
         if first >= bytes || !self.is_ours() {
             return Touched::Elsewhere;
         }
-        // SAFETY: an instance of the module has the slot, by the caller's promise; null in a probe.
+        // SAFETY: the caller borrows an instance of the module, which keeps the module alive. The
+        // pointer is null in a probe.
         let module = unsafe { account.pages.module.load(Relaxed).as_ref() };
         let source_of =
             |page: usize| module.map_or(0, |module: &Inner| module.image_source(page * PAGE));
@@ -312,7 +327,7 @@ impl Tracker {
             }
             let source = source_of(page);
             let image = module.and_then(|module| module.image_at(source));
-            // A run of zeros; a page of the image is filled alone.
+            // One ioctl fills a run of zero pages, but only a single page from the image.
             let is_run = |at: &usize| {
                 let new = image.is_none() && source_of(*at) == 0;
                 new && !account.is_listed(*at as u32)
@@ -321,11 +336,14 @@ impl Tracker {
             let pages = 1 + (page + 1..most).take_while(is_run).count();
             let from = image.unwrap_or(&ZEROS.0).as_ptr();
             let at = memory + page * PAGE;
-            // SAFETY: pages of an instance that the caller borrows, if they are missing; the source
-            // is a page of the image, or up to `RUN_PAGES` of zeros.
+            // SAFETY: the pages belong to an instance that the caller borrows, and the kernel fills
+            // only missing pages. The source is a page of the image, or up to `RUN_PAGES` pages of
+            // zeros.
             let filled = unsafe { self.userfault.fill_run(at, from, pages * PAGE, !write) };
-            // The kernel may ask for memory before it looks whether the page is present.
-            // SAFETY: as above, and registered memory is readable once its page is present.
+            // The kernel may allocate memory, and fail, before it checks whether the page is
+            // present.
+            // SAFETY: the page belongs to an instance that the caller borrows. Registered memory is
+            // readable once its page is present.
             let filled = filled.or_else(|error| match unsafe { touch::load(at as *const u8) } {
                 touch::FAILED => Err(error),
                 _ => Ok(0),
@@ -350,7 +368,7 @@ impl Tracker {
                     }
                     page += pages;
                 }
-                // The kernel is changing the mappings of the process, as fork(2) does.
+                // The kernel is changing the mappings of the process, for example in fork(2).
                 Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
                     refused += 1;
                     if refused >= REPEATS_MAX {
@@ -364,18 +382,20 @@ impl Tracker {
         Touched::There
     }
 
-    /// Makes the memory of a slot the initial memory of its module again, but for its size.
+    /// Restores the memory of a slot to the initial memory of its module, but not its size.
     ///
-    /// Pages that were filled behind it are put back to zeros and closed to every access, not given back:
-    /// the next instance may well grow as this one did.
+    /// Pages beyond the initial size are zeroed and made inaccessible. They do not return to the
+    /// system, because the next instance probably grows its memory as well.
     ///
     /// # Errors
     ///
-    /// What madvise(2) and mprotect(2) give, or that this is a fork: then the contents are unknown.
+    /// The error of madvise(2) or mprotect(2), or an error that says that this is a fork. The
+    /// contents of the memory are then unknown.
     ///
     /// # Safety
     ///
-    /// Nobody may use the slot meanwhile. It must be tracked, and be the module's.
+    /// No thread may use the slot during the call. The slot must be tracked and assigned to
+    /// `module`.
     pub(super) unsafe fn restore(
         &self,
         index: u32,
@@ -392,17 +412,18 @@ impl Tracker {
         let (used, listed) = (pages.bytes.load(Relaxed), pages.listed.load(Relaxed));
         if listed > LISTED_MAX || pages.filled.load(Relaxed) > FILLED_MAX {
             module.note_wide();
-            // SAFETY: nobody uses the slot.
+            // SAFETY: the caller promises that no thread uses the slot.
             unsafe { parts.reservation.decommit(memory..memory + reach.marked)? };
             account.clear_all();
             return Ok(());
         }
         if listed > 0 {
-            // SAFETY: as above; what was filled behind `used` is closed.
+            // SAFETY: the caller promises that no thread uses the slot. Pages filled beyond `used`
+            // are inaccessible.
             unsafe { self.restore_listed(account, listed, parts, used, module)? };
         }
         if used > initial && pages.grown.load(Relaxed) != 0 {
-            // SAFETY: as above.
+            // SAFETY: the caller promises that no thread uses the slot.
             unsafe {
                 let closed = memory + initial..memory + reach.open;
                 parts.reservation.protect(closed, Access::None)?;
@@ -412,13 +433,13 @@ impl Tracker {
         Ok(())
     }
 
-    /// Number of pages of a slot's memory that are not as the module starts with them; `None` if more
-    /// were written to than are listed, or in a fork.
+    /// Counts the pages of a slot's memory that differ from the module's initial memory. Returns
+    /// `None` if the list has overflowed, or in a fork.
     ///
     /// # Safety
     ///
-    /// The slot must be tracked, and be the module's, with its memory at that address; nobody may
-    /// write to it meanwhile.
+    /// The slot must be tracked and assigned to `module`. Its memory must start at `memory`, and no
+    /// thread may write to it during the call.
     pub(in crate::region) unsafe fn changed(
         &self,
         index: u32,
@@ -439,19 +460,21 @@ impl Tracker {
                 return false;
             }
             let at = memory + *page as usize * PAGE;
-            // SAFETY: a listed page below the current size is there, and nobody writes to it.
+            // SAFETY: a listed page below the current size is present, and the caller promises that
+            // no thread writes to it.
             let found = unsafe { slice::from_raw_parts(at as *const u8, PAGE) };
             found != module.inner().image_at(*source).unwrap_or(&ZEROS.0[..PAGE])
         });
         Some(changed.count() as u64)
     }
 
-    /// Puts back what is on the list, and takes off it what has been unchanged for long.
+    /// Restores the listed pages, and removes those from the list that stayed unchanged for many
+    /// resets.
     ///
     /// # Safety
     ///
-    /// As for [`restore`](Self::restore). The first `used` bytes must be open, and what was filled behind
-    /// them be zero.
+    /// As for [`restore`](Self::restore). The first `used` bytes must be accessible, and pages
+    /// filled beyond them must be zero.
     unsafe fn restore_listed(
         &self,
         account: Account<'_>,
@@ -468,7 +491,7 @@ impl Tracker {
             let (page, idle, source) = entry.get();
             let at = memory + page as usize * PAGE;
             let initial = module.inner().image_at(source);
-            // SAFETY: a listed page below `used` is there and can be written to, and nobody uses it.
+            // SAFETY: a listed page below `used` is present and writable, and no thread uses it.
             let changed =
                 page < used_pages && unsafe { self.lines.restore(at as *mut u8, initial) };
             let idle = if changed { 0 } else { idle + 1 };
@@ -480,7 +503,7 @@ impl Tracker {
             given_back += 1;
             account.clear(page);
             if at != run.end {
-                // SAFETY: pages that are as they were filled; nobody uses them.
+                // SAFETY: these pages hold their initial contents, and no thread uses them.
                 unsafe { parts.reservation.decommit(run)? };
                 run = at..at;
             }
@@ -493,13 +516,13 @@ impl Tracker {
             pages.given_back.store(given_back, Relaxed);
             pages.since.store(0, Relaxed);
         }
-        // SAFETY: as above.
+        // SAFETY: these pages hold their initial contents, and no thread uses them.
         unsafe { parts.reservation.decommit(run) }
     }
 }
 
-/// How often in a row a page must be found unchanged before it is given back: more often where pages
-/// were given back that were soon wanted again.
+/// Returns how many resets in a row must find a page unchanged before it returns to the system. The
+/// number rises if instances soon needed returned pages again.
 fn regretted(account: Account<'_>, listed: u32) -> u32 {
     let pages = account.pages;
     let (patience, given_back) = (pages.patience.load(Relaxed), pages.given_back.load(Relaxed));
@@ -520,9 +543,9 @@ fn regretted(account: Account<'_>, listed: u32) -> u32 {
     longer
 }
 
-/// What a try needs to see.
+/// Access for the probe.
 impl Tracker {
-    /// The pages of a slot that can be written to, in the order in which they first were.
+    /// Lists the writable pages of a slot, in the order in which they first became writable.
     pub(super) fn listed(&self, index: usize) -> Vec<u32> {
         let Some(account) = self.ledger.account(index) else {
             return vec![];
@@ -535,22 +558,23 @@ impl Tracker {
 
 impl Drop for Tracker {
     fn drop(&mut self) {
-        // No instance of the region lives, so nobody touches its memory.
+        // The region has no live instance, so no thread touches its memory.
         TRACKERS.remove(&raw const *self);
     }
 }
 
-/// Fills or frees the page that an address lies in, if it is tracked memory of an instance: then the
-/// instruction that touched it can run again.
+/// Fills or unprotects the page at an address, if it is in tracked memory of an instance. The
+/// instruction that touched it can then run again.
 ///
 /// Async-signal-safe.
 ///
 /// # Safety
 ///
-/// Must be called by the handler of a fault, in the thread that touched the address.
+/// Only the handler of a fault may call this, on the thread that touched the address.
 pub(crate) unsafe fn populate(address: usize, write: bool) -> Touched {
     keeping_errno(|| {
-        // SAFETY: whoever touches a slot's memory keeps its region alive, and with it the tracker.
+        // SAFETY: the thread that touches a slot's memory keeps its region alive, and with it the
+        // tracker.
         let tracked = unsafe {
             TRACKERS.with(address, |tracker, chunk| {
                 tracker.populate(chunk.start, address, write)
@@ -560,7 +584,7 @@ pub(crate) unsafe fn populate(address: usize, write: bool) -> Touched {
     })
 }
 
-/// Fills or unprotects all pages of a range, as far as it is tracked memory of an instance.
+/// Fills or unprotects all pages of a range that are tracked memory of an instance.
 ///
 /// # Safety
 ///

@@ -1,11 +1,12 @@
-//! x86_64, System V psABI: start, exit and the registers of a signal's context.
+//! x86_64, System V psABI: stack switches, and the registers of a signal's context.
 //!
-//! The guest's side of every switch is a call in the C convention: `start` calls the entry
-//! trampoline, and the trampolines of the module call `exit`. What that convention preserves is rbx,
-//! rbp and r12 to r15. `start` preserves them by saying so to the compiler; `exit` calls the host's
-//! answer, a function in the same convention, which preserves them by itself. So they are saved only
-//! when the guest leaves. The direction flag is clear on both sides (psABI 3.2.1). So are the control bits of
-//! MXCSR what threads begin with: see [`super::super::floats`]. Guests use no x87 instructions.
+//! To the guest, every switch is a call in the C calling convention: `start` calls the entry
+//! trampoline, and the module's trampolines call `exit`. The callee-saved registers of that
+//! convention are rbx, rbp and r12 to r15. `start` preserves them by declaring them clobbered to
+//! the compiler. `exit` calls the host's answer function, which uses the same convention and so
+//! preserves them itself. So the code here saves these registers only when the guest leaves. The
+//! direction flag is clear on both sides (psABI 3.2.1). The control bits of MXCSR have the value
+//! that a thread starts with, see [`super::super::floats`]. Guests use no x87 instructions.
 //!
 //! ```text
 //!            host stack, while the guest runs                guest stack, after exit was called
@@ -16,25 +17,27 @@
 //!     +32  │ rbp                  │                         │ return address       │◀ guest_sp
 //!     +24  │ where to go on       │                         └──────────────────────┘
 //!     +16  │ call                 │
-//!      +8  │ answer               │
+//!     +24  │ resume address       │                         └──────────────────────┘
 //!   low    │ guest_sp             │◀ host_sp, 16-byte aligned
 //!          └──────────────────────┘
-//!            frames of the answer
+//!            frames of `answer`
 //! ```
 //!
-//! The processor predicts returns by pairing them with calls, so every call here has its return and
-//! every return its call, on whichever stack. `start` is therefore no function but code within its
-//! caller: it goes in by a call, and comes back by the guest's own return or by a jump. With a function
-//! in its place each call costs a return that is predicted wrong (see docs/internals/rationale/entering.md).
+//! The processor predicts returns by pairing them with calls. So every call here has its return and
+//! every return its call, on whichever stack. `start` is therefore not a function, but code inlined
+//! into its caller: it enters the guest by a call, and comes back by the guest's return or by a
+//! jump. As a function, it would cost one mispredicted return per call (see docs/internals/rationale/entering.md).
 //!
-//! A guest that left by an answer, or was interrupted, can be gone on with by `resume`, from another frame
-//! of the host's and on another thread. Its stack is as it left it; what `start` had pushed on the host's
-//! is gone, so the return address that its first call pushed is replaced by that of `returned`, which
-//! finds the host's stack by the activation.
+//! `resume` can resume a guest that left through `answer` or was interrupted, from another host
+//! frame and on another thread. The guest's stack is unchanged. The words that `start` pushed on
+//! the host stack are gone, so `resume` replaces the return address that `start` pushed on the
+//! guest stack. The new return address is in `returned`, which finds the host stack through the
+//! activation.
 //!
 //! # Safety
 //!
-//! Each piece keeps the stacks as drawn above at every instruction that can leave.
+//! Each routine keeps the stacks as drawn above at every instruction at which a signal can make the
+//! guest leave.
 #![allow(unsafe_code)]
 
 use crate::stop::GO;
@@ -48,17 +51,20 @@ use core::ops::Range;
 use core::slice;
 use pirn_format::layout::CONTEXT_ACTIVATION;
 
-/// Number of registers that the C convention preserves: rbx, rbp, r12, r13, r14, r15.
+/// Number of callee-saved registers of the C convention: rbx, rbp, r12, r13, r14, r15.
 pub(crate) const SAVED_REGISTERS: usize = 6;
-/// Which of the saved registers is the frame pointer.
+/// Index of the frame pointer among the saved registers.
 pub(crate) const FRAME_POINTER: usize = 1;
 
-/// Has who walks the guest's stack go on with the caller of `start`, while rbx has the host's stack pointer: as
-/// from a frame of its own, of 48 bytes, which returns to where `start` goes on, and has changed no other
-/// register. Only where every function has unwind tables is there a place for it.
+/// CFI: unwinding past the guest resumes in the caller of `start`.
 ///
-/// DW_CFA_remember_state, def_cfa, offset, same_value (DWARF 5, 6.4.2; numbers of registers: psABI 3.6.2). They
-/// are given as bytes because the assembler would go on counting the compiler's frame from those 48.
+/// rbx holds the host stack pointer. The unwinder sees a frame of 48 bytes that returns to the
+/// resume address of `start` and changes no other register. The directive is used only where every
+/// function has unwind tables.
+///
+/// The bytes are DW_CFA_remember_state, def_cfa, offset, same_value (DWARF 5, 6.4.2; register
+/// numbers: psABI 3.6.2). They are escaped because the assembler would otherwise compute the
+/// compiler's own frame offsets from the 48.
 #[cfg(panic = "unwind")]
 macro_rules! host_frame {
     () => {
@@ -66,7 +72,7 @@ macro_rules! host_frame {
     };
 }
 
-/// Ends what [`host_frame`] says: DW_CFA_restore_state.
+/// Ends the effect of [`host_frame`]: DW_CFA_restore_state.
 #[cfg(panic = "unwind")]
 macro_rules! host_frame_end {
     () => {
@@ -89,17 +95,19 @@ macro_rules! host_frame_end {
 }
 
 /// Enters a guest at `entry(vmctx, code, cells)` on the stack that ends at `cells`.
-/// Comes back when the guest returns, with true, or when it leaves, with false: because an `answer` said
-/// so, its gate was closed, or because of a trap that a signal told of.
 ///
-/// Whenever the guest calls the exit routine meanwhile, `answer` is called with `call` on the stack of
-/// the host, below the frame of who called `start`.
+/// Returns true when the guest returns. Returns false when the guest leaves in another way:
+/// `answer` ended the call, the interrupt flag was set, or a signal reported a trap.
+///
+/// Whenever the guest calls the exit routine, that routine calls `answer` with `call` on the host
+/// stack, below the frame of the caller of `start`.
 ///
 /// # Safety
 ///
-/// `cells` must be the 16-byte aligned end of a stack that nobody else uses, and the array that the
-/// trampoline expects; `entry` an entry trampoline of a loaded module, `code` a function of its type,
-/// `vmctx` an initialised context whose activation this is. `call` must be what `answer` takes.
+/// `cells` must be the 16-byte aligned end of a stack that nothing else uses, and the array that
+/// the trampoline expects. `entry` must be an entry trampoline of a loaded module, and `code` a
+/// function of the trampoline's type. `vmctx` must be an initialised context whose activation is
+/// `activation`. `call` must be the value that `answer` takes.
 #[inline(always)]
 pub(crate) unsafe fn start(
     activation: *mut Activation,
@@ -111,9 +119,10 @@ pub(crate) unsafe fn start(
     call: *mut (),
 ) -> bool {
     let returned: u64;
-    // SAFETY: the caller's promises; every register that the guest may change is said to be changed,
-    // and rbx and rbp, which cannot be said so, are kept on the stack. That is 16-byte aligned here
-    // (Rust reference, inline assembly, `nostack`), and six words further down again.
+    // SAFETY: the caller ensures that the addresses are valid. Every register that the guest may
+    // change is declared as an output or clobber. rbx and rbp cannot be declared, so they are saved
+    // on the stack. The stack is 16-byte aligned here (Rust reference, inline assembly, `nostack`),
+    // and is so again six words further down.
     unsafe {
         asm!(
             "push rbx",
@@ -124,12 +133,14 @@ pub(crate) unsafe fn start(
             "push r8",
             "sub rsp, 8",
             "mov [rcx + {host_sp}], rsp",
-            // Who returns on another host's stack than it was entered from finds that by r12.
+            // If the guest returns on another host stack than it was entered from, `returned` finds
+            // that stack through r12.
             "mov r12, rcx",
-            // rbx survives the call: what comes next need not wait for the stack pointer in memory.
+            // rbx survives the call, so the code after it need not load the stack pointer from
+            // memory.
             "mov rbx, rsp",
             "mov rsp, rdx",
-            // Frame pointer 0: the guest's chain of frames ends here.
+            // Frame pointer 0 ends the guest's frame chain here.
             "xor ebp, ebp",
             host_frame!(),
             "call {enter}",
@@ -160,13 +171,13 @@ pub(crate) unsafe fn start(
     returned != 0
 }
 
-/// Goes on in a guest that left at an exit whose cells are answered, or, if `registers` are given, where
-/// those were taken. The rest is as with [`start`].
+/// Resumes a guest that left at an exit whose cells are answered. If `registers` is not null,
+/// resumes the guest where these registers were taken. Otherwise works like [`start`].
 ///
 /// # Safety
 ///
-/// The guest of the activation must have left there, its call be that of the `cells`, and its stack as it
-/// left it. The rest is as with [`start`].
+/// The guest of the activation must have left there, and its stack must be unchanged since. `cells`
+/// must be the cells of its call. The promises about the other arguments are those of [`start`].
 #[inline(always)]
 pub(crate) unsafe fn resume(
     activation: *mut Activation,
@@ -175,8 +186,9 @@ pub(crate) unsafe fn resume(
     answer: Answer,
     call: *mut (),
 ) -> bool {
-    // Its return goes to whoever entered it, who is gone: it is to go by the activation.
-    // SAFETY: the word below the cells is where `start` had the return address pushed.
+    // The guest would return to the frame that entered it, which is gone. The new return address
+    // makes it return through the activation.
+    // SAFETY: `start` pushed the return address into the word below the cells.
     unsafe {
         cells
             .cast::<usize>()
@@ -189,7 +201,8 @@ pub(crate) unsafe fn resume(
         restore as *const ()
     };
     let returned: u64;
-    // SAFETY: as in `start`.
+    // SAFETY: the caller ensures that the guest can be resumed. Registers and the stack are
+    // declared and aligned as in `start`.
     unsafe {
         asm!(
             "push rbx",
@@ -221,41 +234,43 @@ pub(crate) unsafe fn resume(
     returned != 0
 }
 
-/// How a thread computes with floating point: MXCSR.
+/// Floating-point control and status of a thread: MXCSR.
 pub(crate) type FloatControl = u32;
 
-/// How this thread does.
+/// Reads this thread's MXCSR.
 #[inline(always)]
 pub(crate) fn float_control() -> FloatControl {
     let mut bits = 0;
-    // SAFETY: stores the register there.
+    // SAFETY: the instruction stores the register into `bits`.
     unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut bits, options(nostack, preserves_flags)) };
     bits
 }
 
-/// Whether that is how threads begin: rounding to nearest, with denormals, and without a signal for any exception. The
-/// lowest six bits say which exceptions there were.
+/// Whether the control bits are those that a thread starts with: round to nearest, denormals
+/// enabled, all exceptions masked. The lowest six bits are sticky exception flags and are ignored.
 #[inline(always)]
 pub(crate) fn is_plain(control: FloatControl) -> bool {
     control & !0x3f == PLAIN
 }
 
-/// How threads begin (psABI 3.2.1).
+/// The value that a thread starts with (psABI 3.2.1).
 pub(crate) const PLAIN: FloatControl = 0x1f80;
 
-/// Has this thread compute otherwise.
+/// Sets this thread's MXCSR.
 ///
 /// # Safety
 ///
-/// It must be what [`float_control`] gave, or [`PLAIN`]; Rust code that computes meanwhile computes so.
+/// `control` must come from [`float_control`] or be [`PLAIN`]. Rust code on this thread computes
+/// with this setting until it is restored.
 #[cold]
 pub(crate) unsafe fn set_float_control(control: FloatControl) {
-    // SAFETY: the caller's promise; no reserved bit is set.
+    // SAFETY: the caller promises a value without reserved bits.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack, preserves_flags)) };
 }
 
-/// A whole routine that generated code calls: after what it does first, it goes to the host's stack,
-/// calls what is to be called there, and goes on in the guest or leaves it, as that says.
+/// Body of a routine that generated code calls. After the `first` instructions, it switches to the
+/// host stack and makes the given call there. Depending on the result, it then returns to the guest
+/// or leaves it.
 macro_rules! to_host {
     ([$($first:literal),*], $call:literal, $($operand:tt)*) => {
         naked_asm!(
@@ -265,16 +280,16 @@ macro_rules! to_host {
             "mov rax, [rax + {host_sp}]",
             "mov [rax], rsp",
             "mov rsp, rax",
-            // Who walks the stack from here finds the caller of `start`: a panic's backtrace, a
-            // profiler.
+            // An unwinder that starts here, for a panic's backtrace or a profiler, finds the caller
+            // of `start`.
             ".cfi_def_cfa rsp, 48",
             ".cfi_offset rbx, -8",
             ".cfi_offset rbp, -16",
             ".cfi_offset rip, -24",
             "mov rcx, [rsp + 16]",
             $call,
-            // Where `coming_back` begins: a look at the gate, and what comes between it and the guest's
-            // code.
+            // `coming_back` begins here: the check of the interrupt flag, and the instructions from
+            // there to the guest's code.
             "nop dword ptr [rax + 0x6e726970]",
             "test rax, rax",
             "jnz {finish}",
@@ -284,7 +299,7 @@ macro_rules! to_host {
             "cmp byte ptr [rdx], {go}",
             "jne 2f",
             "mov rsp, [rsp]",
-            // The return of the guest's call.
+            // Returns from the guest's call.
             "ret",
             "2:",
             "mov rax, rcx",
@@ -301,13 +316,15 @@ macro_rules! to_host {
     };
 }
 
-/// Called by generated code as `exit(vmctx, reason, cells)`: calls `answer(vmctx, reason, cells, call)`.
+/// Generated code calls `exit(vmctx, reason, cells)`. The routine calls `answer(vmctx, reason,
+/// cells, call)`.
 #[unsafe(naked)]
 unsafe extern "C" fn exit(vmctx: *mut u8, reason: u64, cells: u64) {
     to_host!([], "call [rsp + 8]",)
 }
 
-/// Called by generated code as `host_call(vmctx, host, cells)`: calls the entry of a host function.
+/// Generated code calls `host_call(vmctx, host, cells)`. The routine calls the entry of a host
+/// function.
 #[unsafe(naked)]
 unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
     to_host!(
@@ -317,10 +334,11 @@ unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
     )
 }
 
-/// Enters the guest of the activation in rcx at rax, unless its gate is closed.
+/// Enters the guest of the activation in rcx at rax, unless its interrupt flag is set.
 ///
-/// Nothing comes between the look at the gate and the guest's code but instructions of this routine: a
-/// signal handler that closes the gate while they run has the routine run again, see [`guest_position`].
+/// Only instructions of this routine lie between the check of the flag and the guest's code. If a
+/// signal handler finds the thread among them with the flag set, it restarts the routine, see
+/// [`guest_position`].
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(
@@ -338,8 +356,8 @@ unsafe extern "C" fn enter() {
     )
 }
 
-/// Goes on in the guest of the activation in rcx behind its call of an exit routine, unless its gate is
-/// closed: from the host's stack.
+/// Resumes the guest of the activation in rcx after its call of an exit routine, unless its
+/// interrupt flag is set. Runs on the host stack.
 #[unsafe(naked)]
 unsafe extern "C" fn go_on() {
     naked_asm!(
@@ -354,7 +372,7 @@ unsafe extern "C" fn go_on() {
         "mov r15, [rcx + {saved} + 40]",
         "mov rax, [rcx + {guest_sp}]",
         "lea rsp, [rax + 8]",
-        // A return would be predicted to go to where the host's last call was made.
+        // A `ret` would be predicted to go to the site of the host's last call.
         "jmp [rax]",
         "2:",
         "mov rax, rcx",
@@ -368,9 +386,10 @@ unsafe extern "C" fn go_on() {
     )
 }
 
-/// Goes on in the guest of the activation in rcx with the [`Registers`] at rax, unless its gate is closed:
-/// from the host's stack, which has room for what `iretq` takes (Intel SDM, volume 2, IRET). No other
-/// instruction sets the program counter, the stack pointer and the flags, and leaves nothing behind.
+/// Resumes the guest of the activation in rcx with the [`Registers`] at rax, unless its interrupt
+/// flag is set. Runs on the host stack, which has room for the operands of `iretq` (Intel SDM,
+/// volume 2, IRET). No other instruction sets program counter, stack pointer and flags without
+/// changing another register or memory.
 #[unsafe(naked)]
 unsafe extern "C" fn restore() {
     naked_asm!(
@@ -431,19 +450,20 @@ unsafe extern "C" fn restore() {
     )
 }
 
-/// Where a guest returns to that was gone on with: behind the `resume` of the activation in r12, which
-/// `start` put there, and which the guest has preserved.
+/// Return address of a resumed guest. It continues after the `resume` of the activation in r12.
+/// `start` put the activation into r12, and the guest has preserved it.
 #[unsafe(naked)]
 unsafe extern "C" fn returned() {
     naked_asm!(
         ".cfi_startproc",
-        // The frame on the host's stack is 48 bytes from where the activation says: DW_CFA_def_cfa_expression
-        // of r12, HOST_SP further, what is there, and 48 more (DWARF 5, 2.5.1 and 6.4.2.2).
+        // The frame on the host stack ends 48 bytes above the stack pointer in the activation.
+        // DW_CFA_def_cfa_expression: r12 plus HOST_SP, dereference, plus 48 (DWARF 5, 2.5.1 and
+        // 6.4.2.2).
         ".cfi_escape 0x0f, 5, 0x7c, {host_sp}, 0x06, 0x23, 48",
         ".cfi_offset rbx, -8",
         ".cfi_offset rbp, -16",
         ".cfi_offset rip, -24",
-        // Who walks the stack looks for what is before the return address.
+        // The unwinder looks up the instruction before the return address.
         "nop",
         "mov rsp, [r12 + {host_sp}]",
         "mov eax, 1",
@@ -453,31 +473,31 @@ unsafe extern "C" fn returned() {
     )
 }
 
-/// Bytes of `returned` before the place where guests return to.
+/// Bytes of `returned` before the address that guests return to.
 const RETURNED: usize = 1;
-// A number of one byte in what says where the frame is.
+// The offset must fit into one byte of the CFI expression.
 const _: () = assert!(HOST_SP < 64);
 
-/// The registers of a guest that was interrupted. Generated code has values of at most 128 bits, so of
-/// vector registers that is all, and it changes neither MXCSR nor the x87 unit.
+/// The registers of an interrupted guest. Generated code uses at most 128 bits of a vector
+/// register, so only these are saved. It does not change the control bits of MXCSR or the x87 unit.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Registers {
     xmm: [u128; 16],
-    /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx: as in a signal's context.
+    /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx: the order in a signal's context.
     general: [u64; GENERAL],
     rsp: u64,
     rip: u64,
     flags: u64,
-    /// Whether there are any.
+    /// Whether the registers were taken.
     pub(crate) taken: bool,
 }
 
-/// Number of general registers but the stack pointer.
+/// Number of general registers except the stack pointer.
 const GENERAL: usize = 15;
 
 impl Registers {
-    /// None.
+    /// Creates an empty set, with nothing taken.
     pub(crate) fn none() -> Self {
         Self {
             xmm: [0; 16],
@@ -489,11 +509,12 @@ impl Registers {
         }
     }
 
-    /// Takes those that a signal interrupted, but for the position, which is given.
+    /// Takes the registers that a signal interrupted, but the position from `at`.
     ///
     /// # Safety
     ///
-    /// The activation must be that of the call whose guest was interrupted, and the context the kernel's.
+    /// The context must come from the kernel, for the signal that interrupted the guest of the
+    /// activation's call.
     pub(crate) unsafe fn take(
         &mut self,
         context: &libc::ucontext_t,
@@ -501,7 +522,7 @@ impl Registers {
         at: Position,
     ) {
         let mcontext = &context.uc_mcontext;
-        // From r8 to rcx as the kernel has them (sys/ucontext.h).
+        // From r8 to rcx in the order of the kernel (sys/ucontext.h).
         const _: () = assert!(libc::REG_R8 == 0 && libc::REG_RCX as usize == GENERAL - 1);
         for (to, from) in self.general.iter_mut().zip(&mcontext.gregs) {
             *to = from.cast_unsigned();
@@ -519,7 +540,7 @@ impl Registers {
         self.taken = true;
     }
 
-    /// Where they were taken.
+    /// The position at which the registers were taken.
     pub(crate) fn position(&self) -> Position {
         Position {
             pc: self.rip as usize,
@@ -530,8 +551,8 @@ impl Registers {
     }
 }
 
-/// Leaves the guest of the activation in rax, from the host's stack: the other registers are the
-/// guest's.
+/// Leaves the guest of the activation in rax. Runs on the host stack, while the other registers
+/// still hold the guest's values.
 #[unsafe(naked)]
 unsafe extern "C" fn finish() {
     naked_asm!(
@@ -550,8 +571,8 @@ unsafe extern "C" fn finish() {
     )
 }
 
-/// Goes on behind the `start` of the activation in rax, whatever the other registers hold and wherever
-/// the stack pointer is.
+/// Continues after the `start` of the activation in rax, whatever the other registers and the stack
+/// pointer hold.
 #[unsafe(naked)]
 unsafe extern "C" fn leave() {
     naked_asm!(
@@ -572,7 +593,7 @@ pub(crate) fn host_call_routine() -> u64 {
     host_call as *const () as u64
 }
 
-/// Where the code is that a signal interrupted.
+/// The position of the code that a signal interrupted.
 pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     let register = |index: i32| context.uc_mcontext.gregs[index as usize] as usize;
     Position {
@@ -583,38 +604,39 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
-/// Has a guest that has left go on, by [`go_on`], at `to` with these pointers to its stack and its frame.
+/// Makes [`go_on`] resume a guest that has left at `to`, with these stack and frame pointers.
 ///
 /// # Safety
 ///
-/// Nothing may be in use below `sp`, which is inside the stack, and the code at `to` must want no other register.
+/// `sp` must be inside the stack, and no data below `sp` may be in use. The code at `to` must not
+/// depend on any other register.
 pub(crate) unsafe fn go_on_at(activation: &mut Activation, to: usize, sp: usize, fp: usize) {
     activation.guest_registers[FRAME_POINTER] = fp as u64;
     let top = sp - 8;
     activation.guest_sp = top as u64;
-    // SAFETY: the word of the stack below, by the caller's promise; `go_on` takes it off.
+    // SAFETY: the caller promises that this word of the stack is unused. `go_on` pops it.
     unsafe { (top as *mut usize).write(to) };
 }
 
-/// Whether the fault that a signal tells of was a write: bit 1 of the page fault's error code (Intel
+/// Whether the fault that a signal reports was a write: bit 1 of the page fault's error code (Intel
 /// SDM, volume 3, 5.7).
 pub(crate) fn wrote(context: &libc::ucontext_t) -> bool {
     context.uc_mcontext.gregs[libc::REG_ERR as usize] & 2 != 0
 }
 
-/// Makes the code that a signal interrupted continue by leaving the guest of `activation`.
+/// Changes the context so that the interrupted code leaves the guest of `activation`.
 pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activation) {
     let registers = &mut context.uc_mcontext.gregs;
     registers[libc::REG_RIP as usize] = leave as *const () as i64;
     registers[libc::REG_RAX as usize] = activation as i64;
 }
 
-/// Where the part of a routine lies that begins with these bytes. It ends with four times `ud2`, longer
-/// than any constant in an instruction.
+/// Address range of the part of a routine that begins with these bytes. It ends with four `ud2`
+/// instructions, which are longer than any constant in an instruction.
 fn part(routine: *const (), begins: &[u8]) -> Range<usize> {
     const END: [u8; 8] = [0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b];
     let find = |mut at: usize, wanted: &[u8]| {
-        // SAFETY: the instructions of the routine, up to those that end it.
+        // SAFETY: these are instructions of the routine. The search stops at its end marker.
         while unsafe { slice::from_raw_parts(at as *const u8, wanted.len()) } != wanted {
             at += 1;
         }
@@ -624,44 +646,45 @@ fn part(routine: *const (), begins: &[u8]) -> Range<usize> {
     start..find(start, &END)
 }
 
-/// Where [`enter`] looks at the gate.
+/// Instructions of [`enter`] from the check of the interrupt flag on.
 fn entering() -> Range<usize> {
     part(enter as *const (), &[])
 }
 
-/// Where [`restore`] does.
+/// Instructions of [`restore`] from the check of the interrupt flag on.
 fn restoring() -> Range<usize> {
     part(restore as *const (), &[])
 }
 
-/// Where [`go_on`] does.
+/// Instructions of [`go_on`] from the check of the interrupt flag on.
 fn going_on() -> Range<usize> {
     part(go_on as *const (), &[])
 }
 
-/// Where the routines do that go on in the guest by a return.
+/// The same part of `exit` and `host_call`, which return to the guest by `ret`.
 fn coming_back() -> [Range<usize>; 2] {
     // The `nop` there (Intel SDM, volume 2, NOP), with "pirn" as its constant.
     const TAIL: [u8; 7] = [0x0f, 0x1f, 0x80, b'p', b'i', b'r', b'n'];
     [exit as *const (), host_call as *const ()].map(|routine| part(routine, &TAIL))
 }
 
-/// Where a thread was interrupted.
+/// Where a signal interrupted a thread.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
-    /// Somewhere.
+    /// At this position, outside the routines below.
     At(Position),
-    /// Where the guest is about to go on with the registers that were taken from it.
+    /// In [`restore`], which is about to resume the guest with the registers taken from it.
     Restoring,
-    /// Where it looks at the gate before it is in the guest: it will do so again.
+    /// Between the check of the interrupt flag and the guest's code: the routine will check the
+    /// flag again.
     Entering,
 }
 
-/// Where in its guest a thread was interrupted.
+/// Finds where in its guest a thread was interrupted.
 ///
 /// # Safety
 ///
-/// `activation` must be that of the call which runs on the interrupted thread.
+/// `activation` must belong to the call that runs on the interrupted thread.
 pub(crate) unsafe fn guest_position(
     context: &mut libc::ucontext_t,
     activation: *const Activation,
@@ -684,14 +707,15 @@ pub(crate) unsafe fn guest_position(
     let Some(routine) = routines.find(|routine| routine.contains(&pc)) else {
         return Interrupted::At(at);
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the activation belongs to the call on this thread.
     if sp as u64 == unsafe { (*activation).host_sp } {
         return again(context, routine.start);
     }
-    // Before its last instruction, by which it goes to the address on top of the guest's stack. A return
-    // has not taken that off yet.
+    // The thread is before the last instruction, which jumps to the address on top of the guest's
+    // stack. In the routines that end with a `ret`, that instruction has not popped the address
+    // yet.
     let sp = if going_on.contains(&pc) { sp } else { sp + 8 };
-    // SAFETY: the routine took up the stack pointer that the guest left with.
+    // SAFETY: the routine loaded the stack pointer that the guest left with.
     let pc = unsafe { *((sp - 8) as *const usize) };
     Interrupted::At(Position { pc, sp, ..at })
 }
@@ -702,7 +726,7 @@ mod tests {
 
     #[test]
     fn the_parts_with_a_gate_are_where_they_seem_to_be() {
-        // As they are assembled: a few instructions each.
+        // The assembled parts are a few instructions each.
         for part in coming_back().into_iter().chain([entering(), going_on()]) {
             assert!((16..64).contains(&part.len()), "{part:x?}");
         }

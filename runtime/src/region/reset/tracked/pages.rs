@@ -1,16 +1,17 @@
-//! [`Ledger`]: for each slot of a region, which pages of its memory can be written to.
+//! [`Ledger`]: records, for each slot of a region, which pages of its memory are writable.
 //!
 //! ```text
 //!   one reservation:  │ slot 0                              │ slot 1 ...
-//!   each slot:        │ Pages │ a bit a page │ list │ unused │
+//!   each slot:        │ Pages │ one bit per page │ list │ unused │
 //! ```
 //!
-//! All of it is zero at first, and is committed by the kernel where it is first used: a slot without
-//! memory costs nothing, and one with a small memory a page.
+//! All bytes are zero at first. The kernel commits a page of the ledger when it is first used. So a
+//! slot without memory costs nothing, and a slot with a small memory costs one page.
 //!
 //! # Safety
 //!
-//! Owns the reservation and its layout: all of it is atomics, for which any bytes are valid.
+//! Owns the reservation and its layout. It holds only atomics, for which all bit patterns are
+//! valid.
 #![allow(unsafe_code)]
 
 use super::{LISTED_MAX, PAGE};
@@ -20,30 +21,31 @@ use core::slice;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::io;
 
-/// The pages of one slot. Only who has the slot changes them: its instance, the host while it looks at
-/// the memory, maybe from several threads at once, and in the end the reset. So nothing here orders
-/// anything: what hands a slot from thread to thread does.
+/// Page counters of one slot. Only the current user of the slot changes them: its instance, the
+/// host (perhaps on several threads) while it accesses the memory, and finally the reset. All
+/// accesses are relaxed: the hand-over of a slot between threads orders them.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Pages {
-    /// Current size of memory 0: what lies beyond is not filled. 0 while the slot is kept another way.
+    /// Current size of memory 0. Pages beyond it are not filled. 0 while the slot is not tracked.
     pub(super) bytes: AtomicUsize,
-    /// The module whose image pages are filled from. Valid while an instance of it has the slot.
+    /// The module whose image fills the pages. Valid while an instance of the module has the slot.
     pub(super) module: AtomicPtr<Inner>,
-    /// Pages that were filled and not given back.
+    /// Number of pages that were filled and have not returned to the system.
     pub(super) filled: AtomicU32,
-    /// Pages that can be written to. Those beyond [`LISTED_MAX`] are counted, and not on the list.
+    /// Number of writable pages. Those beyond [`LISTED_MAX`] are counted, but are not on the list.
     pub(super) listed: AtomicU32,
-    /// How many of those the latest reset left on the list.
+    /// Number of pages that the latest reset left on the list.
     pub(super) kept: AtomicU32,
-    /// Resets in a row that must find a page unchanged before it is given back.
+    /// Number of resets in a row that must find a page unchanged before it returns to the system.
     pub(super) patience: AtomicU32,
-    /// Pages that were given back for being unchanged, and how many resets ago.
+    /// Number of pages that last returned to the system because they were unchanged, and the number
+    /// of resets since then.
     pub(super) given_back: AtomicU32,
     pub(super) since: AtomicU32,
-    /// Times in a row that a page which was touched was as it ought to be.
+    /// Number of faults in a row on pages that were already present and writable.
     pub(super) repeats: AtomicU32,
-    /// Whether any of the filled pages lies, or lay, behind the initial memory.
+    /// Whether a page beyond the initial memory was filled.
     pub(super) grown: AtomicU32,
 }
 
@@ -51,9 +53,9 @@ pub(super) struct Pages {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Listed {
-    /// Its number, and from bit [`IDLE_SHIFT`] on how many resets in a row found it unchanged.
+    /// Page number. From bit [`IDLE_SHIFT`] on: number of resets in a row that found it unchanged.
     page: AtomicU32,
-    /// Which page of the image it is put back to, counted from 1; 0 for zeros.
+    /// Page of the image that restores it, counted from 1, or 0 for zeros.
     source: AtomicU32,
 }
 
@@ -61,7 +63,7 @@ pub(super) struct Listed {
 const IDLE_SHIFT: u32 = 24;
 
 impl Listed {
-    /// Page, resets that found it unchanged, source.
+    /// Returns page number, number of resets that found it unchanged, and source.
     pub(super) fn get(&self) -> (u32, u32, u32) {
         let page = self.page.load(Ordering::Relaxed);
         let source = self.source.load(Ordering::Relaxed);
@@ -79,33 +81,33 @@ impl Listed {
 #[derive(Debug)]
 pub(super) struct Ledger {
     memory: Reservation,
-    /// Bytes from slot to slot.
+    /// Bytes from one slot's record to the next.
     stride: usize,
-    /// Words of bits of each slot.
+    /// Number of bitmap words of each slot.
     words: usize,
 }
 
-/// What is known of the pages of one slot.
+/// The page record of one slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Account<'a> {
     pub(super) pages: &'a Pages,
-    /// A bit a page: whether it is listed, or counted.
+    /// One bit per page: whether the page is listed or counted.
     written: &'a [AtomicU64],
     pub(super) list: &'a [Listed],
 }
 
 impl Ledger {
-    /// For so many slots of memories of up to so many bytes.
+    /// Creates a ledger for `slots` memories of at most `memory_bytes_max` bytes.
     ///
     /// # Errors
     ///
-    /// What mmap(2) and mprotect(2) give.
+    /// The error of mmap(2) or mprotect(2).
     pub(super) fn new(slots: usize, memory_bytes_max: usize) -> io::Result<Self> {
         let words = memory_bytes_max.div_ceil(PAGE * 64);
         let bytes = size_of::<Pages>() + words * 8 + LISTED_MAX as usize * size_of::<Listed>();
         let stride = bytes.next_multiple_of(crate::sys::page_bytes());
         let memory = Reservation::new(slots * stride)?;
-        // SAFETY: a reservation of our own, which nobody else knows.
+        // SAFETY: the reservation was just created, and no other code knows its address.
         unsafe { memory.protect(memory.range(), Access::ReadWrite)? };
         Ok(Self {
             memory,
@@ -114,7 +116,7 @@ impl Ledger {
         })
     }
 
-    /// The pages of a slot, if there is such a slot.
+    /// Returns the record of a slot, or `None` if there is no such slot.
     pub(super) fn account(&self, index: usize) -> Option<Account<'_>> {
         let range = self.memory.range();
         let start = range.start + index.checked_mul(self.stride)?;
@@ -123,8 +125,8 @@ impl Ledger {
         }
         let bits = start + size_of::<Pages>();
         let list = bits + self.words * 8;
-        // SAFETY: `new` reserved a stride for each slot, in which the three parts lie behind each other,
-        // aligned to 8 bytes because each is a multiple of that.
+        // SAFETY: `new` reserved `stride` bytes for each slot, with the three parts one after
+        // another. The size of each part is a multiple of 8 bytes, so each is aligned.
         unsafe {
             Some(Account {
                 pages: &*(start as *const Pages),
@@ -136,7 +138,7 @@ impl Ledger {
 }
 
 impl Account<'_> {
-    /// Lists a page that can be written to from now on, unless it is listed; tells whether it was not.
+    /// Lists a page that becomes writable. Returns whether it was not yet listed.
     pub(super) fn list(&self, page: u32, source: u32) -> bool {
         let bit = 1 << (page % 64);
         let word = &self.written[page as usize / 64];
@@ -150,26 +152,26 @@ impl Account<'_> {
         true
     }
 
-    /// Counts pages that were filled.
+    /// Adds to the number of filled pages.
     pub(super) fn note_filled(&self, pages: u32) {
         self.pages.filled.fetch_add(pages, Ordering::Relaxed);
     }
 
-    /// Whether a page is listed, or counted: it is present, and can be written to.
+    /// Whether a page is listed or counted, and thus present and writable.
     pub(super) fn is_listed(&self, page: u32) -> bool {
         let word = self.written[page as usize / 64].load(Ordering::Relaxed);
         word & 1 << (page % 64) != 0
     }
 
-    /// Says that a page is not on the list any more.
+    /// Records that a page is no longer on the list.
     pub(super) fn clear(&self, page: u32) {
         let word = &self.written[page as usize / 64];
-        // Nobody else has the slot.
+        // No other thread uses the slot, so a load and a store are enough.
         let others = word.load(Ordering::Relaxed) & !(1 << (page % 64));
         word.store(others, Ordering::Relaxed);
     }
 
-    /// Says that all pages were given back.
+    /// Records that all pages returned to the system.
     pub(super) fn clear_all(&self) {
         let listed = self.pages.listed.swap(0, Ordering::Relaxed) as usize;
         if listed <= self.list.len() {

@@ -1,14 +1,14 @@
-//! [`Registry`]: whose memory an address is in, asked from a signal handler.
+//! [`Registry`]: maps an address to the owner of its memory range, for use in a signal handler.
 //!
-//! Who asks takes no lock and never waits: it counts itself, reads the table that is valid at that
-//! moment, and counts itself out. Who changes the table puts a new one in its place and keeps the old
-//! one until nobody is counted: whoever comes later reads the new one, because the count and the table
-//! are in one total order.
+//! A reader takes no lock and never waits. It increments the reader count, reads the current table,
+//! and decrements the count. A writer installs a new table and keeps the old one until the reader
+//! count is zero. A later reader gets the new table, because all accesses to the count and the
+//! table pointer are in the SeqCst order.
 //!
 //! # Safety
 //!
-//! Owns the tables. What an entry points to lives until [`Registry::remove`], and whoever touches memory
-//! in the entry's range keeps it alive.
+//! Owns the tables. The value that an entry points to lives until [`Registry::remove`]. A thread
+//! that touches memory in the entry's range keeps that value alive.
 #![allow(unsafe_code)]
 
 use crate::sys;
@@ -17,21 +17,21 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Ranges of addresses, each with a pointer to what it belongs to.
+/// Address ranges, each with a pointer to its owner.
 #[derive(Debug)]
 pub(super) struct Registry<T> {
-    /// The table that is valid, or null.
+    /// The current table, or null.
     table: AtomicPtr<Vec<Entry<T>>>,
-    /// Those who may be reading a table.
+    /// Number of readers that may be reading a table.
     readers: AtomicUsize,
-    /// Tables that were valid and may still be read.
+    /// Replaced tables that a reader may still be reading.
     old: Mutex<Old<T>>,
 }
 
-/// Tables, each boxed.
+/// Replaced tables, each allocated by a `Box`.
 pub(super) type Old<T> = Vec<*mut Vec<Entry<T>>>;
 
-// SAFETY: the tables are reached as its documentation says, whatever thread asks.
+// SAFETY: every thread reaches the tables by the protocol in the module documentation.
 unsafe impl<T: Sync> Sync for Registry<T> {}
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl<T> Registry<T> {
         }
     }
 
-    /// Adds ranges that belong to `value`, and that nobody else has.
+    /// Adds ranges that belong to `value`. No other value may own a part of them.
     pub(super) fn add(&self, ranges: impl Iterator<Item = Range<usize>>, value: *const T) {
         self.change(|table| {
             table.extend(ranges.map(|range| Entry { range, value }));
@@ -66,12 +66,12 @@ impl<T> Registry<T> {
         });
     }
 
-    /// Takes out all that belongs to `value`.
+    /// Removes all ranges that belong to `value`.
     pub(super) fn remove(&self, value: *const T) {
         self.change(|table| table.retain(|entry| entry.value != value));
     }
 
-    /// Takes the lock under which it is changed.
+    /// Takes the lock that a writer holds.
     pub(super) fn lock(&self) -> MutexGuard<'_, Old<T>> {
         sys::lock(&self.old)
     }
@@ -79,7 +79,8 @@ impl<T> Registry<T> {
     fn change(&self, change: impl FnOnce(&mut Vec<Entry<T>>)) {
         let mut old = self.lock();
         let current = self.table.load(Ordering::SeqCst);
-        // SAFETY: null, or the valid table: only the holder of the lock replaces it.
+        // SAFETY: the pointer is null or the current table: only the holder of the lock replaces
+        // it.
         let mut table = unsafe { current.as_ref() }.cloned().unwrap_or_default();
         change(&mut table);
         let new = Box::into_raw(Box::new(table));
@@ -87,28 +88,31 @@ impl<T> Registry<T> {
         if !current.is_null() {
             old.push(current);
         }
-        // A child that was forked while another thread read keeps its old tables for ever.
+        // In a child process that was forked during a read, the count never reaches zero. That
+        // child never frees its old tables.
         if self.readers.load(Ordering::SeqCst) == 0 {
             for table in old.drain(..) {
-                // SAFETY: made by `Box::into_raw`. It is not valid any more, and nobody reads it: who
-                // counts itself from here on finds the new one.
+                // SAFETY: `Box::into_raw` made the pointer. The table is replaced and no reader
+                // uses it: a reader that starts now finds the new table.
                 drop(unsafe { Box::from_raw(table) });
             }
         }
     }
 
-    /// Runs `found` with what an address belongs to, if it belongs to anything.
+    /// Runs `found` with the owner of an address, if there is one.
     ///
     /// # Safety
     ///
-    /// If the address is in a range of the registry, what that belongs to must not be removed meanwhile.
+    /// If the address is in a range of the registry, the owner of that range must not be removed
+    /// during the call.
     pub(super) unsafe fn with<R>(
         &self,
         address: usize,
         found: impl FnOnce(&T, &Range<usize>) -> R,
     ) -> Option<R> {
         self.readers.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: null, or a table that stays while this reader is counted.
+        // SAFETY: the pointer is null, or a table that stays allocated while this reader is
+        // counted.
         let table = unsafe { self.table.load(Ordering::SeqCst).as_ref() };
         let result = table.and_then(|table| {
             let behind = table.partition_point(|entry| entry.range.start <= address);
@@ -116,7 +120,7 @@ impl<T> Registry<T> {
             if !entry.range.contains(&address) {
                 return None;
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises that the value is not removed during the call.
             Some(found(unsafe { &*entry.value }, &entry.range))
         });
         self.readers.fetch_sub(1, Ordering::SeqCst);
@@ -163,7 +167,7 @@ mod tests {
         let registry = Registry::new();
         let (one, two) = (&1, &2);
         registry.add(core::iter::once(0..10), one);
-        // SAFETY: as above.
+        // SAFETY: the values of this test outlive the call.
         let inner = unsafe {
             registry.with(5, |value, _| {
                 registry.add(core::iter::once(10..20), two);
