@@ -1,26 +1,27 @@
 //! Stopping guests from outside: [`kill::KillSwitch`], deadlines, budgets of processor time.
 //!
-//! A guest that may be stopped has a [`Control`]. Whoever stops it writes into the control's word,
-//! whose lowest byte is the *gate*: while it is not [`GO`], no guest code is entered or gone on with,
-//! because the routines of [`crate::switch`] look at it last. Guest code itself never looks: the thread
-//! that runs it is sent a signal, and the handler, which finds the gate closed and the program counter
-//! in guest code, makes it leave.
+//! A guest that can be stopped has a [`Control`]. To stop the guest, a thread writes to the
+//! control's word. The lowest byte of that word is the *interrupt flag*, called `gate` in the code.
+//! Unless the flag is [`GO`], no guest code is entered or resumed: the routines of
+//! [`crate::switch`] check it last. Any other value means that the flag is set. Guest code itself
+//! never checks it. Instead, a signal is sent to the thread that runs the guest. If the handler
+//! finds the flag set and the program counter in guest code, it makes the guest leave.
 //!
 //! ```text
 //!   killer, timer thread                     thread that runs the guest
-//!   word |= KILL  (one atomic step) ───┐     word |= RUNNING (one atomic step): refused if closed
-//!   running? ── signal ────────────┐   └───▶ gate looked at: on entry, after each host function
-//!                                  └───────▶ handler: gate closed and in guest code: leave
+//!   word |= KILL  (one atomic step) ───┐     word |= RUNNING (one atomic step): refused if set
+//!   running? ── signal ────────────┐   └───▶ flag checked: on entry, after each host function
+//!                                  └───────▶ handler: flag set and in guest code: leave
 //! ```
 //!
-//! A signal that comes too early or too late, or to a thread that runs something else by now, does
-//! nothing: it only says "look at your gate". One that is lost, because it met another signal's
-//! handler, is sent again by the timer thread as long as the call runs.
+//! A signal that comes too early, too late, or to a thread that now runs something else does
+//! nothing: it only requests a check of the flag. A signal can be lost because it arrives during
+//! another signal's handler. The timer thread therefore repeats it as long as the call runs.
 //!
 //! # Safety
 //!
-//! Owns the fact that controls live as long as the process: whoever holds the address of one may look
-//! at it, and its word tells whether it still is what was meant.
+//! Owns the fact that controls live as long as the process. So any thread that holds a control's
+//! address may read it, and its word tells whether it still serves the same call.
 #![allow(unsafe_code)]
 
 pub(crate) mod kill;
@@ -46,79 +47,86 @@ use std::panic::catch_unwind;
 use std::sync::{Mutex, MutexGuard};
 use word::{SLICE, Word};
 
-/// The gate's value when nothing is wrong but that the guest's slice of time is over.
+/// The interrupt flag's value when the guest's time slice is over, and there is no other reason to
+/// stop.
 pub(crate) const SLICE_IS_OVER: u8 = GO | SLICE as u8;
 
-/// Whether a gate is closed for good.
+/// Whether an interrupt flag is set for another reason than the end of a time slice.
 pub(crate) fn is_stopped(gate: &AtomicU8) -> bool {
     gate.load(SeqCst) & !(SLICE as u8) != GO
 }
 
-/// By which one guest is stopped. It serves one instance at a time, and is never freed.
+/// The control that stops one guest. It serves one instance at a time, and is never freed.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Control {
-    /// Its gate, and what else threads agree upon.
+    /// The interrupt flag and the rest of the state that threads share.
     word: Word,
-    /// Whether it is in a host function: so that one is not interrupted over and over. Relaxed: who finds an
-    /// older value interrupts in vain, or does so again later.
+    /// Whether the guest is in a host function, so that it need not be interrupted again and again.
+    /// Relaxed: a thread that reads an older value interrupts in vain, or interrupts again later.
     in_host: AtomicBool,
-    /// Who waits for the guest's host function, or with it for another guest, and wants to know that it was stopped.
+    /// Waker of the task that waits for the guest's host function, or in the guest for another
+    /// guest. It is woken when the guest is stopped.
     waker: AtomicWaker,
 }
 
-/// Controls of no instance.
+/// Controls that no instance uses.
 static FREE: Mutex<Vec<&'static Control>> = Mutex::new(Vec::new());
 
 impl Control {
-    /// Ends a tenancy: nobody who meant the tenant can stop another.
+    /// Ends a generation: a thread that has the old generation's number cannot stop the next
+    /// instance.
     fn next_tenant(&self) {
         self.word.next_tenant();
-        // Only a call that was forgotten has left one. Its drop is its maker's, and may panic.
+        // Only a call that was leaked has left a waker. The waker's drop is code of the embedder
+        // and may panic.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.waits_no_more())) {
             mem::forget(panic);
         }
     }
 
-    /// The gate: the lowest byte of the word.
+    /// Address of the interrupt flag: the lowest byte of the word.
     pub(crate) fn gate(&self) -> *const AtomicU8 {
         self.word.gate()
     }
 
-    /// Announces a call on this thread, which may have slices of time; gives its stamp.
+    /// Announces a call on this thread and returns its number. `sliced` tells whether the call has
+    /// a time slice.
     ///
     /// # Errors
     ///
-    /// Why it is not to be made.
+    /// The reason why the guest must not run.
     fn begin(&self, sliced: bool) -> Result<u64, Why> {
         self.in_host.store(false, Relaxed);
         self.word.begin(sys::clock::thread_id(), sliced)
     }
 
-    /// The suspended call is not gone on with.
+    /// Records that the suspended call will not be resumed.
     pub(crate) fn cancel(&self) {
         self.word.cancel();
     }
 
-    /// Whether a kill has been asked for.
+    /// Whether a kill has been requested.
     pub(crate) fn is_killed(&self) -> bool {
         self.word.why() == Some(Why::Killed)
     }
 
-    /// Wakes whoever waits, if anybody does.
+    /// Wakes the waiting task, if there is one.
     pub(crate) fn wake(&self) {
-        // What a waker does is its maker's; who stops guests does so for all.
+        // The waker is code of the embedder and may panic. This thread may stop guests of other
+        // embedders too.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.waker.wake())) {
-            // Its drop might panic.
+            // Dropping the panic's payload could panic as well.
             mem::forget(panic);
         }
     }
 
-    /// Whom to wake when the guest is stopped while it waits for a host function, or for another guest.
+    /// Registers the waker to wake if the guest is stopped while it waits for a host function or
+    /// another guest.
     pub(crate) fn waits(&self, waker: &Waker) {
-        // A waker's clone and drop are code of others, and may panic. Where one does inside of
-        // `register`, the place stays locked, and no later instance with this control is ever
-        // woken.
+        // A waker's clone and drop are code of the embedder and may panic. A panic inside
+        // `AtomicWaker::register` would leave its lock taken. Then no later instance with this
+        // control would ever be woken.
         let known = self.waker.take();
         let waker = match known {
             Some(known) if known.will_wake(waker) => known,
@@ -130,34 +138,36 @@ impl Control {
         registered::register(&self.waker, waker);
     }
 
-    /// Nobody is to be woken.
+    /// Removes the registered waker.
     pub(crate) fn waits_no_more(&self) {
         drop(self.waker.take());
     }
 
-    /// A call of its tenant is suspended.
+    /// Records that a call of this generation is suspended.
     pub(crate) fn is_suspended(&self) {
         self.word.suspended();
     }
 
-    /// Interrupts the thread that runs the guest, for it to look at the gate, unless it is in a host
-    /// function: then it will look. Gives in how many nanoseconds to do so again, if there is a thread.
+    /// Interrupts the thread that runs the guest, so that it checks the interrupt flag. A guest in
+    /// a host function is not interrupted: it checks the flag when the function returns. Returns
+    /// after how many nanoseconds to interrupt again, or `None` if there is no thread.
     fn poke(&self) -> Option<u64> {
         if self.in_host.load(Relaxed) {
-            // It may be there because it waits for another guest.
+            // The guest may be in the host because it waits for another guest.
             self.wake();
             return Some(timer::PATIENCE_NS);
         }
         sys::signal::poke(self.word.thread()).then_some(timer::AGAIN_NS)
     }
 
-    /// Says that the guest is in a host function.
+    /// Records that the guest enters a host function.
     #[inline]
     fn enter_host(&self) {
         self.in_host.store(true, Relaxed);
     }
 
-    /// Says that it is no longer; tells whether it is in a fork of the process that it was in.
+    /// Records that the guest leaves a host function. Returns whether this is a fork of the process
+    /// that entered it.
     #[inline]
     fn leave_host(&self) -> bool {
         self.in_host.store(false, Relaxed);
@@ -170,13 +180,13 @@ impl Control {
     }
 }
 
-/// The locks of this module.
+/// Guards of this module's locks.
 pub(crate) struct Locks {
     _timer: timer::Locks,
     _free: MutexGuard<'static, Vec<&'static Control>>,
 }
 
-/// Takes them, in the order in which they are taken.
+/// Takes this module's locks, in their locking order.
 pub(crate) fn lock() -> Locks {
     Locks {
         _timer: timer::lock(),
@@ -184,7 +194,7 @@ pub(crate) fn lock() -> Locks {
     }
 }
 
-/// A control that nobody else has.
+/// A control that no other thread owns.
 #[derive(Debug)]
 pub(crate) struct Owned(&'static Control);
 
@@ -208,18 +218,20 @@ impl Drop for Owned {
     }
 }
 
-/// What an instance that may be stopped holds: it is a control's tenant as long as this lives.
+/// Lets an instance be stopped: the instance uses the control while this value lives.
 #[derive(Debug)]
 pub(crate) struct Watch {
     control: &'static Control,
-    /// What its next call is limited to.
+    /// Limits of the next call.
     pub(crate) bounds: Bounds,
-    /// Where its guest's registers are put when its slice of time is over, once it has had one.
+    /// Buffer for the guest's registers when its time slice is over. Allocated for the first call
+    /// with a slice.
     registers: Option<Box<Registers>>,
 }
 
 impl Watch {
-    /// The tenancy of a control that has no tenant, and is owned for longer than this lives.
+    /// Begins a generation of a control. The control must not be in use, and must be owned for
+    /// longer than this value lives.
     pub(crate) fn new(owned: &Owned) -> Self {
         Self {
             control: owned.0,
@@ -228,7 +240,7 @@ impl Watch {
         }
     }
 
-    /// The place for its guest's registers, if its next call may need one.
+    /// Returns the buffer for the guest's registers if the next call may need one, otherwise null.
     pub(crate) fn registers(&mut self) -> *mut Registers {
         if self.bounds.slice_ns.is_some() {
             let new = || Box::new(Registers::none());
@@ -237,13 +249,13 @@ impl Watch {
         self.taken()
     }
 
-    /// That place, if there is one.
+    /// Returns the buffer if there is one, otherwise null.
     pub(crate) fn taken(&mut self) -> *mut Registers {
         let registers = self.registers.as_deref_mut();
         registers.map_or(ptr::null_mut(), ptr::from_mut)
     }
 
-    /// Where they were taken, if they were.
+    /// The position at which the registers were taken, if they were.
     pub(crate) fn preempted(&self) -> Option<Position> {
         let registers = self.registers.as_deref()?;
         registers.taken.then(|| registers.position())
@@ -260,32 +272,32 @@ impl Drop for Watch {
     }
 }
 
-/// What a call is limited to.
+/// Limits of a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Bounds {
     /// Wall time from its start, in nanoseconds.
     pub(crate) wall_ns: Option<u64>,
     /// Processor time of its thread, in nanoseconds.
     pub(crate) cpu_ns: Option<u64>,
-    /// Wall time until it is suspended, in nanoseconds.
+    /// Wall time after which the call is suspended, in nanoseconds.
     pub(crate) slice_ns: Option<u64>,
 }
 
 impl Bounds {
-    /// Whether it is not limited.
+    /// Whether there is no limit.
     pub(crate) fn is_none(&self) -> bool {
         self.wall_ns.is_none() && self.cpu_ns.is_none() && self.slice_ns.is_none()
     }
 }
 
-/// A call that may be stopped, while it runs.
+/// A running call that can be stopped.
 #[derive(Debug)]
 pub(crate) struct Watched {
     control: &'static Control,
-    /// What it is limited to.
+    /// Limits of the call.
     pub(crate) bounds: Bounds,
     timer: Option<timer::Entry>,
-    /// Whether the call can be gone on with.
+    /// Whether the call can be resumed.
     suspended: Cell<bool>,
 }
 
@@ -294,7 +306,7 @@ impl Watched {
     ///
     /// # Errors
     ///
-    /// Why it is not to be made, or what the system gives.
+    /// The reason why the guest must not run, or an error of the system.
     pub(crate) fn begin(control: &'static Control, bounds: Bounds) -> Result<Self, NotBegun> {
         if !bounds.is_none() {
             timer::start().map_err(NotBegun::System)?;
@@ -311,8 +323,8 @@ impl Watched {
         })
     }
 
-    /// Does what the guest wants of the host: it is not interrupted meanwhile. If the process has forked then,
-    /// the call goes on in the fork.
+    /// Runs a request of the guest to the host, without an interruption. If the process forks
+    /// during the request, the call continues in the fork.
     #[inline]
     pub(crate) fn in_host<R>(&self, run: impl FnOnce() -> R) -> R {
         self.control.enter_host();
@@ -323,7 +335,7 @@ impl Watched {
         result
     }
 
-    /// The call goes on in a fork of the process that it began in.
+    /// Continues the call in a fork of the process that began it.
     #[cold]
     fn adopt(&self) {
         if let Some(timer) = &self.timer {
@@ -331,22 +343,22 @@ impl Watched {
         }
     }
 
-    /// Why it is to be stopped, if it is.
+    /// The reason to stop the call, if there is one.
     pub(crate) fn why(&self) -> Option<Why> {
         self.control.word.why()
     }
 
-    /// Whom to wake when it is stopped, or its slice of time is over.
+    /// Registers the waker to wake when the call is stopped, or its time slice is over.
     pub(crate) fn waits(&self, waker: &Waker) {
         self.control.waits(waker);
     }
 
-    /// Nobody is to be woken.
+    /// Removes the registered waker.
     pub(crate) fn waits_no_more(&self) {
         self.control.waits_no_more();
     }
 
-    /// Whether nothing is wrong but that its slice of time is over.
+    /// Whether the end of the time slice is the only reason to stop.
     pub(crate) fn slice_is_over(&self) -> bool {
         self.control.word.in_gate() == SLICE_IS_OVER
     }
@@ -357,12 +369,12 @@ impl Watched {
         self.control.word.in_gate()
     }
 
-    /// It can be gone on with when it has been left.
+    /// Records that the call can be resumed after the guest leaves.
     pub(crate) fn suspend(&self) {
         self.suspended.set(true);
     }
 
-    /// How many nanoseconds are left of its processor time, if that is limited.
+    /// Remaining processor time in nanoseconds, if it is limited.
     pub(crate) fn cpu_left_ns(&self) -> Option<u64> {
         self.timer.as_ref()?.cpu_left_ns()
     }
@@ -371,17 +383,17 @@ impl Watched {
 /// Ends the call.
 impl Drop for Watched {
     fn drop(&mut self) {
-        // First: a limit that is reached is this call's.
+        // The timer entry goes first, so that a limit reached until then counts for this call.
         self.timer = None;
         self.control.word.end(self.suspended.get());
     }
 }
 
-/// Why a call did not begin.
+/// The reason why a call did not begin.
 #[derive(Debug)]
 pub(crate) enum NotBegun {
-    /// It had been stopped before.
+    /// The guest was stopped before.
     Stopped(Why),
-    /// The system gives no timer.
+    /// The system cannot provide the timer thread.
     System(io::Error),
 }

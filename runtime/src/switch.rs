@@ -12,15 +12,16 @@
 //!   └──────────────┘  └───────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! [`start`] leaves the host's stack pointer in the [`Activation`], and on top of that stack what to
-//! call when the guest wants something of the host, and where to go on when it leaves. What a guest
-//! wants is answered on the host's stack, as a call from `start`; no Rust frame is ever on a guest's
-//! stack. So a guest that has left can go on later, by [`resume`], wherever the host is then.
+//! [`start`] stores the host's stack pointer in the [`Activation`]. On top of the host stack it
+//! leaves the address of the function that answers the guest's requests, and the address to
+//! continue at when the guest leaves. A request of the guest is answered on the host stack, as a
+//! call from `start`. No Rust frame is ever on a guest stack. So [`resume`] can resume a guest that
+//! has left, from any host frame.
 //!
 //! # Safety
 //!
-//! Owns the invariant that an [`Activation`] whose `host_sp` is used belongs to a `start` or `resume` that
-//! has not returned. Only `instance::exit` calls these functions.
+//! Owns the invariant that an [`Activation`] whose `host_sp` is used belongs to a `start` or
+//! `resume` that has not returned. Only `instance::exit` calls these functions.
 #![allow(unsafe_code)]
 
 pub(crate) mod activation;
@@ -32,12 +33,13 @@ pub(crate) use arch::{Registers, exit_routine, host_call_routine, resume, start}
 
 use crate::value::Cell;
 
-/// What is called on the host's stack when a guest calls the exit routine, as `answer(vmctx, reason,
-/// cells, call)`: the context that wants something, what it wants (see [`pirn_format::exit`]), and the
-/// `call` that was given to [`start`], which begins with the address of its activation.
+/// Called on the host stack when a guest calls the exit routine, as `answer(vmctx, reason, cells,
+/// call)`. `vmctx` is the context of the guest that calls, and `reason` is its request (see
+/// [`pirn_format::exit`]). `call` was given to [`start`]; it begins with the address of its
+/// activation.
 ///
-/// It gives null for the guest to go on, else the activation of the call, which the guest leaves. It
-/// does not unwind.
+/// Returns null to resume the guest. Otherwise returns the activation of the call, which then
+/// leaves the guest. Does not unwind.
 pub(crate) type Answer = unsafe extern "C" fn(
     vmctx: *mut u8,
     reason: u64,
@@ -45,18 +47,18 @@ pub(crate) type Answer = unsafe extern "C" fn(
     call: *mut (),
 ) -> *mut Activation;
 
-/// What is called on the host's stack when a guest calls an import: as an [`Answer`], which is given
-/// this entry instead of a reason.
+/// Called on the host stack when a guest calls an import. Works like an [`Answer`], but takes this
+/// entry instead of a reason.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct HostEntry {
-    /// What to call.
+    /// The function to call.
     pub(crate) answer: HostAnswer,
-    /// The host function, of whatever type `answer` takes it for.
+    /// The host function. `answer` knows its type.
     pub(crate) func: *const (),
 }
 
-/// See [`HostEntry`].
+/// Type of [`HostEntry::answer`].
 pub(crate) type HostAnswer = unsafe extern "C" fn(
     vmctx: *mut u8,
     entry: *const HostEntry,

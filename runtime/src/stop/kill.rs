@@ -1,4 +1,4 @@
-//! [`KillSwitch`]: ends a guest from any thread.
+//! [`KillSwitch`]: stops a guest from any thread.
 
 use super::word::{Missed, RUNNING, SLICE, SUSPENDED, stamp};
 use super::{Control, timer};
@@ -6,17 +6,17 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 use thiserror::Error;
 
-/// Ends a guest from any thread, in whatever state it is.
+/// Stops a guest from any thread, whatever its state.
 ///
-/// A clone is the same switch. It may outlive its instance, which it then finds gone; it never meets
-/// another instance, not even one in the same slot.
+/// A clone controls the same instance. A switch may outlive its instance and then reports it as
+/// gone. It never stops another instance, not even one in the same slot.
 #[derive(Clone)]
 pub struct KillSwitch {
     control: &'static Control,
     tenant: u64,
 }
 
-/// What a [`KillSwitch`] met.
+/// State of the instance when a [`KillSwitch`] stopped it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Met {
@@ -34,7 +34,7 @@ pub enum Met {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KillError {
-    /// It was dropped before.
+    /// The instance was killed before.
     #[error("kill of an instance that was dropped")]
     Gone,
     /// It was killed before.
@@ -48,15 +48,15 @@ impl KillSwitch {
         Self { control, tenant }
     }
 
-    /// Whether a call of the instance runs.
+    /// Whether a call of the instance is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.control.word.runs_for(self.tenant)
     }
 
-    /// Ends the slice of time of the call that runs, if it has one ([`Instance::timeslice`]): it is suspended
-    /// wherever it is, for whoever schedules guests. Tells whether there was such a call. It does not wait for
-    /// it, which may also return before it is suspended.
+    /// Ends the time slice of the running call, if it has one ([`Instance::timeslice`]). For
+    /// embedders that schedule guests: the call is suspended wherever it is. Returns whether there
+    /// was such a call. Does not wait for the suspension; the call may also return first.
     ///
     /// [`Instance::timeslice`]: crate::Instance::timeslice
     pub fn preempt(&self) -> bool {
@@ -64,7 +64,7 @@ impl KillSwitch {
             return false;
         };
         if word & SLICE != 0 {
-            // It is looked after already.
+            // An earlier `preempt` or the timer already interrupts this call.
             return true;
         }
         self.control.poke();
@@ -72,15 +72,15 @@ impl KillSwitch {
         true
     }
 
-    /// Ends the guest, and every later call of its instance, with
-    /// [`CallError::Killed`](crate::CallError::Killed). It does not wait for the guest to end.
+    /// Ends the guest and every later call of its instance with
+    /// [`CallError::Killed`](crate::CallError::Killed). Does not wait for the guest to end.
     ///
-    /// A guest that is met in the last instructions of a call may still return; then the next call
-    /// fails.
+    /// A guest in the last instructions of a call may still return. Then the next call fails.
     ///
     /// # Errors
     ///
-    /// [`KillError::Gone`] and [`KillError::Killed`] if there was nothing to end.
+    /// [`KillError::Gone`] if the instance was dropped, [`KillError::Killed`] if it was killed
+    /// before.
     pub fn kill(&self) -> Result<Met, KillError> {
         let killed = self.control.word.kill(self.tenant);
         let word = killed.map_err(|missed| match missed {
@@ -94,7 +94,8 @@ impl KillSwitch {
         }
         let in_host = self.control.in_host.load(Relaxed);
         self.control.poke();
-        // The interrupt may be lost, or the guest be back from the host: it is looked after.
+        // The interrupt may be lost, or the guest may have left the host function: the timer thread
+        // repeats it.
         timer::look_after(self.control, stamp(word));
         let met = if in_host { Met::Host } else { Met::Guest };
         Ok(met)

@@ -1,13 +1,13 @@
-//! Putting a waker into an [`AtomicWaker`] without running the code of whoever made the waker.
+//! Registers a waker in an [`AtomicWaker`] without running the waker's own code under its lock.
 //!
-//! [`AtomicWaker::register`] clones the waker that it is given while it holds its lock, and does not
-//! release the lock if that panics. So it is given a wrapper. To clone the wrapper
-//! moves the waker out of it, which runs no code of others.
+//! [`AtomicWaker::register`] clones its argument while it holds its lock, and does not release the
+//! lock if the clone panics. So it gets a wrapper instead. Cloning the wrapper moves the waker out
+//! of it, which runs no code of the embedder.
 //!
 //! # Safety
 //!
-//! Owns the fact that the waker that is moved is moved once, and that the waker which moves it does not
-//! outlive the call.
+//! Owns two facts: the waker is moved out at most once, and the wrapper does not outlive the call
+//! of `register`.
 #![allow(unsafe_code)]
 
 use atomic_waker::AtomicWaker;
@@ -16,28 +16,29 @@ use core::mem::ManuallyDrop;
 use core::ptr;
 use core::task::{RawWaker, RawWakerVTable, Waker};
 
-/// Puts a waker into a place that has none, unless it is woken at once.
+/// Registers a waker in an empty `place`, unless a concurrent wake-up wakes it at once.
 pub(super) fn register(place: &AtomicWaker, waker: Waker) {
     let waker = Moved(Cell::new(Some(waker)));
     let raw = RawWaker::new(ptr::from_ref(&waker).cast(), &MOVES);
-    // SAFETY: the functions of `MOVES` take an address of a `Moved`, which outlives this waker: `register`
-    // keeps nothing but its clone. Its drop, which does nothing, is left out.
+    // SAFETY: the functions of `MOVES` take the address of a `Moved`, which outlives this waker:
+    // `AtomicWaker::register` keeps only the waker's clone. The wrapper's drop does nothing, so it
+    // is skipped.
     let moves = ManuallyDrop::new(unsafe { Waker::from_raw(raw) });
     place.register(&moves);
 }
 
-/// The waker, until it was moved.
+/// Holds the waker until it is moved out.
 struct Moved(Cell<Option<Waker>>);
 
 static MOVES: RawWakerVTable = RawWakerVTable::new(take, wake, wake, |_| ());
 
-/// Moves the waker out; a waker that does nothing if it was moved before.
+/// Moves the waker out. Returns a waker that does nothing if it was moved before.
 ///
 /// # Safety
 ///
-/// The address of a [`Moved`] that lives, and that no other thread looks at.
+/// `moved` must be the address of a live [`Moved`] that no other thread accesses.
 unsafe fn take(moved: *const ()) -> RawWaker {
-    // SAFETY: by the caller.
+    // SAFETY: the caller promises a live `Moved` that only this thread accesses.
     let waker = unsafe { &*moved.cast::<Moved>() }.0.take();
     let waker = ManuallyDrop::new(waker.unwrap_or_else(|| Waker::noop().clone()));
     RawWaker::new(waker.data(), waker.vtable())
@@ -49,7 +50,7 @@ unsafe fn take(moved: *const ()) -> RawWaker {
 ///
 /// As for [`take`].
 unsafe fn wake(moved: *const ()) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller promises a live `Moved` that only this thread accesses.
     if let Some(waker) = unsafe { &*moved.cast::<Moved>() }.0.take() {
         waker.wake();
     }
@@ -72,7 +73,7 @@ mod tests {
         }
     }
 
-    /// Whether a task that waits by a control is woken.
+    /// Whether a task that registers with a control is woken.
     fn wakes(control: &Control) -> bool {
         let woken = Arc::new(Woken(false.into()));
         control.waits(&Waker::from(woken.clone()));
@@ -85,7 +86,7 @@ mod tests {
         static PANICS: RawWakerVTable =
             RawWakerVTable::new(|_| panic!("a waker's bug"), |_| (), |_| (), |_| ());
         let owned = Owned::new();
-        // SAFETY: the functions look at no data.
+        // SAFETY: the functions ignore the data pointer.
         let waker = unsafe { Waker::from_raw(RawWaker::new(core::ptr::null(), &PANICS)) };
         let waits = catch_unwind(AssertUnwindSafe(|| owned.0.waits(&waker)));
         waits.expect_err("it panics");

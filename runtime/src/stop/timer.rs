@@ -1,19 +1,20 @@
-//! The timer thread: one for the process, for all deadlines and budgets.
+//! The timer thread of the process, for all deadlines and processor-time budgets.
 //!
-//! Each thread that runs guests has a node, in which it notes until when its call may run: a few stores,
-//! and no lock. The timer thread sleeps until the earliest time that it was told of, and looks at all
-//! nodes then. A call wakes it only if its own time ends before that, so of calls of like limits, one
-//! after another, one in each such time wakes it, however short the calls are.
+//! Each thread that runs guests has a node. The thread notes there until when its call may run, by
+//! a few stores and without a lock. The timer thread sleeps until the earliest time that it knows,
+//! and then checks all nodes. A call wakes the timer thread only if the call's own time ends
+//! earlier. So among successive calls with similar limits, only one per such period wakes it,
+//! however short the calls are.
 //!
 //! ```text
 //!   call                                     timer thread, at WAKES_AT
 //!   node.until = T                           WAKES_AT = never
-//!   T < WAKES_AT? WAKES_AT = min(T), wake    look at all nodes
+//!   T < WAKES_AT? WAKES_AT = min(T), wake    check all nodes
 //!                                            WAKES_AT = min(the earliest until)
 //! ```
 //!
-//! Either the call sees that the thread would not wake in time, or the thread sees the call's time: both
-//! write first, then read, with a fence in between.
+//! Either the call sees that the timer thread would not wake in time, or the timer thread sees the
+//! call's time. Both write first and then read, with a fence in between.
 //!
 //! # Safety
 //!
@@ -35,31 +36,32 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// A time that does not come, in nanoseconds.
+/// A time that never comes, in nanoseconds.
 const NEVER: u64 = u64::MAX;
-/// After how many nanoseconds a thread is interrupted once more that still runs what was stopped.
+/// Nanoseconds until a thread that still runs a stopped call is interrupted again.
 pub(super) const AGAIN_NS: u64 = 500_000;
-/// And one that was in a host function then, which may be for long.
+/// Nanoseconds until a thread that was in a host function, perhaps for long, is interrupted again.
 pub(super) const PATIENCE_NS: u64 = 8_000_000;
-/// How often a thread's processor time is looked at, at most: every so many nanoseconds.
+/// Minimum interval between two checks of a thread's processor time, in nanoseconds.
 const LOOK_NS: u64 = 1_000_000;
-/// How many nanoseconds a thread is given to write into its node.
+/// Nanoseconds until the timer thread checks a node again that its thread was writing.
 const WRITING_NS: u64 = 50_000;
 
-/// What one thread runs until when. It is never freed: another thread may have it later.
+/// The call that one thread runs, with its limits. Never freed: another thread may get it later.
 ///
-/// The thread writes it, and counts that: an odd number says that it is writing.
+/// The node is a sequence lock. Its thread is the only writer, and an odd version means that it is
+/// writing.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Node {
     version: AtomicU64,
-    /// When to look at it, by the monotonic clock, in nanoseconds.
+    /// When to check the node, on the monotonic clock, in nanoseconds.
     until: AtomicU64,
     /// When the call's wall time ends.
     wall: AtomicU64,
-    /// When its processor time ends, by the thread's clock of that.
+    /// When the call's processor time ends, on the thread's processor-time clock.
     cpu: AtomicU64,
-    /// When its slice of time ends.
+    /// When the call's time slice ends.
     slice: AtomicU64,
     control: AtomicPtr<Control>,
     stamp: AtomicU64,
@@ -67,23 +69,24 @@ struct Node {
     clock: AtomicI32,
     taken: AtomicBool,
     next: AtomicPtr<Node>,
-    /// The timer thread's own: the version that it has looked at, and when to look at that again.
+    /// Used by the timer thread alone: the version that it last checked, and when to check that
+    /// version again.
     seen: AtomicU64,
     again: AtomicU64,
 }
 
 /// All nodes: a list that only grows.
 static NODES: AtomicPtr<Node> = AtomicPtr::new(ptr::null_mut());
-/// When the timer thread wakes, unless it is woken.
+/// When the timer thread wakes by itself.
 static WAKES_AT: AtomicU64 = AtomicU64::new(NEVER);
-/// The timer thread of this process, or of the one that it is a fork of.
+/// The timer thread of this process, or of the process that it was forked from.
 static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
 
 impl Node {
-    /// One for this thread.
+    /// Takes a free node for this thread, or makes one.
     fn take() -> &'static Self {
         if let Some(node) = nodes().find(|node| !node.taken.swap(true, Acquire)) {
-            // Acquire: what its last thread wrote there is done.
+            // Acquire: the writes of the node's previous thread are complete.
             return node;
         }
         let node: &'static Self = Box::leak(Box::new(Self {
@@ -109,7 +112,7 @@ impl Node {
         node
     }
 
-    /// This thread's; `None` while the thread's own things are destroyed.
+    /// This thread's node; `None` while the thread's locals are being destroyed.
     fn mine() -> Option<&'static Self> {
         MINE.try_with(|mine| mine.0).ok()
     }
@@ -126,12 +129,12 @@ impl Node {
         }
     }
 
-    /// Replaces what the thread runs, which alone does that.
+    /// Replaces the content of the node. Only the node's own thread calls this.
     fn set(&self, content: &Content) {
-        // Odd already if the process was forked while another thread wrote.
+        // The version is already odd if the process was forked while another thread wrote.
         let writing = self.version.load(Relaxed) | 1;
         self.version.store(writing, Relaxed);
-        // Whoever reads any of what follows sees the odd number after it.
+        // A reader that sees one of the following stores also sees the odd version afterwards.
         fence(Release);
         self.wall.store(content.wall, Relaxed);
         self.cpu.store(content.cpu, Relaxed);
@@ -142,23 +145,23 @@ impl Node {
         self.until.store(content.until, Relaxed);
         self.version.store(writing + 1, Release);
         if content.until != NEVER {
-            // As the timer thread does, between its write and what it reads.
+            // Pairs with the fence of the timer thread, between its write and its reads.
             fence(SeqCst);
             wake_at(content.until);
         }
     }
 
-    /// Its thread is gone.
+    /// Releases the node of a thread that has ended.
     fn release(&self) {
         self.set(&Content::NONE);
         self.taken.store(false, Release);
     }
 
-    /// Stops the call if its time is up; gives when to look again.
+    /// Stops the call if its time is up. Returns when to check again.
     fn look(&self, now: u64) -> u64 {
         let version = self.version.load(Acquire);
         let content = self.content();
-        // What was read is of one version if that is still the node's.
+        // The content that was read is of one version if the node still has that version.
         fence(Acquire);
         if !version.is_multiple_of(2) || self.version.load(Relaxed) != version {
             return now + WRITING_NS;
@@ -176,7 +179,7 @@ impl Node {
 }
 
 impl Content {
-    /// Stops the call if its time is up; gives when to look again.
+    /// Stops the call if its time is up. Returns when to check again.
     fn act(&self, now: u64) -> u64 {
         // SAFETY: controls are never freed.
         let Some(control) = (unsafe { self.control.as_ref() }) else {
@@ -191,7 +194,7 @@ impl Content {
             if self.cpu <= used {
                 return overdue(control, self.stamp, CPU_BUDGET, now);
             }
-            // Processor time goes by no faster than time, and perhaps not at all.
+            // Processor time advances at most as fast as wall time, and may not advance at all.
             let left = (self.cpu - used).max(LOOK_NS);
             again = again.min(now.saturating_add(left));
         }
@@ -202,16 +205,16 @@ impl Content {
     }
 }
 
-/// Closes the gate of a call, and interrupts it; gives when to look again.
+/// Sets the interrupt flag of a call, and interrupts its thread. Returns when to check again.
 fn overdue(control: &Control, stamp: u64, reason: u64, now: u64) -> u64 {
     if !control.word.stop(stamp, reason) {
         return NEVER;
     }
-    // Without a thread there is nobody to stop.
+    // If there is no thread, nothing runs.
     control.poke().map_or(NEVER, |again| now + again)
 }
 
-/// What a [`Node`] says.
+/// Content of a [`Node`].
 #[derive(Debug, Clone, Copy)]
 struct Content {
     until: u64,
@@ -224,7 +227,7 @@ struct Content {
 }
 
 impl Content {
-    /// Of a thread that runs nothing that is limited.
+    /// Content for a thread that runs no call with a limit.
     const NONE: Self = Self {
         until: NEVER,
         wall: NEVER,
@@ -240,7 +243,7 @@ thread_local! {
     static MINE: Mine = Mine(Node::take());
 }
 
-/// This thread's node, which another has once this ends.
+/// This thread's node. It is free for another thread once this value is dropped.
 struct Mine(&'static Node);
 
 impl Drop for Mine {
@@ -249,14 +252,14 @@ impl Drop for Mine {
     }
 }
 
-/// A call with a limit, while it runs on this thread.
+/// A running call with a limit on this thread.
 #[derive(Debug)]
 pub(crate) struct Entry {
     node: &'static Node,
-    /// Whether the node is the call's alone: other destructors of a thread's own things may run guests
-    /// when its node is gone.
+    /// Whether the node belongs to this call alone. Destructors of thread locals may run guests
+    /// after the thread's own node is gone.
     alone: bool,
-    /// The call that this one was made from, if that has a limit.
+    /// Content of the node for the outer call from which this one was made, if that has a limit.
     outer: Content,
 }
 
@@ -289,7 +292,7 @@ impl Entry {
         }
     }
 
-    /// How many nanoseconds are left of the call's processor time, if that is limited.
+    /// Remaining processor time of the call in nanoseconds, if it is limited.
     pub(crate) fn cpu_left_ns(&self) -> Option<u64> {
         let content = self.node.content();
         let left = || {
@@ -300,15 +303,16 @@ impl Entry {
         (content.cpu != NEVER).then(left)
     }
 
-    /// The call goes on in a fork of the process that it began in, on another thread of the kernel's.
+    /// Continues the call in a fork of the process that began it. The fork has another kernel
+    /// thread.
     pub(crate) fn adopt(&self) {
         let mut content = self.node.content();
         if content.cpu != NEVER {
-            // The processor time of a fork begins anew.
+            // The processor time of a fork starts at zero.
             content.clock = sys::clock::cpu_clock();
         }
         self.node.set(&content);
-        // If there is no timer thread now, there is none.
+        // On failure, the fork has no timer thread.
         let _ = start();
     }
 }
@@ -326,13 +330,13 @@ impl Drop for Entry {
 /// Calls that were killed while they ran.
 static KILLED: Mutex<Vec<(&'static Control, u64)>> = Mutex::new(Vec::new());
 
-/// Calls that wait for an async host function, by their deadlines, with the tenants of the controls. One
-/// stays until its time comes.
+/// Calls that wait for an async host function, by their deadlines, with the generations of their
+/// controls. An entry stays until its time comes, unless [`forget_waiting`] removes it.
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting::new());
 
 type Waiting = BTreeMap<u64, Vec<(&'static Control, u64)>>;
 
-/// The locks of this module.
+/// Guards of this module's locks.
 pub(super) type Locks = (
     MutexGuard<'static, Option<Thread>>,
     MutexGuard<'static, Vec<(&'static Control, u64)>>,
@@ -347,7 +351,8 @@ pub(super) fn lock() -> Locks {
     (thread, killed, waiting)
 }
 
-/// Has whoever waits for this tenant of a control be woken at a time of [`sys::clock::now_ns`].
+/// Schedules a wake-up of the task that waits with this control, at a time of
+/// [`sys::clock::now_ns`].
 ///
 /// # Errors
 ///
@@ -362,7 +367,7 @@ pub(crate) fn wake_waiting(control: &'static Control, time: u64) -> io::Result<(
     Ok(())
 }
 
-/// Takes back one [`wake_waiting`] of this tenant.
+/// Cancels one [`wake_waiting`] of this control's generation.
 pub(crate) fn forget_waiting(control: &'static Control, time: u64) {
     let tenant = control.word.tenant();
     let mut waiting = locks::take(&WAITING);
@@ -379,7 +384,7 @@ pub(crate) fn forget_waiting(control: &'static Control, time: u64) {
     }
 }
 
-/// Wakes those who wait and whose time has come; gives when the next comes.
+/// Wakes the waiting tasks whose time has come. Returns when the next time comes.
 fn wake_all_waiting(now: u64) -> u64 {
     loop {
         let mut waiting = locks::take(&WAITING);
@@ -390,7 +395,7 @@ fn wake_all_waiting(now: u64) -> u64 {
             return *first.key();
         }
         let due = first.remove();
-        // Who is woken may make a call that waits.
+        // A woken task may make a call that takes this lock.
         drop(waiting);
         for (control, tenant) in due {
             if control.word.tenant() == tenant {
@@ -400,26 +405,26 @@ fn wake_all_waiting(now: u64) -> u64 {
     }
 }
 
-/// Interrupts a call once more if it still runs some time from now.
+/// Interrupts a call again if it still runs some time from now.
 pub(crate) fn look_after(control: &'static Control, stamp: u64) {
-    // Without a timer thread there is no second interrupt.
+    // Without a timer thread, there is no second interrupt.
     if start().is_ok() {
         locks::take(&KILLED).push((control, stamp));
         wake_at(sys::clock::now_ns().saturating_add(AGAIN_NS));
     }
 }
 
-/// Whether the timer thread of this process runs. Relaxed: changed under the lock of [`THREAD`], which is
-/// taken by whoever finds that it does not.
+/// Whether the timer thread of this process runs. Relaxed: it changes only under the lock of
+/// [`THREAD`], and a thread that reads false takes that lock and reads again.
 static RUNS: AtomicBool = AtomicBool::new(false);
-/// Whether this process is that of [`RUNS`], and no fork of it.
+/// Tells whether this is the process that [`RUNS`] describes, and not a fork of it.
 static SAME: OnceBox<ForkMark> = OnceBox::new();
 
 /// Starts the timer thread if this process has none.
 ///
 /// # Errors
 ///
-/// What mmap(2) or pthread_create(3) gives.
+/// The error of mmap(2) or pthread_create(3).
 #[inline]
 pub(crate) fn start() -> io::Result<()> {
     match SAME.get() {
@@ -433,7 +438,7 @@ fn start_first() -> io::Result<()> {
     let mut thread = locks::take(&THREAD);
     let same = SAME.get_or_try_init(|| ForkMark::new().map(Box::new))?;
     if !same.is_ours() {
-        // Of the threads of the process that this is a fork of there is this one.
+        // In a fork, only the current thread exists.
         let mine = Node::mine();
         nodes()
             .filter(|node| !mine.is_some_and(|mine| ptr::eq(*node, mine)))
@@ -445,11 +450,11 @@ fn start_first() -> io::Result<()> {
     if RUNS.load(Relaxed) {
         return Ok(());
     }
-    // It looks at all nodes first.
+    // The new thread checks all nodes first.
     WAKES_AT.store(0, SeqCst);
     let timer = std::thread::Builder::new().name("pirn-timer".to_owned());
     let handle = timer.spawn(|| {
-        // Signals of the process are for its other threads.
+        // Signals sent to the process are for its other threads.
         sys::signal::block_all();
         sys::clock::wake_in_time();
         run()
@@ -459,7 +464,7 @@ fn start_first() -> io::Result<()> {
     Ok(())
 }
 
-/// Has the timer thread look at all nodes at a time, at the latest.
+/// Makes the timer thread check all nodes at this time, or earlier.
 #[inline]
 fn wake_at(time: u64) {
     if time < WAKES_AT.load(SeqCst) && time < WAKES_AT.fetch_min(time, SeqCst) {
@@ -467,7 +472,7 @@ fn wake_at(time: u64) {
     }
 }
 
-/// Has the timer thread find out when to wake.
+/// Makes the timer thread recompute when to wake.
 #[cold]
 fn wake() {
     let thread = locks::take(&THREAD);
@@ -485,7 +490,7 @@ fn run() -> ! {
             std::thread::park_timeout(Duration::from_nanos(at - now));
         } else {
             WAKES_AT.store(NEVER, SeqCst);
-            // What is read next is at least as new as what a call wrote that saw another time.
+            // The reads that follow see the node of every call that saw an older `WAKES_AT`.
             fence(SeqCst);
             WAKES_AT.fetch_min(look_at_all(now), SeqCst);
         }
@@ -502,9 +507,9 @@ fn nodes() -> impl Iterator<Item = &'static Node> {
     })
 }
 
-/// Stops the calls whose time is up; gives when to look again.
+/// Stops the calls whose time is up. Returns when to check again.
 fn look_at_all(now: u64) -> u64 {
-    // Who is interrupted may be woken thereby, and kill others then.
+    // An interrupt may wake another thread, which may kill other calls and take this lock.
     let mut killed = mem::take(&mut *locks::take(&KILLED));
     let mut again = NEVER;
     killed.retain(|(control, stamp)| {

@@ -1,11 +1,11 @@
-//! [`Word`]: what threads agree upon about one guest that may be stopped.
+//! [`Word`]: the state that threads share about one guest that can be stopped.
 //!
-//! The package `runtime/loom` runs the tests at the end in all orders of threads that there are.
+//! The package `runtime/loom` runs the tests at the end under loom, in all possible interleavings.
 
 use sync::Ordering::SeqCst;
 use sync::{AtomicI32, AtomicU64};
 
-/// Atomics: the core library's, or what stands in for them under test.
+/// Atomics of the core library, or loom's replacements under test.
 mod sync {
     #[cfg(not(loom))]
     pub(super) use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -13,25 +13,25 @@ mod sync {
     pub(super) use loom::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 }
 
-/// The gate's value while the guest may go on.
+/// The interrupt flag's value while the guest may run.
 pub(crate) const GO: u8 = 1;
 
-/// Bits of a word, above which is the number of the call: the word has had so many, of all tenants.
+/// Bits of a word. The bits above them hold the number of the call, counted over all generations.
 const KILL: u64 = 1 << 1;
 pub(super) const DEADLINE: u64 = 1 << 2;
 pub(super) const CPU_BUDGET: u64 = 1 << 3;
 pub(super) const SLICE: u64 = 1 << 4;
 pub(super) const RUNNING: u64 = 1 << 8;
-/// A call was left that can be gone on with.
+/// A call was left and can be resumed.
 pub(super) const SUSPENDED: u64 = 1 << 9;
-/// The call that runs has a slice of time.
+/// The running call has a time slice.
 const SLICED: u64 = 1 << 10;
 const STAMP_SHIFT: u32 = 11;
 
-/// Why a guest is stopped.
+/// Reason to stop a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// By a [`KillSwitch`](crate::KillSwitch).
+    /// A [`KillSwitch`](crate::KillSwitch) was used.
     Killed,
     /// Its deadline passed.
     Deadline,
@@ -49,34 +49,38 @@ impl Why {
     }
 
     fn of(word: u64) -> Option<Self> {
-        // A kill outlasts the others.
+        // A kill has priority, because it is permanent.
         [Self::Killed, Self::Deadline, Self::CpuBudget]
             .into_iter()
             .find(|why| word & why.bit() != 0)
     }
 }
 
-/// Why nobody was killed.
+/// Reason why a kill had no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missed {
-    /// The tenant was gone.
+    /// The instance was gone.
     Gone,
-    /// It had been killed.
+    /// The instance had been killed before.
     Killed,
 }
 
-/// What threads agree upon about one guest that may be stopped. It has one tenant after another.
+/// State that threads share about one guest that can be stopped. It serves one instance, or
+/// generation, after another.
 #[derive(Debug)]
 pub(super) struct Word {
-    /// The gate, why it is closed, whether a call runs, and which.
+    /// The interrupt flag with the reasons for it, whether a call runs, and the number of the call.
     ///
-    /// All change it by one atomic step, and of one word all threads see one order, its bytes included. So
-    /// who enters a guest may look at the gate by a plain load: had the word been closed before it said
-    /// [`RUNNING`] there, that step would have told it; else who closes it finds that bit, and interrupts.
+    /// All threads change it by one atomic step. All threads see the changes of one word, and of
+    /// its bytes, in the same order. So a plain load of the flag is enough on entry to a guest. If
+    /// the flag was set before the step that sets [`RUNNING`], that step reported it. Otherwise the
+    /// thread that sets the flag finds [`RUNNING`] and interrupts.
     word: AtomicU64,
-    /// Number of the tenant. Who reads it after the word knows whose that word is: this is written first.
+    /// Number of the generation. It is written before the word, so a thread that reads it after the
+    /// word knows which generation the word belongs to.
     tenant: AtomicU64,
-    /// The thread that runs the guest, or did last. Who finds [`RUNNING`] finds it: this is written first.
+    /// The thread that runs the guest, or ran it last. It is written before [`RUNNING`] is set, so
+    /// a thread that finds [`RUNNING`] also finds this value.
     thread: AtomicI32,
 }
 
@@ -89,54 +93,57 @@ impl Word {
         }
     }
 
-    /// Ends a tenancy: nobody who meant the tenant can stop another.
+    /// Ends a generation: a thread that has the old generation's number cannot stop the next
+    /// instance.
     pub(super) fn next_tenant(&self) {
         self.tenant.fetch_add(1, SeqCst);
         self.next_call(|_| 0);
     }
 
-    /// Goes on to the next call, with an open gate and what is to stay of the word.
+    /// Advances to the next call, with the flag clear and the bits that `stays` selects from the
+    /// word.
     fn next_call(&self, stays: impl Fn(u64) -> u64) {
         let next = |word: u64| {
             let call = (word >> STAMP_SHIFT) + 1;
             Some(call << STAMP_SHIFT | stays(word) | u64::from(GO))
         };
-        // Never fails: the closure always gives a word.
+        // Never fails: the closure always returns a word.
         let _ = self.word.fetch_update(SeqCst, SeqCst, next);
     }
 
-    /// Number of the tenant.
+    /// Number of the current generation.
     pub(super) fn tenant(&self) -> u64 {
         self.tenant.load(SeqCst)
     }
 
-    /// The gate: the lowest byte of the word.
+    /// Address of the interrupt flag: the lowest byte of the word.
     #[cfg(not(loom))]
     pub(super) fn gate(&self) -> *const core::sync::atomic::AtomicU8 {
-        // Little-endian, as `lib.rs` demands.
+        // Little-endian, as `lib.rs` requires.
         (&raw const self.word).cast()
     }
 
-    /// What is in the gate.
+    /// Value of the interrupt flag.
     pub(super) fn in_gate(&self) -> u8 {
         self.word.load(SeqCst) as u8
     }
 
-    /// The thread that runs the guest, or did last.
+    /// The thread that runs the guest, or ran it last.
     pub(super) fn thread(&self) -> i32 {
         self.thread.load(SeqCst)
     }
 
-    /// The call goes on in a thread of another number: of a fork.
+    /// Records the call's thread id in a fork, where it differs.
     pub(super) fn moved(&self, thread: i32) {
         self.thread.store(thread, SeqCst);
     }
 
-    /// Announces a call on this thread, which may have slices of time; gives its stamp.
+    /// Announces a call on this thread and returns its number. `sliced` tells whether the call has
+    /// a time slice.
     ///
     /// # Errors
     ///
-    /// Why it is not to be made.
+    /// The reason why the guest must not run.
     pub(super) fn begin(&self, thread: i32, sliced: bool) -> Result<u64, Why> {
         self.thread.store(thread, SeqCst);
         let sliced = if sliced { SLICED } else { 0 };
@@ -150,28 +157,28 @@ impl Word {
         }
     }
 
-    /// Ends the call, for now if it is suspended.
+    /// Ends the call, or suspends it.
     pub(super) fn end(&self, suspended: bool) {
         let suspended = if suspended { SUSPENDED } else { 0 };
         self.next_call(|word| word & KILL | suspended);
     }
 
-    /// A call of its tenant is suspended.
+    /// Records that a call of this generation is suspended.
     pub(super) fn suspended(&self) {
         self.word.fetch_or(SUSPENDED, SeqCst);
     }
 
-    /// The suspended call is not gone on with.
+    /// Records that the suspended call will not be resumed.
     pub(super) fn cancel(&self) {
         self.word.fetch_and(!SUSPENDED, SeqCst);
     }
 
-    /// Why the guest is to be stopped, if it is.
+    /// The reason to stop the guest, if there is one.
     pub(super) fn why(&self) -> Option<Why> {
         Why::of(self.word.load(SeqCst))
     }
 
-    /// Closes the gate of a call that runs, for a reason; tells whether it still does.
+    /// Sets the interrupt flag of a call for a reason. Returns whether the call still runs.
     pub(super) fn stop(&self, stamp: u64, reason: u64) -> bool {
         let still = |word: u64| {
             let runs = word >> STAMP_SHIFT == stamp && word & RUNNING != 0;
@@ -180,27 +187,28 @@ impl Word {
         self.word.fetch_update(SeqCst, SeqCst, still).is_ok()
     }
 
-    /// Whether that call runs.
+    /// Whether this call runs.
     pub(super) fn runs(&self, stamp: u64) -> bool {
         let word = self.word.load(SeqCst);
         word >> STAMP_SHIFT == stamp && word & RUNNING != 0
     }
 
-    /// Whether a call of that tenant runs.
+    /// Whether a call of this generation runs.
     pub(super) fn runs_for(&self, tenant: u64) -> bool {
         let word = self.word.load(SeqCst);
         self.tenant.load(SeqCst) == tenant && word & RUNNING != 0
     }
 
-    /// Stops a tenant for good; gives what its word was.
+    /// Stops a generation's instance for good. Returns the previous word.
     ///
     /// # Errors
     ///
-    /// Why that was not to be done.
+    /// The reason why the kill had no effect.
     pub(super) fn kill(&self, tenant: u64) -> Result<u64, Missed> {
         let mut missed = Missed::Gone;
         let killed = |word: u64| {
-            // Read after the word: if the tenant is another by then, the word is, too.
+            // Read after the word: if the generation has changed by then, so has the word, and the
+            // update fails.
             if self.tenant.load(SeqCst) != tenant {
                 missed = Missed::Gone;
                 return None;
@@ -215,10 +223,11 @@ impl Word {
         word.map_err(|_| missed)
     }
 
-    /// Ends the slice of time of a tenant's call that runs, if it has one; gives what its word was.
+    /// Ends the time slice of this generation's running call, if it has one. Returns the previous
+    /// word.
     pub(super) fn preempt(&self, tenant: u64) -> Option<u64> {
         let over = |word: u64| {
-            // As in `kill`.
+            // Read after the word, as in `kill`.
             let ours = self.tenant.load(SeqCst) == tenant;
             (ours && word & RUNNING != 0 && word & SLICED != 0).then_some(word | SLICE)
         };
@@ -231,7 +240,7 @@ pub(super) fn stamp(word: u64) -> u64 {
     word >> STAMP_SHIFT
 }
 
-/// Every order that there is, of threads and of what they see of each other.
+/// Loom runs these tests in every interleaving, with every value that a load may see.
 #[cfg(all(test, loom))]
 mod orders {
     use super::*;
@@ -239,7 +248,7 @@ mod orders {
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
 
-    /// The number of the thread that runs guests here; any other is a mistake.
+    /// Id of the thread that runs guests in these tests. Any other id is an error.
     const THREAD: i32 = 7;
 
     /// A word, and the signal that is sent to [`THREAD`].
@@ -256,18 +265,18 @@ mod orders {
             })
         }
 
-        /// What comes behind a word that was changed: the thread that runs the call is interrupted.
+        /// Interrupts the thread that runs the call, after the word was changed.
         fn poke(&self, word: u64) {
             if word & RUNNING != 0 && self.word.thread() == THREAD {
                 self.signal.store(true, SeqCst);
             }
         }
 
-        /// A guest that never ends by itself, after its call was announced: it leaves if its gate is closed on
-        /// entry, or when a signal finds it closed. A signal that never comes is a loop without end, which is
-        /// an error.
+        /// Runs a guest that never returns by itself, after its call was announced. The guest
+        /// leaves if its interrupt flag is set on entry, or when a signal finds it set. If the
+        /// signal never comes, the loop never ends, and loom reports an error.
         fn runs(&self) {
-            // As the switch looks: by no more than a load.
+            // The switch, too, uses only a plain load.
             if self.word.word.load(sync::Ordering::Relaxed) as u8 != GO {
                 return;
             }
@@ -292,13 +301,14 @@ mod orders {
                 guest.word.end(false);
             }
             killer.join().unwrap();
-            // For ever.
+            // The kill is permanent.
             assert_eq!(guest.word.begin(THREAD, false), Err(Why::Killed));
             assert_eq!(guest.word.kill(0), Err(Missed::Killed));
         });
     }
 
-    /// The canary: who says first that a call runs, and then where, is not always found.
+    /// The canary: if `RUNNING` is set before the thread id is written, a killer can miss the
+    /// thread.
     #[test]
     #[should_panic]
     fn a_thread_that_is_announced_too_late_is_missed() {
@@ -327,7 +337,7 @@ mod orders {
             let timer = thread::spawn(move || other.word.stop(stamp, DEADLINE));
             let met = guest.word.why();
             guest.word.end(false);
-            // Whatever came too late met nobody.
+            // A timer that came too late stopped no call.
             let next = guest.word.begin(THREAD, false).unwrap();
             assert_ne!(next, stamp);
             assert_eq!((guest.word.in_gate(), guest.word.why()), (GO, None));

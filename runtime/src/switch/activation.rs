@@ -1,4 +1,4 @@
-//! [`Record`]: what the runtime keeps in a context, below the fields that generated code reads.
+//! [`Record`]: the runtime's part of a context, below the fields that generated code reads.
 
 use super::HostEntry;
 use super::arch::{Registers, SAVED_REGISTERS};
@@ -10,37 +10,38 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use pirn_format::exit::TrapCode;
 use pirn_format::layout::{CONTEXT_RUNTIME, Context, RUNTIME_WORDS};
 
-/// Where one running call left the host's stack, and where its guest left.
+/// The state of one running call: where it left the host stack, and where its guest left.
 ///
-/// The assembly of [`super::arch`] reads and writes it by the offsets below.
+/// The assembly of [`super::arch`] accesses it by the offsets below.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Activation {
     /// Stack pointer of the host while the guest runs.
     pub(crate) host_sp: u64,
-    /// Stack pointer of the guest when an answer made it leave; 0 if it left otherwise, and may go on.
+    /// Stack pointer of the guest when an answer made it leave. 0 if the guest left in another way
+    /// and can be resumed.
     pub(crate) guest_sp: u64,
     /// Callee-saved registers of the guest when an answer made it leave.
     pub(crate) guest_registers: [u64; SAVED_REGISTERS],
-    /// Address of the gate: the guest is neither entered nor gone on with unless it is
+    /// Address of the interrupt flag. The guest is entered or resumed only while it is
     /// [`GO`](crate::stop::GO).
     pub(crate) gate: *const AtomicU8,
-    /// Where to put the guest's registers when it is preempted; null if it cannot be.
+    /// Buffer for the guest's registers when it is preempted; null if it cannot be preempted.
     pub(crate) registers: *mut Registers,
-    /// Where a signal made the guest leave, until it is reported.
+    /// The place where a signal made the guest leave, until the runtime reports it.
     pub(crate) fault: Option<Fault>,
 }
 
-/// Where a signal made a guest leave.
+/// The place where a signal made a guest leave.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fault {
-    /// The trap that the signal told of; `None` if it was sent to stop the guest.
+    /// The trap that the signal reported; `None` if the signal was sent to stop the guest.
     pub(crate) code: Option<TrapCode>,
-    /// Where it was.
+    /// Position of the guest's code.
     pub(crate) at: Position,
 }
 
-/// Where code was interrupted.
+/// Position of interrupted code.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Position {
     /// Program counter.
@@ -49,7 +50,7 @@ pub(crate) struct Position {
     pub(crate) sp: usize,
     /// Frame pointer.
     pub(crate) fp: usize,
-    /// Where a function that has only been entered returns to; 0 if that is on top of the stack.
+    /// Return address of a function that has no frame yet; 0 if the address is on top of the stack.
     pub(crate) link: usize,
 }
 
@@ -66,7 +67,7 @@ pub(crate) const RECORD_HOSTS: i32 = CONTEXT_RUNTIME + offset_of!(Record, hosts)
 /// Offset of [`Activation::gate`].
 pub(crate) const GATE: usize = offset_of!(Activation, gate);
 
-/// What the signal handler must know of one instance. Constant while a call runs.
+/// The data that the signal handler needs about one instance. Constant while a call runs.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Guest {
@@ -74,9 +75,9 @@ pub(crate) struct Guest {
     pub(crate) text: [usize; 2],
     /// Address and bytes of the module's trap table.
     pub(crate) traps: [usize; 2],
-    /// Addresses that accesses of the slot's memory can reach: start and end.
+    /// Address range that accesses to the slot's memory can reach: start and end.
     pub(crate) memory: [usize; 2],
-    /// The shared memories of the host's that the instance imports; null if there are none.
+    /// The shared host memories that the instance imports; null if there are none.
     pub(crate) shared: *const SharedImports,
     /// Addresses of the guard below the slot's stack: start and end.
     pub(crate) stack_guard: [usize; 2],
@@ -92,26 +93,28 @@ pub(crate) struct Guest {
 pub(crate) struct Record {
     /// State of the running call.
     pub(crate) activation: Activation,
-    /// For the signal handler.
+    /// Data for the signal handler.
     pub(crate) guest: Guest,
-    /// The entries of the instance's imports, for the routine that calls host functions: it is
-    /// given the offset of one.
+    /// Entries of the instance's imports. The routine that calls host functions takes the offset of
+    /// one.
     pub(crate) hosts: *const HostEntry,
-    /// Address of the descriptor of memory 0: the own one, or the owner's if it is imported; one of no memory if that is
-    /// the host's, and shared.
+    /// Address of the descriptor of memory 0: the instance's own descriptor, or the owner's if the
+    /// memory is imported. If memory 0 is a shared memory of the host, this is a descriptor of no
+    /// memory.
     pub(crate) memory: u64,
-    /// The same of the memory that the pointers of interfaces are offsets in.
+    /// Address of the descriptor of the memory that interface pointers refer to.
     pub(crate) interface_memory: u64,
-    /// The index of that memory.
+    /// Index of the memory that interface pointers refer to.
     pub(crate) interface_index: u32,
-    /// Position of the instance among those of its owner.
+    /// Position of the instance among the members of its owner.
     pub(crate) member: u64,
-    /// A byte that is 1 as long as the instance's memory is what it left in it. It lives as long as the
-    /// region.
+    /// A byte that is 1 while the instance's memory holds what the instance left in it. It lives as
+    /// long as the region.
     pub(crate) mark: *const AtomicU8,
-    /// Stamp that the host's copies of this instance's function references bear; 0 if there are none.
+    /// Instance id in the host's copies of this instance's function references; 0 if there are
+    /// none.
     pub(crate) stamp: u64,
-    /// Fuel beyond what the context's own field holds; `None` if the module does not count.
+    /// Fuel beyond the amount in the context's own field; `None` if the module does not count fuel.
     pub(crate) fuel_above: Option<u64>,
     /// The account of the slot, or of the first instance of the group. It lives as long as the region.
     pub(crate) account: *const Account,
@@ -119,15 +122,15 @@ pub(crate) struct Record {
     pub(crate) account_state: AccountState,
 }
 
-/// What the account of a [`Record`] holds.
+/// State of the account of a [`Record`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccountState {
-    /// What an earlier instance of the slot left. It is cleared when something is first counted.
+    /// The account holds the data of an earlier instance of the slot. The first count clears it.
     Stale,
-    /// The same. Once it is cleared, it also measures: this instance is measured, and has used
-    /// nothing yet.
+    /// Stale, and measurement is on: when the account is cleared, it also starts to measure. This
+    /// instance has used nothing yet.
     StaleMeasured,
-    /// What this instance has used.
+    /// The account holds the data of this instance.
     Open,
 }
 
@@ -136,13 +139,13 @@ const _: () = assert!(size_of::<HostEntry>() == 16);
 const _: () = assert!(offset_of!(Context, runtime) == 0 && offset_of!(Record, activation) == 0);
 
 impl Record {
-    /// The record of the instance whose context this is.
+    /// Returns the record in a context.
     #[inline]
     pub(crate) fn of(vmctx: *mut u8) -> *mut Self {
         vmctx.wrapping_offset(CONTEXT_RUNTIME as isize).cast()
     }
 
-    /// A record for an instance that has not run.
+    /// Creates the record of an instance that has not run.
     pub(crate) fn new(
         guest: Guest,
         memory: u64,
@@ -176,30 +179,33 @@ impl Record {
 }
 
 impl Record {
-    /// Whether the instance's memory is what it left in it.
+    /// Whether the instance's memory still holds what the instance left in it.
     ///
     /// # Safety
     ///
-    /// The region that the instance is in must live.
+    /// The region of the instance must be alive.
     #[inline]
     #[allow(unsafe_code)]
     pub(crate) unsafe fn is_whole(&self) -> bool {
-        // SAFETY: the caller's promise. Relaxed: the kernel wipes it before a child runs at all.
+        // SAFETY: the caller promises that the region lives, and with it the byte. Relaxed: the
+        // kernel wipes the byte before a child process runs any code.
         unsafe { (*self.mark).load(Ordering::Relaxed) == 1 }
     }
 }
 
 impl Record {
-    /// The account of the instance whose context this is, opened for it.
+    /// Returns the account of the instance with this context, after it was cleared for the
+    /// instance.
     ///
     /// # Safety
     ///
-    /// `vmctx` must be an initialised context, whose guest does not run, and the region that the
-    /// instance is in must live for `'a`.
+    /// `vmctx` must be an initialised context whose guest does not run. The region of the instance
+    /// must live for `'a`.
     #[inline]
     #[allow(unsafe_code)]
     pub(crate) unsafe fn account<'a>(vmctx: *mut u8) -> &'a Account {
-        // SAFETY: the caller's promise; the account is one of the region's, see `account`.
+        // SAFETY: the caller promises an initialised context. Its account belongs to the region,
+        // which the caller promises lives for `'a`.
         unsafe {
             let record = Self::of(vmctx);
             let account = &*(*record).account;
@@ -215,15 +221,15 @@ impl Record {
         }
     }
 
-    /// Has the account measure what the instance uses from now on. An account that is stale stays so
-    /// until something is counted: an instance that uses nothing never touches it.
+    /// Makes the account measure the instance's use from now on. A stale account stays stale until
+    /// something is counted, so an instance that uses nothing never touches it.
     ///
     /// # Safety
     ///
     /// As [`account`](Self::account).
     #[allow(unsafe_code)]
     pub(crate) unsafe fn measure(vmctx: *mut u8) {
-        // SAFETY: as in `account`.
+        // SAFETY: the caller promises an initialised context, whose region and account live.
         unsafe {
             let record = &mut *Self::of(vmctx);
             match record.account_state {
@@ -236,14 +242,16 @@ impl Record {
         }
     }
 
-    /// The account, if the instance has opened it. Nothing is written, so several threads may ask.
+    /// Returns the account if the instance has opened it. Writes nothing, so several threads may
+    /// call this at once.
     ///
     /// # Safety
     ///
     /// As [`account`](Self::account).
     #[allow(unsafe_code)]
     pub(crate) unsafe fn open_account<'a>(vmctx: *mut u8) -> Option<&'a Account> {
-        // SAFETY: as in `account`.
+        // SAFETY: the caller promises an initialised context. The account lives as long as the
+        // region, for `'a`.
         unsafe {
             let record = &*Self::of(vmctx);
             (record.account_state == AccountState::Open).then(|| &*record.account)
@@ -252,7 +260,7 @@ impl Record {
 }
 
 impl Guest {
-    /// The instances that can be reached from this one, this one first.
+    /// Iterates over the instances that can be reached from this one, beginning with this one.
     ///
     /// # Safety
     ///
@@ -261,7 +269,7 @@ impl Guest {
     pub(crate) unsafe fn chain<'a>(first: *const Self) -> impl Iterator<Item = &'a Self> {
         let mut next = first;
         core::iter::from_fn(move || {
-            // SAFETY: the caller vouches for every link.
+            // SAFETY: the caller promises that every link is null or points to a live `Guest`.
             let guest = unsafe { next.as_ref() }?;
             next = guest.next;
             Some(guest)
@@ -270,14 +278,14 @@ impl Guest {
 }
 
 impl Guest {
-    /// Whether its accesses of memory can reach an address.
+    /// Whether the guest's memory accesses can reach an address.
     ///
     /// # Safety
     ///
     /// The instance must be one that the running call can reach.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn reaches(&self, address: usize) -> bool {
-        // SAFETY: those that the instance imports, which it keeps.
+        // SAFETY: the instance imports these memories and keeps them alive.
         let shared = unsafe { self.shared.as_ref() };
         within(self.memory, address) || shared.is_some_and(|shared| shared.reach(address))
     }
@@ -288,5 +296,5 @@ pub(crate) fn within(range: [usize; 2], address: usize) -> bool {
     range[0] <= address && address < range[1]
 }
 
-/// No further instance.
+/// Marks the end of a chain of instances.
 pub(crate) const LAST: *const Guest = ptr::null();

@@ -1,4 +1,4 @@
-//! One complete file for each architecture: porting means filling in one more.
+//! One complete file per architecture. A port adds one file.
 
 pub(crate) mod touch;
 

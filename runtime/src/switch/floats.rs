@@ -1,31 +1,35 @@
-//! How threads compute with floating point.
+//! The floating-point control register of threads that run guests.
 //!
-//! Guests round to nearest, keep denormals and have nobody sent a signal (Core 4.4.2). That is how threads
-//! begin (psABI 3.2.1; AAPCS64 6.1.2), and how they are left as a rule; but a library made with `-ffast-math`
-//! flushes denormals to zero in the thread that loads it and those that this one makes, and a host that looks for mistakes has
-//! exceptions raise signals. Then guests would compute wrong, or end the process.
+//! Guests need rounding to nearest, denormals, and no signal for floating-point exceptions (Core
+//! 4.4.2). Threads start with this setting (psABI 3.2.1; AAPCS64 6.1.2), and most hosts never
+//! change it. But a library built with `-ffast-math` flushes denormals to zero, in the thread that
+//! loads it and in threads which that thread creates. A host that searches for errors lets
+//! exceptions raise signals. With such a setting, guests would compute wrong results or end the
+//! process.
 //!
-//! To look takes 5 ns on some processors, as much as a whole call. So a thread is looked at when it first
-//! calls a guest and whenever an instance is made on it. Where it computes otherwise, each call looks again, and puts
-//! the host's way aside for as long as it lasts.
+//! Reading the register takes 5 ns on some processors, as much as a whole call. So the runtime
+//! reads it when a thread first calls a guest, and whenever an instance is made on the thread. If
+//! the setting differs, each later call reads the register again, and replaces the host's setting
+//! for the duration of the call.
 //!
 //! # Safety
 //!
-//! Owns the fact that the thread computes as Rust expects, or as its host has set it, whenever no guest runs.
+//! Owns the fact that a thread has the setting that Rust expects, or the host's own setting,
+//! whenever no guest runs.
 #![allow(unsafe_code)]
 
 use super::arch::{self, FloatControl};
 use core::cell::Cell;
 
 thread_local! {
-    /// Whether this thread was found to compute as guests do, when it was last looked at.
+    /// Whether this thread had the guests' setting when its register was last read.
     static PLAIN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives, the thread computes as guests do.
+/// While this value lives, the thread has the floating-point setting of guests.
 #[derive(Debug)]
 pub(crate) struct AsGuests {
-    /// The host's way, if that is put aside.
+    /// The host's setting, if it was replaced.
     host: Option<FloatControl>,
 }
 
@@ -42,9 +46,9 @@ impl Drop for AsGuests {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(control) = self.host {
-            // SAFETY: the host's own.
+            // SAFETY: `put_aside` read this value from the register.
             unsafe { arch::set_float_control(control) };
-            // A call that was made meanwhile has found otherwise.
+            // A call inside this one saw the guests' setting and set `PLAIN`.
             PLAIN.set(false);
         }
     }
@@ -57,13 +61,13 @@ fn put_aside() -> Option<FloatControl> {
         PLAIN.set(true);
         return None;
     }
-    // SAFETY: what threads begin with. Beside generated code, host functions run so, which are told
-    // (docs/EMBEDDING.md), until the host's is set again.
+    // SAFETY: this is the value that threads start with. Host functions also run with it, as
+    // docs/EMBEDDING.md says, until the host's setting is restored.
     unsafe { arch::set_float_control(arch::PLAIN) };
     Some(control)
 }
 
-/// Looks at the thread.
+/// Reads the thread's register again.
 #[inline(always)]
 pub(crate) fn look() {
     if !arch::is_plain(arch::float_control()) {

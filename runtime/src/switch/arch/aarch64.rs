@@ -1,10 +1,11 @@
-//! aarch64, AAPCS64: start, exit and the registers of a signal's context.
+//! aarch64, AAPCS64: stack switches, and the registers of a signal's context.
 //!
-//! The guest's side of every switch is a call in the C convention: `start` calls the entry
-//! trampoline, and the trampolines of the module call `exit`. What that convention preserves is x19 to
-//! x29 and the lower halves of v8 to v15 (AAPCS64 6.1). `start` preserves them by saying so to the
-//! compiler; `exit` calls the host's answer, a function in the same convention, which preserves them by
-//! itself. So they are saved only when the guest leaves. FPCR is what threads begin with: see
+//! To the guest, every switch is a call in the C calling convention: `start` calls the entry
+//! trampoline, and the module's trampolines call `exit`. The callee-saved registers of that
+//! convention are x19 to x29 and the lower halves of v8 to v15 (AAPCS64 6.1). `start` preserves
+//! them by declaring them clobbered to the compiler. `exit` calls the host's answer function, which
+//! uses the same convention and so preserves them itself. So the code here saves these registers
+//! only when the guest leaves. FPCR has the value that a thread starts with, see
 //! [`super::super::floats`].
 //!
 //! ```text
@@ -14,36 +15,38 @@
 //!          │   of `start`         │                         │ frame of the         │
 //!     +56  │ x29                  │                         │   trampoline         │
 //!     +48  │ x19                  │                         └──────────────────────┘◀ guest_sp
-//!     +40  │ where it returns to  │
-//!     +32  │ where to go on       │                           x30: return address
+//!     +40  │ return address       │
+//!     +32  │ resume address       │                           x30: return address
 //!     +24  │ call                 │
 //!     +16  │ answer               │
 //!      +8  │ x30 of the guest     │
 //!   low    │ guest_sp             │◀ host_sp, 16-byte aligned
 //!          └──────────────────────┘
-//!            frames of the answer
+//!            frames of `answer`
 //! ```
 //!
-//! The processor predicts returns by pairing them with calls, so every call here has its return and
-//! every return its call, on whichever stack. `start` is therefore no function but code within its
-//! caller: it goes in by a call, and comes back by the guest's own return or by a jump. With a function
-//! in its place each call costs a return that is predicted wrong (see docs/internals/rationale/entering.md).
+//! The processor predicts returns by pairing them with calls. So every call here has its return and
+//! every return its call, on whichever stack. `start` is therefore not a function, but code inlined
+//! into its caller: it enters the guest by a call, and comes back by the guest's return or by a
+//! jump. As a function, it would cost one mispredicted return per call (see docs/internals/rationale/entering.md).
 //!
-//! A guest that left by an answer, or was interrupted, can be gone on with by `resume`, from another frame
-//! of the host's and on another thread. Its stack is as it left it; what `start` had pushed on the host's
-//! is gone, so the return address of its first call is replaced by that of `returned`, which finds the
-//! host's stack by the activation. That address is in x30 until the entry trampoline has saved it, and
-//! again before its return: then it is replaced there, when the registers are taken.
+//! `resume` can resume a guest that left through `answer` or was interrupted, from another host
+//! frame and on another thread. The guest's stack is unchanged. The words that `start` pushed on
+//! the host stack are gone, so the return address of its first call is replaced by the address of
+//! `returned`. That routine finds the host stack through the activation. The return address is in
+//! x30 until the entry trampoline has saved it, and again before the trampoline returns. In these
+//! two cases it is replaced in x30, when the registers are taken.
 //!
-//! To go on at any instruction takes a register for the address: nothing but a branch by a register, and
-//! the kernel's `rt_sigreturn`, goes anywhere. That register is x18. The AAPCS64 (6.1.1) leaves it to the
-//! platform, which on Linux gives it no meaning; Cranelift, which keeps x16 and x17 for itself and may be
-//! in the middle of using them anywhere, never touches it (which `compiler/tests/output.rs` looks for). So
-//! nothing is lost, and no system call is made.
+//! To resume at an arbitrary instruction needs a register for the address. Only a branch by
+//! register and the kernel's `rt_sigreturn` can reach an arbitrary address. That register is x18.
+//! AAPCS64 (6.1.1) leaves it to the platform, and Linux gives it no meaning. Cranelift uses x16 and
+//! x17 as scratch registers and may be in the middle of using them anywhere, but never touches x18
+//! (`compiler/tests/output.rs` checks this). So no guest value is lost, and no system call is made.
 //!
 //! # Safety
 //!
-//! Each piece keeps the stacks as drawn above at every instruction that can leave.
+//! Each routine keeps the stacks as drawn above at every instruction at which a signal can make the
+//! guest leave.
 #![allow(unsafe_code)]
 
 use crate::stop::GO;
@@ -57,29 +60,31 @@ use core::ops::Range;
 use core::ptr;
 use pirn_format::layout::CONTEXT_ACTIVATION;
 
-/// Number of registers that the C convention preserves: x19 to x29, and d8 to d15; and x30, with which
-/// the guest goes on.
+/// Number of callee-saved registers of the C convention (x19 to x29 and d8 to d15), and x30, which
+/// holds the guest's resume address.
 pub(crate) const SAVED_REGISTERS: usize = 20;
-/// Which of the saved registers is the frame pointer.
+/// Index of the frame pointer among the saved registers.
 pub(crate) const FRAME_POINTER: usize = 10;
-/// Which of them is x30.
+/// Index of x30 among the saved registers.
 const SAVED_LINK: usize = 11;
 
-/// Which word of the host's stack says where the guest's first call returns to.
+/// Index of the word on the host stack that holds the return address of the guest's first call.
 const RETURNS_TO: usize = 5;
 
 /// Enters a guest at `entry(vmctx, code, cells)` on the stack that ends at `cells`.
-/// Comes back when the guest returns, with true, or when it leaves, with false: because an `answer` said
-/// so, its gate was closed, or because of a trap that a signal told of.
 ///
-/// Whenever the guest calls the exit routine meanwhile, `answer` is called with `call` on the stack of
-/// the host, below the frame of who called `start`.
+/// Returns true when the guest returns. Returns false when the guest leaves in another way:
+/// `answer` ended the call, the interrupt flag was set, or a signal reported a trap.
+///
+/// Whenever the guest calls the exit routine, that routine calls `answer` with `call` on the host
+/// stack, below the frame of the caller of `start`.
 ///
 /// # Safety
 ///
-/// `cells` must be the 16-byte aligned end of a stack that nobody else uses, and the array that the
-/// trampoline expects; `entry` an entry trampoline of a loaded module, `code` a function of its type,
-/// `vmctx` an initialised context whose activation this is. `call` must be what `answer` takes.
+/// `cells` must be the 16-byte aligned end of a stack that nothing else uses, and the array that
+/// the trampoline expects. `entry` must be an entry trampoline of a loaded module, and `code` a
+/// function of the trampoline's type. `vmctx` must be an initialised context whose activation is
+/// `activation`. `call` must be the value that `answer` takes.
 #[inline(always)]
 pub(crate) unsafe fn start(
     activation: *mut Activation,
@@ -91,9 +96,10 @@ pub(crate) unsafe fn start(
     call: *mut (),
 ) -> bool {
     let returned: u64;
-    // SAFETY: the caller's promises; every register that the guest may change is said to be changed,
-    // and x19 and x29, which cannot be said so, are kept on the stack. That is 16-byte aligned, always
-    // (AAPCS64 6.4.5.1), and eight words further down again.
+    // SAFETY: the caller ensures that the addresses are valid. Every register that the guest may
+    // change is declared as an output or clobber. x19 and x29 cannot be declared, so they are saved
+    // on the stack. The stack is always 16-byte aligned (AAPCS64 6.4.5.1), and is so again eight
+    // words further down.
     unsafe {
         asm!(
             "stp x19, x29, [sp, #-16]!",
@@ -102,13 +108,15 @@ pub(crate) unsafe fn start(
             "stp x11, x12, [sp, #-16]!",
             "stp x4, x5, [sp, #-16]!",
             "sub sp, sp, #16",
-            // x19 survives the call: what comes next need not wait for the stack pointer in memory.
+            // x19 survives the call, so the code after it need not load the stack pointer from
+            // memory.
             "mov x19, sp",
             "str x19, [x9, {host_sp}]",
-            // Who returns on another host's stack than it was entered from finds that by x20.
+            // If the guest returns on another host stack than it was entered from, `returned` finds
+            // that stack through x20.
             "mov x20, x9",
             "mov sp, x2",
-            // Frame pointer 0: the guest's chain of frames ends here.
+            // Frame pointer 0 ends the guest's frame chain here.
             "mov x29, xzr",
             "bl {enter}",
             "3:",
@@ -142,13 +150,13 @@ pub(crate) unsafe fn start(
     returned != 0
 }
 
-/// Goes on in a guest that left at an exit whose cells are answered, or, if `registers` are given, where
-/// those were taken. The rest is as with [`start`].
+/// Resumes a guest that left at an exit whose cells are answered. If `registers` is not null,
+/// resumes the guest where these registers were taken. Otherwise works like [`start`].
 ///
 /// # Safety
 ///
-/// The guest of the activation must have left there, its call be that of the `cells`, and its stack as it
-/// left it. The rest is as with [`start`].
+/// The guest of the activation must have left there, and its stack must be unchanged since. `cells`
+/// must be the cells of its call. The promises about the other arguments are those of [`start`].
 #[inline(always)]
 pub(crate) unsafe fn resume(
     activation: *mut Activation,
@@ -157,8 +165,9 @@ pub(crate) unsafe fn resume(
     answer: Answer,
     call: *mut (),
 ) -> bool {
-    // Its return goes to whoever entered it, who is gone: it is to go by the activation.
-    // SAFETY: the word below the cells is where the entry trampoline saves x30, or has not yet.
+    // The guest would return to the frame that entered it, which is gone. The new return address
+    // makes it return through the activation.
+    // SAFETY: the entry trampoline saves x30 in the word below the cells, or has not saved it yet.
     unsafe {
         cells
             .cast::<usize>()
@@ -171,7 +180,8 @@ pub(crate) unsafe fn resume(
         restore as *const ()
     };
     let returned: u64;
-    // SAFETY: as in `start`.
+    // SAFETY: the caller ensures that the guest can be resumed. Registers and the stack are
+    // declared and aligned as in `start`.
     unsafe {
         asm!(
             "stp x19, x29, [sp, #-16]!",
@@ -206,41 +216,43 @@ pub(crate) unsafe fn resume(
     returned != 0
 }
 
-/// How a thread computes with floating point: FPCR.
+/// Floating-point control of a thread: FPCR.
 pub(crate) type FloatControl = u64;
 
-/// How this thread does.
+/// Reads this thread's FPCR.
 #[inline(always)]
 pub(crate) fn float_control() -> FloatControl {
     let bits;
-    // SAFETY: reads the register.
+    // SAFETY: the instruction only reads the register.
     unsafe { asm!("mrs {}, fpcr", out(reg) bits, options(nomem, nostack, preserves_flags)) };
     bits
 }
 
-/// Whether that is how threads begin: rounding to nearest, with denormals, and without a signal for any exception. What
-/// exceptions there were is in another register.
+/// Whether the value is the one that a thread starts with: round to nearest, denormals enabled, no
+/// traps for exceptions. The exception flags are in another register.
 #[inline(always)]
 pub(crate) fn is_plain(control: FloatControl) -> bool {
     control == PLAIN
 }
 
-/// How threads begin (AAPCS64 6.1.2; Linux, `start_thread`).
+/// The value that a thread starts with (AAPCS64 6.1.2; Linux, `start_thread`).
 pub(crate) const PLAIN: FloatControl = 0;
 
-/// Has this thread compute otherwise.
+/// Sets this thread's FPCR.
 ///
 /// # Safety
 ///
-/// It must be what [`float_control`] gave, or [`PLAIN`]; Rust code that computes meanwhile computes so.
+/// `control` must come from [`float_control`] or be [`PLAIN`]. Rust code on this thread computes
+/// with this setting until it is restored.
 #[cold]
 pub(crate) unsafe fn set_float_control(control: FloatControl) {
-    // SAFETY: the caller's promise; no reserved bit is set.
+    // SAFETY: the caller promises a value without reserved bits.
     unsafe { asm!("msr fpcr, {}", in(reg) control, options(nomem, nostack, preserves_flags)) };
 }
 
-/// A whole routine that generated code calls: after what it does first, it goes to the host's stack,
-/// calls what is to be called there, and goes on in the guest or leaves it, as that says.
+/// Body of a routine that generated code calls. After the `first` instructions, it switches to the
+/// host stack and makes the given call there. Depending on the result, it then returns to the guest
+/// or leaves it.
 macro_rules! to_host {
     ([$($first:literal),*], [$($call:literal),*], $($operand:tt)*) => {
         naked_asm!(
@@ -251,15 +263,15 @@ macro_rules! to_host {
             "mov x10, sp",
             "stp x10, x30, [x9]",
             "mov sp, x9",
-            // Who walks the stack from here finds the caller of `start`: a panic's backtrace, a
-            // profiler.
+            // An unwinder that starts here, for a panic's backtrace or a profiler, finds the caller
+            // of `start`.
             ".cfi_def_cfa sp, 64",
             ".cfi_offset x29, -8",
             ".cfi_offset x19, -16",
             ".cfi_offset x30, -32",
             $($call,)*
-            // Where `coming_back` begins: a look at the gate, and what comes between it and the guest's
-            // code.
+            // `coming_back` begins here: the check of the interrupt flag, and the instructions from
+            // there to the guest's code.
             "movz xzr, #0x7069, lsl #16",
             "cbnz x0, 3f",
             "ldr x9, [sp, #24]",
@@ -270,7 +282,7 @@ macro_rules! to_host {
             "b.ne 2f",
             "ldp x10, x30, [sp]",
             "mov sp, x10",
-            // The return of the guest's call.
+            // Returns from the guest's call.
             "ret",
             "2:",
             "mov x0, x9",
@@ -288,13 +300,15 @@ macro_rules! to_host {
     };
 }
 
-/// Called by generated code as `exit(vmctx, reason, cells)`: calls `answer(vmctx, reason, cells, call)`.
+/// Generated code calls `exit(vmctx, reason, cells)`. The routine calls `answer(vmctx, reason,
+/// cells, call)`.
 #[unsafe(naked)]
 unsafe extern "C" fn exit(vmctx: *mut u8, reason: u64, cells: u64) {
     to_host!([], ["ldp x9, x3, [sp, #16]", "blr x9"],)
 }
 
-/// Called by generated code as `host_call(vmctx, host, cells)`: calls the entry of a host function.
+/// Generated code calls `host_call(vmctx, host, cells)`. The routine calls the entry of a host
+/// function.
 #[unsafe(naked)]
 unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
     to_host!(
@@ -304,11 +318,11 @@ unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
     )
 }
 
-/// Enters the guest of the activation in x9 at x10, unless its gate is closed.
+/// Enters the guest of the activation in x9 at x10, unless its interrupt flag is set.
 ///
-/// Nothing comes between the look at the gate and the guest's code but instructions of this routine: a
-/// signal handler that closes the gate while they run has the routine run again, see [`guest_position`].
-/// The look is a plain load: `crate::stop::Control` has the reason.
+/// Only instructions of this routine lie between the check of the flag and the guest's code. If a
+/// signal handler finds the thread among them with the flag set, it restarts the routine, see
+/// [`guest_position`]. A plain load is enough for the check: `crate::stop::Control` has the reason.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(
@@ -327,8 +341,8 @@ unsafe extern "C" fn enter() {
     )
 }
 
-/// Goes on in the guest of the activation in x9 behind its call of an exit routine, unless its gate is
-/// closed: from the host's stack.
+/// Resumes the guest of the activation in x9 after its call of an exit routine, unless its
+/// interrupt flag is set. Runs on the host stack.
 #[unsafe(naked)]
 unsafe extern "C" fn go_on() {
     naked_asm!(
@@ -348,7 +362,7 @@ unsafe extern "C" fn go_on() {
         "ldp d14, d15, [x9, {saved} + 144]",
         "ldr x11, [x9, {guest_sp}]",
         "mov sp, x11",
-        // A return would be predicted to go to where the host's last call was made.
+        // A `ret` would be predicted to go to the site of the host's last call.
         "br x30",
         "2:",
         "mov x0, x9",
@@ -362,14 +376,14 @@ unsafe extern "C" fn go_on() {
     )
 }
 
-/// Goes on in the guest of the activation in x9 with the [`Registers`] at x10, unless its gate is closed:
-/// from the host's stack. By x18, see above.
+/// Resumes the guest of the activation in x9 with the [`Registers`] at x10, unless its interrupt
+/// flag is set. Runs on the host stack. Branches through x18, see the module documentation.
 ///
 /// The guest may have been interrupted between an exclusive load and its exclusive store, which
-/// code for processors without LSE uses. The kernel's return from a signal has the processor forget
-/// the load; a branch does not, and an exclusive load by whoever ran meanwhile would let the store
-/// overwrite what others wrote. CLREX makes the store fail, and the guest loads again (Arm ARM,
-/// "Synchronization and semaphores").
+/// code for processors without LSE uses. The kernel's return from a signal clears the processor's
+/// exclusive monitor; a branch does not. An exclusive load by another guest on this thread would
+/// then let the store overwrite the writes of other threads. CLREX makes the store fail, and the
+/// guest loads again (Arm ARM, "Synchronization and semaphores").
 #[unsafe(naked)]
 unsafe extern "C" fn restore() {
     naked_asm!(
@@ -432,8 +446,8 @@ unsafe extern "C" fn restore() {
     )
 }
 
-/// Where a guest returns to that was gone on with: behind the `resume` of the activation in x20, which
-/// `start` put there, and which the guest has preserved.
+/// Return address of a resumed guest. It continues after the `resume` of the activation in x20.
+/// `start` put the activation into x20, and the guest has preserved it.
 #[unsafe(naked)]
 unsafe extern "C" fn returned() {
     naked_asm!(
@@ -446,8 +460,8 @@ unsafe extern "C" fn returned() {
     )
 }
 
-/// The registers of a guest that was interrupted. Generated code has values of at most 128 bits, so of
-/// vector registers that is all, whatever SVE may add to them, and it does not change FPCR.
+/// The registers of an interrupted guest. Generated code uses at most 128 bits of a vector
+/// register, so only these are saved, whatever SVE adds to them. It does not change FPCR.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Registers {
@@ -457,29 +471,29 @@ pub(crate) struct Registers {
     pc: u64,
     /// N, Z, C and V.
     flags: u64,
-    /// What floating-point instructions have noted so far.
+    /// Cumulative status of floating-point instructions.
     fpsr: u64,
-    /// Whether there are any.
+    /// Whether the registers were taken.
     pub(crate) taken: bool,
     vector: [u128; VECTOR],
 }
 
-/// Number of general registers but the stack pointer.
+/// Number of general registers except the stack pointer.
 const GENERAL: usize = 31;
 /// Number of vector registers.
 const VECTOR: usize = 32;
-/// Which of them is the link register: it holds where the function returns to.
+/// Index of the link register, which holds the return address of the function.
 const LINK: usize = 30;
-/// Which of them is the frame pointer.
+/// Index of the frame pointer.
 const FRAME: usize = 29;
-/// N, Z, C and V among the bits of PSTATE as the kernel has them (Arm ARM, C5.2.19, SPSR_EL1).
+/// N, Z, C and V among the bits of PSTATE in the kernel's format (Arm ARM, C5.2.19, SPSR_EL1).
 const NZCV: u64 = 0xf << 28;
 
 const _: () = assert!(offset_of!(Registers, general) == 0);
 const _: () = assert!(offset_of!(Registers, fpsr) == offset_of!(Registers, flags) + 8);
 
 impl Registers {
-    /// None.
+    /// Creates an empty set, with nothing taken.
     pub(crate) fn none() -> Self {
         Self {
             general: [0; GENERAL],
@@ -492,11 +506,12 @@ impl Registers {
         }
     }
 
-    /// Takes those that a signal interrupted, but for the position, which is given.
+    /// Takes the registers that a signal interrupted, but the position from `at`.
     ///
     /// # Safety
     ///
-    /// The activation must be that of the call whose guest was interrupted, and the context the kernel's.
+    /// The context must come from the kernel, for the signal that interrupted the guest of the
+    /// activation's call.
     pub(crate) unsafe fn take(
         &mut self,
         context: &libc::ucontext_t,
@@ -507,14 +522,14 @@ impl Registers {
         self.general = mcontext.regs;
         self.general[FRAME] = at.fp as u64;
         self.general[LINK] = at.link as u64;
-        // SAFETY: the caller's promise; what `start` or `resume` pushed.
+        // SAFETY: the caller promises that the call runs, so `start` or `resume` pushed this word.
         let returns_to = unsafe { *((*activation).host_sp as *const u64).add(RETURNS_TO) };
         if self.general[LINK] == returns_to {
             self.general[LINK] = returned as *const () as u64;
         }
         (self.pc, self.sp) = (at.pc as u64, at.sp as u64);
         self.flags = mcontext.pstate & NZCV;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the context comes from the kernel.
         if let Some(found) = unsafe { record::<FpSimd>(context) } {
             self.fpsr = found.fpsr.into();
             self.vector = found.vector;
@@ -522,7 +537,7 @@ impl Registers {
         self.taken = true;
     }
 
-    /// Where they were taken.
+    /// The position at which the registers were taken.
     pub(crate) fn position(&self) -> Position {
         Position {
             pc: self.pc as usize,
@@ -533,8 +548,8 @@ impl Registers {
     }
 }
 
-/// Leaves the guest of the activation in x0, from the host's stack: the other registers are the
-/// guest's, but for x30, which is on that stack.
+/// Leaves the guest of the activation in x0. Runs on the host stack, while the other registers
+/// still hold the guest's values. The guest's x30 is on the host stack.
 #[unsafe(naked)]
 unsafe extern "C" fn finish() {
     naked_asm!(
@@ -557,8 +572,8 @@ unsafe extern "C" fn finish() {
     )
 }
 
-/// Goes on behind the `start` of the activation in x0, whatever the other registers hold and wherever
-/// the stack pointer is.
+/// Continues after the `start` of the activation in x0, whatever the other registers and the stack
+/// pointer hold.
 #[unsafe(naked)]
 unsafe extern "C" fn leave() {
     naked_asm!(
@@ -581,7 +596,7 @@ pub(crate) fn host_call_routine() -> u64 {
     host_call as *const () as u64
 }
 
-/// Where the code is that a signal interrupted.
+/// The position of the code that a signal interrupted.
 pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     let mcontext = &context.uc_mcontext;
     Position {
@@ -592,13 +607,13 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
-/// Offset of the records behind `pstate` in a `struct sigcontext`: they are 16-byte aligned
-/// (arch/arm64/include/uapi/asm/sigcontext.h, as all that follows).
+/// Offset of the records after `pstate` in a `struct sigcontext`. The records are 16-byte aligned.
+/// This and the definitions below follow arch/arm64/include/uapi/asm/sigcontext.h.
 const RECORDS: usize = 288;
-/// Bytes of them.
+/// Size of the area of records, in bytes.
 const RECORDS_BYTES: usize = 4096;
 
-/// What each record begins with: `struct _aarch64_ctx`.
+/// First fields of each record: `struct _aarch64_ctx`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Head {
@@ -606,12 +621,12 @@ struct Head {
     bytes: u32,
 }
 
-/// A record of a signal's context, of one kind.
+/// A kind of record in a signal's context.
 trait Extension: Copy {
     const MAGIC: u32;
 }
 
-/// `struct fpsimd_context`, of every frame.
+/// `struct fpsimd_context`, which is in every frame.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct FpSimd {
@@ -637,24 +652,26 @@ impl Extension for Syndrome {
     const MAGIC: u32 = 0x4553_5201;
 }
 
-/// The record of a type, if there is one. Those that do not fit lie elsewhere, but neither of these: the
-/// kernel places them first (arch/arm64/kernel/signal.c, `setup_sigframe_layout`).
+/// Returns the record of a type, if there is one. The kernel places records that do not fit
+/// elsewhere. It places these two kinds first, so they always fit (arch/arm64/kernel/signal.c,
+/// `setup_sigframe_layout`).
 ///
 /// # Safety
 ///
-/// The context must be one that the kernel gave.
+/// The context must come from the kernel.
 unsafe fn record<R: Extension>(context: &libc::ucontext_t) -> Option<R> {
     let first = (&raw const context.uc_mcontext).wrapping_byte_add(RECORDS);
     let mut at = 0;
     while at + size_of::<Head>() <= RECORDS_BYTES {
-        // SAFETY: the records lie behind each other in the context, which is as long.
+        // SAFETY: the records lie one after another in the context, and `at` is within them.
         let head = unsafe { first.byte_add(at).cast::<Head>().read() };
         let bytes = head.bytes as usize;
         if head.magic == R::MAGIC && bytes >= size_of::<R>() && at + bytes <= RECORDS_BYTES {
-            // SAFETY: as above; a record of this kind is as long and begins like this.
+            // SAFETY: the record lies within the context, and a record of this kind has this size
+            // and layout.
             return Some(unsafe { first.byte_add(at).cast::<R>().read() });
         }
-        // The last is of zeros.
+        // The last record is all zeros.
         if bytes == 0 {
             break;
         }
@@ -663,28 +680,30 @@ unsafe fn record<R: Extension>(context: &libc::ucontext_t) -> Option<R> {
     None
 }
 
-/// Has a guest that has left go on, by [`go_on`], at `to` with these pointers to its stack and its frame.
+/// Makes [`go_on`] resume a guest that has left at `to`, with these stack and frame pointers.
 ///
 /// # Safety
 ///
-/// Nothing may be in use below `sp`, which is inside the stack, and the code at `to` must want no other register.
+/// `sp` must be inside the stack, and no data below `sp` may be in use. The code at `to` must not
+/// depend on any other register.
 pub(crate) unsafe fn go_on_at(activation: &mut Activation, to: usize, sp: usize, fp: usize) {
     activation.guest_registers[FRAME_POINTER] = fp as u64;
     activation.guest_registers[SAVED_LINK] = to as u64;
     activation.guest_sp = sp as u64;
 }
 
-/// Whether the fault that a signal tells of was a write: a data abort with WnR that is no cache
-/// maintenance (Arm ARM, D24.2.40, ESR_EL1, "ISS encoding for an exception from a Data Abort").
+/// Whether the fault that a signal reports was a write: a data abort with WnR that is not a cache
+/// maintenance operation (Arm ARM, D24.2.40, ESR_EL1, "ISS encoding for an exception from a Data
+/// Abort").
 ///
-/// Where nothing is said of it, it counts as one: a page that was only read is put back in vain, and no
-/// more, while one that is written to would fault for ever.
+/// Without a record of the fault, this function returns true. If the page was only read, the reset
+/// then restores it needlessly. If a write were treated as a read, it would fault for ever.
 pub(crate) fn wrote(context: &libc::ucontext_t) -> bool {
     const CLASS: u64 = 0x3f << 26;
     const DATA_ABORT: u64 = 0x24 << 26;
     const CACHE_MAINTENANCE: u64 = 1 << 8;
     const WNR: u64 = 1 << 6;
-    // SAFETY: the handler's own context.
+    // SAFETY: the signal handler passes its own context, which comes from the kernel.
     match unsafe { record::<Syndrome>(context) } {
         Some(Syndrome { esr, .. }) if esr & CLASS == DATA_ABORT => {
             esr & WNR != 0 && esr & CACHE_MAINTENANCE == 0
@@ -693,18 +712,18 @@ pub(crate) fn wrote(context: &libc::ucontext_t) -> bool {
     }
 }
 
-/// Makes the code that a signal interrupted continue by leaving the guest of `activation`.
+/// Changes the context so that the interrupted code leaves the guest of `activation`.
 pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activation) {
     let mcontext = &mut context.uc_mcontext;
     mcontext.pc = leave as *const () as u64;
     mcontext.regs[0] = activation as u64;
 }
 
-/// Where the part of a routine lies that begins with this instruction, or with the routine. It ends with
-/// two `udf` that spell "pirn".
+/// Address range of the part of a routine that begins with this instruction, or with the routine.
+/// It ends with two `udf` instructions whose constants spell "pirn".
 fn part(routine: *const (), begins: Option<u32>) -> Range<usize> {
     const END: [u32; 2] = [0x7069, 0x726e];
-    // SAFETY: the instructions of the routine, up to those that end it.
+    // SAFETY: these are instructions of the routine. The search stops at its end marker.
     let word = |at: usize| unsafe { ptr::read(at as *const u32) };
     let mut start = routine as usize;
     while begins.is_some_and(|begins| word(start) != begins) {
@@ -717,44 +736,45 @@ fn part(routine: *const (), begins: Option<u32>) -> Range<usize> {
     start..end
 }
 
-/// Where [`enter`] looks at the gate.
+/// Instructions of [`enter`] from the check of the interrupt flag on.
 fn entering() -> Range<usize> {
     part(enter as *const (), None)
 }
 
-/// Where [`restore`] does.
+/// Instructions of [`restore`] from the check of the interrupt flag on.
 fn restoring() -> Range<usize> {
     part(restore as *const (), None)
 }
 
-/// Where [`go_on`] does.
+/// Instructions of [`go_on`] from the check of the interrupt flag on.
 fn going_on() -> Range<usize> {
     part(go_on as *const (), None)
 }
 
-/// Where the routines do that go on in the guest by a return.
+/// The same part of `exit` and `host_call`, which return to the guest by `ret`.
 fn coming_back() -> [Range<usize>; 2] {
     // `movz xzr, #0x7069, lsl #16`, which does nothing (Arm ARM, C6.2, MOVZ).
     const TAIL: u32 = 0xd2a0_0000 | 0x7069 << 5 | 31;
     [exit as *const (), host_call as *const ()].map(|routine| part(routine, Some(TAIL)))
 }
 
-/// Where a thread was interrupted.
+/// Where a signal interrupted a thread.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
-    /// Somewhere.
+    /// At this position, outside the routines below.
     At(Position),
-    /// Where the guest is about to go on with the registers that were taken from it.
+    /// In [`restore`], which is about to resume the guest with the registers taken from it.
     Restoring,
-    /// Where it looks at the gate before it is in the guest: it will do so again.
+    /// Between the check of the interrupt flag and the guest's code: the routine will check the
+    /// flag again.
     Entering,
 }
 
-/// Where in its guest a thread was interrupted.
+/// Finds where in its guest a thread was interrupted.
 ///
 /// # Safety
 ///
-/// `activation` must be that of the call which runs on the interrupted thread.
+/// `activation` must belong to the call that runs on the interrupted thread.
 pub(crate) unsafe fn guest_position(
     context: &mut libc::ucontext_t,
     activation: *const Activation,
@@ -775,11 +795,11 @@ pub(crate) unsafe fn guest_position(
     let Some(routine) = routines.find(|routine| routine.contains(&at.pc)) else {
         return Interrupted::At(at);
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the activation belongs to the call on this thread.
     if at.sp as u64 == unsafe { (*activation).host_sp } {
         return again(context, routine.start);
     }
-    // Before its last instruction, by which it goes to the guest's return address.
+    // The thread is before the last instruction, which jumps to the guest's return address.
     Interrupted::At(Position { pc: at.link, ..at })
 }
 

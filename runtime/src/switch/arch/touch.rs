@@ -41,8 +41,8 @@ pub(crate) unsafe extern "C" fn load(at: *const u8) -> u32 {
 ///
 /// # Safety
 ///
-/// The address must be in memory that is writable once the kernel has a page for it, and nobody
-/// else may use the byte meanwhile.
+/// The address must be in memory that is writable once the kernel has a page for it. No other
+/// thread may use the byte during the call.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn store(at: *mut u8, byte: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C" fn store_u64(at: *mut u8, number: u64) -> u32 {
     naked_asm!("str x1, [x0]", "mov w0, #0", "ret");
 }
 
-/// Where a routine is resumed whose access raised SIGBUS: it returns [`FAILED`], and 1 as
+/// A routine whose access raised SIGBUS resumes here. Returns [`FAILED`], and 1 as
 /// [`Loaded::failed`].
 #[unsafe(naked)]
 unsafe extern "C" fn failed() -> Loaded {
@@ -115,7 +115,7 @@ unsafe extern "C" fn failed() -> Loaded {
     naked_asm!("mov w0, #{failed}", "mov x1, #1", "ret", failed = const FAILED);
 }
 
-/// Addresses of all routines, each of which is that of its access.
+/// Addresses of all routines. Each is also the address of the routine's access.
 fn routines() -> [usize; 6] {
     [
         load as *const () as usize,
@@ -127,8 +127,8 @@ fn routines() -> [usize; 6] {
     ]
 }
 
-/// If a SIGBUS interrupted the access of one of the [`routines`], resumes at [`failed`]. Tells
-/// whether it did.
+/// If a SIGBUS interrupted the access of one of the [`routines`], makes it resume at [`failed`].
+/// Returns whether it did.
 pub(crate) fn fail(context: &mut libc::ucontext_t) -> bool {
     #[cfg(target_arch = "x86_64")]
     let pc = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];

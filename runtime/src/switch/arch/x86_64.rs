@@ -15,9 +15,9 @@
 //!          │   of `start`         │                         │ frame of the         │
 //!     +40  │ rbx                  │                         │   trampoline         │
 //!     +32  │ rbp                  │                         │ return address       │◀ guest_sp
-//!     +24  │ where to go on       │                         └──────────────────────┘
-//!     +16  │ call                 │
 //!     +24  │ resume address       │                         └──────────────────────┘
+//!     +16  │ call                 │
+//!      +8  │ answer               │
 //!   low    │ guest_sp             │◀ host_sp, 16-byte aligned
 //!          └──────────────────────┘
 //!            frames of `answer`

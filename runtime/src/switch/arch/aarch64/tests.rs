@@ -1,10 +1,10 @@
-//! What a signal's context is read for, and where the routines are.
+//! Tests: reading a signal's context, and finding the parts of the routines.
 
 use super::*;
 
-/// A context with these records, as the kernel lays them out.
+/// A context with these records in the kernel's layout.
 fn context(records: &[&[u64]]) -> libc::ucontext_t {
-    // SAFETY: all-zero is a valid ucontext_t, which has room for them.
+    // SAFETY: all zeros is a valid `ucontext_t`, and it has room for the records.
     unsafe {
         let mut context: libc::ucontext_t = core::mem::zeroed();
         let mut to = (&raw mut context.uc_mcontext)
@@ -18,12 +18,12 @@ fn context(records: &[&[u64]]) -> libc::ucontext_t {
     }
 }
 
-/// Its head, and the syndrome.
+/// A syndrome record: its head, and the syndrome.
 fn syndrome(esr: u64) -> [u64; 2] {
     [u64::from(Syndrome::MAGIC) | 16 << 32, esr]
 }
 
-/// The record of an instance of no module, with this gate.
+/// The record of an instance without a module, with this interrupt flag.
 fn record_of(gate: *const core::sync::atomic::AtomicU8) -> crate::switch::Record {
     crate::switch::Record::new(
         crate::switch::Guest {
@@ -48,12 +48,13 @@ fn a_write_is_told_by_the_syndrome() {
     let mut vectors = [0; 66];
     vectors[0] = u64::from(FpSimd::MAGIC) | 528 << 32;
     let told = |esr| wrote(&context(&[&vectors, &syndrome(esr)]));
-    // Data aborts with WnR and without, one by cache maintenance, and no data abort.
+    // Data aborts with and without WnR, one by cache maintenance, and an exception that is not a
+    // data abort.
     assert!(told(0x9200_0047));
     assert!(!told(0x9200_0007));
     assert!(!told(0x9200_0147));
     assert!(told(0x8200_0007));
-    // No record at all, and one that does not end in the context.
+    // No record of the fault, and one whose size exceeds the context.
     assert!(wrote(&context(&[&vectors])));
     assert!(wrote(&context(&[
         &[7 | 4096 << 32, 0],
@@ -76,7 +77,7 @@ fn registers_are_those_of_the_context() {
     let mut record = record_of(ptr::null());
     record.activation.host_sp = host.as_ptr() as u64;
     let mut taken = Registers::none();
-    // SAFETY: the context has all of its records, and the activation a host's stack.
+    // SAFETY: the context has all of its records, and `host_sp` points to a host stack.
     unsafe {
         taken.take(
             &context,
@@ -85,7 +86,7 @@ fn registers_are_those_of_the_context() {
         )
     };
     assert!(taken.taken);
-    // x30 was what the first call returns to.
+    // x30 was the return address of the first call.
     assert_eq!(taken.general[LINK], returned as *const () as u64);
     assert_eq!(taken.general[..LINK], context.uc_mcontext.regs[..LINK]);
     assert_eq!((taken.sp, taken.pc), (4096, 8));
@@ -98,7 +99,7 @@ fn registers_are_those_of_the_context() {
 
 #[test]
 fn the_parts_with_a_gate_are_where_they_seem_to_be() {
-    // As they are assembled: a few instructions each.
+    // The assembled parts are a few instructions each.
     for part in coming_back().into_iter().chain([entering(), going_on()]) {
         assert!((28..96).contains(&part.len()), "{part:x?}");
     }
@@ -109,7 +110,7 @@ fn the_parts_with_a_gate_are_where_they_seem_to_be() {
     );
 }
 
-/// A guest's exclusive store, and what comes of it: at the place of an interrupted guest.
+/// An exclusive store of a guest, which stores its result: the place where a guest was interrupted.
 #[unsafe(naked)]
 unsafe extern "C" fn store_exclusively() {
     naked_asm!(
@@ -120,7 +121,7 @@ unsafe extern "C" fn store_exclusively() {
     )
 }
 
-/// What no guest of this test asks for.
+/// The guest of this test makes no request.
 unsafe extern "C" fn no_answer(
     _: *mut u8,
     _: u64,
@@ -144,10 +145,10 @@ fn a_guest_that_was_interrupted_before_an_exclusive_store_loads_again() {
     registers.general[20] = activation as u64;
     registers.pc = store_exclusively as *const () as u64;
     registers.sp = (&raw mut stack[32]) as u64;
-    // SAFETY: the registers are those of a routine that stores to the two words and returns, its
-    // stack is the array, and the gate is open.
+    // SAFETY: the registers are those of a routine that stores to the two words and returns. Its
+    // stack is the array, and the interrupt flag is clear.
     let has_returned = unsafe {
-        // What another guest, whose comparison failed, leaves behind on this thread.
+        // Another guest on this thread, whose comparison failed, leaves this exclusive load behind.
         asm!("ldaxr {found}, [{at}]", found = out(reg) _, at = in(reg) &raw mut word);
         resume(
             activation,
