@@ -1,4 +1,4 @@
-//! Everything that asks the kernel for something.
+//! All system calls of the runtime.
 
 pub(crate) mod clock;
 pub(crate) mod fork;
@@ -12,7 +12,7 @@ pub(crate) use memory::page_bytes;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Takes a lock whose contents are whole at every step: who panicked with it in hand broke nothing.
+/// Takes a lock whose contents are consistent at every step, so a poisoned lock is still valid.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -20,24 +20,25 @@ pub struct KillSwitch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Met {
-    /// An instance that was not running: every call of it fails from now on.
+    /// The instance was not running. Every later call fails.
     Idle,
-    /// A call that was suspended, or waited for an async host function: it cannot be gone on with.
+    /// A call was suspended, or waited for an async host function. It cannot be resumed.
     Suspended,
-    /// Guest code: it is interrupted where it is.
+    /// Guest code was running. The guest is interrupted where it is.
     Guest,
-    /// A host function, or one of the runtime's own: the guest ends when that returns.
+    /// A host function of the embedder or the runtime was running. The guest ends when the function
+    /// returns.
     Host,
 }
 
-/// A [`KillSwitch`] found no instance to end.
+/// A [`KillSwitch`] found no instance to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KillError {
-    /// The instance was killed before.
+    /// The instance was dropped before.
     #[error("kill of an instance that was dropped")]
     Gone,
-    /// It was killed before.
+    /// The instance was killed before.
     #[error("kill of an instance that was killed before")]
     Killed,
 }

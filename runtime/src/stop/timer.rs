@@ -65,7 +65,7 @@ struct Node {
     slice: AtomicU64,
     control: AtomicPtr<Control>,
     stamp: AtomicU64,
-    /// The thread's clock of that.
+    /// The thread's processor-time clock.
     clock: AtomicI32,
     taken: AtomicBool,
     next: AtomicPtr<Node>,
@@ -129,7 +129,8 @@ impl Node {
         }
     }
 
-    /// Replaces the content of the node. Only the node's own thread calls this.
+    /// Replaces the content of the node. Only the node's own thread calls this, or a fork in which
+    /// that thread does not exist.
     fn set(&self, content: &Content) {
         // The version is already odd if the process was forked while another thread wrote.
         let writing = self.version.load(Relaxed) | 1;

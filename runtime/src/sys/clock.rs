@@ -1,4 +1,4 @@
-//! Clocks, and the kernel's number of a thread, which it can be interrupted by.
+//! Clocks, and the kernel's thread id, to which a signal can be sent.
 //!
 //! # Safety
 //!
@@ -9,20 +9,20 @@ use super::fork::ForkMark;
 use core::cell::Cell;
 use once_cell::race::OnceBox;
 
-/// The kernel's number of this thread (gettid(2)).
+/// The kernel's id of this thread (gettid(2)).
 #[inline]
 pub(crate) fn thread_id() -> i32 {
     thread_local! {
         static ID: Cell<i32> = const { Cell::new(0) };
     }
-    // A fork's only thread has another number than the one that it is a copy of.
+    // In a fork, the only thread is a copy of a thread with another id.
     static OURS: OnceBox<Option<ForkMark>> = OnceBox::new();
     let mark = OURS.get_or_init(|| Box::new(ForkMark::new().ok()));
     let known = ID.get();
     if known != 0 && mark.as_ref().is_some_and(ForkMark::is_ours) {
         return known;
     }
-    // SAFETY: no arguments.
+    // SAFETY: gettid(2) takes no arguments.
     let id = unsafe { libc::gettid() };
     ID.set(id);
     id
@@ -39,29 +39,29 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     time_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// This thread's clock of processor time, which any thread may read.
+/// This thread's processor-time clock, which any thread may read.
 pub(crate) fn cpu_clock() -> libc::clockid_t {
     let mut clock = libc::CLOCK_THREAD_CPUTIME_ID;
-    // SAFETY: this thread lives, and the result is written to a clock id. It cannot fail then; if it
-    // did, the clock would be the reader's own, and a budget would not be kept.
+    // SAFETY: this thread lives, and the result is written to a clock id. So the call cannot fail.
+    // If it did, the clock would be that of the reading thread, and a budget would not be enforced.
     unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
     clock
 }
 
-/// What a clock says, in nanoseconds; 0 if it is of a thread that is gone.
+/// Time of a clock in nanoseconds; 0 if the clock's thread is gone.
 pub(crate) fn time_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a timespec of our own, which stays zero if the clock does not exist.
+    // SAFETY: `time` is a valid timespec. It stays zero if the clock does not exist.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Has this thread woken when it asked to be, and not up to 50 us later, by which the kernel otherwise
-/// gathers wakeups (`PR_SET_TIMERSLACK`, prctl(2)).
+/// Makes the kernel wake this thread on time. By default, it may wake a thread up to 50 us later,
+/// to combine wake-ups (`PR_SET_TIMERSLACK`, prctl(2)).
 pub(crate) fn wake_in_time() {
-    // SAFETY: plain numbers. If it fails, the thread wakes later.
+    // SAFETY: the arguments are plain numbers. On failure, the thread only wakes later.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
 }

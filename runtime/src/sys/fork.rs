@@ -1,33 +1,34 @@
-//! Forks: [`ForkMark`], whether this process is the one that made something, or a fork of it.
+//! Forks: [`ForkMark`] tells whether this process made an object, or is a fork of the process that
+//! did.
 //!
-//! Descriptors that stand for the memory of a process stand for the parent's in a child. The kernel
-//! wipes the mark in a child before the child runs at all (`MADV_WIPEONFORK`, madvise(2)), whatever
-//! way it was forked.
+//! In a child process, a descriptor that stands for a process's memory still stands for the
+//! parent's. The kernel wipes the mark in a child before the child runs any code
+//! (`MADV_WIPEONFORK`, madvise(2)), whichever system call forked it.
 //!
 //! # Safety
 //!
-//! Owns the page of the mark.
+//! Owns the page that holds the mark.
 #![allow(unsafe_code)]
 
 use super::memory::{Access, Reservation};
 use core::sync::atomic::{AtomicU8, Ordering};
 use std::io;
 
-/// Has one function called before each fork(2) of this process, and another after it in both processes, on
-/// the thread that forks (pthread_atfork(3)).
+/// Registers a function to call before each fork(2) of this process, and one to call after it in
+/// both processes. Both run on the thread that forks (pthread_atfork(3)).
 ///
 /// # Errors
 ///
-/// If there is no memory for it.
+/// The error of pthread_atfork(3), if there is no memory to register the functions.
 pub(crate) fn around_forks(before: extern "C" fn(), after: extern "C" fn()) -> io::Result<()> {
-    // SAFETY: functions of the right type.
+    // SAFETY: the functions have the type that pthread_atfork(3) expects.
     match unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 
-/// A mark that a fork of this process does not have.
+/// A mark that tells this process from its forks.
 #[derive(Debug)]
 pub(crate) struct ForkMark(Reservation);
 
@@ -36,36 +37,36 @@ impl ForkMark {
     ///
     /// # Errors
     ///
-    /// What mmap(2), mprotect(2) and madvise(2) give.
+    /// The error of mmap(2), mprotect(2) or madvise(2).
     pub(crate) fn new() -> io::Result<Self> {
         let page = Reservation::new(super::page_bytes())?;
-        // SAFETY: a reservation of our own, which nobody else knows.
+        // SAFETY: the reservation was just made, and no other code knows its address.
         unsafe {
             page.protect(page.range(), Access::ReadWrite)?;
             page.wipe_on_fork(page.range())?;
         }
         let mark = Self(page);
-        // Relaxed: whoever else sees the mark was handed it later.
+        // Relaxed: another thread sees the mark only after it was handed over.
         mark.byte().store(1, Ordering::Relaxed);
         Ok(mark)
     }
 
-    /// 1 in the process that made it, 0 in its forks.
+    /// 1 in the process that made the mark, 0 in its forks.
     #[inline]
     pub(crate) fn byte(&self) -> &AtomicU8 {
         // SAFETY: the page is readable and writable while `self` lives.
         unsafe { &*(self.0.range().start as *const AtomicU8) }
     }
 
-    /// From now on it is this process that made it.
+    /// Sets the mark for this process.
     pub(crate) fn renew(&self) {
         self.byte().store(1, Ordering::Relaxed);
     }
 
-    /// Whether this process made it.
+    /// Whether this process made the mark.
     #[inline]
     pub(crate) fn is_ours(&self) -> bool {
-        // Relaxed: the kernel wipes it before the child runs at all.
+        // Relaxed: the kernel wipes the byte before the child runs any code.
         self.byte().load(Ordering::Relaxed) == 1
     }
 }

@@ -1,11 +1,11 @@
-//! [`Pagemap`]: which pages of a range a process has to itself.
+//! [`Pagemap`]: finds the pages of a range that a process has written.
 //!
-//! `PAGEMAP_SCAN` (Linux 6.7, Documentation/admin-guide/mm/pagemap.rst) walks the page tables of a range
-//! and lists runs of pages by category. A page of private memory that was written is present or swapped
-//! out, and is not a page of the file that is mapped there. The category "written" is of no use here:
-//! without a userfaultfd it holds for untouched pages too.
+//! `PAGEMAP_SCAN` (Linux 6.7, Documentation/admin-guide/mm/pagemap.rst) walks the page tables of a
+//! range and lists runs of pages by category. A written page of private memory is present or
+//! swapped out, and is not a page of the mapped file. The category "written" is of no use here:
+//! without a userfaultfd, it holds for untouched pages too.
 //!
-//! System calls: open(2) once, ioctl(2) once a scan of up to [`RUNS`] runs.
+//! System calls: open(2) once, ioctl(2) once per scan of up to [`RUNS`] runs.
 //!
 //! # Safety
 //!
@@ -55,30 +55,31 @@ const PAGE_IS_PFNZERO: u64 = 1 << 5;
 /// Runs that one system call lists.
 const RUNS: usize = 64;
 
-/// What lies in a range that is scanned.
+/// Backing of a scanned range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
-    /// Nothing: pages start as zero. A page that was only read is the zero page, which is as it was.
+    /// Anonymous memory: pages start as zero. A page that was only read is the zero page, which is
+    /// unchanged.
     Zero,
-    /// A private mapping of a file. The zero page is a change here: the kernel may put it in the place
-    /// of a page that was written with zeros.
+    /// A private mapping of a file. Here the zero page counts as a change: the kernel may
+    /// substitute it for a page that was written with zeros.
     File,
 }
 
-/// The page tables of this process, to be scanned.
+/// The page tables of this process.
 #[derive(Debug)]
 pub(crate) struct Pagemap {
     file: File,
-    /// In a child the file stays that of the parent.
+    /// In a child process, the file still shows the parent's page tables.
     mark: ForkMark,
 }
 
 impl Pagemap {
-    /// Opens it.
+    /// Opens the page tables of this process.
     ///
     /// # Errors
     ///
-    /// What open(2), mmap(2) and madvise(2) give.
+    /// The error of open(2), mmap(2) or madvise(2).
     pub(crate) fn open() -> io::Result<Self> {
         Ok(Self {
             file: File::open("/proc/self/pagemap")?,
@@ -86,17 +87,18 @@ impl Pagemap {
         })
     }
 
-    /// Whether it is still of this process, and not of one that this is a fork of.
+    /// Whether this process opened it. False in a fork.
     pub(crate) fn is_ours(&self) -> bool {
         self.mark.is_ours()
     }
 
-    /// Tells `found` every run of pages, ascending, that was written in a page-aligned range of private
-    /// memory since it was mapped or given back, until `found` answers `false`.
+    /// Calls `found` for every run of pages that was written since the range was mapped or returned
+    /// to the system. The runs ascend. Stops when `found` returns `false`. The range must be
+    /// page-aligned private memory.
     ///
     /// # Errors
     ///
-    /// What ioctl(2) gives; then not all pages were told.
+    /// The error of ioctl(2) or of `found`; then some pages were not reported.
     pub(crate) fn written(
         &self,
         range: Range<usize>,
@@ -124,7 +126,8 @@ impl Pagemap {
                 category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
                 return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
             };
-            // SAFETY: the argument and the array that it names are valid and as long as it says.
+            // SAFETY: the argument and the array that it points to are valid, and have the sizes it
+            // states.
             let count = unsafe {
                 libc::ioctl(
                     self.file.as_raw_fd(),
@@ -156,7 +159,7 @@ mod tests {
     use crate::sys::page_bytes;
     use std::os::fd::AsFd;
 
-    /// A kernel without PAGEMAP_SCAN cannot be asked about it.
+    /// Returns `None` on a kernel without PAGEMAP_SCAN.
     fn pagemap() -> Option<Pagemap> {
         let pagemap = Pagemap::open().ok()?;
         let nothing = Reservation::new(page_bytes()).ok()?;
@@ -183,14 +186,14 @@ mod tests {
         let (page, count) = (page_bytes(), 1000);
         let memory = Reservation::new(count * page).unwrap();
         let at = |n: usize| (memory.range().start + n * page) as *mut u8;
-        // More runs than one call lists.
+        // More runs than one system call lists.
         let written: Vec<usize> = (0..count).filter(|n| n % 3 == 0).collect();
         // SAFETY: a reservation that only this test uses.
         unsafe {
             memory.protect(memory.range(), Access::ReadWrite).unwrap();
             for n in 0..count {
                 match n % 3 {
-                    // A zero that is written is written.
+                    // Writing a zero counts as a write.
                     0 => at(n).write_volatile((n % 2) as u8),
                     1 => drop(at(n).read_volatile()),
                     _ => {}
@@ -198,7 +201,7 @@ mod tests {
             }
         }
         assert_eq!(list(&pagemap, memory.range(), Backing::Zero), written);
-        // SAFETY: as above.
+        // SAFETY: only this test uses the reservation, and it holds no reference into it.
         unsafe { memory.decommit(memory.range()).unwrap() };
         assert_eq!(list(&pagemap, memory.range(), Backing::Zero), [0; 0]);
     }

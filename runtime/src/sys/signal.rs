@@ -1,24 +1,28 @@
-//! Signals: the handler's installation, who handled them before, and the threads' alternate stacks.
+//! Signals: installs the handler, keeps the handlers found before it, and gives threads alternate
+//! stacks.
 //!
-//! System calls: `sigaction` ten times for the first region, five times for each other, and once for each
-//! signal that stops a guest; `rt_sigprocmask`, `sigaltstack`, `mmap` and `mprotect` once a thread that runs
-//! guests. Sources: sigaction(2), sigaltstack(2), signal(7).
+//! System calls: `sigaction` ten times for the first region, five times for each further region,
+//! and once for each signal that stops a guest. Also `rt_sigprocmask`, `sigaltstack`, `mmap` and
+//! `mprotect` once for each thread that runs guests. Sources: sigaction(2), sigaltstack(2),
+//! signal(7).
 //!
-//! Other runtimes install handlers, too, and not all of those that come later pass on what is ours: Go
-//! takes SIGURG for itself, HotSpot asks for no alternate stack. So our handler is put in front again when a
-//! region is made, and that of [`POKE`] when one is sent; whoever was found there is called next:
+//! Other runtimes install handlers too, and some later ones do not forward the signals that are
+//! ours. Go takes SIGURG for itself, and HotSpot does not ask for an alternate stack. So the
+//! runtime installs its handler again when a region is made, and the handler of [`POKE`] again when
+//! a [`POKE`] is sent. It records the handler that it finds there and calls that handler next:
 //!
 //! ```text
 //!   kernel ─▶ ours ─▶ found last ─▶ ... ─▶ found first ─▶ default action
 //!               ▲          │
-//!               └──────────┘ who passes on to ours is behind ours, and so meets the next
+//!               └──────────┘ a handler that forwards to ours is in this list, so the next one is called
 //! ```
 //!
 //! # Safety
 //!
-//! Owns three facts. The handler that is installed only does what signal-safety(7) allows: it reads
-//! memory that is constant while a guest runs, and calls the handlers that were there before. These are
-//! listed for ever. And an alternate stack is unmapped only after the kernel was told to forget it.
+//! Owns three facts. The installed handler does only what signal-safety(7) allows: it reads memory
+//! that is constant while a guest runs, and calls the recorded handlers. The list of recorded
+//! handlers is never freed. An alternate stack is unmapped only after the kernel was told to forget
+//! it.
 #![allow(unsafe_code)]
 
 use core::cell::Cell;
@@ -28,11 +32,11 @@ use core::{mem, ptr};
 use once_cell::race::OnceBox;
 use std::io;
 
-/// The signal that interrupts a thread which runs a guest that is to be stopped. Its default action is
-/// to be ignored, so none that comes late does harm.
+/// The signal that interrupts a thread whose guest must stop. By default, the kernel ignores this
+/// signal, so a late one does no harm.
 pub(crate) const POKE: i32 = libc::SIGURG;
 
-/// The signals by which the processor tells of a fault, and [`POKE`].
+/// The signals by which the kernel reports a fault, and [`POKE`].
 const SIGNALS: [i32; 5] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -44,39 +48,42 @@ const SIGNALS: [i32; 5] = [
 /// A handler in the form of `SA_SIGINFO`.
 pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
-/// Ours.
+/// The runtime's handler.
 static HANDLER: OnceBox<Handler> = OnceBox::new();
 
-/// Whom we found where our handler was to be, for each of [`SIGNALS`]; the last first.
+/// Handlers that were installed in the place of ours, for each of [`SIGNALS`]; the last one found
+/// is first.
 static BEHIND: [AtomicPtr<Behind>; SIGNALS.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS.len()];
 
-/// Somebody whom we found there. Never freed: a handler may be at it.
+/// A handler that was found. Never freed, because a signal handler may be using it.
 ///
-/// Relaxed, both flags: written before sigaction(2) puts our handler in front, and so before it reads them, because
-/// the kernel does both under one lock. Later changes are single steps, which nothing else hangs on.
+/// Both flags are relaxed. They are written before sigaction(2) installs our handler, and so before
+/// that handler reads them, because the kernel does both under one lock. Later changes are single
+/// steps on which nothing else depends.
 struct Behind {
     action: libc::sigaction,
-    /// Whether it was called, which somebody with `SA_RESETHAND` is once.
+    /// Whether the handler was called, if it has `SA_RESETHAND` and so may be called once.
     spent: AtomicBool,
-    /// Whether it was found a second time: it may have taken us for whom it passes on to.
+    /// Whether the handler was found a second time. It may then regard ours as its previous
+    /// handler.
     again: AtomicBool,
     next: *const Behind,
 }
 
-/// Installs the process's handler, or puts it in front again.
+/// Installs the process's handler, or installs it again after another one was installed.
 ///
 /// # Errors
 ///
-/// What sigaction(2) gives.
+/// The error of sigaction(2).
 pub(crate) fn install(handler: Handler) -> io::Result<()> {
     let handler = *HANDLER.get_or_init(|| Box::new(handler));
     (0..SIGNALS.len()).try_for_each(|at| put_in_front(at, handler))
 }
 
-/// Puts our handler in front of whoever handles a signal, unless it is.
+/// Installs our handler of a signal, unless it is installed. Records the handler that it replaces.
 ///
-/// Without a lock: a process may fork meanwhile.
+/// Takes no lock, because a process may fork in the meantime.
 fn put_in_front(at: usize, handler: Handler) -> io::Result<()> {
     loop {
         let found = action(SIGNALS[at], None)?;
@@ -90,26 +97,27 @@ fn put_in_front(at: usize, handler: Handler) -> io::Result<()> {
         let mut ours: libc::sigaction = unsafe { mem::zeroed() };
         ours.sa_sigaction = handler as *const () as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-        // The mask of the previous owner stays. A poke that met the handler of a fault would find no
-        // guest's code and be lost: it waits.
+        // The mask of the previous handler stays, with `POKE` added. A `POKE` during the handler of
+        // a fault would not interrupt guest code and would be lost. Blocked, it waits.
         ours.sa_mask = found.sa_mask;
-        // SAFETY: a set that the kernel gave.
+        // SAFETY: the kernel returned this set.
         unsafe { libc::sigaddset(&raw mut ours.sa_mask, POKE) };
         action(SIGNALS[at], Some(&ours))?;
         return Ok(());
     }
 }
 
-/// Lists somebody as behind us, before our handler can run; tells whether nobody else has changed the list
-/// meanwhile.
+/// Records a handler as a previous one, before ours can run. Returns whether no other thread has
+/// changed the list meanwhile.
 fn put_behind(at: usize, found: libc::sigaction) -> bool {
     let first = BEHIND[at].load(Acquire);
-    // SAFETY: null or never freed.
+    // SAFETY: the pointer is null, or points to an entry that is never freed.
     if let Some(first) = unsafe { first.as_ref() }
         && first.action.sa_sigaction == found.sa_sigaction
         && first.action.sa_flags == found.sa_flags
     {
-        // The same again, or another thread is about to put us in front of it.
+        // It is the first entry's handler again, or another thread is about to install ours before
+        // it.
         first.spent.store(false, Relaxed);
         first.again.store(true, Relaxed);
         return true;
@@ -122,24 +130,24 @@ fn put_behind(at: usize, found: libc::sigaction) -> bool {
     }));
     let listed = BEHIND[at].compare_exchange(first, new, AcqRel, Relaxed);
     if listed.is_err() {
-        // SAFETY: made above, and nobody else knows it.
+        // SAFETY: the entry was made above, and no other thread knows it.
         drop(unsafe { Box::from_raw(new) });
     }
     listed.is_ok()
 }
 
-/// Whether a signal is handled by this handler.
+/// Whether `handler` handles a signal.
 ///
 /// # Errors
 ///
-/// What sigaction(2) gives.
+/// The error of sigaction(2).
 pub(crate) fn is_handled(signal: i32, handler: Handler) -> io::Result<bool> {
     Ok(action(signal, None)?.sa_sigaction == handler as *const () as usize)
 }
 
-/// Reads and, if asked, replaces a signal's action.
+/// Returns a signal's action, and replaces it if `new` is given.
 fn action(signal: i32, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
-    // SAFETY: all-zero is a valid sigaction.
+    // SAFETY: all zeros is a valid `sigaction`.
     let mut old: libc::sigaction = unsafe { mem::zeroed() };
     let new = new.map_or(ptr::null(), ptr::from_ref);
     // SAFETY: `new` is null or valid, `old` is valid.
@@ -149,23 +157,24 @@ fn action(signal: i32, new: Option<&libc::sigaction>) -> io::Result<libc::sigact
     }
 }
 
-/// Whether a process sent the signal, by kill(2) and its like, and no fault did.
+/// Whether a process sent the signal, by kill(2) or a similar call. A fault did not cause it then.
 pub(crate) fn was_sent(info: &libc::siginfo_t) -> bool {
     info.si_code <= 0
 }
 
-/// Interrupts a thread of this process by [`POKE`]; tells whether there is that thread.
+/// Interrupts a thread of this process by [`POKE`]. Returns whether the thread exists.
 pub(crate) fn poke(thread: i32) -> bool {
     if let Some(handler) = HANDLER.get() {
-        // It cannot fail with these arguments. If it did, the signal would go to whoever is there.
+        // This cannot fail with these arguments. If it did, the signal would go to the installed
+        // handler.
         let _ = put_in_front(SIGNALS.len() - 1, *handler);
     }
-    // SAFETY: all-zero is a valid siginfo_t.
+    // SAFETY: all zeros is a valid `siginfo_t`.
     let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
     info.si_signo = POKE;
     info.si_code = libc::SI_QUEUE;
-    // SAFETY: `info` is valid, and has the layout of `Queued`. Where the queue of signals is full, the
-    // signal comes without it (kernel/signal.c, "silent loss of information").
+    // SAFETY: `info` is valid and has the layout of `Queued`. If the signal queue is full, the
+    // signal arrives without `info` (kernel/signal.c, "silent loss of information").
     unsafe {
         let value = (&raw mut info).cast::<Queued>();
         (*value).value = MARK.as_ptr() as usize;
@@ -175,7 +184,7 @@ pub(crate) fn poke(thread: i32) -> bool {
     }
 }
 
-/// Its address marks a signal as sent by [`poke`], and an alternate stack as ours.
+/// The address of this byte marks a signal as sent by [`poke`], and an alternate stack as ours.
 static MARK: [u8; 1] = [0];
 
 /// The layout of a siginfo_t of a queued signal (sigaction(2), rt_sigqueueinfo(2)).
@@ -202,7 +211,7 @@ pub(crate) fn is_poke(info: &libc::siginfo_t) -> bool {
 
 /// Blocks all signals on this thread.
 pub(crate) fn block_all() {
-    // SAFETY: a set that is filled before it is used. It cannot fail with these arguments.
+    // SAFETY: the set is filled before it is used. The call cannot fail with these arguments.
     unsafe {
         let mut all: libc::sigset_t = mem::zeroed();
         libc::sigfillset(&raw mut all);
@@ -210,34 +219,36 @@ pub(crate) fn block_all() {
     }
 }
 
-/// Hands a signal that is not ours, or not ours alone, to whoever handled it before us.
+/// Forwards a signal that is not ours, or not ours alone, to the handler that was installed before
+/// ours.
 ///
-/// Where that was nobody, the default action is put back and the handler returns: the faulting
-/// instruction runs again, and the process dies as it would have without us, with a core dump that
-/// shows the fault.
+/// If there was none, this function restores the default action and returns. The faulting
+/// instruction then runs again. The process dies as it would without this runtime, with a core dump
+/// that shows the fault.
 ///
 /// # Safety
 ///
-/// Must be called by the installed handler with the handler's own arguments.
+/// Only the installed handler may call this, with its own arguments.
 pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some(at) = SIGNALS.iter().position(|s| *s == signal) else {
         return;
     };
-    // SAFETY: null or never freed.
+    // SAFETY: the pointer is null, or points to an entry that is never freed.
     let first = unsafe { BEHIND[at].load(Acquire).as_ref() };
-    // Somebody who was there before us does not pass on to us. Then nothing of the thread's own is used,
-    // which may not be there yet: see `is_prepared`.
+    // A handler that was installed before ours does not forward to ours. Then no thread-local
+    // variable is used, because on this thread it may not be allocated yet: see `is_prepared`.
     let later = |behind: &&Behind| !behind.next.is_null() || behind.again.load(Relaxed);
     let Some(first) = first.filter(later) else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller is the installed handler and passes its own arguments.
         return unsafe { call(first, signal, info, context) };
     };
     let outer = PASSING.get();
     let here = (&raw const outer).addr();
-    // Who left a handler by longjmp(3) left the mark there, too; the next signal's frame is no deeper.
+    // If a handler was left by longjmp(3), `PASSING` still holds its values. The next signal's
+    // frame is no deeper on the stack than that one.
     let same = (outer.signal, outer.info) == (signal, info);
     let comes_back = same && here < outer.frame;
-    // SAFETY: null or never freed, both of them.
+    // SAFETY: each pointer is null, or points to an entry that is never freed.
     let next = unsafe { outer.behind.as_ref().and_then(|at| at.next.as_ref()) };
     let behind = if comes_back { next } else { Some(first) };
     PASSING.set(Passing {
@@ -246,24 +257,24 @@ pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *
         frame: here,
         behind: behind.map_or(ptr::null(), ptr::from_ref),
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller is the installed handler and passes its own arguments.
     unsafe { call(behind, signal, info, context) };
     PASSING.set(outer);
 }
 
-/// A signal that is being passed on.
+/// A signal that is being forwarded.
 #[derive(Clone, Copy)]
 struct Passing {
     signal: i32,
     info: *mut libc::siginfo_t,
-    /// Where the stack was.
+    /// Stack address at which the forwarding began.
     frame: usize,
-    /// To whom.
+    /// The handler that the signal is forwarded to.
     behind: *const Behind,
 }
 
 thread_local! {
-    /// The innermost on this thread.
+    /// The innermost forwarding on this thread.
     static PASSING: Cell<Passing> = const {
         Cell::new(Passing {
             signal: 0,
@@ -274,7 +285,8 @@ thread_local! {
     };
 }
 
-/// Does with a signal what the kernel would do with it if its action were this, or the default action.
+/// Does what the kernel would do with the signal if its action were `behind`, or else the default
+/// action.
 ///
 /// # Safety
 ///
@@ -285,7 +297,7 @@ unsafe fn call(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: `info` is the handler's own.
+    // SAFETY: `info` is the argument of the running handler.
     let was_sent = was_sent(unsafe { &*info });
     let (handler, flags) = match behind {
         Some(behind) => {
@@ -297,16 +309,16 @@ unsafe fn call(
         None => (libc::SIG_DFL, 0),
     };
     match handler {
-        // Ignored either way (signal(7)).
+        // Both actions ignore the signal (signal(7)).
         libc::SIG_DFL | libc::SIG_IGN if signal == POKE => {}
         libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // A fault cannot be ignored: the kernel kills either way. Nothing can be done in a
-            // signal handler if this fails; the signal comes again then.
-            // SAFETY: all-zero is a valid sigaction: the default action.
+            // A fault cannot be ignored: the kernel kills the process in either case. If this call
+            // fails, a signal handler can do nothing about it, and the signal comes again.
+            // SAFETY: all zeros is a valid `sigaction`: the default action.
             let _ = action(signal, Some(&unsafe { mem::zeroed() }));
             if was_sent {
-                // No instruction will run again that sends it once more.
+                // The signal was sent, so no instruction will cause it again.
                 // SAFETY: raise(3) is async-signal-safe.
                 unsafe { libc::raise(signal) };
             }
@@ -316,12 +328,13 @@ unsafe fn call(
                 unblock_only(signal);
             }
             if flags & libc::SA_SIGINFO != 0 {
-                // SAFETY: a non-default action with SA_SIGINFO holds a function of this type,
-                // sigaction(2); its arguments are those that the kernel gave.
+                // SAFETY: an action with SA_SIGINFO that is not the default holds a function of
+                // this type (sigaction(2)). The arguments are those that the kernel passed.
                 let handler: Handler = unsafe { mem::transmute(handler) };
                 handler(signal, info, context);
             } else {
-                // SAFETY: a non-default action without SA_SIGINFO holds a function of this type.
+                // SAFETY: an action without SA_SIGINFO that is not the default holds a function of
+                // this type.
                 let handler: extern "C" fn(i32) = unsafe { mem::transmute(handler) };
                 handler(signal);
             }
@@ -329,10 +342,10 @@ unsafe fn call(
     }
 }
 
-/// Lets a signal come to this thread while its handler runs, as `SA_NODEFER` asks.
+/// Unblocks a signal on this thread while its handler runs, as `SA_NODEFER` requires.
 fn unblock_only(signal: i32) {
-    // SAFETY: a set that is emptied before it is used; pthread_sigmask(3) is async-signal-safe. It
-    // cannot fail with these arguments.
+    // SAFETY: the set is emptied before it is used, and pthread_sigmask(3) is async-signal-safe.
+    // The call cannot fail with these arguments.
     unsafe {
         let mut set: libc::sigset_t = mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -341,19 +354,21 @@ fn unblock_only(signal: i32) {
     }
 }
 
-/// Bytes of an alternate stack. The kernel alone may write `AT_MINSIGSTKSZ` there (11,952 with
-/// AVX-512, more than `SIGSTKSZ`), and the handlers that we pass signals on to need room as well.
+/// Size of an alternate stack, in bytes. The kernel alone may write `AT_MINSIGSTKSZ` bytes there
+/// (11,952 with AVX-512, more than `SIGSTKSZ`). The handlers that signals are forwarded to need
+/// room as well.
 const ALTERNATE_STACK_BYTES: usize = 64 << 10;
-/// Bytes of one that takes the place of a large one: addresses, and no memory until handlers use it.
+/// Maximum size of an alternate stack that replaces a large one. It uses address space, but no
+/// memory until handlers use it.
 const ALTERNATE_STACK_BYTES_MAX: usize = 1 << 20;
 
-/// Gives this thread an alternate stack of at least [`ALTERNATE_STACK_BYTES`], so that the handler can run
-/// when the guest's stack is used up, and unblocks the signals of faults: of one that is blocked the process
-/// dies.
+/// Gives this thread an alternate stack of at least [`ALTERNATE_STACK_BYTES`], so that the handler
+/// can run when the guest's stack is exhausted. Also unblocks the signals of faults: the kernel
+/// kills a process whose fault raises a blocked signal.
 ///
 /// # Errors
 ///
-/// What mmap(2), sigaltstack(2) or pthread_sigmask(3) gives.
+/// The error of mmap(2), sigaltstack(2) or pthread_sigmask(3).
 #[inline]
 pub(crate) fn prepare_thread() -> io::Result<()> {
     if READY.get() {
@@ -372,7 +387,7 @@ fn prepare_thread_first() -> io::Result<()> {
 }
 
 fn unblock() -> io::Result<()> {
-    // SAFETY: a set that is emptied before it is used.
+    // SAFETY: the set is emptied before it is used.
     let unblocked = unsafe {
         let mut set: libc::sigset_t = mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -388,13 +403,13 @@ fn unblock() -> io::Result<()> {
 }
 
 thread_local! {
-    /// Whether this thread was prepared.
+    /// Whether this thread is prepared to run guests.
     static READY: Cell<bool> = const { Cell::new(false) };
-    /// The one that it was given.
+    /// The alternate stack that this thread was given.
     static OWNED: Cell<Option<AlternateStack>> = const { Cell::new(None) };
 }
 
-/// Also where there is a large one: by ours, threads that run guests are told from others.
+/// Also replaces a large stack: the mark in ours tells threads that run guests from other threads.
 #[cold]
 fn provide_alternate_stack() -> io::Result<()> {
     let stack = AlternateStack::new(alternate_stack(None)?)?;
@@ -402,22 +417,23 @@ fn provide_alternate_stack() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a signal came to a thread that has an alternate stack of ours. In one that has none, what is the
-/// thread's own may not be there yet, and a handler cannot make it: it is allocated when it is first
-/// used, if this library was loaded by dlopen(3).
+/// Whether a signal came to a thread that has an alternate stack of ours. On any other thread, the
+/// thread-local variables may not be allocated yet, and a handler cannot allocate them. They are
+/// allocated on first use if this library was loaded by dlopen(3).
 pub(crate) fn is_prepared(context: &libc::ucontext_t) -> bool {
     let stack = context.uc_stack;
     if stack.ss_flags & libc::SS_DISABLE != 0 || stack.ss_size < ALTERNATE_STACK_BYTES {
         return false;
     }
-    // SAFETY: the lowest word of the thread's alternate stack (sigaltstack(2)), aligned or not.
+    // SAFETY: this is the lowest word of the thread's alternate stack (sigaltstack(2)), aligned or
+    // not.
     let lowest = unsafe { stack.ss_sp.cast::<*const u8>().read_unaligned() };
     ptr::eq(lowest, MARK.as_ptr())
 }
 
-/// Reads and, if asked, replaces this thread's alternate stack.
+/// Returns this thread's alternate stack, and replaces it if `new` is given.
 fn alternate_stack(new: Option<&libc::stack_t>) -> io::Result<libc::stack_t> {
-    // SAFETY: all-zero is a valid stack_t.
+    // SAFETY: all zeros is a valid `stack_t`.
     let mut old: libc::stack_t = unsafe { mem::zeroed() };
     let new = new.map_or(ptr::null(), ptr::from_ref);
     // SAFETY: `new` is null or valid, `old` is valid.
@@ -435,7 +451,8 @@ struct AlternateStack {
 }
 
 impl AlternateStack {
-    /// One for this thread, no smaller than the one that it has, up to [`ALTERNATE_STACK_BYTES_MAX`].
+    /// Makes one for this thread, at least as large as `previous`, up to
+    /// [`ALTERNATE_STACK_BYTES_MAX`].
     fn new(previous: libc::stack_t) -> io::Result<Self> {
         let guard = super::page_bytes();
         let like = previous
@@ -447,23 +464,24 @@ impl AlternateStack {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         );
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+        // SAFETY: this makes a fresh anonymous mapping at an address that the kernel chooses.
         let mapping = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
         if mapping == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // Owned from here on: a failure below unmaps it.
+        // `stack` owns the mapping from here on: a failure below unmaps it.
         let stack = Self {
             mapping,
             bytes,
             previous,
         };
-        // SAFETY: the first page of the mapping just made.
+        // SAFETY: this is the first page of the mapping just made.
         if unsafe { libc::mprotect(mapping, guard, libc::PROT_NONE) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let lowest = mapping.wrapping_byte_add(guard);
-        // SAFETY: of the same mapping, and aligned as a page is.
+        // SAFETY: the address is the start of the mapping's second page, which is writable and
+        // aligned.
         unsafe { lowest.cast::<*const u8>().write(MARK.as_ptr()) };
         alternate_stack(Some(&libc::stack_t {
             ss_sp: lowest,
@@ -480,7 +498,7 @@ impl Drop for AlternateStack {
             let start = self.mapping as usize;
             (start..start + self.bytes).contains(&(stack.ss_sp as usize))
         };
-        // Someone may have replaced it since; then theirs stays.
+        // Other code may have replaced the stack since. Then that stack stays.
         match alternate_stack(None) {
             Ok(current) if ours(current) && alternate_stack(Some(&self.previous)).is_err() => {
                 return;
@@ -488,8 +506,8 @@ impl Drop for AlternateStack {
             Ok(_) => {}
             Err(_) => return,
         }
-        // SAFETY: the mapping made in `new`; the kernel no longer knows it as a stack. Unmapping what
-        // we mapped cannot fail in a way that we could mend.
+        // SAFETY: `new` made the mapping, and the kernel no longer uses it as a stack. If unmapping
+        // failed, nothing could be done about it.
         unsafe { libc::munmap(self.mapping, self.bytes) };
     }
 }

@@ -1,18 +1,18 @@
-//! A number for each thread: what is split by threads, so that they do not share cache lines, is split
-//! by it.
+//! A number for each thread. It selects the part for the thread in data that is split to avoid
+//! false sharing.
 
 use core::cell::Cell;
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use once_cell::race::OnceNonZeroUsize;
 
-/// Most parts that anything is split into.
+/// Maximum number of parts.
 const PARTS_MAX: usize = 64;
 
-/// How many parts to split something into: a power of two, at least the number of processors or
+/// Number of parts to split data into: a power of two, at least the number of processors or
 /// [`PARTS_MAX`].
 pub(crate) fn parts() -> usize {
-    // Asked once: the answer costs a system call and the reading of several files.
+    // Computed once: the computation makes a system call and reads several files.
     static PARTS: OnceNonZeroUsize = OnceNonZeroUsize::new();
     let count = || {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -22,7 +22,7 @@ pub(crate) fn parts() -> usize {
     PARTS.get_or_init(count).get()
 }
 
-/// A number for this thread: threads are numbered as they come.
+/// This thread's number. Threads are numbered in the order of their first call.
 #[inline]
 pub(crate) fn number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -33,7 +33,7 @@ pub(crate) fn number() -> usize {
     if number != usize::MAX {
         return number;
     }
-    // Relaxed: any number would do.
+    // Relaxed: any number is correct.
     let number = NEXT.fetch_add(1, Ordering::Relaxed) % (usize::MAX / 2);
     NUMBER.set(number);
     number

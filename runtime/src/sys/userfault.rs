@@ -1,18 +1,20 @@
-//! [`Userfault`]: memory whose first touch and first write are told to the process itself.
+//! [`Userfault`]: memory that reports the first touch and the first write of each page to the
+//! process.
 //!
-//! In a range that is registered, a page that was never filled, and one that was filled write-protected
-//! and is written to, raise SIGBUS in the thread that touches it (`UFFD_FEATURE_SIGBUS`), and the handler
-//! fills the page or lifts its protection by an ioctl. With `UFFD_USER_MODE_ONLY` nobody needs a
-//! privilege for that; the price is that a system call which is handed such a page answers `EFAULT`.
-//! Sources: userfaultfd(2), ioctl_userfaultfd(2), Documentation/admin-guide/mm/userfaultfd.rst.
+//! In a registered range, two accesses raise SIGBUS in the thread that makes them
+//! (`UFFD_FEATURE_SIGBUS`): any access to a missing page, and a write to a page that was filled
+//! write-protected. The signal handler then fills the page or removes its protection by an ioctl.
+//! With `UFFD_USER_MODE_ONLY`, this needs no privilege. In return, a system call that is passed
+//! such a page fails with `EFAULT`. Sources: userfaultfd(2), ioctl_userfaultfd(2),
+//! Documentation/admin-guide/mm/userfaultfd.rst.
 //!
-//! System calls: userfaultfd(2) and an ioctl once, an ioctl a range, one or two a page that is touched
-//! for the first time.
+//! System calls: userfaultfd(2) and an ioctl once, one ioctl per range, and one or two per page
+//! that is touched for the first time.
 //!
 //! # Safety
 //!
-//! Owns the layouts of the ioctls' arguments, which the kernel reads and writes. Whoever fills a page
-//! owns it, see [`Userfault::fill`].
+//! Owns the layouts of the ioctls' arguments, which the kernel reads and writes. The caller that
+//! fills a page must own it, see [`Userfault::fill`].
 #![allow(unsafe_code)]
 
 use core::ops::Range;
@@ -72,34 +74,34 @@ const REGISTER_MISSING: u64 = 1 << 0;
 const REGISTER_WP: u64 = 1 << 1;
 const COPY_WP: u64 = 1 << 1;
 
-/// What filling a page came to.
+/// Result of filling a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// It is filled.
+    /// The page was missing and is now filled.
     Filled,
-    /// It was there already: another thread was first, or it is there and write-protected.
+    /// The page was present: another thread filled it first, or it is write-protected.
     WasThere,
 }
 
-/// Registered ranges keep their behaviour while it lives.
+/// A userfaultfd. Registered ranges keep their behaviour while this value lives.
 #[derive(Debug)]
 pub(crate) struct Userfault(OwnedFd);
 
 impl Userfault {
-    /// Asks the kernel for it.
+    /// Opens a userfaultfd.
     ///
     /// # Errors
     ///
-    /// What userfaultfd(2) and ioctl(2) give: EPERM under a seccomp filter, ENOSYS or EINVAL where the
-    /// kernel does not have it or not all of it.
+    /// The error of userfaultfd(2) or ioctl(2): EPERM under a seccomp filter, ENOSYS or EINVAL if
+    /// the kernel lacks the feature or a part of it.
     pub(crate) fn new() -> io::Result<Self> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
-        // SAFETY: no pointers.
+        // SAFETY: the arguments contain no pointers.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a descriptor that was just made, and that nobody else has.
+        // SAFETY: the descriptor was just made, and no other code owns it.
         let userfault = Self(unsafe { OwnedFd::from_raw_fd(fd as i32) });
         let wanted = FEATURE_SIGBUS | FEATURE_PAGEFAULT_FLAG_WP;
         userfault.ioctl(
@@ -113,11 +115,12 @@ impl Userfault {
         Ok(userfault)
     }
 
-    /// From now on the first touch and the first write of each page of the range raise SIGBUS.
+    /// Registers a range: from now on, the first touch and the first write of each page raise
+    /// SIGBUS.
     ///
     /// # Errors
     ///
-    /// What ioctl(2) gives: EINVAL if the range is not private memory without a file.
+    /// The error of ioctl(2): EINVAL if the range is not private anonymous memory.
     pub(crate) fn register(&self, range: &Range<usize>) -> io::Result<()> {
         self.ioctl(
             UFFDIO_REGISTER,
@@ -130,16 +133,19 @@ impl Userfault {
         )
     }
 
-    /// Fills a page of a registered range with a copy of another, in one step for all who look, and
-    /// write-protects it if asked to. Async-signal-safe but for `errno`.
+    /// Fills a page of a registered range with a copy of another page, write-protected if
+    /// `protected`. The page appears in one step for all threads. Async-signal-safe except for
+    /// `errno`.
     ///
     /// # Errors
     ///
-    /// What ioctl(2) gives: EAGAIN where it is to be tried again, ENOMEM, ENOENT outside such a range.
+    /// The error of ioctl(2): EAGAIN if the caller should try again, ENOMEM, ENOENT outside a
+    /// registered range.
     ///
     /// # Safety
     ///
-    /// The page must belong to the caller, and both pages be of `bytes`, aligned, and `from` readable.
+    /// The page must belong to the caller. `page` and `from` must be aligned pages of `bytes`
+    /// bytes, and `from` must be readable.
     pub(crate) unsafe fn fill(
         &self,
         page: usize,
@@ -170,13 +176,13 @@ impl Userfault {
     ///
     /// # Errors
     ///
-    /// The errors of ioctl(2): EAGAIN if the caller is to try again, ENOMEM, ENOENT outside a
+    /// The error of ioctl(2): EAGAIN if the caller should try again, ENOMEM, ENOENT outside a
     /// registered range.
     ///
     /// # Safety
     ///
-    /// The pages must belong to the caller, and `from` be as many readable bytes. Both are aligned
-    /// to pages.
+    /// The pages must belong to the caller. `from` must have `bytes` readable bytes. `pages`,
+    /// `from` and `bytes` must be multiples of the page size.
     pub(crate) unsafe fn fill_run(
         &self,
         pages: usize,
@@ -200,11 +206,11 @@ impl Userfault {
         }
     }
 
-    /// Lifts the write-protection of a page. Async-signal-safe but for `errno`.
+    /// Removes the write-protection of a page. Async-signal-safe except for `errno`.
     ///
     /// # Errors
     ///
-    /// What ioctl(2) gives: EAGAIN where it is to be tried again.
+    /// The error of ioctl(2): EAGAIN if the caller should try again.
     pub(crate) fn unprotect(&self, page: usize, bytes: usize) -> io::Result<()> {
         self.ioctl(
             UFFDIO_WRITEPROTECT,
@@ -217,7 +223,8 @@ impl Userfault {
     }
 
     fn ioctl<T>(&self, request: u64, argument: &mut T) -> io::Result<()> {
-        // SAFETY: the argument is the structure that the request names, of the size that it holds.
+        // SAFETY: the argument is the structure that the request number names, with the size that
+        // it encodes.
         match unsafe {
             libc::ioctl(
                 self.0.as_raw_fd(),
@@ -231,14 +238,15 @@ impl Userfault {
     }
 }
 
-/// Runs what may change `errno`, and puts it back: for handlers that interrupt any code.
+/// Runs a function that may change `errno`, and restores `errno`. For handlers that interrupt any
+/// code.
 pub(crate) fn keeping_errno<R>(run: impl FnOnce() -> R) -> R {
-    // SAFETY: this thread's errno(3).
+    // SAFETY: the function returns the address of this thread's errno(3).
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: `place` is the address of this thread's errno(3).
     let before = unsafe { *place };
     let result = run();
-    // SAFETY: as above.
+    // SAFETY: `place` is the address of this thread's errno(3).
     unsafe { *place = before };
     result
 }
