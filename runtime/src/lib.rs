@@ -6,7 +6,7 @@
 //!   mapped once      everything found wrong here           its state written         run in between    is reset
 //! ```
 //!
-//! The runtime links no compiler. Its public face is this page; the rest is private.
+//! The runtime links no compiler. This page shows its public interface; everything else is private.
 
 #[cfg(not(all(
     target_os = "linux",
@@ -56,12 +56,12 @@ pub use value::{
     MemoryType, PageSize, RefType, TableType, ValType, Value,
 };
 
-/// The program of the README compiles.
+/// Compiles the program in the README.
 #[doc = include_str!("../../README.md")]
 #[cfg(doctest)]
 pub struct Readme;
 
-/// The tour compiles, and its programs do what they say.
+/// Compiles the guide, and runs its programs.
 #[doc = include_str!("../../docs/EMBEDDING.md")]
 #[cfg(doctest)]
 pub struct Embedding;

@@ -1,8 +1,9 @@
-//! The locks that a process has one of, and forks: while a thread forks, no other one holds any of them,
-//! because in the child nobody would give it back.
+//! Process-wide locks, all held across fork(2).
 //!
-//! For the same reason nothing that a process makes once is waited for (`std::sync::OnceLock` has others
-//! wait for the one that makes it): whoever needs it makes it, and all use the first (`once_cell::race`).
+//! While a thread forks, no other thread may hold one of these locks: in the child, no thread would
+//! release it. For the same reason, no thread waits for a value that the process makes once.
+//! `std::sync::OnceLock` lets other threads wait for the thread that makes it. With
+//! `once_cell::race`, each thread makes its own value, and all use the first one.
 
 use crate::{module, region, stop, sys};
 use core::cell::RefCell;
@@ -10,26 +11,26 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Mutex, MutexGuard};
 
-/// Takes such a lock.
+/// Takes a process-wide lock.
 pub(crate) fn take<T>(lock: &'static Mutex<T>) -> MutexGuard<'static, T> {
     hold_over_forks();
     sys::lock(lock)
 }
 
-/// Has the locks be held by whoever forks.
+/// Registers the handlers that hold the locks across forks.
 ///
-/// Not by a fork that is under way when the process comes here first: so it is called long before one of them is
-/// taken.
+/// A fork that is in progress during the first call does not hold them. So this function is called
+/// long before one of the locks is taken.
 pub(crate) fn hold_over_forks() {
     static DONE: AtomicBool = AtomicBool::new(false);
-    // Several threads that come here first do it several times, for which `before_fork` is ready. Without
-    // memory for it, a child may be unlucky.
+    // Several threads may register the handlers at once. `before_fork` works if it is called
+    // several times. If there is no memory to register them, a child may inherit a locked lock.
     if !DONE.load(Acquire) && sys::fork::around_forks(before_fork, after_fork).is_ok() {
         DONE.store(true, Release);
     }
 }
 
-/// All of them, in the order in which they are taken.
+/// All process-wide locks, in their locking order.
 type All = (module::Locks, region::Lock, stop::Locks);
 
 thread_local! {
@@ -37,7 +38,7 @@ thread_local! {
 }
 
 extern "C" fn before_fork() {
-    // While the thread's own things are destroyed, it holds nothing.
+    // While the thread's locals are being destroyed, it cannot keep the locks.
     let _ = HELD.try_with(|held| {
         held.borrow_mut()
             .get_or_insert_with(|| (module::lock(), region::lock(), stop::lock()));

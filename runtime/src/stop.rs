@@ -113,8 +113,8 @@ impl Control {
 
     /// Wakes the waiting task, if there is one.
     pub(crate) fn wake(&self) {
-        // The waker is code of the embedder and may panic. This thread may stop guests of other
-        // embedders too.
+        // The waker is code of the embedder and may panic. A panic must not end this thread: it may
+        // be the timer thread, which stops guests for the whole process.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.waker.wake())) {
             // Dropping the panic's payload could panic as well.
             mem::forget(panic);

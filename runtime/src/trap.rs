@@ -1,4 +1,4 @@
-//! [`Trap`]: a guest's fault, with where in the WebAssembly it happened.
+//! [`Trap`]: a fault of a guest, with its position in the WebAssembly code.
 
 pub(crate) mod backtrace;
 pub(crate) mod handler;
@@ -11,8 +11,8 @@ use core::fmt;
 use core::time::Duration;
 pub use pirn_format::exit::TrapCode;
 
-/// A fault of a guest (spec 4.4, "traps"). It ends the call, never the process; the instance can be
-/// called again, and what the guest changed before it stays.
+/// A fault of a guest (spec 4.4, "traps"). It ends the call, never the process. The instance can be
+/// called again, and the guest's earlier changes to its state remain.
 #[derive(Debug, Clone)]
 pub struct Trap {
     code: TrapCode,
@@ -20,7 +20,8 @@ pub struct Trap {
 }
 
 impl Trap {
-    /// A trap that a host function answers with: the guest's call of it traps with this code.
+    /// Creates a trap for a host function to return: the guest's call of the function traps with
+    /// this code.
     #[must_use]
     pub fn new(code: TrapCode) -> Self {
         Self { code, trace: None }
@@ -31,7 +32,7 @@ impl Trap {
         Self { code, trace }
     }
 
-    /// What went wrong.
+    /// The kind of fault.
     #[must_use]
     pub fn code(&self) -> TrapCode {
         self.code
@@ -47,7 +48,7 @@ impl Trap {
         }
     }
 
-    /// How much host memory was held, asked for and allowed, where the code is
+    /// The host memory that was held, requested and allowed, if the code is
     /// [`TrapCode::HostMemoryExhausted`].
     #[must_use]
     pub fn host_bytes(&self) -> Option<HostBytesError> {
@@ -100,31 +101,32 @@ impl From<TrapCode> for Trap {
     }
 }
 
-/// An exception that nothing in the guest caught. It ends the call; the instance can be called again, and what the guest
-/// changed before it stays.
+/// An exception that no handler in the guest caught. It ends the call. The instance can be called
+/// again, and the guest's earlier changes to its state remain.
 #[derive(Debug, Clone)]
 pub struct Exception(Box<(Option<String>, Vec<Value>, Box<Trace>)>);
 
 impl Exception {
     pub(crate) fn new(tag: Option<String>, values: Vec<Value>, trace: Box<Trace>) -> Self {
-        // In a box, because every result of a call has room for it.
+        // Boxed, because every result of a call has room for an exception.
         Self(Box::new((tag, values, trace)))
     }
 
-    /// The name by which the module that threw it imports or exports its tag, if it does.
+    /// The name by which the module that threw the exception imports or exports its tag, if it
+    /// does.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.0.0.as_deref()
     }
 
-    /// Its values.
+    /// The values of the exception.
     #[must_use]
     pub fn values(&self) -> &[Value] {
         &self.0.1
     }
 
-    /// The frames of WebAssembly functions on its way out, innermost first, at most 64. Where it was caught and thrown again
-    /// the way goes on.
+    /// The WebAssembly functions that the exception left, innermost first, at most 64. If a
+    /// function caught the exception and threw it again, the list continues there.
     #[must_use]
     pub fn backtrace(&self) -> &[Frame] {
         self.0.2.frames()
@@ -157,7 +159,7 @@ impl fmt::Display for Exception {
     }
 }
 
-/// What it was, and the frames on its way, a line each.
+/// Formats a description and the frames, one per line.
 fn report(mut what: String, trace: Option<&Trace>) -> String {
     let frames = trace.map_or(&[][..], Trace::frames);
     for (depth, frame) in frames.iter().enumerate() {
@@ -169,13 +171,13 @@ fn report(mut what: String, trace: Option<&Trace>) -> String {
     what
 }
 
-/// A guest that was stopped from outside, with where it was.
+/// A guest that was stopped from outside, with its position.
 #[derive(Debug, Clone)]
 pub struct Stop(Box<(Option<Duration>, Option<Box<Trace>>)>);
 
 impl Stop {
     pub(crate) fn new(limit: Option<Duration>, trace: Option<Box<Trace>>) -> Self {
-        // In a box, because every result of a call has room for it.
+        // Boxed, because every result of a call has room for it.
         Self(Box::new((limit, trace)))
     }
 
@@ -183,15 +185,15 @@ impl Stop {
         self.0.0 = ns.map(Duration::from_nanos);
     }
 
-    /// The time that the call had; `None` if it was killed.
+    /// The time limit of the call; `None` if the guest was killed.
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {
         self.0.0
     }
 
-    /// The frames of WebAssembly functions on the stack, innermost first, at most 64; empty if the guest
-    /// was stopped before it was entered. A caller may be missing where a function had just been
-    /// entered.
+    /// The frames of WebAssembly functions on the stack, innermost first, at most 64. Empty if the
+    /// guest was stopped before it was entered. If a function had just been entered, its caller may
+    /// be missing.
     #[must_use]
     pub fn backtrace(&self) -> &[Frame] {
         self.0.1.as_ref().map_or(&[], |trace| trace.frames())
@@ -228,13 +230,13 @@ impl Frame {
         }
     }
 
-    /// Index of the function in its module, imported functions counted.
+    /// Index of the function in its module, counting imported functions.
     #[must_use]
     pub fn func_index(&self) -> u32 {
         self.func
     }
 
-    /// Name of the function: from the name section, else of its first export.
+    /// Name of the function, from the name section, or else from its first export.
     #[must_use]
     pub fn func_name(&self) -> Option<&str> {
         self.module.metadata().func_name(self.func)
@@ -246,8 +248,8 @@ impl Frame {
         self.module.name()
     }
 
-    /// Offset in the `.wasm` file, in bytes: of the faulting instruction in the innermost frame, of
-    /// the call in the others; if it is known.
+    /// Offset in the `.wasm` file, in bytes, if it is known. For the innermost frame it is the
+    /// offset of the faulting instruction, for the others the offset of the call.
     #[must_use]
     pub fn wasm_offset(&self) -> Option<u32> {
         self.wasm_offset
@@ -276,7 +278,8 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// A guest's name without control characters: it must not move the cursor of who reads a log.
+/// A name from the guest, shown without control characters, so that it cannot move the cursor in a
+/// log.
 struct Printable<'a>(&'a str);
 
 impl fmt::Display for Printable<'_> {

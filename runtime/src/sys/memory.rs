@@ -1,13 +1,13 @@
-//! Address space: reserved, made accessible, decommitted.
+//! Reserves address space, makes it accessible, and returns its memory to the kernel.
 //!
-//! System calls: mmap(2), munmap(2), mprotect(2), madvise(2); memfd_create(2) and fcntl(2) once a module
-//! whose image is mapped, or that is opened from memory.
+//! System calls: mmap(2), munmap(2), mprotect(2), madvise(2). Also memfd_create(2) and fcntl(2)
+//! once for each module whose image is mapped or that is opened from memory.
 //!
 //! # Safety
 //!
-//! Owns reservations: address space that nobody else maps into between [`Reservation::new`] and its
-//! drop. Callers of [`protect`](Reservation::protect) and [`decommit`](Reservation::decommit) own what
-//! lies in the range.
+//! Owns reservations: no other code maps into such a range between [`Reservation::new`] and its
+//! drop. Callers of [`protect`](Reservation::protect) and [`decommit`](Reservation::decommit) own
+//! the contents of the range.
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;
@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a page of this kernel.
+/// Size of a page of this kernel, in bytes.
 pub(crate) fn page_bytes() -> usize {
     static PAGE: OnceNonZeroUsize = OnceNonZeroUsize::new();
     const USUAL: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
@@ -32,20 +32,20 @@ pub(crate) fn page_bytes() -> usize {
     PAGE.get_or_init(|| ask().unwrap_or(USUAL)).get()
 }
 
-/// What may be done with memory.
+/// Access rights to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Nothing: every access faults.
+    /// No access: every access faults.
     None,
     /// Read and write, never execute.
     ReadWrite,
 }
 
-/// The kernel refused to change what may be done with a range of memory.
+/// The kernel refused to change the access rights of a range of memory.
 #[derive(Debug)]
 pub(crate) struct NotProtected {
     pub(crate) error: io::Error,
-    /// Whether the whole range may be accessed as before. If not, the kernel has refused twice, and
+    /// Whether the whole range has its previous rights. If not, the kernel has refused twice, and
     /// any part of the range may have the old rights or the new ones.
     pub(crate) is_unchanged: bool,
 }
@@ -56,7 +56,7 @@ impl From<NotProtected> for io::Error {
     }
 }
 
-/// For what is refused before any rights are changed.
+/// For an error before any rights are changed.
 impl From<io::Error> for NotProtected {
     fn from(error: io::Error) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl From<io::Error> for NotProtected {
     }
 }
 
-/// A range of address space of our own, inaccessible until [`protect`](Self::protect) says otherwise.
+/// A range of address space, inaccessible until [`protect`](Self::protect) makes it accessible.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     start: usize,
@@ -74,14 +74,14 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Reserves address space, page-aligned; no memory is committed.
+    /// Reserves page-aligned address space and commits no memory.
     ///
     /// # Errors
     ///
-    /// What mmap(2) gives.
+    /// The error of mmap(2).
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+        // SAFETY: this makes a fresh anonymous mapping at an address that the kernel chooses.
         let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, kind, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -90,34 +90,35 @@ impl Reservation {
             start: start as usize,
             bytes,
         };
-        // A huge page would commit 2 MiB where a guest touches one byte. A kernel without huge pages
-        // refuses, and has none to give.
-        // SAFETY: advice about our own mapping, which changes no contents.
+        // A huge page would commit 2 MiB where a guest touches one byte. A kernel without huge
+        // pages refuses the advice, and does not need it.
+        // SAFETY: this is advice about our own mapping and changes no contents.
         unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
         Ok(reservation)
     }
 
-    /// The addresses.
+    /// The addresses of the reservation.
     pub(crate) fn range(&self) -> Range<usize> {
         self.start..self.start + self.bytes
     }
 
-    /// Sets what may be done with a page-aligned range of it, of which the other was allowed, or which nobody uses. Contents
-    /// stay.
+    /// Sets the access rights of a page-aligned range. The range must have had the other rights, or
+    /// be unused. Its contents stay.
     ///
-    /// The kernel goes mapping by mapping, and what lies in several, of which it refuses a later one, is changed in part: a
-    /// memory that has not grown could be accessed past its end, by a guest whose bytes nobody would look for there. So what
-    /// fails is taken back.
+    /// The kernel changes one mapping after another. If the range lies in several mappings and the
+    /// kernel refuses a later one, the rights are changed in part. Then a guest could access memory
+    /// past its size, and a reset would not look for the guest's data there. So on failure this
+    /// function restores the previous rights.
     ///
     /// # Errors
     ///
-    /// What mprotect(2) gives: ENOMEM at the limit of mappings (`vm.max_map_count`) or of memory; and whether
-    /// taking it back was refused, too.
+    /// The error of mprotect(2): ENOMEM at the limit of mappings (`vm.max_map_count`) or of memory.
+    /// The error also tells whether restoring the rights failed.
     ///
     /// # Safety
     ///
-    /// The range must lie in this reservation and belong to the caller, and no reference into it may
-    /// live if access is taken away.
+    /// The range must lie in this reservation and belong to the caller. If access is removed, no
+    /// reference into the range may exist.
     pub(crate) unsafe fn protect(
         &self,
         range: Range<usize>,
@@ -133,10 +134,12 @@ impl Reservation {
             Access::ReadWrite => (BOTH, libc::PROT_NONE),
         };
         let (start, bytes) = (range.start as *mut libc::c_void, range.len());
-        // SAFETY: a range of our own mapping, which the caller owns.
+        // SAFETY: the range is in our own mapping (`check`), and the caller owns it.
         cvt(unsafe { libc::mprotect(start, bytes, rights) }).map_err(|error| {
-            // It splits no mappings but those that were just merged, and asks for no memory that was not just given back.
-            // SAFETY: the same range, whose rights become those that the caller has for it again.
+            // This call splits only mappings that were just merged, and needs only memory that was
+            // just released.
+            // SAFETY: the range is in our own mapping, and gets back the rights that the caller
+            // expects.
             let taken_back = cvt(unsafe { libc::mprotect(start, bytes, other) });
             NotProtected {
                 error,
@@ -145,71 +148,73 @@ impl Reservation {
         })
     }
 
-    /// Gives the memory of a page-aligned range back to the kernel: it reads as zero afterwards.
+    /// Returns the memory of a page-aligned range to the kernel. The range then reads as zero, or
+    /// as the file that is mapped there.
     ///
     /// # Errors
     ///
-    /// What madvise(2) gives; then any part of the range may have been given back.
+    /// The error of madvise(2); then any part of the range may have been returned.
     ///
     /// # Safety
     ///
-    /// The range must lie in this reservation and belong to the caller, and no reference into it may
-    /// live.
+    /// The range must lie in this reservation and belong to the caller, and no reference into it
+    /// may exist.
     pub(crate) unsafe fn decommit(&self, range: Range<usize>) -> io::Result<()> {
         self.check(&range);
         if range.is_empty() {
             return Ok(());
         }
         let (start, bytes) = (range.start as *mut libc::c_void, range.len());
-        // SAFETY: a private anonymous range of our own mapping, which the caller owns.
+        // SAFETY: the range is private memory in our own mapping (`check`), and the caller owns it.
         cvt(unsafe { libc::madvise(start, bytes, libc::MADV_DONTNEED) })
     }
 
-    /// Makes the kernel replace a page-aligned range of it by zeros in every child of this process.
+    /// Makes the kernel replace a page-aligned range by zeros in every child of this process.
     ///
     /// # Errors
     ///
-    /// What madvise(2) gives.
+    /// The error of madvise(2).
     pub(crate) fn wipe_on_fork(&self, range: Range<usize>) -> io::Result<()> {
         self.check(&range);
         let (start, bytes) = (range.start as *mut libc::c_void, range.len());
-        // SAFETY: advice about our own mapping, which changes no contents here.
+        // SAFETY: this is advice about our own mapping and changes no contents in this process.
         cvt(unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) })
     }
 
-    /// Forbids the kernel to merge pages of a page-aligned range with others of the same contents
-    /// (Documentation/admin-guide/mm/ksm.rst): a merged page loses its write-protection.
+    /// Forbids the kernel to merge pages of a page-aligned range with identical pages
+    /// (Documentation/admin-guide/mm/ksm.rst). A merged page would lose its write-protection.
     pub(crate) fn never_merge(&self, range: Range<usize>) {
         self.check(&range);
         let (start, bytes) = (range.start as *mut libc::c_void, range.len());
-        // A kernel that does not merge refuses.
-        // SAFETY: advice about our own mapping, which changes no contents.
+        // A kernel without page merging refuses the advice, and does not need it.
+        // SAFETY: this is advice about our own mapping and changes no contents.
         unsafe { libc::madvise(start, bytes, libc::MADV_UNMERGEABLE) };
     }
 
-    /// Maps a file from its start over a page-aligned range of it, inaccessible, so that no limit on what
-    /// can be written to (RLIMIT_DATA) makes it fail. What is written there later is not the file's. What
-    /// was there is gone.
+    /// Maps a file, from its start, over a page-aligned range, privately. The range is inaccessible
+    /// at first, so a limit on writable memory (RLIMIT_DATA) cannot make the call fail. Later
+    /// writes do not change the file. The previous contents of the range are lost.
     ///
     /// # Errors
     ///
-    /// What mmap(2) gives. Then nothing may be mapped there, and anybody's memory may come to be: the
-    /// range must never be used again.
+    /// The error of mmap(2). The range may then be unmapped, and other code may map memory there:
+    /// the range must never be used again.
     ///
     /// # Safety
     ///
-    /// As for [`decommit`](Self::decommit). The file must be as long as the range and never become
-    /// shorter.
+    /// As for [`decommit`](Self::decommit). The file must be as long as the range and must never
+    /// become shorter.
     pub(crate) unsafe fn map_file(
         &self,
         range: Range<usize>,
         file: BorrowedFd<'_>,
     ) -> io::Result<()> {
-        // SAFETY: passed on.
+        // SAFETY: the caller owns the range, has no reference into it, and promises that the file
+        // is long enough.
         unsafe { self.map(range, 0, file.as_raw_fd()) }
     }
 
-    /// Maps fresh memory, inaccessible, over a page-aligned range of it. What was there is gone.
+    /// Maps fresh, inaccessible memory over a page-aligned range. The previous contents are lost.
     ///
     /// # Errors
     ///
@@ -220,7 +225,8 @@ impl Reservation {
     /// As for [`decommit`](Self::decommit).
     pub(crate) unsafe fn map_fresh(&self, range: Range<usize>) -> io::Result<()> {
         let (start, bytes) = (range.start as *mut libc::c_void, range.len());
-        // SAFETY: passed on; then advice about our own mapping, as in `new`.
+        // SAFETY: the caller owns the range and has no reference into it. The advice is about our
+        // own mapping and changes no contents.
         unsafe {
             self.map(range, libc::MAP_ANONYMOUS, -1)?;
             libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
@@ -230,7 +236,8 @@ impl Reservation {
 
     /// # Safety
     ///
-    /// As for its callers.
+    /// The caller must own the range and have no reference into it. A mapped file must be as long
+    /// as the range and never become shorter.
     unsafe fn map(&self, range: Range<usize>, kind: i32, file: i32) -> io::Result<()> {
         self.check(&range);
         if range.is_empty() {
@@ -238,7 +245,7 @@ impl Reservation {
         }
         let kind = kind | libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let (start, bytes) = (range.start as *mut libc::c_void, range.len());
-        // SAFETY: a range of our own mapping, which the caller owns.
+        // SAFETY: the range is in our own mapping (`check`), and the caller owns it.
         let mapped = unsafe { libc::mmap(start, bytes, libc::PROT_NONE, kind, file, 0) };
         if mapped == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -249,7 +256,8 @@ impl Reservation {
     fn check(&self, range: &Range<usize>) {
         let page = page_bytes();
         let own = self.range();
-        // A range outside would change somebody else's memory: worth a check next to a system call.
+        // A range outside the reservation would change other memory. The check is cheap compared
+        // with a system call.
         assert!(
             range.start <= range.end
                 && own.start <= range.start
@@ -263,32 +271,32 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`; who drops it has no use for any address in it. Unmapping
-        // a whole mapping cannot fail in a way that could be mended.
+        // SAFETY: `new` made the mapping, and the owner that drops it no longer uses any address in
+        // it. If unmapping failed, nothing could be done about it.
         unsafe { libc::munmap(self.start as *mut _, self.bytes) };
     }
 }
 
-/// A file in memory that holds these bytes at these offsets and zeros elsewhere, up to a whole page
-/// behind the last. Nobody can change it any more.
+/// Makes a file in memory with these bytes at these offsets and zeros elsewhere. It ends with the
+/// last piece, rounded up to a page. The file is sealed: no process can change it.
 ///
 /// # Errors
 ///
-/// What memfd_create(2), write(2) and fcntl(2) give.
+/// The error of memfd_create(2), write(2) or fcntl(2).
 pub(crate) fn image_file<'a>(
     pieces: impl Iterator<Item = (usize, &'a [u8])>,
 ) -> io::Result<fs::File> {
     sealed(memory_file(c"pirn-image", 0)?, pieces)
 }
 
-/// A file in memory that holds these bytes and can be mapped to be executed. Nobody can change it any
-/// more.
+/// Makes a file in memory with these bytes that can be mapped as executable. The file is sealed: no
+/// process can change it.
 ///
 /// # Errors
 ///
-/// As [`image_file`]; memfd_create(2) refuses where `vm.memfd_noexec` forbids it.
+/// As [`image_file`]. memfd_create(2) also fails where `vm.memfd_noexec` forbids executable files.
 pub(crate) fn code_file(bytes: &[u8]) -> io::Result<fs::File> {
-    // Linux 6.3 asks for the flag, and earlier ones do not know it.
+    // Linux 6.3 and later ask for this flag; earlier kernels reject it.
     let file = match memory_file(c"pirn-module", libc::MFD_EXEC) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => memory_file(c"pirn-module", 0),
         made => made,
@@ -298,16 +306,16 @@ pub(crate) fn code_file(bytes: &[u8]) -> io::Result<fs::File> {
 
 fn memory_file(name: &CStr, flags: u32) -> io::Result<fs::File> {
     let flags = flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: a name that ends in a zero.
+    // SAFETY: the name ends in a zero byte.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor that was just made, and that nobody else has.
+    // SAFETY: the descriptor was just made, and no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
 }
 
-/// Writes the pieces, and makes that the last change.
+/// Writes the pieces, and then seals the file against any change.
 fn sealed<'a>(
     file: fs::File,
     pieces: impl Iterator<Item = (usize, &'a [u8])>,
@@ -319,7 +327,7 @@ fn sealed<'a>(
     }
     file.set_len(end.next_multiple_of(page_bytes()) as u64)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
-    // SAFETY: fcntl(2) on a descriptor of ours.
+    // SAFETY: the arguments are a valid descriptor of ours and a set of seals.
     cvt(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
     Ok(file)
 }
@@ -360,7 +368,7 @@ mod tests {
         let page = page_bytes();
         let reservation = Reservation::new(page).unwrap();
         let end = reservation.range().end;
-        // SAFETY: refused before anything happens.
+        // SAFETY: the range is refused before any system call.
         let _ = unsafe { reservation.decommit(end..end + page) };
     }
 }

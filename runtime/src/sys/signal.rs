@@ -14,7 +14,7 @@
 //! ```text
 //!   kernel ─▶ ours ─▶ found last ─▶ ... ─▶ found first ─▶ default action
 //!               ▲          │
-//!               └──────────┘ a handler that forwards to ours is in this list, so the next one is called
+//!               └──────────┘ a handler that forwards to ours: the next one is called
 //! ```
 //!
 //! # Safety

@@ -1,8 +1,9 @@
-//! Walking a guest's frames from where it left, by frame pointers.
+//! Walks a guest's frames by frame pointers, from the point where the guest left.
 //!
-//! Generated code keeps frame pointers: at `[fp]` is the caller's, at `[fp + 8]` the return address
-//! (psABI x86-64 3.4.1, AAPCS64 6.4.6). The chain ends with 0, which the switch put there. Every step
-//! is checked against the stack's bounds, and the chain must ascend: a damaged chain ends the walk.
+//! Generated code keeps frame pointers: the caller's frame pointer is at `[fp]`, the return address
+//! at `[fp + 8]` (psABI x86-64 3.4.1, AAPCS64 6.4.6). The chain ends with 0, which the stack switch
+//! put there. Every step is checked against the bounds of the stack, and the chain must ascend: a
+//! damaged chain ends the walk.
 //!
 //! # Safety
 //!
@@ -19,32 +20,34 @@ use pirn_format::traps::CodeKind;
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 
-/// Most frames that a backtrace holds; more are only said to exist.
+/// Maximum number of frames in a backtrace. If there are more, the backtrace only says so.
 const FRAMES_MAX: usize = 64;
 
-/// The program counters on a guest's stack; what they mean is found out when somebody asks.
+/// The program counters on a guest's stack. They are translated to functions on demand.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
-    /// Those of the instances that the call could reach: one, unless it was of a group.
+    /// Modules of the instances that the call could reach: one, unless the instance was in a group.
     modules: SmallVec<[Module; 1]>,
     /// Innermost first.
     pcs: SmallVec<[usize; 8]>,
-    /// Whether the first is of the faulting instruction; the others are where calls return to.
+    /// Whether the first program counter is the faulting instruction. The others are return
+    /// addresses.
     exact: bool,
-    /// Whether there are more than these.
+    /// Whether the stack has more frames than these.
     pub(crate) more: bool,
-    /// What the host refused to hold for the guest, if that was why it left.
+    /// The host memory request that was refused, if the guest left because of it.
     pub(crate) host_bytes: Option<HostBytesError>,
     frames: OnceLock<Vec<Frame>>,
 }
 
 impl Trace {
-    /// The program counters from where `activation` left.
+    /// Collects the program counters of the guest that left at `activation`.
     ///
     /// # Safety
     ///
-    /// `root` must be the guest of the instance that was called, with all links valid, and `activation`
-    /// that of the same call, whose guest has left. All modules that it could reach are given.
+    /// `root` must be the guest of the called instance, and all its links must be valid.
+    /// `activation` must belong to the same call, and its guest must have left. `modules` must give
+    /// all modules that the call could reach.
     pub(crate) unsafe fn of(
         activation: &Activation,
         root: *const Guest,
@@ -61,14 +64,16 @@ impl Trace {
                 frames: OnceLock::new(),
             },
         );
-        // Where they stay: a list that is moved is loaded before what was stored of it has arrived.
+        // The list is filled in its final place: moving a list just after filling it would wait for
+        // the stores.
         modules.for_each(|module| trace.modules.push(module));
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller promises a valid chain of guests, and an activation whose guest has
+        // left.
         unsafe { trace.walk(activation, root) };
         trace
     }
 
-    /// A trace without program counters.
+    /// Creates a trace without program counters.
     pub(crate) fn of_nothing(host_bytes: Option<HostBytesError>) -> Self {
         Self {
             modules: SmallVec::new(),
@@ -80,7 +85,8 @@ impl Trace {
         }
     }
 
-    /// The program counters that were noted on the way out of a guest, innermost first.
+    /// Creates a trace of program counters that were recorded while an exception left the guest,
+    /// innermost first.
     pub(crate) fn of_pcs(pcs: &[usize], modules: impl Iterator<Item = Module>) -> Box<Self> {
         let mut trace = Box::new(Self {
             modules: modules.collect(),
@@ -107,13 +113,13 @@ impl Trace {
         })
     }
 
-    /// The module in whose text an address lies.
+    /// The module whose text contains an address.
     fn module_of(&self, pc: usize) -> Option<&Module> {
         let mut modules = self.modules.iter();
         modules.find(|module| module.text().contains(&pc))
     }
 
-    /// Adds an address; tells whether there was room.
+    /// Adds an address. Returns whether there was room.
     fn push(&mut self, pc: usize) -> bool {
         if self.module_of(pc).is_none() {
             return true;
@@ -130,17 +136,18 @@ impl Trace {
     ///
     /// As [`of`](Self::of).
     unsafe fn walk(&mut self, activation: &Activation, root: *const Guest) {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller promises that `root` is a valid guest.
         let stack = unsafe { (*root).stack };
         let fp = if let Some(Fault { at, .. }) = activation.fault {
             self.push(at.pc);
             let at_start = self
                 .module_of(at.pc)
                 .is_some_and(|module| is_start(module, at.pc));
-            // The first instruction of a function pushes the caller's frame pointer, and could not: the
-            // return address is where the call put it, and the frame is the caller's.
+            // The first instruction of a function pushes the caller's frame pointer, and has not
+            // run. So the return address is where the call put it, and the frame pointer is the
+            // caller's.
             let returns_to = match at.link {
-                // SAFETY: the guest's stack, which it has left.
+                // SAFETY: the stack belongs to the guest, which has left it.
                 0 => unsafe { word(stack, at.sp) },
                 link => Some(link),
             };
@@ -149,10 +156,10 @@ impl Trace {
             }
             at.fp
         } else {
-            // What called the exit routine is a stub or a trampoline: the frames start with its caller.
+            // A stub or a trampoline called the exit routine. The frames start with its caller.
             activation.guest_registers[arch::FRAME_POINTER] as usize
         };
-        // SAFETY: the guest's stack, which it has left.
+        // SAFETY: the stack belongs to the guest, which has left it.
         for call in unsafe { calls(stack, fp) } {
             if !self.push(call.pc) {
                 break;
@@ -161,25 +168,27 @@ impl Trace {
     }
 }
 
-/// A call that is under way on a guest's stack.
+/// A call in progress on a guest's stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
-    /// Where it returns to.
+    /// Return address of the call.
     pub(crate) pc: usize,
-    /// The frame pointer of what was called.
+    /// Frame pointer of the callee.
     pub(crate) of: usize,
-    /// The frame pointer of what has called. If it does not lie above, the chain is damaged, and ends.
+    /// Frame pointer of the caller. If it is not above `of`, the chain is damaged and ends.
     pub(crate) by: usize,
 }
 
-/// The calls that are under way on a stack of these bounds, innermost first, from a frame pointer on. The entry trampoline's is
-/// the last frame, and has none before it: what it calls is not among them.
+/// Iterates over the calls in progress on a stack with these bounds, innermost first, starting at a
+/// frame pointer. The entry trampoline's frame is the last one. The call that it makes is not
+/// included.
 ///
 /// # Safety
 ///
-/// `stack` must be a guest's, which does not run, and its slot taken as long as the calls are asked for.
+/// `stack` must belong to a guest that is not running. Its slot must stay taken while the iterator
+/// is used.
 pub(crate) unsafe fn calls(stack: [usize; 2], fp: usize) -> impl Iterator<Item = Call> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the guest is not running and its slot stays taken.
     let word = move |address| unsafe { word(stack, address) };
     let call = move |of: usize| {
         let (by, pc) = (word(of)?, word(of.wrapping_add(8))?);
@@ -190,7 +199,7 @@ pub(crate) unsafe fn calls(stack: [usize; 2], fp: usize) -> impl Iterator<Item =
     })
 }
 
-/// The word at an address of a stack, if it is one, and aligned.
+/// Reads the word at an address, if the address is aligned and inside the stack.
 ///
 /// # Safety
 ///
@@ -198,7 +207,8 @@ pub(crate) unsafe fn calls(stack: [usize; 2], fp: usize) -> impl Iterator<Item =
 unsafe fn word(stack: [usize; 2], address: usize) -> Option<usize> {
     let is_inside = within(stack, address) && within(stack, address.wrapping_add(7));
     let is_word = is_inside && address.is_multiple_of(8);
-    // SAFETY: eight aligned bytes inside the stack, which stays mapped while the slot is taken.
+    // SAFETY: these eight aligned bytes are inside the stack, which stays mapped while the slot is
+    // taken.
     is_word.then(|| unsafe { *(address as *const usize) })
 }
 
@@ -211,7 +221,7 @@ fn is_start(module: &Module, pc: usize) -> bool {
 /// The WebAssembly function at an address of a module's text; `None` for trampolines and stubs.
 fn frame(module: &Module, pc: usize, exact: bool) -> Option<Frame> {
     let offset = u32::try_from(pc.checked_sub(module.text().start)?).ok()?;
-    // A return address may lie behind the last byte of its function.
+    // A return address may lie after the last byte of its function.
     let inside = if exact {
         offset
     } else {

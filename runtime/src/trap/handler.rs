@@ -1,21 +1,22 @@
-//! The signal handler: tells a guest's fault from everybody else's, and makes the guest leave.
+//! The signal handler: decides whether a fault belongs to a guest, and makes the guest leave.
 //!
-//! It touches exactly this: the thread's [`CURRENT`] activation, the context that holds it, its gate, the
-//! place for its registers, the module's sorted, read-only trap table, and the lowest word of the thread's alternate
-//! stack. It takes no lock and allocates nothing.
+//! It touches exactly these: the thread's [`CURRENT`] activation, the context that holds it, its
+//! interrupt flag, the buffer for its registers, the module's sorted, read-only trap table, and the
+//! lowest word of the thread's alternate stack. It takes no lock and allocates nothing.
 //!
-//! A SIGBUS of the runtime's own touch of guest memory resumes where the touch reports the failure
-//! ([`arch::touch`]).
+//! The runtime's own accesses to guest memory may raise SIGBUS. The handler then resumes the access
+//! routine where it reports the failure ([`arch::touch`]).
 //!
-//! A fault is the guest's only if all of this holds: this thread runs a guest, the program counter is
-//! in the text of a module that the running call can reach, and either the address is in the guard of
-//! the running stack, or the instruction stands in the module's trap table *and* the address is in
-//! the slot of a reachable instance. Everything else belongs to whoever handled the signal before.
+//! A fault belongs to the guest only if all of these hold. This thread runs a guest. The program
+//! counter is in the text of a module that the running call can reach. The address is in the guard
+//! of the running stack, or else the module's trap table lists the instruction *and* the address is
+//! in the slot of a reachable instance. Every other fault goes to the handler that was installed
+//! before.
 //!
 //! # Safety
 //!
-//! Owns the fact that `CURRENT` is null or points to the activation of a call that is running on this
-//! thread: [`Running`] sets it, and its drop puts back what was there before.
+//! Owns the fact that `CURRENT` is null or points to the activation of a call that is running on
+//! this thread. [`Running`] sets it, and the drop of [`Running`] restores the previous value.
 #![allow(unsafe_code)]
 
 use crate::region::reset::{self, Touched};
@@ -40,21 +41,21 @@ thread_local! {
 ///
 /// # Errors
 ///
-/// What sigaction(2) gives.
+/// The error of sigaction(2).
 pub(crate) fn install() -> io::Result<()> {
     sys::signal::install(on_signal)
 }
 
-/// Whether a signal comes to this handler.
+/// Whether this handler is installed for a signal.
 ///
 /// # Errors
 ///
-/// What sigaction(2) gives.
+/// The error of sigaction(2).
 pub(crate) fn gets(signal: i32) -> io::Result<bool> {
     sys::signal::is_handled(signal, on_signal)
 }
 
-/// While it lives, faults in guest code on this thread belong to one activation.
+/// While this value lives, faults in guest code on this thread belong to one activation.
 #[derive(Debug)]
 pub(crate) struct Running {
     previous: *mut Activation,
@@ -65,7 +66,7 @@ impl Running {
     ///
     /// # Safety
     ///
-    /// The activation must be that of a [`Record`] which stays in place until the value is dropped.
+    /// The activation must belong to a [`Record`] that stays in place until the value is dropped.
     #[inline]
     pub(crate) unsafe fn enter(activation: *mut Activation) -> Self {
         Self {
@@ -77,8 +78,8 @@ impl Running {
 impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
-        // Not `previous` itself where it is null: what is stored would wait for what was loaded when the
-        // call began, and each call for the one before it.
+        // The common case stores a constant null. Storing `previous` would wait for the load at the
+        // beginning of the call, and so chain each call to the one before it.
         if self.previous.is_null() {
             CURRENT.set(ptr::null_mut());
         } else {
@@ -87,7 +88,7 @@ impl Drop for Running {
     }
 }
 
-/// Ends a call that was made from another.
+/// Ends a call that was made inside another call.
 #[cold]
 fn nested(previous: *mut Activation) {
     CURRENT.set(previous);
@@ -99,12 +100,13 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     unsafe {
         let (fault, interrupted) = (&*info, &mut *context.cast::<libc::ucontext_t>());
         if signal == sys::signal::POKE {
-            // Whoever sent it: where the queue of signals is full, ours do not say so. A thread that
-            // never ran a guest is left alone.
+            // Any sender counts: if the signal queue is full, our signals carry no mark. A thread
+            // that never ran a guest is skipped.
             if sys::signal::is_poke(fault) || sys::signal::is_prepared(interrupted) {
                 stop(interrupted, CURRENT.get());
             }
-            // Also ours: of two that wait the kernel gives one, and that may have been another's, too.
+            // The signal may also have been sent by other code: of two pending signals, the kernel
+            // delivers one.
             sys::signal::pass_on(signal, info, context);
             return;
         }
@@ -118,7 +120,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
             Touched::Elsewhere
         };
         if touched == Touched::There {
-            // Whoever touched it, the guest or the host: the instruction runs again.
+            // The guest or the host touched the page: the instruction runs again.
             return;
         }
         let activation = CURRENT.get();
@@ -136,19 +138,20 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     }
 }
 
-/// Makes the guest that runs on this thread leave if its gate is closed and it was interrupted in guest
-/// code: for good, or, if only its slice of time is over, with its registers taken. Anywhere else the gate
-/// is looked at before the guest is gone on with.
+/// Makes the guest on this thread leave if its interrupt flag is set and the signal interrupted
+/// guest code. The guest leaves for good. If only its time slice is over, it leaves with its
+/// registers saved. If the signal interrupted other code, the flag is checked before the guest is
+/// resumed.
 ///
 /// # Safety
 ///
-/// `activation` must be null or that of the call which runs on this thread.
+/// `activation` must be null, or belong to the call that runs on this thread.
 unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
     if activation.is_null() {
         return;
     }
-    // SAFETY: an activation is the first field of its record, and it is of a running call, which keeps
-    // its gate and, if there is, the place for its registers.
+    // SAFETY: an activation is the first field of its record. The call is running, so its interrupt
+    // flag is valid, and so is its register buffer if it has one.
     unsafe {
         let record = activation.cast::<Record>();
         let gate = (*activation).gate;
@@ -179,57 +182,58 @@ unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
     }
 }
 
-/// Makes the guest leave from where it was interrupted.
+/// Makes the guest leave at the point where it was interrupted.
 ///
 /// # Safety
 ///
-/// `activation` must be that of the call which runs on this thread, and the guest's code have been
-/// interrupted.
+/// `activation` must belong to the call that runs on this thread, and the signal must have
+/// interrupted guest code.
 unsafe fn leave(
     context: &mut libc::ucontext_t,
     activation: *mut Activation,
     code: Option<TrapCode>,
     at: Position,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the activation belongs to the running call.
     unsafe { (*activation).fault = Some(Fault { code, at }) };
     arch::redirect(context, activation);
 }
 
-/// Which trap of the running guest a signal tells of, if any.
+/// Returns the trap of the running guest that a signal reports, if any.
 ///
 /// # Safety
 ///
-/// `activation` must be null or that of the call which runs on this thread.
+/// `activation` must be null, or belong to the call that runs on this thread.
 unsafe fn diagnose(
     signal: i32,
     info: &libc::siginfo_t,
     context: &libc::ucontext_t,
     activation: *mut Activation,
 ) -> Option<TrapCode> {
-    // A signal that was sent is no fault, whatever was interrupted.
+    // A signal that was sent is not a fault, whatever code it interrupted.
     if activation.is_null() || sys::signal::was_sent(info) {
         return None;
     }
-    // SAFETY: an activation is the first field of its record, and it is of a running call.
+    // SAFETY: an activation is the first field of its record, and the call is running.
     let first = unsafe { &raw const (*activation.cast::<Record>()).guest };
     let pc = arch::interrupted(context).pc;
-    // SAFETY: the links are set before a call starts and stay until it ends.
+    // SAFETY: the links are set before a call starts and stay valid until it ends.
     let (mut chain, root) = unsafe { (Guest::chain(first), &*first) };
     let guest = chain.find(|guest| within(guest.text, pc))?;
     let by_address = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
-    // SAFETY: si_addr is set for these signals (sigaction(2)).
+    // SAFETY: the kernel sets `si_addr` for these signals (sigaction(2)).
     let address = unsafe { info.si_addr() } as usize;
     if by_address && within(root.stack_guard, address) {
         return Some(TrapCode::StackOverflow);
     }
     let offset = u32::try_from(pc - guest.text[0]).ok()?;
-    // SAFETY: the trap table of a loaded module, mapped for as long as an instance of it exists.
+    // SAFETY: this is the trap table of a loaded module, mapped as long as an instance of the
+    // module exists.
     let traps = unsafe { slice::from_raw_parts(guest.traps[0] as *const u8, guest.traps[1]) };
     let code = TrapTable::view(traps).code(offset)?;
-    // SAFETY: as above.
+    // SAFETY: the links are set before a call starts and stay valid until it ends.
     let mut reachable = unsafe { Guest::chain(first) };
-    // SAFETY: as above.
+    // SAFETY: each guest in the chain is one that the running call can reach.
     if by_address && !reachable.any(|guest| unsafe { guest.reaches(address) }) {
         return None;
     }
