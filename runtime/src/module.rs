@@ -23,11 +23,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use thiserror::Error;
 
-/// A compiled module, checked and mapped. A clone is the same module.
+/// A compiled module, checked and mapped. A clone is a handle to the same module.
 #[derive(Clone)]
 pub struct Module(Arc<Inner>);
 
-/// What all handles of a module share.
+/// The data that all handles of a module share.
 pub(crate) struct Inner {
     /// Names this module: no other of the process has it.
     id: u64,
@@ -35,21 +35,22 @@ pub(crate) struct Inner {
     metadata: Metadata,
     layout: InstanceLayout,
     runs: Vec<ImageRun>,
-    /// Where the bytes of each run start in the image.
+    /// Offset of each run's bytes in the image section.
     run_starts: Vec<usize>,
-    /// The image as a file of its own, made when a region first maps it.
+    /// The image as a separate file, made when a region first maps it.
     image_file: OnceBox<File>,
-    /// How much of each kind it imports.
+    /// Number of imports of each kind.
     imported: Imported,
     /// Process-wide ids of its types.
     types: types::Numbers,
-    /// Where the fields of its structs lie.
+    /// Offsets of the fields of its structs.
     structs: Layouts,
-    /// Instances that used more memory than a slot keeps track of, as far as it is worth counting.
+    /// Number of instances that used more memory than a slot keeps track of. No longer exact above
+    /// [`WIDE`].
     wide: AtomicU32,
 }
 
-/// Why a file is no module that can be run here.
+/// Reason why a file cannot be opened as a module.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -58,7 +59,7 @@ pub enum OpenError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system gave.
+        /// The error of the system.
         error: io::Error,
     },
     /// The file is not what `aotc` writes, or not for this machine.
@@ -66,7 +67,7 @@ pub enum OpenError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         error: FormatError,
     },
     /// The dynamic loader refused the file.
@@ -74,10 +75,11 @@ pub enum OpenError {
     Load {
         /// The file.
         path: PathBuf,
-        /// What the loader said.
+        /// The loader's message.
         message: String,
     },
-    /// The file changed while it was opened, or a changed one was written over one that is in use.
+    /// The file changed while it was opened, or another file was written over it while it was in
+    /// use.
     #[error(
         "{path} was changed in place while it was in use; write a new file and rename it, as `aotc` \
          does"
@@ -88,7 +90,7 @@ pub enum OpenError {
     },
 }
 
-/// What an import must be, and what an export is.
+/// Type of an import or export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExternType {
     /// A function.
@@ -119,14 +121,14 @@ impl fmt::Display for ExternType {
 /// opened, so that slots are warm for it all the same.
 static OPEN: Mutex<Vec<Weak<Inner>>> = Mutex::new(vec![]);
 
-/// The locks of this module.
+/// Guards of this module's locks.
 pub(crate) struct Locks {
     _open: MutexGuard<'static, Vec<Weak<Inner>>>,
     _types: types::Lock,
     _loader: MutexGuard<'static, ()>,
 }
 
-/// Takes them, in the order in which they are taken.
+/// Takes this module's locks, in their locking order.
 pub(crate) fn lock() -> Locks {
     Locks {
         _open: sys::lock(&OPEN),
@@ -138,11 +140,12 @@ pub(crate) fn lock() -> Locks {
 impl Module {
     /// Checks a file that `aotc` wrote, and maps it.
     ///
-    /// The file is trusted like a program: the checks find damage and mistakes, not malice.
+    /// The file is trusted like a program: the checks find damage and mistakes, but no malicious
+    /// code.
     ///
     /// # Errors
     ///
-    /// [`OpenError`], naming the file and what is wrong with it.
+    /// [`OpenError`], with the file and its defect.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         locks::hold_over_forks();
         Self::from_file(load::File::read(path.as_ref())?)
@@ -150,20 +153,20 @@ impl Module {
 
     /// Checks a module that `aotc` or the compiler's library made, and maps a copy of it.
     ///
-    /// Profilers know the functions of a module by name only if it was opened from a file, debuggers as
-    /// long as the process lives. One file descriptor stays open as long as the module does.
+    /// Debuggers know the functions of such a module by name only as long as the process lives, and
+    /// profilers do not know them. One file descriptor stays open as long as the module.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`OpenError::Read`] if the system gives no file in memory that may be
-    /// executed.
+    /// As [`open`](Self::open). [`OpenError::Read`] if the system refuses a file in memory that may
+    /// be executed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, OpenError> {
         locks::hold_over_forks();
         Self::from_file(load::File::copy(bytes)?)
     }
 
     fn from_file(file: load::File) -> Result<Self, OpenError> {
-        // Held until the module is in the list, so that one content is never mapped twice.
+        // Held until the module is in the list, so that no content is mapped twice.
         let mut open = locks::take(&OPEN);
         open.retain(|module| module.strong_count() > 0);
         let alive: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
@@ -203,7 +206,7 @@ impl Module {
         self.0.metadata.name.as_deref()
     }
 
-    /// Module, name and type of everything that it imports, in order.
+    /// Module, name and type of each import, in order.
     pub fn imports(&self) -> impl Iterator<Item = (&str, &str, ExternType)> {
         let imports = self.0.metadata.imports.iter();
         imports.map(|import| {
@@ -215,7 +218,7 @@ impl Module {
         })
     }
 
-    /// Name and type of everything that it exports, in order.
+    /// Name and type of each export, in order.
     pub fn exports(&self) -> impl Iterator<Item = (&str, ExternType)> {
         let m = &self.0.metadata;
         m.exports.iter().map(move |export| {
@@ -230,15 +233,16 @@ impl Module {
         })
     }
 
-    /// How many memories its instances need, at least: [`RegionBuilder::memories`](crate::RegionBuilder::memories) is to be as
-    /// large. Those are the memories that it defines, and one more, behind the first, if it makes structs or arrays.
+    /// Minimum value of [`RegionBuilder::memories`](crate::RegionBuilder::memories) for its
+    /// instances. This is the number of memories that the module defines, plus one after the first
+    /// if it makes structs or arrays.
     #[must_use]
     pub fn memories(&self) -> u32 {
         let own = self.own_memories().len() as u32;
         self.heap().map_or(own, |heap| heap + 1)
     }
 
-    /// Whether its code counts fuel: it was compiled with `aotc --fuel`.
+    /// Whether the code counts fuel: the module was compiled with `aotc --fuel`.
     #[must_use]
     pub fn counts_fuel(&self) -> bool {
         self.0.metadata.fuel
@@ -255,7 +259,7 @@ impl Module {
     }
 }
 
-/// What the rest of the runtime reads.
+/// Access for the rest of the runtime.
 impl Module {
     pub(crate) fn id(&self) -> u64 {
         self.0.id
@@ -269,44 +273,45 @@ impl Module {
         &self.0.layout
     }
 
-    /// How much of each kind it imports.
+    /// Number of imports of each kind.
     pub(crate) fn imported(&self) -> Imported {
         self.0.imported
     }
 
-    /// The number of the memory in whose place its structs and arrays lie, if it makes any: never the first.
+    /// Number of the memory whose place holds the structs and arrays, if the module makes any.
+    /// Never the first memory.
     pub(crate) fn heap(&self) -> Option<u32> {
         let heap = (self.own_memories().len() as u32).max(1);
         self.0.metadata.heap.then_some(heap)
     }
 
-    /// Where the fields of its structs lie.
+    /// Offsets of the fields of its structs.
     pub(crate) fn structs(&self) -> &Layouts {
         &self.0.structs
     }
 
-    /// Process-wide ids of its types: equal ids, equal types.
+    /// Process-wide ids of its types. Types are equal if and only if their ids are equal.
     pub(crate) fn type_ids(&self) -> &[u32] {
         self.0.types.as_slice()
     }
 
-    /// The memories that it defines, which every reset asks for.
+    /// The memories that the module defines. Every reset reads this list.
     pub(crate) fn own_memories(&self) -> &[MemoryType] {
         &self.0.metadata.memories[self.0.imported.memories as usize..]
     }
 
-    /// Bytes of the first memory that it defines which are accessible at first.
+    /// Initial size of the first memory that the module defines, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.0.memory_bytes()
     }
 
-    /// Addresses of its machine code.
+    /// Address range of the machine code.
     pub(crate) fn text(&self) -> Range<usize> {
         let text = self.0.loaded.section(Section::Text).as_ptr_range();
         text.start as usize..text.end as usize
     }
 
-    /// Address of a text offset.
+    /// Address of an offset in the text.
     pub(crate) fn code(&self, offset: u32) -> usize {
         self.text().start + offset as usize
     }
@@ -327,40 +332,39 @@ impl Module {
         self.0.loaded.section(Section::Traps)
     }
 
-    /// Bytes of data segments that are not in the image.
+    /// Bytes of the data segments that are not in the image.
     pub(crate) fn data(&self) -> &[u8] {
         self.0.loaded.section(Section::Data)
     }
 
-    /// The pieces of the initial memory that are not zero: where in memory 0, and their bytes.
+    /// The non-zero pieces of the initial memory: offset in memory 0, and bytes.
     pub(crate) fn image_pieces(&self) -> impl Iterator<Item = (usize, &[u8])> {
         (0..self.0.runs.len()).map(|at| self.piece(at))
     }
 
-    /// The bytes of a page of [`IMAGE_PAGE_BYTES`] that lies at an offset in memory 0, unless they are
-    /// all zero.
+    /// The page of [`IMAGE_PAGE_BYTES`] at an offset in memory 0; `None` if it is all zeros.
     pub(crate) fn image_page(&self, offset: usize) -> Option<&[u8]> {
         self.0.image_at(self.0.image_source(offset))
     }
 
-    /// What all handles of it share.
+    /// The data that all handles of this module share.
     pub(crate) fn inner(&self) -> &Inner {
         &self.0
     }
 
-    /// Notes that an instance used more memory than a slot keeps track of.
+    /// Records that an instance used more memory than a slot keeps track of.
     pub(crate) fn note_wide(&self) {
-        // Relaxed: a hint, which nothing depends on.
+        // Relaxed: this is only a hint.
         let seen = self.0.wide.load(Ordering::Relaxed);
         self.0.wide.store(seen.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Whether its instances use more memory, again and again, than a slot keeps track of.
+    /// Whether several instances had a large working set: more memory than a slot keeps track of.
     pub(crate) fn is_wide(&self) -> bool {
         self.0.wide.load(Ordering::Relaxed) >= WIDE
     }
 
-    /// Bytes of the image that are not zero.
+    /// Size of the image, in bytes, without the pages of zeros.
     pub(crate) fn image_bytes(&self) -> usize {
         self.0.loaded.section(Section::Image).len()
     }
@@ -370,7 +374,7 @@ impl Module {
         !self.own_memories().is_empty()
     }
 
-    /// End of the last piece in memory 0.
+    /// End of the last non-zero piece in memory 0.
     pub(crate) fn image_end(&self) -> usize {
         self.0
             .runs
@@ -378,12 +382,12 @@ impl Module {
             .map_or(0, |run| (run.start() + run.len()) as usize)
     }
 
-    /// The initial memory up to [`image_end`](Self::image_end) and the end of its page, as a file that
-    /// nobody can change.
+    /// A sealed file with the initial memory up to [`image_end`](Self::image_end), rounded up to a
+    /// page.
     ///
     /// # Errors
     ///
-    /// What the system gives.
+    /// The error of the system.
     pub(crate) fn image_file(&self) -> io::Result<&File> {
         let make = || sys::memory::image_file(self.image_pieces());
         self.0.image_file.get_or_try_init(|| make().map(Box::new))
@@ -392,7 +396,8 @@ impl Module {
     fn piece(&self, at: usize) -> (usize, &[u8]) {
         let (run, start) = (self.0.runs[at], self.0.run_starts[at]);
         let image = self.0.loaded.section(Section::Image);
-        // In range: `open` has checked that the runs are as long together as the image.
+        // In range: `open` has checked that the sum of the runs' lengths is the length of the
+        // image.
         (
             run.start() as usize,
             &image[start..start + run.len() as usize],
@@ -400,13 +405,12 @@ impl Module {
     }
 }
 
-/// Instances that must use more memory than a slot keeps track of before their module is known for it.
+/// Number of instances with a large working set after which [`Module::is_wide`] holds.
 const WIDE: u32 = 3;
 
-/// What the signal handler may ask: it takes no lock and allocates nothing.
+/// Functions that the signal handler may call: they take no lock and do not allocate.
 impl Inner {
-    /// Which page of the image, counted from 1, the page at an offset in memory 0 is; 0 if it is of
-    /// zeros.
+    /// The image page at an offset in memory 0, counted from 1; 0 if that page is all zeros.
     pub(crate) fn image_source(&self, offset: usize) -> u32 {
         let behind = self
             .runs
@@ -422,19 +426,19 @@ impl Inner {
         ((start + within) / IMAGE_PAGE_BYTES as usize) as u32 + 1
     }
 
-    /// That page of the image, counted from 1; `None` for one of zeros.
+    /// The page of the image with this number, counted from 1; `None` for 0.
     pub(crate) fn image_at(&self, source: u32) -> Option<&[u8]> {
         let start = source.checked_sub(1)? as usize * IMAGE_PAGE_BYTES as usize;
         Some(&self.loaded.section(Section::Image)[start..start + IMAGE_PAGE_BYTES as usize])
     }
 
-    /// Bytes of that memory which are accessible at first.
+    /// Initial size of the first memory that the module defines, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.loaded.memory_bytes
     }
 }
 
-/// Where the bytes of each run start, all lying behind each other.
+/// Offset of each run's bytes in the image, where the runs lie one after another.
 fn starts(runs: &[ImageRun]) -> Vec<usize> {
     let sum = |sum: &mut usize, run: &ImageRun| {
         let start = *sum;

@@ -1,13 +1,15 @@
-//! [`SharedMemory`]: a linear memory that the host makes, and several instances use at once, each on a thread of its own.
+//! [`SharedMemory`]: a linear memory that the host makes and several instances use at once, each on
+//! its own thread.
 //!
-//! It lies in no slot: it is reserved, and given back, by itself, and lives as long as anybody has it, instances and
-//! preparations included. So a slot holds nothing that another instance may write to, and its reset is what it ever was.
+//! A shared memory is not in a slot. It has its own reservation, and lives as long as a handle
+//! exists, including those of instances and preparations. So a slot holds nothing that another
+//! instance can write to, and its reset needs no special case.
 //!
 //! # Safety
 //!
-//! Owns the fact that the bytes below a shared memory's size are accessible as long as it lives: it only grows, and the size
-//! is written after the system has made the bytes accessible. Nobody has a reference to them but to atomics and cells,
-//! because guests write there at any time.
+//! Owns the fact that the bytes below a shared memory's size are accessible as long as it lives. It
+//! only grows, and its size is written after the system has made the bytes accessible. The only
+//! references to the bytes are to atomics and cells, because guests may write at any time.
 #![allow(unsafe_code)]
 
 pub(crate) mod wait;
@@ -29,35 +31,36 @@ use std::sync::{Arc, Mutex};
 use thiserror::Error;
 use wait::Waiters;
 
-/// A linear memory that several instances use at once, each on a thread of its own (the threads proposal). A clone is the same
-/// memory.
+/// A linear memory that several instances use at once, each on its own thread (the threads
+/// proposal). A clone is a handle to the same memory.
 ///
-/// A [`Linker`](crate::Linker) offers it by [`memory`](crate::Linker::memory); instances of one preparation get others by
-/// [`Prepared::with_memory`](crate::Prepared::with_memory). Addresses are offsets in bytes. What the host reads and writes here it
-/// reads and writes beside guests that do the same: only [`atomic_u32`](Self::atomic_u32) and [`atomic_u64`](Self::atomic_u64) say in
-/// which order.
+/// A [`Linker`](crate::Linker) offers it by [`memory`](crate::Linker::memory). Instances of one
+/// preparation can get different memories by
+/// [`Prepared::with_memory`](crate::Prepared::with_memory). Addresses are offsets in bytes. The
+/// host's reads and writes are concurrent with those of guests: only
+/// [`atomic_u32`](Self::atomic_u32) and [`atomic_u64`](Self::atomic_u64) define an order.
 #[derive(Debug, Clone)]
 pub struct SharedMemory(Arc<Shared>);
 
-/// Why there is no shared memory of a type.
+/// Reason why a shared memory cannot be made or grown.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SharedMemoryError {
-    /// The type is not of a shared memory.
+    /// The type is not that of a shared memory.
     #[error("memory of {found} is not shared; set `shared` in its type, and a maximum")]
     NotShared {
         /// The type.
         found: String,
     },
-    /// It is to have more than it may.
+    /// The requested size exceeds the maximum.
     #[error("shared memory is to have {pages} pages, it may have {max}; ask for less")]
     Limit {
-        /// Pages that it is to have.
+        /// Requested size, in pages.
         pages: u64,
-        /// The most.
+        /// Maximum size, in pages.
         max: u64,
     },
-    /// The system gives no memory.
+    /// The system cannot provide the memory.
     #[error("the system gives no shared memory: {0}")]
     System(#[from] io::Error),
 }
@@ -67,12 +70,12 @@ struct Shared {
     desc: Desc,
     ty: MemoryType,
     reservation: Reservation,
-    /// Taken by whoever grows it.
+    /// Held while the memory grows.
     growing: Mutex<()>,
     waiters: Mutex<Waiters>,
 }
 
-/// A [`MemoryDesc`] that is read and written on several threads.
+/// A [`MemoryDesc`] that several threads access.
 #[derive(Debug)]
 #[repr(C)]
 struct Desc {
@@ -84,16 +87,18 @@ const _: () = assert!(size_of::<Desc>() == size_of::<MemoryDesc>());
 const _: () = assert!(offset_of!(Desc, base) == offset_of!(MemoryDesc, base));
 const _: () = assert!(offset_of!(Desc, bytes) == offset_of!(MemoryDesc, bytes));
 
-/// All that an access can reach.
+/// Size of the range that an access can reach.
 const REACH_BYTES: usize = (MEMORY_REACH_BYTES + GUARD_BYTES) as usize;
 
 impl SharedMemory {
-    /// Makes one of a type, which a module's import has ([`Module::imports`](crate::Module::imports)). It reserves 4 GiB of
-    /// addresses, and has zeros.
+    /// Makes a memory of a type, for example that of a module's import
+    /// ([`Module::imports`](crate::Module::imports)). It reserves 4 GiB of address space. All bytes
+    /// are zero.
     ///
     /// # Errors
     ///
-    /// [`SharedMemoryError`].
+    /// [`SharedMemoryError::NotShared`] if the type is not shared, [`SharedMemoryError::Limit`] if
+    /// its minimum exceeds its maximum, [`SharedMemoryError::System`] if the system refuses.
     pub fn new(ty: &MemoryType) -> Result<Self, SharedMemoryError> {
         let Some(max) = ty.max.filter(|_| ty.shared) else {
             let found = ty.to_string();
@@ -104,7 +109,7 @@ impl SharedMemory {
             return Err(SharedMemoryError::Limit { pages: ty.min, max });
         }
         let reservation = Reservation::new(REACH_BYTES)?;
-        // As the memory of slots: no fork has what a guest wrote.
+        // As in the memory of slots: a fork must not see a guest's data.
         reservation.wipe_on_fork(reservation.range())?;
         let shared = Shared {
             desc: Desc {
@@ -120,29 +125,30 @@ impl SharedMemory {
         Ok(Self(Arc::new(shared)))
     }
 
-    /// Its type, with the limits that it was made with.
+    /// The type with which the memory was made, with its limits.
     #[must_use]
     pub fn ty(&self) -> MemoryType {
         self.0.ty
     }
 
-    /// Its size in bytes, which may be more by now: it only grows.
+    /// Size in bytes. The memory only grows, so the size may already be larger.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes() as usize
     }
 
-    /// Whether it has no byte yet.
+    /// Whether the size is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Grows it by so many pages of its type, and gives how many there were.
+    /// Grows the memory by a number of pages of its type. Returns the previous size in pages.
     ///
     /// # Errors
     ///
-    /// [`SharedMemoryError::Limit`] past its maximum, [`SharedMemoryError::System`] if there is no memory.
+    /// [`SharedMemoryError::Limit`] past the maximum, [`SharedMemoryError::System`] if there is no
+    /// memory.
     pub fn grow(&self, pages: u64) -> Result<u64, SharedMemoryError> {
         let (page, max) = (self.0.ty.page.bytes(), self.bytes_max());
         let mut before = 0;
@@ -156,11 +162,12 @@ impl SharedMemory {
         })
     }
 
-    /// Reads bytes. Each is one that was there; together they need not be what was there at any one time.
+    /// Reads bytes at an address. Each byte is a value that was stored there, but the bytes need
+    /// not have been there at the same time.
     ///
     /// # Errors
     ///
-    /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory.
+    /// [`TrapCode::MemoryOutOfBounds`] if the range is not all in the memory.
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Trap> {
         let bytes = self.atomic_bytes(address, into.len())?;
         for (byte, from) in into.iter_mut().zip(bytes) {
@@ -169,11 +176,12 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// Writes bytes, one after another.
+    /// Writes bytes at an address, one after another.
     ///
     /// # Errors
     ///
-    /// [`TrapCode::MemoryOutOfBounds`] if they do not all lie in the memory; then none is written.
+    /// [`TrapCode::MemoryOutOfBounds`] if the range is not all in the memory; then nothing is
+    /// written.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Trap> {
         let into = self.atomic_bytes(address, bytes.len())?;
         for (byte, into) in bytes.iter().zip(into) {
@@ -182,31 +190,33 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// The number of 32 bits at an address, as guests have it by `i32.atomic`.
+    /// The 32-bit number at an address, as guests access it by `i32.atomic` instructions.
     ///
     /// # Errors
     ///
-    /// [`TrapCode::UnalignedAtomic`] if the address is no multiple of 4, [`TrapCode::MemoryOutOfBounds`] if it does not lie in
-    /// the memory.
+    /// [`TrapCode::UnalignedAtomic`] if the address is not a multiple of 4,
+    /// [`TrapCode::MemoryOutOfBounds`] if the number is not all in the memory.
     pub fn atomic_u32(&self, address: u64) -> Result<&AtomicU32, Trap> {
         let at = self.atomic(address, 4).map_err(Trap::new)?;
-        // SAFETY: accessible as long as the memory lives, and aligned; nobody has another reference to it but as atomics.
+        // SAFETY: `atomic` checked that the address is aligned and in the memory, which stays
+        // accessible while it lives. All other references to the number are atomics or cells.
         Ok(unsafe { AtomicU32::from_ptr(at.cast()) })
     }
 
-    /// The number of 64 bits at an address, as guests have it by `i64.atomic`.
+    /// The 64-bit number at an address, as guests access it by `i64.atomic` instructions.
     ///
     /// # Errors
     ///
     /// As [`atomic_u32`](Self::atomic_u32), with a multiple of 8.
     pub fn atomic_u64(&self, address: u64) -> Result<&AtomicU64, Trap> {
         let at = self.atomic(address, 8).map_err(Trap::new)?;
-        // SAFETY: as in `atomic_u32`.
+        // SAFETY: `atomic` checked that the address is aligned and in the memory, which stays
+        // accessible while it lives. All other references to the number are atomics or cells.
         Ok(unsafe { AtomicU64::from_ptr(at.cast()) })
     }
 
-    /// Wakes so many of the guests that wait at an address, those first that wait for longest, as `memory.atomic.notify` does;
-    /// tells how many.
+    /// Wakes at most `count` guests that wait at an address, as `memory.atomic.notify` does. Guests
+    /// that have waited longest come first. Returns how many were woken.
     ///
     /// # Errors
     ///
@@ -216,44 +226,47 @@ impl SharedMemory {
         Ok(self.wake(address, count))
     }
 
-    /// All that it has now, for libraries that copy from and to cells. Guests write there meanwhile: who reads a cell must do so
-    /// as one does where another thread writes.
+    /// All current bytes, for libraries that copy from and to cells. Guests may write to them at
+    /// the same time: read a cell only in a way that is valid while another thread writes it.
     #[must_use]
     pub fn cells(&self) -> &[UnsafeCell<u8>] {
         let (base, bytes) = (self.0.desc.base as *const UnsafeCell<u8>, self.len());
-        // SAFETY: accessible as long as the memory lives; cells may change under a shared reference.
+        // SAFETY: the bytes are accessible as long as the memory lives. Cells may change under a
+        // shared reference.
         unsafe { slice::from_raw_parts(base, bytes) }
     }
 
-    /// Whether it is that one.
+    /// Whether both handles are of the same memory.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Where its descriptor lies.
+    /// Address of the memory's descriptor.
     pub(crate) fn desc(&self) -> *const MemoryDesc {
         (&raw const self.0.desc).cast()
     }
 
-    /// Its size now.
+    /// Current size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.desc.bytes.load(SeqCst)
     }
 
-    /// The most bytes that it may have.
+    /// Maximum size in bytes.
     pub(crate) fn bytes_max(&self) -> u64 {
         let page = self.0.ty.page.bytes();
         let max = self.0.ty.max.unwrap_or(u64::MAX);
         max.saturating_mul(page).min(MEMORY_BYTES_MAX)
     }
 
-    /// Grows it by so many pages if that is permitted, from so many bytes to so many, no more than the most; gives how many
-    /// pages there were. Where another thread grows it meanwhile, that is asked again.
+    /// Grows the memory by a number of pages if `is_permitted` allows it. `is_permitted` gets the
+    /// current and the desired size in bytes, and must refuse a size above the maximum. If another
+    /// thread grows the memory meanwhile, `is_permitted` is called again. Returns the previous size
+    /// in pages, or `None` if refused.
     ///
     /// # Errors
     ///
-    /// What mprotect(2) gives.
+    /// The error of mprotect(2).
     pub(crate) fn grow_where(
         &self,
         pages: u64,
@@ -267,7 +280,7 @@ impl SharedMemory {
                 return Ok(Some(before));
             }
             let desired = before.saturating_add(pages).saturating_mul(page);
-            // Under no lock: who permits it is the embedder.
+            // No lock is held here, because `is_permitted` is code of the embedder.
             if !is_permitted(current, desired) {
                 return Ok(None);
             }
@@ -283,7 +296,7 @@ impl SharedMemory {
     ///
     /// # Errors
     ///
-    /// The trap of one that is unaligned or outside.
+    /// The trap of an unaligned or out-of-bounds access.
     fn atomic(&self, address: u64, bytes: u64) -> Result<*mut u8, TrapCode> {
         if !address.is_multiple_of(bytes) {
             return Err(TrapCode::UnalignedAtomic);
@@ -295,62 +308,66 @@ impl SharedMemory {
         Ok((self.0.desc.base + address) as *mut u8)
     }
 
-    /// Bytes as atomics.
+    /// A range of bytes as atomics.
     fn atomic_bytes(&self, address: u64, len: usize) -> Result<&[AtomicU8], Trap> {
         let end = address.checked_add(len as u64);
         if end.is_none_or(|end| end > self.bytes()) {
             return Err(Trap::new(TrapCode::MemoryOutOfBounds));
         }
         let start = (self.0.desc.base + address) as *const AtomicU8;
-        // SAFETY: accessible as long as the memory lives; nobody has another reference to it but as atomics.
+        // SAFETY: the range is in the memory, which stays accessible while it lives. All other
+        // references to it are atomics or cells.
         Ok(unsafe { slice::from_raw_parts(start, len) })
     }
 }
 
 impl Shared {
-    /// Makes bytes accessible, and says so: to guests as well, on whatever thread.
+    /// Makes bytes accessible, and then publishes the new size to guests on all threads.
     ///
     /// # Errors
     ///
-    /// What mprotect(2) gives; then nothing has changed.
+    /// The error of mprotect(2); then nothing has changed.
     fn make_accessible(&self, current: u64, desired: u64) -> io::Result<()> {
         let page = |bytes: u64| bytes.next_multiple_of(WASM_PAGE_BYTES) as usize;
         let start = self.reservation.range().start;
         let new = start + page(current)..start + page(desired);
-        // SAFETY: behind what is accessible, where nobody looks; who makes it accessible has the lock, or the memory alone.
+        // SAFETY: the range is after the accessible part, so no thread uses it. The caller holds
+        // the lock `growing`, or owns the memory alone.
         unsafe { self.reservation.protect(new, Access::ReadWrite)? };
         self.desc.bytes.store(desired, SeqCst);
         Ok(())
     }
 }
 
-/// The shared memories of the host's that an instance imports: by index, `None` for another instance's.
+/// The shared host memories that an instance imports, by index. `None` if another instance defines
+/// the memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedImports(Vec<Option<SharedMemory>>);
 
 impl SharedImports {
-    /// The next imported memory is this one, or another instance's.
+    /// Adds the next imported memory, or `None` for a memory of another instance.
     pub(crate) fn push(&mut self, memory: Option<&SharedMemory>) {
         self.0.push(memory.cloned());
     }
 
-    /// Puts another in the place of one.
+    /// Replaces the memory at an index.
     pub(crate) fn replace(&mut self, index: usize, memory: &SharedMemory) {
         self.0[index] = Some(memory.clone());
     }
 
-    /// The memory of an index, if it is the host's.
+    /// The memory at an index, if it is the host's.
     pub(crate) fn get(&self, index: u32) -> Option<&SharedMemory> {
         self.0.get(index as usize)?.as_ref()
     }
 
-    /// The memories that are the host's, with their indices.
+    /// The host's memories, with their indices.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &SharedMemory)> {
         let all = (0..).zip(&self.0);
         all.filter_map(|(index, memory)| Some((index, memory.as_ref()?)))
     }
 
-    /// Whether accesses of one of them can reach an address. The signal handler asks.
+    /// Whether accesses to one of the host's memories can reach an address. Called by the signal
+    /// handler.
     pub(crate) fn reach(&self, address: usize) -> bool {
         self.iter()
             .any(|(_, memory)| memory.0.reservation.range().contains(&address))

@@ -1,16 +1,17 @@
 //! [`Loaded`]: the shared object in the address space.
 //!
-//! The file is read and checked first, then given to the dynamic loader, so that debuggers, profilers
-//! and unwinders know it. What the loader has mapped is compared with what was checked.
+//! The file is read and checked first, and then given to the dynamic loader, so that debuggers,
+//! profilers and unwinders know it. The mapping is then compared with the checked file.
 //!
-//! The loader tells files apart by name and by inode. A new version that was renamed over an old one
-//! which is still loaded has the old one's name: then it is loaded through a descriptor of ours, which
-//! stays open so that the name stays unique. So is a module that was never in a file.
+//! The loader identifies files by name and by inode. Suppose a new version is renamed over an old
+//! one that is still loaded. Then it has the old one's name, so it is loaded through a descriptor
+//! of ours. The descriptor stays open, so that the name stays unique. A module that was never in a
+//! file is loaded in this way as well.
 //!
 //! # Safety
 //!
-//! Owns the mapping: every slice of a section borrows the [`Loaded`] whose drop unmaps it. The file
-//! runs no code when it is loaded, because it has neither constructors nor relocations:
+//! Owns the mapping: every slice of a section borrows the [`Loaded`] whose drop unmaps it. Loading
+//! the file runs none of its code, because it has neither constructors nor relocations.
 //! [`pirn_format::read`] has checked that.
 #![allow(unsafe_code)]
 
@@ -33,9 +34,9 @@ use std::sync::{Mutex, MutexGuard};
 pub(super) struct File {
     pub(super) checked: Checked,
     header: [u8; HEADER_BYTES],
-    /// Absolute; of a file in memory, what to call it.
+    /// Absolute path; for a file in memory, a description.
     path: PathBuf,
-    /// Whether it has a path.
+    /// Whether the file has a path.
     named: bool,
     file: fs::File,
     inode: (u64, u64),
@@ -62,7 +63,7 @@ impl File {
         })
     }
 
-    /// Checks bytes, and makes a file in memory of them.
+    /// Checks bytes, and copies them to a file in memory.
     pub(super) fn copy(bytes: &[u8]) -> Result<Self, OpenError> {
         let path = PathBuf::from("a module in memory");
         let file = sys::memory::code_file(bytes);
@@ -103,7 +104,7 @@ impl File {
         })
     }
 
-    /// Maps it. `others` are all that are mapped, none of them of the same content.
+    /// Maps the file. `others` are all mapped modules. None of them has the same content.
     pub(super) fn load<'a>(
         &self,
         mut others: impl Iterator<Item = &'a Loaded>,
@@ -111,8 +112,8 @@ impl File {
         if others.any(|other| other.inode == self.inode) {
             return Err(self.changed());
         }
-        // By its path, so that debuggers find it. The loader answers with whatever has that name
-        // already: then by a name that nothing else has.
+        // First by its path, so that debuggers find it. If the loader already has that name, it
+        // returns the old file. Then the file is loaded by a name that nothing else has.
         if self.named
             && let Some(loaded) = self.load_as(&self.path, None)?
         {
@@ -125,20 +126,21 @@ impl File {
             .ok_or_else(|| self.changed())
     }
 
-    /// Maps what the loader knows by a name; `None` if that is not what was checked.
+    /// Maps the file that the loader knows by a name. Returns `None` if that is not the checked
+    /// file.
     fn load_as(&self, name: &Path, held: Option<fs::File>) -> Result<Option<Loaded>, OpenError> {
         let _loader = locks::take(&LOADER);
-        // SAFETY: the file was checked to have no code that runs on loading.
+        // SAFETY: the check found no code in the file that runs on loading.
         let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }
             .map_err(|error| self.refused(&error))?;
-        // SAFETY: the symbol is the header's, whatever type stands for its bytes.
+        // SAFETY: the symbol is the header, and a pointer to bytes fits any type.
         let symbol = unsafe { library.get::<*const u8>(HEADER_SYMBOL) }
             .map_err(|error| self.refused(&error))?;
         let header = symbol.as_raw_ptr().cast::<u8>().cast_const();
         if header.is_null() {
             return Err(self.refused(&"its header has no address"));
         }
-        // SAFETY: the symbol table gives the header that many bytes, in a mapped segment.
+        // SAFETY: the symbol table gives the header this size, in a mapped segment.
         if unsafe { slice::from_raw_parts(header, HEADER_BYTES) } != self.header {
             return Ok(None);
         }
@@ -176,13 +178,14 @@ impl File {
     }
 }
 
-/// The name of an open file, by which others find it too: the loader shows it to debuggers, and of
-/// /proc/self they take their own descriptors, gdb a pipe on which it then waits for ever.
+/// Returns a name of an open file that other processes can use too, because the loader shows it to
+/// debuggers. Under /proc/self they would open a descriptor of their own; gdb opens a pipe and then
+/// waits for ever.
 ///
-/// A forked child has its own number, so that its names are not those that it inherits. If a later one has
-/// the number again, the descriptors of the inherited names are still open.
+/// A forked child has its own process number, so its names differ from those that it inherits. If a
+/// later child gets the same number again, the descriptors of the inherited names are still open.
 fn descriptor(file: &fs::File) -> io::Result<PathBuf> {
-    // Our number as that /proc has it, which may be of another namespace than getpid(2).
+    // The process number in this /proc, whose namespace may differ from that of getpid(2).
     let process = fs::read_link("/proc/self")?;
     let fd = file.as_raw_fd().to_string();
     Ok([
@@ -195,10 +198,11 @@ fn descriptor(file: &fs::File) -> io::Result<PathBuf> {
     .collect())
 }
 
-/// Taken to use the dynamic loader: it has a lock of its own, which it does not take for a fork.
+/// Held while the dynamic loader is used. The loader has its own lock, but does not hold it across
+/// a fork.
 static LOADER: Mutex<()> = Mutex::new(());
 
-/// Takes it for one.
+/// Takes the lock of the dynamic loader.
 pub(super) fn lock() -> MutexGuard<'static, ()> {
     sys::lock(&LOADER)
 }
@@ -211,9 +215,9 @@ pub(super) struct Loaded {
     pub(super) hash: [u8; HASH_BYTES],
     pub(super) path: PathBuf,
     inode: (u64, u64),
-    /// Unmaps the sections when it is dropped. There until then.
+    /// Unmaps the sections when dropped. Present until then.
     library: Option<Library>,
-    /// Keeps the name unique by which it was loaded.
+    /// Keeps the name unique by which the file was loaded.
     _held: Option<fs::File>,
 }
 
@@ -228,8 +232,8 @@ impl Loaded {
     /// The bytes of a section.
     pub(super) fn section(&self, section: Section) -> &[u8] {
         let (start, len) = self.sections[section as usize];
-        // SAFETY: the section lies in a segment that the loader mapped readable, which
-        // `pirn_format::read` has checked, and is mapped as long as `self` lives.
+        // SAFETY: the section is in a segment that the loader mapped readable, which
+        // `pirn_format::read` has checked. It stays mapped as long as `self` lives.
         unsafe { slice::from_raw_parts(start as *const u8, len) }
     }
 }

@@ -1,18 +1,21 @@
-//! Numbers that are unique in the process: of types, so that a call through a table compares one number whatever modules
-//! are involved, and of modules.
+//! Numbers that are unique in the process, for types and for modules. With them, a call through a
+//! table compares one number, whatever modules are involved.
 //!
-//! A type has its number as long as a module is open that has the type; then another type may get it. These hold:
+//! A type has its number as long as an open module has the type. Then another type may get the
+//! number. These invariants hold:
 //!
-//! 1. Two types that have numbers at the same time have equal ones if they are equal, and only then.
-//! 2. Each [`Module`](crate::Module), and with it each instance, holds all of its types: its numbers do not change, and no
-//!    other type gets them. A module also has all types that its types name, and their supertypes.
-//! 3. Wherever a number lies (ids in instance areas, headers of objects, function references), it is one of the types of
-//!    the instance or of another one of its group, and is not read after they end. A slot that has
-//!    been used keeps numbers only for instances of the same open module, which is told by a number that no other module
-//!    ever has ([`fresh_module`]).
+//! 1. Two types that have numbers at the same time have equal numbers if and only if the types are
+//!    equal.
+//! 2. Each [`Module`](crate::Module), and with it each instance, holds all of its types: their
+//!    numbers do not change, and no other type gets them. A module also has all types that its
+//!    types name, and their supertypes.
+//! 3. Each stored number (ids in instance areas, headers of objects, function references) is that
+//!    of a type of the instance or of another instance of its group. It is not read after these
+//!    instances end. A used slot keeps numbers only for instances of the same open module, which it
+//!    recognises by a number that no other module ever has ([`fresh_module`]).
 //!
-//! From 3 it follows that nothing reads a number in the name of a type that does not have it any more.
-//! `runtime/tests/numbers.rs` and the tests below look for the contrary.
+//! From invariant 3 it follows that a number is never read for a type that no longer has it.
+//! `runtime/tests/numbers.rs` and the tests below search for counterexamples.
 
 mod table;
 
@@ -29,10 +32,10 @@ use table::{BLOCKS_MAX, NUMBERS_MAX, Table};
 /// The types that have numbers.
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// Where the table of types begins; 0 as long as there is none.
+/// Address of the table of types; 0 while there is none.
 static ROWS: AtomicU64 = AtomicU64::new(0);
 
-/// Numbers of a group itself begin here: see [`number_types`].
+/// Numbers within a group itself begin here: see [`number_types`].
 const WITHIN: u32 = 1 << 31;
 
 /// The types that have numbers.
@@ -41,35 +44,35 @@ pub(super) struct Known {
     groups: HashMap<Arc<[SubType]>, Group>,
     /// Numbers that types had and none has, the one that waits longest first.
     free: VecDeque<u32>,
-    /// The first number that no type ever had.
+    /// The first number that was never given to a type.
     next: u32,
-    /// Where numbers end: [`NUMBERS_MAX`], but in tests.
+    /// Limit of the numbers: [`NUMBERS_MAX`], except in tests.
     numbers_max: usize,
     blocks_max: usize,
-    /// None as long as no type has subtypes.
+    /// `None` while no type has subtypes.
     table: Option<Table>,
 }
 
-/// A group of types that has numbers.
+/// A group of types with numbers.
 #[derive(Debug)]
 struct Group {
     numbers: Box<[u32]>,
-    /// How often open modules declare it. Never 0.
+    /// Number of declarations in open modules. Never 0.
     holders: usize,
 }
 
-/// The numbers of a module's types, which are theirs as long as this lives.
+/// The numbers of a module's types, reserved while this value lives.
 #[derive(Debug)]
 pub(super) struct Numbers {
-    /// By the type's index in the module.
+    /// Number of each type, by its index in the module.
     numbers: Vec<u32>,
     groups: Vec<Arc<[SubType]>>,
 }
 
-/// The lock of this module.
+/// Guard of this module's lock.
 pub(super) type Lock = MutexGuard<'static, Option<Known>>;
 
-/// Takes it.
+/// Takes this module's lock.
 pub(super) fn lock() -> Lock {
     sys::lock(&KNOWN)
 }
@@ -89,12 +92,12 @@ pub(super) fn number(metadata: &Metadata) -> io::Result<Numbers> {
     Ok(numbers)
 }
 
-/// Where the table of types begins; 0 as long as no type has subtypes.
+/// Address of the table of types; 0 while no type has subtypes.
 pub(crate) fn rows() -> u64 {
     ROWS.load(Ordering::Acquire)
 }
 
-/// Whether a type is another, or is declared as a subtype of it.
+/// Whether the types are equal, or `found` is declared as a subtype of `wanted`.
 pub(crate) fn is_subtype(found: u32, wanted: u32) -> bool {
     found == wanted || {
         let known = locks::take(&KNOWN);
@@ -104,7 +107,7 @@ pub(crate) fn is_subtype(found: u32, wanted: u32) -> bool {
 }
 
 impl Numbers {
-    /// By the type's index in the module.
+    /// Number of each type, by its index in the module.
     pub(super) fn as_slice(&self) -> &[u32] {
         &self.numbers
     }
@@ -124,7 +127,7 @@ impl Known {
         Self {
             groups: HashMap::new(),
             free: VecDeque::new(),
-            // 0 is no type's, see `table`.
+            // Type number 0 is never given, see `table`.
             next: 1,
             numbers_max,
             blocks_max,
@@ -132,7 +135,7 @@ impl Known {
         }
     }
 
-    /// Numbers the types of a module, and counts it among those that hold them.
+    /// Numbers the types of a module, and counts the module as a holder of their groups.
     fn hold(&mut self, metadata: &Metadata) -> io::Result<Numbers> {
         let mut groups = vec![];
         let mut result = Ok(());
@@ -148,7 +151,7 @@ impl Known {
                     Err(error) => result = Err(error),
                 }
             }
-            // Not numbers of types, and nobody gets them.
+            // These are not numbers of types, and no caller gets them.
             numbers.resize(numbers.len() + len, 0);
         });
         if let Err(error) = result {
@@ -158,7 +161,7 @@ impl Known {
         Ok(Numbers { numbers, groups })
     }
 
-    /// Counts one more that holds a group, which gets numbers if it has none.
+    /// Adds a holder to a group. A new group gets numbers.
     fn hold_group(&mut self, group: Cow<'_, [SubType]>) -> io::Result<(Arc<[SubType]>, &[u32])> {
         let key = match self.groups.get_key_value(&*group) {
             Some((key, _)) => Arc::clone(key),
@@ -177,7 +180,7 @@ impl Known {
         Ok((key, &group.numbers))
     }
 
-    /// Gives numbers to the types of a group, which name others by their numbers.
+    /// Gives numbers to the types of a group. The types name other types by number.
     fn add(&mut self, group: &[SubType]) -> io::Result<Box<[u32]>> {
         let used = self.next as usize - self.free.len() - 1;
         let (found, limit) = (used + group.len(), self.numbers_max - 1);
@@ -215,12 +218,13 @@ impl Known {
         }
     }
 
-    /// Counts one less that holds each of these groups. Those that nobody holds lose their numbers.
+    /// Removes a holder from each of these groups. Groups without holders lose their numbers.
     ///
-    /// They are all the groups of a module, so of types that name each other, or are subtypes of each other, none is kept
-    /// whose others are not.
+    /// `groups` must be all groups of a module. So a group is never kept while a group that it
+    /// names, or a supertype, is released.
     fn release(&mut self, groups: &[Arc<[SubType]>]) {
-        // Subtypes come after their supertypes, and lose their rows before those lose the chains that the rows name.
+        // In reverse order: a subtype comes after its supertypes. Its row must be cleared before
+        // the chain that the row names is released.
         for key in groups.iter().rev() {
             let group = self.groups.get_mut(key).expect("a module holds it");
             group.holders -= 1;
@@ -229,13 +233,13 @@ impl Known {
                 self.forget(&group.numbers);
             }
         }
-        // What many types took does not stay when few are left.
+        // The map shrinks after many types are gone.
         if self.groups.len() < self.groups.capacity() / 8 {
             self.groups.shrink_to(self.groups.len() * 2);
         }
     }
 
-    /// Takes back the numbers of a group.
+    /// Releases the numbers of a group.
     fn forget(&mut self, numbers: &[u32]) {
         if let Some(table) = &mut self.table {
             for number in numbers.iter().rev() {
@@ -254,10 +258,10 @@ fn full(what: &str, found: usize, limit: usize) -> io::Error {
     io::Error::other(message)
 }
 
-/// A number for a module that was opened just now.
+/// Returns a new number for a module.
 pub(super) fn fresh_module() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: only its being unique matters.
+    // Relaxed: only uniqueness matters.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 

@@ -1,12 +1,14 @@
-//! Waiting and waking in shared memories (the threads proposal, `memory.atomic.wait32`, `wait64` and `notify`).
+//! Waiting and waking in shared memories (the threads proposal: `memory.atomic.wait32`, `wait64`
+//! and `notify`).
 //!
-//! Who waits is in a list of the memory, by address and then by when it came. It is compared and entered under one lock,
-//! which whoever wakes takes, too: so who changes a number and wakes then misses nobody who found the old one. Who is woken is
-//! taken from the list by whoever wakes, and finds that it is not there any more.
+//! A waiter is in a list of the memory, sorted by address and then by arrival. The comparison and
+//! the entry into the list happen under one lock, which a waking thread takes as well. So a thread
+//! that changes a number and then wakes does not miss a waiter that found the old number. The
+//! waking thread removes the waiter from the list, and the waiter finds that it is no longer there.
 //!
 //! # Safety
 //!
-//! The address that is compared at lies in a memory of an instance that the call borrows.
+//! The compared address lies in a memory of an instance that the call borrows.
 #![allow(unsafe_code)]
 
 use super::SharedMemory;
@@ -27,22 +29,22 @@ use std::sync::Arc;
 use std::task::Wake;
 use std::thread::{self, Thread};
 
-/// Answers of a wait.
+/// Results of a wait.
 pub(crate) const WOKEN: u32 = 0;
 pub(crate) const NOT_EQUAL: u32 = 1;
 pub(crate) const TIMED_OUT: u32 = 2;
 
-/// Who waits in a memory.
+/// The waiters of a memory.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
-    /// Whom to wake, by address and number.
+    /// Wakers, by address and number of arrival.
     waiting: BTreeMap<(u64, u64), Waker>,
-    /// The next number.
+    /// The next number of arrival.
     next: u64,
 }
 
 impl SharedMemory {
-    /// How many guests wait at an address.
+    /// Number of guests that wait at an address.
     #[must_use]
     pub fn waiters(&self, address: u64) -> usize {
         let waiters = sys::lock(&self.0.waiters);
@@ -50,7 +52,7 @@ impl SharedMemory {
         waiters.waiting.range(here).count()
     }
 
-    /// Wakes so many that wait at an address; tells how many.
+    /// Wakes at most `count` waiters at an address. Returns how many were woken.
     pub(crate) fn wake(&self, address: u64, count: u32) -> u32 {
         let mut waiters = sys::lock(&self.0.waiters);
         let here = (address, 0)..=(address, u64::MAX);
@@ -58,7 +60,7 @@ impl SharedMemory {
         let first: Vec<_> = first.map(|(key, _)| *key).collect();
         let remove = |key| waiters.waiting.remove(&key);
         let woken: Vec<_> = first.into_iter().filter_map(remove).collect();
-        // What a waker does may be to wake others.
+        // A waker may wake other waiters, which takes the lock.
         drop(waiters);
         let number = woken.len() as u32;
         woken.into_iter().for_each(tell);
@@ -66,16 +68,16 @@ impl SharedMemory {
     }
 }
 
-/// Wakes one of those that are woken.
+/// Calls one waker.
 fn tell(waker: Waker) {
-    // What a waker does is its maker's, and the others are to be woken, too.
+    // The waker is code of the embedder. If it panics, the other waiters must still be woken.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // Its drop might panic.
+        // Dropping the panic's payload could panic as well.
         mem::forget(panic);
     }
 }
 
-/// What a guest expects at an address.
+/// The number that a guest expects at an address.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Expected {
     Bits32(u32),
@@ -83,7 +85,7 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// Bytes of it.
+    /// Size of the number in bytes.
     pub(crate) fn bytes(self) -> u64 {
         match self {
             Self::Bits32(_) => 4,
@@ -91,13 +93,14 @@ impl Expected {
         }
     }
 
-    /// Whether it is there.
+    /// Whether the number is at an address.
     ///
     /// # Safety
     ///
-    /// The address must be accessible, and aligned for it.
+    /// The address must be accessible, and aligned for the number.
     unsafe fn is_at(self, place: *mut u8) -> bool {
-        // SAFETY: by the caller; guests have no references.
+        // SAFETY: the caller promises an accessible, aligned address. Guests hold no Rust
+        // references.
         unsafe {
             match self {
                 Self::Bits32(bits) => AtomicU32::from_ptr(place.cast()).load(SeqCst) == bits,
@@ -107,21 +110,24 @@ impl Expected {
     }
 }
 
-/// A guest that waits. Dropping it is to wait no more.
+/// A guest that waits. Dropping the value ends the wait.
 #[derive(Debug)]
 pub(crate) struct Wait {
-    /// Where; `None` in a memory of a slot, in which nobody else can wake it.
+    /// The memory and the key in its list. `None` in a memory of a slot, where no other thread can
+    /// wake the guest.
     place: Option<(SharedMemory, (u64, u64))>,
-    /// Until when, by [`sys::clock::now_ns`].
+    /// End of the wait, in the time of [`sys::clock::now_ns`].
     pub(crate) until: Option<u64>,
 }
 
 impl Wait {
-    /// Begins to wait at an address, for so many nanoseconds unless they are negative, if what is expected is there.
+    /// Begins to wait at an address if the expected number is there. Waits at most `timeout_ns`
+    /// nanoseconds, or without limit if that is negative.
     ///
     /// # Safety
     ///
-    /// `place` must be where that address of the memory is, accessible, and aligned for what is expected.
+    /// `place` must be the address of `address` in the memory, accessible, and aligned for the
+    /// expected number.
     pub(crate) unsafe fn begin(
         memory: Option<&SharedMemory>,
         address: u64,
@@ -132,12 +138,12 @@ impl Wait {
         let until = u64::try_from(timeout_ns).ok();
         let until = until.map(|timeout| sys::clock::now_ns().saturating_add(timeout));
         let Some(memory) = memory else {
-            // SAFETY: passed on.
+            // SAFETY: the caller promises that `place` is accessible and aligned.
             let waits = unsafe { expected.is_at(place) };
             return waits.then_some(Self { place: None, until });
         };
         let mut waiters = sys::lock(&memory.0.waiters);
-        // SAFETY: passed on.
+        // SAFETY: the caller promises that `place` is accessible and aligned.
         if !unsafe { expected.is_at(place) } {
             return None;
         }
@@ -149,7 +155,8 @@ impl Wait {
         Some(Self { place, until })
     }
 
-    /// The answer, if there is one by now; if not, who is to be told once there is, but for the time.
+    /// Returns the result if the wait is over. If not, registers the waker for a wake-up, but not
+    /// for the timeout.
     pub(crate) fn answer(&self, waker: &Waker) -> Option<u32> {
         let is_over = self
             .until
@@ -157,7 +164,7 @@ impl Wait {
         let Some((memory, key)) = &self.place else {
             return is_over.then_some(TIMED_OUT);
         };
-        // Not under the lock: a waker is its maker's.
+        // Cloned before the lock is taken: a waker is code of the embedder.
         let waker = waker.clone();
         let mut waiters = sys::lock(&memory.0.waiters);
         let Some(known) = waiters.waiting.get_mut(key) else {
@@ -181,13 +188,13 @@ impl Drop for Wait {
     fn drop(&mut self) {
         if let Some((memory, key)) = &self.place {
             let known = sys::lock(&memory.0.waiters).waiting.remove(key);
-            // Not under the lock: a waker is its maker's.
+            // Dropped after the lock is released: a waker is code of the embedder.
             drop(known);
         }
     }
 }
 
-/// A guest that was left while it waits, and where it looks for the answer.
+/// A guest that was left while it waits, and the cells where it expects the result.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) wait: Wait,
@@ -195,29 +202,30 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Gives the guest its answer.
+    /// Gives the guest the result.
     ///
     /// # Safety
     ///
-    /// Its instance must be borrowed, and the guest wait still.
+    /// The caller must borrow the guest's instance, and the guest must still be waiting.
     pub(crate) unsafe fn give(self, answer: u32) {
-        // SAFETY: by the caller: the cells lie on the stack that the guest left.
+        // SAFETY: the guest is still waiting, so the cells are on the stack that it left.
         unsafe { self.cells.write(Cell::from_u64(answer.into())) };
     }
 }
 
-// SAFETY: the cells are on the stack of the instance's own slot, and looked at by whoever has the instance.
+// SAFETY: the cells are on the stack of the instance's own slot, and only the owner of the instance
+// uses them.
 unsafe impl Send for Waiting {}
-// SAFETY: nothing is looked at through a shared reference.
+// SAFETY: no method accesses the cells through a shared reference.
 unsafe impl Sync for Waiting {}
 
-/// A guest that waits on no thread: a future of the answer.
+/// A guest that waits without occupying a thread: a future of the result.
 #[derive(Debug)]
 pub(crate) struct Woken {
     wait: Wait,
-    /// By which whoever polls this is woken when the time is over.
+    /// The control whose waker is woken when the time is over.
     control: &'static Control,
-    /// Whether the timer thread knows of it.
+    /// Whether the timer thread has an entry for this wait.
     timed: bool,
 }
 
@@ -240,7 +248,7 @@ impl Future for Woken {
             self.timed = true;
         }
         if self.timed {
-            // A fork has no timer thread.
+            // A fork has no timer thread until it is started.
             timer::start()?;
         }
         match self.wait.answer(context.waker()) {
@@ -258,41 +266,42 @@ impl Drop for Woken {
     }
 }
 
-/// How long a guest may keep its thread by waiting.
+/// How long a waiting guest may block its thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// Until it is woken or stopped.
     #[default]
     Blocks,
-    /// Also no longer than its slice of time.
+    /// As `Blocks`, but no longer than its time slice.
     UntilSliceIsOver,
-    /// Not at all: it is left at once.
+    /// Not at all: the guest is left at once.
     Leaves,
 }
 
-/// How a guest came to wait no more.
+/// How a wait on the thread ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blocked {
-    /// With this answer.
+    /// The wait has this result.
     Answered(u32),
-    /// It is stopped.
+    /// The guest is stopped.
     Stopped,
-    /// Its slice of time is over; it waits on.
+    /// The guest's time slice is over; it is still waiting.
     SliceIsOver,
 }
 
-/// Keeps this thread until there is an answer, or the call ends for now or for good.
+/// Blocks this thread until the wait has a result, or the call is suspended or stopped.
 pub(crate) fn block(wait: &Wait, watched: Option<&Watched>, patience: Patience) -> Blocked {
     let waker = Waker::from(Arc::new(Parked(thread::current())));
     let blocked = loop {
-        // First: who stops it from here on wakes it.
+        // The waker is registered first, so that a later stop wakes this thread.
         if let Some(watched) = watched {
             watched.waits(&waker);
             if watched.why().is_some() {
                 break Blocked::Stopped;
             }
         }
-        // However short the slices are, a guest that has its answer goes on.
+        // Checked before the slice: a guest that has its result continues, however short the slices
+        // are.
         if let Some(answer) = wait.answer(&waker) {
             break Blocked::Answered(answer);
         }
@@ -314,7 +323,7 @@ pub(crate) fn block(wait: &Wait, watched: Option<&Watched>, patience: Patience) 
     blocked
 }
 
-/// A thread that waits.
+/// A blocked thread.
 struct Parked(Thread);
 
 impl Wake for Parked {

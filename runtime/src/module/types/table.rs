@@ -1,21 +1,24 @@
 //! The table of types: which types each type is a subtype of, as generated code reads it.
 //!
-//! All instances share the table: one reservation, which never moves, of a row for each number and of blocks of chains. A
-//! chain holds the numbers of all supertypes of a type, the root first. It belongs to the last type in it, and the rows
-//! of all direct subtypes of that type name it.
+//! All instances share the table. It is one reservation that never moves. It has a row for each
+//! number, and blocks that hold chains. A chain holds the numbers of all supertypes of a type, the
+//! root first. A chain belongs to the last type in it, and the rows of all direct subtypes of that
+//! type point to it.
 //!
 //! ```text
 //! │ row of 0 │ row of 1 │ row of 2 │ ...      │ chain │ chain  │       │ chain ...
 //!   0, 0       length of its chain,                1 to 64 numbers, in blocks of 64
-//!              where that lies
+//!              offset of its chain
 //! ```
 //!
-//! Number 0 is no type's, and memory that nobody wrote has it, so what looks like an object there is of no type.
+//! No type has number 0. Memory that was never written holds 0, so an apparent object there has no
+//! type.
 //!
 //! # Safety
 //!
-//! Owns the table. Rows and chains are written and cleared under the lock of [`types`](super), while no instance has the
-//! number: before a module has it, and after the last module that had it is gone.
+//! Owns the table. Rows and chains are written and cleared under the lock of [`types`](super),
+//! while no instance has the number: before a module gets the number, or after the last module that
+//! had it is gone.
 #![allow(unsafe_code)]
 
 use crate::sys::memory::{Access, Reservation};
@@ -25,20 +28,21 @@ use pirn_format::types::SUPERTYPES_MAX;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-/// Most numbers of a process, of which 0 is no type's: 128 MiB of rows.
+/// Limit of the numbers of a process, including 0, which no type has: 128 MiB of rows.
 pub(super) const NUMBERS_MAX: usize = 1 << 24;
 
-/// Bytes of rows. They become accessible up to the most types that there were at once.
+/// Size of the rows, in bytes. They become accessible up to the largest number of types at any one
+/// time.
 const ROWS_BYTES: usize = NUMBERS_MAX * TYPE_ROW_BYTES as usize;
 
-/// Bytes of a block of chains: the longest chain is one.
+/// Size of a block of chains, in bytes: the longest chain fills one block.
 const BLOCK_BYTES: u32 = (SUPERTYPES_MAX as u32 + 1) * 4;
 
 /// Most blocks of chains: 1 GiB. A block is in use only while it holds a chain, so the limit does
 /// not depend on modules that were closed.
 pub(super) const BLOCKS_MAX: usize = 1 << 22;
 
-/// What is made accessible at a time.
+/// Size of the steps in which the table becomes accessible.
 const STEP_BYTES: usize = 1 << 20;
 
 const _: () = assert!(BLOCK_BYTES.is_power_of_two() && ROWS_BYTES.is_multiple_of(STEP_BYTES));
@@ -48,35 +52,35 @@ const _: () = assert!(ROWS_BYTES + BLOCKS_MAX * (BLOCK_BYTES as usize) < 1 << 32
 #[derive(Debug)]
 pub(super) struct Table {
     reservation: Reservation,
-    /// Bytes of rows that are accessible.
+    /// Size of the accessible rows, in bytes.
     rows: usize,
     chains: Chains,
-    /// Where the chain lies that ends with a type, for each type that has a subtype.
+    /// For each type that has a subtype: offset of the chain that ends with this type.
     ending: HashMap<u32, u32>,
 }
 
-/// A buddy allocator of parts of blocks: of 1, 2, 4 ... 64 numbers, each aligned to its size. Two
-/// free halves of a part become that part again.
+/// A buddy allocator for parts of blocks: of 1, 2, 4 ... 64 numbers, each aligned to its size. When
+/// both halves of a part are free, they merge.
 #[derive(Debug)]
 struct Chains {
-    /// Where the free parts of each size lie, from the table's start.
+    /// Offsets of the free parts of each size, from the table's start.
     free: [BTreeSet<u32>; SIZES],
-    /// Blocks that were taken so far, and the most of them.
+    /// Number of blocks allocated so far, and its maximum.
     blocks: usize,
     blocks_max: usize,
-    /// Bytes of blocks that are accessible.
+    /// Size of the accessible blocks, in bytes.
     open: usize,
 }
 
-/// How many sizes of parts there are.
+/// Number of part sizes.
 const SIZES: usize = (BLOCK_BYTES / 4).ilog2() as usize + 1;
 
-/// The size of the part that a chain of so many numbers takes.
+/// Size class of a chain of `len` numbers.
 fn size_of_chain(len: usize) -> usize {
     len.next_power_of_two().ilog2() as usize
 }
 
-/// Bytes of a part of a size.
+/// Size in bytes of a size class.
 fn bytes_of(size: usize) -> u32 {
     4 << size
 }
@@ -84,7 +88,7 @@ fn bytes_of(size: usize) -> u32 {
 impl Table {
     /// # Errors
     ///
-    /// What the system gives if it has no address space.
+    /// The error of the system if it has no address space.
     pub(super) fn new(blocks_max: usize) -> io::Result<Self> {
         let blocks_max = blocks_max.min(BLOCKS_MAX);
         let chains = (blocks_max * BLOCK_BYTES as usize).next_multiple_of(STEP_BYTES);
@@ -101,16 +105,16 @@ impl Table {
         })
     }
 
-    /// Where it begins.
+    /// Address of the table.
     pub(super) fn start(&self) -> usize {
         self.reservation.range().start
     }
 
-    /// Makes the rows of all numbers below one accessible.
+    /// Makes the rows of all numbers below `numbers` accessible.
     ///
     /// # Errors
     ///
-    /// What the system gives if it has no memory.
+    /// The error of the system if it has no memory.
     pub(super) fn reach(&mut self, numbers: usize) -> io::Result<()> {
         let bytes = (numbers * TYPE_ROW_BYTES as usize).next_multiple_of(STEP_BYTES);
         if bytes > self.rows {
@@ -123,7 +127,8 @@ impl Table {
     /// Makes a part of the table accessible.
     fn open(&self, part: Range<usize>) -> io::Result<()> {
         let start = self.start();
-        // SAFETY: it lies within the reservation, see the constants, and nobody uses what is not accessible yet.
+        // SAFETY: the constants ensure that the part is within the reservation. No code uses a part
+        // that is not accessible yet.
         unsafe {
             self.reservation
                 .protect(start + part.start..start + part.end, Access::ReadWrite)?;
@@ -135,41 +140,43 @@ impl Table {
     pub(super) fn chain(&self, number: u32) -> impl Iterator<Item = u32> {
         let [len, offset] = self.row(number);
         let first = (self.start() + offset as usize) as *const u32;
-        // SAFETY: a row that is not zero names a chain of as many numbers, which is not given back before the row is
-        // cleared, see `forget`.
+        // SAFETY: a row that is not zero points to a chain of `len` numbers. `forget` releases the
+        // chain only when no row points to it.
         (0..len as usize).map(move |at| unsafe { *first.add(at) })
     }
 
     fn row(&self, number: u32) -> [u32; 2] {
         match self.row_at(number) {
-            // SAFETY: the row is accessible, and written under the lock, which the caller has.
+            // SAFETY: the row is accessible. It is written only under the lock, which the caller
+            // holds.
             Some(row) => unsafe { *row },
             None => [0; 2],
         }
     }
 
-    /// Where the row of a number lies, if it is accessible.
+    /// Address of the row of a number, if it is accessible.
     fn row_at(&self, number: u32) -> Option<*mut [u32; 2]> {
         let is_there = (number as usize) < self.rows / TYPE_ROW_BYTES as usize;
         let rows = self.start() as *mut [u32; 2];
         is_there.then(|| rows.wrapping_add(number as usize))
     }
 
-    /// Writes a row, if it is accessible: one that is not names no chain.
+    /// Writes a row. A row that is not accessible is zero, and is only ever set to zero.
     fn set_row(&mut self, number: u32, row: [u32; 2]) {
         if let Some(place) = self.row_at(number) {
-            // SAFETY: the row is accessible, and no instance has the number: the caller gave it to no module yet, or
-            // no module has it any more.
+            // SAFETY: the row is accessible, and no instance has the number: no module has it yet,
+            // or no longer.
             unsafe { *place = row };
         }
     }
 
-    /// Writes the row of a number that no instance has, which [`reach`](Self::reach) made accessible, of a direct subtype
-    /// of a type that has a number.
+    /// Writes the row of a type that is a direct subtype of `supertype`. No instance may have
+    /// `number` yet, [`reach`](Self::reach) must have made its row accessible, and `supertype` must
+    /// have a number.
     ///
     /// # Errors
     ///
-    /// If there is no room for the chain.
+    /// The error of `full` or of the system if there is no room for the chain.
     pub(super) fn write(&mut self, number: u32, supertype: u32) -> io::Result<()> {
         let [len, _] = self.row(supertype);
         let offset = match self.ending.get(&supertype) {
@@ -179,7 +186,8 @@ impl Table {
                 let offset = self.take(size_of_chain(chain.len()))?;
                 let place = (self.start() + offset as usize) as *mut u32;
                 for (at, number) in chain.iter().enumerate() {
-                    // SAFETY: the part that was taken has room for the chain, is accessible, and no row names it.
+                    // SAFETY: the part that was taken has room for the chain and is accessible. No
+                    // row points to it yet.
                     unsafe { place.add(at).write(*number) };
                 }
                 self.ending.insert(supertype, offset);
@@ -190,7 +198,8 @@ impl Table {
         Ok(())
     }
 
-    /// Clears the row of a number that no instance has any more, nor any of its subtypes; and gives its chain back.
+    /// Clears the row of a number and releases the chain of its type. No instance may have the
+    /// number or that of a subtype.
     pub(super) fn forget(&mut self, number: u32) {
         if let Some(offset) = self.ending.remove(&number) {
             let [len, _] = self.row(number);
@@ -199,13 +208,13 @@ impl Table {
         self.set_row(number, [0; 2]);
     }
 
-    /// Whether no row names a chain, and all blocks are free.
+    /// Whether no row points to a chain, and all blocks are free.
     #[cfg(test)]
     pub(super) fn is_unused(&self) -> bool {
         self.ending.is_empty() && self.chains.free[SIZES - 1].len() == self.chains.blocks
     }
 
-    /// Takes a part of a size that is free; where it lies.
+    /// Takes a free part of a size class, and returns its offset.
     fn take(&mut self, size: usize) -> io::Result<u32> {
         if let Some(offset) = self.chains.take(size) {
             return Ok(offset);
@@ -221,7 +230,7 @@ impl Table {
             self.chains.open = open;
         }
         self.chains.blocks = blocks;
-        // Less than 2^32, see the constants.
+        // Less than 2^32: the constants ensure it.
         let start = (ROWS_BYTES + end) as u32 - BLOCK_BYTES;
         self.chains.give(start, SIZES - 1);
         Ok(self.chains.take(size).expect("a whole block is free"))
@@ -229,7 +238,7 @@ impl Table {
 }
 
 impl Chains {
-    /// Takes the first part of the smallest size that does, and gives back what of it is too much.
+    /// Takes the first part of the smallest sufficient size, and releases the rest of it.
     fn take(&mut self, size: usize) -> Option<u32> {
         let mut found = (size..SIZES).find(|size| !self.free[*size].is_empty())?;
         let offset = self.free[found].pop_first()?;
@@ -253,7 +262,8 @@ impl Chains {
 mod tests {
     use super::*;
 
-    /// Parts of random sizes, taken and given back in random order: no two overlap, and all of them are blocks in the end.
+    /// Takes and releases parts of random sizes in random order: no two overlap, and in the end all
+    /// are merged into blocks.
     #[test]
     fn parts_never_overlap_and_become_blocks_again() {
         let mut table = Table::new(64).expect("there is address space");
@@ -265,7 +275,8 @@ mod tests {
         let mut taken: Vec<(u32, usize)> = vec![];
         let mut refused = 0;
         for round in 0..20_000 {
-            // More of one size than of others, by turns: what one leaves the other takes.
+            // The sizes and the balance of taking and releasing vary, so that parts of one size
+            // reuse space of another.
             if random(5) > usize::from(round % 4_000 > 2_000) * 2 {
                 let size = (round / 700 + random(2)) % SIZES;
                 match table.take(size) {

@@ -1,4 +1,4 @@
-//! Numbers of types, under limits that are small enough to be reached.
+//! Tests of type numbers, with limits small enough to be reached.
 
 use super::*;
 use pirn_format::types::ValType::{F32, F64, I32, I64};
@@ -19,7 +19,7 @@ fn func(params: &[ValType], results: &[ValType]) -> SubType {
     }))
 }
 
-/// A type that may have subtypes, and may be one.
+/// A type that can have subtypes, and may be a subtype.
 fn open(supertype: Option<u32>, params: &[ValType]) -> SubType {
     SubType {
         is_final: false,
@@ -28,18 +28,19 @@ fn open(supertype: Option<u32>, params: &[ValType]) -> SubType {
     }
 }
 
-/// Parameters that no other number has.
+/// Parameters that differ for each number.
 fn unlike(number: usize) -> Vec<ValType> {
     let digits = (0..12).map(|at| [I32, I64, F32, F64][number >> (2 * at) & 3]);
     digits.collect()
 }
 
-/// The numbers of a module in the process.
+/// Numbers a module's types in the table of the process.
 fn of(types: Vec<SubType>) -> Numbers {
     number(&metadata(types, &[])).expect("there is memory")
 }
 
-/// What a test's own numbers are held by: dropped by [`Known::release`], not with the process's.
+/// Holds numbers of a test's own table: [`Known::release`] releases them, instead of the process's
+/// table.
 struct Held(Option<Numbers>);
 
 impl Held {
@@ -65,7 +66,7 @@ impl Drop for Held {
     }
 }
 
-/// What is left of types when none is held: nothing but numbers that are free, and blocks.
+/// Asserts that no type is held: only free numbers and free blocks remain.
 fn assert_empty(known: &Known) {
     assert!(known.groups.is_empty());
     let mut free: Vec<u32> = known.free.iter().copied().collect();
@@ -115,7 +116,7 @@ fn all_types_above_one_are_found() {
     });
     let held = of(types.to_vec());
     let ids = held.as_slice();
-    // Two of them are equal: both are a type below the second.
+    // Two of the types are equal: both are direct subtypes of the second.
     assert_eq!(ids[2], ids[3]);
     assert_eq!(ids[1], ids[5]);
     for (at, _) in above.iter().enumerate() {
@@ -131,7 +132,8 @@ fn all_types_above_one_are_found() {
     }
 }
 
-/// The limit, and one past it; and modules beyond number, one after the other, of types that no other one has.
+/// Reaches the limit and one past it. Then opens, one after another, many modules whose types no
+/// other module has.
 #[test]
 fn as_many_types_as_there_are_numbers_are_open_at_once_and_any_number_in_turn() {
     let mut known = Known::new(1 << 10, 1 << 8);
@@ -149,7 +151,7 @@ fn as_many_types_as_there_are_numbers_are_open_at_once_and_any_number_in_turn() 
             "open modules have {found} types, the limit of a process is {limit}; close modules"
         );
         assert!(message.starts_with(&wanted), "{message}");
-        // Types that are there need no numbers.
+        // Types that are held already need no numbers.
         let same = Held::new(&mut known, &types(first + 7, 3)).expect("they have numbers");
         assert_eq!(same.numbers(), &most.numbers()[7..10]);
         most.release(&mut known);
@@ -160,11 +162,11 @@ fn as_many_types_as_there_are_numbers_are_open_at_once_and_any_number_in_turn() 
     assert_eq!(known.next, 1 << 10, "no number past the last");
 }
 
-/// A module that is refused in the middle leaves nothing: neither numbers nor what is written of supertypes.
+/// A module that is refused midway leaves neither numbers nor chains of supertypes.
 #[test]
 fn a_module_that_is_refused_leaves_nothing() {
     let mut known = Known::new(1 << 10, 1);
-    // One block of chains has room for 64 of one number.
+    // One block of chains has room for 64 chains of one number.
     let tree = |first: usize, count: usize| {
         let roots = (first..first + count).map(|at| open(None, &unlike(at)));
         let leaves = (0..count).map(|at| open(Some(at as u32), &unlike(first + at)));
@@ -187,8 +189,9 @@ fn a_module_that_is_refused_leaves_nothing() {
     }
 }
 
-/// Modules of all shapes come and go, and their types are told apart by a model that knows what each is: as numbers are
-/// used again, no two types that are there have one, and no type is below one that it is not declared to be below.
+/// Opens and closes modules of many shapes, and compares the numbers with a model of the types.
+/// When numbers are reused, no two types have the same number, and no type gets a supertype that it
+/// does not declare.
 #[test]
 fn numbers_that_are_used_again_are_never_those_of_two_types() {
     let mut known = Known::new(600, 64);
@@ -197,7 +200,8 @@ fn numbers_that_are_used_again_are_never_those_of_two_types() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (seed >> 33) as usize % below
     };
-    // Each module: its numbers, and for each of them what the type is, root first.
+    // For each module: its numbers, and for each number the type as its chain of parameters, root
+    // first.
     type What = Vec<Vec<ValType>>;
     let mut modules: Vec<(Held, Vec<What>)> = vec![];
     let (mut refused, mut highest) = (0, 0);
@@ -252,7 +256,7 @@ fn numbers_that_are_used_again_are_never_those_of_two_types() {
     assert_empty(&known);
 }
 
-/// Types of one group that name each other, and a module that declares a type twice.
+/// The types of one group name each other. Another module declares these types twice.
 #[test]
 fn groups_have_any_numbers_that_are_free() {
     let mut known = Known::new(16, 4);
@@ -263,7 +267,8 @@ fn groups_have_any_numbers_that_are_free() {
     for at in [6, 4, 2, 0] {
         single.swap_remove(at).release(&mut known);
     }
-    // Four free numbers that do not follow each other, and seven that no type ever had.
+    // Four free numbers that are not consecutive, and seven numbers that were never given to a
+    // type.
     let group: Vec<_> = (0..11)
         .map(|at: u32| open(at.checked_sub(1), &unlike(at as usize)))
         .collect();
@@ -279,7 +284,7 @@ fn groups_have_any_numbers_that_are_free() {
         [&group.types[..], &group.types[..]].concat(),
         &[(0, 11), (11, 11)],
     );
-    // The second time its types name those of the first.
+    // The second group refers to types of the first.
     known.hold(&twice).expect_err("those are other types");
     held.release(&mut known);
     for held in single {
@@ -288,7 +293,7 @@ fn groups_have_any_numbers_that_are_free() {
     assert_empty(&known);
 }
 
-/// Numbers that are free are given in the order in which they were given back, before any that no type ever had.
+/// Freed numbers are reused in the order in which they were freed, and before any unused number.
 #[test]
 fn the_number_that_waits_longest_is_given_first() {
     let mut known = Known::new(1 << 10, 4);
