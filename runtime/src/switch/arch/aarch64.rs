@@ -28,7 +28,8 @@
 //! The processor predicts returns by pairing them with calls. So every call here has its return and
 //! every return its call, on whichever stack. `start` is therefore not a function, but code inlined
 //! into its caller: it enters the guest by a call, and comes back by the guest's return or by a
-//! jump. As a function, it would cost one mispredicted return per call (see docs/internals/rationale/entering.md).
+//! jump. As a function, it would cost one mispredicted return per call (see
+//! docs/internals/rationale/entering.md).
 //!
 //! `resume` can resume a guest that left through `answer` or was interrupted, from another host
 //! frame and on another thread. The guest's stack is unchanged. The words that `start` pushed on

@@ -26,13 +26,14 @@
 //! The processor predicts returns by pairing them with calls. So every call here has its return and
 //! every return its call, on whichever stack. `start` is therefore not a function, but code inlined
 //! into its caller: it enters the guest by a call, and comes back by the guest's return or by a
-//! jump. As a function, it would cost one mispredicted return per call (see docs/internals/rationale/entering.md).
+//! jump. As a function, it would cost one mispredicted return per call (see
+//! docs/internals/rationale/entering.md).
 //!
 //! `resume` can resume a guest that left through `answer` or was interrupted, from another host
 //! frame and on another thread. The guest's stack is unchanged. The words that `start` pushed on
 //! the host stack are gone, so `resume` replaces the return address that `start` pushed on the
-//! guest stack. The new return address is in `returned`, which finds the host stack through the
-//! activation.
+//! guest stack. The new return address lies in the routine `returned`, which finds the host stack
+//! through the activation.
 //!
 //! # Safety
 //!
