@@ -1,4 +1,4 @@
-// Instructions of the processor for guests, by pirn's names: docs/INTRINSICS.md says what each does.
+// Instructions of the processor for guests, by pirn's names: docs/reference/intrinsics.md says what each does.
 //
 // For code that is there already, immintrin.h and arm_neon.h have them by the names that C compilers give them. A guest that is to
 // run in engines that know nothing of `hw` is compiled with -DHW_PORTABLE, and linked with

@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn every_intrinsic_is_in_the_documentation() {
-        let docs = include_str!("../../docs/INTRINSICS.md");
+        let docs = include_str!("../../docs/reference/intrinsics.md");
         let is_import = |name: &str| name.contains('.') && !name.contains('/');
         let listed: BTreeSet<_> = docs
             .lines()

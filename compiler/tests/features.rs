@@ -1,10 +1,10 @@
-//! docs/FEATURES.md: what it says is supported compiles for both targets, and what it says is refused is, by that message.
+//! docs/reference/features.md: what it says is supported compiles for both targets, and what it says is refused is, by that message.
 
 use pirn_compiler::{CompileError, Options, compile, parse_text};
 use pirn_format::cpu::Arch;
 
 /// The document.
-const DOCUMENT: &str = include_str!("../../docs/FEATURES.md");
+const DOCUMENT: &str = include_str!("../../docs/reference/features.md");
 
 /// What is supported: by its name in the document, a module that uses it.
 const SUPPORTED: [(&str, &str); 13] = [
@@ -350,7 +350,7 @@ fn what_is_refused_is_refused_by_the_documents_message() {
     }
     assert!(
         missing.is_empty(),
-        "docs/FEATURES.md lacks\n{}",
+        "docs/reference/features.md lacks\n{}",
         missing.join("\n")
     );
 }

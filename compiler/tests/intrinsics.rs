@@ -41,17 +41,17 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
         (
             &[r#"(import "hw" "x86.hcf" (func))"#],
             "x86.hcf",
-            &["none of that name", "docs/INTRINSICS.md"],
+            &["none of that name", "docs/reference/intrinsics.md"],
         ),
         (
             &[r#"(import "hw" "" (func))"#],
             "hw \"\":",
-            &["none of that name in hw; docs/INTRINSICS.md"],
+            &["none of that name in hw; docs/reference/intrinsics.md"],
         ),
         (
             &[r#"(import "hw" "x86.aesenk" (func))"#],
             "x86.aesenk",
-            &["none of that name in hw; the nearest is x86.aesenc; docs/INTRINSICS.md"],
+            &["none of that name in hw; the nearest is x86.aesenc; docs/reference/intrinsics.md"],
         ),
         (
             &["(import \"hw\" \"a\\nb\\1b\" (func))"],

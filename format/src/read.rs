@@ -342,5 +342,5 @@ pub fn slice(file: &[u8], range: Range) -> Option<&[u8]> {
 
 const _: () = assert!(
     HEADER_BYTES == 216,
-    "FORMAT.md draws the header to the byte"
+    "docs/reference/format.md draws the header to the byte"
 );

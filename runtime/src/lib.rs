@@ -62,6 +62,6 @@ pub use value::{
 pub struct Readme;
 
 /// Compiles the guide, and runs its programs.
-#[doc = include_str!("../../docs/EMBEDDING.md")]
+#[doc = include_str!("../../docs/guide/first-sandbox.md")]
 #[cfg(doctest)]
 pub struct Embedding;

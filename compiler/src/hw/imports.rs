@@ -96,7 +96,9 @@ pub(crate) fn find(name: &str, declared: Result<&FuncType, &str>) -> Result<Id, 
         };
         return refuse(
             name,
-            format!("there is none of that name in {MODULE}{near}; docs/INTRINSICS.md lists them"),
+            format!(
+                "there is none of that name in {MODULE}{near}; docs/reference/intrinsics.md lists them"
+            ),
         );
     };
     let ty = id.get().ty();

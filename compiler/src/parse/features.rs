@@ -1,5 +1,5 @@
 //! [`FEATURES`]: the accepted WebAssembly features, and names for the refused ones.
-//! docs/FEATURES.md has a row for each.
+//! docs/reference/features.md has a row for each.
 
 use crate::error::CompileError;
 use wasmparser::{BinaryReaderError, WasmFeatures};

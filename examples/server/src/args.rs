@@ -102,7 +102,7 @@ them Status or Content-Type or Location, a blank line, the body. Standard error 
   404  no route    400  bad path or body    500  the server's own fault
 
 /metrics has Prometheus text. SIGTERM and SIGINT stop the server; what runs may end within --grace.
-docs/SERVER.md has the rest.";
+docs/guide/server.md has the rest.";
 
 impl Args {
     /// The limits for clients.

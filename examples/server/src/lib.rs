@@ -9,7 +9,7 @@
 //!
 //! One future per connection does all of this. Dropping it ends the guest and frees the slot.
 //!
-//! `docs/SERVER.md` describes the environment of guests and how the server handles their results.
+//! `docs/guide/server.md` describes the environment of guests and how the server handles their results.
 //! [`Engine`] is the interface to the runtime. `pirn.rs` implements it for pirn, and
 //! `benches/compare` for Wasmtime.
 

@@ -62,7 +62,7 @@ fn put_aside() -> Option<FloatControl> {
         return None;
     }
     // SAFETY: this is the value that threads start with. Host functions also run with it, as
-    // docs/EMBEDDING.md says, until the host's setting is restored.
+    // docs/guide/first-sandbox.md says, until the host's setting is restored.
     unsafe { arch::set_float_control(arch::PLAIN) };
     Some(control)
 }

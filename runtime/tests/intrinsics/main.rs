@@ -479,11 +479,11 @@ fn a_module_needs_what_it_was_promised() {
     }
 }
 
-/// docs/INTRINSICS.md has each of them in a table; the compiler's tests compare the same table with what
+/// docs/reference/intrinsics.md has each of them in a table; the compiler's tests compare the same table with what
 /// there is.
 #[test]
 fn every_intrinsic_has_a_model() {
-    let docs = include_str!("../../../docs/INTRINSICS.md");
+    let docs = include_str!("../../../docs/reference/intrinsics.md");
     let is_import = |name: &str| name.contains('.') && !name.contains('/');
     let listed = docs.lines().filter_map(|line| {
         let name = line.strip_prefix("| `")?.split('`').next()?;

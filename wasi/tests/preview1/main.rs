@@ -1,4 +1,4 @@
-//! Preview 1, function by function, against its text and POSIX: what docs/WASI.md promises, and
+//! Preview 1, function by function, against its text and POSIX: what docs/reference/wasi.md promises, and
 //! what it lists as different.
 
 #[path = "../common/mod.rs"]
