@@ -61,7 +61,18 @@ pub use value::{
 #[cfg(doctest)]
 pub struct Readme;
 
-/// Compiles the guide, and runs its programs.
-#[doc = include_str!("../../docs/guide/first-sandbox.md")]
+/// Compiles the pages of the guide that have programs, and runs those programs.
 #[cfg(doctest)]
-pub struct Embedding;
+mod guide {
+    #[doc = include_str!("../../docs/guide/first-sandbox.md")]
+    pub struct FirstSandbox;
+
+    #[doc = include_str!("../../docs/guide/limits.md")]
+    pub struct Limits;
+
+    #[doc = include_str!("../../docs/guide/suspending.md")]
+    pub struct Suspending;
+
+    #[doc = include_str!("../../docs/guide/threads.md")]
+    pub struct Threads;
+}
