@@ -234,16 +234,6 @@ fn documents_name_files_that_exist() {
                 found.push(format!("{name}: {quoted}"));
             }
         }
-        for link in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next())
-        {
-            let folder = root.join(&name).parent().expect("a folder").to_owned();
-            if !link.contains("://") && !link.starts_with('#') && !folder.join(link).exists() {
-                found.push(format!("{name}: link to {link}"));
-            }
-        }
     }
     none("documents that name what is not there", &found);
 }
@@ -292,4 +282,95 @@ fn dependencies_point_one_way() {
         }
     }
     assert!(manifest("wasi").contains("pirn-compiler = { workspace = true, optional = true }"));
+}
+
+/// The lines of a page that are outside of code blocks.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        !fence && !in_code
+    })
+}
+
+/// The anchors that GitHub gives the headings of a page.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in prose(text).filter(|line| line.starts_with('#')) {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+        let mut name = anchor.clone();
+        for number in 1.. {
+            if found.insert(name) {
+                break;
+            }
+            name = format!("{anchor}-{number}");
+        }
+    }
+    found
+}
+
+/// Relative links of a page that lead to no file or no heading.
+fn broken_links(name: &str, text: &str) -> Vec<String> {
+    let page = root().join(name);
+    let folder = page.parent().expect("a folder");
+    let mut broken = vec![];
+    let text: String = prose(text).flat_map(|line| [line, "\n"]).collect();
+    let links = text.split("](").skip(1);
+    for link in links.filter_map(|rest| rest.split(')').next()) {
+        if link.contains(':') {
+            continue;
+        }
+        let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+        let target = if path.is_empty() {
+            Some(text.clone())
+        } else if folder.join(path).extension().is_some_and(|e| e == "md") {
+            fs::read_to_string(folder.join(path)).ok()
+        } else {
+            folder.join(path).exists().then(String::new)
+        };
+        let leads = |target: String| anchor.is_empty() || anchors(&target).contains(anchor);
+        if !target.is_some_and(leads) {
+            broken.push(format!("{name}: {link}"));
+        }
+    }
+    broken
+}
+
+#[test]
+fn links_of_documents_lead_to_pages_and_headings() {
+    let pages = files(&[".md"]);
+    let broken: Vec<_> = pages
+        .iter()
+        .flat_map(|(name, text)| broken_links(name, text))
+        .collect();
+    none("links that lead nowhere", &broken);
+}
+
+#[test]
+fn each_page_is_in_the_summary() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("docs/SUMMARY.md");
+    let pages = files(&[".md"]).into_iter().map(|(name, _)| name);
+    let missing: Vec<_> = pages
+        .filter(|name| {
+            let page = name
+                .strip_prefix("docs/")
+                .filter(|page| *page != "SUMMARY.md");
+            page.is_some_and(|page| !summary.contains(&format!("]({page})")))
+        })
+        .collect();
+    none("pages that docs/SUMMARY.md lacks", &missing);
+}
+
+#[test]
+fn a_broken_link_is_found() {
+    let broken = |text: &str| broken_links("docs/page.md", text).len();
+    assert_eq!(broken("# A `b`: c\n[x](README.md) [x](#a-b-c)"), 0);
+    assert_eq!(broken("[x](no-such-page.md)"), 1);
+    assert_eq!(broken("[x](README.md#no-such-heading)"), 1);
+    assert_eq!(broken("# A\n[x](#b)"), 1);
 }
