@@ -1,12 +1,11 @@
-// Bodies of the intrinsics in plain WebAssembly, for targets where --cpu does not include the
-// instruction. portable.sh builds this file into portable.wasm. The compiler embeds that module and
-// translates its functions like a guest's. So no function here may use a memory, a table, a global
-// or another function.
+// What intrinsics do, in plain WebAssembly: the bodies that they have where --cpu does not promise the
+// instruction. Built by portable.sh into portable.wasm, which the compiler holds and translates like any
+// function of a guest; so nothing here may touch a memory, a table, a global or another function.
 //
-// No function branches on a value or uses one as an address, so timing does not reveal values.
+// Nothing branches on a value or uses one as an address, so the time does not tell it: see the S-box.
 //
-// Sources: FIPS 197 (AES), FIPS 180-4 (SHA), and the operations in the Intel SDM, volume 2, and the
-// Arm ARM, C6.2 and C7.2, by name.
+// Sources: FIPS 197 (AES), FIPS 180-4 (SHA), and the operations in the Intel SDM, volume 2, and the Arm ARM, C6.2 and
+// C7.2, by name.
 #include <stdint.h>
 #include <wasm_simd128.h>
 

@@ -1,5 +1,5 @@
-//! How much of a campaign runs: of a test that does one check at every instruction, or for thousands of
-//! random guests.
+//! How much of a campaign runs: of a test that does one check at every instruction, or for
+//! thousands of random guests.
 
 /// Environment variable that says how much: one check of so many. `1` runs all of them, and without
 /// it each campaign runs the sample that its test names.

@@ -4,9 +4,9 @@
 //! The thread that calls is stepped, see `arch`, and the handler of its signal kills or preempts at the
 //! instruction whose turn it is. The interrupt that follows meets exactly that one.
 //!
-//! All instructions take minutes, so a part of them has its turn unless `PIRN_CAMPAIGN` says otherwise:
-//! see [`every`]. The parts are primes, so that a loop of the guest is met at other instructions each
-//! time around.
+//! All instructions take minutes, so the tests use one of 3 to 37 unless `PIRN_CAMPAIGN` says
+//! otherwise, see [`every`]. These numbers are primes, so that a loop of the guest is interrupted at
+//! other instructions each time around.
 #![allow(
     unsafe_code,
     reason = "a signal handler, and what the processor has for steps"

@@ -50,15 +50,18 @@
 //! guest leave.
 #![allow(unsafe_code)]
 
+mod frame;
+
 use crate::stop::GO;
 use crate::switch::Answer;
 use crate::switch::activation::{
     Activation, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, Position, RECORD_HOSTS,
 };
 use core::arch::{asm, naked_asm};
-use core::mem::{offset_of, size_of};
+use core::mem::offset_of;
 use core::ops::Range;
 use core::ptr;
+use frame::{FpSimd, Syndrome, record};
 use pirn_format::layout::CONTEXT_ACTIVATION;
 
 /// Number of callee-saved registers of the C convention (x19 to x29 and d8 to d15), and x30, which
@@ -606,79 +609,6 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
         fp: mcontext.regs[FRAME] as usize,
         link: mcontext.regs[LINK] as usize,
     }
-}
-
-/// Offset of the records after `pstate` in a `struct sigcontext`. The records are 16-byte aligned.
-/// This and the definitions below follow arch/arm64/include/uapi/asm/sigcontext.h.
-const RECORDS: usize = 288;
-/// Size of the area of records, in bytes.
-const RECORDS_BYTES: usize = 4096;
-
-/// First fields of each record: `struct _aarch64_ctx`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Head {
-    magic: u32,
-    bytes: u32,
-}
-
-/// A kind of record in a signal's context.
-trait Extension: Copy {
-    const MAGIC: u32;
-}
-
-/// `struct fpsimd_context`, which is in every frame.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct FpSimd {
-    head: Head,
-    fpsr: u32,
-    fpcr: u32,
-    vector: [u128; VECTOR],
-}
-
-impl Extension for FpSimd {
-    const MAGIC: u32 = 0x4650_8001;
-}
-
-/// `struct esr_context`: the exception syndrome of a fault.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Syndrome {
-    head: Head,
-    esr: u64,
-}
-
-impl Extension for Syndrome {
-    const MAGIC: u32 = 0x4553_5201;
-}
-
-/// Returns the record of a type, if there is one. The kernel places records that do not fit
-/// elsewhere. It places these two kinds first, so they always fit (arch/arm64/kernel/signal.c,
-/// `setup_sigframe_layout`).
-///
-/// # Safety
-///
-/// The context must come from the kernel.
-unsafe fn record<R: Extension>(context: &libc::ucontext_t) -> Option<R> {
-    let first = (&raw const context.uc_mcontext).wrapping_byte_add(RECORDS);
-    let mut at = 0;
-    while at + size_of::<Head>() <= RECORDS_BYTES {
-        // SAFETY: the records lie one after another in the context, and `at` is within them.
-        let head = unsafe { first.byte_add(at).cast::<Head>().read() };
-        let bytes = head.bytes as usize;
-        if head.magic == R::MAGIC && bytes >= size_of::<R>() && at + bytes <= RECORDS_BYTES {
-            // SAFETY: the record lies within the context, and a record of this kind has this size
-            // and layout.
-            return Some(unsafe { first.byte_add(at).cast::<R>().read() });
-        }
-        // The last record is all zeros.
-        if bytes == 0 {
-            break;
-        }
-        at += bytes;
-    }
-    None
 }
 
 /// Makes [`go_on`] resume a guest that has left at `to`, with these stack and frame pointers.

@@ -1,5 +1,6 @@
 //! Tests: reading a signal's context, and finding the parts of the routines.
 
+use super::frame::{Extension, RECORDS};
 use super::*;
 
 /// A context with these records in the kernel's layout.
