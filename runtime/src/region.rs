@@ -30,82 +30,84 @@ use std::io;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Slots, reserved at once, each of which holds one instance at a time.
+/// A set of slots. Each slot holds one instance at a time.
 ///
-/// A clone is the same region. The address space is given back when the last clone and the last
-/// instance are gone.
+/// The address space of all slots is reserved at once. A clone is a handle to the same region. The
+/// address space returns to the system when the last handle and the last instance are dropped.
 #[derive(Debug, Clone)]
 pub struct Region(Arc<Shared>);
 
-/// What all handles of a region share.
+/// The data that all handles of a region share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) layout: Layout,
     reset: Strategy,
-    /// Better ways to reset that do not work here, with the reason.
+    /// Better reset strategies that do not work on this machine, each with the reason.
     refused: Vec<(Reset, String)>,
     pub(crate) free: FreeList<Kept>,
-    /// What is counted for the instances of each slot.
+    /// The counters of each slot's instances.
     pub(crate) accounts: Box<[Account]>,
-    /// Slots that are never used again. Relaxed, as the next: a count, and nothing is found by it.
+    /// Number of slots that are never used again. Accesses of this counter and the next are
+    /// relaxed: no other data depends on their order.
     lost: AtomicU32,
-    /// Resets that the kernel failed.
+    /// Number of resets that failed because the kernel refused a system call.
     failed: AtomicU32,
-    /// Each holds `chunk_slots` slots; the last may hold fewer.
+    /// Reservations of `chunk_slots` slots each. The last may hold fewer.
     chunks: Vec<Reservation>,
     chunk_slots: u32,
 }
 
-/// Memories of one reservation: 4 TiB. No hole in the address space holds all slots of a large region.
+/// Maximum number of memories in one reservation: 4 TiB. No gap in the address space holds all
+/// slots of a large region.
 const CHUNK_MEMORIES: u32 = 1024;
 
-/// Why there is no region.
+/// Reason why a region cannot be built.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RegionError {
-    /// A setting that cannot be kept.
+    /// A setting is out of range.
     #[error("`{setting}` is {found}, it can be {least} to {most}")]
     Setting {
-        /// Which.
+        /// Name of the setting.
         setting: &'static str,
-        /// What it is.
+        /// Its value.
         found: u64,
-        /// The least that it can be.
+        /// Its minimum.
         least: u64,
-        /// The most that it can be.
+        /// Its maximum.
         most: u64,
     },
-    /// Address space was refused.
+    /// The system refused the address space.
     #[error(
         "{gib} GiB of address space for {slots} slots are refused: {error}; lower `slots`, or raise \
          `ulimit -v`"
     )]
     AddressSpace {
-        /// GiB asked for.
+        /// Size of the address space for all slots, in GiB.
         gib: u64,
         /// Number of slots.
         slots: u32,
-        /// What mmap(2) gave.
+        /// The error of mmap(2).
         error: io::Error,
     },
-    /// The kernel's pages are larger than the slots are aligned to.
+    /// The alignment of slots is not a multiple of the kernel's page size.
     #[error("kernel has pages of {found} bytes, slots are aligned to {expected}")]
     Pages {
-        /// Bytes of a page.
+        /// Size of a page of the kernel, in bytes.
         found: usize,
-        /// Bytes that slots are aligned to.
+        /// Alignment of slots, in bytes.
         expected: usize,
     },
-    /// The reset that was asked for does not work here.
+    /// The reset strategy that the caller named does not work on this machine.
     #[error("reset {reset} does not work on this machine: {error}; use `Reset::Auto`")]
     Reset {
-        /// Which.
+        /// The strategy.
         reset: Reset,
-        /// Why not.
+        /// Reason why it does not work.
         error: io::Error,
     },
-    /// The signal handler was refused.
+    /// The system refused to install the signal handler.
     #[error("the system refuses a signal handler: {0}")]
     Signals(io::Error),
 }
@@ -127,7 +129,7 @@ impl From<OutOfRange> for RegionError {
     }
 }
 
-/// Settings of a region. All sizes are rounded up to whole pages of 64 KiB.
+/// Settings of a region. The region rounds sizes up to multiples of 64 KiB.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct RegionBuilder {
@@ -136,14 +138,16 @@ pub struct RegionBuilder {
     host_bytes_max: usize,
 }
 
-/// Bytes of host memory that are held for an instance, if the region says nothing else: a 64th of the
-/// memory that it may have by default, and some 4,000 kept exceptions.
+/// Default limit of the host memory that is held for an instance, in bytes: 1/64 of the default
+/// limit of its memory. Some 4,000 kept exceptions fit.
 const HOST_BYTES_MAX: usize = 1 << 20;
 
 impl Region {
-    /// Settings of a region to be: 16 slots, each with one memory of up to 64 MiB, 4 tables of 65,536
-    /// elements, a stack of 1 MiB, 512 KiB for globals, imports and function references, and 1 MiB of
-    /// host memory.
+    /// Returns the default settings of a region.
+    ///
+    /// The region has 16 slots. Each has one memory of up to 64 MiB, 4 tables of 65,536 elements,
+    /// and a stack of 1 MiB. Each also has 512 KiB for globals, imports and function references,
+    /// and 1 MiB of host memory.
     pub fn builder() -> RegionBuilder {
         RegionBuilder {
             limits: Limits {
@@ -164,13 +168,13 @@ impl Region {
         &self.0.limits
     }
 
-    /// Slots that nobody has at this moment.
+    /// Number of slots that are free at this moment.
     #[must_use]
     pub fn slots_free(&self) -> usize {
         self.0.free.len()
     }
 
-    /// What the region is and how it works.
+    /// Returns the limits, the current state and the reset strategy of the region.
     #[must_use]
     pub fn describe(&self) -> Description {
         Description {
@@ -184,20 +188,25 @@ impl Region {
         }
     }
 
-    /// Bytes that an instance of a module can write to when it starts.
+    /// Number of bytes that an instance of `module` can write to when it starts.
     pub(crate) fn writable_bytes(&self, module: &Module) -> u64 {
         let memories = module.own_memories().iter();
         let bytes: u64 = memories.filter_map(MemoryType::accessible_bytes).sum();
         self.0.layout.fixed().len() as u64 + bytes
     }
 
-    /// Takes a slot whose memory is exactly the initial memory of the module.
+    /// Takes a free slot, and makes its memory exactly the module's initial memory.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeError`], if no slot is free for as long as `wait` allows, or if the system refuses
+    /// memory.
     pub(crate) fn take(&self, module: &Module, wait: Wait) -> Result<Slot, TakeError> {
         let kept = self.0.free.take(module.id(), wait);
         self.taken(kept.ok_or_else(|| self.nothing_free())?, module)
     }
 
-    /// Why there is no slot to be had.
+    /// Error for a missing slot: whether a slot can still become free.
     #[cold]
     fn nothing_free(&self) -> TakeError {
         if self.0.lost.load(Ordering::Relaxed) < self.0.limits.slots {
@@ -207,12 +216,12 @@ impl Region {
         }
     }
 
-    /// Makes a slot that was taken hold the module.
+    /// Prepares a slot from the free list for the module.
     fn taken(&self, kept: Taken<Kept>, module: &Module) -> Result<Slot, TakeError> {
         Slot::prepare(&self.0, kept, module).map_err(TakeError::System)
     }
 
-    /// As [`take`](Self::take), waiting in turn on no thread.
+    /// Takes a slot as [`take`](Self::take) does, but waits in the queue without blocking a thread.
     pub(crate) fn take_async<'a>(&'a self, module: &'a Module) -> TakeAsync<'a> {
         let (region, place) = (self, None);
         TakeAsync {
@@ -223,12 +232,12 @@ impl Region {
     }
 }
 
-/// Waits in turn for a slot.
+/// Future that waits in the queue for a slot.
 #[derive(Debug)]
 pub(crate) struct TakeAsync<'a> {
     region: &'a Region,
     module: &'a Module,
-    /// In the queue, once it waits.
+    /// Place in the queue, once the future waits.
     place: Option<Place<Kept>>,
 }
 
@@ -267,26 +276,27 @@ impl Drop for TakeAsync<'_> {
     }
 }
 
-/// Why no slot was taken.
+/// Reason why no slot was taken.
 #[derive(Debug)]
 pub(crate) enum TakeError {
-    /// All are taken.
+    /// All slots are in use.
     Full,
-    /// None will be free any more.
+    /// All slots are lost: none becomes free again.
     Lost,
     /// The system refused memory.
     System(io::Error),
 }
 
 impl Shared {
-    /// Address of the first byte of a slot, and the reservation that it lies in.
+    /// The reservation that holds slot `index`, and the address of the slot's first byte.
     pub(crate) fn place(&self, index: u32) -> (&Reservation, usize) {
         let chunk = &self.chunks[(index / self.chunk_slots) as usize];
         let position = (index % self.chunk_slots) as usize;
         (chunk, chunk.range().start + position * self.layout.bytes())
     }
 
-    /// Counts a slot that is never used again. With the last one, nobody waits for a slot any more.
+    /// Counts a slot that is never used again. After the last slot, waiting for a slot fails at
+    /// once.
     #[cold]
     pub(crate) fn lose(&self) {
         let before = self.lost.fetch_add(1, Ordering::Relaxed);
@@ -297,70 +307,81 @@ impl Shared {
 }
 
 impl RegionBuilder {
-    /// Number of slots: instances that can exist at a time (1 to 32,500, divided by [`memories`](Self::memories)).
+    /// Sets the number of slots: the maximum number of instances that exist at one time.
+    ///
+    /// From 1 to 32,500 divided by [`memories`](Self::memories).
     pub fn slots(mut self, slots: u32) -> Self {
         self.limits.slots = slots;
         self
     }
 
-    /// Most memories that a module defines (1 to 100). Each takes 4 GiB of the addresses of every slot, and what a guest has
-    /// of those behind the first is given back to the system at each reset.
+    /// Sets the maximum number of memories that a module defines (1 to 100).
+    ///
+    /// Each takes 4 GiB of address space in every slot. Each reset returns the contents of all
+    /// memories but the first to the system.
     pub fn memories(mut self, memories: u32) -> Self {
         self.limits.memories = memories;
         self
     }
 
-    /// Most bytes of a memory (at most 4 GiB, of which a memory has all but the last 64 KiB).
+    /// Sets the maximum size of a memory in bytes (at most 4 GiB).
+    ///
+    /// A memory of 4 GiB does not have its last 64 KiB.
     pub fn memory_max(mut self, bytes: usize) -> Self {
         self.limits.memory_bytes_max = bytes;
         self
     }
 
-    /// Most tables that a module defines (at most 1,000).
+    /// Sets the maximum number of tables that a module defines (at most 1,000).
     pub fn tables(mut self, tables: u32) -> Self {
         self.limits.tables = tables;
         self
     }
 
-    /// Most elements of a table (at most 2^27).
+    /// Sets the maximum number of elements of a table (at most 2^27).
     pub fn table_elements(mut self, elements: u32) -> Self {
         self.limits.table_elements = elements;
         self
     }
 
-    /// Bytes of an instance's stack (16 KiB to 1 GiB). A guest that needs more traps.
+    /// Sets the size of an instance's stack in bytes (16 KiB to 1 GiB).
+    ///
+    /// A guest that needs more traps.
     pub fn stack(mut self, bytes: usize) -> Self {
         self.limits.stack_bytes = bytes;
         self
     }
 
-    /// Bytes of an instance's globals (16 each), imports, tables, types and function references
-    /// (512 bytes to 1 GiB).
+    /// Sets the size of an instance's data in bytes (512 bytes to 1 GiB).
+    ///
+    /// The data are its globals (16 bytes each), imports, tables, types and function references.
     pub fn instance_bytes(mut self, bytes: usize) -> Self {
         self.limits.instance_bytes = bytes;
         self
     }
 
-    /// Most bytes of the host's own memory that are held for an instance, or for the instances of a
-    /// group together: exceptions that the guest keeps, references that its element segments are made
-    /// of, and what host functions count by
+    /// Sets the maximum size of the host memory that is held for an instance, in bytes.
+    ///
+    /// The instances of a group share one limit. Three things count: exceptions that the guest
+    /// keeps, references of its element segments, and bytes that host functions count with
     /// [`Caller::hold_host_bytes`](crate::Caller::hold_host_bytes). A guest that needs more traps.
     pub fn host_bytes_max(mut self, bytes: usize) -> Self {
         self.host_bytes_max = bytes;
         self
     }
 
-    /// How a slot is made clean for the next instance.
+    /// Sets the strategy that resets a slot for the next instance.
     pub fn reset(mut self, reset: Reset) -> Self {
         self.reset = reset;
         self
     }
 
-    /// Reserves the slots, and installs the process's handler for guests' faults.
+    /// Reserves the slots, and installs the process's signal handler for faults of guests.
     ///
     /// # Errors
     ///
-    /// [`RegionError`], naming the setting or what the system refused.
+    /// [`RegionError`], which names the setting that is out of range, or the request that the
+    /// system refused.
     pub fn build(self) -> Result<Region, RegionError> {
         let Self {
             mut limits,
@@ -410,7 +431,7 @@ impl RegionBuilder {
     }
 }
 
-/// What a region is and how it works, for people: see its `Display`.
+/// A readable description of a region: see its `Display`.
 #[derive(Debug, Clone)]
 pub struct Description {
     limits: Limits,
@@ -423,7 +444,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// How slots are made clean.
+    /// The strategy that resets slots.
     #[must_use]
     pub fn reset(&self) -> Reset {
         self.reset
@@ -435,13 +456,18 @@ impl Description {
         self.limits.slots
     }
 
-    /// Slots that are never used again, because the kernel failed in the middle of a mapping.
+    /// Number of slots that are never used again.
+    ///
+    /// A slot is lost if the kernel fails while it changes the slot's mappings. It is also lost if
+    /// the kernel refuses to change access rights and then to restore the old ones.
     #[must_use]
     pub fn slots_lost(&self) -> u32 {
         self.slots_lost
     }
 
-    /// Resets that the kernel failed. Such a slot is made clean from nothing before anybody gets it.
+    /// Number of resets that failed because the kernel refused a system call.
+    ///
+    /// The next instance gets such a slot only after the slot's memory is rebuilt from scratch.
     #[must_use]
     pub fn resets_failed(&self) -> u32 {
         self.resets_failed

@@ -1,4 +1,4 @@
-//! [`Layout`]: where the parts of a slot lie. Pure arithmetic.
+//! [`Layout`]: offsets of the parts of a slot. Pure arithmetic.
 //!
 //! ```text
 //!  start of slot                                                                  end of slot
@@ -9,11 +9,11 @@
 //!    accessible                                                 vmctx  current size  accessible
 //! ```
 //!
-//! Memory 0 here is the first that the module defines. Where slots hold more, each further one follows with a guard of its
-//! own.
+//! Memory 0 is the first memory that the module defines. If slots hold more memories, each further
+//! memory follows with its own guard.
 //!
-//! The stack's guard has addresses of its own, apart from the memory's guard of the slot below, so
-//! that a fault address alone says whose fault it is.
+//! The stack guard does not share addresses with the memory guard of the slot below. So a fault
+//! address alone tells which slot caused the fault, and whether its stack or its memory did.
 
 use core::ops::Range;
 use pirn_format::layout::{
@@ -21,39 +21,39 @@ use pirn_format::layout::{
     WASM_PAGE_BYTES,
 };
 
-/// Every part of a slot starts and ends on a multiple of this: the largest page of a kernel for our
-/// targets.
+/// Alignment of the start and the end of every part of a slot, in bytes. It is the largest page
+/// size of a kernel for our targets.
 pub(crate) const PART_ALIGN: usize = 64 << 10;
 
-/// Inaccessible bytes below each stack. Generated code touches every page that a frame spans, so one
-/// page would do.
+/// Inaccessible bytes below each stack. Generated code touches every page that a frame spans, so
+/// one page is enough.
 pub(crate) const STACK_GUARD_BYTES: usize = 64 << 10;
 
-/// Stack tops of neighbouring slots differ by cache lines, so that they do not compete for the same
-/// sets of the cache: this many colours of this many bytes.
+/// Cache colouring: the stack tops of neighbouring slots differ by cache lines, so that they do not
+/// compete for the same sets of the cache. There are `COLOURS` offsets, `COLOUR_BYTES` apart.
 const COLOURS: u32 = 56;
 const COLOUR_BYTES: usize = 64;
 
-/// What a slot holds at most.
+/// Limits of a region: the number of slots, and the maximum contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Number of slots.
     pub(crate) slots: u32,
-    /// Memories that a module defines.
+    /// Maximum number of memories that a module defines.
     pub(crate) memories: u32,
-    /// Bytes of each.
+    /// Maximum size of each memory, in bytes.
     pub(crate) memory_bytes_max: usize,
-    /// Tables that a module defines.
+    /// Maximum number of tables that a module defines.
     pub(crate) tables: u32,
-    /// Elements of each.
+    /// Maximum number of elements of each table.
     pub(crate) table_elements: u32,
-    /// Bytes of the stack.
+    /// Size of the stack, in bytes.
     pub(crate) stack_bytes: usize,
-    /// Bytes of globals, imports, function references and the context.
+    /// Size of globals, imports, function references and the context, in bytes.
     pub(crate) instance_bytes: usize,
 }
 
-/// A limit that cannot be kept: which, what it is, and what it may be.
+/// A limit that is out of range: its name, its value, and the range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutOfRange {
     pub(crate) setting: &'static str,
@@ -61,14 +61,14 @@ pub(crate) struct OutOfRange {
     pub(crate) allowed: core::ops::RangeInclusive<u64>,
 }
 
-/// Distances in a slot, in bytes, from its start.
+/// Offsets of the parts of a slot, in bytes from the slot's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// End of the stack's guard, start of the stack.
+    /// End of the stack guard, start of the stack.
     stack: usize,
     /// End of the stack, start of the tables.
     tables: usize,
-    /// Bytes from table to table.
+    /// Bytes from one table to the next.
     table_bytes: usize,
     /// End of the tables, start of the instance area.
     instance: usize,
@@ -79,11 +79,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Places the parts, and rounds the limits up to what the parts then hold.
+    /// Places the parts. Rounds the limits to the sizes that the parts then have.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] for a limit that is too small to be of use or too large to be placed.
+    /// [`OutOfRange`] for a limit that is too small to be useful, or too large for the layout.
     pub(crate) fn new(limits: &mut Limits) -> Result<Self, OutOfRange> {
         let check = |setting, found: u64, allowed: core::ops::RangeInclusive<u64>| {
             if allowed.contains(&found) {
@@ -125,7 +125,8 @@ impl Layout {
             .min(MEMORY_BYTES_MAX as usize);
         limits.stack_bytes = limits.stack_bytes.next_multiple_of(PART_ALIGN);
         limits.instance_bytes = limits.instance_bytes.next_multiple_of(PART_ALIGN);
-        // One is there in any case: generated code that takes an index past the end for one before it reads the first.
+        // Every table has room for one element. When the processor mispredicts a bounds check,
+        // generated code reads the first element in place of one past the end.
         let table_bytes = limits.table_elements.max(1) as usize * ELEMENT_BYTES as usize;
         let table_bytes = table_bytes.next_multiple_of(PART_ALIGN);
         let stack = STACK_GUARD_BYTES;
@@ -145,7 +146,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The first of the invariants that does not hold, if any: what everything else relies on.
+    /// Returns the first invariant of the layout that does not hold, if any. All other code relies
+    /// on these invariants.
     pub(crate) fn broken_invariant(&self, limits: &Limits) -> Option<&'static str> {
         let aligned = [
             self.stack,
@@ -192,7 +194,7 @@ impl Layout {
             .map(|(_, what)| what)
     }
 
-    /// Bytes from slot to slot.
+    /// Bytes from one slot to the next.
     pub(crate) fn bytes(&self) -> usize {
         self.end
     }
@@ -225,7 +227,7 @@ impl Layout {
         at
     }
 
-    /// What is accessible whatever the size of the memory: stack, tables, instance area.
+    /// The part that is accessible for any size of the memory: stack, tables, instance area.
     pub(crate) fn fixed(&self) -> Range<usize> {
         self.stack..self.vmctx
     }
@@ -235,7 +237,7 @@ impl Layout {
         self.vmctx
     }
 
-    /// Base of memory `number`, of those that a module defines.
+    /// Base of memory `number`, counted among the memories that a module defines.
     pub(crate) fn memory(&self, number: u32) -> usize {
         let at = self.vmctx + number as usize * MEMORY_STRIDE;
         debug_assert!(at < self.end);
@@ -243,20 +245,20 @@ impl Layout {
     }
 }
 
-/// From memory to memory: all that an access can reach.
+/// Bytes from one memory to the next: all addresses that an access can reach.
 const MEMORY_STRIDE: usize = (MEMORY_REACH_BYTES + GUARD_BYTES) as usize;
 const _: () = assert!(MEMORY_STRIDE.is_multiple_of(PART_ALIGN));
-/// Memories that a module defines: as many as validation allows.
+/// Maximum number of memories that a module defines: the limit of validation.
 const MEMORIES_MAX: u64 = 100;
-/// Memories of 4 GiB that 47 bits hold.
+/// Maximum number of memories of all slots: each takes 4 GiB of a 47-bit address space.
 const SLOTS_MAX: u64 = 32_500;
-/// Tables that a module defines.
+/// Maximum number of tables that a module defines.
 const TABLES_MAX: u64 = 1_000;
-/// Elements of a table: 1 GiB.
+/// Maximum number of elements of a table: 1 GiB.
 const ELEMENTS_MAX: u64 = 1 << 27;
-/// The smallest stack that is of use, beside its colour.
+/// Minimum size of a stack, in bytes. It includes the bytes that cache colouring leaves unused.
 const STACK_BYTES_MIN: u64 = 16 << 10;
-/// The largest stack and instance area.
+/// Maximum size of the stack and of the instance area, in bytes.
 const PART_BYTES_MAX: u64 = 1 << 30;
 
 #[cfg(test)]

@@ -1,18 +1,23 @@
-//! [`Slot`]: one instance's part of a region, taken.
+//! [`Slot`]: one instance's part of a region, from its preparation to its return.
 //!
 //! ```text
-//!            prepare               give_back
-//!  Fresh ──────────▶ taken, holding ───────▶ Of(module): memory is exactly its initial memory
-//!  Unknown ─(paved)─▶    a module   ───────▶ Unknown: the kernel failed us; paved over before use
-//!     └─────────────▶ Lost: the kernel failed us in the middle of a mapping, or refused to change what
-//!                     may be accessed and then to take that back; never used again
+//!            prepare              give_back
+//!  Fresh ───(pave)──▶ taken, holds ───────▶ Of(module): memory is the module's initial memory
+//!  Unknown ─(pave)──▶   a module   ───────▶ Unknown: a system call failed during the reset
+//!     └─────────────▶ Lost: a mapping failed, or the kernel refused to change access rights and
+//!                     then to restore the old ones; the slot is never used again
 //! ```
+//!
+//! `Kept::pave` rebuilds the memory of a slot for a module, whatever the slot holds. A slot that is
+//! `Of` the module that takes it needs no such work, unless the reset strategy of the module has
+//! changed.
 //!
 //! # Safety
 //!
-//! Owns the whole address range of a slot from [`Slot::prepare`] to [`Slot::give_back`]: index and state are
-//! moved out of the free list, so there is one `Slot` for each. A slot is on the list as `Of(module)`
-//! only when its accessible memory equals that module's initial memory, byte for byte and in size.
+//! Owns the whole address range of a slot from [`Slot::prepare`] to [`Slot::give_back`]. The index
+//! and the state of the slot move out of the free list, so each index has at most one `Slot`. A
+//! slot is on the list as `Of(module)` only if its accessible memory equals that module's initial
+//! memory, in size and in every byte.
 #![allow(unsafe_code)]
 
 use super::free::{ModuleId, Taken};
@@ -33,42 +38,45 @@ use pirn_format::types::MemoryType;
 use std::io;
 use std::os::fd::AsFd;
 
-/// All that is known of a slot. It is in the free list, or in a [`Slot`].
+/// The index and the state of a slot. It is either in the free list or in a [`Slot`].
 ///
-/// The memory of a slot on the list that is `Of` a module has no byte accessible beyond the module's
-/// initial memory.
+/// If a slot on the list is `Of` a module, no byte of its memory beyond the module's initial memory
+/// is accessible.
 #[derive(Debug)]
 pub(crate) struct Kept {
     index: u32,
     contents: Contents,
-    /// Bytes of memory 0: no more are accessible.
+    /// Size of the accessible part of memory 0, in bytes.
     accessible: usize,
-    /// Bytes of each further memory that the slot has room for: as many are accessible, and what is not is zero once it is.
+    /// Size of the accessible part of each further memory that the slot has room for, in bytes.
+    /// Bytes beyond it are zero when they become accessible.
     further: Box<[usize]>,
-    /// How memory 0 is kept.
+    /// Backing of memory 0.
     keeping: Keeping,
-    /// How far memory 0 is tracked.
+    /// Tracked part of memory 0.
     reach: Reach,
-    /// Resets in a row that found more resident pages than are of use.
+    /// Number of resets in a row that found many more resident pages than changed pages.
     idle: u8,
-    /// Whether the instance area is that of the module, up to what instances change.
+    /// Whether the instance area holds the module's data, except for the parts that instances
+    /// change.
     warm: bool,
-    /// Most bytes of a table that were used since the tables were last given back.
+    /// Size in bytes of the largest table since the tables last returned to the kernel.
     table_bytes: usize,
-    /// By which its instances are stopped, once one was to be.
+    /// Stops the slot's instances. Created on first use.
     control: Option<Owned>,
 }
 
-/// What a slot holds.
+/// Contents of a slot's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Contents {
-    /// Nothing: it was never used, and nothing of it is accessible.
+    /// None: the slot was never used, and no byte of it is accessible.
     Fresh,
     /// The initial memory of this module.
     Of(ModuleId),
-    /// Whatever the last instance left, of whatever module.
+    /// Data that the last instance left, of any module.
     Unknown,
-    /// Perhaps nothing of ours: it is never used again.
+    /// The slot's addresses may be unmapped or have unknown access rights. The slot is never used
+    /// again.
     Lost,
 }
 
@@ -89,7 +97,7 @@ impl Kept {
     }
 }
 
-/// Where the parts of one slot lie.
+/// Addresses of the parts of one slot.
 pub(super) struct Parts<'a> {
     pub(super) reservation: &'a Reservation,
     start: usize,
@@ -125,10 +133,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// One instance's part of a region. Who has it gives it back by [`give_back`](Self::give_back).
+/// One instance's part of a region. Its owner returns it with [`give_back`](Self::give_back).
 ///
-/// It holds the addresses that every call needs, and neither region nor module: its instance does, and
-/// passes them where they are needed.
+/// A `Slot` holds the addresses that every call needs, but neither the region nor the module. The
+/// instance holds those two and passes them to the methods that need them.
 #[derive(Debug)]
 pub(crate) struct Slot {
     kept: ManuallyDrop<Taken<Kept>>,
@@ -136,15 +144,17 @@ pub(crate) struct Slot {
     stack_end: usize,
 }
 
-/// Bytes of stack that stay resident, and of tables.
+/// Part of the stack that stays resident, in bytes. The tables stay resident if none is larger than
+/// this.
 const RESIDENT_BYTES: usize = 64 << 10;
 
 impl Slot {
-    /// Makes a slot ready for a module: its memory is exactly the module's initial memory.
+    /// Prepares a slot for a module: its memory becomes exactly the module's initial memory.
     ///
     /// # Errors
     ///
-    /// What the kernel gives. The slot is free again, as unknown.
+    /// The error of the system call that failed. The slot is then free again with unknown contents,
+    /// or lost.
     pub(super) fn prepare(
         shared: &Shared,
         mut kept: Taken<Kept>,
@@ -168,17 +178,19 @@ impl Slot {
         })
     }
 
-    /// Makes the slot clean for the next instance of its module, and free.
+    /// Cleans the slot for the next instance of its module, and returns it to the free list.
+    ///
+    /// If the kernel refuses a system call, the slot is free with unknown contents, or lost.
     ///
     /// # Safety
     ///
     /// `self` must not be used afterwards.
     pub(crate) unsafe fn give_back(&mut self, region: &Region, module: &Module) {
         let shared = &*region.0;
-        // SAFETY: nobody uses it afterwards, as the caller says.
+        // SAFETY: the caller promises not to use `self` afterwards, so `kept` is taken once.
         let mut kept = unsafe { ManuallyDrop::take(&mut self.kept) };
         if kept.contents != Contents::Lost {
-            // Half-cleaned is unknown.
+            // If cleaning stops half-way, the contents are unknown.
             kept.contents = Contents::Unknown;
             if kept.clean(shared, module).is_ok() {
                 kept.contents = Contents::Of(module.id());
@@ -194,22 +206,22 @@ impl Slot {
         }
     }
 
-    /// The context pointer: base of memory 0 and end of the instance area.
+    /// The context pointer: the base of memory 0 and the end of the instance area.
     #[inline]
     pub(crate) fn vmctx(&self) -> *mut u8 {
         self.vmctx as *mut u8
     }
 
-    /// End of the stack that its guest uses.
+    /// End of the stack that the slot's guest uses.
     #[inline]
     pub(crate) fn stack_end(&self) -> usize {
         self.stack_end
     }
 
-    /// A byte that is 1 as long as the slot's memory is what its instance left in it: in a fork, tracked
-    /// memory is not.
+    /// A byte that is 1 while the slot's memory holds the data of its instance. In a fork, tracked
+    /// memory is zero, and so is the byte.
     pub(crate) fn mark(&self, region: &Region) -> *const AtomicU8 {
-        /// For memory that a fork inherits.
+        /// The byte for memory that a fork inherits.
         static ALWAYS: AtomicU8 = AtomicU8::new(1);
         match (self.kept.keeping, region.0.reset.tracker()) {
             (Keeping::Tracked, Some(tracker)) => tracker.mark(),
@@ -217,13 +229,13 @@ impl Slot {
         }
     }
 
-    /// What is counted for its instances. It lives as long as the region.
+    /// The counters of the slot's instances. They live as long as the region.
     pub(crate) fn account(&self, region: &Region) -> *const Account {
         &raw const region.0.accounts[self.kept.index as usize]
     }
 
-    /// Pages of memory 0 whose bytes are not those that the module starts with; `None` if nobody keeps
-    /// track of them.
+    /// Number of pages of memory 0 that differ from the module's initial memory. `None` if the slot
+    /// is not tracked.
     pub(crate) fn pages_changed(&self, region: &Region, module: &Module) -> Option<u64> {
         let shared = &*region.0;
         if self.kept.accessible == 0 {
@@ -231,14 +243,15 @@ impl Slot {
         }
         match (self.kept.keeping, shared.reset.tracker()) {
             (Keeping::Tracked, Some(tracker)) => {
-                // SAFETY: the slot is ours and the module's, and its guest does not run.
+                // SAFETY: this `Slot` owns the slot, which is prepared for `module`. No guest runs
+                // in it while the caller borrows its instance.
                 unsafe { tracker.changed(self.kept.index, self.vmctx, module) }
             }
             _ => None,
         }
     }
 
-    /// The ranges of addresses that the signal handler knows a slot by.
+    /// The address ranges by which the signal handler recognises the slot.
     pub(crate) fn ranges(&self, region: &Region) -> Ranges {
         let layout = &region.0.layout;
         let parts = Parts::of(&region.0, self.kept.index);
@@ -249,44 +262,45 @@ impl Slot {
         }
     }
 
-    /// Start of the elements of the module's own table `index`.
+    /// Start of the elements of table `index`, counted among the tables that the module defines.
     #[inline]
     pub(crate) fn table(&self, region: &Region, index: u32) -> *mut u64 {
         let layout = &region.0.layout;
         (self.vmctx - layout.vmctx() + layout.table(index)) as *mut u64
     }
 
-    /// Whether the part of the instance area that instances do not change is the module's.
+    /// Whether the part of the instance area that instances do not change already holds the
+    /// module's data.
     #[inline]
     pub(crate) fn is_warm(&self) -> bool {
         self.kept.warm
     }
 
-    /// Says whether it is.
+    /// Records whether the slot is warm, see [`is_warm`](Self::is_warm).
     #[inline]
     pub(crate) fn set_warm(&mut self, warm: bool) {
         self.kept.warm = warm;
     }
 
-    /// By what its instances are stopped.
+    /// Stops the slot's instances.
     pub(crate) fn control(&mut self) -> &Owned {
         self.kept.control.get_or_insert_with(Owned::new)
     }
 
-    /// Base of memory `number`, of those that the module defines.
+    /// Base of memory `number`, counted among the memories that the module defines.
     #[inline]
     pub(crate) fn memory(&self, region: &Region, number: u32) -> *mut u8 {
         let layout = &region.0.layout;
         (self.vmctx - layout.vmctx() + layout.memory(number)) as *mut u8
     }
 
-    /// Makes so many bytes of memory `number` accessible, no fewer than are; what is new is zero.
+    /// Grows memory `number` to `bytes` bytes. The new bytes are zero.
     ///
     /// # Errors
     ///
-    /// What mprotect(2) gives; then the memory is as large as before. If the kernel has not even taken
-    /// back what it did, the guest may reach zeros past the end of the memory, and the slot is lost when
-    /// its instance ends.
+    /// The error of mprotect(2), or of a system call that starts to track the new bytes. The memory
+    /// then keeps its size. If the kernel also refused to restore the old access rights, the guest
+    /// may reach zeros past the end of the memory. Then the slot is lost when its instance ends.
     pub(crate) fn grow_memory(
         &mut self,
         region: &Region,
@@ -301,26 +315,26 @@ impl Slot {
         }
     }
 
-    /// Says that one of the module's own tables has this many elements now.
+    /// Records that a table that the module defines now has `elements` elements.
     pub(crate) fn note_table(&mut self, elements: u64) {
         let bytes = elements as usize * ELEMENT_BYTES as usize;
         self.kept.table_bytes = self.kept.table_bytes.max(bytes);
     }
 }
 
-/// Ranges of addresses of a slot.
+/// Address ranges of a slot.
 #[derive(Debug)]
 pub(crate) struct Ranges {
-    /// The stack that its guest uses.
+    /// The stack that the slot's guest uses.
     pub(crate) stack: Range<usize>,
     /// The guard below the stack.
     pub(crate) stack_guard: Range<usize>,
-    /// All that a guest's memory accesses can reach: its memories, each with the guard behind it.
+    /// All addresses that a guest's memory accesses can reach: each memory and the guard after it.
     pub(crate) memory: Range<usize>,
 }
 
 impl Kept {
-    /// Makes it the module's from whatever it was.
+    /// Rebuilds the slot's memory for `module`, whatever the slot holds.
     fn pave(&mut self, shared: &Shared, module: &Module) -> io::Result<()> {
         let parts = Parts::of(shared, self.index);
         let contents = core::mem::replace(&mut self.contents, Contents::Unknown);
@@ -328,7 +342,8 @@ impl Kept {
         self.idle = 0;
         let fixed = parts.absolute(shared.layout.fixed());
         let memory = parts.vmctx();
-        // SAFETY: the slot is ours and no instance is in it, so nothing refers into it.
+        // SAFETY: the slot was taken from the free list and holds no instance, so no reference into
+        // it exists.
         unsafe {
             if !matches!(contents, Contents::Of(_)) {
                 parts
@@ -336,7 +351,7 @@ impl Kept {
                     .protect(fixed.clone(), Access::ReadWrite)?;
             }
             if contents != Contents::Fresh {
-                // From the stack to the end of what is accessible it is one piece.
+                // The range from the stack to the end of accessible memory has no gap.
                 parts
                     .reservation
                     .decommit(fixed.start..memory + self.accessible.max(self.reach.marked))?;
@@ -346,7 +361,7 @@ impl Kept {
         self.table_bytes = 0;
         let keeping = shared.reset.keeping(module);
         if let Err(error) = self.keep(shared, keeping, module) {
-            // Tracking may be refused where a plain or a copy-on-write mapping is not.
+            // The kernel may refuse to track memory that it allows to be mapped in another way.
             if keeping != Keeping::Tracked || self.contents == Contents::Lost {
                 return Err(error);
             }
@@ -356,10 +371,11 @@ impl Kept {
         Ok(())
     }
 
-    /// Makes memory 0, of which nothing is accessible that is not zero or an image, the module's.
+    /// Gives memory 0 the backing, the size and the contents of the module's initial memory. Every
+    /// accessible byte of memory 0 must be zero or belong to a mapped image.
     fn keep(&mut self, shared: &Shared, keeping: Keeping, module: &Module) -> io::Result<()> {
         let bytes = module.memory_bytes() as usize;
-        // The image that is mapped is another's.
+        // An image that is mapped there belongs to another module.
         if self.keeping != keeping || matches!(keeping, Keeping::Mapped(_)) {
             self.remap(shared, keeping, module)?;
         }
@@ -369,7 +385,8 @@ impl Kept {
             (Keeping::Tracked, Some(tracker)) => tracker.assign(self.index, module),
             (Keeping::Plain, _) => {
                 let memory = Parts::of(shared, self.index).vmctx();
-                // SAFETY: the memory is accessible, zero, and as large as the module's initial memory.
+                // SAFETY: `resize` made the memory accessible and as large as the module's initial
+                // memory.
                 unsafe { reset::copy_image(memory as *mut u8, 0, module) };
             }
             _ => {}
@@ -377,8 +394,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Makes memory 0 be kept in a way, for a module, from whatever way it is kept: afterwards nothing of
-    /// it is accessible.
+    /// Changes the backing of memory 0 to `keeping`, for `module`. Afterwards no byte of memory 0
+    /// is accessible.
     fn remap(&mut self, shared: &Shared, keeping: Keeping, module: &Module) -> io::Result<()> {
         let parts = Parts::of(shared, self.index);
         let memory = parts.vmctx();
@@ -392,9 +409,11 @@ impl Kept {
             Keeping::Plain | Keeping::Tracked => 0,
         };
         let (now, then) = (mapped(self.keeping).max(self.reach.marked), mapped(keeping));
-        // A mapping that fails may leave a hole, where anybody's memory can come to lie.
+        // A mapping that fails may leave a hole in the address space, where other code may map
+        // memory.
         self.contents = Contents::Lost;
-        // SAFETY: as in `pave`; the file is as long as the module's image, and sealed.
+        // SAFETY: `pave` owns the slot, which holds no instance, so no reference into it exists.
+        // The file is as long as the module's image, and it is sealed.
         unsafe {
             let fresh = memory + then.min(now)..memory + now;
             parts.reservation.map_fresh(fresh)?;
@@ -410,12 +429,13 @@ impl Kept {
         Ok(())
     }
 
-    /// Makes it clean for the next instance of its module.
+    /// Cleans the slot for the next instance of its module.
     fn clean(&mut self, shared: &Shared, module: &Module) -> io::Result<()> {
         let parts = Parts::of(shared, self.index);
         let bytes = module.memory_bytes() as usize;
         if self.accessible > 0 {
-            // SAFETY: the instance is gone: nobody uses the slot. Memory only grows.
+            // SAFETY: the instance has ended, so no thread uses the slot. The memory of an instance
+            // never shrinks, so the initial memory is accessible.
             let restored = unsafe {
                 let memory = Memory0 {
                     index: self.index,
@@ -429,12 +449,13 @@ impl Kept {
             restored.map_err(|refused| self.refused(refused))?;
             self.resize(shared, bytes)?;
         }
-        // SAFETY: the instance is gone: nobody uses the slot.
+        // SAFETY: the instance has ended, so no thread uses the slot.
         unsafe { self.clear_further(&parts)? };
         self.size_further(shared, module)?;
         if self.table_bytes > RESIDENT_BYTES {
             let tables = parts.absolute(shared.layout.tables());
-            // SAFETY: as above. Every table is written whole before it is used again: it is not warm.
+            // SAFETY: the instance has ended, so no thread uses the slot. The slot is no longer
+            // warm, so every table is written completely before its next use.
             unsafe { parts.reservation.decommit(tables)? };
             self.table_bytes = 0;
             self.warm = false;
@@ -442,21 +463,23 @@ impl Kept {
         trim_stack(&parts)
     }
 
-    /// Makes memory 0 have exactly this many bytes. What is new is zero, because what goes is: the
-    /// callers have given it back or rewritten it.
+    /// Sets the size of memory 0 to `bytes` bytes. New bytes are zero, because bytes are zero when
+    /// they become inaccessible: before a caller shrinks the memory, it has returned them to the
+    /// kernel or zeroed them.
     fn resize(&mut self, shared: &Shared, bytes: usize) -> io::Result<()> {
         match (self.keeping, shared.reset.tracker()) {
             (Keeping::Tracked, Some(tracker)) => {
                 let parts = Parts::of(shared, self.index);
-                // SAFETY: the slot is ours, and nobody has a view of what is not accessible yet.
+                // SAFETY: `self` owns the slot, and no view contains bytes that are not accessible
+                // yet.
                 let resized = unsafe { tracker.resize(self.index, &parts, &mut self.reach, bytes) };
                 resized.map_err(|refused| self.refused(refused))?;
             }
             _ => {
                 let parts = Parts::of(shared, self.index);
                 let memory = parts.vmctx();
-                // SAFETY: the memory of a slot that is ours; the host's views of it borrow the instance,
-                // so none lives while its size changes.
+                // SAFETY: `self` owns the slot. Views of the host borrow the instance, so no view
+                // exists while the size changes.
                 let resized = unsafe { protect(&parts, memory, self.accessible, bytes) };
                 resized.map_err(|refused| self.refused(refused))?;
             }
@@ -465,11 +488,13 @@ impl Kept {
         Ok(())
     }
 
-    /// Makes a further memory have exactly this many bytes. What is new is zero, as for [`resize`](Self::resize).
+    /// Sets the size of a further memory to `bytes` bytes. New bytes are zero, for the reason that
+    /// [`resize`](Self::resize) gives.
     fn resize_further(&mut self, shared: &Shared, number: u32, bytes: usize) -> io::Result<()> {
         let parts = Parts::of(shared, self.index);
         let position = number as usize - 1;
-        // SAFETY: as in `resize`.
+        // SAFETY: `self` owns the slot. Views of the host borrow the instance, so no view exists
+        // while the size changes.
         let resized =
             unsafe { protect(&parts, parts.memory(number), self.further[position], bytes) };
         resized.map_err(|refused| self.refused(refused))?;
@@ -477,8 +502,8 @@ impl Kept {
         Ok(())
     }
 
-    /// The error of a memory that the kernel did not resize. The slot is lost if it is not known how much
-    /// of the memory is accessible now: bytes past its end would be the next instance's.
+    /// Converts the error of a failed resize. The slot is lost if the accessible part of the memory
+    /// is now unknown: the next instance would see bytes past its end.
     #[cold]
     fn refused(&mut self, refused: NotProtected) -> io::Error {
         if !refused.is_unchanged {
@@ -487,7 +512,8 @@ impl Kept {
         refused.error
     }
 
-    /// Makes each further memory as large as the module's initial one, and those that it has not inaccessible.
+    /// Gives each further memory the size of the module's initial memory. Memories that the module
+    /// does not define become inaccessible.
     fn size_further(&mut self, shared: &Shared, module: &Module) -> io::Result<()> {
         let mut initial = module.own_memories().iter().skip(1);
         for number in 1..=self.further.len() as u32 {
@@ -498,16 +524,17 @@ impl Kept {
         Ok(())
     }
 
-    /// Gives all that is accessible of the further memories back to the kernel: it is zero then.
+    /// Returns the accessible parts of all further memories to the kernel. They are zero then.
     ///
     /// # Safety
     ///
-    /// Nobody may use the slot.
+    /// No thread may use the slot, and no reference into it may exist.
     unsafe fn clear_further(&self, parts: &Parts<'_>) -> io::Result<()> {
         for (number, bytes) in (1..).zip(&self.further) {
             if *bytes > 0 {
                 let memory = parts.memory(number);
-                // SAFETY: passed on.
+                // SAFETY: the caller ensures that no thread uses the slot and no reference into it
+                // exists.
                 unsafe { parts.reservation.decommit(memory..memory + bytes)? };
             }
         }
@@ -515,11 +542,12 @@ impl Kept {
     }
 }
 
-/// Makes as much of a memory accessible as it is to have, of which so much is.
+/// Changes the size of the accessible part of a memory from `now` to `then` bytes.
 ///
 /// # Safety
 ///
-/// The memory must be one of a slot that is the caller's, and nobody use what becomes inaccessible.
+/// The memory must lie in a slot that the caller owns. No reference into the part that becomes
+/// inaccessible may exist.
 unsafe fn protect(
     parts: &Parts<'_>,
     memory: usize,
@@ -527,7 +555,8 @@ unsafe fn protect(
     then: usize,
 ) -> Result<(), NotProtected> {
     let (now, then) = (memory + now, memory + then);
-    // SAFETY: passed on.
+    // SAFETY: the caller owns the slot, and no reference into the part that becomes inaccessible
+    // exists.
     unsafe {
         match then.cmp(&now) {
             Ordering::Greater => parts.reservation.protect(now..then, Access::ReadWrite),
@@ -537,10 +566,11 @@ unsafe fn protect(
     }
 }
 
-/// Gives back what a deep recursion left of the stack.
+/// Returns the part of the stack that a deep recursion used to the kernel.
 ///
-/// This is for the memory that a process holds, not for secrecy: a guest cannot read the stack of
-/// another, because generated code writes every stack slot before it reads it.
+/// This limits the memory of the process. Isolation does not need it: a guest cannot read data that
+/// another guest left on the stack, because generated code writes every stack slot before it reads
+/// it.
 fn trim_stack(parts: &Parts<'_>) -> io::Result<()> {
     let stack = parts.absolute(parts.layout.whole_stack());
     if stack.len() <= RESIDENT_BYTES + PROBED_BYTES {
@@ -550,13 +580,13 @@ fn trim_stack(parts: &Parts<'_>) -> io::Result<()> {
     // SAFETY: the stack is accessible, and no guest runs on it.
     let probed =
         unsafe { slice::from_raw_parts((kept - PROBED_BYTES) as *const u64, PROBED_BYTES / 8) };
-    // A guest that went deeper left a return address here, unless one frame spans all of it.
+    // A guest whose stack was deeper left a return address here, unless one frame spans all of it.
     if probed.iter().all(|word| *word == 0) {
         return Ok(());
     }
-    // SAFETY: as above.
+    // SAFETY: the stack is accessible, no guest runs on it, and `probed` is not used again.
     unsafe { parts.reservation.decommit(stack.start..kept) }
 }
 
-/// What is looked at to see whether the stack went deeper than what stays resident.
+/// Bytes that are read to find whether the guest used more stack than the part that stays resident.
 const PROBED_BYTES: usize = 512;
