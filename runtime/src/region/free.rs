@@ -1,29 +1,32 @@
-//! [`FreeList`]: the slots that nobody has, and those who wait for one.
+//! [`FreeList`]: the free slots of a region, and the queue of callers that wait for one.
 //!
 //! ```text
-//!             thread ─▶ its shard                     other shards, when that runs dry
+//!             thread ─▶ its shard                     other shards, if it has no such slot
 //!   take:       front, if warm for the module ─▶ warm ─▶ cold ─▶ warm or cold elsewhere ─▶ any
-//!   put:        front; what was there goes to the shard's stacks
-//!               if anybody waits: the longest waiting is given one
+//!   put:        front; the slot that was there moves to the shard's stacks
+//!               if callers wait: the one that has waited longest gets a slot
 //! ```
 //!
-//! Each thread has a shard of its own as long as there are no more threads than processors. The front of
-//! a shard holds the slot that was put there last, and is exchanged without a lock: a thread that makes
-//! one instance after another takes no lock at all. Behind it are stacks, one for each module, so that a
-//! slot is taken again while its pages and cache lines are warm.
+//! Each thread has its own shard as long as there are no more threads than processors. The front of
+//! a shard holds the slot that was put there last. An atomic exchange puts or takes it, so a thread
+//! that creates one instance after another takes no lock. Each shard also has one stack of slots
+//! for each module. Because it is a stack, a slot is taken again while its pages and cache lines
+//! are warm.
 //!
-//! Who waits is served in turn, and nobody overtakes: as long as anybody waits, whoever comes joins
-//! the queue, or is told that there is nothing.
+//! Waiters get slots in the order in which they came. While a caller waits, a new caller does not
+//! overtake it: it joins the queue, or gets no slot if it does not wait.
 //!
-//! No slot stays in a shard while somebody waits. A waiter first counts itself, then looks through all
-//! shards; a giver puts the slot and then looks whether anybody waits. So one of the two sees the other:
-//! at a stack, because both hold its lock when they put, look and find; at a front, because exchanges,
-//! the count and the look at it are in one total order.
+//! No slot stays in a shard while a caller waits. A waiter first counts itself in `waiting`, then
+//! searches all shards. A thread that returns a slot first puts it into a shard, then reads
+//! `waiting`. So at least one of the two sees the other. For a stack, this holds because each
+//! thread holds the lock of the stack when it puts a slot or searches. For a front, it holds
+//! because the exchanges, the increment and the load of `waiting` are in the single order of all
+//! SeqCst operations.
 //!
-//! The package `runtime/loom` runs the tests of `free/orders.rs` in all orders of threads that
-//! there are.
+//! The package `runtime/loom` runs the tests of `free/orders.rs` with loom, which tries the
+//! possible orders of the threads' operations.
 
-// Named, so that it is found from there as well.
+// The paths are explicit because the package `runtime/loom` includes this file, too.
 #[path = "free/front.rs"]
 mod front;
 #[path = "free/place.rs"]
@@ -39,7 +42,7 @@ use std::task::Waker;
 use std::time::Instant;
 use sync::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, PoisonError};
 
-/// What is shared between threads: the standard library's, or what stands in for it under test.
+/// Types that threads share: those of the standard library, or those of loom in its tests.
 mod sync {
     #[cfg(loom)]
     pub(super) use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -52,8 +55,8 @@ mod sync {
 
     pub(super) use std::sync::PoisonError;
 
-    /// Where the one order of all sequentially consistent operations is relied upon: loom knows that of
-    /// fences alone.
+    /// Marks a place that relies on the single order of all SeqCst operations. Loom models this
+    /// order only for fences, so under loom this is a fence.
     #[inline]
     pub(super) fn in_one_order() {
         #[cfg(loom)]
@@ -64,7 +67,8 @@ mod sync {
 
     #[cfg(loom)]
     std::thread_local! {
-        /// Set by the canary: the standard library's, for all threads of a model are one thread of the system's.
+        /// Removes the fence; set by the canary test. A thread-local of the standard library,
+        /// because loom runs all threads of a model on one thread of the system.
         pub(super) static WEAKENED: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
     }
 
@@ -72,7 +76,7 @@ mod sync {
     pub(super) use crate::sys::thread::number;
     #[cfg(loom)]
     loom::thread_local! {
-        /// Set by the tests.
+        /// Number of the thread, set by the tests.
         pub(super) static NUMBER: core::cell::Cell<usize> = core::cell::Cell::new(0);
     }
     #[cfg(loom)]
@@ -81,11 +85,11 @@ mod sync {
     }
 }
 
-/// Names a module: no other of the process has it.
+/// Identifies a module. No two modules of a process have equal ids.
 pub(crate) type ModuleId = u64;
 
-/// Hashes module numbers: they ascend from 0 and are nobody's choice, so one multiplication spreads
-/// them well enough over a table.
+/// Hashes module ids. They ascend from 0 and no user chooses them, so one multiplication
+/// distributes them well enough over a table.
 #[derive(Debug, Default)]
 struct NumberHasher(u64);
 
@@ -108,27 +112,27 @@ impl Hasher for NumberHasher {
     }
 }
 
-/// How long to wait for a slot.
+/// Time that a caller waits for a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wait {
     /// Not at all.
     No,
-    /// Until there is one.
+    /// Until a slot is free.
     Forever,
-    /// Until then.
+    /// Until this time.
     Until(Instant),
 }
 
-/// Slots that nobody has. `S` is a slot with all that is known of it.
+/// The free slots. `S` is a slot with its state.
 #[derive(Debug)]
 pub(crate) struct FreeList<S> {
     shards: Box<[Shard<S>]>,
-    /// Those who wait, and those who are about to.
+    /// Number of callers that wait or are about to wait.
     waiting: AtomicUsize,
     queue: Mutex<Queue<S>>,
 }
 
-/// A part of the list, on cache lines of its own.
+/// A part of the list. It has its own cache lines, so that threads do not share them falsely.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard<S> {
@@ -136,14 +140,14 @@ struct Shard<S> {
     stacks: Mutex<Stacks<S>>,
 }
 
-/// A slot, and the module that it is clean for.
+/// A slot, and the module for which it is clean.
 #[derive(Debug)]
 struct Entry<S> {
     module: Option<ModuleId>,
     slot: S,
 }
 
-/// A slot that was taken. Who has it puts it back.
+/// A slot that was taken from the list. Its owner returns it with [`FreeList::put`].
 #[derive(Debug)]
 pub(crate) struct Taken<S>(Box<Entry<S>>);
 
@@ -173,40 +177,40 @@ struct Stacks<S> {
 
 #[derive(Debug)]
 struct Waiter<S> {
-    /// Written under the queue's lock.
+    /// A slot is stored here only while the queue is locked.
     given: Mutex<Given<S>>,
     told: Condvar,
 }
 
-/// What was given to a waiter.
+/// The result for a waiter.
 #[derive(Debug)]
 struct Given<S> {
     slot: Option<Taken<S>>,
-    /// Whom to tell, if no thread waits.
+    /// Wakes the waiter, if the waiter is a future and not a thread.
     waker: Option<Waker>,
-    /// Whether no slot will come any more.
+    /// Whether the list is closed: no slot will come.
     is_closed: bool,
 }
 
-/// Those who wait.
+/// The waiters.
 #[derive(Debug)]
 struct Queue<S> {
-    /// Longest first.
+    /// The waiter that has waited longest is first.
     waiters: VecDeque<Arc<Waiter<S>>>,
-    /// See [`FreeList::close`].
+    /// Whether [`FreeList::close`] was called.
     is_closed: bool,
 }
 
-/// Modules whose lists may be empty in a shard before empty lists are looked for and removed.
+/// Number of modules with stacks in a shard from which a new stack first removes the empty ones.
 const LISTS_KEPT: usize = 64;
 
 impl<S> FreeList<S> {
-    /// A list of slots that hold no module; the first is taken first, by a lone thread.
+    /// Creates a list of slots that hold no module. A single thread takes them in order.
     pub(crate) fn new(cold: Vec<S>) -> Self {
         Self::with_shards(cold, sys::thread::parts())
     }
 
-    /// `count` must be a power of two.
+    /// Creates a list of `count` shards, which must be a power of two.
     fn with_shards(cold: Vec<S>, count: usize) -> Self {
         debug_assert!(count.is_power_of_two());
         let mut lists: Vec<Vec<_>> = (0..count).map(|_| vec![]).collect();
@@ -214,7 +218,7 @@ impl<S> FreeList<S> {
             lists[at % count].push(Box::new(Entry { module: None, slot }));
         }
         let shard = |mut cold: Vec<_>| {
-            // Taken from the end.
+            // `pop` takes the last element first.
             cold.reverse();
             Shard {
                 front: Front::new(),
@@ -243,11 +247,14 @@ impl<S> FreeList<S> {
         self.shards.iter().map(held).sum()
     }
 
-    /// Takes a slot. `None` if there was none for as long as was to be waited, somebody waits
-    /// already and `wait` is not to, or the list is closed.
+    /// Takes a slot, best one for `module` first.
+    ///
+    /// Returns `None` if no slot is free until `wait` ends, or if the list is closed. With
+    /// [`Wait::No`], also returns `None` while another caller waits.
     #[inline]
     pub(crate) fn take(&self, module: ModuleId, wait: Wait) -> Option<Taken<S>> {
-        // Nobody overtakes those who wait. Relaxed: who comes at the very moment may be the first.
+        // A caller does not overtake waiters. Relaxed: a caller that arrives at the same moment as
+        // a waiter may come first.
         if self.waiting.load(Ordering::Relaxed) == 0
             && let Some(slot) = self.find(module)
         {
@@ -261,7 +268,7 @@ impl<S> FreeList<S> {
         self.queue_for(deadline)
     }
 
-    /// Puts a slot back, clean for a module or holding none.
+    /// Returns a slot to the list. It is clean for `module`, or holds no module.
     #[inline]
     pub(crate) fn put(&self, slot: Taken<S>, module: Option<ModuleId>) {
         let mut entry = slot.0;
@@ -270,21 +277,21 @@ impl<S> FreeList<S> {
         if let Some(before) = shard.front.put(entry) {
             lock(&shard.stacks).put(before);
         }
-        // After both, see the module's documentation.
+        // After both puts: the module's documentation gives the reason.
         sync::in_one_order();
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.serve();
         }
     }
 
-    /// The shard `n` behind that of this thread.
+    /// The shard `n` places after the shard of this thread.
     #[inline]
     fn shard(&self, n: usize) -> &Shard<S> {
-        // Their number is a power of two.
+        // The number of shards is a power of two.
         &self.shards[(sync::number() + n) & (self.shards.len() - 1)]
     }
 
-    /// A slot from anywhere, best first.
+    /// Takes a slot from any shard, best one first.
     #[inline]
     fn find(&self, module: ModuleId) -> Option<Taken<S>> {
         match self.shard(0).front.take() {
@@ -293,7 +300,8 @@ impl<S> FreeList<S> {
         }
     }
 
-    /// A slot from anywhere but the front, best first. What was at the front goes to the stacks.
+    /// Takes a slot from any shard, best one first. Moves `front`, the slot from this shard's
+    /// front, to the stacks first.
     fn search(&self, module: ModuleId, front: Option<Box<Entry<S>>>) -> Option<Taken<S>> {
         let put = front.is_some();
         let mut stacks = lock(&self.shard(0).stacks);
@@ -303,7 +311,8 @@ impl<S> FreeList<S> {
         let own = stacks.good(module);
         drop(stacks);
         if put && self.waiting.load(Ordering::SeqCst) > 0 {
-            // What is in the stacks now was in nobody's sight while it was here.
+            // No waiter could find the slot while this thread moved it from the front to the
+            // stacks.
             self.serve();
         }
         let mut others = (1..self.shards.len()).map(|n| self.shard(n));
@@ -312,7 +321,7 @@ impl<S> FreeList<S> {
             .or_else(|| self.any())
     }
 
-    /// Any slot of any shard.
+    /// Takes any slot of any shard.
     fn any(&self) -> Option<Taken<S>> {
         let any = |shard: &Shard<S>| {
             let stacked = lock(&shard.stacks).any();
@@ -321,7 +330,7 @@ impl<S> FreeList<S> {
         self.shards.iter().find_map(any).map(Taken)
     }
 
-    /// Waits in turn.
+    /// Waits in the queue for a slot.
     #[cold]
     fn queue_for(&self, deadline: Option<Instant>) -> Option<Taken<S>> {
         let waiter = self.enter();
@@ -330,7 +339,7 @@ impl<S> FreeList<S> {
         slot.or(late)
     }
 
-    /// Queues.
+    /// Adds a waiter to the end of the queue.
     #[cold]
     fn enter(&self) -> Arc<Waiter<S>> {
         let waiter = Arc::new(Waiter {
@@ -341,7 +350,7 @@ impl<S> FreeList<S> {
             }),
             told: Condvar::new(),
         });
-        // Before the shards are looked through once more, see the module's documentation.
+        // Before `serve` searches the shards: the module's documentation gives the reason.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         sync::in_one_order();
         let mut queue = lock(&self.queue);
@@ -352,7 +361,7 @@ impl<S> FreeList<S> {
         waiter
     }
 
-    /// Says that nobody will put a slot back any more: who waits, or would, gets none.
+    /// Closes the list, because no slot will return. Present and later waiters get no slot.
     #[cold]
     pub(crate) fn close(&self) {
         let mut queue = lock(&self.queue);
@@ -368,13 +377,14 @@ impl<S> FreeList<S> {
         wakers.into_iter().for_each(place::tell);
     }
 
-    /// Gives what there is to those who wait, longest first.
+    /// Gives free slots to waiters, in the order in which they came.
     #[cold]
     fn serve(&self) {
         let mut wakers = vec![];
         let mut queue = lock(&self.queue);
         while !queue.waiters.is_empty() {
-            // Whatever it is clean for: the one who waits longest is next.
+            // For fairness, the next waiter gets any slot, even one that is clean for another
+            // module.
             let Some(slot) = self.any() else {
                 break;
             };
@@ -387,12 +397,13 @@ impl<S> FreeList<S> {
             waiter.told.notify_one();
         }
         drop(queue);
-        // Who is woken may come here at once.
+        // Without the lock, because a waker may call this function.
         wakers.into_iter().for_each(place::tell);
     }
 }
 
-/// Nothing that holds one of these locks panics half-way.
+/// Locks a mutex. Poisoning is ignored, because no code panics half-way through a change under one
+/// of these locks.
 #[inline]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -403,13 +414,13 @@ impl<S> Stacks<S> {
         self.cold.len() + self.warm.values().map(Vec::len).sum::<usize>()
     }
 
-    /// A slot that is warm for the module, else a cold one.
+    /// Takes a slot that is warm for the module, else a cold one.
     fn good(&mut self, module: ModuleId) -> Option<Box<Entry<S>>> {
         let own = self.warm.get_mut(&module).and_then(Vec::pop);
         own.or_else(|| self.cold.pop())
     }
 
-    /// A cold slot, else the latest of the module that has most.
+    /// Takes a cold slot, else the slot that was put last of the module with the most slots.
     fn any(&mut self) -> Option<Box<Entry<S>>> {
         self.cold.pop().or_else(|| {
             let most = self.warm.values_mut().max_by_key(|slots| slots.len())?;
@@ -430,7 +441,8 @@ impl<S> Stacks<S> {
 }
 
 impl<S> Waiter<S> {
-    /// Waits to be given a slot; `None` once the deadline has passed, or the list is closed.
+    /// Blocks the thread until the waiter gets a slot. `None` if the deadline passes or the list is
+    /// closed.
     fn wait(&self, deadline: Option<Instant>) -> Option<Taken<S>> {
         let mut given = lock(&self.given);
         while given.slot.is_none() && !given.is_closed {
@@ -465,7 +477,7 @@ mod tests {
         taken.map(|slot| **slot)
     }
 
-    /// A slot that comes from outside.
+    /// A slot that was not in the list before.
     fn slot(number: u32) -> Taken<u32> {
         Taken(Box::new(Entry {
             module: None,
@@ -473,7 +485,7 @@ mod tests {
         }))
     }
 
-    /// A waker that panics when it wakes, or counts how often it wakes.
+    /// A waker that panics when it wakes, or counts its calls.
     enum Task {
         Panics,
         Counts(std::sync::atomic::AtomicUsize),
@@ -490,8 +502,8 @@ mod tests {
         }
     }
 
-    /// Whoever gives back several slots at once wakes all who were given one, though the waker of the
-    /// first panics.
+    /// A thread that gives out several slots wakes every waiter that gets one, even if the waker of
+    /// the first panics.
     #[test]
     fn a_waker_that_panics_keeps_nobody_waiting() {
         let list = FreeList::with_shards(vec![], 1);
@@ -551,7 +563,7 @@ mod tests {
         );
     }
 
-    /// Takes a slot for a module if there is one, and forgets it: its number.
+    /// Takes a slot for a module if one is free, does not return it, and gives its number.
     fn taken(list: &FreeList<u32>, module: ModuleId) -> Option<u32> {
         number(list.take(module, Wait::No).as_ref())
     }
@@ -597,7 +609,7 @@ mod tests {
         let list = FreeList::with_shards((0..4).collect(), 4);
         let taken: Vec<_> = (0..4).filter_map(|_| list.take(0, Wait::No)).collect();
         assert_eq!(taken.len(), 4);
-        // Put back by other threads, each into a shard of its own.
+        // Other threads return them, each to its own shard.
         std::thread::scope(|scope| {
             for slot in taken {
                 scope.spawn(|| list.put(slot, Some(3)));
@@ -622,7 +634,7 @@ mod tests {
                     told.send((turn, number(slot.as_ref()))).unwrap();
                 }
             }));
-            // The next may queue only behind this one.
+            // The next thread must not start before this one is in the queue.
             while waiting(&list) <= turn {
                 std::thread::yield_now();
             }
@@ -655,7 +667,7 @@ mod tests {
 
     #[test]
     fn what_is_given_between_giving_up_and_leaving_the_queue_is_taken() {
-        // The moment itself: the waiter's time is over, and it is still in the queue.
+        // The exact moment: the waiter's deadline has passed, and the waiter is still in the queue.
         let list = FreeList::<u32>::with_shards(vec![], 1);
         let waiter = Arc::new(Waiter {
             given: Mutex::new(Given {
@@ -675,7 +687,8 @@ mod tests {
 
     #[test]
     fn what_is_put_before_a_waiter_counts_itself_is_found_by_it() {
-        // The other moment: the slot came after the waiter looked, and before anybody could see it.
+        // The other moment: a slot returns after the waiter searched, and before the waiter counts
+        // itself.
         let list = FreeList::<u32>::with_shards(vec![], 2);
         assert!(list.find(0).is_none());
         list.put(slot(6), Some(3));

@@ -1,9 +1,9 @@
-//! [`Front`]: a place for one slot, which is put and taken by one atomic exchange.
+//! [`Front`]: a place for one slot. One atomic exchange puts or takes the slot.
 //!
 //! # Safety
 //!
-//! Owns the fact that the place holds null or a pointer that came from a box and that nobody else has:
-//! an exchange gives what was there to exactly one.
+//! Owns this invariant: the place holds either null or a pointer that came from a box and has no
+//! other owner. An exchange gives the old pointer to exactly one thread.
 #![allow(unsafe_code)]
 
 use super::sync::{AtomicPtr, Ordering};
@@ -19,17 +19,17 @@ impl<T> Front<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Puts a slot there, and gives what was there before.
+    /// Puts a slot there, and returns the slot that was there before.
     ///
-    /// In the one order of all exchanges, see the documentation of [`super`].
+    /// The exchange is SeqCst. The documentation of [`super`] gives the reason.
     #[inline]
     pub(super) fn put(&self, slot: Box<T>) -> Option<Box<T>> {
         Self::own(self.0.swap(Box::into_raw(slot), Ordering::SeqCst))
     }
 
-    /// Takes what is there.
+    /// Takes the slot that is there.
     ///
-    /// In the one order of all exchanges, if there is anything.
+    /// If there is a slot, the exchange is SeqCst. The documentation of [`super`] gives the reason.
     #[inline]
     pub(super) fn take(&self) -> Option<Box<T>> {
         if self.is_empty() {
@@ -38,14 +38,15 @@ impl<T> Front<T> {
         Self::own(self.0.swap(ptr::null_mut(), Ordering::SeqCst))
     }
 
-    /// Whether nothing is there at this moment.
+    /// Whether the place is empty at this moment.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.0.load(Ordering::SeqCst).is_null()
     }
 
     fn own(pointer: *mut T) -> Option<Box<T>> {
-        // SAFETY: it came from a box in `put`, and the exchange gave it to nobody else.
+        // SAFETY: `put` made the pointer from a box, and the exchange gave the pointer to this
+        // thread only.
         (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
     }
 }

@@ -1,10 +1,11 @@
-//! Tests of the list in every order that there is, of threads and of what they see of each other.
+//! Loom tests of the list: loom tries the possible orders of the threads' operations, and the
+//! values that each load may see.
 
 use super::*;
 use loom::thread;
 use std::task::Poll;
 
-/// Runs as thread `number`.
+/// Spawns a thread with number `number`.
 fn spawn(number: usize, run: impl FnOnce() + 'static) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         sync::NUMBER.with(|own| own.set(number));
@@ -16,7 +17,7 @@ fn list(slots: u32, shards: usize) -> Arc<FreeList<u32>> {
     Arc::new(FreeList::with_shards((0..slots).collect(), shards))
 }
 
-/// Takes a slot for a module and puts it back.
+/// Takes a slot for a module and returns it.
 fn cycle(list: &FreeList<u32>, module: ModuleId, wait: Wait) {
     if let Some(slot) = list.take(module, wait) {
         list.put(slot, Some(module));
@@ -29,7 +30,7 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-/// A thread that waits for ever in some order is a deadlock, which loom reports.
+/// If a thread waits for ever in some order, loom reports a deadlock.
 #[test]
 fn who_waits_is_served() {
     for (shards, modules) in [(1, [0, 0]), (2, [0, 0]), (2, [0, 1])] {
@@ -45,7 +46,7 @@ fn who_waits_is_served() {
     }
 }
 
-/// Says that it was woken.
+/// A waker that records its call.
 struct Woken(std::sync::atomic::AtomicBool);
 
 impl std::task::Wake for Woken {
@@ -54,8 +55,8 @@ impl std::task::Wake for Woken {
     }
 }
 
-/// Whoever has a place is given a slot, or is woken when there is one; giving up a place loses no
-/// slot.
+/// A place in the queue gets a slot, or its waker is called when a slot is free. Leaving the queue
+/// loses no slot.
 #[test]
 fn a_place_is_served_or_left() {
     for leaves in [false, true] {
@@ -63,8 +64,8 @@ fn a_place_is_served_or_left() {
     }
 }
 
-/// The canary: without the one order of all operations a slot may be put where no waiter looks. The
-/// waiter has a place and is no thread, because loom cannot end a thread that waits for ever.
+/// The canary: without the single order of all SeqCst operations, a slot may be put where no waiter
+/// looks. The waiter is a future, because loom cannot end a thread that waits for ever.
 #[test]
 #[should_panic(expected = "nobody was woken")]
 fn without_one_order_a_place_is_missed() {
@@ -100,7 +101,7 @@ fn place_beside_a_giver(leaves: bool) {
     assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
 }
 
-/// Whoever waits when the last slot is lost is told, and whoever comes then.
+/// When the last slot is lost, present waiters learn it, and so do callers that arrive later.
 #[test]
 fn nobody_waits_at_a_list_that_is_closed_meanwhile() {
     model(|| {
@@ -117,7 +118,7 @@ fn nobody_waits_at_a_list_that_is_closed_meanwhile() {
     });
 }
 
-/// A slot that a thread moves from the front to the stacks is in nobody's sight meanwhile.
+/// While a thread moves a slot from the front to the stacks, no other thread can find the slot.
 #[test]
 fn a_slot_on_its_way_is_not_missed() {
     model(|| {
@@ -133,7 +134,7 @@ fn a_slot_on_its_way_is_not_missed() {
     });
 }
 
-/// Nobody gets a slot that another has.
+/// A slot never has two owners.
 #[test]
 fn a_slot_is_given_to_one() {
     model(|| {

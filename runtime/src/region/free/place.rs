@@ -1,4 +1,4 @@
-//! [`Place`]: a place in the queue of those who wait, for whom no thread waits.
+//! [`Place`]: a place in the queue of waiters, for a future instead of a blocked thread.
 
 use super::sync::Ordering;
 use super::{FreeList, Taken, Waiter, lock};
@@ -7,30 +7,32 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::task::{Poll, Waker};
 
-/// Wakes one of those who were given a slot.
+/// Wakes a waiter that got a slot, or whose list was closed.
 pub(super) fn tell(waker: Waker) {
-    // The others are to be woken, too, and whoever drops an instance is not to panic.
+    // A panic of a waker must not stop the wake-up of other waiters, and must not reach a caller
+    // that drops an instance.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // Its drop might panic.
+        // Dropping the payload might panic.
         mem::forget(panic);
     }
 }
 
-/// A place in the queue of a list. Who has it looks whether a slot was given, and leaves.
+/// A place in the queue of a list. Its owner polls [`FreeList::given`] for a slot, and finally
+/// calls [`FreeList::leave`].
 #[derive(Debug)]
 pub(crate) struct Place<S>(super::Arc<Waiter<S>>);
 
 impl<S> FreeList<S> {
-    /// Queues.
+    /// Joins the end of the queue.
     pub(crate) fn queue(&self) -> Place<S> {
         Place(self.enter())
     }
 
-    /// What was given to a place; `None` if the list is closed. If it was given nothing yet, the
-    /// waker is told when that changes.
+    /// Polls a place for its slot: `None` if the list is closed. If it is pending, the list calls
+    /// `waker` when that changes.
     pub(crate) fn given(&self, place: &Place<S>, waker: &Waker) -> Poll<Option<Taken<S>>> {
-        // Cloned and dropped outside of the lock: both run code of others, which may panic or come
-        // here.
+        // The waker is cloned and dropped without the lock: both run foreign code, which may panic
+        // or call this list.
         let waker = waker.clone();
         let mut given = lock(&place.0.given);
         let answer = match given.slot.take() {
@@ -46,7 +48,8 @@ impl<S> FreeList<S> {
         answer
     }
 
-    /// Gives up a place. What was given to it meanwhile goes to the next.
+    /// Gives up a place. A slot that the place got meanwhile returns to the list, and so goes to
+    /// the next waiter.
     pub(crate) fn leave(&self, place: &Place<S>) {
         let given = self.retire(&place.0);
         if let Some(slot) = given {
@@ -55,9 +58,10 @@ impl<S> FreeList<S> {
         }
     }
 
-    /// Takes a waiter out of the queue, and what it was given meanwhile.
+    /// Removes a waiter from the queue, and takes the slot that it got meanwhile.
     pub(super) fn retire(&self, waiter: &super::Arc<Waiter<S>>) -> Option<Taken<S>> {
-        // Nobody gives to a waiter that is not in the queue: what was given in between is taken.
+        // Only a waiter in the queue can get a slot, so after the removal no slot can arrive
+        // unseen.
         let mut queue = lock(&self.queue);
         queue
             .waiters
