@@ -35,7 +35,8 @@ impl Image {
             metadata.own_memories().first(),
             metadata.imported_memories(),
         );
-        // `limits::MEMORY_BYTES` limits it.
+        // The parser checks the initial size: `limits::MEMORY_PAGES` limits pages of 64 KiB, and
+        // `limits::MEMORY_BYTES` limits pages of one byte.
         let memory_bytes = own.map_or(0, |memory| memory.accessible_bytes().unwrap_or(u64::MAX));
         let mut image = Self {
             memory_bytes,

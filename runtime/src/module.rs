@@ -29,7 +29,7 @@ pub struct Module(Arc<Inner>);
 
 /// The data that all handles of a module share.
 pub(crate) struct Inner {
-    /// Names this module: no other of the process has it.
+    /// Identifies this module. No two modules of a process have equal ids.
     id: u64,
     loaded: Loaded,
     metadata: Metadata,
@@ -117,8 +117,8 @@ impl fmt::Display for ExternType {
     }
 }
 
-/// The modules that are open. One content is mapped once, however often and wherever from it is
-/// opened, so that slots are warm for it all the same.
+/// The open modules. Files with equal contents are mapped once, so that slots that are warm for one
+/// handle are warm for all.
 static OPEN: Mutex<Vec<Weak<Inner>>> = Mutex::new(vec![]);
 
 /// Guards of this module's locks.

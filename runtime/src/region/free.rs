@@ -201,7 +201,7 @@ struct Queue<S> {
     is_closed: bool,
 }
 
-/// Number of modules with stacks in a shard from which a new stack first removes the empty ones.
+/// Number of stacks of a shard from which a further stack first removes the empty ones.
 const LISTS_KEPT: usize = 64;
 
 impl<S> FreeList<S> {

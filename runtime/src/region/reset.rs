@@ -1,12 +1,14 @@
-//! [`Reset`]: how a slot is made clean for the next instance.
+//! [`Reset`]: the strategies that clean a slot for the next instance.
 //!
-//! One interface: [`Strategy::restore`] makes memory that the last instance of a module may have changed
-//! exactly the module's initial memory again, or says that it could not. A slot whose restoration failed
-//! holds nothing that may be relied upon, and is paved over before anybody gets it.
+//! The interface is one function, [`Strategy::restore`]. It turns memory that the last instance of
+//! a module may have changed into exactly the module's initial memory again, or returns an error.
+//! After an error, the contents of the slot are unknown. `Kept::pave` in `slot.rs` then rebuilds
+//! the slot's memory before an instance gets the slot.
 //!
 //! # Safety
 //!
-//! Owns the fact that nobody uses a slot between its instance's end and its return to the free list.
+//! Owns this invariant: no thread uses a slot between the end of its instance and its return to the
+//! free list.
 #![allow(unsafe_code)]
 
 mod lines;
@@ -30,33 +32,34 @@ use std::io;
 pub(super) use tracked::Reach;
 use tracked::Tracker;
 
-/// How a slot is made clean for the next instance.
+/// The strategy that cleans a slot for the next instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Reset {
-    /// The fastest that works on this machine, found by trying.
+    /// The fastest strategy that works on this machine, found by a test when the region is built.
     #[default]
     Auto,
-    /// Memory is filled page by page as it is touched, and the pages that are written to are listed and
-    /// put back (userfaultfd, Linux 6.1). No system call, but for the pages that an instance is the first
-    /// to touch in its slot.
+    /// The runtime fills memory page by page when it is touched, and lists the dirty pages. A reset
+    /// restores the pages on the list (userfaultfd(2), Linux 6.1). It needs no system call, except
+    /// for a page that no instance has touched in the slot before.
     ///
-    /// A system call that is handed a page of a guest's memory which nobody has touched fails with
-    /// `EFAULT`: hand it what [`MemoryMut::slice_mut`](crate::MemoryMut::slice_mut) and its like give,
-    /// which see to it, and no part of [`MemoryMut::as_mut_slice`](crate::MemoryMut::as_mut_slice).
+    /// A system call that gets a pointer to a page that was never touched fails with `EFAULT`. So
+    /// pass it slices from [`MemoryMut::slice_mut`](crate::MemoryMut::slice_mut) and similar
+    /// methods, which fill the pages first. Do not pass it parts of
+    /// [`MemoryMut::as_mut_slice`](crate::MemoryMut::as_mut_slice).
     Tracked,
-    /// The image is mapped copy-on-write, the kernel is asked which pages were written
-    /// (`PAGEMAP_SCAN`, Linux 6.7), and those are put back.
+    /// The image is mapped copy-on-write. A reset asks the kernel which pages were written
+    /// (`PAGEMAP_SCAN`, Linux 6.7), and restores them.
     Scanned,
-    /// The first 64 KiB of memory are rewritten, so that their pages stay resident; the rest is given
-    /// back to the kernel, and what of the image lies there is copied again.
+    /// A reset rewrites the first 64 KiB of memory, so that their pages stay resident. It returns
+    /// the rest to the kernel, and copies the image's part of the rest again.
     Rewritten,
-    /// All memory is given back to the kernel, and the image is copied again.
+    /// A reset returns all memory to the kernel, and copies the image again.
     Decommitted,
 }
 
 impl Reset {
-    /// All that can be asked for by name.
+    /// All strategies that can be requested by name.
     pub const ALL: [Self; 4] = [
         Self::Tracked,
         Self::Scanned,
@@ -77,10 +80,11 @@ impl fmt::Display for Reset {
     }
 }
 
-/// A way of resetting that works here.
+/// A reset strategy that works on this machine.
 #[derive(Debug)]
 pub(super) enum Strategy {
-    /// See [`Reset::Tracked`]; and what modules that it does not suit are kept by, if that works.
+    /// See [`Reset::Tracked`]. The scanner serves modules that tracking does not suit, if scanning
+    /// works.
     Tracked(Box<Tracker>, Option<Scanner>),
     /// See [`Reset::Scanned`].
     Scanned(Scanner),
@@ -90,70 +94,71 @@ pub(super) enum Strategy {
     Decommitted,
 }
 
-/// What was chosen, and what does not work here, with the reason.
+/// The chosen strategy, and the better ones that do not work here, each with the reason.
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) strategy: Strategy,
     pub(super) refused: Vec<(Reset, String)>,
 }
 
-/// What scanning needs.
+/// The resources that scanning needs.
 #[derive(Debug)]
 pub(super) struct Scanner {
     pagemap: Pagemap,
     lines: Lines,
 }
 
-/// How the memory of one slot is kept while it holds a module.
+/// Backing of memory 0 of a slot while the slot holds a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeping {
-    /// Private memory, of which the current size is accessible.
+    /// Private anonymous memory, accessible up to the memory's current size.
     Plain,
-    /// The same, with the image mapped over so many bytes at its start.
+    /// Private anonymous memory, with the image mapped over this many bytes at its start.
     Mapped(usize),
-    /// Tracked.
+    /// Memory that is filled on demand, see [`Reset::Tracked`].
     Tracked,
 }
 
-/// The memory of a slot that is to be made clean.
+/// Memory 0 of a slot that a reset is to clean.
 #[derive(Debug)]
 pub(super) struct Memory0<'a> {
-    /// Which slot.
+    /// Index of the slot.
     pub(super) index: u32,
-    /// Bytes that are accessible.
+    /// Size of the accessible part, in bytes.
     pub(super) used: usize,
-    /// How they are kept.
+    /// Its backing.
     pub(super) keeping: Keeping,
-    /// Resets in a row that found more resident pages than are of use, where that is counted.
+    /// Number of resets in a row that found many more resident pages than changed pages. Only
+    /// scanning counts them.
     pub(super) idle: &'a mut u8,
-    /// How far it is tracked.
+    /// Its tracked part.
     pub(super) reach: &'a mut Reach,
 }
 
-/// Bytes of a page that is put back.
+/// Size of a page that a reset restores, in bytes.
 const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 
-/// Most pages of a slot that are put back at a reset: 4 MiB. Where there are more, they are given back to
-/// the kernel.
+/// Maximum number of pages of a slot that a reset restores: 4 MiB. It returns further pages to the
+/// kernel.
 const PUT_BACK_MAX: usize = 1024;
 
-/// Resident pages of a slot that may stay unchanged for as long as they like: putting them back costs less
-/// than a system call.
+/// Number of unchanged resident pages that a slot may keep without limit in time: comparing them at
+/// each reset costs less than a system call.
 const SPARE: usize = 8;
 
-/// Bytes of memory that stay resident when rewritten.
+/// Size of the part of memory that a reset rewrites and keeps resident, in bytes.
 const REWRITTEN_BYTES: usize = WASM_PAGE_BYTES as usize;
 
-/// Bytes of an image up to which it is tracked: each slot then has its own copy of the pages that are
-/// read, where those of a mapped image are the same for all.
+/// Maximum size of an image for tracking, in bytes. With tracking, each slot has its own copy of
+/// the image pages that guests read. With a mapped image, all slots share them.
 const TRACKED_IMAGE_BYTES: usize = 4 << 20;
 
 impl Strategy {
-    /// The strategy that is asked for, after trying that it works.
+    /// Returns the requested strategy, after a test that it works on this machine.
     ///
     /// # Errors
     ///
-    /// Why what was asked for by name does not work here.
+    /// The reason why a strategy that was requested by name does not work here.
     pub(super) fn choose(
         reset: Reset,
         chunks: &[Reservation],
@@ -162,7 +167,8 @@ impl Strategy {
         limits: &Limits,
     ) -> io::Result<Chosen> {
         let named = |reset| match reset {
-            // Works everywhere.
+            // `Auto` comes here after all better strategies have failed. `Rewritten` works
+            // everywhere.
             Reset::Auto | Reset::Rewritten => Ok(Self::Rewritten),
             Reset::Tracked => {
                 probe::tracked()?;
@@ -185,7 +191,7 @@ impl Strategy {
         Ok(Chosen { strategy, refused })
     }
 
-    /// Its name.
+    /// Name of the strategy.
     pub(super) fn name(&self) -> Reset {
         match self {
             Self::Tracked(..) => Reset::Tracked,
@@ -195,7 +201,7 @@ impl Strategy {
         }
     }
 
-    /// How the memory of a slot is best kept for a module.
+    /// Best backing of a slot's memory for a module.
     pub(super) fn keeping(&self, module: &Module) -> Keeping {
         match self {
             Self::Tracked(tracker, _)
@@ -210,7 +216,7 @@ impl Strategy {
         }
     }
 
-    /// How it is best kept but for tracking.
+    /// Best backing of a slot's memory for a module, without tracking.
     pub(super) fn keeping_untracked(&self, module: &Module) -> Keeping {
         match self {
             Self::Tracked(_, Some(_)) | Self::Scanned(_) if module.image_end() > 0 => {
@@ -221,8 +227,8 @@ impl Strategy {
         }
     }
 
-    /// Whether a slot that is clean for a module is to be kept another way before it is used: in a fork,
-    /// or because of what was learnt of the module.
+    /// Whether a slot that is clean for `module` needs another backing before use. This happens in
+    /// a fork, or if instances of the module used more memory than a slot keeps track of.
     #[inline]
     pub(super) fn has_changed(&self, keeping: Keeping, module: &Module) -> bool {
         match (keeping, self) {
@@ -231,7 +237,7 @@ impl Strategy {
         }
     }
 
-    /// Who tracks the slots that are tracked.
+    /// The tracker of the slots, if the strategy tracks.
     pub(super) fn tracker(&self) -> Option<&Tracker> {
         match self {
             Self::Tracked(tracker, _) => Some(tracker),
@@ -239,17 +245,17 @@ impl Strategy {
         }
     }
 
-    /// Makes the accessible bytes of memory 0 the initial memory of the module, and zeros behind it: its
-    /// size stays.
+    /// Restores the accessible bytes of memory 0 to the initial memory of the module, followed by
+    /// zeros. The memory keeps its size.
     ///
     /// # Errors
     ///
-    /// What the kernel gives: then the contents are unknown.
+    /// The error of the system call that failed. The contents are then unknown.
     ///
     /// # Safety
     ///
-    /// Nobody may use the slot meanwhile. The initial memory must be at most what is accessible, and be
-    /// kept as said.
+    /// No thread may use the slot during the call. The initial memory must be at most as large as
+    /// the accessible part. `memory0` must state the true backing and size of the memory.
     pub(super) unsafe fn restore(
         &self,
         parts: &Parts<'_>,
@@ -268,7 +274,8 @@ impl Strategy {
             Keeping::Mapped(bytes) => bytes,
             Keeping::Plain | Keeping::Tracked => 0,
         };
-        // SAFETY: (all arms) passed on.
+        // SAFETY: (all arms) the caller ensures that no thread uses the slot, that the initial
+        // memory is accessible, and that `memory0` states the true backing.
         unsafe {
             let restored = match (self, keeping) {
                 (Self::Tracked(tracker, _), Keeping::Tracked) => {
@@ -278,8 +285,8 @@ impl Strategy {
                     if scanner.pagemap.is_ours() {
                         scanned::restore(scanner, parts, used, mapped, idle, module)
                     } else {
-                        // In a fork the pagemap is that of the parent: everything is given back, and is
-                        // as it was mapped.
+                        // In a fork, the pagemap is that of the parent. So the reset returns all
+                        // pages to the kernel, which restores the state after the mapping.
                         parts.reservation.decommit(memory..memory + used)
                     }
                 }
@@ -302,16 +309,19 @@ impl Scanner {
     }
 }
 
-/// Copies what of the image lies at or behind `from` into memory that is zero there.
+/// Copies the part of the image that starts at offset `from` into memory. The memory must be zero
+/// there, because only the image's pages are written.
 ///
 /// # Safety
 ///
-/// `memory` must be writable for the module's whole initial memory.
+/// `memory` must be writable for the whole size of the module's initial memory, and no other thread
+/// may use it.
 pub(super) unsafe fn copy_image(memory: *mut u8, from: usize, module: &Module) {
     for (start, bytes) in module.image_pieces() {
         let skipped = from.saturating_sub(start).min(bytes.len());
         let bytes = &bytes[skipped..];
-        // SAFETY: the image's runs lie in the initial memory, which `open` has checked.
+        // SAFETY: `Module::open` checked that the image's runs lie in the initial memory, which the
+        // caller says is writable.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), memory.add(start + skipped), bytes.len());
         };

@@ -1,25 +1,28 @@
-//! What is said of a command line that is wrong: one line, as of all errors. `aotrun` has this file, too.
+//! Error messages for a wrong command line: one line each, like all errors. `aotrun` includes this
+//! file, too.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error as _;
 use std::process::ExitCode;
 
-/// Prints what clap did not take, or the help that was asked for, and gives the exit code: 1, as of all errors
-/// of ours, because 2 may be a guest's.
+/// Prints the error of clap, or the help that the user asked for, and returns the exit code.
+///
+/// The exit code of an error is 1, as for all errors of the program, because 2 may be the exit code
+/// of a guest.
 pub(crate) fn tell(program: &str, error: &Error) -> ExitCode {
     if error.use_stderr() {
         eprintln!("{program}: {}; see `{program} --help`", line(error));
         return ExitCode::FAILURE;
     }
-    // Nothing can be done if the terminal is gone.
+    // If standard output is closed, the program cannot report that either.
     let _ = error.print();
     ExitCode::SUCCESS
 }
 
 fn line(error: &Error) -> String {
     let get = |kind| error.get(kind).map(text).filter(|text| !text.is_empty());
-    // `--option <VALUE>`, without the value.
+    // The option's name: `--option <VALUE>` without the value.
     let option = get(ContextKind::InvalidArg).map(|arg| match arg.split_once(" <") {
         Some((option, _)) if option.starts_with('-') => option.to_owned(),
         _ => arg,
@@ -72,7 +75,7 @@ fn line(error: &Error) -> String {
                  argument, without options"
             )
         }
-        // Whatever else there may be: the first line of what clap would print.
+        // Any other error: the first line of clap's own message.
         _ => {
             let all = error.to_string();
             let first = all.lines().next().unwrap_or_default();
@@ -82,7 +85,7 @@ fn line(error: &Error) -> String {
     said.replace('\n', " ")
 }
 
-/// What clap knows, in words.
+/// A value of clap's error, as text.
 fn text(value: &ContextValue) -> String {
     match value {
         ContextValue::Strings(all) => all.join(", "),

@@ -1,12 +1,12 @@
-//! [`Lines`]: a page is put back by storing only the cache lines that differ.
+//! [`Lines`]: restores a page, and stores only the cache lines that differ.
 //!
-//! A guest changes few lines of a page that it writes to. Comparing reads both pages, which the
-//! processor does faster than it stores, and a line that is not stored stays clean in the cache. What
-//! the processor has is found out once, when a region is made.
+//! A guest changes few lines of a page that it writes to. A comparison reads both pages. The
+//! processor reads faster than it stores, and a line without a store stays clean in the cache. The
+//! instruction set of the processor is detected once, when a region is built.
 //!
 //! # Safety
 //!
-//! Owns the fact that a routine for an instruction set is only handed out where the processor has it.
+//! Owns this invariant: [`Lines`] holds a routine only if the processor has its instruction set.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "aarch64")]
@@ -18,30 +18,32 @@ use super::PAGE;
 use core::fmt;
 use core::ptr;
 
-/// Bytes that are compared at a time, and stored if they differ.
+/// Number of bytes that are compared at a time, and stored if they differ.
 const LINE: usize = 64;
 
-/// Makes a page equal to another, and tells whether it was not. Both are of [`PAGE`] bytes and lie
-/// apart; the first is writable and aligned to [`LINE`]. The other is not looked at by a routine whose
-/// parameter says that it is of zeros.
+/// Makes `page` equal to `initial`, and returns whether they differed.
+///
+/// Both have [`PAGE`] bytes and must not overlap. `page` must be writable and aligned to [`LINE`],
+/// and no other thread may use it. A routine with `ZEROS` set does not read `initial`, and makes
+/// `page` zero.
 type PutBack = unsafe fn(page: *mut u8, initial: *const u8) -> bool;
 
-/// The routines for this processor.
+/// Routines for this processor.
 #[derive(Clone, Copy)]
 pub(in crate::region) struct Lines {
     name: &'static str,
     restore: PutBack,
-    /// The same with a page of zeros.
+    /// Restores a page to zeros.
     clear: PutBack,
 }
 
 impl Lines {
-    /// The fastest that this processor has.
+    /// The fastest routines that this processor can run.
     pub(super) fn detect() -> Self {
         *Self::all().first().unwrap_or(&PORTABLE)
     }
 
-    /// All that this processor has, the fastest first.
+    /// All routines that this processor can run, the fastest first.
     fn all() -> Vec<Self> {
         let mut all = vec![];
         #[cfg(target_arch = "x86_64")]
@@ -52,22 +54,24 @@ impl Lines {
         all
     }
 
-    /// Makes a page equal to `initial`, or zero if there is none, and tells whether it was not.
+    /// Makes a page equal to `initial`, or zero if `initial` is `None`. Returns whether the page
+    /// differed.
     ///
     /// # Safety
     ///
-    /// `page` must be the address of [`PAGE`] writable bytes, aligned to [`LINE`], which nobody else
-    /// uses meanwhile.
+    /// `page` must be the address of [`PAGE`] writable bytes, aligned to [`LINE`]. No other thread
+    /// may use them during the call.
     #[inline]
     pub(super) unsafe fn restore(&self, page: *mut u8, initial: Option<&[u8]>) -> bool {
         match initial {
             Some(initial) => {
                 debug_assert_eq!(initial.len(), PAGE);
-                // SAFETY: the caller's promise; `initial` is a page by the image's format and lies in
-                // a mapped file, apart from all slots.
+                // SAFETY: the caller ensures the conditions for `page`. The image's format makes
+                // `initial` a whole page. It lies in a mapped file, so it does not overlap a slot.
                 unsafe { (self.restore)(page, initial.as_ptr()) }
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller ensures the conditions for `page`. `clear` does not read the null
+            // pointer.
             None => unsafe { (self.clear)(page, ptr::null()) },
         }
     }
@@ -85,16 +89,19 @@ const PORTABLE: Lines = Lines {
     clear: put_back::<true>,
 };
 
-/// A line, as the processor reads it without instructions of its own for that.
+/// A line as integers, for processors without suitable vector instructions.
 type Words = [u64; LINE / 8];
 
+/// Portable routine, see [`PutBack`].
+///
 /// # Safety
 ///
-/// As for [`PutBack`].
+/// The conditions of [`PutBack`] must hold.
 unsafe fn put_back<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let mut changed = false;
     for at in (0..PAGE).step_by(LINE) {
-        // SAFETY: lines of both pages.
+        // SAFETY: `at` is the offset of a line in both pages, for which the caller ensures the
+        // conditions of `PutBack`.
         unsafe {
             let line = page.add(at).cast::<Words>();
             let wanted = if ZEROS {
@@ -136,7 +143,7 @@ mod tests {
                         page.0[*at] = *value;
                     }
                     let differs = page.0 != wanted;
-                    // SAFETY: a page of this test's own.
+                    // SAFETY: the page is a local variable of this test.
                     let changed = unsafe { lines.restore(page.0.as_mut_ptr(), initial) };
                     prop_assert_eq!(changed, differs, "{:?}", lines);
                     prop_assert!(page.0 == wanted, "{:?}", lines);
@@ -151,11 +158,11 @@ mod tests {
             for at in 0..PAGE {
                 let mut page = Page([0; PAGE]);
                 page.0[at] = 1;
-                // SAFETY: a page of this test's own.
+                // SAFETY: the page is a local variable of this test.
                 let changed = unsafe { lines.restore(page.0.as_mut_ptr(), None) };
                 assert!(changed && page.0 == [0; PAGE], "{lines:?}, byte {at}");
                 page.0[at] = 1;
-                // SAFETY: as above.
+                // SAFETY: the page is a local variable of this test.
                 let changed = unsafe { lines.restore(page.0.as_mut_ptr(), Some(&[0; PAGE])) };
                 assert!(changed && page.0 == [0; PAGE], "{lines:?}, byte {at}");
             }

@@ -1,15 +1,15 @@
-//! Populating guest memory before the runtime reads or writes it.
+//! Populates guest memory before the runtime reads or writes it.
 //!
-//! A page of tracked memory that the kernel refuses raises SIGBUS when it is touched. The runtime
-//! therefore touches each page of a range first, by routines whose SIGBUS is an answer
-//! ([`crate::switch::arch::touch`]). Only if a touch fails are pages filled, many by one ioctl. Pages
-//! that are present cost a load each, and for writing a store each. Numbers are loaded and stored by
-//! such routines directly.
+//! If the kernel cannot provide a page of tracked memory, touching the page raises SIGBUS. The
+//! runtime therefore touches each page of a range first, with routines that return an error on
+//! SIGBUS ([`crate::switch::arch::touch`]). Only if a touch fails, the runtime fills pages, many
+//! with one ioctl. A page that is present costs one load, and for writing also one store. The
+//! functions for single numbers load and store with such routines directly.
 //!
 //! # Safety
 //!
-//! Owns the fact that a populated page can be read, or written, without SIGBUS as long as the caller
-//! borrows the instance: only a reset gives pages back.
+//! Owns this invariant: a populated page can be read, or written, without SIGBUS as long as the
+//! caller borrows the instance. Only a reset returns pages to the system.
 #![allow(unsafe_code)]
 
 use super::tracked::{self, Touched};
@@ -18,10 +18,10 @@ use pirn_format::exit::TrapCode;
 
 /// Bytes between two touches: the smallest page of any kernel for our targets.
 const STEP: usize = 4096;
-/// Bytes that are populated at a time after a touch that failed.
+/// Number of bytes that are populated at a time after a failed touch.
 const BATCH: usize = 64 << 10;
-/// Times in a row that a page may fail after it was populated. A page that cannot be read back from
-/// swap always fails.
+/// Maximum number of times in a row that a touch may fail after the page was populated. A page that
+/// the kernel cannot read back from swap always fails.
 const FAILURES_MAX: u32 = 100;
 
 /// Makes all pages of a range readable.
@@ -35,7 +35,7 @@ const FAILURES_MAX: u32 = 100;
 /// The range must lie in the memory of an instance that the caller borrows.
 #[inline]
 pub(crate) unsafe fn readable(start: *const u8, len: usize) -> Result<(), TrapCode> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller ensures that the range lies in the memory of an instance that it borrows.
     unsafe { each(start.cast_mut(), len, false) }
 }
 
@@ -47,14 +47,17 @@ pub(crate) unsafe fn readable(start: *const u8, len: usize) -> Result<(), TrapCo
 ///
 /// # Safety
 ///
-/// As [`readable`], and no other thread may write to the memory meanwhile.
+/// The range must lie in the memory of an instance that the caller borrows. No other thread may
+/// write to the memory during the call.
 #[inline]
 pub(crate) unsafe fn writable(start: *mut u8, len: usize) -> Result<(), TrapCode> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller ensures that the range lies in the memory of an instance that it borrows,
+    // and that no other thread writes to it.
     unsafe { each(start, len, true) }
 }
 
-/// Routines for the numbers of one type: one access where the pages are present.
+/// Defines functions that load and store one type of number, with one access if the pages are
+/// present.
 macro_rules! numbers {
     ($number:ty, $load:ident by $load_by:ident, $store:ident by $store_by:ident) => {
         /// Loads a little-endian number, which need not be aligned, and populates its pages first
@@ -66,23 +69,24 @@ macro_rules! numbers {
         ///
         /// # Safety
         ///
-        /// As [`readable`], for the bytes of the number.
+        /// The bytes of the number must lie in the memory of an instance that the caller borrows.
         #[inline]
         pub(crate) unsafe fn $load(at: *const u8) -> Result<$number, TrapCode> {
             #[cold]
             #[inline(never)]
             unsafe fn populated(at: *const u8) -> Result<$number, TrapCode> {
-                // SAFETY: the caller's promise; then the bytes can be read.
+                // SAFETY: the bytes lie in the memory of an instance that the caller borrows.
+                // `readable` makes them readable.
                 unsafe {
                     readable(at, size_of::<$number>())?;
                     Ok(at.cast::<$number>().read_unaligned())
                 }
             }
-            // SAFETY: the caller's promise: the bytes are in an instance's memory.
+            // SAFETY: the bytes lie in the memory of an instance that the caller borrows.
             let loaded = unsafe { $load_by(at) };
             let number = match loaded.failed {
                 0 => loaded.number as $number,
-                // SAFETY: the caller's promise.
+                // SAFETY: the bytes lie in the memory of an instance that the caller borrows.
                 _ => unsafe { populated(at)? },
             };
             Ok(<$number>::from_le(number))
@@ -97,13 +101,15 @@ macro_rules! numbers {
         ///
         /// # Safety
         ///
-        /// As [`writable`], for the bytes of the number.
+        /// The bytes of the number must lie in the memory of an instance that the caller borrows.
+        /// No other thread may write to the memory during the call.
         #[inline]
         pub(crate) unsafe fn $store(at: *mut u8, number: $number) -> Result<(), TrapCode> {
             #[cold]
             #[inline(never)]
             unsafe fn populated(at: *mut u8, number: $number) -> Result<(), TrapCode> {
-                // SAFETY: the caller's promise; then the bytes can be written.
+                // SAFETY: the bytes lie in the memory of an instance that the caller borrows, and
+                // no other thread writes to them. `writable` makes them writable.
                 unsafe {
                     writable(at, size_of::<$number>())?;
                     at.cast::<$number>().write_unaligned(number);
@@ -111,9 +117,11 @@ macro_rules! numbers {
                 Ok(())
             }
             let number = number.to_le();
-            // SAFETY: the caller's promise: the bytes are in an instance's memory.
+            // SAFETY: the bytes lie in the memory of an instance that the caller borrows, and no
+            // other thread writes to them.
             match unsafe { $store_by(at, number) } {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller ensures that the bytes lie in such memory, and that no other
+                // thread writes.
                 FAILED => unsafe { populated(at, number) },
                 _ => Ok(()),
             }
@@ -124,17 +132,21 @@ macro_rules! numbers {
 numbers!(u32, number_u32 by load_u32, put_u32 by store_u32);
 numbers!(u64, number_u64 by load_u64, put_u64 by store_u64);
 
+/// Touches all pages of a range, and populates those that are missing.
+///
 /// # Safety
 ///
-/// As [`readable`] and [`writable`].
+/// The range must lie in the memory of an instance that the caller borrows. If `write` is set, no
+/// other thread may write to the memory during the call.
 #[inline]
 unsafe fn each(start: *mut u8, len: usize, write: bool) -> Result<(), TrapCode> {
     let mut offset = 0;
     while offset < len {
         let at = start.wrapping_add(offset);
-        // SAFETY: a byte of the range.
+        // SAFETY: `at` is a byte of the range, for which the caller ensures what `touch` requires.
         if !unsafe { touch(at, write) } {
-            // SAFETY: the rest of the range.
+            // SAFETY: this is the rest of the range, for which the caller ensures what `fill`
+            // requires.
             unsafe { fill(at, len - offset, write)? };
         }
         offset += STEP - at as usize % STEP;
@@ -142,35 +154,39 @@ unsafe fn each(start: *mut u8, len: usize, write: bool) -> Result<(), TrapCode> 
     Ok(())
 }
 
-/// Touches a byte, and tells whether its page was present.
+/// Touches a byte, and returns whether its page was present.
 ///
 /// # Safety
 ///
-/// As [`each`], for the byte.
+/// The byte must lie in the memory of an instance that the caller borrows. If `write` is set, no
+/// other thread may write to the memory during the call.
 #[inline]
 unsafe fn touch(at: *mut u8, write: bool) -> bool {
-    // SAFETY: the caller's promise. The byte is stored as it was loaded, and no other thread writes.
+    // SAFETY: the byte lies in the memory of an instance that the caller borrows. The store writes
+    // the value that was loaded, and no other thread writes in between.
     unsafe {
         let byte = load(at);
         byte != FAILED && !(write && store(at, byte) == FAILED)
     }
 }
 
-/// Populates the first pages of a range after a touch of the first failed.
+/// Populates the first pages of a range, after a touch of the first page failed.
 ///
 /// # Safety
 ///
-/// As [`each`].
+/// The range must lie in the memory of an instance that the caller borrows. If `write` is set, no
+/// other thread may write to the memory during the call.
 #[cold]
 unsafe fn fill(at: *mut u8, len: usize, write: bool) -> Result<(), TrapCode> {
     let start = at as usize;
     for _ in 0..FAILURES_MAX {
-        // SAFETY: the caller's promise.
+        // SAFETY: the range lies in the memory of an instance that the caller borrows.
         let touched = unsafe { tracked::populate_range(start..start + len.min(BATCH), write) };
         if touched != Touched::There {
             break;
         }
-        // SAFETY: as above.
+        // SAFETY: `at` is the first byte of the range, for which the caller ensures what `touch`
+        // requires.
         if unsafe { touch(at, write) } {
             return Ok(());
         }

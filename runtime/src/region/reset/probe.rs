@@ -1,8 +1,9 @@
-//! Whether a strategy works on this machine, found by trying and never by a return code alone.
+//! Tests whether a reset strategy works on this machine. Each test reads and writes real pages, and
+//! does not rely on return codes alone.
 //!
 //! # Safety
 //!
-//! Owns the pages that it tries on.
+//! Owns the pages that the tests use.
 #![allow(unsafe_code)]
 
 use super::tracked::{Reach, Tracker};
@@ -15,19 +16,20 @@ use core::ops::Range;
 use std::io;
 use std::os::fd::AsFd;
 
-/// A pagemap that tells written pages from others, both in plain memory and in a mapped file.
+/// Returns a pagemap, after a test that it distinguishes written pages from others, in anonymous
+/// memory and in a mapped file.
 ///
 /// # Errors
 ///
-/// What the system gives, or that what was told is wrong.
+/// The error of a system call, or an error that says that the kernel's answer is wrong.
 pub(super) fn scanned() -> io::Result<Pagemap> {
     let (page, pagemap) = (page_bytes(), Pagemap::open()?);
     let file = image_file([(0, &[1; 64][..]), (2 * page, &[1; 64])].into_iter())?;
     let memory = Reservation::new(6 * page)?;
     let start = memory.range().start;
     let (image, zeros) = (start..start + 3 * page, start + 3 * page..start + 6 * page);
-    // SAFETY: a reservation that nobody else knows. Of each half the first page is read, the second
-    // written, the third left alone.
+    // SAFETY: no other code knows this reservation. In each half, the test reads the first page and
+    // writes the second. It does not touch the third.
     unsafe {
         memory.map_file(image.clone(), file.as_fd())?;
         memory.protect(memory.range(), Access::ReadWrite)?;
@@ -52,12 +54,12 @@ pub(super) fn scanned() -> io::Result<Pagemap> {
     Ok(pagemap)
 }
 
-/// Whether a tracker tells read from written pages, in this thread and with the handler that is
-/// installed.
+/// Tests that a tracker distinguishes read pages from written ones, in this thread and with the
+/// signal handler that is installed.
 ///
 /// # Errors
 ///
-/// What the system gives, or that what was told is wrong.
+/// The error of a system call, or an error that says that the tracker's list is wrong.
 pub(super) fn tracked() -> io::Result<()> {
     if !crate::trap::handler::gets(libc::SIGBUS)? {
         return Err(io::Error::other("another handler has taken SIGBUS"));
@@ -78,7 +80,8 @@ pub(super) fn tracked() -> io::Result<()> {
     let parts = Parts::new(&memory[0], memory[0].range().start, &layout);
     let page = page_bytes();
     let at = |n: usize| (parts.vmctx() + n * page) as *mut u8;
-    // SAFETY: a reservation that nobody else knows, and whose first three pages are within its size.
+    // SAFETY: no other code knows this reservation. The memory's size is set to three pages before
+    // the test touches them.
     let read = unsafe {
         tracker.resize(0, &parts, &mut Reach::default(), 3 * page)?;
         let read = [at(0).read_volatile(), at(2).read_volatile()];

@@ -1,9 +1,9 @@
-//! Rewritten and decommitted: what lies past a kept part is given back to the kernel, and the kept part
-//! is written anew, whatever the instance did with it.
+//! Rewritten and decommitted: the reset keeps a first part of the memory and rewrites all of it,
+//! whatever the instance wrote there. It returns the rest of the memory to the kernel.
 //!
 //! # Safety
 //!
-//! Owns the fact that what is written lies in memory that the caller said is accessible.
+//! Owns this invariant: all writes lie in memory that the caller says is accessible.
 #![allow(unsafe_code)]
 
 use super::copy_image;
@@ -12,17 +12,20 @@ use crate::region::slot::Parts;
 use core::ptr;
 use std::io;
 
-/// Makes the first `used` bytes of memory 0, all that are accessible, the initial memory of the module,
-/// keeping at most `kept` of that resident, and nothing behind it: whoever keeps the slot in another way
-/// next relies on that.
+/// Restores the first `used` bytes of memory 0, which are all accessible bytes, to the initial
+/// memory of the module.
+///
+/// At most the first `kept` bytes stay resident. The others return to the kernel, and the image's
+/// part of them is copied again. No byte after the initial memory stays resident: a later change of
+/// the slot's backing relies on this.
 ///
 /// # Errors
 ///
-/// What madvise(2) gives: then the contents are unknown.
+/// The error of madvise(2). The contents are then unknown.
 ///
 /// # Safety
 ///
-/// Nobody may use the slot meanwhile. The initial memory must be at most `used` bytes.
+/// No thread may use the slot during the call. The initial memory must be at most `used` bytes.
 pub(super) unsafe fn restore(
     parts: &Parts<'_>,
     used: usize,
@@ -31,7 +34,8 @@ pub(super) unsafe fn restore(
 ) -> io::Result<()> {
     let kept = kept.min(module.memory_bytes() as usize);
     let memory = parts.vmctx();
-    // SAFETY: memory that is accessible and that nobody uses, as the caller says.
+    // SAFETY: the caller ensures that the memory is accessible up to `used`, and that no thread
+    // uses it.
     unsafe {
         parts.reservation.decommit(memory + kept..memory + used)?;
         rewrite(memory as *mut u8, kept, module);
@@ -40,11 +44,13 @@ pub(super) unsafe fn restore(
     Ok(())
 }
 
-/// Rewrites the first `len` bytes of memory: with the image where it has pages, else with zero.
+/// Rewrites the first `len` bytes of memory: with the image's pages where it has any, and with zero
+/// elsewhere.
 ///
 /// # Safety
 ///
-/// `memory` must be writable for `len` bytes, which must be whole pages of the image's.
+/// `memory` must be writable for `len` bytes, a multiple of the image's page size. No other thread
+/// may use it.
 unsafe fn rewrite(memory: *mut u8, len: usize, module: &Module) {
     let mut at = 0;
     for (start, bytes) in module.image_pieces() {
@@ -52,13 +58,14 @@ unsafe fn rewrite(memory: *mut u8, len: usize, module: &Module) {
             break;
         }
         let bytes = &bytes[..bytes.len().min(len - start)];
-        // SAFETY: pieces ascend and lie apart; these parts of them lie below `len`.
+        // SAFETY: the pieces ascend and do not overlap, and this part of the piece lies below
+        // `len`.
         unsafe {
             ptr::write_bytes(memory.add(at), 0, start - at);
             ptr::copy_nonoverlapping(bytes.as_ptr(), memory.add(start), bytes.len());
         }
         at = start + bytes.len();
     }
-    // SAFETY: as above.
+    // SAFETY: `at` is at most `len`, and the caller ensures that `len` bytes are writable.
     unsafe { ptr::write_bytes(memory.add(at), 0, len - at) };
 }

@@ -1,20 +1,21 @@
-//! Scanned: the image is mapped copy-on-write, the kernel is asked which pages the instance has made
-//! its own, and only those are put back.
+//! Scanned: the image is mapped copy-on-write. A reset asks the kernel which pages have private
+//! copies, and restores only those.
 //!
 //! ```text
 //!   memory 0:  │ image: private mapping of a file │ zeros: private memory │ inaccessible ...
 //!   pages:       shared, until written              none, until touched
 //! ```
 //!
-//! A page that was put back stays resident, so that the next instance writes to it without a fault; it
-//! is found and compared at every reset. So that one large request does not tax the small ones after
-//! it, resident pages are given back when resets keep finding most of them unchanged, and a reset
-//! that finds very many gives back those beyond a limit.
+//! A restored page stays resident, so that the next instance writes to it without a fault. Every
+//! later reset finds the page again and compares it. One large request must not slow down the small
+//! requests after it. So resident pages return to the kernel if several resets in a row find most
+//! of them unchanged. A reset that finds more changed pages than a limit returns the rest to the
+//! kernel.
 //!
 //! # Safety
 //!
-//! Owns the fact that a page of the slot which is not found is exactly as it was mapped: it was never
-//! written, or given back since.
+//! Owns this invariant: a page of the slot that the scan does not report is exactly as it was
+//! mapped. It was never written, or returned to the kernel since.
 #![allow(unsafe_code)]
 
 use super::lines::Lines;
@@ -25,21 +26,22 @@ use crate::sys::pagemap::Backing;
 use core::ops::Range;
 use std::io;
 
-/// Resets in a row that found many more pages than had changed, before those are given back.
+/// Number of resets in a row that must find many more pages than have changed before the pages
+/// return to the kernel.
 const IDLE_MAX: u8 = 3;
 
-/// Makes the first `used` bytes of memory 0, all that are accessible, the initial memory of the module,
-/// whose image is mapped over the first `mapped` of them.
+/// Restores the first `used` bytes of memory 0, which are all accessible bytes, to the initial
+/// memory of the module. The module's image is mapped over the first `mapped` bytes.
 ///
 /// `idle` counts the resets in a row that found many more pages than had changed.
 ///
 /// # Errors
 ///
-/// What ioctl(2) and madvise(2) give: then the contents are unknown.
+/// The error of ioctl(2) or madvise(2). The contents are then unknown.
 ///
 /// # Safety
 ///
-/// Nobody may use the slot meanwhile. The initial memory must be at most `used` bytes.
+/// No thread may use the slot during the call. The initial memory must be at most `used` bytes.
 pub(super) unsafe fn restore(
     scanner: &Scanner,
     parts: &Parts<'_>,
@@ -50,7 +52,8 @@ pub(super) unsafe fn restore(
 ) -> io::Result<()> {
     let memory = parts.vmctx();
     let initial = module.memory_bytes() as usize;
-    // SAFETY: memory that is accessible and that nobody uses, as the caller says.
+    // SAFETY: the caller ensures that the memory is accessible up to `used`, and that no thread
+    // uses it.
     unsafe {
         parts
             .reservation
@@ -63,8 +66,8 @@ pub(super) unsafe fn restore(
         found: 0,
         changed: 0,
     };
-    // One walk for both parts: a second system call costs more than comparing the zero page where a
-    // guest has read memory that it never wrote.
+    // One scan covers the image and the zeros after it. A second system call would cost more than
+    // the comparison of zero pages, which a guest has read and never written.
     let backing = if mapped > 0 {
         Backing::File
     } else {
@@ -73,7 +76,8 @@ pub(super) unsafe fn restore(
     scanner
         .pagemap
         .written(memory..memory + initial, backing, |run| {
-            // SAFETY: as above: what is found lies in the range.
+            // SAFETY: the run lies in the scanned range, which is accessible and which no thread
+            // uses.
             unsafe { pages.restore(run) }
         })?;
     let Pages { found, changed, .. } = pages;
@@ -84,13 +88,14 @@ pub(super) unsafe fn restore(
     };
     if *idle >= IDLE_MAX {
         *idle = 0;
-        // SAFETY: as above. What is given back is as it was mapped: the image, or zeros.
+        // SAFETY: the initial memory is accessible, and no thread uses it. Returned pages are again
+        // as they were mapped: the image, or zeros.
         unsafe { parts.reservation.decommit(memory..memory + initial)? };
     }
     Ok(())
 }
 
-/// The pages of one reset.
+/// Restores the pages of one reset, and counts them.
 struct Pages<'a> {
     lines: &'a Lines,
     parts: &'a Parts<'a>,
@@ -100,24 +105,25 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// Puts back a run of pages; `false` if all that lies behind was given back instead.
+    /// Restores a run of pages. `false` if the rest of the memory returned to the kernel instead.
     ///
     /// # Safety
     ///
-    /// The run must lie in the accessible memory of a slot that nobody uses.
+    /// The run must lie in the accessible memory of a slot that no thread uses.
     unsafe fn restore(&mut self, run: Range<usize>) -> io::Result<bool> {
         let memory = self.parts.vmctx();
         for at in run.step_by(PAGE) {
             if self.changed == PUT_BACK_MAX {
                 let end = memory + self.module.memory_bytes() as usize;
-                // SAFETY: the caller's promise, for all of the initial memory. The start may lie within
-                // a page of the kernel's: then all of that page is as it was.
+                // SAFETY: the initial memory is accessible, and the caller ensures that no thread
+                // uses the slot. If `at` lies inside a page of the kernel, that whole page returns
+                // to its mapped state.
                 unsafe { self.parts.reservation.decommit(whole(at)..end)? };
                 return Ok(false);
             }
             let initial = self.module.image_page(at - memory);
             self.found += 1;
-            // SAFETY: a page of the run, which is writable and nobody else uses.
+            // SAFETY: the page lies in the run, which is writable and which no other thread uses.
             if unsafe { self.lines.restore(at as *mut u8, initial) } {
                 self.changed += 1;
             }
@@ -126,7 +132,7 @@ impl Pages<'_> {
     }
 }
 
-/// The start of the kernel's page that an address lies in.
+/// Start of the kernel's page that contains an address.
 fn whole(address: usize) -> usize {
     address - address % crate::sys::page_bytes()
 }

@@ -1,8 +1,9 @@
-//! x86_64: lines of 64 bytes by AVX-512, or by two halves with AVX2.
+//! x86_64: routines that compare a line of 64 bytes with AVX-512, or its two halves with AVX2.
 //!
 //! # Safety
 //!
-//! Each routine is for processors with the instructions that it is marked with.
+//! Each routine has a `target_feature` attribute. [`add`] adds a routine only if the processor has
+//! that feature.
 #![allow(unsafe_code)]
 
 use super::{Lines, PAGE};
@@ -13,10 +14,10 @@ use core::arch::x86_64::{
     _mm512_store_si512, _mm512_test_epi64_mask, _mm512_xor_si512,
 };
 
-/// Lines that are compared before the first branch: of most, none differs.
+/// Number of lines that are compared before a branch. In most groups, no line differs.
 const GROUP: usize = 4;
 
-/// Adds what this processor has.
+/// Adds the routines that this processor can run.
 pub(super) fn add(all: &mut Vec<Lines>) {
     if std::arch::is_x86_feature_detected!("avx512f") {
         all.push(Lines {
@@ -34,9 +35,11 @@ pub(super) fn add(all: &mut Vec<Lines>) {
     }
 }
 
+/// AVX-512 routine, see [`super::PutBack`].
+///
 /// # Safety
 ///
-/// As for [`super::PutBack`].
+/// The conditions of [`super::PutBack`] must hold.
 #[target_feature(enable = "avx512f")]
 unsafe fn put_back_512<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let (page, initial) = (page.cast::<__m512i>(), initial.cast::<__m512i>());
@@ -46,12 +49,12 @@ unsafe fn put_back_512<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> 
             if ZEROS {
                 _mm512_setzero_si512()
             } else {
-                // SAFETY: a line of the page that is asked for.
+                // SAFETY: the line lies in `initial`, which the caller ensures is a readable page.
                 unsafe { _mm512_loadu_si512(initial.add(first + i)) }
             }
         });
         let differ = |i: usize| {
-            // SAFETY: a line of the page.
+            // SAFETY: the line lies in `page`, which the caller ensures is writable and aligned.
             let now = unsafe { _mm512_load_si512(page.add(first + i)) };
             _mm512_xor_si512(now, wanted[i])
         };
@@ -64,7 +67,7 @@ unsafe fn put_back_512<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> 
         }
         changed = true;
         for (i, wanted) in wanted.into_iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: the line lies in `page`, which the caller ensures is writable and aligned.
             unsafe {
                 let line = page.add(first + i);
                 if _mm512_cmpneq_epi64_mask(_mm512_load_si512(line), wanted) != 0 {
@@ -76,9 +79,11 @@ unsafe fn put_back_512<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> 
     changed
 }
 
+/// AVX2 routine, see [`super::PutBack`].
+///
 /// # Safety
 ///
-/// As for [`super::PutBack`].
+/// The conditions of [`super::PutBack`] must hold.
 #[target_feature(enable = "avx2")]
 unsafe fn put_back_256<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let (page, initial) = (page.cast::<__m256i>(), initial.cast::<__m256i>());
@@ -88,11 +93,13 @@ unsafe fn put_back_256<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> 
             if ZEROS {
                 _mm256_setzero_si256()
             } else {
-                // SAFETY: half a line of the page that is asked for.
+                // SAFETY: the half line lies in `initial`, which the caller ensures is a readable
+                // page.
                 unsafe { _mm256_loadu_si256(initial.add(first + i)) }
             }
         });
-        // SAFETY: both halves of a line of the page.
+        // SAFETY: both halves of the line lie in `page`, which the caller ensures is writable and
+        // aligned.
         unsafe {
             let (low, high) = (page.add(first), page.add(first + 1));
             let differ = _mm256_or_si256(
