@@ -129,7 +129,8 @@ impl From<OutOfRange> for RegionError {
     }
 }
 
-/// Settings of a region. The region rounds sizes up to multiples of 64 KiB.
+/// Settings of a region. The region rounds the sizes of memories, stacks and instance data up to
+/// multiples of 64 KiB.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct RegionBuilder {
@@ -317,7 +318,7 @@ impl RegionBuilder {
 
     /// Sets the maximum number of memories that a module defines (1 to 100).
     ///
-    /// Each takes 4 GiB of address space in every slot. Each reset returns the contents of all
+    /// Each takes 4 GiB of address space in every slot. Each reset returns the pages of all
     /// memories but the first to the system.
     pub fn memories(mut self, memories: u32) -> Self {
         self.limits.memories = memories;

@@ -35,14 +35,15 @@ static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 /// Address of the table of types; 0 while there is none.
 static ROWS: AtomicU64 = AtomicU64::new(0);
 
-/// Numbers within a group itself begin here: see [`number_types`].
+/// Flag of a reference to a type of the same group: the other bits are the position of the type in
+/// the group, see [`number_types`].
 const WITHIN: u32 = 1 << 31;
 
 /// The types that have numbers.
 #[derive(Debug)]
 pub(super) struct Known {
     groups: HashMap<Arc<[SubType]>, Group>,
-    /// Numbers that types had and none has, the one that waits longest first.
+    /// Free numbers that types had before, the one that has been free longest first.
     free: VecDeque<u32>,
     /// The first number that was never given to a type.
     next: u32,

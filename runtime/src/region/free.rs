@@ -10,8 +10,8 @@
 //! Each thread has its own shard as long as there are no more threads than processors. The front of
 //! a shard holds the slot that was put there last. An atomic exchange puts or takes it, so a thread
 //! that creates one instance after another takes no lock. Each shard also has one stack of slots
-//! for each module. Because it is a stack, a slot is taken again while its pages and cache lines
-//! are warm.
+//! for each module, and one of cold slots, which hold no module. Because these are stacks, a slot
+//! is taken again while its pages and cache lines are warm.
 //!
 //! Waiters get slots in the order in which they came. While a caller waits, a new caller does not
 //! overtake it: it joins the queue, or gets no slot if it does not wait.

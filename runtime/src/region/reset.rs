@@ -40,8 +40,8 @@ pub enum Reset {
     #[default]
     Auto,
     /// The runtime fills memory page by page when it is touched, and lists the dirty pages. A reset
-    /// restores the pages on the list (userfaultfd(2), Linux 6.1). It needs no system call, except
-    /// for a page that no instance has touched in the slot before.
+    /// restores the pages on the list (userfaultfd(2), Linux 6.1). Usually, the only system calls
+    /// are those that fill a page that an instance is the first to touch in its slot.
     ///
     /// A system call that gets a pointer to a page that was never touched fails with `EFAULT`. So
     /// pass it slices from [`MemoryMut::slice_mut`](crate::MemoryMut::slice_mut) and similar
@@ -286,7 +286,7 @@ impl Strategy {
                         scanned::restore(scanner, parts, used, mapped, idle, module)
                     } else {
                         // In a fork, the pagemap is that of the parent. So the reset returns all
-                        // pages to the kernel, which restores the state after the mapping.
+                        // pages to the kernel. They are then as they were mapped.
                         parts.reservation.decommit(memory..memory + used)
                     }
                 }

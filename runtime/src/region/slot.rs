@@ -62,7 +62,7 @@ pub(crate) struct Kept {
     warm: bool,
     /// Size in bytes of the largest table since the tables last returned to the kernel.
     table_bytes: usize,
-    /// Stops the slot's instances. Created on first use.
+    /// Control that stops the slot's instances. Created on first use.
     control: Option<Owned>,
 }
 
@@ -282,7 +282,7 @@ impl Slot {
         self.kept.warm = warm;
     }
 
-    /// Stops the slot's instances.
+    /// Control that stops the slot's instances.
     pub(crate) fn control(&mut self) -> &Owned {
         self.kept.control.get_or_insert_with(Owned::new)
     }
@@ -566,7 +566,7 @@ unsafe fn protect(
     }
 }
 
-/// Returns the part of the stack that a deep recursion used to the kernel.
+/// Returns to the kernel the part of the stack that only a deep recursion used.
 ///
 /// This limits the memory of the process. Isolation does not need it: a guest cannot read data that
 /// another guest left on the stack, because generated code writes every stack slot before it reads

@@ -1,5 +1,5 @@
-//! Error messages for a wrong command line: one line each, like all errors. `aotrun` includes this
-//! file, too.
+//! Error messages for an invalid command line: one line each, like all errors. `aotrun` includes
+//! this file, too.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -15,7 +15,7 @@ pub(crate) fn tell(program: &str, error: &Error) -> ExitCode {
         eprintln!("{program}: {}; see `{program} --help`", line(error));
         return ExitCode::FAILURE;
     }
-    // If standard output is closed, the program cannot report that either.
+    // A failure to print is ignored: there is no other place to show the text.
     let _ = error.print();
     ExitCode::SUCCESS
 }

@@ -38,8 +38,8 @@ const ROWS_BYTES: usize = NUMBERS_MAX * TYPE_ROW_BYTES as usize;
 /// Size of a block of chains, in bytes: the longest chain fills one block.
 const BLOCK_BYTES: u32 = (SUPERTYPES_MAX as u32 + 1) * 4;
 
-/// Most blocks of chains: 1 GiB. A block is in use only while it holds a chain, so the limit does
-/// not depend on modules that were closed.
+/// Maximum number of blocks of chains: 1 GiB. A block is in use only while it holds a chain, so the
+/// limit does not depend on modules that were closed.
 pub(super) const BLOCKS_MAX: usize = 1 << 22;
 
 /// Size of the steps in which the table becomes accessible.
