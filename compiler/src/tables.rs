@@ -1,4 +1,5 @@
-//! [`KnownTables`]: tables whose elements are known when a module is compiled, because nothing can change them.
+//! [`KnownTables`]: tables whose elements are known when a module is compiled, because nothing can
+//! change them.
 //!
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
 //! │ This file says which function a call through a table enters. Every change wants two reviews. │

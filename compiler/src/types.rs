@@ -11,7 +11,8 @@ pub(crate) const GUEST_CALL_CONV: CallConv = CallConv::Tail;
 pub(crate) const POINTER: ir::Type = types::I64;
 
 /// The Cranelift type of a value. Every v128 is an `i8x16`, whatever its lanes mean: on the operand
-/// stack, in locals, globals, parameters and results. References are addresses or handles, 0 for null.
+/// stack, in locals, globals, parameters and results. References are addresses or handles, 0 for
+/// null.
 pub(crate) fn value_type(ty: ValType) -> ir::Type {
     match ty {
         ValType::I32 => types::I32,

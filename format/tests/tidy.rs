@@ -96,6 +96,7 @@ fn text_is_clean() {
         ".ci/run",
         ".ci/deny",
         ".ci/sanitize",
+        ".ci/nightly",
     ]) {
         if !text.ends_with('\n') || text.ends_with("\n\n") {
             found.push(format!("{name}: does not end with one line break"));
@@ -373,4 +374,67 @@ fn a_broken_link_is_found() {
     assert_eq!(broken("[x](no-such-page.md)"), 1);
     assert_eq!(broken("[x](README.md#no-such-heading)"), 1);
     assert_eq!(broken("# A\n[x](#b)"), 1);
+}
+
+/// Width of a comment, and of a paragraph of a document.
+const TEXT_COLUMNS_MAX: usize = 100;
+/// Phrases of an English of our own, or that only make sense beside other text, spelt apart so that
+/// this file does not find itself.
+const PHRASES: [&str; 7] = [
+    concat!("gone", " on with"),
+    concat!("goes", " on"),
+    concat!("who", " walks"),
+    concat!("alive", " at once"),
+    concat!("passed", " on"),
+    concat!("as", " above"),
+    concat!("SAFETY: the", " same"),
+];
+
+/// Why a comment, or a line of a document, does not read as it should.
+fn unreadable(line: &str) -> Option<String> {
+    // Tables, drawings and addresses cannot be wrapped.
+    let is_prose = !line.contains(['│', '─', '═']) && !line.contains("](");
+    let columns = line.chars().count();
+    if is_prose && columns > TEXT_COLUMNS_MAX {
+        return Some(format!("{columns} columns, more than {TEXT_COLUMNS_MAX}"));
+    }
+    let text = line.to_lowercase();
+    let phrase = PHRASES
+        .iter()
+        .find(|phrase| text.contains(&phrase.to_lowercase()));
+    phrase.map(|phrase| format!("{phrase:?} needs other text, or other words"))
+}
+
+#[test]
+fn comments_and_documents_are_readable() {
+    let mut found = vec![];
+    for (name, text) in files(&[".rs", ".md"]) {
+        let is_document = name.ends_with(".md");
+        // Tests follow; histories keep their words.
+        if name == "CHANGELOG.md" || !(is_document || name.contains("/src/")) {
+            continue;
+        }
+        let mut is_code = false;
+        for (number, line) in text.lines().enumerate() {
+            let comment = line.trim_start().trim_start_matches(['/', '!']);
+            is_code ^= comment.trim_start().starts_with("```");
+            let is_text = match is_document {
+                true => !line.starts_with(['|', ' ']),
+                false => line.trim_start().starts_with("//"),
+            } && !is_code;
+            if let Some(why) = unreadable(line).filter(|_| is_text) {
+                found.push(format!("{name}:{}: {why}", number + 1));
+            }
+        }
+    }
+    none("comments and documents that are hard to read", &found);
+}
+
+#[test]
+fn an_unreadable_comment_is_found() {
+    assert!(unreadable(&format!("// {}", "x".repeat(98))).is_some());
+    assert!(unreadable(&format!("// {}", "x".repeat(97))).is_none());
+    assert!(unreadable(concat!("// SAFETY: as", " above.")).is_some());
+    assert!(unreadable(concat!("/// A guest is gone", " on with.")).is_some());
+    assert!(unreadable("/// A guest is resumed.").is_none());
 }

@@ -33,8 +33,8 @@ use std::process::ExitCode;
 struct Args {
     #[command(subcommand)]
     command: Option<What>,
-    /// What is run: libsodium, its test programs; programs, which are a recursion, matrices, SHA-256, lists,
-    /// a machine of states, a JSON parser and a Lua interpreter
+    /// What is run: libsodium, its test programs; programs, which are a recursion, matrices,
+    /// SHA-256, lists, a machine of states, a JSON parser and a Lua interpreter
     #[arg(long, default_value = "libsodium")]
     set: String,
     /// Only these engines; the native programs are always run
@@ -43,7 +43,8 @@ struct Args {
     /// Only programs whose name holds one of these
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Rounds, each with the programs' data elsewhere; 0 looks at what the programs print, and measures nothing
+    /// Rounds, each with the programs' data elsewhere; 0 looks at what the programs print, and
+    /// measures nothing
     #[arg(long, default_value_t = 7)]
     rounds: usize,
     /// Milliseconds that each program is to take natively
@@ -61,8 +62,8 @@ struct Args {
     /// A flag for clang when it compiles for WebAssembly, as in --wasm-flag=-msimd128
     #[arg(long, allow_hyphen_values = true)]
     wasm_flag: Vec<String>,
-    /// Has libsodium compute with 128-bit integers, natively and for WebAssembly, where each of their products
-    /// is a call
+    /// Has libsodium compute with 128-bit integers, natively and for WebAssembly, where each of
+    /// their products is a call
     #[arg(long)]
     int128: bool,
     /// Takes each engine's fastest run, not the median; for machines that are busy

@@ -1,4 +1,5 @@
-//! [`Lines`]: the guest's lines and functions, for the machine code (DWARF 4, sections 3.1, 3.3 and 6.2).
+//! [`Lines`]: the guest's lines and functions, for the machine code (DWARF 4, sections 3.1, 3.3 and
+//! 6.2).
 //!
 //! The output is version 4, which every debugger and profiler in use reads. Each guest unit with
 //! code in the module becomes a unit here, with its own line table. Each function becomes a

@@ -13,7 +13,8 @@ impl FuncTranslator<'_, '_> {
     ///
     /// # Errors
     ///
-    /// [`CompileError::Invalid`] for an operator of a feature that the validator should have refused.
+    /// [`CompileError::Invalid`] for an operator of a feature that the validator should have
+    /// refused.
     pub(super) fn operator(&mut self, op: &Operator<'_>) -> Result<(), CompileError> {
         if !self.reachable {
             self.unreachable_operator(op);

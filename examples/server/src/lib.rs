@@ -9,8 +9,8 @@
 //!
 //! One future per connection does all of this. Dropping it ends the guest and frees the slot.
 //!
-//! `docs/guide/server.md` describes the environment of guests and how the server handles their results.
-//! [`Engine`] is the interface to the runtime. `pirn.rs` implements it for pirn, and
+//! `docs/guide/server.md` describes the environment of guests and how the server handles their
+//! results. [`Engine`] is the interface to the runtime. `pirn.rs` implements it for pirn, and
 //! `benches/compare` for Wasmtime.
 
 #![forbid(unsafe_code)]

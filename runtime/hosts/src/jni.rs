@@ -1,6 +1,7 @@
 //! What Java calls, and how it is called back: the Java Native Interface, as far as it is needed.
 //!
-//! Source: Java Native Interface Specification, chapter 4, which numbers the functions of the table.
+//! Source: Java Native Interface Specification, chapter 4, which numbers the functions of the
+//! table.
 //!
 //! # Safety
 //!
@@ -35,8 +36,8 @@ struct Method {
 pub unsafe extern "C" fn Java_Hosts_run(env: Env, class: *mut c_void, what: i32) -> i32 {
     const NAME: &CStr = c"back";
     const TYPE: &CStr = c"(I)I";
-    // SAFETY: `env` is this thread's, and its table has these functions at these places. What is passed
-    // lives as long as the call.
+    // SAFETY: `env` is this thread's, and its table has these functions at these places. What is
+    // passed lives as long as the call.
     unsafe {
         let find: GetStaticMethod = mem::transmute(*(*env).add(GET_STATIC_METHOD));
         let method = find(env, class, NAME.as_ptr(), TYPE.as_ptr());
@@ -48,8 +49,8 @@ pub unsafe extern "C" fn Java_Hosts_run(env: Env, class: *mut c_void, what: i32)
 
 /// Calls the method of a call of [`Java_Hosts_run`].
 unsafe extern "C" fn call_back(with: *mut c_void, n: i32) -> i32 {
-    // SAFETY: `with` is that of a call that runs, on this thread; the arguments are an array of unions
-    // of eight bytes.
+    // SAFETY: `with` is that of a call that runs, on this thread; the arguments are an array of
+    // unions of eight bytes.
     unsafe {
         let back = &*with.cast::<Method>();
         let call: CallStaticInt = mem::transmute(*(*back.env).add(CALL_STATIC_INT));

@@ -1,8 +1,8 @@
-//! The runtime as a C library with one guest in it, for the tests that load it into a Go program and a
-//! Java virtual machine. Those handle the same signals for purposes of their own.
+//! The runtime as a C library with one guest in it, for the tests that load it into a Go program
+//! and a Java virtual machine. Those handle the same signals for purposes of their own.
 //!
-//! [`pirn_hosts_run`] lets the guest do one of the things that end in a signal, and says whether it came
-//! out as it must. `Java_Hosts_run` is the same for Java.
+//! [`pirn_hosts_run`] lets the guest do one of the things that end in a signal, and says whether it
+//! came out as it must. `Java_Hosts_run` is the same for Java.
 //!
 //! # Safety
 //!
@@ -145,8 +145,9 @@ pub extern "C" fn pirn_hosts_count() -> i32 {
     ALL.len() as i32
 }
 
-/// Makes the region, and with it installs the handlers, as the first [`pirn_hosts_run`] would. Later it
-/// makes another, of no other use: it puts the handlers in front of those that came meanwhile.
+/// Makes the region, and with it installs the handlers, as the first [`pirn_hosts_run`] would.
+/// Later it makes another, of no other use: it puts the handlers in front of those that came
+/// meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn pirn_hosts_open() {
     LazyLock::force(&PREPARED);
@@ -154,8 +155,8 @@ pub extern "C" fn pirn_hosts_open() {
     drop(region.expect("there is room for another region"));
 }
 
-/// Has a guest do a thing; gives 0 if that came out as it must, and says what is wrong otherwise. `back`
-/// is to give three times what it gets.
+/// Has a guest do a thing; gives 0 if that came out as it must, and says what is wrong otherwise.
+/// `back` is to give three times what it gets.
 ///
 /// # Safety
 ///

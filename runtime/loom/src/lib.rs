@@ -1,5 +1,6 @@
-//! Runs what threads of the runtime share in all orders that there are, with what each thread may see of
-//! the others': the files of the runtime itself, with loom in the place of the standard library.
+//! Models of the data that threads of the runtime share. loom replaces the standard library in the
+//! runtime's own files, and runs the threads in every order with at most three preemptions and with
+//! all that the memory model lets each thread see.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path runtime/loom/Cargo.toml`
 

@@ -109,9 +109,9 @@ impl<T, Q, A> Instance<T, Q, A> {
 
     /// Sets the remaining fuel, whatever it was.
     ///
-    /// Each WebAssembly operator that a guest executes uses 1 unit of fuel (docs/reference/cli.md lists
-    /// operators that use more, or none). Without fuel, the guest enters no function and begins no
-    /// further iteration of a loop. The call then ends with
+    /// Each WebAssembly operator that a guest executes uses 1 unit of fuel (docs/reference/cli.md
+    /// lists operators that use more, or none). Without fuel, the guest enters no function and
+    /// begins no further iteration of a loop. The call then ends with
     /// [`TrapCode::OutOfFuel`](crate::TrapCode::OutOfFuel). The instance can be called again once
     /// it has fuel. A new instance has `u64::MAX`, or the value of
     /// [`Prepared::start_fuel`](crate::Prepared::start_fuel).

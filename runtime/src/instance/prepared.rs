@@ -1,4 +1,5 @@
-//! [`Prepared`]: a module linked to the host and checked against a region, ready to be instantiated.
+//! [`Prepared`]: a module linked to the host and checked against a region, ready to be
+//! instantiated.
 
 use super::Instance;
 use super::imports::check_memory;

@@ -116,7 +116,8 @@ pub(crate) struct Record {
     pub(crate) stamp: u64,
     /// Fuel beyond the amount in the context's own field; `None` if the module does not count fuel.
     pub(crate) fuel_above: Option<u64>,
-    /// The account of the slot, or of the first instance of the group. It lives as long as the region.
+    /// The account of the slot, or of the first instance of the group. It lives as long as the
+    /// region.
     pub(crate) account: *const Account,
     /// Whether the account is this instance's.
     pub(crate) account_state: AccountState,

@@ -62,7 +62,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Announces an activation on this thread. Calls nest: a host function may run another instance.
+    /// Announces an activation on this thread. Calls nest: a host function may run another
+    /// instance.
     ///
     /// # Safety
     ///

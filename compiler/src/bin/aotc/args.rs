@@ -35,11 +35,12 @@ pub(crate) struct Args {
     /// Do not mask checked addresses against speculation; for guests that are trusted
     #[arg(long)]
     no_spectre_masks: bool,
-    /// What relaxed operators on vectors give where they may choose: what is fastest on the target, or the
-    /// same on all targets
+    /// What relaxed operators on vectors give where they may choose: what is fastest on the target,
+    /// or the same on all targets
     #[arg(long, value_enum, value_name = "RESULTS", default_value_t = Relaxed::Fastest)]
     relaxed_simd: Relaxed,
-    /// Carry the guest's debug information over: debuggers and profilers then show the lines of its source
+    /// Carry the guest's debug information over: debuggers and profilers then show the lines of its
+    /// source
     #[arg(short = 'g', long)]
     debug_info: bool,
     /// Count the operators that are executed, so that a guest can be given a limit of them
@@ -49,8 +50,8 @@ pub(crate) struct Args {
     /// 1,000,000 for any module; a unit is at most 1 us of processor time
     #[arg(long, value_name = "UNITS", default_value_t = pirn_compiler::WORK_PER_BYTE)]
     work_per_byte: u64,
-    /// A folder to take functions from that were compiled earlier, and to put new ones; made if it is not there.
-    /// Who can write into it decides what guests do
+    /// A folder to take functions from that were compiled earlier, and to put new ones; made if it
+    /// is not there. Who can write into it decides what guests do
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
     /// Most MiB of the cache's files together

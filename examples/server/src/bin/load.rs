@@ -33,7 +33,8 @@ struct Args {
     /// Longest time that an answer may take
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     patience: Duration,
-    /// Requests: how often beside the others, the status that is right, the path, what is to be answered
+    /// Requests: how often beside the others, the status that is right, the path, what is to be
+    /// answered
     #[arg(long = "shot", value_name = "WEIGHT:STATUS:PATH[=ANSWER]", required = true, value_parser = shot)]
     shots: Vec<Shot>,
 }

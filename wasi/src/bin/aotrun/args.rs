@@ -42,7 +42,8 @@ pub(crate) struct Args {
     /// Ends the guest when it has run this long, as in 500ms, 2s or 5m
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) deadline: Option<Duration>,
-    /// Ends the guest when it has executed so many operators; a .so must be compiled with `aotc --fuel`
+    /// Ends the guest when it has executed so many operators; a .so must be compiled with `aotc
+    /// --fuel`
     #[arg(long, value_name = "N", value_parser = fuel)]
     pub(crate) fuel: Option<u64>,
     /// Says how many microseconds each phase took
