@@ -6,24 +6,27 @@
 //! the order decides how many values are spilled.
 //!
 //! This pass schedules such a block from its end to its start. An instruction is ready once all its
-//! users are scheduled. The pass picks the ready instruction that keeps the fewest values live, and
-//! among equals the one whose result was used most recently (bottom-up list scheduling for
-//! registers: Goodman and Hsu, Code scheduling and register allocation in large basic blocks,
-//! 1988).
+//! users are scheduled, and the next effect, if it is one itself. The pass picks the ready
+//! instruction that keeps the fewest values live, and among equals the one whose user was scheduled
+//! last (bottom-up list scheduling for registers: Goodman and Hsu, Code scheduling and register
+//! allocation in large basic blocks, 1988).
 //!
-//! Instructions that have an effect or may trap keep their order, so a guest cannot observe the
-//! change.
+//! Loads, stores, and instructions that have another effect or may trap keep their order, so a
+//! guest cannot observe the change.
+//!
+//! `compile.rs` runs the pass instead of the optimiser, on functions with a large frame, and takes
+//! the result only if it is much smaller.
 
 use crate::block::{List, Numbers, Registers, is_free};
 use crate::values::shared_values;
 use cranelift_codegen::ir::{Block, Function, Inst};
 use std::collections::BinaryHeap;
 
-/// A block is reordered only if at least this percentage of its instructions has no side effects.
+/// A block is reordered only if at least this percentage of its instructions may move.
 const FREE_PERCENT: usize = 75;
 
 /// Reorders the blocks whose register pressure exceeds the registers and most of whose instructions
-/// may move. Returns whether any block changed.
+/// may move. Returns whether there was such a block; its new order may equal the old one.
 pub(crate) fn schedule(func: &mut Function, registers: Registers) -> bool {
     let mut is_changed = false;
     let mut shared = None;
@@ -75,7 +78,7 @@ impl List {
 /// The state of the bottom-up scheduler. Instructions are placed from the block's end to its start.
 struct Order<'a> {
     list: &'a List,
-    /// Whether each value is used by a placed instruction or by another block.
+    /// Whether each value is live before the instructions placed so far.
     live: Vec<bool>,
     /// For each value, the time at which a user of the value was placed last.
     wanted: Vec<u32>,

@@ -1,9 +1,9 @@
 //! Calls that send from, or receive into, the guest's I/O vectors.
 //!
 //! A call uses at most [`VECTORS_MAX`] vectors, and copies up to [`PIECE_BYTES`] bytes at a time
-//! through [`Scratch`] memory. Most calls send few bytes from few vectors. For these, wasi-common
-//! reads the guest's memory in place. All pointers are checked before any byte is sent, received or
-//! written to the guest.
+//! through [`Scratch`] memory. Most calls that send have few bytes in few vectors. For these,
+//! wasi-common reads the guest's memory in place. A call that receives always uses scratch memory.
+//! All pointers are checked before any byte is sent, received or written to the guest.
 
 use crate::errno::{AGAIN, INVAL};
 use crate::guest::{Bytes, ContextOf, split};
@@ -260,8 +260,8 @@ fn in_place(memory: &mut Bytes<'_>, places: Places) -> Option<usize> {
     Some(sum)
 }
 
-/// Sends the bytes of a call's vectors piece by piece, until the file has taken all of them, the
-/// file returns an error, or the guest is stopped.
+/// Sends the bytes of a call's vectors piece by piece. It ends when the file has taken all of them,
+/// takes none of a piece, or returns an error, at [`CALL_BYTES_MAX`], or if the guest is stopped.
 ///
 /// If the file takes only part of a piece, the rest is sent again. A blocking file thus waits for
 /// all bytes, as write(2) says; a nonblocking file returns `again`. Returns the errno if the file

@@ -30,7 +30,7 @@ pub(crate) enum Progress {
     /// The call has returned: the cells hold the results.
     #[default]
     Returned,
-    /// The guest waits for a host function.
+    /// The guest waits for a host function, or in `memory.atomic.wait`.
     Waits,
     /// The time slice has ended.
     Preempted,

@@ -6,21 +6,22 @@
 //!                   └────write───▶ filled, listed ◀──write──┘
 //! ```
 //!
-//! The range up to the memory's largest size so far is registered with userfaultfd(2). It stays
-//! readable and writable. Touching a missing page raises SIGBUS, in the guest or in the host's view
-//! of the memory. Below the memory's current size, the signal handler fills the page from the
-//! image. Beyond that size, the signal is a trap of the guest.
+//! The range up to the memory's largest size so far is registered with userfaultfd(2). It is
+//! readable and writable, except for grown pages that a reset has closed. Touching a missing page
+//! raises SIGBUS, in the guest or in the host's view of the memory. Below the memory's current
+//! size, the signal handler fills the page from the image. Beyond that size, the signal is a trap
+//! of the guest.
 //!
-//! So `memory.grow` is a store, except where a memory first exceeds its largest size. A reset
-//! restores the pages on the list without a system call. Every other page is still as it was
-//! filled, or is missing. If an instance grew its memory and touched the new pages, the reset makes
-//! them inaccessible. They become accessible again when a later instance grows.
+//! A reset restores the pages on the list without a system call. Every other page is still as it
+//! was filled, or is missing. Once an instance has touched pages beyond the initial size, each
+//! reset of a grown memory closes that part, by one mprotect(2). So `memory.grow` is a store,
+//! except where it opens a closed part or first exceeds the memory's largest size.
 //!
 //! One large request must not slow down the small requests after it. So a listed page that several
 //! resets in a row find unchanged leaves the list and returns to the system. If an instance then
 //! needs the page again, it pays one page fault, and the slot becomes slower to return pages. A
-//! reset returns all memory of a slot whose instance used more pages than the slot can record. A
-//! module whose instances do so again and again gets another reset strategy, see
+//! reset returns all memory of a slot with more than [`LISTED_MAX`] dirty pages or [`FILLED_MAX`]
+//! filled ones. A module whose instances do so again and again gets another reset strategy, see
 //! [`Module::note_wide`].
 //!
 //! None of this works in a fork, because the file descriptor belongs to the parent process. There,
@@ -270,13 +271,13 @@ impl Tracker {
         };
         match done {
             Ok(()) => {
-                // A page that was filled for a write is listed as well.
+                // A fault by a write makes the page writable, so it is listed.
                 fresh |= write && account.list(number as u32, source);
                 if fresh {
                     account.pages.repeats.store(0, Relaxed);
                 } else if account.pages.repeats.fetch_add(1, Relaxed) >= REPEATS_MAX {
-                    // No other thread resolved this fault first. The kernel swapped the page out
-                    // and cannot read it back, now or later.
+                    // Another thread that resolves the fault first explains few repeats, not
+                    // this many: the kernel cannot read the page back from swap.
                     return Touched::Exhausted;
                 }
                 Touched::There
@@ -297,7 +298,7 @@ impl Tracker {
         Some((self.ledger.account(slot)?, offset))
     }
 
-    /// Fills or unprotects all pages of a range, with one ioctl for each run of missing pages.
+    /// Fills or unprotects all pages of a range. One ioctl fills up to [`RUN_PAGES`] zero pages.
     /// [`populate`](Self::populate) does this for one page.
     ///
     /// # Safety
@@ -384,8 +385,9 @@ impl Tracker {
 
     /// Restores the memory of a slot to the initial memory of its module, but not its size.
     ///
-    /// Pages beyond the initial size are zeroed and made inaccessible. They do not return to the
-    /// system, because the next instance probably grows its memory as well.
+    /// Touched pages beyond the initial size are zeroed and made inaccessible. They stay resident,
+    /// because the next instance probably grows its memory as well. If the list has overflowed, all
+    /// memory returns to the system instead.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
-//! Accesses of guest memory whose page the kernel may refuse: of a byte, and of numbers.
+//! Loads and stores of a byte or number in guest memory, whose page may be missing.
 //!
 //! Each routine begins with the only instruction that can fault. If it raises SIGBUS, the signal
-//! handler resumes at [`failed`], which reports the failure to the caller of the routine.
+//! handler fills no page, but resumes at [`failed`], which reports the failure to the caller of the
+//! routine. The caller then fills many pages at once (`reset/populate.rs`).
 //!
 //! # Safety
 //!

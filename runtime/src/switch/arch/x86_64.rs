@@ -60,8 +60,8 @@ pub(crate) const FRAME_POINTER: usize = 1;
 /// CFI: unwinding past the guest resumes in the caller of `start`.
 ///
 /// rbx holds the host stack pointer. The unwinder sees a frame of 48 bytes that returns to the
-/// resume address of `start` and changes no other register. The directive is used only where every
-/// function has unwind tables.
+/// resume address of `start`. It restores rbx and rbp and takes r12 to r15 as unchanged. The
+/// directive is used only where every function has unwind tables.
 ///
 /// The bytes are DW_CFA_remember_state, def_cfa, offset, same_value (DWARF 5, 6.4.2; register
 /// numbers: psABI 3.6.2). They are escaped because the assembler would otherwise compute the
@@ -172,8 +172,8 @@ pub(crate) unsafe fn start(
     returned != 0
 }
 
-/// Resumes a guest that left at an exit whose cells are answered. If `registers` is not null,
-/// resumes the guest where these registers were taken. Otherwise works like [`start`].
+/// Resumes a guest. If `registers` is null, the guest left at an exit, whose cells hold the answer
+/// now. Else it continues where these registers were taken. The results are those of [`start`].
 ///
 /// # Safety
 ///
@@ -552,8 +552,8 @@ impl Registers {
     }
 }
 
-/// Leaves the guest of the activation in rax. Runs on the host stack, while the other registers
-/// still hold the guest's values.
+/// Leaves the guest of the activation in rax, so that it can be resumed. Runs on the host stack,
+/// while the callee-saved registers still hold the guest's values.
 #[unsafe(naked)]
 unsafe extern "C" fn finish() {
     naked_asm!(
@@ -572,8 +572,8 @@ unsafe extern "C" fn finish() {
     )
 }
 
-/// Continues after the `start` of the activation in rax, whatever the other registers and the stack
-/// pointer hold.
+/// Continues after the `start` or `resume` of the activation in rax, whatever the other registers
+/// and the stack pointer hold.
 #[unsafe(naked)]
 unsafe extern "C" fn leave() {
     naked_asm!(
@@ -672,7 +672,8 @@ fn coming_back() -> [Range<usize>; 2] {
 /// Where a signal interrupted a thread.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
-    /// At this position, outside the routines below.
+    /// At this position, which may be host code. A routine that is about to jump to the guest
+    /// counts as being there.
     At(Position),
     /// In [`restore`], which is about to resume the guest with the registers taken from it.
     Restoring,
