@@ -247,9 +247,8 @@ fn in_place(memory: &mut Bytes<'_>, places: Places) -> Option<usize> {
         return None;
     }
     let mut sum = 0;
-    memory.slice(array, count * 8).ok()?;
-    for vector in (array..end).step_by(8) {
-        let (start, len) = parts(&memory.read_u64(vector).ok()?.to_le_bytes());
+    for vector in memory.slice(array, count * 8).ok()?.as_chunks().0 {
+        let (start, len) = parts(vector);
         sum += len as usize;
         if sum > PIECE_BYTES || overlaps(start, start.checked_add(len)?) {
             return None;
