@@ -1,4 +1,4 @@
-//! Process-wide locks, all held across fork(2).
+//! Process-wide locks. A thread that forks holds all of them until fork(2) has returned.
 //!
 //! While a thread forks, no other thread may hold one of these locks: in the child, no thread would
 //! release it. For the same reason, no thread waits for a value that the process makes once.

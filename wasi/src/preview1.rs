@@ -217,8 +217,9 @@ fn link_sockets<T: 'static, Q: 'static, A: 'static>(
 /// result to the guest's memory, and allocates nothing for it.
 macro_rules! functions {
     ($($name:ident($($arg:ident: $ty:ty),*) $(answer($answer:ident, $layout:expr))*;)*) => {
-        $(/// Not inlined: the closure that calls it is then small enough for the compiler to inline it
-        /// into the runtime's code for host calls (bench `cycle`, hello).
+        $(
+        /// Not inlined: the closure that calls this function is then small enough for the compiler
+        /// to inline the closure into the runtime's code for host calls (bench `cycle`, hello).
         #[inline(never)]
         fn $name<T>(
             caller: &mut Caller<'_, T>,

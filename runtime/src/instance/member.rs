@@ -98,9 +98,9 @@ impl<T> Inner<T> {
 
 /// A shared reference to a preparation, on cache lines of its own.
 ///
-/// Each thread has its own share as long as there are no more threads than processors. Instances
-/// increment and decrement the reference count of a share. So threads that instantiate one
-/// preparation do not write to the same cache line.
+/// With at most one thread per processor, each thread has its own share. Instances increment and
+/// decrement the reference count of a share. So threads that instantiate one preparation avoid
+/// false sharing.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Share<T>(Arc<Inner<T>>);

@@ -7,7 +7,7 @@
 //!               if callers wait: the one that has waited longest gets a slot
 //! ```
 //!
-//! Each thread has its own shard as long as there are no more threads than processors. The front of
+//! With at most one thread per processor, each thread has its own shard. The front of
 //! a shard holds the slot that was put there last. An atomic exchange puts or takes it, so a thread
 //! that creates one instance after another takes no lock. Each shard also has one stack of slots
 //! for each module, and one of cold slots, which hold no module. Because these are stacks, a slot

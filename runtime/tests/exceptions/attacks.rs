@@ -332,8 +332,8 @@ const SEARCHED: &str = r#"(module
         (br $l))
       (unreachable))))"#;
 
-/// The search for exceptions that nothing refers to takes nearly all of this guest's time. A call that
-/// is stopped within it leaves all that the guest refers to.
+/// The search for unreferenced exceptions takes nearly all of this guest's time. A call that is
+/// stopped during the search keeps every exception that the guest refers to.
 #[test]
 fn who_is_stopped_while_exceptions_are_looked_for_loses_none() {
     let region = Region::builder().slots(1).memories(2).build();

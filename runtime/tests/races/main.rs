@@ -5,8 +5,8 @@
 //! instruction whose turn it is. The interrupt that follows meets exactly that one.
 //!
 //! All instructions take minutes, so the tests use one of 3 to 37 unless `PIRN_CAMPAIGN` says
-//! otherwise, see [`every`]. These numbers are primes, so that a loop of the guest is interrupted at
-//! other instructions each time around.
+//! otherwise, see [`every`]. These numbers are primes, so that each iteration of a guest's loop is
+//! interrupted at other instructions.
 #![allow(
     unsafe_code,
     reason = "a signal handler, and what the processor has for steps"
