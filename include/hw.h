@@ -1,6 +1,6 @@
-// Instructions of the processor for guests, by pirn's names: docs/reference/intrinsics.md says what each does.
+// Processor instructions for guests, by pirn's names. docs/reference/intrinsics.md describes each.
 //
-// For code that is there already, immintrin.h and arm_neon.h have them by the names that C compilers give them. A guest that is to
+// Existing code finds them in immintrin.h and arm_neon.h, by the names of C compilers. A guest that is to
 // run in engines that know nothing of `hw` is compiled with -DHW_PORTABLE, and linked with
 // compiler/src/hw/portable.c, which computes the same without them.
 #ifndef PIRN_HW_H

@@ -1,5 +1,6 @@
 // Intel's intrinsics for integers of 128 bits, to SSE4.2, for guests: SHA, AES, PCLMULQDQ, GFNI, CRC32, PEXT and PDEP are
-// the instructions (hw.h), the others are WebAssembly's own. docs/guide/intrinsics-in-c.md says which there are.
+// the instructions (hw.h), the others are WebAssembly's own. docs/guide/intrinsics-in-c.md lists all
+// intrinsics.
 //
 //     clang --target=wasm32-wasi -msimd128 -I include -O3 ...
 //

@@ -1,4 +1,5 @@
-//! docs/reference/features.md: what it says is supported compiles for both targets, and what it says is refused is, by that message.
+//! Tests docs/reference/features.md: each supported feature compiles for both targets, and each
+//! refused feature is refused with the message in its row.
 
 use pirn_compiler::{CompileError, Options, compile, parse_text};
 use pirn_format::cpu::Arch;

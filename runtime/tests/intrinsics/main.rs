@@ -479,8 +479,8 @@ fn a_module_needs_what_it_was_promised() {
     }
 }
 
-/// docs/reference/intrinsics.md has each of them in a table; the compiler's tests compare the same table with what
-/// there is.
+/// The tables of docs/reference/intrinsics.md list every intrinsic. The compiler's tests compare
+/// these tables with the intrinsics that it knows.
 #[test]
 fn every_intrinsic_has_a_model() {
     let docs = include_str!("../../../docs/reference/intrinsics.md");

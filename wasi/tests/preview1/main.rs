@@ -1,5 +1,5 @@
-//! Preview 1, function by function, against its text and POSIX: what docs/reference/wasi.md promises, and
-//! what it lists as different.
+//! Preview 1, function by function, against its text and POSIX. docs/reference/wasi.md lists what is
+//! guaranteed and what differs.
 
 #[path = "../common/mod.rs"]
 mod common;
