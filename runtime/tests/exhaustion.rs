@@ -1,6 +1,6 @@
-//! What the kernel refuses comes back as a typed error, and no slot is lost by it.
+//! If the kernel refuses a resource, the caller gets a typed error, and no slot is lost.
 //!
-//! Each case runs in a process of its own, whose limits it uses up.
+//! Each case runs in a child process, whose limits it uses up.
 #![allow(unsafe_code, reason = "a test that uses up the limits of its process")]
 
 mod common;
@@ -36,7 +36,8 @@ fn where_the_kernel_refuses_a_reset_the_next_one_is_taken() {
     common::exited_with("from rewritten to tracked", 0);
 }
 
-/// Sees that a process that runs out of memory ends well, where it is the runtime that fills its pages.
+/// Checks that a process without memory gets an error, under the reset whose pages the runtime
+/// fills.
 fn exited_where_tracked(case: &str) {
     if Region::builder().reset(Reset::Tracked).build().is_err() {
         common::not_run("where the kernel fills pages, it kills who has no memory left");
@@ -92,7 +93,7 @@ fn a_guest_may_wait_where_the_system_has_no_memory() {
     exited_where_tracked("exhausted in waits");
 }
 
-/// Not a test: what the processes do.
+/// Not a test: the child processes run this function.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
@@ -144,7 +145,7 @@ fn addresses() {
     }
 }
 
-/// Two regions, each of most of the addresses that there are.
+/// Two regions, each of which needs most of the address space.
 fn larger_than_the_machine() {
     let build = || Region::builder().slots(30_000).build();
     for _ in 0..2 {
@@ -216,7 +217,7 @@ fn exhausted_in_bulk() {
         .expect("it fits");
     let func = |name: &str| prepared.func::<(u32, u32, u32), ()>(name).expect("there");
     let mut instance = prepared.try_instantiate(()).expect("the slot is free");
-    // The first page is there.
+    // The first page is present before the kernel refuses.
     instance
         .call(&func("fill"), (0, 7, 1))
         .expect("there is memory");
@@ -256,7 +257,7 @@ fn exhausted_in_bulk() {
             }
             other => panic!("{other}"),
         }
-        // It goes on as an instance that trapped.
+        // The instance stays usable, as after any trap.
         instance
             .call(&func("copy"), (100, 101, 300))
             .expect("the page is there");
@@ -270,8 +271,8 @@ fn exhausted_in_bulk() {
     assert_eq!(&instance.memory().as_slice()[..12], b"\0\0\0\0\0image\0\0");
 }
 
-/// A guest waits at an address whose page the kernel refuses: whether it is to wait, the runtime
-/// reads there.
+/// A guest waits at an address whose page the kernel refuses. The runtime reads that address to
+/// decide whether to wait.
 fn exhausted_in_waits() {
     const UFFDIO_COPY: u32 = 0xc028_aa03;
     let module = common::wat(
@@ -295,13 +296,13 @@ fn exhausted_in_waits() {
             CallError::Trap(trap) => assert_eq!(trap.code(), TrapCode::MemoryExhausted),
             other => panic!("{other}"),
         }
-        // Not equal, where the page is there.
+        // Where the page is present, the wait returns "not equal".
         assert_eq!(instance.call(wait, 64).expect("it is there"), 1);
     }
 }
 
-/// Each checked method of a view gives an error for a page that the kernel refuses, and the next
-/// tenant finds a clean memory.
+/// Each checked method of a memory view returns an error for a page that the kernel refuses. The
+/// next instance finds a clean memory.
 fn exhausted_in_views() {
     const UFFDIO_COPY: u32 = 0xc028_aa03;
     let module =
@@ -313,7 +314,7 @@ fn exhausted_in_views() {
         .expect("it fits");
     let mut instance = prepared.try_instantiate(()).expect("the slot is free");
     let mut memory = instance.memory_mut();
-    // 16 pages that are written and one more that is read, populated by few ioctls.
+    // `populate` makes 16 pages writable with few ioctls; one more page is read.
     memory.populate(4096, 16 * 4096).expect("there is memory");
     assert_eq!(memory.read_u32(0).expect("there is memory"), 0);
     common::refuse(libc::SYS_ioctl, Some(UFFDIO_COPY), libc::ENOMEM);
@@ -374,7 +375,7 @@ fn exhausted_in_views() {
     assert!(found[..10] == *b"\0\0\0\0\0image" && found[10..].iter().all(|byte| *byte == 0));
 }
 
-/// A tenant writes and grows, and then the kernel refuses a system call that its reset may need.
+/// An instance writes and grows. Then the kernel refuses a system call that its reset may need.
 fn failing(call: &str, reset: Reset) {
     let module = common::wat(
         "(module (memory (export \"memory\") 3 9) (data (i32.const 70000) \"image\")
@@ -423,7 +424,8 @@ fn failing(call: &str, reset: Reset) {
     };
     if call == needed {
         assert_eq!(description.resets_failed(), 1, "{description}");
-        // Where mprotect(2) is refused, so is taking back what it may have done.
+        // If mprotect(2) is refused, the runtime cannot protect the pages again, and the slot is
+        // lost.
         let end = match call {
             "mprotect" => "; 1 resets failed; 1 slots lost",
             _ => "; 1 resets failed",
@@ -437,7 +439,7 @@ fn failing(call: &str, reset: Reset) {
                 let line = error.to_string();
                 let expected = match region.describe().slots_lost() {
                     0 => "the system gives no memory for a slot",
-                    // It may have been lost just now.
+                    // The runtime may have lost the slot in this very attempt.
                     _ if line.starts_with("the system gives") => {
                         "the system gives no memory for a slot"
                     }
@@ -451,7 +453,7 @@ fn failing(call: &str, reset: Reset) {
     }
 }
 
-/// The kernel refuses to grow a memory, and to take back what it may have done of that.
+/// The kernel refuses to grow a memory, and also refuses to undo a partial change.
 fn growing(memory: &str, reset: Reset) {
     let module = common::wat(
         "(module (memory 1 9) (memory 1 9)
@@ -465,7 +467,7 @@ fn growing(memory: &str, reset: Reset) {
         .expect("it fits");
     let grow = prepared.func::<(), i32>(memory).expect("it is exported");
     let mut grows = prepared.try_instantiate(()).expect("a slot is free");
-    // Its slot has been prepared before the kernel refuses.
+    // The slot of `rests` is prepared before the kernel refuses.
     let rests = prepared.try_instantiate(()).expect("a slot is free");
     common::refuse(libc::SYS_mprotect, None, libc::ENOMEM);
     assert_eq!(grows.call(&grow, ()).expect("no trap"), -1);
@@ -486,7 +488,7 @@ fn growing(memory: &str, reset: Reset) {
 
 const PAGEMAP_SCAN: u32 = 0xc060_6610;
 
-/// Modules that tracking does not suit, where nothing else is to be had.
+/// Modules that tracked reset does not suit, on a kernel that offers no other reset than tracked.
 fn only_userfaultfd() {
     common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
     let dense = "a".repeat(5 << 20);
@@ -513,7 +515,8 @@ fn only_userfaultfd() {
     }
 }
 
-/// The mapping of a module's image over that of another is refused, so that nobody knows what is there.
+/// The kernel refuses to map a module's image over another module's image, so the slot's content is
+/// unknown.
 fn lost() {
     let region = Region::builder().slots(2).reset(Reset::Scanned);
     let region = region.build().expect("a region");
@@ -540,7 +543,7 @@ fn lost() {
         );
         assert_eq!(region.describe().slots_lost(), lost);
         assert_eq!(region.slots_free(), 2 - lost as usize);
-        // The other one is as it was.
+        // The other slot still works.
         if lost == 1 {
             let instance = first.try_instantiate(()).expect("a slot is free");
             assert!(holds(&instance, b"image"));
@@ -566,10 +569,12 @@ fn lost() {
     }
 }
 
-/// What a module that is not tracked leaves resident is not taken for tracked memory of the next.
+/// Pages that a module without tracking leaves resident must not be taken for tracked pages of the
+/// next module.
 fn from_rewritten_to_tracked() {
     common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
-    // Nothing at first, and later more than a slot keeps track of: that is not tracked for long.
+    // Starts with no memory and then grows past the pages that a slot can track, so the module soon
+    // loses tracking.
     let wide = common::wat(
         "(module (memory (export \"memory\") 0)
            (func (export \"grow\") (result i32) (memory.grow (i32.const 100))))",
@@ -639,7 +644,7 @@ fn refused() {
     assert!(line(Reset::Scanned).starts_with("reset scanned does not work on this machine"));
 }
 
-/// A kernel without userfaultfd, and one whose scan says that it worked and tells nothing.
+/// A kernel without userfaultfd, and one whose scan reports success but finds nothing.
 fn old_or_lying() {
     let described = |wanted: Reset| {
         let description = Region::builder().slots(1).build().expect("a region");
@@ -650,12 +655,13 @@ fn old_or_lying() {
     common::refuse(libc::SYS_userfaultfd, None, libc::ENOSYS);
     let why = "tracked does not work: Function not implemented (os error 38)";
     assert!(described(Reset::Scanned).contains(why));
-    // The ioctl gives 0 and changes nothing.
+    // The ioctl returns 0 and changes nothing.
     common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), 0);
     let description = described(Reset::Rewritten);
     let why = "scanned does not work: PAGEMAP_SCAN makes no progress";
     assert!(description.contains(why), "{description}");
-    // What an older kernel says to an ioctl that it does not know; the first filter's answer counts less.
+    // An older kernel returns ENOTTY for an unknown ioctl. The errno of the newest seccomp filter
+    // wins.
     common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::ENOTTY);
     let error = Region::builder().slots(1).reset(Reset::Scanned).build();
     let line = error.expect_err("it is refused").to_string();
@@ -666,7 +672,7 @@ fn old_or_lying() {
     );
 }
 
-/// Uses up nearly all mappings of the process, as many slots do, and then all with instances.
+/// Uses up nearly all mappings of the process, and then fills the region with instances.
 fn mappings(reset: Reset) {
     let module = common::wat(
         "(module (memory (export \"memory\") 1 3) (data (i32.const 5) \"image\")
@@ -684,10 +690,10 @@ fn mappings(reset: Reset) {
     let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
     let grow = prepared.func::<(), i32>("grow").expect("it is exported");
     let mut instances = Vec::with_capacity(SLOTS as usize);
-    // Every second page with other rights is a mapping of its own.
+    // Each second page gets other access rights, and so becomes a mapping of its own.
     let page = 4096;
     let wanted = most.saturating_sub(2000);
-    // SAFETY: a fresh mapping, of which nothing is used.
+    // SAFETY: `start` is a fresh mapping that nothing else uses.
     unsafe {
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let start = libc::mmap(
@@ -707,7 +713,7 @@ fn mappings(reset: Reset) {
     let error = loop {
         match prepared.try_instantiate(()) {
             Ok(mut instance) => {
-                // Growing is refused where there is no mapping, and the guest is told.
+                // `memory.grow` returns -1 to the guest when there is no mapping left.
                 let grown = instance.call(&grow, ()).expect("no trap");
                 assert!(grown == 1 || grown == -1, "{grown}");
                 instances.push(instance);
@@ -720,7 +726,7 @@ fn mappings(reset: Reset) {
         );
     };
     assert!(matches!(error, InstantiateError::System { .. }), "{error}");
-    // 1 MiB of stack, 2 of tables, 512 KiB of instance data, 64 of memory.
+    // Stack 1 MiB, tables 2 MiB, instance data 512 KiB, memory 64 KiB.
     assert_eq!(
         error.to_string(),
         "the system gives no memory for a slot, of which 3648 KiB can be written to: Cannot allocate \
@@ -731,7 +737,7 @@ fn mappings(reset: Reset) {
         std::error::Error::source(&error).is_none(),
         "it is said twice"
     );
-    // Those that are there live on, and those that go give back what they had.
+    // Live instances stay usable, and dropped ones return their slots.
     let free = |live: usize| SLOTS as usize - live - region.describe().slots_lost() as usize;
     assert_eq!(region.slots_free(), free(instances.len()));
     let half = instances.len() / 2;

@@ -1,5 +1,5 @@
-//! Forks: with an instance in hand, from within a guest, and while other threads do something. Each case in a
-//! process of its own.
+//! Forks with a live instance, from within a guest, and while other threads are busy. Each case
+//! runs in a child process.
 #![allow(unsafe_code, reason = "a test that plays with its own process")]
 
 mod common;
@@ -45,7 +45,7 @@ fn a_guest_that_goes_on_in_a_fork_is_stopped_there() {
     common::exited_with("going-on decommitted", 0);
 }
 
-/// Not a test: what the processes do.
+/// Not a test: the child processes run this function.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
@@ -61,7 +61,8 @@ fn case() {
     }
 }
 
-/// What a child must find in an instance of its parent: all as it was, or a refusal.
+/// Checks an instance of the parent in the child: it is unchanged, or the runtime refuses to use
+/// it.
 fn same_or_refused(instance: &mut Instance<()>, reset: Reset) {
     if reset == Reset::Tracked {
         for error in [
@@ -97,7 +98,7 @@ fn held(reset: Reset) {
             let std::panic::AssertUnwindSafe((mut instance, house)) = { instance };
             same_or_refused(&mut instance, reset);
             drop(instance);
-            // What a child makes is its own.
+            // Instances that the child creates belong to the child.
             for _ in 0..6 {
                 let mut own = [house.instance(), house.instance(), house.instance()];
                 for instance in &mut own {
@@ -124,7 +125,8 @@ fn forking(reset: Reset) {
     }
 }
 
-/// Calls a function that forks; says what it must give in the child, if it gives anything, and here.
+/// Calls a function that forks. The last parameter is the expected result in the child and in the
+/// parent.
 fn forks(reset: Reset, name: &str, watched: bool, [in_child, in_parent]: [i32; 2]) {
     let house = House::new(reset, 4 << 16);
     let mut instance = house.instance();
@@ -151,7 +153,7 @@ fn forks(reset: Reset, name: &str, watched: bool, [in_child, in_parent]: [i32; 2
     }
     assert_eq!(answer.unwrap(), [Value::I32(in_parent)]);
     let mut status = 0;
-    // SAFETY: waits for the only child.
+    // SAFETY: `status` is a valid `c_int` that wait(2) writes to. The child is the only one.
     assert!(unsafe { libc::wait(&raw mut status) } > 0);
     assert_eq!(status, 0, "in the child");
 }
@@ -159,7 +161,7 @@ fn forks(reset: Reset, name: &str, watched: bool, [in_child, in_parent]: [i32; 2
 fn late(reset: Reset) {
     let house = House::new(reset, 1 << 20);
     ends_late(&house);
-    // Other threads have deadlines that no child must wait for.
+    // Other threads have deadlines that a child must not wait for.
     let other = std::thread::spawn({
         let prepared = house.prepared.clone();
         move || {
@@ -176,7 +178,7 @@ fn late(reset: Reset) {
             child(move || {
                 let late = || ends_late(&House::of(&module, reset, 1 << 20));
                 late();
-                // Of a grandchild, too.
+                // The deadline must also work in a grandchild.
                 let pid = fork();
                 if pid == 0 {
                     child(std::panic::AssertUnwindSafe(late));
@@ -190,22 +192,22 @@ fn late(reset: Reset) {
     other.join().expect("no panic");
 }
 
-/// For those that fork while other threads do something.
+/// For cases that fork while other threads are busy.
 fn needs_whole_forks() {
-    // As a process may hold locks when one of its threads forks, so may an emulator.
+    // An emulator may hold its own locks when a thread forks, like any process.
     if common::program::has_runner() {
         common::not_here("forks beside other threads, which an emulator does not always survive");
     }
 }
 
-/// Forks while other threads make limited calls, are late, and are killed.
+/// Forks while other threads make limited calls, pass their deadlines, and are killed.
 fn meanwhile(reset: Reset) {
     needs_whole_forks();
     let house = House::of(&common::wat(GUEST), reset, 1 << 20);
     let module = house.prepared.module().clone();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // The others end even if this one panics.
+        // `Done` ends the other threads even if this one panics.
         let _done = Done(&done);
         for limit in [Duration::from_micros(1), Duration::from_secs(3600)] {
             let (house, done) = (&house, &done);
@@ -228,7 +230,8 @@ fn meanwhile(reset: Reset) {
                 child(move || {
                     let house = House::of(&module, reset, 1 << 20);
                     ends_late(&house);
-                    // Other threads of the child's may have what those of the parent had.
+                    // New threads of the child may reuse stacks and thread-local memory of the
+                    // parent's threads.
                     std::thread::scope(|scope| {
                         scope.spawn(|| ends_late(&house));
                     });
@@ -253,8 +256,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Forks while another thread does all for the first time in the process: what is made once is half made in
-/// some of the children, and each of them needs all of it.
+/// Forks while another thread initialises everything that the process creates once. In some
+/// children that state is half made, and each child must complete it.
 fn beginning(reset: Reset) {
     needs_whole_forks();
     let wasm = pirn_compiler::parse_text(GUEST.as_bytes()).expect("the text is well-formed");
@@ -291,7 +294,7 @@ fn beginning(reset: Reset) {
     });
 }
 
-/// A host function forks, and the guest goes on in the child until its deadline.
+/// A host function forks, and the guest continues in the child until its deadline.
 fn going_on(reset: Reset) {
     let house = House::new(reset, 1 << 20);
     let parent = std::process::id();
@@ -306,12 +309,13 @@ fn going_on(reset: Reset) {
         let ended = limited.call_values("fork_and_loop", &[]);
         let late = matches!(ended, Err(CallError::Deadline(_) | CallError::CpuBudget(_)));
         if std::process::id() != parent {
-            // SAFETY: ends the child without the parent's handlers.
+            // SAFETY: _exit(2) takes no pointers. It ends the child without the parent's exit
+            // handlers.
             unsafe { libc::_exit(i32::from(!late)) };
         }
         assert!(late, "{ended:?}");
         let mut status = 0;
-        // SAFETY: waits for the child.
+        // SAFETY: `status` is a valid `c_int` that waitpid(2) writes to.
         assert!(unsafe { libc::waitpid(-1, &raw mut status, 0) } > 0);
         assert_eq!(status, 0, "in the child");
     }

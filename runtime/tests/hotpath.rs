@@ -1,7 +1,7 @@
-//! What a cycle costs beside instructions: the list of system calls and of allocations of instantiate,
-//! call, host call and teardown. It fails when the list changes, in either direction.
+//! Costs of a cycle other than instructions: the system calls and allocations of instantiate, call,
+//! host call and teardown. The test fails if either list grows or shrinks.
 //!
-//! System calls are counted by a tracer, which this program runs itself under (ptrace(2)).
+//! A tracer counts the system calls: this program runs itself under ptrace(2).
 #![allow(unsafe_code, reason = "an allocator that counts, and ptrace(2)")]
 
 mod common;
@@ -13,23 +13,23 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// Counts the allocations of each thread.
+/// An allocator that counts the allocations of each thread.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on as it is.
+// SAFETY: every method forwards its arguments unchanged to `System`.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the contract of `alloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the contract of `dealloc`, and `pointer` came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What is done in one cycle.
+/// The work of one cycle.
 #[derive(Debug, Clone, Copy)]
 enum Case {
     /// A guest without memory, called.
@@ -50,11 +50,11 @@ enum Case {
     Grows,
     /// A guest without memory, called with a deadline.
     Limited,
-    /// A guest without memory that asks, and is answered.
+    /// A guest without memory that asks its caller, and is answered.
     Asks,
-    /// As `HostCall`, with all measured but processor time.
+    /// Like [`Case::HostCall`], with every measurement except processor time.
     Measured,
-    /// As `Asks`, with processor time measured.
+    /// Like [`Case::Asks`], with processor time measured.
     MeasuredAsks,
 }
 
@@ -72,24 +72,25 @@ const CASES: [Case; 8] = [
 /// The system calls of one cycle, in the order of the cases.
 fn expected(reset: Reset) -> [&'static [i64]; 8] {
     use libc::{SYS_ioctl as IOCTL, SYS_madvise as MADVISE, SYS_mprotect as MPROTECT};
-    // Processor time, when a step begins and when it ends.
+    // Reads of processor time: at the start and end of each of two steps.
     const CLOCKS: &[i64] = &[libc::SYS_clock_gettime; 4];
     match reset {
-        // What is grown is opened, and closed.
+        // Growth unprotects pages with mprotect(2); the reset protects them again.
         Reset::Tracked => [&[], &[], &[], &[MPROTECT, MPROTECT], &[], &[], &[], CLOCKS],
-        // The scan.
+        // One PAGEMAP_SCAN ioctl finds the dirty pages.
         Reset::Scanned => [
             &[],
             &[IOCTL],
             &[IOCTL],
-            // Grown; what was grown given back, the rest scanned, and closed.
+            // Growth; then the reset frees the grown pages, scans the others, and protects the
+            // grown ones again.
             &[MPROTECT, MADVISE, IOCTL, MPROTECT],
             &[],
             &[],
             &[IOCTL],
             CLOCKS,
         ],
-        // What lies past 64 KiB given back.
+        // The reset frees the pages after the first 64 KiB.
         Reset::Rewritten => [
             &[],
             &[],
@@ -137,7 +138,7 @@ const GUESTS: [&str; 8] = [
     ASKS,
 ];
 
-/// Reached by none: the timer thread wakes once in such a time.
+/// No call reaches this limit. The timer thread wakes once in this time.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 fn prepare(case: Case, reset: Reset) -> Prepared<u32, u32, u32> {
@@ -165,7 +166,7 @@ fn prepare(case: Case, reset: Reset) -> Prepared<u32, u32, u32> {
     }
 }
 
-/// A cycle that can be repeated.
+/// One cycle, as a function that can be repeated.
 fn cycle(case: Case, reset: Reset) -> impl FnMut() {
     let prepared = prepare(case, reset);
     let run = prepared.func::<(), ()>("run").expect("it is exported");
@@ -210,25 +211,26 @@ fn no_allocations() {
             assert_eq!(ALLOCATIONS.get() - before, 0, "{case:?}, {reset}");
         }
     }
-    // The count itself counts.
+    // A canary: the counter must count this allocation.
     let before = ALLOCATIONS.get();
     drop(std::hint::black_box(Box::new(1)));
     assert_eq!(ALLOCATIONS.get() - before, 1);
 }
 
 const TRACED: &str = "PIRN_TEST_TRACED";
-/// Says to the tracer that a cycle starts or ends: a system call that nobody makes otherwise.
+/// Tells the tracer that a cycle starts or ends: an argument of getpgid(2) that nothing else
+/// passes.
 const MARK: u64 = 0x7069_726e;
 
 fn mark() {
-    // SAFETY: asks for the process group of a process that does not exist.
+    // SAFETY: getpgid(2) takes no pointers. No process has this id.
     unsafe { libc::syscall(libc::SYS_getpgid, MARK) };
 }
 
-/// How many cycles of each case are traced.
+/// Number of traced cycles for each case.
 const ROUNDS: usize = 4;
 
-/// In the traced process: warms up, and makes some cycles of each case, each between two marks.
+/// Runs in the traced process: warms up, and makes `ROUNDS` cycles of each case between two marks.
 fn traced() {
     for reset in common::resets() {
         for case in CASES {
@@ -265,16 +267,19 @@ fn the_listed_system_calls() {
             }
         }
     }
-    // A call wakes the timer thread if that would not look in time. Of calls of one limit it is one in that
-    // time: mostly the first, and a later one if the thread has only now looked, and found no call under way.
+    // A call wakes the timer thread only if that thread would otherwise look too late. With one
+    // limit for all calls, this happens once in `LIMIT` at most. Mostly the first call does it. A
+    // later call does it if the thread has just looked and found no call under way.
     assert!(wakes <= 1, "the timer thread was woken {wakes} times");
 }
 
-/// Runs this program traced: the system calls between each pair of marks. `None` if it may not be.
+/// Runs this program under ptrace(2); returns the system calls between each pair of marks. `None`
+/// if tracing is not permitted.
 fn trace() -> Option<Vec<Vec<i64>>> {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.env(TRACED, "1").stdout(std::process::Stdio::null());
-    // SAFETY: ptrace(2) is a plain system call.
+    // SAFETY: ptrace(2) with `PTRACE_TRACEME` uses no pointers, and is async-signal-safe between
+    // fork and exec.
     unsafe {
         command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
             0 => Ok(()),
@@ -285,12 +290,13 @@ fn trace() -> Option<Vec<Vec<i64>>> {
     let pid = child.id().cast_signed();
     let mut status = wait(pid);
     assert!(libc::WIFSTOPPED(status), "it stops at its start");
-    // SAFETY: (all calls) of a child that is stopped.
+    // SAFETY: the child is stopped, and `PTRACE_SETOPTIONS` uses no pointers.
     unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, libc::PTRACE_O_TRACESYSGOOD) };
     let (mut found, mut between, mut entering) = (vec![], None::<Vec<i64>>, true);
     let mut deliver = 0;
     loop {
-        // SAFETY: as above.
+        // SAFETY: the child is stopped: `wait` returned it, and it has not exited. `PTRACE_SYSCALL`
+        // uses no pointers.
         unsafe { libc::ptrace(libc::PTRACE_SYSCALL, pid, 0, deliver) };
         deliver = 0;
         status = wait(pid);
@@ -318,14 +324,15 @@ fn trace() -> Option<Vec<Vec<i64>>> {
 
 fn wait(pid: i32) -> i32 {
     let mut status = 0;
-    // SAFETY: waits for a child of ours.
+    // SAFETY: `status` is a valid `c_int` that waitpid(2) writes to.
     assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
     status
 }
 
 /// Number and first argument of the system call that a stopped child is about to make.
 fn system_call(pid: i32) -> (i64, u64) {
-    // SAFETY: all-zero is a valid value, and the kernel writes at most as much as it is told.
+    // SAFETY: all-zero is a valid `ptrace_syscall_info`, and the kernel writes at most `bytes`
+    // bytes.
     unsafe {
         let mut info: libc::ptrace_syscall_info = std::mem::zeroed();
         let bytes = size_of::<libc::ptrace_syscall_info>();

@@ -1,5 +1,5 @@
-//! What a process may do besides: block the signals of faults, limit what it may write to, let the kernel merge
-//! its pages. Each case in a process of its own.
+//! Settings of a process that must not break guests: blocked fault signals, a limit on writable
+//! memory, and merging of pages by the kernel. Each case runs in a child process.
 #![allow(unsafe_code, reason = "a test that plays with its own process")]
 
 mod common;
@@ -32,7 +32,7 @@ fn tracked_pages_are_not_merged_where_all_others_are() {
 
 #[test]
 fn a_guest_is_stopped_where_no_signal_can_be_queued() {
-    // The best that there is.
+    // `resets()` lists the best reset of this machine first.
     let reset = common::resets()[0];
     common::exited_with(&format!("queue {reset}"), 0);
 }
@@ -52,7 +52,7 @@ fn guests_are_stopped_whoever_takes_the_signal_later() {
     common::exited_with("taken decommitted", 0);
 }
 
-/// Not a test: what the processes do.
+/// Not a test: the child processes run this function.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
@@ -73,7 +73,8 @@ fn case() {
 fn blocked(reset: Reset) {
     let house = House::new(reset, 4 << 16);
     let thread = std::thread::spawn(move || {
-        // SAFETY: this thread's mask: what servers do whose signals one thread waits for.
+        // SAFETY: changes only this thread's signal mask. Servers do this when one thread waits for
+        // all signals.
         unsafe {
             let mut all: libc::sigset_t = std::mem::zeroed();
             libc::sigfillset(&raw mut all);
@@ -87,12 +88,12 @@ fn blocked(reset: Reset) {
     thread.join().expect("no panic");
 }
 
-/// Limits the bytes of private memory that this process may write to (getrlimit(2)).
+/// Limits the bytes of writable private memory of this process (`RLIMIT_DATA`, getrlimit(2)).
 fn limit_data(bytes: u64) {
     common::limit(libc::RLIMIT_DATA, bytes);
 }
 
-/// Bytes that such a limit counts (proc_pid_statm(5)).
+/// Bytes that `RLIMIT_DATA` counts now (proc_pid_statm(5)).
 fn written_to() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages = statm.split(' ').nth(5).expect("the sixth number");
@@ -116,12 +117,12 @@ fn data(reset: Reset) {
     let large = house.region.prepare(&large, &linker).expect("it fits");
     for _ in 0..3 {
         assert_eq!(load(&mut house.instance(), 8), Ok(i32::from(b'i')));
-        // 750 MiB fit once, and not twice.
+        // 750 MiB fit under the limit once, but not twice.
         let mut instance = large.try_instantiate(vec![]).expect("it fits");
         assert_eq!(instance.memory().slice(8, 5).unwrap(), b"image");
         let grow = instance.call_values("grow", &[Value::I32(10_000)]);
         assert_eq!(grow.unwrap(), [Value::I32(-1)]);
-        // It was asked for, and then the system refused.
+        // The limiter was asked to grow, and was then told that the system refused.
         match &instance.data()[..] {
             [asked, told] => {
                 assert_eq!(asked, "to 22000");
@@ -143,17 +144,18 @@ fn data(reset: Reset) {
     }
 }
 
-/// Slots that find no room under the limit are slots again once there is some.
+/// Slots whose memory does not fit under the limit become usable again once there is room.
 fn half_way(reset: Reset) {
     const SLOTS: usize = 8;
-    // All of the memory is image, so that what finds no room is its mapping, where it is mapped.
+    // The image covers all of the memory, so the limit is exceeded when the image is mapped.
     let modules = ["image", "other"].map(|image| {
         let rest = "a".repeat((3 << 20) - 5);
         common::wat(&format!(
             "(module (memory (export \"memory\") 48) (data (i32.const 0) \"{image}{rest}\"))"
         ))
     });
-    // Hardly anything but memory, and that of some slots finds no room.
+    // The region needs hardly anything except memory. The limit leaves room for the memory of some
+    // slots only.
     let builder = Region::builder().slots(SLOTS as u32).reset(reset);
     let builder = builder.stack(1 << 16).tables(0).instance_bytes(1 << 16);
     let region = builder.build().expect("a region");
@@ -177,13 +179,13 @@ fn half_way(reset: Reset) {
             }
         }
     };
-    // All have been used, for a guest that is small.
+    // A small guest has used every slot before.
     let house = region.prepare(&common::wat("(module (memory 1))"), &Linker::<()>::new());
     let house = house.expect("it fits");
     drop([(); SLOTS].map(|()| house.try_instantiate(()).expect("a slot is free")));
     limit_data(written_to() + (11 << 20));
     for round in 0..3 {
-        // The second finds none while free slots hold the first.
+        // The second module gets no slot while free slots still hold the first module's memory.
         for ((prepared, image), least) in kinds.into_iter().zip([1, 0]) {
             let (instances, error) = fill(prepared, image);
             let (live, description) = (instances.len(), region.describe());
@@ -204,7 +206,7 @@ fn half_way(reset: Reset) {
     }
 }
 
-/// The flags of the mapping that an address lies in (proc_pid_smaps(5)).
+/// The flags of the mapping that contains an address (proc_pid_smaps(5)).
 fn flags(address: usize) -> String {
     let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux");
     let mut within = false;
@@ -226,7 +228,7 @@ fn flags(address: usize) -> String {
 
 fn merged(reset: Reset) {
     const PR_SET_MEMORY_MERGE: i32 = 67;
-    // SAFETY: a setting of this process.
+    // SAFETY: prctl(2) with `PR_SET_MEMORY_MERGE` takes no pointers.
     if unsafe { libc::prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0) } != 0 {
         common::not_run("this kernel merges no pages");
         return;
@@ -241,19 +243,19 @@ fn merged(reset: Reset) {
     );
 }
 
-/// A loop ends at its deadline.
+/// A loop ends at its deadline although the process may queue no signals.
 fn queue(reset: Reset) {
     let none = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: a plain system call.
+    // SAFETY: `none` is a valid `rlimit` that setrlimit(2) reads.
     let limited = unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &raw const none) };
     assert_eq!(limited, 0);
     impatient();
     let house = House::new(reset, 1 << 20);
     ends_late(&house);
-    // Also on a thread with a large alternate stack of its own.
+    // The same holds on a thread with its own large alternate stack.
     let thread = std::thread::spawn(move || {
         common::alternate_stack(1 << 20);
         ends_late(&house);
@@ -261,7 +263,7 @@ fn queue(reset: Reset) {
     thread.join().expect("no panic");
 }
 
-/// How often [`count`] was called.
+/// Number of calls of [`count`].
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn count(signal: i32) {
@@ -270,7 +272,8 @@ extern "C" fn count(signal: i32) {
 }
 
 fn passed_on() {
-    // SAFETY: (all calls) signals of this process, which a function of the right type handles.
+    // SAFETY: (all calls) `count` has the type of a signal handler, and the signals go to this
+    // process or to a live thread of it.
     unsafe {
         let handler: extern "C" fn(i32) = count;
         libc::signal(libc::SIGURG, handler as *const () as usize);
@@ -281,14 +284,16 @@ fn passed_on() {
             sival_ptr: std::ptr::without_provenance_mut(8),
         };
         libc::sigqueue(libc::getpid(), libc::SIGURG, value);
-        // Any thread may get it.
+        // The kernel may deliver a signal that is sent to the process on any thread.
         while SIGNALS.load(Ordering::SeqCst) < 2 {
             std::thread::yield_now();
         }
-        // So are those that stop a guest: the kernel may have merged one of others' with it.
+        // The handler also gets the runtime's interrupts: the kernel may have merged another
+        // sender's signal with one of them.
         ends_late(&house);
         assert!(SIGNALS.load(Ordering::SeqCst) > 2);
-        // While a guest runs on this thread, others' signals pass through it.
+        // While a guest runs on this thread, signals of other senders still reach the earlier
+        // handler.
         let before = SIGNALS.load(Ordering::SeqCst);
         let (mut instance, thread) = (house.instance(), libc::pthread_self() as usize);
         let others = std::thread::spawn(move || {
@@ -304,9 +309,10 @@ fn passed_on() {
     }
 }
 
-/// Handles SIGURG by [`count`], or as is said.
+/// Sets the action for SIGURG: a handler, `SIG_IGN` or `SIG_DFL`.
 fn handle(action: libc::sighandler_t) {
-    // SAFETY: a function of the right type, or none.
+    // SAFETY: `action` is the address of a function with the type of a handler, or a constant of
+    // signal(2).
     let before = unsafe { libc::signal(libc::SIGURG, action) };
     assert_ne!(before, libc::SIG_ERR);
 }
@@ -325,9 +331,9 @@ const TALKATIVE: &str = r#"(module
       (call $tell)
       (br $again))))"#;
 
-/// Blocks SIGURG on this thread, or lets it come.
+/// Blocks or unblocks SIGURG on this thread.
 fn block(how: i32) {
-    // SAFETY: this thread's mask.
+    // SAFETY: changes only this thread's signal mask, by a set that is zeroed before.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigaddset(&raw mut set, libc::SIGURG);
@@ -335,13 +341,14 @@ fn block(how: i32) {
     }
 }
 
-/// The kill and another's signal wait for a thread: the kernel gives it the first, and drops the second.
+/// The runtime's interrupt and another sender's signal are both pending for a thread: the kernel
+/// delivers the first and drops the second. The earlier handler must run nevertheless.
 fn merged_signals() {
     handle(counts());
     let region = Region::builder().slots(1).build().expect("a region");
     let mut linker = Linker::<bool>::new();
     let tell = |mut caller: Caller<'_, bool>| {
-        // SAFETY: signals of this thread.
+        // SAFETY: sigpending(2) writes a valid set, which sigismember(3) reads.
         let waits = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigpending(&raw mut set);
@@ -349,7 +356,7 @@ fn merged_signals() {
         };
         if waits {
             let before = SIGNALS.load(Ordering::SeqCst);
-            // SAFETY: as above.
+            // SAFETY: sends a signal to this thread, which is alive.
             unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGURG) };
             block(libc::SIG_UNBLOCK);
             assert!(SIGNALS.load(Ordering::SeqCst) > before, "one was lost");
@@ -359,7 +366,8 @@ fn merged_signals() {
     linker.func("host", "tell", tell).expect("the name is free");
     let prepared = region.prepare(&common::wat(TALKATIVE), &linker);
     let prepared = prepared.expect("it links");
-    // Killed in the host function, it is sent no signal.
+    // A kill that arrives inside the host function sends no signal, so this repeats until one is
+    // pending.
     let met = (0..1000).any(|_| {
         let mut instance = prepared.try_instantiate(false).expect("a slot is free");
         let switch = instance.kill_switch();
@@ -378,14 +386,14 @@ fn merged_signals() {
     assert!(met, "no kill met the guest");
 }
 
-/// Whom [`forward`] passes signals on to.
+/// The action that [`forward`] calls next.
 static NEXT: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Counts, and passes on to whoever was there.
+/// Counts the signal, and calls the handler that was installed before.
 extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     count(signal);
     let next = NEXT.get().expect("it was set before").sa_sigaction;
-    // SAFETY: the runtime's handler is of this type.
+    // SAFETY: `NEXT` holds the runtime's handler, which has this type.
     unsafe {
         let next: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
             std::mem::transmute(next);
@@ -393,7 +401,7 @@ extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     }
 }
 
-/// Handlers that come later and take the signal for themselves, or for nobody.
+/// Handlers that are installed after the runtime's and do not forward the signal.
 fn taken() {
     impatient();
     let house = House::new(Reset::Auto, 1 << 20);
@@ -407,14 +415,14 @@ fn taken() {
         handle(action);
         ends_late(&house);
         let before = SIGNALS.load(Ordering::SeqCst);
-        // SAFETY: a signal to this thread.
+        // SAFETY: raise(3) sends a signal to this thread.
         unsafe { libc::raise(libc::SIGURG) };
-        // At least: one more that was to stop the guest may be late.
+        // The counter may rise by more: a late interrupt for the guest may arrive too.
         let counted = SIGNALS.load(Ordering::SeqCst) > before;
         assert_eq!(counted, action == counts());
     }
-    // One that passes on: to us, and so to the one before it.
-    // SAFETY: all-zero is a valid sigaction, and the function is of the right type.
+    // A handler that forwards the signal to the runtime's handler, which forwards it to the one
+    // before. SAFETY: all-zero is a valid `sigaction`, and `forward` has the type of a handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let mut ours: libc::sigaction = std::mem::zeroed();
@@ -426,7 +434,7 @@ fn taken() {
     }
     for _ in 0..2 {
         let before = SIGNALS.load(Ordering::SeqCst);
-        // SAFETY: a signal to this thread.
+        // SAFETY: raise(3) sends a signal to this thread.
         unsafe { libc::raise(libc::SIGURG) };
         assert!(SIGNALS.load(Ordering::SeqCst) >= before + 2);
         ends_late(&house);

@@ -1,6 +1,9 @@
-//! Relaxed operators on vectors against a model of what is allowed: by default the place in each list that the compiler
-//! says it takes, on request the first, with operands in registers, in memory and known to the optimiser, on all levels
-//! of optimisation and of this machine's processor.
+//! Relaxed vector operators against a model of the results that the specification allows. Each list
+//! of allowed results is numbered.
+//!
+//! By default the compiler must produce the result that it documents for the target; on request,
+//! the first one of the list. Operands are in registers, in memory or constants. The test runs at
+//! every optimisation level, for every level of this machine's processor.
 
 mod common;
 
@@ -11,18 +14,19 @@ use pirn_compiler::{OptLevel, Options, RelaxedSimd};
 use pirn_format::cpu::{self, Arch, CpuFeatures};
 use pirn_runtime::Value;
 
-/// A lane of the result, by the place in the list of what is allowed, of the lanes of the operands.
+/// Computes one lane of the result from the lanes of the operands. The first argument is the number
+/// of the allowed result.
 type Lane = fn(usize, [u64; 3]) -> u64;
 
-/// What an operator computes.
+/// The computation of an operator.
 enum Model {
-    /// Lanes of so many bits, by themselves.
+    /// Lane by lane: the number of bits of a lane, and the computation of one lane.
     Lanes(u32, Lane),
-    /// All of it, by the place.
+    /// The whole vector, given the number of the allowed result.
     Whole(fn(usize, [u128; 3]) -> u128),
 }
 
-/// Which edges its operands have.
+/// The kind of edge values for the operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     F32,
@@ -36,9 +40,9 @@ struct Relaxed {
     name: &'static str,
     operands: usize,
     kind: Kind,
-    /// How many results are allowed at most.
+    /// Number of results that the specification allows at most.
     places: usize,
-    /// The place that x86_64 takes without FMA, with it, and that aarch64 takes.
+    /// The number of the allowed result on x86_64 without FMA, on x86_64 with FMA, and on aarch64.
     taken: [usize; 3],
     model: Model,
 }
@@ -94,7 +98,7 @@ fn low(vector: u128, lane: impl Fn(f64) -> u64) -> u128 {
     u128::from(a) | u128::from(b) << 32
 }
 
-/// Rust's conversions saturate, and make 0 of NaN.
+/// Rust's conversions saturate, and give 0 for NaN.
 fn signed(place: usize, number: f64) -> u64 {
     let is_in_range = (-2_147_483_648.0..2_147_483_648.0).contains(&number.trunc());
     let value = match place {
@@ -162,7 +166,7 @@ fn select(place: usize, bits: u32, [a, b, mask]: [u64; 3]) -> u64 {
     a & mask | b & !mask
 }
 
-/// The less, if `sign` is -1, or the greater.
+/// The smaller number if `sign` is -1, otherwise the greater one.
 fn extreme(place: usize, sign: f64, a: f64, b: f64) -> f64 {
     let unusual = a.is_nan() || b.is_nan() || a == 0.0 && b == 0.0;
     match place {
@@ -175,7 +179,7 @@ fn extreme(place: usize, sign: f64, a: f64, b: f64) -> f64 {
         }
         1 => a,
         2 => b,
-        // Not NaN, if one is not, and the zero that is less or greater.
+        // Ignores a NaN if the other operand is a number, and orders -0 below +0.
         3 if a.is_nan() => b,
         3 if b.is_nan() => a,
         _ if a.is_nan() || b.is_nan() => f64::NAN,
@@ -184,7 +188,7 @@ fn extreme(place: usize, sign: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// The same of numbers of 32 bits, of which the result is one.
+/// [`extreme`] for 32-bit numbers. The result is always one of the operands or NaN, so it is exact.
 fn extreme32(place: usize, sign: f64, a: u64, b: u64) -> u64 {
     let [a, b] = [a, b].map(|bits| f64::from(single(bits)));
     u64::from((extreme(place, sign, a, b) as f32).to_bits())
@@ -204,7 +208,7 @@ fn multiply(place: usize, a: i16, b: i16) -> u64 {
     u64::from(value as u16)
 }
 
-/// Sums of two products each, saturated.
+/// Saturated sums of two products each.
 fn sums(place: usize, a: u128, b: u128) -> [i16; 8] {
     let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
     let product = |at: usize| {
@@ -248,7 +252,7 @@ impl Relaxed {
         }
     }
 
-    /// Its result with one NaN for all, if it has any.
+    /// The vector with all NaNs replaced by one, if the operator gives floats.
     fn canonical(&self, vector: u128) -> u128 {
         let gives_floats = self.name.starts_with('f');
         let bits = match self.kind {
@@ -268,7 +272,7 @@ impl Relaxed {
         })
     }
 
-    /// The place that code for this processor takes by itself.
+    /// The number of the allowed result that code for this processor produces by default.
     fn taken(&self, cpu: CpuFeatures) -> usize {
         match cpu.arch() {
             Arch::X86_64 => self.taken[usize::from(cpu.has("fma") && cpu.has("avx"))],
@@ -276,14 +280,14 @@ impl Relaxed {
         }
     }
 
-    /// The text of it, on what is given as operands.
+    /// The operator in the text format, with the given operands.
     fn text(&self, operand: impl Fn(usize) -> String) -> String {
         let operands: String = (0..self.operands).map(operand).collect();
         format!("({} {operands})", self.name)
     }
 }
 
-/// Numbers at which something changes.
+/// Edge values, around which the results change.
 const SINGLES: [f32; 24] = [
     0.0,
     -0.0,
@@ -345,7 +349,7 @@ const WORDS: [u16; 10] = [
     0, 1, 0x7f, 0x80, 0x7fff, 0x8000, 0x8001, 0xff00, 0xff7f, 0xffff,
 ];
 
-/// A vector of edges, of anything, or of one edge in all lanes.
+/// A vector of edge values, of random bits, or of one edge value in all lanes.
 fn operand(kind: Kind, random: &mut Random) -> u128 {
     let spread = match random.below(8) {
         0 => return random.u128(),
@@ -371,8 +375,8 @@ fn operands(kind: Kind, random: &mut Random) -> [u128; 3] {
     [(); 3].map(|()| operand(kind, random))
 }
 
-/// Operands of which the emulator computes what the processor does. QEMU 10.0's `tcg/optimize.c` takes BSL of a known
-/// vector of ones in the place of what is chosen where the mask's bit is 0 for that vector, whatever the mask.
+/// Works around an error of the emulator. For BSL with a known vector of ones, QEMU 10.0's
+/// `tcg/optimize.c` returns that vector even where the mask's bit is 0.
 fn emulated(op: &Relaxed, mut operands: [u128; 3]) -> [u128; 3] {
     if has_runner() && op.name.ends_with("laneselect") && operands[1] == u128::MAX {
         eprintln!("NOT RUN: {} of constants, the second all ones", op.name);
@@ -381,7 +385,7 @@ fn emulated(op: &Relaxed, mut operands: [u128; 3]) -> [u128; 3] {
     operands
 }
 
-/// This machine's levels, each once, and what it has.
+/// The distinct processor levels that this machine supports, and its full feature set.
 fn cpus() -> Vec<CpuFeatures> {
     let machine = cpu::detect();
     let arch = machine.arch();
@@ -410,7 +414,7 @@ fn settings() -> Vec<Options> {
     all
 }
 
-/// Sees that a result is that of the place which is to be taken.
+/// Checks that a result is the allowed one that the options call for.
 fn check(op: &Relaxed, options: &Options, operands: [u128; 3], found: &[Value], how: &str) -> u128 {
     let place = match options.relaxed_simd {
         RelaxedSimd::Deterministic => 0,
@@ -436,7 +440,7 @@ fn check(op: &Relaxed, options: &Options, operands: [u128; 3], found: &[Value], 
     found
 }
 
-/// The rounds of each operator, setting, and way of giving operands.
+/// Rounds for each operator, each setting, and each kind of operand.
 const ROUNDS: usize = 500;
 
 #[test]
@@ -485,7 +489,7 @@ fn each_operator_gives_what_is_said() {
                 let others = (0..op.places).map(|place| op.canonical(op.wanted(place, operands)));
                 differing += usize::from(others.into_iter().any(|other| other != found));
             }
-            // Where all that is allowed is the same, nothing is seen.
+            // A canary: inputs for which all allowed results are equal cannot reveal an error.
             assert!(differing > ROUNDS / 50, "{}: {differing}", op.name);
         }
     }
@@ -523,7 +527,7 @@ fn what_is_computed_at_compilation_is_the_same() {
     }
 }
 
-/// A guest that computes in a loop, among more values than there are registers.
+/// A guest that computes in a loop with more live values than there are registers.
 #[test]
 fn results_among_others_are_the_same() {
     let uses =

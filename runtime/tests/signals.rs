@@ -1,7 +1,7 @@
-//! Faults that are no guest's go to whoever handled them before us, as if we were not there.
+//! Faults that no guest caused reach the handler that was installed before the runtime's, as if the
+//! runtime had none.
 //!
-//! Each case runs in a process of its own, which is this test program again, told by its environment
-//! what to do.
+//! Each case runs in a child process: this test program again, with the case in its environment.
 #![allow(
     unsafe_code,
     reason = "a test of what happens after wrong pointers and raised signals"
@@ -37,9 +37,9 @@ fn a_fault_of_the_host_kills_the_process() {
 
 #[test]
 fn an_earlier_handler_is_called_as_it_asked() {
-    // Once, as SA_RESETHAND asks; then the fault is nobody's.
+    // SA_RESETHAND: the handler runs once, and then the default action ends the process.
     died_of("earlier handler, once", libc::SIGSEGV);
-    // While it runs, too, as SA_NODEFER asks.
+    // SA_NODEFER: the handler may be entered again while it runs.
     common::exited_with("earlier handler, within itself", 42);
 }
 
@@ -48,7 +48,7 @@ fn a_later_handler_that_passes_on_leaves_guests_alone() {
     common::exited_with("later handler, traps", 0);
     died_of("later handler, fault outside a guest", libc::SIGSEGV);
     died_of("later handler, fault in a host function", libc::SIGSEGV);
-    // Ours, put in front again, is whom it passes on to.
+    // The runtime's handler is installed again after the later one, which forwards to it.
     died_of(
         "later handler behind ours, fault outside a guest",
         libc::SIGSEGV,
@@ -92,9 +92,9 @@ fn a_guest_traps_where_an_earlier_handler_is_installed() {
 
 type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
-/// Handles SIGSEGV, from now on; gives who did.
+/// Installs a handler for SIGSEGV; returns the action before it.
 fn handle(handler: Handler, flags: i32) -> libc::sigaction {
-    // SAFETY: all-zero is a valid sigaction, and the handler is of the right type.
+    // SAFETY: all-zero is a valid `sigaction`, and `handler` has the type of a handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let mut old: libc::sigaction = std::mem::zeroed();
@@ -106,7 +106,7 @@ fn handle(handler: Handler, flags: i32) -> libc::sigaction {
     }
 }
 
-/// Not a test: what the processes do.
+/// Not a test: the child processes run this function.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
@@ -127,7 +127,7 @@ fn case() {
         }
         ("ignored", _) => ignore(libc::SIG_IGN),
         _ if what == "sent and ignored" => ignore(libc::SIG_IGN),
-        // Rust's own handler swallows what is sent.
+        // Rust's own handler ignores a SIGSEGV that a process sends, so use the default action.
         _ if what.starts_with("sent") => ignore(libc::SIG_DFL),
         _ => {}
     }
@@ -143,7 +143,8 @@ fn case() {
             drop(Region::builder().slots(1).build().expect("a region"));
         }
         "keeping handler" => {
-            // On the guest's stack, and all is its own.
+            // Without SA_ONSTACK the handler runs on the guest's stack and must return to the guest
+            // unharmed.
             handle(earlier, 0);
             drop(Region::builder().slots(1).build().expect("a region"));
         }
@@ -157,7 +158,7 @@ fn case() {
         }),
         "fault in an async host function" => in_async_host(&region),
         "sent while a guest is on the stack" | "sent and ignored" => in_host(&region, || {
-            // SAFETY: sends a signal to this thread.
+            // SAFETY: raise(3) sends a signal to this thread.
             unsafe { libc::raise(libc::SIGSEGV) };
             Ok(())
         }),
@@ -169,9 +170,9 @@ fn case() {
     }
 }
 
-/// Gives SIGSEGV this action, which is no function.
+/// Sets an action for SIGSEGV that is not a function: `SIG_IGN` or `SIG_DFL`.
 fn ignore(action: libc::sighandler_t) {
-    // SAFETY: it is none.
+    // SAFETY: `action` is a constant of signal(2), not a function.
     unsafe { libc::signal(libc::SIGSEGV, action) };
 }
 
@@ -180,7 +181,7 @@ fn guest(region: &Region) -> Prepared<()> {
     region.prepare(&module, &Linker::new()).expect("it links")
 }
 
-/// A guest that traps by signals, one of them where its stack has no room for a handler.
+/// A guest traps by signals, once where its stack has no room for a handler.
 fn traps(prepared: &Prepared<()>) {
     let mut instance = prepared.instantiate(()).expect("a slot");
     for (name, code) in [
@@ -193,9 +194,9 @@ fn traps(prepared: &Prepared<()>) {
     }
 }
 
-/// A thread that C makes.
+/// Runs a function in a thread that C creates.
 fn thread(run: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void, prepared: &Prepared<()>) {
-    // SAFETY: the thread ends before the borrow does.
+    // SAFETY: pthread_join(3) waits for the thread, so the borrow of `prepared` outlives it.
     unsafe {
         let (mut thread, with) = (std::mem::zeroed(), (&raw const *prepared).cast_mut());
         let made = libc::pthread_create(&raw mut thread, std::ptr::null(), run, with.cast());
@@ -206,7 +207,7 @@ fn thread(run: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void, prepared: 
 
 extern "C" fn run_traps(prepared: *mut libc::c_void) -> *mut libc::c_void {
     assert_eq!(common::alternate_stack_now(), (0, 0), "a thread of C's");
-    // SAFETY: what `thread` was given.
+    // SAFETY: `thread` passes a valid `Prepared` that outlives this thread.
     traps(unsafe { &*prepared.cast::<Prepared<()>>() });
     assert_ne!(common::alternate_stack_now(), (0, 0), "it was given one");
     std::ptr::null_mut()
@@ -218,20 +219,22 @@ fn mappings() -> usize {
 }
 
 fn a_thousand_threads(prepared: &Prepared<()>) {
-    // The first have their stacks made.
+    // The alternate stacks of the first threads are allocated here, before the mappings are
+    // counted.
     (0..10).for_each(|_| thread(run_traps, prepared));
     let before = mappings();
     (0..1000).for_each(|_| thread(run_traps, prepared));
     let after = mappings();
-    // Each would leave a stack and its guard.
+    // A leak would leave two mappings for each thread: a stack and its guard page.
     assert!(after < before + 20, "{before} mappings, then {after}");
 }
 
-/// The alternate stack that a thread had, and has at its end.
+/// The address of the alternate stack that the thread set up. The runtime must restore it at the
+/// thread's end.
 static HAD: AtomicUsize = AtomicUsize::new(0);
 static CHECKED: AtomicBool = AtomicBool::new(false);
 
-/// Runs after what Rust's threads do at their ends.
+/// A pthread key destructor: it runs after the destructors of Rust's thread locals.
 extern "C" fn has_it_back(_: *mut libc::c_void) {
     let (at, _) = common::alternate_stack_now();
     CHECKED.store(at == HAD.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -240,11 +243,11 @@ extern "C" fn has_it_back(_: *mut libc::c_void) {
 fn with_alternate_stack(prepared: &Prepared<()>, bytes: usize) {
     static KEY: AtomicU32 = AtomicU32::new(0);
     extern "C" fn run(with: *mut libc::c_void) -> *mut libc::c_void {
-        // SAFETY: as in `run_traps`.
+        // SAFETY: the caller passes a valid pair and joins this thread before the pair is dropped.
         let (prepared, bytes) = unsafe { &*with.cast::<(Prepared<()>, usize)>() };
         common::alternate_stack(*bytes);
         HAD.store(common::alternate_stack_now().0, Ordering::SeqCst);
-        // SAFETY: the key was made; the value is only not null.
+        // SAFETY: pthread_key_create(3) made the key, and the value is only compared with null.
         unsafe { libc::pthread_setspecific(KEY.load(Ordering::SeqCst), with) };
         traps(prepared);
         let (at, now) = common::alternate_stack_now();
@@ -253,7 +256,7 @@ fn with_alternate_stack(prepared: &Prepared<()>, bytes: usize) {
         std::ptr::null_mut()
     }
     let with = (prepared.clone(), bytes);
-    // SAFETY: the thread ends before `with` does.
+    // SAFETY: pthread_join(3) waits for the thread, so `with` outlives it.
     unsafe {
         let (mut key, mut thread) = (0, std::mem::zeroed());
         assert_eq!(libc::pthread_key_create(&raw mut key, Some(has_it_back)), 0);
@@ -272,48 +275,48 @@ fn with_alternate_stack(prepared: &Prepared<()>, bytes: usize) {
 /// The runtime's own handler.
 static OURS: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Passes on to it, once.
+/// Calls the runtime's handler. Exits with 1 if that handler calls this one again.
 extern "C" fn passes_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     static WITHIN: AtomicBool = AtomicBool::new(false);
     if WITHIN.swap(true, Ordering::SeqCst) {
-        // SAFETY: _exit(2) is safe in a handler.
+        // SAFETY: _exit(2) is async-signal-safe.
         unsafe { libc::_exit(1) };
     }
     let ours = OURS.get().expect("it was kept").sa_sigaction;
-    // SAFETY: it is of this type.
+    // SAFETY: `OURS` holds the runtime's handler, which has this type.
     let ours: Handler = unsafe { std::mem::transmute(ours) };
     ours(signal, info, context);
     WITHIN.store(false, Ordering::SeqCst);
 }
 
-/// Returns, so that the fault comes again; it must not come here.
+/// Returns, so that the fault repeats. SA_RESETHAND must prevent a second call.
 extern "C" fn once(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     static CALLED: AtomicBool = AtomicBool::new(false);
     if CALLED.swap(true, Ordering::SeqCst) {
-        // SAFETY: _exit(2) is safe in a handler.
+        // SAFETY: _exit(2) is async-signal-safe.
         unsafe { libc::_exit(1) };
     }
 }
 
-/// Has a fault of its own.
+/// Faults inside the handler. The second call, which SA_NODEFER permits, exits with 42.
 extern "C" fn within_itself(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     static CALLED: AtomicBool = AtomicBool::new(false);
     if CALLED.swap(true, Ordering::SeqCst) {
-        // SAFETY: as above.
+        // SAFETY: _exit(2) is async-signal-safe.
         unsafe { libc::_exit(42) };
     }
     fault();
 }
 
 extern "C" fn earlier(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: _exit(2) is safe in a handler.
+    // SAFETY: _exit(2) is async-signal-safe.
     unsafe { libc::_exit(42) };
 }
 
-/// Reads where nothing is mapped.
+/// Reads an address at which nothing is mapped.
 fn fault() {
     let nowhere = std::hint::black_box(16 as *const u8);
-    // SAFETY: none: the process is to die of it.
+    // SAFETY: this read is invalid on purpose: it makes the processor fault.
     std::hint::black_box(unsafe { nowhere.read_volatile() });
 }
 
@@ -331,7 +334,7 @@ fn in_host(region: &Region, run: fn() -> Result<(), HostError>) {
         .expect("the host function returns, if the process lives");
 }
 
-/// The same, in what an async host function waits with.
+/// Runs the code in the future of an async host function that a guest calls.
 fn in_async_host(region: &Region) {
     let module = common::wat(
         "(module (import \"host\" \"run\" (func $run)) (func (export \"f\") (call $run)))",

@@ -1,4 +1,4 @@
-//! Calls step by step: guests that ask and are answered, guests that are preempted wherever they are.
+//! Calls in steps: guests that ask and get answers, and guests that are preempted anywhere.
 
 mod common;
 
@@ -10,16 +10,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Duration;
 
-/// What a guest asks.
+/// A question of the guest.
 #[derive(Debug, PartialEq, Eq)]
 enum Ask {
-    /// For the number after this one.
+    /// For the successor of this number.
     Next(i32),
-    /// For bytes at an address of its memory.
+    /// For this many bytes at an address of its memory.
     Fill(u32, u32),
 }
 
-/// What it is answered.
+/// The answer to a question.
 #[derive(Debug)]
 enum Answer {
     Number(i32),
@@ -153,7 +153,7 @@ fn an_answer_goes_where_the_parameters_say() {
     let mut instance = instance(&prepared);
     let step = instance.start(&fills, (1000, 4)).expect("it asks");
     assert_eq!(step, Step::Asked(Ask::Fill(1000, 4)));
-    // The instance can be looked at meanwhile.
+    // The host may access the memory while the guest is suspended.
     assert_eq!(instance.memory().read_u32(1000).expect("a page"), 0);
     instance.memory_mut().write_u32(1004, 7).expect("a page");
     let step = instance.resume_with(&fills, Answer::Bytes(b"abcdef".to_vec()));
@@ -161,7 +161,7 @@ fn an_answer_goes_where_the_parameters_say() {
     assert_eq!(step.expect("it returns"), Step::Returned((4, expected)));
 }
 
-/// Answers all that a guest asks.
+/// Answers all questions of a guest until the call returns.
 fn answered<R: pirn_runtime::Results>(
     instance: &mut I,
     func: &Func<i32, R>,
@@ -196,7 +196,7 @@ fn registers_outlast_a_question() {
     let prepared = prepare(2);
     let sums = func::<i64>(&prepared, "sums");
     let (whole, _) = answered(&mut instance(&prepared), &sums, 1000, None);
-    // Another guest runs in between, and on another thread.
+    // Another guest runs between the steps, and some steps run on another thread.
     let deep = func::<i32>(&prepared, "deep");
     let (mut one, mut other) = (instance(&prepared), instance(&prepared));
     let mut step = one.start(&sums, 1000).expect("it asks");
@@ -239,7 +239,7 @@ fn a_suspended_instance_refuses_what_it_cannot_do() {
         asked(instance.resume_with(&once, Answer::Number(1))).2,
         "answer of an instance that is not suspended; start a call first"
     );
-    // A call that is made until it returns cannot ask.
+    // `call` runs a function to its end, so the guest cannot ask.
     let error = instance.call(&once, 1).expect_err("it asks");
     assert_eq!(
         error.to_string(),
@@ -267,10 +267,10 @@ fn a_suspended_instance_refuses_what_it_cannot_do() {
         asked(instance.resume_with(&deep, Answer::Number(1))).2,
         "answer of an instance that is suspended in another function; give the function that was started"
     );
-    // None of it has changed anything.
+    // The refused calls have changed nothing.
     let step = instance.resume_with(&once, Answer::Number(8));
     assert_eq!(step.expect("it returns"), Step::Returned(8));
-    // Nor does a call that asked let one ask that cannot.
+    // After a call that could ask, `call` still does not let the guest ask.
     let error = instance.call(&once, 1).expect_err("it asks");
     assert!(matches!(error, CallError::State(_)), "{error}");
     let error = instance.timeslice(Duration::from_millis(1)).call(&once, 1);
@@ -360,7 +360,7 @@ fn a_suspended_call_can_be_cancelled_and_dropped() {
         );
         assert_eq!(answered(&mut suspended, &once, 3, None).0, 9);
         assert!(matches!(suspended.start(&sums, 10), Ok(Step::Asked(_))));
-        // Its slot is the next one's.
+        // The next instance gets the slot of this one.
         drop(suspended);
     }
     assert!(instance(&prepared).data().is_empty());
@@ -398,11 +398,11 @@ fn limits_are_those_of_a_step() {
         func::<i32>(&prepared, "forever"),
     );
     let mut instance = instance(&prepared);
-    // Long enough to ask by then, under an emulator too.
+    // Long enough for the guest to ask before the deadline, even under an emulator.
     let limit = Duration::from_millis(50);
     let step = instance.deadline(limit).start(&once, 1).expect("it asks");
     assert_eq!(step, Step::Asked(Ask::Next(1)));
-    // No time passes for a guest that waits.
+    // The deadline does not count the time while the guest waits for an answer.
     thread::sleep(limit * 2);
     let step = instance
         .deadline(limit * 100)
@@ -438,7 +438,7 @@ fn a_loop_is_preempted_until_it_is_enough() {
         .deadline(Duration::from_secs(3600));
     let step = limited.resume(&forever).expect("it goes on");
     assert_eq!(step, Step::Preempted);
-    // Both are over: the deadline counts.
+    // The time slice and the deadline are both over: the deadline wins.
     let limited = instance
         .timeslice(Duration::ZERO)
         .deadline(Duration::from_nanos(1));
@@ -475,7 +475,7 @@ fn a_preempted_guest_is_killed_where_it_was() {
 fn a_guest_that_is_not_gone_on_with_has_its_backtrace() {
     let prepared = prepare(1);
     let forever = func::<i32>(&prepared, "forever");
-    // Of which one is enough to be let in.
+    // One slice must be long enough for the call to enter the guest.
     let slice = Duration::from_millis(50);
     for kills in [true, false] {
         let mut preempted = instance(&prepared);
@@ -511,7 +511,7 @@ fn a_guest_that_asks_is_preempted_too() {
     println!("preempted {preempted} times");
 }
 
-/// A guest that computes with more numbers of each kind than there are registers for them.
+/// A guest that computes with more live numbers of each kind than there are registers.
 fn numbers() -> String {
     const EACH: usize = 18;
     let each = |f: &dyn Fn(usize) -> String| (0..EACH).map(f).collect::<String>();
@@ -562,7 +562,8 @@ fn numbers_of_all_kinds_outlast_thousands_of_preemptions() {
     let mut preempted = 0_u32;
     while preempted < 2000 {
         let mut guest = instance(&prepared);
-        // Two threads take turns, and each runs a guest of its own in between, which has other numbers.
+        // Two threads take turns. Between the steps each runs a guest of its own with other
+        // numbers, which overwrites the registers.
         let (mut result, mut slice) = (None, 1);
         let mut step = guest
             .timeslice(Duration::from_micros(20))
@@ -596,7 +597,7 @@ fn numbers_of_all_kinds_outlast_thousands_of_preemptions() {
     println!("preempted {preempted} times");
 }
 
-/// A question that panics when it is dropped.
+/// A question whose destructor panics.
 struct Panics;
 
 impl Drop for Panics {
@@ -619,7 +620,8 @@ fn a_question_that_panics_when_it_is_dropped_leaves_no_limit_behind() {
             "h",
             "ask",
             |caller: Caller<'_, ()>, (): ()| {
-                // Until the deadline: so nobody is told of the question.
+                // Wait until the deadline, so that the runtime drops the question in place of
+                // returning it.
                 while !caller.is_stopped() {
                     thread::yield_now();
                 }

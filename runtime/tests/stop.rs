@@ -1,4 +1,4 @@
-//! Stopping guests from outside, in every state that they can be in.
+//! Stopping guests from outside, in every state that a guest can be in.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Loops of every kind that ends by itself, or never.
+/// Loops of every kind, some of which never end.
 const LOOPS: &str = r#"(module $loops
   (import "h" "enter" (func $enter))
   (import "h" "quick" (func $quick (param i32) (result i32)))
@@ -63,7 +63,7 @@ const ENDLESS: [&str; 9] = [
     "touches_pages",
 ];
 
-/// What the host function `enter` does.
+/// The code that the host function `enter` runs.
 type Enter = Box<dyn FnMut() + Send>;
 
 fn prepare(slots: u32) -> Prepared<Enter> {
@@ -95,7 +95,7 @@ fn sum(prepared: &Prepared<Enter>, instance: &mut Instance<Enter>) -> Result<i32
     instance.call(&sum, 100)
 }
 
-/// A host function that says that it was entered, and waits until it may go on.
+/// A host function that reports its entry and then waits for permission to return.
 fn gate() -> (Enter, Receiver<()>, Sender<()>) {
     let (entered, was_entered) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
@@ -121,7 +121,7 @@ fn a_guest_that_was_not_started_is_killed() {
     assert_eq!(switch.clone().kill(), Err(KillError::Killed));
     drop(idle);
     assert_eq!(switch.kill(), Err(KillError::Gone));
-    // Whoever has the slot next is nobody whom the switch knows.
+    // The switch must not affect the next instance in the slot.
     let mut next = instance(&prepared);
     let _ = next.kill_switch();
     assert_eq!(switch.kill(), Err(KillError::Gone));
@@ -138,12 +138,12 @@ fn a_guest_that_has_returned_is_killed() {
     sum(&prepared, &mut instance).expect_err("it was killed");
 }
 
-/// Kills it while it runs, and gives how its call ended.
+/// Kills an instance while it runs; returns the error of its call.
 fn killed_while_running(prepared: &Prepared<Enter>, name: &str) -> CallError {
     let mut instance = instance(prepared);
     let (func, switch) = (func(prepared, name), instance.kill_switch());
     let running = thread::spawn(move || instance.call(&func, ()).expect_err("it does not end"));
-    // Until it runs it is idle, which would be no news.
+    // Before the call starts the instance is idle, and a kill of it would test another case.
     while !switch.is_running() {
         thread::yield_now();
     }
@@ -159,7 +159,7 @@ fn a_guest_is_killed_in_loops_of_every_kind() {
         for _ in 0..20 {
             let error = killed_while_running(&prepared, name);
             assert!(matches!(error, CallError::Killed(_)), "{name}: {error}");
-            // The slot is free, and as it was.
+            // The slot is free and clean.
             let mut next = instance(&prepared);
             assert_eq!(sum(&prepared, &mut next).expect("it lives"), 5050);
             assert_eq!(next.memory().read_u32(0).expect("a page is there"), 0);
@@ -175,7 +175,7 @@ fn a_killed_guest_says_where_it_was() {
         panic!("{error}")
     };
     assert_eq!(stop.limit(), None);
-    // Caught before it got there it has fewer.
+    // The backtrace is shorter if the kill arrived before the guest had called further.
     let names: Vec<_> = stop.backtrace().iter().map(|f| f.func_name()).collect();
     assert!(names.iter().all(std::option::Option::is_some), "{names:?}");
     assert!(error.to_string().starts_with("guest was killed"), "{error}");
@@ -196,7 +196,7 @@ fn a_guest_is_killed_in_a_host_function() {
         let CallError::Killed(stop) = &error else {
             panic!("{error}")
         };
-        // Where the host was called.
+        // The backtrace contains the place of the host call.
         let names: Vec<_> = stop
             .backtrace()
             .iter()
@@ -251,7 +251,7 @@ fn watched_calls_end_as_others_do() {
 fn a_deadline_ends_loops_of_every_kind_and_the_instance_lives() {
     let prepared = prepare(1);
     let mut instance = instance(&prepared);
-    // Long enough to be in the guest by then, under an emulator too.
+    // Long enough for the call to enter the guest, even under an emulator.
     let limit = Duration::from_millis(50);
     for name in ENDLESS {
         let call = instance.deadline(limit).call(&func(&prepared, name), ());
@@ -302,7 +302,7 @@ fn a_deadline_of_zero_makes_no_call() {
 fn a_budget_counts_processor_time_alone() {
     let prepared = prepare(1);
     let limit = Duration::from_millis(20);
-    // Time goes by, of which none is spent.
+    // The host function sleeps, so time passes but no processor time is used.
     let wait = || thread::sleep(Duration::from_millis(60));
     let mut instance = prepared
         .try_instantiate(Box::new(wait))
@@ -351,7 +351,8 @@ fn guests_are_stopped_while_a_thread_ends() {
     let prepared = prepare(1);
     let (say, right) = mpsc::channel();
     thread::spawn(move || {
-        // Destroyed last, because it was there first.
+        // Rust destroys thread locals in reverse order, so this one is destroyed after the
+        // runtime's.
         AT_THE_END.set(Some(AtTheEnd(prepared.clone(), say)));
         let mut instance = instance(&prepared);
         let enters = func(&prepared, "enters");
@@ -363,7 +364,7 @@ fn guests_are_stopped_while_a_thread_ends() {
     assert_eq!(right.recv(), Ok(true));
 }
 
-/// The deadline of a call passes while a host function of it runs another instance.
+/// The deadline of a call passes while its host function runs another instance.
 #[test]
 fn a_deadline_covers_calls_within_calls() {
     let outer = prepare(2);
@@ -464,7 +465,7 @@ fn a_group_is_killed_whichever_member_runs() {
     assert_eq!(switch.kill(), Err(KillError::Gone));
 }
 
-/// Kills that meet calls anywhere: none is lost, and none meets another tenant.
+/// Kills at random moments: none is lost, and none affects another instance.
 #[test]
 fn kills_at_random_meet_whom_they_mean() {
     const ROUNDS: u64 = 20_000;
@@ -512,7 +513,7 @@ fn kills_at_random_meet_whom_they_mean() {
     let (killed, returned) = (killed.into_inner(), returned.into_inner());
     println!("{killed} killed, {returned} returned");
     assert_eq!(killed + returned, 2 * ROUNDS);
-    // All slots are there.
+    // All slots are free.
     let all: Vec<_> = (0..4).map(|_| instance(&prepared)).collect();
     drop(all);
 }

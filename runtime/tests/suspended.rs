@@ -1,5 +1,6 @@
-//! Suspended guests as an attacker would use them: traps at the end of a slice, forgotten and panicking futures
-//! and wakers, forks, threads that block all signals, and what one call might leave to the next.
+//! Attacks with suspended guests: traps at the end of a time slice, forgotten and panicking futures
+//! and wakers, forks, threads that block all signals, and state that one call might leave to the
+//! next.
 #![allow(
     unsafe_code,
     reason = "an allocator that counts, an alarm and a fork in a process of their own"
@@ -23,21 +24,21 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Counts the bytes that the process has.
+/// Counts the heap bytes of the process.
 struct Counting;
 
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
-// SAFETY: the system's, but for a count.
+// SAFETY: both methods forward their arguments unchanged to `System`.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the contract of `alloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the contract of `dealloc`, and `at` came from `System`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -47,10 +48,10 @@ static COUNTING: Counting = Counting;
 
 const GUEST: &str = include_str!("suspended/guest.wat");
 
-/// For how long is tried what happens at some moment alone.
+/// How long a test repeats an attempt that depends on the exact moment.
 const TRIES: Duration = Duration::from_secs(2);
 
-/// What it takes the host long to ask.
+/// The question for which the host function sleeps first.
 const SLOW: i32 = 99;
 
 /// The host's data.
@@ -58,13 +59,13 @@ const SLOW: i32 = 99;
 struct Data {
     /// Whether the future panics when it is polled again, and when it is dropped.
     panics: bool,
-    /// Whether it is pending for ever.
+    /// Whether the future stays pending for ever.
     never: bool,
-    /// What `run` runs.
+    /// The function that the host function `run` calls once.
     run: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// Is pending once, then null.
+/// A future that is pending once, and then ready with null.
 struct Wait {
     panics: bool,
     never: bool,
@@ -228,7 +229,7 @@ fn a_trap_at_the_end_of_a_slice_is_not_told_of_the_next_tenant() {
     }
 }
 
-/// Preempts whatever runs, at this time or that.
+/// Preempts the running guest again and again, after varying pauses.
 fn preempts(switch: &pirn_runtime::KillSwitch, done: &AtomicBool) {
     let mut pause = 1_u32;
     while !done.load(Ordering::SeqCst) {
@@ -285,7 +286,7 @@ fn a_question_of_a_call_is_not_answered_in_a_later_one() {
     let mut call = instance.call_async(&fakes, 0x4141_4141_4141);
     assert!(poll(&mut call).is_pending());
     std::mem::forget(call);
-    // Without the forgotten future there is nothing that it could go on with.
+    // The future was forgotten, so the instance has no call that it could resume.
     let step = instance.resume_with(&fakes, 7);
     assert!(matches!(step, Err(CallError::State(_))), "{step:?}");
 }
@@ -352,7 +353,7 @@ fn preemptions_of_a_guest_in_a_host_function_take_no_memory() {
     common::exited_with("preemptions", 0);
 }
 
-/// One of the cases above, in a process of its own.
+/// Not a test: the child processes run one of the cases here.
 #[test]
 #[ignore = "started by the other tests"]
 fn case() {
@@ -391,7 +392,7 @@ fn timer() {
     let fakes: Func<i64, i32> = prepared.func("fakes").expect("it is exported");
     let mut instance = instance(&prepared);
     let waker = Waker::from(Arc::new(Bad));
-    // Long enough to wait by then, under an emulator too.
+    // Long enough for the guest to reach its wait before the deadline, even under an emulator.
     let limit = Duration::from_millis(100);
     let mut call = instance.deadline(limit).call_async(&fakes, 1);
     let polled = Pin::new(&mut call).poll(&mut Context::from_waker(&waker));
@@ -400,7 +401,7 @@ fn timer() {
         thread::yield_now();
     }
     drop(call);
-    // SAFETY: ends the process.
+    // SAFETY: alarm(2) takes no pointers. It ends this child process if the test hangs.
     unsafe { libc::alarm(20) };
     let forever = func(&prepared, "forever");
     let error = instance.deadline(limit).call(&forever, 1);
@@ -456,7 +457,7 @@ fn answers(reset: pirn_runtime::Reset) {
         let mut instance = instance(&prepared);
         assert!(matches!(instance.start(&fills, 9000), Ok(Step::Asked(_))));
         let answering = thread::spawn(move || {
-            // SAFETY: a set that is filled before it is used.
+            // SAFETY: sigfillset(3) fills the set before pthread_sigmask(3) reads it.
             unsafe {
                 let mut all: libc::sigset_t = std::mem::zeroed();
                 libc::sigfillset(&raw mut all);
@@ -482,19 +483,19 @@ fn forks() {
     let limit = Duration::from_millis(100);
     let mut call = instance.deadline(limit).call_async(&fakes, 1);
     assert!(poll(&mut call).is_pending());
-    // SAFETY: the child goes on with what this thread has, and exits.
+    // SAFETY: the child uses only this thread's state, and ends with _exit(2).
     match unsafe { libc::fork() } {
         0 => {
-            // SAFETY: ends the process, one way or another.
+            // SAFETY: alarm(2) takes no pointers. It ends the child if the call hangs.
             unsafe { libc::alarm(10) };
             let ended = futures::executor::block_on(call);
             let code = i32::from(!matches!(ended, Err(CallError::Deadline(_))));
-            // SAFETY: as above.
+            // SAFETY: _exit(2) takes no pointers.
             unsafe { libc::_exit(code) };
         }
         child => {
             let mut status = -1;
-            // SAFETY: waits for the child.
+            // SAFETY: `status` is a valid `c_int` that waitpid(2) writes to.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
             assert_eq!(status, 0, "of the child");
         }
@@ -613,7 +614,7 @@ fn left(reset: pirn_runtime::Reset) {
     let fills = func(&prepared, "fills");
     let mut instance = instance(&prepared);
     assert!(matches!(instance.start(&fills, 64), Ok(Step::Asked(64))));
-    // SAFETY: the child goes on with what this thread has, and exits.
+    // SAFETY: the child uses only this thread's state, and ends with _exit(2).
     match unsafe { libc::fork() } {
         0 => {
             let ended = instance.resume_with(&fills, 1);
@@ -621,12 +622,12 @@ fn left(reset: pirn_runtime::Reset) {
             if !as_it_is {
                 eprintln!("{ended:?}");
             }
-            // SAFETY: ends the process.
+            // SAFETY: _exit(2) takes no pointers.
             unsafe { libc::_exit(i32::from(!as_it_is)) };
         }
         child => {
             let mut status = -1;
-            // SAFETY: waits for the child.
+            // SAFETY: `status` is a valid `c_int` that waitpid(2) writes to.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
             assert_eq!(status, 0, "of the child");
         }
@@ -677,7 +678,7 @@ fn a_forgotten_call_that_is_resumed_may_ask() {
     let mut call = instance.timeslice(slice).call_async(&works, 100_000_000);
     assert!(poll(&mut call).is_pending());
     std::mem::forget(call);
-    // From here on it goes on step by step.
+    // From here on the caller makes the call step by step.
     let step = instance.resume(&works);
     assert!(matches!(step, Ok(Step::Asked(1))), "{step:?}");
 }
@@ -735,7 +736,8 @@ fn guests_that_are_handed_about_and_preempted_compute_the_same() {
                         Ok(_) if random.below(50) == 0 => continue,
                         Ok(Step::Asked(n)) => {
                             if kill {
-                                // An earlier one may have come behind its step.
+                                // A kill from an earlier round may have arrived after the step
+                                // ended.
                                 let met = switch.kill();
                                 assert!(met.is_ok() || killed, "{met:?}");
                             }
@@ -759,7 +761,7 @@ fn guests_that_are_handed_about_and_preempted_compute_the_same() {
                             instance.timeslice(slice).resume(&all)
                         }),
                     };
-                    // Who is full ends it.
+                    // If the channel is full, the instance is dropped here, which ends the call.
                     let _ = give.try_send((instance, killed || kill, step));
                 }
             });

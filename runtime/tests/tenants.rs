@@ -1,7 +1,8 @@
-//! Freshness, proven: random sequences of hostile tenants, of modules of all shapes, in one slot and in
-//! a few, from one thread and from two. Each tenant must find exactly its own initial state.
+//! A test that each instance starts fresh: random sequences of hostile tenants (instances) of
+//! modules of all shapes, in one slot and in a few, from one thread and from two. Each tenant must
+//! find exactly its module's initial state.
 //!
-//! The check itself is checked: with one byte left behind it must fail.
+//! A canary leaves one byte behind and must make the check fail.
 #![allow(
     unsafe_code,
     reason = "a test that leaves bytes behind on purpose, and moves pages about"
@@ -16,14 +17,14 @@ use std::time::Duration;
 
 const PAGE: usize = 64 << 10;
 
-/// A module as the test knows it: its initial memory, byte for byte.
+/// A module with its expected initial memory, byte for byte.
 struct Shape {
     module: Module,
     memory: Vec<u8>,
     max: usize,
 }
 
-/// What every module exports, whatever its memory.
+/// The text of a module with these pages and segments. Every module has the same exports.
 fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
     let segment = |(at, len): &(usize, usize)| {
         let bytes: String = (0..*len)
@@ -75,12 +76,12 @@ fn text(pages: usize, max: usize, data: &[(usize, usize)]) -> String {
     )
 }
 
-/// A byte of an image: of every value, and never zero.
+/// A byte of an image. All values occur except zero.
 fn byte(at: usize) -> u8 {
     (at % 251) as u8 + 1
 }
 
-/// All shapes: empty, without an image, sparse, dense, with an image at the end.
+/// Modules with an empty memory, no image, a sparse one, a dense one, and an image at the end.
 fn shapes() -> &'static [Shape] {
     static SHAPES: OnceLock<Vec<Shape>> = OnceLock::new();
     SHAPES.get_or_init(|| {
@@ -103,13 +104,13 @@ fn shapes() -> &'static [Shape] {
             shape(5, 20, &sparse),
             shape(18, 40, &[(0, 1 << 20)]),
             shape(6, 6, &[(5 * PAGE + 100, 30), (6 * PAGE - 1, 1)]),
-            // More than a slot keeps track of.
+            // More pages than a slot tracks.
             shape(70, 90, &[(3, 5), (4 << 20, 9)]),
         ]
     })
 }
 
-/// What a tenant does. Numbers are made to fit the module.
+/// An action of a tenant. Its numbers are reduced to fit the module.
 #[derive(Debug, Clone)]
 enum Act {
     Fill(u32, u8, u32),
@@ -142,7 +143,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Some tenants: which module, and what it does.
+/// Some tenants: the index of the module, and the actions.
 fn tenants() -> impl Strategy<Value = Vec<(usize, Vec<Act>)>> {
     let tenant = (0..7_usize, proptest::collection::vec(act(), 0..6));
     proptest::collection::vec(tenant, 1..12)
@@ -175,11 +176,11 @@ impl House {
         self.prepared[which].instantiate(()).expect("a slot")
     }
 
-    /// A tenant moves in, finds everything as it should be, does what it does, and is gone.
+    /// Creates a tenant, checks its initial state, performs its actions and drops it.
     fn host(&self, which: usize, acts: &[Act]) -> Result<(), String> {
         let mut instance = self.instance(which);
         check(&mut instance, &shapes()[which])?;
-        // The check itself leaves traces; a tenant of its own makes none but these.
+        // The check itself writes to the memory, before the actions do.
         for act in acts {
             perform(&mut instance, act);
         }
@@ -187,7 +188,7 @@ impl House {
     }
 }
 
-/// Whether an instance is exactly as its module says it starts.
+/// Checks that an instance has exactly its module's initial state.
 fn check(instance: &mut Instance<()>, shape: &Shape) -> Result<(), String> {
     let memory = instance.memory();
     let (found, expected) = (memory.as_slice(), &shape.memory);
@@ -265,13 +266,13 @@ fn perform(instance: &mut Instance<()>, act: &Act) {
             let error = limited.call_values("forever", &[number(at)]);
             let error = error.expect_err("it does not return");
             let ended = matches!(error, CallError::Deadline(_) | CallError::Killed(_));
-            // A guest without memory divides by its size.
+            // A guest without memory divides by its size, which is zero, and traps.
             assert!(ended || len == 0, "{error}");
         }
         Act::Killed(at) => {
             let switch = instance.kill_switch();
             std::thread::scope(|scope| {
-                // Who was killed already is not killed again.
+                // The kill fails if an earlier action has killed the instance.
                 scope.spawn(move || switch.kill().ok());
                 call(instance, "forever", &[number(at)]);
             });
@@ -290,11 +291,12 @@ fn perform(instance: &mut Instance<()>, act: &Act) {
     }
 }
 
-/// Has the kernel move the guest's pages, as it would under pressure. It may refuse.
+/// Makes the kernel move the guest's pages, as it does under memory pressure. The kernel may
+/// refuse.
 fn advise(instance: &mut Instance<()>, advice: i32) {
     let mut memory = instance.memory_mut();
     let bytes = memory.as_mut_slice();
-    // SAFETY: neither advice changes what is read from the pages.
+    // SAFETY: the range is the guest's mapped memory, and neither advice changes its content.
     unsafe { libc::madvise(bytes.as_mut_ptr().cast(), bytes.len(), advice) };
 }
 
@@ -340,8 +342,8 @@ fn a_byte_that_is_left_behind_is_found() {
                 check(&mut instance, &shapes()[which]).expect("it is fresh");
                 let byte = instance.memory_mut().as_mut_slice()[at..].as_mut_ptr();
                 drop(instance);
-                // SAFETY: none by right: what a reset would do that forgets a page. The slot's memory
-                // is mapped and writable as far as its module's initial memory.
+                // SAFETY: `byte` is in the slot's memory, which stays mapped and writable up to its
+                // module's initial size. The write simulates a reset that forgets a page.
                 unsafe { *byte ^= 0x80 };
                 let mut next = house.instance(which);
                 let found = check(&mut next, &shapes()[which]).expect_err("the check sees it");
@@ -358,7 +360,7 @@ fn a_fork_finds_its_own_initial_state_too() {
     }
 }
 
-/// Not a test: what the processes do.
+/// Not a test: the child processes run this function.
 #[test]
 #[ignore = "run by another test, in a process of its own"]
 fn case() {
@@ -374,18 +376,18 @@ fn case() {
     all().expect("before the fork");
     let mut held = house.instance(4);
     perform(&mut held, &dirty[0]);
-    // SAFETY: the child only runs guests and ends by _exit(2).
+    // SAFETY: the child only runs guests and ends with _exit(2).
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork(2) works");
     drop(held);
     let result = all();
     if child == 0 {
-        // SAFETY: ends the child without the parent's handlers.
+        // SAFETY: _exit(2) takes no pointers. It ends the child without the parent's exit handlers.
         unsafe { libc::_exit(i32::from(result.is_err())) };
     }
     result.expect("in the parent");
     let mut status = 0;
-    // SAFETY: waits for the child that was just made.
+    // SAFETY: `status` is a valid `c_int` that waitpid(2) writes to.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "in the child");
 }

@@ -1,5 +1,6 @@
-//! Attacks by way of typed function references and relaxed operators: types that are nearly equal, links of nearly equal
-//! types, nulls before checks, slots that held other tables, and many operators in one function.
+//! Attacks on typed function references and relaxed operators: nearly equal types, imports with
+//! nearly equal types, uses of null before its check, slots that held other tables, and many
+//! operators in one function.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -45,7 +46,7 @@ fn types(random: &mut Random, count: usize) -> Vec<Type> {
     };
     let mut types: Vec<Type> = vec![];
     for before in 0..count {
-        // Some are written again.
+        // Repeat some earlier types.
         if before > 0 && random.below(5) == 0 {
             types.push(types[random.below(before as u64) as usize].clone());
             continue;
@@ -58,7 +59,7 @@ fn types(random: &mut Random, count: usize) -> Vec<Type> {
     types
 }
 
-/// A type with all that it names written out: those of equal types are equal.
+/// A text of a type that spells out all types that it refers to. Equal types have equal texts.
 fn written(types: &[Type], index: usize) -> String {
     types[index]
         .each_ref()
@@ -72,7 +73,8 @@ fn written(types: &[Type], index: usize) -> String {
         .join("->")
 }
 
-/// A module of these types: of each a function that traps, and one that calls an element by it.
+/// A module of these types: for each, a function that traps, and a function that calls a table
+/// element by that type.
 fn callers(types: &[Type], table: &str) -> String {
     let mut text = "(module".to_owned();
     let text_of = |part: &Part| match part {
@@ -118,7 +120,8 @@ fn funcs(count: usize) -> String {
     (0..count).map(|at| format!(" $f{at}")).collect()
 }
 
-/// Which types are equal is found alike by the compiler, of tables that it knows, by calls of others, and by imports.
+/// Three places compare types: the compiler for known tables, indirect calls at run time, and the
+/// linker. All must agree.
 #[test]
 fn types_are_equal_where_all_that_they_name_is() {
     const COUNT: usize = 12;
@@ -127,7 +130,7 @@ fn types_are_equal_where_all_that_they_name_is() {
     for round in 0..ROUNDS {
         let mut random = Random(round);
         let [one, other] = [(); 2].map(|()| types(&mut random, COUNT));
-        // As `one` begins, so that many are equal.
+        // The first types equal those of `one`, so that many types are equal.
         let mut all = one[..4].to_vec();
         all.extend_from_slice(&other[4..]);
         let other = all;
@@ -191,7 +194,8 @@ fn types_are_equal_where_all_that_they_name_is() {
     }
 }
 
-/// The reference types of a module, with what each is a part of, itself too; `$a` and `$b` are equal in no module.
+/// The reference types of a module, each with its supertypes and itself. `$a` and `$b` are equal in
+/// no module.
 const REFERENCES: [(&str, &[usize]); 8] = [
     ("funcref", &[0]),
     ("(ref func)", &[0, 1]),
@@ -203,7 +207,8 @@ const REFERENCES: [(&str, &[usize]); 8] = [
     ("(ref extern)", &[6, 7]),
 ];
 
-/// Tables and mutable globals are imported as what they are, immutable globals as what they are a part of.
+/// Imported tables and mutable globals must have exactly the declared type. Immutable globals may
+/// have a subtype.
 #[test]
 fn only_what_is_not_written_is_imported_as_more() {
     let mut owner = "(module (type $a (func (param i32))) (type $b (func (param (ref null $a))))
@@ -251,7 +256,7 @@ fn only_what_is_not_written_is_imported_as_more() {
     }
 }
 
-/// Types that name later ones, supertypes that are none, and values of types that they have not.
+/// References to later types, invalid supertypes, and values of a wrong type.
 #[test]
 fn types_that_are_none_are_refused() {
     for body in [
@@ -289,7 +294,7 @@ fn types_that_are_none_are_refused() {
     assert!(pirn_compiler::compile(same, &Options::default()).is_ok());
 }
 
-/// Each type names the one before it, twice: written out, the last one would have 2^10,000 words.
+/// Each type names the one before it twice. Fully expanded, the last one would have 2^10,000 words.
 #[test]
 fn types_that_name_types_that_name_types_cost_little() {
     let mut text = "(module (type (func))".to_owned();
@@ -304,7 +309,7 @@ fn types_that_name_types_that_name_types_cost_little() {
     assert!(error.contains("takes (ref 9999) as value 1"), "{error}");
 }
 
-/// What is loaded of a reference is not loaded before the reference is found not to be null.
+/// No field of a function reference may be loaded before the null check.
 #[test]
 fn nothing_is_loaded_of_a_null() {
     const TEXT: &str = r#"(module
@@ -363,7 +368,7 @@ fn nothing_is_loaded_of_a_null() {
     }
 }
 
-/// Operators on references behind what does not return, on operands of no type.
+/// Reference operators in unreachable code, where operands have no type.
 #[test]
 fn what_is_never_reached_is_no_trouble() {
     const TEXT: &str = r#"(module
@@ -416,7 +421,8 @@ fn what_is_never_reached_is_no_trouble() {
     }
 }
 
-/// One slot, for guests with initial values of tables and without, in turns; and all ways to write to typed tables.
+/// One slot serves guests with and without initial table values in turns. Tests all ways to write
+/// to typed tables.
 #[test]
 fn tables_of_a_slot_are_each_guests_own() {
     const FULL: &str = r#"(module
@@ -497,7 +503,7 @@ fn tables_of_a_slot_are_each_guests_own() {
     }
 }
 
-/// References of guests that are gone, of which the next one has the slot, and of groups.
+/// References of dropped guests, whose slots the next guests have, and of dropped groups.
 #[test]
 fn references_outlive_nobody() {
     const TEXT: &str = r#"(module
@@ -542,7 +548,7 @@ fn references_outlive_nobody() {
     }
 }
 
-/// References to intrinsics.
+/// References to intrinsics can be called.
 #[test]
 fn intrinsics_are_called_by_reference() {
     if cpu::detect().arch() != Arch::X86_64 {
@@ -587,7 +593,8 @@ fn intrinsics_are_called_by_reference() {
     assert!(found.windows(2).all(|two| two[0] == two[1]), "{found:?}");
 }
 
-/// What is damaged, and has a hash that fits, is refused or prepared, and nothing worse; none of it is executed.
+/// A damaged file with a matching hash is refused, or can be prepared. Nothing of it is executed
+/// here.
 #[test]
 fn damaged_types_are_refused_or_harmless() {
     const TEXT: &str = r#"(module

@@ -1,5 +1,5 @@
-//! Many relaxed operators in one function, with their twins, intrinsics, unaligned loads and values that a loop does not
-//! change.
+//! Many relaxed operators in one function, together with their non-relaxed counterparts,
+//! intrinsics, unaligned loads, and loop-invariant values.
 
 use super::{instance, levels};
 use crate::common::random::Random;
@@ -7,8 +7,8 @@ use pirn_compiler::{OptLevel, Options, RelaxedSimd};
 use pirn_format::cpu::{self, Arch, CpuFeatures};
 use std::fmt::Write as _;
 
-/// Operators of one, two and three operands: integers' and relaxed ones whose results are bits, and whether the result is
-/// a float's, of which NaNs are taken out.
+/// Operators with their number of operands. The last field names the float type whose NaNs are
+/// removed from the result, if it is a float.
 const OPERATORS: [(&str, usize, Option<&str>); 52] = [
     ("i8x16.relaxed_swizzle", 2, None),
     ("i8x16.swizzle", 2, None),
@@ -64,16 +64,16 @@ const OPERATORS: [(&str, usize, Option<&str>); 52] = [
     ("f32x4.convert_i32x4_s", 1, None),
 ];
 
-/// Intrinsics of two operands, of which some are carried by operations that are relaxed operators, too.
+/// Intrinsics of two operands. The placeholder opcodes of some are also used for relaxed operators.
 const INTRINSICS: [&str; 4] = ["aesenc", "aesenclast", "aesdec", "aesdeclast"];
 
-/// Where results are put; each has a place of its own, which is not aligned.
+/// Address of the results. Each result has its own address, and none is aligned.
 const PLACES: u32 = 16_385;
 
-/// Operands that do not change in the loop.
+/// Number of operands that the loop does not change.
 const KEPT: u64 = 8;
 
-/// A result of the last ones before, if there is one, a load, or what was loaded before the loop.
+/// One of the most recent results (if there is one), a load, or a value loaded before the loop.
 fn operand(random: &mut Random, at: u64) -> String {
     match random.below(6) {
         0 | 1 if at > 0 => {
@@ -86,7 +86,8 @@ fn operand(random: &mut Random, at: u64) -> String {
     }
 }
 
-/// A function that computes with many operators in a loop, one with the results of others and with loads, and keeps all.
+/// A function with many operators in a loop. Their operands are earlier results and loads; it
+/// stores every result.
 fn computation(random: &mut Random, count: u64) -> String {
     let imports = INTRINSICS.map(|name| {
         format!("(import \"hw\" \"x86.{name}\" (func ${name} (param v128 v128) (result v128)))")
@@ -96,7 +97,8 @@ fn computation(random: &mut Random, count: u64) -> String {
         imports.concat()
     );
     let has_intrinsics = random.below(2) == 0;
-    // Of two functions one has none of the relaxed operators that intrinsics are carried by.
+    // One of two functions uses no relaxed operator that shares a placeholder opcode with an
+    // intrinsic.
     let apart = random.below(2) == 0;
     for at in 0..count {
         let _ = write!(text, "(local $l{at} v128)");
@@ -121,7 +123,8 @@ fn computation(random: &mut Random, count: u64) -> String {
         if has_intrinsics && (random.below(6) == 0 || apart && carries) {
             (name, operands, float) = (&intrinsic, 2, None);
         }
-        // Often those of the one before: what is taken for another has the same operands.
+        // Often reuse the previous operands: the code generator can only confuse operators with
+        // equal operands.
         if used.len() < operands || random.below(3) == 0 {
             used = (0..operands).map(|_| operand(random, at)).collect();
         }
@@ -151,7 +154,7 @@ fn computation(random: &mut Random, count: u64) -> String {
     text + "(br_if $twice (i32.lt_u (local.tee $again (i32.add (local.get $again) (i32.const 1))) (i32.const 2))))))"
 }
 
-/// Many operators in one function give what they give without the optimiser.
+/// Many operators in one function must give the results of unoptimised code.
 #[test]
 fn relaxed_operators_are_not_taken_for_others() {
     const ROUNDS: u64 = 12;
@@ -168,7 +171,8 @@ fn relaxed_operators_are_not_taken_for_others() {
             })
             .collect();
         for relaxed in [RelaxedSimd::Fastest, RelaxedSimd::Deterministic] {
-            // Signs of NaNs and the like are the machine's, so only what is told is the same for two processors.
+            // Details such as signs of NaNs differ between processors. So results are compared for
+            // one processor only, with and without AES instructions.
             for cpu in [baseline, machine] {
                 let results = [cpu, cpu.without("aes").expect("it is known")].map(|cpu| {
                     levels().map(|mut options| {
@@ -195,7 +199,7 @@ fn relaxed_operators_are_not_taken_for_others() {
     }
 }
 
-/// Every processor has code for all of them.
+/// The compiler has code for all of these operators on every processor.
 #[test]
 fn relaxed_operators_are_compiled_for_all_processors() {
     for round in 0..6 {

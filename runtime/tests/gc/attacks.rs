@@ -1,5 +1,5 @@
-//! Attacks by way of structs and arrays: numbers of the host that look like addresses, segments that are gone, sizes at their
-//! borders, growth that is refused, and what the next tenant finds.
+//! Attacks on structs and arrays: host numbers that look like addresses, dropped segments, sizes at
+//! their limits, refused growth, and leftovers for the next tenant.
 
 use crate::common::values::levels;
 use crate::{call, common, instance, region, trap};
@@ -22,7 +22,7 @@ fn int(result: Result<Value, CallError>) -> i32 {
     }
 }
 
-/// A guest that says of a reference which types it is of, however it got it.
+/// A guest that tests a reference against many types, whatever its source.
 const ASKS: &str = r#"(module
   (type $s (sub (struct (field i64)))) (type $sub (sub $s (struct (field i64) (field i64))))
   (type $last (sub final $s (struct (field i64))))
@@ -71,7 +71,7 @@ const ASKS: &str = r#"(module
     (local.set 0) (call $is) (i32.or (call $is (any.convert_extern (local.get 0)))))
   (func (export "same") (param externref) (result externref) (extern.convert_any (any.convert_extern (local.get 0)))))"#;
 
-/// However a number of the host's comes to a guest, it is no address there, nor a number of 31 bits.
+/// A number of the host must not become an address or an `i31` in the guest, whatever way it takes.
 #[test]
 fn numbers_of_the_host_are_no_addresses() {
     for options in levels() {
@@ -102,7 +102,8 @@ fn numbers_of_the_host_are_no_addresses() {
         };
         let (the_struct, struct_at) = own(&mut guest, "struct");
         let (the_array, array_at) = own(&mut guest, "array");
-        // i31, struct, array, eq, $s, $sub, $last, $a, $open, none, and $s by a branch.
+        // One bit for each of: i31, struct, array, eq, $s, $sub, $last, $a, $open, none, and $s by
+        // a branch.
         let found = int(call(&mut guest, "is", &[the_struct]));
         assert_eq!(found, 0b010_1110_0001, "{found:b}");
         let found = int(call(&mut guest, "is", &[the_array]));
@@ -140,14 +141,14 @@ fn numbers_of_the_host_are_no_addresses() {
             let mut guest = prepare(given).instantiate(()).expect("a slot is free");
             assert_eq!(int(call(&mut guest, "is_made", &[])), 0, "{given:#x}");
         }
-        // Nor has a guest those that the runtime keeps for itself by a function of the host's.
+        // A host function must not return an internal value of the runtime either.
         let mut guest = prepare(8).instantiate(()).expect("a slot is free");
         number.store(0xfffe << 48 | struct_at, Relaxed);
         assert!(call(&mut guest, "is_given", &[]).is_err());
     }
 }
 
-/// A guest that fills all that it has, and one that looks.
+/// A guest with a function that fills its heap, and one that reads it.
 const FILLS: &str = r#"(module
   (type $words (array (mut i64))) (type $bytes (array (mut i8)))
   (global $first (mut (ref null $words)) (ref.null $words))
@@ -164,7 +165,8 @@ const FILLS: &str = r#"(module
       (br_if $l (local.get 0)))
     (local.get $s)))"#;
 
-/// Whatever a slot held, under every reset: less, more, a memory in the same place, or a guest that was stopped.
+/// New objects are zero under every reset, whatever the slot held: less data, more data, a memory
+/// at the same addresses, or a guest that was stopped.
 #[test]
 fn what_is_made_is_zero_under_every_reset() {
     const MEMORIES: &str = r#"(module (memory 1) (memory $m 2 8)
@@ -210,7 +212,7 @@ fn what_is_made_is_zero_under_every_reset() {
     }
 }
 
-/// Who is stopped while it fills, or is not given more, goes on behind what there is.
+/// A guest that is refused memory while it fills its heap continues with the objects that it has.
 #[test]
 fn growth_that_is_refused_leaves_what_there_is() {
     let module = common::wat(FILLS);
@@ -242,7 +244,7 @@ fn growth_that_is_refused_leaves_what_there_is() {
     );
     let refused = words(&mut guest, "look", 8_000);
     assert_eq!(trap(refused), TrapCode::HeapExhausted);
-    // What the limit of the region refuses is refused before anybody is asked.
+    // The runtime refuses more than the region's limit before it asks the limiter.
     *guest.data_mut() = u64::MAX;
     assert_eq!(trap(words(&mut guest, "look", -1)), TrapCode::HeapExhausted);
     assert_eq!(
@@ -255,7 +257,7 @@ fn growth_that_is_refused_leaves_what_there_is() {
     );
 }
 
-/// Segments are read where they are, and where they are gone not at all.
+/// Segment reads stay within the segment, and a dropped segment has length zero.
 #[test]
 fn segments_are_read_within_their_ends() {
     const TEXT: &str = r#"(module
@@ -302,7 +304,7 @@ fn segments_are_read_within_their_ends() {
             tried(&mut guest, "new_elem", 2, 0, there(table));
             tried(&mut guest, "init_data", 0, 2, there(memory));
             tried(&mut guest, "init_elem", 0, 2, there(table));
-            // 8 or 16 times the length is 2^32 and a little.
+            // 8 or 16 times the length exceeds 2^32 a little, so a 32-bit product would wrap.
             for (start, len) in [
                 (0, 1 << 29),
                 (0, 1 << 28),
@@ -348,7 +350,7 @@ fn segments_are_read_within_their_ends() {
     }
 }
 
-/// What constants fill arrays with, of each size, to the last element and no further.
+/// Arrays of each element size are filled with a constant up to the last element and no further.
 #[test]
 fn constants_fill_arrays() {
     for (storage, value, get, ones) in [

@@ -1,4 +1,5 @@
-//! What would be another tenant's, or an address that the host or a guest chose.
+//! Attempts to read another tenant's objects, or objects at an address that the host or a guest
+//! chose.
 
 use crate::common;
 use crate::{GUEST, call, instance, is_invalid, trap};
@@ -7,7 +8,8 @@ use pirn_runtime::{
 };
 use std::num::NonZeroU64;
 
-/// Dirties all the place that there is with addresses and numbers, in every way of resetting, and looks at it afterwards.
+/// Fills the whole heap with addresses and numbers under every reset. The next tenant must find
+/// zeros.
 #[test]
 fn the_next_tenant_finds_zeros_under_every_reset() {
     let module = common::wat(GUEST);
@@ -17,7 +19,7 @@ fn the_next_tenant_finds_zeros_under_every_reset() {
         let region = region.memory_max(1 << 20).build().expect("a region");
         for round in 0..6 {
             let mut guest = instance(&region, &module);
-            // Seven eighths of it, and that of the last tenant.
+            // Seven eighths of the heap, which overlap the objects of the previous tenant.
             let len = Value::I32((1 << 17) - 9);
             assert_eq!(
                 call(&mut guest, "sum", &[len]).expect("it fits"),
@@ -37,7 +39,7 @@ fn the_next_tenant_finds_zeros_under_every_reset() {
                 _ => {}
             }
             drop(guest);
-            // Another module has memories in the same place.
+            // Another module has memories at the same addresses.
             let guest = instance(&region, &other);
             for name in ["m", "n"] {
                 let memory = guest.exported_memory(name).expect("it is there");
@@ -47,7 +49,7 @@ fn the_next_tenant_finds_zeros_under_every_reset() {
     }
 }
 
-/// By every way in which a function of the host gives a reference.
+/// Host functions try to forge an address in every way in which they can return a reference.
 #[test]
 fn functions_of_the_host_give_no_address() {
     const FORGED: u64 = 0xfffe << 48 | 0x1000;
@@ -111,7 +113,7 @@ fn functions_of_the_host_give_no_address() {
     );
 }
 
-/// A reference that left as the value of an exception, or of a global, is of the instance that it came from, too.
+/// A reference that left its instance in an exception or a global still belongs to that instance.
 #[test]
 fn what_leaves_by_exceptions_and_globals_is_the_instances_own() {
     let module = common::wat(
@@ -152,8 +154,8 @@ fn what_leaves_by_exceptions_and_globals_is_the_instances_own() {
     }
 }
 
-/// Types that are written alike but for one link are not equal, and casts among them fail, in one module and between members of
-/// a group.
+/// Types that differ in one reference only are not equal. Casts among them fail, within a module
+/// and between members of a group.
 #[test]
 fn casts_know_types_that_differ_in_one_link() {
     let types = [
@@ -179,7 +181,7 @@ fn casts_know_types_that_differ_in_one_link() {
                  (func (export "cast") (param anyref) (drop (ref.cast (ref $a) (local.get 0)))))"#
         );
         let module = common::wat(&text);
-        // Twice: what is written alike is equal.
+        // Instantiate each twice: types with equal definitions are equal.
         [(); 2].map(|()| group.instantiate(&module, &linker).expect("it fits"))
     });
     for (makes, [maker, _]) in members.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Structs, arrays and references to them: who may hold them, what they begin with, and where there is no more room.
+//! Structs, arrays and references: the owner of a reference, initial values, and an exhausted heap.
 
 mod attacks;
 #[path = "../common/mod.rs"]
@@ -15,7 +15,7 @@ use pirn_runtime::{
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// A guest that makes structs and arrays, and hands them out.
+/// A guest that creates structs and arrays and returns references to them.
 const GUEST: &str = r#"(module
   (type $node (sub (struct (field $next (mut anyref)) (field $v (mut i64)))))
   (type $leaf (sub $node (struct (field (mut anyref)) (field (mut i64)) (field i8))))
@@ -209,7 +209,7 @@ fn sizes_are_computed_without_a_wrap_and_room_ends_with_a_trap() {
             TrapCode::HeapExhausted
         );
         drop(guest);
-        // What the next one makes is zero, though that lay full.
+        // The next tenant's objects are zero although the heap was full.
         for _ in 0..3 {
             let mut guest = instance(&region, &module);
             let most = (1 << 17) - 1;
@@ -275,13 +275,14 @@ fn a_module_that_makes_structs_needs_room_for_a_memory() {
         ),
         "{error}"
     );
-    // Types alone make nothing.
+    // A module with types only needs no heap.
     let types =
         common::wat("(module (type (struct)) (type $a (array i8)) (func (param (ref $a))))");
     assert_eq!(types.memories(), 0);
 }
 
-/// Slices of time end anywhere, also where structs are made; so does a kill, after which there is still only zero behind them.
+/// Time slices and kills end a call anywhere, also while it creates structs. After a kill, the rest
+/// of the heap must still be zero.
 #[test]
 fn who_makes_structs_is_suspended_anywhere() {
     let (region, module) = (region(64 << 20), common::wat(GUEST));
@@ -314,7 +315,7 @@ fn who_makes_structs_is_suspended_anywhere() {
         let limit = Duration::from_micros(100);
         match guest.deadline(limit).call_values("forever", &[]) {
             Err(CallError::Deadline(_)) => {}
-            // Whoever looks at the time came late: then there is no more room.
+            // If the deadline is noticed late, the heap may be full first.
             Err(CallError::Trap(trap)) if trap.code() == TrapCode::HeapExhausted => continue,
             other => panic!("{other:?}"),
         }
@@ -325,7 +326,8 @@ fn who_makes_structs_is_suspended_anywhere() {
     }
 }
 
-/// Members of a group pass objects, by calls, tables and globals; types are equal by what they say, and subtypes are types.
+/// Members of a group pass objects by calls, tables and globals. Structural equality and subtyping
+/// hold across members.
 #[test]
 fn groups_pass_objects() {
     const MAKER: &str = r#"(module
@@ -379,7 +381,7 @@ fn groups_pass_objects() {
     assert!(group.instantiate(&common::wat(other), &linker).is_err());
 }
 
-/// A struct keeps the exception that it refers to, however many are thrown meanwhile.
+/// A struct keeps the exception that it refers to alive, however many others are thrown.
 #[test]
 fn structs_keep_exceptions() {
     const TEXT: &str = r#"(module

@@ -1,11 +1,12 @@
-//! Random operations on a graph of structs and arrays, against a model of it.
+//! Random operations on a graph of structs and arrays, compared with a model.
 
 use super::{call, common, instance, region};
 use crate::common::random::Random;
 use pirn_compiler::Options;
 use pirn_runtime::{TrapCode, Value};
 
-/// Objects are in a table, by number. Kinds: 0 is `$a`, 1 `$b`, which is an `$a`, 2 `$c`, which is a `$b`, 3 an array.
+/// Objects are in a table. Kinds: 0 is `$a`; 1 is `$b`, a subtype of `$a`; 2 is `$c`, a subtype of
+/// `$b`; 3 is an array.
 const GUEST: &str = r#"(module
   (type $a (sub (struct (field (mut i8)) (field (mut (ref null eq))))))
   (type $b (sub $a (struct (field (mut i8)) (field (mut (ref null eq))) (field (mut i16)))))
@@ -45,7 +46,7 @@ const GUEST: &str = r#"(module
   (func (export "linked") (param $at i32) (param $to i32) (result i32)
     (ref.eq (struct.get $a 1 (ref.cast (ref null $a) (table.get $t (local.get $at)))) (table.get $t (local.get $to)))))"#;
 
-/// An object: its identity, kind, first and third field, what it refers to, elements.
+/// An object: identity, kind, first and third field, the object that it refers to, and elements.
 #[derive(Clone)]
 struct Object {
     id: u64,
@@ -58,7 +59,8 @@ struct Object {
 
 type Outcome = Result<i32, TrapCode>;
 
-/// What an operation gives by the model, in which `objects` are by identity, and `table` has theirs.
+/// The expected result of an operation. `objects` is indexed by identity, and `table` holds
+/// identities.
 fn expected(
     objects: &mut [Object],
     table: &mut [Option<u64>; 64],

@@ -1,5 +1,5 @@
-//! Attacks by way of types: nearly equal ones in two modules, supertypes by every instruction that asks, as many of them as there
-//! may be and one more, and files whose types lie.
+//! Attacks on types: nearly equal types in two modules, every instruction that checks a supertype,
+//! the limit of supertypes and one more, and files with damaged types.
 
 use crate::common::file::File;
 use crate::common::random::Random;
@@ -11,15 +11,16 @@ use std::fmt::Write as _;
 /// A struct type.
 #[derive(Debug, Clone)]
 struct Type {
-    /// The first type of its group.
+    /// Index of the first type in its recursion group.
     group: usize,
     is_final: bool,
     above: Option<usize>,
-    /// What each field may refer to, or a number.
+    /// For each field: the type that it may refer to, or `None` for a number.
     fields: Vec<Option<usize>>,
 }
 
-/// So many groups of a few types, which name those before them and each other.
+/// The given number of recursion groups with a few types each. Types refer to earlier types and to
+/// those of their group.
 fn types(random: &mut Random, groups: u64) -> Vec<Type> {
     let mut types: Vec<Type> = vec![];
     for _ in 0..groups {
@@ -47,7 +48,7 @@ fn types(random: &mut Random, groups: u64) -> Vec<Type> {
     types
 }
 
-/// The same with another link in one field of a type that has no subtypes.
+/// A copy of the types in which one field of a type without subtypes refers to another type.
 fn nearly(types: &[Type], random: &mut Random) -> Vec<Type> {
     let mut types = types.to_vec();
     let at = random.below(types.len() as u64) as usize;
@@ -66,7 +67,7 @@ fn nearly(types: &[Type], random: &mut Random) -> Vec<Type> {
     types
 }
 
-/// The same behind so many other types.
+/// The same types, after the given number of unrelated types.
 fn moved(types: &[Type], by: usize) -> Vec<Type> {
     let others = (0..by).map(|group| Type {
         group,
@@ -87,7 +88,7 @@ fn moved(types: &[Type], by: usize) -> Vec<Type> {
     others.chain(moved).collect()
 }
 
-/// A type with all that its group says written out: equal types are written alike.
+/// A text of a type that spells out its whole group. Equal types have equal texts.
 fn written(types: &[Type], index: usize) -> String {
     let group = types[index].group;
     let link = |to: usize| match to.checked_sub(group) {
@@ -145,8 +146,8 @@ fn one(result: Result<Vec<Value>, CallError>) -> Value {
     }
 }
 
-/// Objects of one module are of a type of another if it is equal to theirs, or to one above that, and not if a single link
-/// of its group is another.
+/// An object has a type of another module if that type equals the object's type or a supertype of
+/// it. One changed reference in the group makes the types different.
 #[test]
 fn types_that_are_nearly_equal_are_others() {
     let mut random = Random(3);
@@ -198,10 +199,11 @@ fn types_that_are_nearly_equal_are_others() {
     assert!(equal > 500 && different > 500, "{equal} {different}");
 }
 
-/// Calls through tables enter what is of the type or below it, whether the compiler knows the table or not.
+/// Indirect calls accept functions of the expected type and its subtypes, whether or not the
+/// compiler knows the table.
 #[test]
 fn calls_by_a_type_enter_what_is_below_it() {
-    // By index: of each type, those that it is of.
+    // For each type: the type and its supertypes.
     const ABOVE: [&[usize]; 6] = [&[0], &[1, 0], &[2, 1, 0], &[3], &[4, 0], &[5]];
     let text = |table: &str| {
         let mut text = r#"(module
@@ -281,7 +283,7 @@ fn calls_by_a_type_enter_what_is_below_it() {
     }
 }
 
-/// Types that each are a subtype of the one before.
+/// A chain of types in which each is a subtype of the one before.
 fn chain(count: usize) -> String {
     let mut text = "(type (sub (struct)))".to_owned();
     for at in 1..count {
@@ -292,7 +294,7 @@ fn chain(count: usize) -> String {
 
 #[test]
 fn a_type_has_as_many_above_it_as_the_validator_allows() {
-    // The last has another sibling, which shares all but the last of the chain.
+    // The last type has a sibling that shares all of the chain but the end.
     let mut text = format!("(module {} (type (sub 62 (struct (field i32))))", chain(64));
     for at in 0..65 {
         let _ = write!(
@@ -350,7 +352,7 @@ fn a_struct_has_as_many_fields_as_the_validator_allows() {
             Value::I32(0)
         );
     }
-    // Each has 160,008 bytes, and of 1 MiB six are taken.
+    // An object has 160,008 bytes, so 1 MiB has room for six.
     assert_eq!(trap(call(&mut guest, "make", &[])), TrapCode::HeapExhausted);
     let text = text(10_001);
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
@@ -358,8 +360,8 @@ fn a_struct_has_as_many_fields_as_the_validator_allows() {
     assert!(error.contains("fields"), "{error}");
 }
 
-/// Many types, of which each names the one before, and many casts in one function: compiled and opened in no long time, and
-/// without a recursion.
+/// Many types that each refer to the one before, and many casts in one function. Compiling and
+/// opening must be fast and must not recurse.
 #[test]
 fn many_types_and_casts_are_compiled() {
     let mut text = format!("(module {} (type $n (struct (field i32)))", chain(64));
@@ -387,7 +389,8 @@ fn many_types_and_casts_are_compiled() {
     assert_eq!(one(found), Value::I32(0));
 }
 
-/// Files whose types are damaged are refused, or opened and made ready: nothing crashes, and nothing is taken for what it is not.
+/// Damaged types are refused, or the file opens and prepares. The runtime must not crash or confuse
+/// types.
 #[test]
 fn damaged_types_are_refused_or_taken() {
     const TEXT: &str = r#"(module
@@ -427,7 +430,7 @@ fn damaged_types_are_refused_or_taken() {
         taken += 1;
         let _ = region.prepare(&module, &linker);
     }
-    // Each byte once, with its lowest bit changed, and as 0.
+    // Each byte of the metadata, with its lowest bit flipped and with three fixed values.
     for at in file.metadata.clone() {
         for byte in [file.bytes[at] ^ 1, 0, 0x7f, 0xff] {
             if let Ok(module) = file.open(&[(at, &[byte])]) {

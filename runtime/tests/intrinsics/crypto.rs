@@ -1,5 +1,5 @@
-//! `crypto.wasm`, written against include/immintrin.h: what the standards publish, and for inputs of every length
-//! what plain code here computes.
+//! `crypto.wasm`, a guest that uses include/immintrin.h. Its results are compared with the
+//! standards' published vectors and, for inputs of every length, with plain code in this file.
 
 use super::common::random::Random;
 use super::{cpus, instance, operand, options};
@@ -7,7 +7,7 @@ use pirn_format::cpu::CpuFeatures;
 use pirn_runtime::{Instance, Value};
 use std::path::Path;
 
-/// Places in the guest's buffer.
+/// Offsets in the guest's buffer.
 const STATE: u32 = 0;
 const KEYS: u32 = 1024;
 const INPUT: u32 = 4096;
@@ -48,7 +48,7 @@ impl Crypto {
         bytes
     }
 
-    /// Calls a function with places in the buffer, and then a number.
+    /// Calls a function with addresses in the buffer, followed by a number.
     fn call(&mut self, name: &str, places: &[u32], number: Option<u32>) -> Vec<Value> {
         let places = places.iter().map(|at| self.buffer + at).chain(number);
         let params: Vec<_> = places
@@ -162,7 +162,8 @@ fn hashes_are_those_of_fips_180() {
                 0x19db_06c1
             ]
         );
-        // A million times "a", in pieces that end with whole blocks; the state is what goes on.
+        // A million times "a", in chunks of whole blocks; each call continues from the state of the
+        // previous one.
         for (name, start, end) in [
             (
                 "sha1",
@@ -208,7 +209,7 @@ fn hashes_are_those_of_fips_180() {
     }
 }
 
-/// SP 800-38A, F.5.1, and the same counter for any number of blocks.
+/// The vector of SP 800-38A, F.5.1; then the same counter for any number of blocks.
 #[test]
 fn counter_mode_is_that_of_sp_800_38a() {
     let key = bytes("2b7e151628aed2a6abf7158809cf4f3c");
@@ -232,7 +233,8 @@ fn counter_mode_is_that_of_sp_800_38a() {
         crypto.write(INPUT, &plain);
         crypto.call("aes128_ctr", &[KEYS, STATE, INPUT], Some(4));
         assert_eq!(crypto.read::<64>(INPUT)[..], cipher);
-        // As many as there are at once, and some more, are as many one by one.
+        // The guest processes several blocks at once. That count of blocks and a few more must give
+        // the result of single blocks.
         let stream = |crypto: &mut Crypto, pieces: &[u32]| {
             crypto.write(STATE, &counter);
             crypto.write(INPUT, &[0; 16 * 29]);
@@ -252,7 +254,7 @@ fn counter_mode_is_that_of_sp_800_38a() {
     }
 }
 
-/// A product in GF(2^128) as SP 800-38D, 6.3 has it, bit by bit, and known hashes of a known cipher.
+/// A bitwise product in GF(2^128) (SP 800-38D, 6.3), and published hashes for a published cipher.
 #[test]
 fn ghash_is_that_of_sp_800_38d() {
     let times = |x: u128, y: u128| {
@@ -268,7 +270,8 @@ fn ghash_is_that_of_sp_800_38d() {
     let mut random = Random(3);
     for cpu in cpus() {
         let mut crypto = Crypto::new(cpu);
-        // The GCM specification's test case 2: the key's own cipher of 0, and one block and the lengths.
+        // Test case 2 of the GCM specification: the hash key (the block 0 encrypted by the key),
+        // one block, and the lengths.
         let h = bytes("66e94bd4ef8a2c3b884cfa59ca342b2e");
         crypto.write(STATE, &h);
         crypto.call("ghash_key", &[KEYS, STATE], None);
@@ -326,7 +329,7 @@ fn sums_are_those_of_rfc_3720() {
                 _ => panic!("a sum is a number"),
             }
         };
-        // B.4, and the customary nine digits.
+        // RFC 3720, B.4, and the customary check of the digits 1 to 9.
         assert_eq!(sum(0, &[0; 32]), 0x8a91_36aa);
         assert_eq!(sum(0, &[0xff; 32]), 0x62a8_ab43);
         assert_eq!(sum(0, b"123456789"), 0xe306_9283);

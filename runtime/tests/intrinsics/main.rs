@@ -1,5 +1,5 @@
-//! Intrinsics: each, as an instruction and as a portable body, computes what a model of it does, on random
-//! operands, and changes nothing else.
+//! Each intrinsic must compute the result of its model and change nothing else. Both the hardware
+//! instruction and the portable body run on random operands.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -13,14 +13,15 @@ use pirn_format::cpu::{self, CpuFeatures};
 use pirn_runtime::{Caller, Instance, Linker, Module, Region, ValType, Value};
 use std::fmt::Write as _;
 
-/// Random operands of each intrinsic, each immediate, form and level.
+/// Random operands for each intrinsic, immediate, form and level.
 const ROUNDS: u32 = 200;
-/// Where the guest finds operands, leaves the result, finds what it keeps alive meanwhile, and leaves that.
+/// Addresses in the guest's memory: the operands, the result, the values that stay live across the
+/// call, and their copy after the call.
 const OPERANDS: u32 = 0;
 const RESULT: u32 = 64;
 const KEPT: u32 = 1024;
 const LEFT: u32 = 4096;
-/// Values of each kind that it keeps: more than there are registers.
+/// Number of live values of each kind: more than there are registers.
 const KEEPS: u32 = 20;
 
 /// Every feature that an intrinsic needs.
@@ -35,7 +36,8 @@ const FEATURES: [&str; 8] = [
     "crc",
 ];
 
-/// This machine's baseline, with all that it has for intrinsics, and without any of it.
+/// This machine's baseline, with all the features for intrinsics that it has, and with none of
+/// them.
 fn cpus() -> [CpuFeatures; 2] {
     let machine = cpu::detect();
     let baseline = CpuFeatures::level(machine.arch(), "baseline").expect("it exists");
@@ -62,7 +64,7 @@ fn instance(module: &Module) -> Instance<()> {
     prepared.instantiate(()).expect("a slot")
 }
 
-/// Every bit by chance, or all the same now and then.
+/// Random bits; sometimes a pattern in which all bits or bytes are equal.
 fn operand(random: &mut Random) -> u128 {
     match random.below(16) {
         0 => 0,
@@ -77,8 +79,8 @@ fn signature(model: &Model) -> String {
     format!("(param {}) (result {})", params.join(" "), model.result)
 }
 
-/// A guest that calls the intrinsic among values that it needs afterwards, with registers full of
-/// others.
+/// A guest that calls the intrinsic while other values are live, with registers full of other
+/// numbers.
 fn guest(model: &Model) -> String {
     let (vectors, numbers) = ("v128 ".repeat(8), "i64 ".repeat(8));
     let mut text = format!(
@@ -138,7 +140,7 @@ fn guest(model: &Model) -> String {
     text
 }
 
-/// As many bits of it as the type has.
+/// The low bits of a value that fit the type.
 fn cut(value: u128, ty: ValType) -> u128 {
     match ty {
         ValType::I32 => u128::from(value as u32),
@@ -147,7 +149,8 @@ fn cut(value: u128, ty: ValType) -> u128 {
     }
 }
 
-/// One call, of an export that works on memory; what it computed, when all else was left as it was.
+/// Calls an export that works on memory. Returns the result, after a check that all other memory is
+/// unchanged.
 fn call(instance: &mut Instance<()>, name: &str, operands: [u128; 3], random: &mut Random) -> u128 {
     let kept: Vec<u8> = (0..4 * KEEPS)
         .flat_map(|_| random.u64().to_le_bytes())
@@ -189,7 +192,7 @@ fn agrees(model: &Model, options: &Options) {
     }
     let mut random = Random(0);
     for value in model.values() {
-        // An immediate of eight bits has values enough to be random by itself.
+        // With many immediates, few operands for each are enough.
         let rounds = (ROUNDS / model.values().len() as u32).max(4);
         let mut differs = false;
         for _ in 0..rounds {
@@ -225,7 +228,7 @@ fn every_intrinsic_computes_what_its_model_does() {
     }
 }
 
-/// With AVX the code around a site is other code.
+/// With AVX, the compiler emits other instructions around an intrinsic.
 #[test]
 fn intrinsics_work_among_the_instructions_of_every_level() {
     let machine = cpu::detect();
@@ -236,7 +239,7 @@ fn intrinsics_work_among_the_instructions_of_every_level() {
     }
 }
 
-/// The value of a type, of bits.
+/// The value of a type with these bits.
 fn value(bits: u128, ty: ValType) -> Value {
     match ty {
         ValType::I32 => Value::I32(bits as i32),
@@ -278,8 +281,8 @@ fn intrinsics_are_called_by_reference_by_table_and_by_the_host() {
     }
 }
 
-/// Imports of the host before, between and behind those of hw; the host is called by the right one, and
-/// sees no others.
+/// The module imports host functions before, between and after those of `hw`. Each call must reach
+/// the right host function, and the host must see no `hw` imports.
 #[test]
 fn functions_of_the_host_stay_what_they_are() {
     let text = r#"(module
@@ -327,7 +330,7 @@ fn functions_of_the_host_stay_what_they_are() {
     }
 }
 
-/// Blocks that the optimiser finds to be dead, values that nobody uses, and sites in loops.
+/// Intrinsics in dead blocks, with unused results, and in loops.
 #[test]
 fn sites_that_are_never_reached_are_no_matter() {
     let text = r#"(module
@@ -361,7 +364,8 @@ fn sites_that_are_never_reached_are_no_matter() {
     );
 }
 
-/// A relaxed operator may be the very operation that carries an intrinsic, on the same operands, in either order.
+/// A relaxed operator may be the very Cranelift instruction that stands for an intrinsic (its
+/// placeholder), with equal operands in either order.
 #[test]
 fn relaxed_operators_are_not_taken_for_intrinsics() {
     for (hw, own) in [
@@ -414,8 +418,8 @@ fn relaxed_operators_are_not_taken_for_intrinsics() {
     }
 }
 
-/// Operators that become what carries intrinsics through the code generator, beside them; the same operands for
-/// both intrinsics, unused ones, and ones that are computed in a loop without changing.
+/// The guest uses operators that compile to the placeholder instructions of intrinsics, beside
+/// those intrinsics. Both use equal operands, have unused results, or are loop-invariant.
 #[test]
 fn a_guests_own_operators_are_not_taken_for_intrinsics() {
     let text = r#"(module

@@ -1,23 +1,23 @@
-//! What every intrinsic is to compute, bit by bit, from the standards, the Intel SDM and the Arm ARM: written
-//! another way than the compiler's portable bodies are, on purpose.
+//! The expected result of every intrinsic, bit by bit, from the standards, the Intel SDM and the
+//! Arm ARM. On purpose this code is structured differently from the compiler's portable bodies.
 
 use pirn_runtime::ValType::{self, I32, I64, V128};
 
-/// An intrinsic as a function of up to three operands, in their low bits, and an immediate.
+/// An intrinsic as a function of up to three operands, which are in the low bits, and an immediate.
 pub(crate) struct Model {
     pub(crate) name: &'static str,
     /// Types of the operands, without the immediate.
     pub(crate) operands: &'static [ValType],
     pub(crate) result: ValType,
-    /// Values of the immediate; none if there is none.
+    /// Values of the immediate; a single 0 if the intrinsic has none.
     pub(crate) immediates: std::ops::RangeInclusive<u16>,
-    /// The bits that it may have.
+    /// The bits that may be set in the immediate.
     pub(crate) bits: u8,
     pub(crate) run: fn([u128; 3], u8) -> u128,
 }
 
 impl Model {
-    /// All immediates, or a single 0.
+    /// All permitted immediates; a single 0 if the intrinsic has none.
     pub(crate) fn values(&self) -> Vec<u8> {
         let values = self.immediates.clone().map(|value| value as u8);
         values.filter(|value| value & !self.bits == 0).collect()
@@ -62,7 +62,7 @@ pub(crate) const MODELS: &[Model] = &[
         })
     }),
     model("x86.sha1msg1", VV, V128, 0, |[a, b, _], _| {
-        // The words in their order: a from its top, then b from its top.
+        // The words in order: the lanes of a from the highest down, then the lanes of b.
         let w = [3, 2, 1, 0].map(|i| lane(a, i));
         let next = [w[2], w[3], lane(b, 3), lane(b, 2)];
         words(|i| w[3 - i] ^ next[3 - i])
@@ -193,7 +193,7 @@ pub(crate) const MODELS: &[Model] = &[
         u128::from(lane(a, 0).rotate_left(30))
     }),
     model("aarch64.sha1su0", VVV, V128, 0, |[a, b, c], _| {
-        // The words in their order, and those two behind.
+        // The words of a from the third on, followed by the first two of b.
         (a >> 64 | b << 64) ^ a ^ c
     }),
     model("aarch64.sha1su1", VV, V128, 0, |[a, b, _], _| {
@@ -266,17 +266,17 @@ pub(crate) const MODELS: &[Model] = &[
     }),
 ];
 
-/// Word `i` of a vector, the lowest first.
+/// Word `i` of a vector; word 0 is the lowest.
 fn lane(v: u128, i: usize) -> u32 {
     (v >> (32 * i)) as u32
 }
 
-/// The vector of four words, the lowest first.
+/// The vector of four words; word 0 is the lowest.
 fn words(word: impl Fn(usize) -> u32) -> u128 {
     (0..4).fold(0, |v, i| v | u128::from(word(i)) << (32 * i))
 }
 
-/// A round of SHA-1 (FIPS 180-4, 6.1.2) with a word that has been added to the last of the state before.
+/// A round of SHA-1 (FIPS 180-4, 6.1.2). `word` already includes the last word of the state.
 fn sha1_round([a, b, c, d, e]: [u32; 5], word: u32, group: u8) -> [u32; 5] {
     let (f, k) = match group {
         0 => (if_then_else(b, c, d), 0x5a82_7999),
@@ -289,7 +289,7 @@ fn sha1_round([a, b, c, d, e]: [u32; 5], word: u32, group: u8) -> [u32; 5] {
     [next, a, b.rotate_left(30), c, d]
 }
 
-/// A round of SHA-256 (FIPS 180-4, 6.2.2) with a word that its constant has been added to.
+/// A round of SHA-256 (FIPS 180-4, 6.2.2). `word` already includes the round's constant.
 fn sha256_round([a, b, c, d, e, f, g, h]: [u32; 8], word: u32) -> [u32; 8] {
     let sum = |x: u32, r: [u32; 3]| r.iter().fold(0, |sum, r| sum ^ x.rotate_right(*r));
     let t1 = [h, sum(e, [6, 11, 25]), if_then_else(e, f, g), word];
@@ -327,12 +327,13 @@ fn times(a: u8, b: u8) -> u8 {
     }) as u8
 }
 
-/// The byte that it gives 1 with, which is its power of 254.
+/// The multiplicative inverse of a byte, which is its power of 254.
 fn inverse(a: u8) -> u8 {
     (0..254).fold(1, |power, _| times(power, a))
 }
 
-/// Each byte times the matrix of bits in its half, and a constant added: the highest byte is of the lowest bit.
+/// Multiplies each byte by the bit matrix in its half of the vector, and adds a constant. The
+/// highest byte of a matrix gives the lowest bit.
 fn affine(a: u128, matrix: u128, constant: u8) -> u128 {
     let (bytes, matrix) = (a.to_le_bytes(), matrix.to_le_bytes());
     let byte = |i: usize| {
@@ -343,7 +344,7 @@ fn affine(a: u128, matrix: u128, constant: u8) -> u128 {
     u128::from_le_bytes(std::array::from_fn(byte))
 }
 
-/// FIPS 197, 5.1.1: the inverse, and an affine map.
+/// FIPS 197, 5.1.1: the inverse, followed by an affine map.
 fn s_box(a: u8) -> u8 {
     let inverse = inverse(a);
     let map = (0..5).fold(0, |sum, by| sum ^ inverse.rotate_left(by));
@@ -359,14 +360,14 @@ fn substitute(v: u128, by: fn(u8) -> u8) -> u128 {
     u128::from_le_bytes(v.to_le_bytes().map(by))
 }
 
-/// Row `r` of the state moved to the left by `r` times so many columns (FIPS 197, 5.1.2, 5.3.1).
+/// Rotates row `r` of the state to the left by `r * times` columns (FIPS 197, 5.1.2, 5.3.1).
 fn rows(v: u128, times: usize) -> u128 {
     let state = v.to_le_bytes();
     let at = |i: usize| (i % 4) + 4 * ((i / 4 + times * (i % 4)) % 4);
     u128::from_le_bytes(std::array::from_fn(|i| state[at(i)]))
 }
 
-/// Each column times a matrix whose first row this is (FIPS 197, 5.1.3, 5.3.3).
+/// Multiplies each column by the circulant matrix with this first row (FIPS 197, 5.1.3, 5.3.3).
 fn mix(v: u128, row: [u8; 4]) -> u128 {
     let state = v.to_le_bytes();
     let byte = |i: usize| {
@@ -376,12 +377,12 @@ fn mix(v: u128, row: [u8; 4]) -> u128 {
     u128::from_le_bytes(std::array::from_fn(byte))
 }
 
-/// A register that divides by the polynomial 0x1edc6f41, its bits turned round (RFC 3720, B.4).
+/// The remainder by the bit-reversed polynomial 0x1edc6f41 (RFC 3720, B.4).
 fn crc32c(crc: u128, data: u128, bits: u32) -> u128 {
     divide(0x1edc_6f41, crc, data, bits)
 }
 
-/// The same with the polynomial of Ethernet (IEEE 802.3, 3.2.9).
+/// The remainder by the bit-reversed polynomial of Ethernet (IEEE 802.3, 3.2.9).
 fn crc32(crc: u128, data: u128, bits: u32) -> u128 {
     divide(0x04c1_1db7, crc, data, bits)
 }
@@ -401,7 +402,7 @@ fn product(a: u64, b: u64) -> u128 {
     terms.fold(0, |sum, i| sum ^ u128::from(a) << i)
 }
 
-/// Four rounds of SHA-1, the words from the lowest on, with constants that have been added.
+/// Four rounds of SHA-1, with the lowest word first. The words already include the constants.
 fn sha1_words([abcd, e, w]: [u128; 3], group: u8) -> u128 {
     let k: u32 = [0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc][usize::from(group)];
     let mut s = [
@@ -412,7 +413,7 @@ fn sha1_words([abcd, e, w]: [u128; 3], group: u8) -> u128 {
         lane(e, 0),
     ];
     for i in 0..4 {
-        // The round adds its constant.
+        // `sha1_round` adds the constant again, so subtract it.
         s = sha1_round(s, lane(w, i).wrapping_sub(k), group);
     }
     words(|i| s[i])

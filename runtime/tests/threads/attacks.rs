@@ -1,5 +1,5 @@
-//! Attacks that shared memories and waiting withstand: wakers that panic, forks, limiters that grow, sizes that other threads
-//! change, slots that had other memories before.
+//! Attacks on shared memories and waits: panicking wakers, forks, memories that grow inside a
+//! limiter, sizes that other threads change, and slots that had other memories before.
 
 use crate::common::house::{child, ended_well, fork};
 use crate::common::{self, values};
@@ -41,7 +41,7 @@ fn prepared(module: &Module, memory: &SharedMemory, slots: u32) -> Prepared<()> 
     prepared.expect("it fits")
 }
 
-/// What forks do: see [`case`](crate::case).
+/// The cases with forks; each runs in a child process (see [`case`](crate::case)).
 pub(crate) fn case(case: &str) {
     match case {
         "bytes" => bytes(),
@@ -83,7 +83,7 @@ fn a_waker_that_panics_keeps_nobody_waiting() {
                 .is_pending()
         );
     }
-    // Whether or not whoever wakes is told, all have been woken then.
+    // Whether or not `notify` passes on a waker's panic, it has woken both waiters.
     let woken = catch_unwind(AssertUnwindSafe(|| memory.notify(0, 2).unwrap()));
     assert_eq!(tolds.map(|told| told.times.load(SeqCst)), [1, 1]);
     assert_eq!(woken.ok(), Some(2));
@@ -92,7 +92,7 @@ fn a_waker_that_panics_keeps_nobody_waiting() {
     }
 }
 
-/// A preparation for a slot whose instances go on in a fork.
+/// Prepares a guest for a slot whose instances stay usable after a fork.
 fn inherited(memory: &SharedMemory) -> Prepared<()> {
     let reset = common::reset_named("decommitted");
     let region = Region::builder().slots(1).reset(reset);
@@ -146,7 +146,7 @@ fn bytes() {
             common::house::impatient();
             assert_eq!(guest.call(&load, 100).unwrap(), 0);
             assert_eq!(memory.len(), 1 << 16);
-            // The child's own from now on.
+            // After the fork, the child's memory is private to it.
             memory.write(100, &[8]).expect("it is there");
             assert_eq!(guest.call(&load, 100).unwrap(), 8);
         });
@@ -162,7 +162,7 @@ fn a_limiter_that_grows_the_same_memory_ends() {
         let mut linker = linker(&memory);
         let same = memory.clone();
         linker.memory_limiter(move |(), _| {
-            // The last time, there is no room.
+            // The last call fails, because the memory has its maximum size.
             let _ = same.grow(of_limiter);
             true
         });
@@ -178,7 +178,8 @@ fn a_limiter_that_grows_the_same_memory_ends() {
 
 #[test]
 fn a_size_is_not_kept_over_an_atomic_access() {
-    // Each access of a memory with pages of a byte is compared with its size, which the host changes while the guest spins.
+    // The compiler compares each access to a memory with one-byte pages with its size. The host
+    // changes that size while the guest spins.
     let text = r#"(module (import "h" "m" (memory 64 1000 shared (pagesize 1)))
       (func (export "grown") (param i32) (result i32) (local i32)
         (local.set 1 (i32.load8_u (i32.const 8)))
@@ -218,7 +219,8 @@ fn a_warm_slot_has_no_memory_of_another_preparation() {
     let add: Func<i32, i32> = prepared.func("add").expect("it is there");
     let load: Func<i32, i32> = prepared.func("load").expect("it is there");
     for n in 0..20 {
-        // This one is gone before the slot is used again, and its addresses, too.
+        // Memory and linkage are dropped before the slot is used again, so their addresses may be
+        // reused.
         let own = shared(2, 4);
         let with_own = prepared.with_memory("h", "m", &own).expect("it fits");
         let mut guest = with_own.try_instantiate(()).expect("a slot");
@@ -227,7 +229,7 @@ fn a_warm_slot_has_no_memory_of_another_preparation() {
         drop(own);
         assert_eq!(guest.call(&load, 200).unwrap(), 9);
         assert_eq!(guest.call(&add, 0).unwrap(), 0);
-        // Its guard is known as long as the instance has it.
+        // The runtime knows the memory's guard region as long as the instance lives.
         let ended = guest.call(&load, 2 << 16);
         assert!(
             matches!(&ended, Err(CallError::Trap(trap)) if trap.code() == TrapCode::MemoryOutOfBounds),

@@ -1,4 +1,4 @@
-//! Who has which memory: what is linked, what is refused, and what is left when instances and memories go.
+//! Shared memories: which ones link, which ones are refused, and their lifetime.
 
 use crate::common;
 use crate::shared;
@@ -29,11 +29,11 @@ fn ty(min: u64, max: Option<u64>, shared: bool) -> MemoryType {
     }
 }
 
-/// Where what guests import is offered, with a memory.
+/// A linker that offers a memory and a function that checks its size.
 fn linker(memory: &SharedMemory) -> Linker<()> {
     let mut linker = Linker::new();
     linker.memory("h", "m", memory).expect("one name");
-    // No view of what others write to.
+    // The host gets no slice of a memory that other threads write to.
     let sees = |caller: Caller<'_, ()>| {
         assert_eq!(caller.memory().len(), 0);
         caller
@@ -60,7 +60,8 @@ fn instances_of_one_preparation_have_the_memories_that_they_are_given() {
         let host: Func<(), u32> = of_a.func("host").expect("it is there");
         a.write(7, &[1]).expect("it is inside");
         b.write(7, &[2]).expect("it is inside");
-        // One slot after another, warm for either.
+        // Uses the slot with one memory after the other, when it was last used by the same or
+        // another preparation.
         for (prepared, memory, byte) in [
             (&of_a, &a, 1),
             (&of_b, &b, 2),
@@ -113,7 +114,7 @@ fn bulk_operators_and_growth_are_of_the_shared_memory() {
     let mut read = [0; 7];
     memory.read(1_100, &mut read).expect("it is inside");
     assert_eq!(&read, b"passive");
-    // What a slot holds says nothing of a memory of the host's.
+    // The size of the slot's own memory must not be used for a memory of the host.
     assert_eq!(call("grow", &[2]).unwrap(), [Value::I32(1)]);
     assert_eq!(call("grow", &[2]).unwrap(), [Value::I32(-1)]);
     assert_eq!(memory.grow(1).expect("it is within its maximum"), 3);
@@ -180,7 +181,7 @@ fn what_is_not_what_a_module_wants_is_refused() {
             )
         );
     }
-    // Grown by now.
+    // This memory reaches the required minimum only because it has grown.
     let grows = shared(0, 4);
     grows.grow(1).expect("it is within its maximum");
     assert!(region.prepare(&module, &linker(&grows)).is_ok());
@@ -191,7 +192,7 @@ fn what_is_not_what_a_module_wants_is_refused() {
             format!("the module imports no memory {module}.{name}; name one that it imports");
         assert_eq!(error.to_string(), wanted);
     }
-    // A module that wants one of its own gets none that is shared, nor the other way round.
+    // A module that declares an unshared memory cannot import a shared one, and vice versa.
     let error = |text: &str| {
         let error = region.prepare(&common::wat(text), &linker(&fits));
         error.unwrap_err().to_string()
@@ -233,7 +234,7 @@ fn memories_are_made_only_of_their_types() {
             "shared memory is to have 65536 pages, it may have 65535; ask for less"
         );
     }
-    // As much as there is, which nobody touches.
+    // Grow to the largest possible size; no page is written.
     let most = SharedMemory::new(&ty(0, Some(u64::MAX), true)).expect("there are addresses");
     let grown = most.grow(u64::MAX);
     assert!(
@@ -264,7 +265,8 @@ fn memories_are_made_only_of_their_types() {
     assert!(bytes.read(u64::MAX, &mut last).is_err());
 }
 
-/// By the second member's import of what the first exports, which is the host's or of its slot.
+/// The second member imports the memory that the first exports. The memory belongs to the host or
+/// to the first member's slot.
 #[test]
 fn members_of_a_group_hand_shared_memories_on() {
     let memory = shared(1, 4);
@@ -292,7 +294,7 @@ fn members_of_a_group_hand_shared_memories_on() {
     assert_eq!((grown, memory.len()), (vec![Value::I32(1)], 2 << 16));
     let outside = group.call(second, "outside", &[]).unwrap_err().to_string();
     assert!(outside.contains("out of bounds memory access"), "{outside}");
-    // One of a slot is as any other.
+    // A shared memory of a slot behaves like any other memory.
     let owner = "(module (memory (export \"m\") 1 2 shared))";
     let owner = group
         .instantiate(&common::wat(owner), &linker)
@@ -304,7 +306,7 @@ fn members_of_a_group_hand_shared_memories_on() {
     );
 }
 
-/// A memory lives as long as who uses it.
+/// A memory lives as long as anything that uses it.
 #[test]
 fn the_last_who_has_a_memory_ends_it() {
     let region = Region::builder().slots(1).build().expect("a region");

@@ -1,4 +1,4 @@
-//! Threads: atomic accesses, shared memories, waiting and waking.
+//! Threads: atomic accesses, shared memories, `memory.atomic.wait` and `memory.atomic.notify`.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -11,7 +11,7 @@ mod waiting;
 
 use pirn_runtime::{AddrType, MemoryType, PageSize, SharedMemory};
 
-/// A shared memory of 32-bit addresses.
+/// A shared memory with 32-bit addresses.
 fn shared(min: u64, max: u64) -> SharedMemory {
     let ty = MemoryType {
         address: AddrType::I32,
@@ -23,7 +23,7 @@ fn shared(min: u64, max: u64) -> SharedMemory {
     SharedMemory::new(&ty).expect("the system has memory")
 }
 
-/// Not a test: what processes of their own do.
+/// Not a test: the child processes run this function.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {

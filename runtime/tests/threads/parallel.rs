@@ -1,4 +1,4 @@
-//! Several instances over one memory, each on a thread of its own.
+//! Several instances that share a memory, each on its own thread.
 
 use crate::common;
 use crate::shared;
@@ -70,7 +70,7 @@ fn prepared(memory: &SharedMemory) -> Prepared<()> {
         .expect("it fits")
 }
 
-/// Calls a function on each of some threads.
+/// Calls a function on [`THREADS`] threads.
 fn on_threads(prepared: &Prepared<()>, name: &str, n: u32) {
     let func = prepared.func::<(u32,), ()>(name).expect("it is there");
     thread::scope(|scope| {
@@ -130,7 +130,7 @@ fn each_growth_is_of_its_own_pages() {
             .map(|thread| thread.join().expect("it ends"));
         (sum.sum::<i32>(), watching.join().expect("it ends"))
     });
-    // From 1 to 100 pages, each size once.
+    // The memory grew from 1 to 100 pages, and each `memory.grow` returned another size.
     assert_eq!((sum, seen, memory.len()), ((1..100).sum(), 0, 100 << 16));
     let mut guest = prepared.instantiate(()).expect("a slot");
     assert_eq!(guest.call(&grows, (1,)).expect("it runs"), -1);

@@ -1,4 +1,4 @@
-//! Waiting and waking: answers, order, and every way in which a guest that waits is stopped, left, and gone on with.
+//! Waiting and notifying: results, order, and every way to stop, drop or resume a waiting guest.
 
 use crate::common::{self, values};
 use crate::shared;
@@ -24,9 +24,9 @@ const GUEST: &str = r#"(module (import "h" "m" (memory 1 2 shared))
     (memory.atomic.notify (local.get 0) (local.get 1)))
   (func (export "spin") (loop $l (br $l))))"#;
 
-/// For ever.
+/// A timeout without end.
 const EVER: i64 = -1;
-/// How long a test waits for what must come, before it fails.
+/// How long a test waits for an event before it fails.
 const LONG: Duration = Duration::from_secs(100);
 
 type Wait32 = Func<(i32, i32, i64), i32>;
@@ -57,7 +57,7 @@ impl House {
         self.prepared.try_instantiate(()).expect("a slot")
     }
 
-    /// Comes back when so many wait at an address.
+    /// Returns when `count` guests wait at an address.
     fn until_waiting(&self, address: u64, count: usize) {
         while self.memory.waiters(address) != count {
             thread::yield_now();
@@ -81,7 +81,7 @@ fn answers_are_those_of_the_proposal() {
     let word = house.memory.atomic_u64(8).expect("it is inside");
     word.store(0x1_0000_0005, SeqCst);
     for timeout in [EVER, 0, 1, i64::MAX, i64::MIN] {
-        // Not equal, however long it would wait.
+        // "Not equal" is returned at once, whatever the timeout is.
         assert_eq!(guest.call(&house.wait, (8, 6, timeout)).unwrap(), 1);
         assert_eq!(guest.call(&wait64, (8, 5, timeout)).unwrap(), 1);
     }
@@ -89,12 +89,12 @@ fn answers_are_those_of_the_proposal() {
         assert_eq!(guest.call(&house.wait, (8, 5, timeout)).unwrap(), 2);
         assert_eq!(guest.call(&wait64, (8, 0x1_0000_0005, timeout)).unwrap(), 2);
     }
-    // There is nobody to wake.
+    // No guest waits, so none is woken.
     for count in [0, 1, -1] {
         assert_eq!(guest.call(&notify, (8, count)).unwrap(), 0);
     }
     assert_eq!(house.memory.waiters(8), 0);
-    // Addresses.
+    // Checks of the address.
     let last = (1 << 16) - 4;
     assert_eq!(guest.call(&house.wait, (last, 0, 0)).unwrap(), 2);
     assert_eq!(guest.call(&notify, (last, 1)).unwrap(), 0);
@@ -157,7 +157,7 @@ fn a_memory_of_a_slot_is_waited_in_alone() {
             continue;
         }
         assert_eq!(guest.call(&wait, 1).unwrap(), 2);
-        // Nobody wakes it, but it can be stopped.
+        // Nothing wakes the guest, but a deadline stops it.
         let stopped = guest.deadline(Duration::from_millis(1)).call(&wait, EVER);
         assert!(
             matches!(stopped, Err(CallError::Deadline(_))),
@@ -213,7 +213,7 @@ fn who_waits_is_killed_and_wakes_nobody_else() {
     }
 }
 
-/// Kills that come at any time: before it waits, while it begins to, and when it was woken.
+/// Kills at any time: before the guest waits, while it begins to wait, and after it was woken.
 #[test]
 fn a_kill_is_never_lost() {
     let house = House::new();
@@ -248,7 +248,7 @@ fn a_deadline_ends_who_waits() {
         assert!(matches!(result, Err(CallError::Deadline(_))), "{result:?}");
         assert_eq!(house.memory.waiters(0), 0);
     }
-    // And the timeout, who has more time than that.
+    // Last, the timeout of the wait: it ends before the deadline does.
     let result = guest.deadline(LONG).call(&house.wait, (0, 0, 2_000_000));
     assert_eq!(result.unwrap(), 2);
 }
@@ -276,7 +276,7 @@ fn a_slice_of_time_ends_while_a_guest_waits_and_it_waits_on() {
         match end {
             "woken" => {
                 assert_eq!(house.memory.notify(0, 5).unwrap(), 1);
-                // Woken already, so without a limit.
+                // The guest was woken before, so it needs no limit.
                 let step = guest.resume(&house.wait).unwrap();
                 assert_eq!(step, Step::Returned(0));
             }
@@ -294,7 +294,7 @@ fn a_slice_of_time_ends_while_a_guest_waits_and_it_waits_on() {
             "cancelled" => {
                 guest.cancel();
                 assert_eq!(house.memory.waiters(0), 0);
-                // And it can be called again.
+                // The instance can be called again.
                 let answer = guest.call(&house.wait, (0, 1, EVER)).unwrap();
                 assert_eq!(answer, 1);
             }
@@ -319,14 +319,14 @@ fn a_preempt_ends_the_slice_of_who_waits() {
         while !switch.preempt() {
             thread::yield_now();
         }
-        // Before or after it was preempted.
+        // The guest is woken before or after its preemption.
         assert_eq!(house.memory.notify(0, 1).unwrap(), 1);
         let (_, step) = waiting.join().expect("it ends");
         assert_eq!(step, Step::Returned(0));
     });
 }
 
-/// Polls once.
+/// Polls a future once.
 fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
     let waker = noop_waker();
     pin!(future).poll(&mut Context::from_waker(&waker))
@@ -347,7 +347,7 @@ fn a_guest_that_is_polled_waits_on_no_thread() {
     assert!(poll(&mut second).is_pending());
     assert!(matches!(poll(&mut first), Poll::Ready(Ok(0))));
     drop(first);
-    // One that is dropped waits no more.
+    // A dropped future no longer counts as a waiter.
     assert_eq!(house.memory.waiters(0), 1);
     drop(second);
     assert_eq!(house.memory.waiters(0), 0);
@@ -359,12 +359,12 @@ fn a_guest_that_is_polled_waits_on_no_thread() {
 fn futures_are_woken_by_guests_by_time_and_by_whoever_stops_them() {
     let house = House::new();
     let mut guest = house.guest();
-    // Not at all.
+    // The wait does not block.
     assert_eq!(
         block_on(guest.call_async(&house.wait, (0, 1, EVER))).unwrap(),
         1
     );
-    // Time.
+    // The wait ends by its timeout.
     for timeout in [0, 1, 3_000_000] {
         let answer = block_on(guest.call_async(&house.wait, (0, 0, timeout)));
         assert_eq!(answer.unwrap(), 2);
@@ -372,7 +372,7 @@ fn futures_are_woken_by_guests_by_time_and_by_whoever_stops_them() {
     let limited = guest.deadline(Duration::from_millis(2));
     let result = block_on(limited.call_async(&house.wait, (0, 0, EVER)));
     assert!(matches!(result, Err(CallError::Deadline(_))), "{result:?}");
-    // Another thread.
+    // Another thread wakes the guest.
     thread::scope(|scope| {
         let memory = &house.memory;
         scope.spawn(|| {
@@ -407,6 +407,6 @@ fn a_future_that_is_forgotten_leaves_an_instance_that_can_be_dropped() {
     drop(guest);
     let mut next = house.guest();
     assert_eq!(next.call(&house.wait, (0, 1, EVER)).unwrap(), 1);
-    // What was forgotten is woken in place of nobody.
+    // A forgotten future still counts as a waiter, so it is the one that is woken.
     assert_eq!(house.memory.notify(0, 1).unwrap(), 1);
 }

@@ -1,5 +1,5 @@
-//! Exceptions against a model: random programs that throw and catch in every way, in both forms, by the code of two
-//! levels, with fuel and without, in one module and in two.
+//! Exceptions against a model: random programs that throw and catch in every way, with both sets of
+//! operators, at two optimisation levels, with and without fuel, in one module and in two.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -17,7 +17,7 @@ use pirn_runtime::{
 use program::{Form, Home, Program, Ty};
 use std::ops::Range;
 
-/// Programs of the test, those that are run by hand, and calls of each.
+/// Number of programs in the test, in a manual run, and of calls for each program.
 const PROGRAMS: u64 = 60;
 const MANY_PROGRAMS: u64 = 3_000;
 const CALLS: u64 = 12;
@@ -63,7 +63,7 @@ impl Guest {
         }
     }
 
-    /// Gives all of it so much fuel.
+    /// Sets the fuel of each instance.
     fn set_fuel(&mut self, fuel: u64) {
         match self {
             Self::One(instance) => instance.set_fuel(fuel).expect("it counts"),
@@ -83,7 +83,7 @@ impl Guest {
     }
 }
 
-/// Whether the guest has given what the model gives: of references, whether they are null.
+/// Whether the guest's results equal the model's. References are only compared for null.
 fn is_same(wanted: &[Val], found: &[Value]) -> bool {
     let pairs = wanted.iter().zip(found);
     wanted.len() == found.len() && { pairs }.all(|pair| match pair {
@@ -130,7 +130,7 @@ fn argument(random: &mut Random, ty: Ty) -> (Val, Value) {
     }
 }
 
-/// Calls that returned, and that did not, and exceptions that were caught.
+/// Counts of calls that returned or threw or trapped, and of caught exceptions.
 #[derive(Debug, Default)]
 struct Counts {
     returns: u64,
@@ -139,7 +139,7 @@ struct Counts {
     catches: u64,
 }
 
-/// How calls with little fuel end, and what is noted then.
+/// How calls with little fuel end, and what they recorded by then.
 fn without_fuel(guest: &mut Guest, params: &[Value]) -> Vec<(String, Option<Value>)> {
     let fuels = [50, 100, 200, 400, 800, 1600].into_iter();
     let end = fuels.map(|fuel| {
@@ -147,7 +147,7 @@ fn without_fuel(guest: &mut Guest, params: &[Value]) -> Vec<(String, Option<Valu
         let end = match guest.run(params) {
             Ok(_) => "returned".to_owned(),
             Err(CallError::Exception(thrown)) => format!("{:?}", thrown.tag()),
-            // Not where: the optimiser may look earlier.
+            // Do not compare the trap's location: the optimiser may check fuel earlier.
             Err(CallError::Trap(trap)) => trap.code().to_string(),
             Err(other) => other.to_string(),
         };
@@ -252,8 +252,8 @@ fn many_random_programs_throw_and_catch_as_the_model_does() {
     compare_all(PROGRAMS..PROGRAMS + MANY_PROGRAMS);
 }
 
-/// Who is called with more parameters than there are registers for, and leaves to one with few, leaves that one's frame
-/// where its own parameters were, within the frame of the caller.
+/// The callee has more parameters than registers, and tail-calls a function with few. That
+/// function's frame then lies where the parameters were, inside the caller's frame.
 #[test]
 fn what_a_tail_call_throws_is_caught_by_the_caller_however_many_parameters_there_were() {
     const COUNTS: [usize; 3] = [0, 12, 60];

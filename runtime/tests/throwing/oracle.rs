@@ -1,5 +1,5 @@
-//! [`Oracle`]: what a program does, by the specification (3.0, 4.4.9 and 4.4.10) and, for the legacy operators, by the
-//! proposal of the third phase.
+//! [`Oracle`]: an interpreter of programs by the specification (3.0, 4.4.9 and 4.4.10). Legacy
+//! operators follow the phase 3 proposal.
 
 use crate::program::{Clause, FUNCTION, Func, KEPT, Local, Program, Stmt, TYPES, Then, Try, Ty};
 use std::rc::Rc;
@@ -31,7 +31,7 @@ impl Val {
         }
     }
 
-    /// A number for it.
+    /// A number that depends on the value.
     fn word(&self) -> i64 {
         match self {
             Self::I32(value) => i64::from(*value),
@@ -43,7 +43,7 @@ impl Val {
     }
 }
 
-/// Why a call does not return.
+/// The reason why a call does not return.
 #[derive(Debug, Clone)]
 pub(crate) enum End {
     Thrown(Rc<Thrown>),
@@ -57,16 +57,16 @@ enum Flow {
     Return,
     TailCall(usize, Vec<Val>),
     Throw(Rc<Thrown>),
-    /// As if it were thrown at a label.
+    /// The exception continues as if it were thrown inside the block with this label.
     Delegate(usize, Rc<Thrown>),
     Trap,
 }
 
-/// What a call in progress has.
+/// The state of a call in progress.
 struct Frame<'a> {
     func: &'a Func,
     locals: [Vec<Val>; 5],
-    /// What legacy clauses have caught.
+    /// Exceptions that the enclosing legacy clauses have caught, with the clauses' labels.
     caught: Vec<(usize, Rc<Thrown>)>,
 }
 
@@ -83,7 +83,7 @@ impl Frame<'_> {
         self.locals[local.0 as usize][local.1] = value;
     }
 
-    /// In reverse: where a local is named twice, the first value stays.
+    /// Sets the locals in reverse: if a local occurs twice, it gets the first value.
     fn set_all(&mut self, locals: &[Local], values: Vec<Val>) {
         for (local, value) in locals.iter().zip(values).rev() {
             self.set(*local, value);
@@ -95,14 +95,14 @@ impl Frame<'_> {
     }
 }
 
-/// A program and its store.
+/// A program and its global state.
 pub(crate) struct Oracle<'a> {
     program: &'a Program,
-    /// All that was noted.
+    /// A hash of all recorded values.
     pub(crate) noted: i64,
     steps: u32,
     kept: [Option<Rc<Thrown>>; KEPT],
-    /// Clauses that have caught.
+    /// Number of times that a clause caught an exception.
     pub(crate) catches: u64,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Calls the first function, with so many steps.
+    /// Calls the first function with a number of steps.
     pub(crate) fn run(&mut self, steps: u32, args: Vec<Val>) -> Result<Vec<Val>, End> {
         self.steps = steps;
         self.call(0, args)
@@ -169,7 +169,7 @@ impl<'a> Oracle<'a> {
         Flow::Next
     }
 
-    /// The same in a block with a label, at whose end a branch to it goes on.
+    /// Runs a block with a label. A branch to the label continues at its end.
     fn labelled(&mut self, frame: &mut Frame<'a>, label: usize, body: &[Stmt]) -> Flow {
         match self.block(frame, body) {
             Flow::Branch(to) if to == label => Flow::Next,
@@ -299,12 +299,12 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// What the host computes.
+/// The result of the host function.
 pub(crate) fn answer(word: i64) -> i64 {
     word.wrapping_mul(5).rotate_left(3)
 }
 
-/// What [`Stmt::Mix`] computes.
+/// The result of [`Stmt::Mix`].
 fn mixed(to: &Val, word: i64, k: i32) -> Val {
     match to {
         Val::I32(to) => Val::I32(
@@ -322,7 +322,7 @@ fn mixed(to: &Val, word: i64, k: i32) -> Val {
                 let sum = ((*to >> shift) as i64 ^ word).wrapping_add(i64::from(k));
                 u128::from(sum as u64) << shift
             };
-            // The halves are exchanged, so that both count.
+            // Swaps the halves, so that both affect later results.
             Val::V128((lane(0) | lane(64)).rotate_left(64))
         }
         Val::Exn(_) => unreachable!("no reference is computed"),

@@ -1,20 +1,23 @@
-//! [`Program`]: functions as trees of statements that throw and catch, and the generator of random ones.
+//! [`Program`]: functions as trees of statements that throw and catch exceptions, and the generator
+//! of random programs.
 //!
-//! Every program ends: each entry of a function and each pass of a loop takes a step from a global, and without any left
-//! functions return zeros and loops end.
+//! Every program ends: each function entry and each loop iteration takes one step from a global
+//! counter. When no steps are left, functions return zeros and loops end.
 
 use crate::common::random::Random;
 
-/// The label of a function's own block.
+/// The label of the block that is a function's body.
 pub(crate) const FUNCTION: usize = 0;
 
-/// References that are kept between calls: a global, and behind it the elements of a table.
+/// Number of places that keep references between calls: place 0 is a global, the others are
+/// elements of a table.
 pub(crate) const KEPT: usize = 4;
 
-/// Exceptions of [`Stmt::Waste`]: more than those at which the runtime looks for some to forget.
+/// Number of exceptions that [`Stmt::Waste`] catches: more than the count at which the runtime
+/// searches for unused exceptions to free.
 pub(crate) const WASTED: u32 = 1_100;
 
-/// How deep blocks are in each other.
+/// The deepest nesting of blocks.
 const DEPTH_MAX: usize = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +31,11 @@ pub(crate) enum Ty {
 
 pub(crate) const TYPES: [Ty; 5] = [Ty::I32, Ty::I64, Ty::F64, Ty::V128, Ty::Exn];
 
-/// A local variable by its type and its number among those of that type.
+/// A local variable: its type, and its index among the locals of that type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Local(pub(crate) Ty, pub(crate) usize);
 
-/// Which operators a program uses.
+/// The exception operators that a program uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `try_table`.
@@ -42,7 +45,7 @@ pub(crate) enum Form {
     Both,
 }
 
-/// The module of a program that has something: the first is imported by the second.
+/// The module that defines a tag or function. The second module imports from the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Home {
     First,
@@ -52,25 +55,25 @@ pub(crate) enum Home {
 #[derive(Debug)]
 pub(crate) struct Tag {
     pub(crate) types: Vec<Ty>,
-    /// Who has it: what is the first's is used by the second, too.
+    /// The module that defines the tag. The second module also uses the first module's tags.
     pub(crate) home: Home,
 }
 
 #[derive(Debug)]
 pub(crate) struct Func {
     pub(crate) home: Home,
-    /// Its first locals.
+    /// The first locals of the function.
     pub(crate) params: Vec<Local>,
-    /// The locals that it returns.
+    /// The locals whose values it returns.
     pub(crate) results: Vec<Local>,
-    /// Locals of each type.
+    /// Number of locals of each type.
     pub(crate) locals: [usize; 5],
     pub(crate) body: Vec<Stmt>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Stmt {
-    /// Computes a number of two.
+    /// Computes one number from two others.
     Mix {
         to: Local,
         from: Local,
@@ -80,12 +83,12 @@ pub(crate) enum Stmt {
         to: Local,
         from: Local,
     },
-    /// Notes a value in what happened.
+    /// Records a value in the log of the run.
     Note {
         from: Local,
         k: i32,
     },
-    /// Keeps a reference.
+    /// Stores a reference in one of the [`KEPT`] places.
     Keep {
         at: usize,
         from: Local,
@@ -108,7 +111,7 @@ pub(crate) enum Stmt {
         times: u32,
         body: Vec<Stmt>,
     },
-    /// Has a value among the operands meanwhile.
+    /// Keeps a value on the operand stack while the body runs.
     Over {
         from: Local,
         to: Local,
@@ -131,17 +134,17 @@ pub(crate) enum Stmt {
         tag: usize,
         args: Vec<Local>,
     },
-    /// Catches many exceptions by reference, and forgets them.
+    /// Catches [`WASTED`] exceptions by reference and drops the references.
     Waste,
-    /// Has the host compute a number.
+    /// Calls a host function that computes a number.
     Ask {
         from: Local,
         to: Local,
     },
     Trap,
-    /// Throws what a local refers to, if it is not null.
+    /// Throws the exception that a local refers to, unless it is null.
     ThrowRef(Local),
-    /// Throws what the clause of a label has caught.
+    /// Rethrows the exception that the clause with this label has caught.
     Rethrow(usize),
     Try(Box<Try>),
 }
@@ -150,23 +153,23 @@ pub(crate) enum Stmt {
 pub(crate) struct Try {
     pub(crate) label: usize,
     pub(crate) is_legacy: bool,
-    /// A parameter, from a local to another.
+    /// A block parameter: the local that it is read from, and the local that receives it.
     pub(crate) param: Option<(Local, Local)>,
-    /// A result.
+    /// A block result: the local that it is read from, and the local that receives it.
     pub(crate) result: Option<(Local, Local)>,
     pub(crate) body: Vec<Stmt>,
     pub(crate) clauses: Vec<Clause>,
-    /// Whom a legacy `try` delegates to, in place of clauses.
+    /// The label that a legacy `try` delegates to, in place of clauses.
     pub(crate) delegate: Option<usize>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Clause {
-    /// All if there is none.
+    /// The tag that the clause catches. `None` catches all exceptions.
     pub(crate) tag: Option<usize>,
-    /// Where the values go.
+    /// The locals that receive the exception's values.
     pub(crate) to: Vec<Local>,
-    /// Where the reference goes.
+    /// The local that receives the exception reference.
     pub(crate) reference: Option<Local>,
     pub(crate) then: Then,
 }
@@ -181,7 +184,7 @@ pub(crate) enum Then {
 pub(crate) struct Program {
     pub(crate) form: Form,
     pub(crate) has_second: bool,
-    /// Functions call each other, and not only later ones.
+    /// Functions may call each other in any order, not only those defined later.
     pub(crate) is_recursive: bool,
     pub(crate) tags: Vec<Tag>,
     pub(crate) funcs: Vec<Func>,
@@ -199,7 +202,7 @@ impl Program {
             Form::Table | Form::Both => 5,
         };
         let list = |random: &mut Random, most: u64| -> Vec<Ty> {
-            // At times more than there are registers.
+            // Sometimes use more values than there are registers.
             let most = if random.below(6) == 0 { 4 * most } else { most };
             let count = random.below(most + 1);
             (0..count)
@@ -209,12 +212,12 @@ impl Program {
         let mut tags: Vec<Tag> = vec![];
         for at in 0..3 + random.below(3) as usize {
             let types = match random.below(4) {
-                // Of the same type, and yet another.
+                // Another tag of a type that an earlier tag has.
                 0 if at > 0 => tags[random.below(at as u64) as usize].types.clone(),
                 1 => vec![],
                 _ => list(random, 4),
             };
-            // The first may name one, too.
+            // The first module also needs a tag, so tag 0 belongs to it.
             let home = if at == 0 { Home::First } else { home(random) };
             tags.push(Tag { types, home });
         }
@@ -284,7 +287,7 @@ impl Program {
     }
 }
 
-/// Writes a function.
+/// Generates the body of one function.
 struct Writer<'a> {
     random: &'a mut Random,
     form: Form,
@@ -292,19 +295,19 @@ struct Writer<'a> {
     wastes: bool,
     tags: &'a [Tag],
     funcs: &'a [Func],
-    /// The function.
+    /// Index of the function.
     at: usize,
-    /// Blocks that it is in, of any kind.
+    /// Number of blocks of any kind around the current statement.
     depth: usize,
-    /// Labels that may be delegated to, and whether they may be branched to.
+    /// Labels that `delegate` may name, and whether a branch may target them.
     scopes: Vec<(usize, bool)>,
-    /// References of the other clauses that it is in.
+    /// Locals with the references that the enclosing `try_table` clauses caught.
     held: Vec<Local>,
-    /// Legacy clauses that it is in.
+    /// Labels of the enclosing legacy clauses.
     clauses: Vec<usize>,
-    /// The next label.
+    /// The next unused label.
     next: usize,
-    /// Statements that there may still be.
+    /// Number of statements that may still be generated.
     room: usize,
 }
 
@@ -323,7 +326,7 @@ impl Writer<'_> {
         types.iter().map(|ty| self.local(*ty)).collect()
     }
 
-    /// A local that likely has a reference.
+    /// A local that likely holds a reference.
     fn held(&mut self) -> Local {
         let held = self.held.clone();
         match self.one_of(&held) {
@@ -332,7 +335,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A local of any type that is a number.
+    /// A local of a random numeric type.
     fn number(&mut self) -> Local {
         let ty = TYPES[self.random.below(4) as usize];
         self.local(ty)
@@ -348,7 +351,7 @@ impl Writer<'_> {
         Stmt::Mix { to, from, k }
     }
 
-    /// Makes all locals differ.
+    /// Gives all locals different values.
     fn begin(&mut self) -> Vec<Stmt> {
         let mut body = vec![];
         for ty in &TYPES[..4] {
@@ -381,7 +384,7 @@ impl Writer<'_> {
         statements
     }
 
-    /// Statements within one more block.
+    /// Statements inside one more level of nesting.
     fn inside(&mut self) -> Vec<Stmt> {
         self.depth += 1;
         let statements = self.statements();
@@ -389,7 +392,7 @@ impl Writer<'_> {
         statements
     }
 
-    /// The same in a block with a label.
+    /// Statements inside one more level of nesting, in a block with a label.
     fn labelled(&mut self, label: usize, is_target: bool) -> Vec<Stmt> {
         self.scopes.push((label, is_target));
         let statements = self.inside();
@@ -414,7 +417,7 @@ impl Writer<'_> {
             },
             5 => self.reference(),
             6..=9 => self.call().unwrap_or_else(|| self.mix()),
-            // The first function is to go on for a while.
+            // The first function mostly tries here, so that the program runs for a while.
             10..=14 if self.at == 0 && self.depth == 0 => self.tried(),
             10..=15 => self.leave(),
             16 | 17 => {
@@ -448,7 +451,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Something with a reference, if there are any.
+    /// A statement that uses a reference. Without references, another statement.
     fn reference(&mut self) -> Stmt {
         if self.wastes && self.random.below(2) == 0 {
             if self.form == Form::Legacy {
@@ -473,7 +476,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Has references forgotten, and throws by one that must not be.
+    /// Makes the runtime free exceptions, and then throws one that must survive: its reference is
+    /// in a local, or in a kept place.
     fn waste(&mut self, from: Local) -> Stmt {
         let (label, bit) = (self.label(), self.bit());
         let at = self.random.below(KEPT as u64) as usize;
@@ -495,7 +499,7 @@ impl Writer<'_> {
         Stmt::Block { label, body }
     }
 
-    /// A function to call.
+    /// A random function to call among those that fit.
     fn callee(&mut self, fits: impl Fn(&Func) -> bool) -> Option<(usize, bool)> {
         let least = if self.is_recursive { 0 } else { self.at + 1 };
         let fitting: Vec<_> = (least..self.funcs.len())
@@ -534,7 +538,7 @@ impl Writer<'_> {
         })
     }
 
-    /// A tag that the function may name.
+    /// A random tag that the function's module can name.
     fn tag(&mut self) -> usize {
         let home = self.funcs[self.at].home;
         let known = |tag: &Tag| tag.home == Home::First || home == Home::Second;
@@ -550,14 +554,14 @@ impl Writer<'_> {
         Stmt::Throw { tag, args }
     }
 
-    /// A label to branch to, whose block has no results.
+    /// A random label of an enclosing block without results, for a branch.
     fn target(&mut self) -> Option<usize> {
         let targets = self.scopes.iter().filter(|(_, is_target)| *is_target);
         let targets: Vec<_> = targets.map(|(label, _)| *label).collect();
         self.one_of(&targets)
     }
 
-    /// What leaves the block, at times without a condition.
+    /// A statement that leaves the block, mostly under a condition.
     fn leave(&mut self) -> Stmt {
         let leaves = match self.random.below(13) {
             12 if self.random.below(4) == 0 => Some(Stmt::Trap),
@@ -573,7 +577,7 @@ impl Writer<'_> {
             _ => None,
         };
         let leaves = leaves.unwrap_or_else(|| self.throw());
-        // Rarely for good where nothing is around it.
+        // Leave unconditionally less often where no block encloses the statement.
         if self.random.below(if self.depth == 0 { 30 } else { 7 }) == 0 {
             return leaves;
         }
@@ -630,7 +634,7 @@ impl Writer<'_> {
         }))
     }
 
-    /// What a clause catches, and where the values go.
+    /// The tag that a clause catches, and the locals that receive its values.
     fn caught(&mut self) -> (Option<usize>, Vec<Local>) {
         let tag = (self.random.below(4) > 0).then(|| self.tag());
         let types = tag.map_or(&[][..], |tag| &self.tags[tag].types);

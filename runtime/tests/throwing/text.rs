@@ -1,4 +1,4 @@
-//! A [`Program`] as text: one module, or two of which the second imports from the first.
+//! A [`Program`] in the text format: one module, or two, where the second imports from the first.
 
 use crate::program::{
     Clause, FUNCTION, Form, Func, Home, KEPT, Local, Program, Stmt, TYPES, Then, Try, Ty, WASTED,
@@ -33,7 +33,7 @@ fn variable(Local(ty, at): Local) -> String {
     format!("${}{at}", name(ty))
 }
 
-/// The text of the module of a program that is at home there.
+/// The text of one of the program's modules.
 pub(crate) fn module(program: &Program, home: Home) -> String {
     let mut writer = Writer {
         program,
@@ -51,11 +51,11 @@ struct Writer<'a> {
     program: &'a Program,
     home: Home,
     text: String,
-    /// The labels of the blocks that it is in, of those that have one.
+    /// The enclosing blocks, innermost last, with their labels if they have any.
     open: Vec<Option<usize>>,
-    /// How often tags were named.
+    /// Number of uses of a tag so far.
     tags_named: usize,
-    /// What the function returns.
+    /// Locals that the function returns.
     results: Vec<Local>,
 }
 
@@ -69,7 +69,7 @@ impl Writer<'_> {
         self.line("(module");
         self.line("(import \"host\" \"ask\" (func $ask (param i64) (result i64)))");
         let (owns, program) = (self.home == Home::First, self.program);
-        // What the first exports, the second imports.
+        // The first module exports these items, and the second imports them.
         let shared = |kind: &str, item: &str, ty: &str, init: &str| match owns {
             true => format!("({kind} ${item} (export \"{item}\") {ty} {init})"),
             false => format!("(import \"first\" \"{item}\" ({kind} ${item} {ty}))"),
@@ -89,7 +89,7 @@ impl Writer<'_> {
         };
         for (at, tag) in program.tags.iter().enumerate() {
             if !owns && tag.home == Home::First {
-                // By two names.
+                // The second module imports each tag under two names.
                 for other in ["", "b"] {
                     let params = params(at);
                     let text = format!("(import \"first\" \"t{at}\" (tag $t{at}{other} {params}))");
@@ -131,7 +131,7 @@ impl Writer<'_> {
         self.line(")");
     }
 
-    /// What [`Stmt::Waste`] calls.
+    /// The function that [`Stmt::Waste`] calls.
     fn waste(&mut self) {
         let wasted = match self.program.form {
             Form::Legacy => "try throw $wasted catch_all end",
@@ -145,7 +145,7 @@ impl Writer<'_> {
         self.line("local.tee $left br_if 0 end)");
     }
 
-    /// What the host calls.
+    /// The function that the host calls.
     fn entry(&mut self) {
         let func = &self.program.funcs[0];
         let _ = write!(self.text, "(func (export \"run\") (param i32)");
@@ -198,7 +198,7 @@ impl Writer<'_> {
         self.line(")");
     }
 
-    /// Locals for the passes of loops.
+    /// Declares locals that count the iterations of loops.
     fn counters(&mut self, statements: &[Stmt]) {
         for statement in statements {
             match statement {
@@ -234,14 +234,14 @@ impl Writer<'_> {
         }
     }
 
-    /// The last operands, the last of all first.
+    /// Pops the last operands into locals, in reverse order.
     fn set(&mut self, locals: &[Local]) {
         for local in locals.iter().rev() {
             self.line(format!("local.set {}", variable(*local)));
         }
     }
 
-    /// A number for a value.
+    /// Pushes a number that depends on a local's value.
     fn word(&mut self, local: Local) {
         self.get(&[local]);
         match local.0 {
@@ -459,7 +459,7 @@ impl Writer<'_> {
         format!("(param {})", types(param.as_slice()))
     }
 
-    /// What enters a `try` of either form, with its body and its result.
+    /// A `try` of either form with its parameter, its body and its result.
     fn body(&mut self, enter: &str, tried: &Try) {
         let from = tried.param.map(|(from, _)| from);
         self.get(from.as_slice());
@@ -506,9 +506,9 @@ impl Writer<'_> {
     }
 
     /// ```text
-    /// block              all that go on behind it
-    ///   block            the last clause's
-    ///     block          the first clause's
+    /// block              target of everything that continues after the statement
+    ///   block            target of the last clause
+    ///     block          target of the first clause
     ///       try_table
     ///     end
     ///   end

@@ -1,25 +1,27 @@
-//! Accesses that land elsewhere.
+//! Attempts to make an access land in another memory or at another address.
 
 use super::*;
 
-/// Memories whose bytes a test knows, of the user of a group: which of them each memory of the user is.
+/// A user in a group, with several memories whose bytes the test knows.
 struct Pair {
     group: Group<()>,
     user: MemberId,
-    /// By the user's indices: who exports it, and its name; two of the same are one memory.
+    /// For each memory index of the user: the exporting member and the export's name. Equal entries
+    /// are one memory.
     places: Vec<(MemberId, String)>,
 }
 
-/// What the user imports of the owner's, whose first memory it never is.
+/// Names of the memories that the user imports from the owner. None of them is the owner's first
+/// memory.
 const IMPORTED: [&str; 4] = ["b", "a", "b", "w"];
 
-/// Memories that the user defines behind them: pages, and whether indices are of 64 bits.
+/// Memories that the user defines after its imports: pages, and whether addresses have 64 bits.
 const DEFINED: [(usize, bool); 3] = [(1, false), (2, true), (2, false)];
 
-/// Pages of the owner's memories `a`, `b` and `w`, of which the last is a 64-bit one.
+/// The owner's memories: name, pages, and whether addresses have 64 bits.
 const OWNED: [(&str, usize, bool); 3] = [("a", 1, false), ("b", 2, false), ("w", 1, true)];
 
-/// Of each memory of the user: its pages, and whether indices are of 64 bits.
+/// For each memory of the user: its pages, and whether addresses have 64 bits.
 fn user_memories(imports: bool) -> Vec<(usize, bool)> {
     let imported = IMPORTED.map(|name| {
         let owned = OWNED.iter().find(|owned| owned.0 == name);
@@ -62,7 +64,7 @@ impl Pair {
         }
     }
 
-    /// Fills each memory with bytes of its own, and gives what is in them.
+    /// Fills each memory with different bytes; returns a model of their content.
     fn fill(&mut self, random: &mut Random) -> Model {
         let mut model = Model {
             memories: vec![],
@@ -110,16 +112,16 @@ fn user_text(imports: bool, functions: &str) -> String {
     text + functions + ")"
 }
 
-/// What is in the user's memories.
+/// The content of the user's memories.
 #[derive(Clone)]
 struct Model {
     memories: Vec<Vec<u8>>,
-    /// Which of them each index is.
+    /// The entry of `memories` for each memory index of the user.
     of: Vec<usize>,
 }
 
 impl Model {
-    /// The bytes of an access, if they are inside.
+    /// The bytes of an access; `None` if it is out of bounds.
     fn at(&mut self, memory: usize, at: u64, offset: u64, bytes: u64) -> Option<&mut [u8]> {
         let memory = &mut self.memories[self.of[memory]];
         let start = at.checked_add(offset)?;
@@ -128,7 +130,8 @@ impl Model {
     }
 }
 
-/// Operators: their text, its first bytes, how many bytes they access, and what is stored, if they store.
+/// Operators: text, first bytes of the encoding, number of accessed bytes, and the stored operand
+/// (empty for loads).
 const OPERATORS: [(&str, &[u8], u64, &str); 15] = [
     ("i32.load8_u", &[0x2d], 1, ""),
     ("i32.load16_s", &[0x2e], 2, ""),
@@ -157,7 +160,7 @@ const OPERATORS: [(&str, &[u8], u64, &str); 15] = [
     ),
 ];
 
-/// Offsets around what the guard covers and where sums wrap.
+/// Offsets around the size of the guard region and where sums wrap around.
 const OFFSETS: [u64; 6] = [
     0,
     5,
@@ -176,7 +179,7 @@ fn every_operator_stays_in_the_memory_that_it_names_and_traps_at_its_own_place()
             for (memory, (_, wide)) in memories.iter().enumerate() {
                 let (ty, drop) = (if *wide { "i64" } else { "i32" }, drops(text));
                 for offset in OFFSETS {
-                    // A lane stands in front of the operands.
+                    // The lane immediate precedes the operands in the text.
                     let (operand, lane) = match operand.rsplit_once(' ') {
                         Some((operand, lane)) if text.ends_with("_lane") => (operand, lane),
                         _ => (*operand, ""),
@@ -250,14 +253,14 @@ fn every_operator_stays_in_the_memory_that_it_names_and_traps_at_its_own_place()
     }
 }
 
-/// What comes behind an operator: nothing if it stores.
+/// The instruction after an operator: `drop` for its result, nothing for a store.
 fn drops(text: &str) -> &'static str {
     if text.contains("store") { "" } else { "drop" }
 }
 
-/// Where in a module the only operator lies that has these first bytes, memory and offset.
+/// The position in a module of the only operator with these first bytes, memory and offset.
 fn operator(wasm: &[u8], opcode: &[u8], operand: &str, memory: usize, offset: u64) -> u32 {
-    // The index is before it, or what is stored.
+    // The address operand, or the stored operand, is just before the operator.
     let before = match operand {
         "" => vec![0x20, 0],
         "(i32.const -1)" => vec![0x41, 0x7f],
@@ -276,7 +279,7 @@ fn operator(wasm: &[u8], opcode: &[u8], operand: &str, memory: usize, offset: u6
     leb.push(rest as u8);
     let (first, behind) = (opcode.len(), opcode.len() + 1);
     let found = (0..wasm.len()).filter(|at| {
-        // Memory 0 is not named.
+        // The encoding omits memory index 0.
         let (flag, index): (_, &[u8]) = match memory {
             0 => (0, &[]),
             other => (0x40, &[other as u8]),
@@ -292,10 +295,12 @@ fn operator(wasm: &[u8], opcode: &[u8], operand: &str, memory: usize, offset: u6
     found[0] as u32
 }
 
-/// An access of a random function: memory, what is added to the index, offset, bytes, and whether it stores.
+/// An access of a random function: memory, constant added to the address, offset, bytes, and
+/// whether it stores.
 type Access = (usize, u32, u64, u64, bool);
 
-/// Equal indices into memories of several sizes, some of which are the same: what is known of one says nothing of another.
+/// Equal addresses in memories of several sizes, some of which are one memory. A bounds check of
+/// one memory must not be reused for another.
 #[test]
 fn equal_indices_into_several_memories_are_not_taken_for_each_other() {
     const FUNCTIONS: usize = 120;
@@ -403,12 +408,13 @@ fn equal_indices_into_several_memories_are_not_taken_for_each_other() {
     }
 }
 
-/// Lengths around those that the generated code does by itself, in one way or another.
+/// Lengths around the limits up to which the compiler emits inline code of different kinds.
 const LENGTHS: [u64; 16] = [
     0, 1, 3, 8, 15, 16, 17, 33, 64, 100, 128, 1023, 1024, 1025, 3000, 65_536,
 ];
 
-/// Copies between all memories, of which some are the same, as numbers that are known and that are not.
+/// Copies between all pairs of memories, some of which are one memory, with constant lengths and
+/// with lengths in variables.
 #[test]
 fn copies_go_from_the_memory_that_is_named_to_the_one_that_is_named() {
     for imports in [false, true] {
@@ -505,7 +511,7 @@ fn copies_go_from_the_memory_that_is_named_to_the_one_that_is_named() {
                 };
                 let params = [number(to, at), i32(round as u32), number(to, len)];
                 assert_eq!(pair.call(&format!("fill {to}"), &params), filled, "{what}");
-                // Others than zeros and what was filled.
+                // Refill with other bytes than zeros and the fill values.
                 if round % 64 == 0 {
                     model = pair.fill(&mut random);
                 }
@@ -515,7 +521,7 @@ fn copies_go_from_the_memory_that_is_named_to_the_one_that_is_named() {
     }
 }
 
-/// Whether there is a function for this length alone.
+/// Whether the guest has a function for this constant length.
 fn pair_of(len: u64) -> bool {
     len <= 128
 }

@@ -1,7 +1,8 @@
-//! aarch64: a program cannot have itself stepped, so each instruction at which an interrupt does anything is
-//! replaced by `brk`: those of the guest, and those of the runtime's routines around it. The one that is
-//! met is put back, and the one that was met before it is replaced again. So there is nothing to decode, and
-//! no other thread runs that code.
+//! aarch64: a program cannot single-step itself. So `brk` replaces each instruction at which an
+//! interrupt has an effect: those of the guest and of the runtime's routines around it.
+//!
+//! The handler restores the instruction that was reached, and replaces the one before it again.
+//! This needs no decoder, and no other thread runs that code.
 
 use core::arch::asm;
 use core::ptr;
@@ -11,24 +12,25 @@ use std::fs;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// How many instructions see the way into a loop and several times around it.
+/// Number of instructions that cover the way into a loop and several iterations of it.
 pub(crate) const MANY: u32 = 300;
-/// Whether the runtime's own code is stepped, too, beyond its routines around the guest.
+/// Whether the runtime's own code is stepped too, beyond its routines around the guest.
 pub(crate) const EVERYWHERE: bool = false;
 
 /// `brk #0x7069` (Arm ARM, C6.2).
 const BRK: u32 = 0xd420_0000 | 0x7069 << 5;
 
-/// Where an instruction is, and which.
+/// The address of an instruction, and the instruction word.
 type Word = (usize, u32);
 
-/// Those that are replaced while something is stepped, ascending.
+/// The instructions that are replaced during steps, in ascending order of address.
 static REPLACED: AtomicPtr<Vec<Word>> = AtomicPtr::new(ptr::null_mut());
-/// Where the latest was that was met, and put back; 0 if none was.
+/// The address of the instruction that was reached last and is restored now; 0 if none is.
 static LATEST: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn trapped(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel's (sigaction(2)); the list is there while anything is replaced.
+    // SAFETY: the kernel passes a valid context (sigaction(2)). `REPLACED` points to a live list
+    // while any instruction is replaced.
     let (pc, replaced) = unsafe {
         let context = &*context.cast::<libc::ucontext_t>();
         (context.uc_mcontext.pc as usize, &*REPLACED.load(SeqCst))
@@ -43,7 +45,7 @@ extern "C" fn trapped(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     crate::instant();
 }
 
-/// Has [`crate::instant`] be called at each instruction that is stepped.
+/// Makes each stepped instruction call [`crate::instant`].
 pub(crate) fn install() {
     let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = trapped;
     super::handle(
@@ -53,36 +55,39 @@ pub(crate) fn install() {
     );
 }
 
-/// Runs something step by step.
+/// Runs a function step by step.
 pub(crate) fn stepped<R>(run: impl FnOnce() -> R) -> R {
     static OURS: OnceLock<Vec<Word>> = OnceLock::new();
     let mut words = OURS.get_or_init(routines).clone();
-    // The guests of this test have no constants among their code, and zeros behind it.
+    // The guests of this test have no constants in their code, and zeros after it.
     words.extend(mapped("pirn-module").into_iter().flat_map(read));
     words.retain(|(_, word)| *word != 0);
     words.sort_unstable();
     let words: *mut Vec<Word> = Box::into_raw(Box::new(words));
     REPLACED.store(words, SeqCst);
     LATEST.store(0, SeqCst);
-    // SAFETY: made above, and read only, here and by the handler.
+    // SAFETY: `words` came from `Box::into_raw` in this function. Until it is freed, this function
+    // and the handler only read it.
     let all = unsafe { &*words };
     all.iter().for_each(|(at, _)| write(*at, BRK));
     let result = run();
     all.iter().for_each(|(at, word)| write(*at, *word));
-    // SAFETY: made above; nothing is replaced any more.
+    // SAFETY: `words` came from `Box::into_raw` in this function. No instruction is replaced now,
+    // so the handler reads it no more.
     drop(unsafe { Box::from_raw(words) });
     result
 }
 
-/// The instructions of the runtime's routines that look at a gate, and of those that leave for the host up to
-/// that: they end with two `udf` that spell "pirn".
+/// The instructions of two kinds of runtime routines: those that check the interrupt flag, and
+/// those that leave for the host, up to that check. Each ends with two `udf` that spell "pirn".
 fn routines() -> Vec<Word> {
     const END: [u32; 2] = [0x7069, 0x726e];
-    /// `movz xzr, #0x7069, lsl #16`, behind a call of the host.
+    /// `movz xzr, #0x7069, lsl #16`: it follows a host call.
     const MARK: u32 = 0xd2ae_0d3f;
-    /// `ldrb w11, [x11]`, the second of a routine that enters.
+    /// `ldrb w11, [x11]`: the second instruction of a routine that enters the guest.
     const LOOKS: u32 = 0x3940_016b;
-    /// `ldur x9, [x0, ...]`, the first of one that leaves, and its constant.
+    /// `ldur x9, [x0, ...]`: the first instruction of a routine that leaves, and the mask of its
+    /// immediate.
     const LEAVES: (u32, u32) = (0xf840_0009, 0x001f_f000);
     let this = std::env::current_exe().expect("this program");
     let name = this.file_name().expect("a name").to_string_lossy();
@@ -98,20 +103,20 @@ fn routines() -> Vec<Word> {
             let enters = first.clone().find(|at| is(*at, LOOKS)).map(|at| at - 1);
             let leaves = |at: &usize| words[*at].1 & !LEAVES.1 == LEAVES.0;
             let start = match first.clone().find(|at| leaves(at) || is(*at, LOOKS)) {
-                // One of them takes two fields.
+                // One of these routines loads two fields, so the match may be its second load.
                 Some(at) if leaves(&at) => (at - 2..=at).find(leaves),
                 _ => enters,
             };
             found.extend(&words[start.expect("a routine of ours")..end]);
         }
     }
-    // By this the runtime finds its own.
+    // The runtime finds its host calls by this marker, so it must stay as it is.
     found.retain(|(_, word)| *word != MARK);
     assert!(found.len() > 100, "they are there");
     found
 }
 
-/// Where a file of this name is mapped to be executed.
+/// Address ranges where a file with this name is mapped as executable.
 fn mapped(name: &str) -> Vec<Range<usize>> {
     let maps = fs::read_to_string("/proc/self/maps").expect("proc(5)");
     let executed =
@@ -125,23 +130,24 @@ fn mapped(name: &str) -> Vec<Range<usize>> {
     lines.map(|line| range(line).expect("a range")).collect()
 }
 
-/// The instructions of a range, which can be written to from now on.
+/// The instructions of a range, which becomes writable.
 fn read(range: Range<usize>) -> Vec<Word> {
     let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-    // SAFETY: whole pages of a private mapping, which lose no right.
+    // SAFETY: the range is whole pages of a private mapping, which keeps every access right that it
+    // had.
     let done = unsafe { libc::mprotect(range.start as *mut _, range.len(), access) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
     let words = range.step_by(4);
-    // SAFETY: mapped code.
+    // SAFETY: `range` is mapped, readable code.
     words
         .map(|at| (at, unsafe { *(at as *const u32) }))
         .collect()
 }
 
-/// Replaces an instruction, for this processor and for all others (Arm ARM, B2.4.4; 64 bytes are a line, or
-/// part of one).
+/// Replaces an instruction on all processors (Arm ARM, B2.4.4). A cache line has at least 64 bytes.
 fn write(at: usize, word: u32) {
-    // SAFETY: an instruction in code that `read` has made writable, and that no other thread runs.
+    // SAFETY: `at` is an instruction in code that `read` has made writable. No other thread runs
+    // that code.
     unsafe {
         (at as *mut u32).write_volatile(word);
         asm!("dc cvau, {at}", "dsb ish", "ic ivau, {at}", "dsb ish", "isb", at = in(reg) at);
