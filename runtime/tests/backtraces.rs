@@ -1,4 +1,4 @@
-//! Who walks the stack of a running guest, as debuggers do, comes to the host that called it.
+//! The stack of a running guest can be unwound, as debuggers do, into the host code that called it.
 #![allow(unsafe_code, reason = "a test that handles signals")]
 
 mod common;
@@ -19,19 +19,19 @@ const GUEST: &str = r#"(module
   (func (export "spins") (call $spin))
   (func (export "asks") (call $ask) (call $spin)))"#;
 
-/// The stack that the signal's handler found, and whether there is one.
+/// The backtrace that the signal handler captured, if it has run.
 static SEEN: Mutex<Option<String>> = Mutex::new(None);
 
 /// Whether the guest is about to loop.
 static RUNS: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn look(_: i32) {
-    // The guest, which is what is interrupted, holds no lock of an allocator.
+    // The signal interrupts the guest, which holds no allocator lock. So the handler may allocate.
     let mut seen = SEEN.lock().expect("no panic");
     seen.get_or_insert_with(|| Backtrace::force_capture().to_string());
 }
 
-/// Has this thread look at its stack while `run` runs a guest, which is killed then.
+/// Captures this thread's stack while `run` runs a guest, which is killed afterwards.
 fn seen_from_guest(switch: KillSwitch, run: impl FnOnce() -> Result<(), CallError>) -> String {
     *SEEN.lock().expect("no panic") = None;
     RUNS.store(false, SeqCst);
@@ -41,9 +41,10 @@ fn seen_from_guest(switch: KillSwitch, run: impl FnOnce() -> Result<(), CallErro
         while !RUNS.load(SeqCst) {
             std::thread::yield_now();
         }
-        // For the way from the host function to the loop; if it takes longer, the handler finds the same frames.
+        // Time for the guest to return from the host function to its loop. If it takes longer, the
+        // handler finds the same frames.
         std::thread::sleep(Duration::from_millis(20));
-        // SAFETY: the thread waits for this one.
+        // SAFETY: `thread` is alive: it joins this thread before it ends.
         assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGUSR1) }, 0);
         while SEEN.lock().expect("no panic").is_none() {
             std::thread::yield_now();
@@ -63,7 +64,7 @@ type Plain = Func<(), ()>;
 
 #[inline(never)]
 fn the_caller(instance: &mut Asking, func: &Plain) -> Result<(), CallError> {
-    // No call in the last place, which would take the frame.
+    // `black_box` prevents a tail call, which would remove this frame.
     std::hint::black_box(instance.call(func, ()))
 }
 
@@ -84,7 +85,7 @@ fn the_hosts_frames_are_behind_the_guests() {
         common::not_run("unwind tables here end with the function that entered the guest");
         return;
     }
-    // SAFETY: all-zero is a valid sigaction, and the handler is of the right type.
+    // SAFETY: all-zero is a valid `sigaction`, and `look` has the type of a handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = look as extern "C" fn(i32) as usize;
@@ -113,7 +114,7 @@ fn the_hosts_frames_are_behind_the_guests() {
     let mut called = instance();
     let seen = seen_from_guest(called.kill_switch(), || the_caller(&mut called, &spins));
     assert!(seen.contains("the_caller"), "{seen}");
-    // Its frame on the host's stack is another's than who it was entered by.
+    // On resume, the host frame differs from the one that first entered the guest.
     let mut resumed = instance();
     the_starter(&mut resumed, &asks);
     let seen = seen_from_guest(resumed.kill_switch(), || the_resumer(&mut resumed, &asks));

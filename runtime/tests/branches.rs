@@ -1,5 +1,6 @@
-//! Tables of branches with hundreds of entries, most of which share their targets, against a model of them: every
-//! index and what is past the table, to ends of blocks, of the function and starts of loops, each of which takes a value.
+//! `br_table` with hundreds of entries that share few targets, compared with a model. Tests every
+//! index and some past the table, with branches to block ends, to the function's end and to a loop.
+//! Each target takes a value.
 
 mod common;
 
@@ -7,25 +8,25 @@ use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;
 use pirn_runtime::{Linker, Module, Region};
 
-/// Entries of the table, before its default.
+/// Number of entries of the table, without the default.
 const ENTRIES: u32 = 300;
 
-/// The entry that has a target of its own.
+/// The only entry whose target no other entry shares.
 const ALONE: u32 = 150;
 
-/// Turns of the loop, after which it is left by a return.
+/// Number of iterations, after which the function returns.
 const TURNS: u32 = 5;
 
-/// Where a branch goes.
+/// The target of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
-    /// The start of a loop that has a parameter.
+    /// The start of a loop with a parameter.
     Loop,
     /// The end of the outermost block.
     Outer,
-    /// The end of the block in it.
+    /// The end of the block inside it.
     Inner,
-    /// The end of the block that one entry goes to.
+    /// The end of the block that only one entry targets.
     Alone,
     /// The end of the function.
     Function,
@@ -64,7 +65,7 @@ impl Target {
     }
 }
 
-/// What the code that follows a branch to the target executes, when it counts fuel: each operator once.
+/// Fuel of the code after the branch, which executes each of its operators once.
 fn fuel_behind(target: Target) -> u64 {
     match target {
         Target::Loop | Target::Function => 0,
@@ -73,11 +74,12 @@ fn fuel_behind(target: Target) -> u64 {
     }
 }
 
-/// Operators of a turn but its last one, which executes two in place of the table's seven.
+/// Operators of an iteration. The last iteration executes two operators in place of the table's
+/// seven.
 const TURN_FUEL: u64 = 30;
 
-/// A loop that changes its locals and its operand, and the table at its end. Behind a return the table is
-/// there once more, where it is not reached.
+/// A loop that changes its locals and its operand, with the table at its end. A second copy of the
+/// table follows a `return`, where it is unreachable.
 const TEXT: &str = r#"(module
   (func (export "run") (param $index i32) (result i32)
     (local $x i32) (local $y i32) (local $turns i32) (local $v i32)
@@ -113,7 +115,7 @@ fn text(default: Target) -> String {
         .replace("TABLE", &table)
 }
 
-/// What the guest returns, and the fuel that it uses up.
+/// The guest's result and the fuel that it uses.
 fn model(mut index: u32, default: Target) -> (u32, u64) {
     let (mut x, mut y, mut v, mut fuel) = (0_u32, 0, 100, 1);
     for turns in 1..=TURNS {
@@ -164,7 +166,7 @@ fn each_index_goes_where_the_table_says() {
     }
 }
 
-/// Calls the guest with each index, and some that are past the table.
+/// Calls the guest with each index of the table, and some past it.
 fn check(module: &Module, default: Target, fuel: bool) {
     let region = Region::builder().slots(1).build().expect("a region");
     let prepared = region.prepare(module, &Linker::new()).expect("it fits");

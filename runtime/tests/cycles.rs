@@ -7,7 +7,7 @@ use pirn_runtime::{Linker, Region};
 const TOUCH: &str = include_str!("../../examples/guests/touch.wat");
 const CYCLES: usize = 1_000_000;
 
-/// Bytes of memory that the process holds, from `/proc/self/statm` (proc(5)).
+/// Resident bytes of the process, from `/proc/self/statm` (proc(5)).
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
     let pages = statm
@@ -17,7 +17,7 @@ fn resident() -> usize {
     pages.expect("it is a number of pages") * 4096
 }
 
-/// Mappings of the process, from `/proc/self/maps`.
+/// Number of mappings of the process, from `/proc/self/maps`.
 fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps")
         .expect("Linux has it")
@@ -25,7 +25,7 @@ fn mappings() -> usize {
         .count()
 }
 
-/// One test, because it measures the process: nothing else may go on in it.
+/// One test, because it measures the whole process: no other test may run in it.
 #[test]
 fn cycles_leave_the_process_as_it_was() {
     a_million_cycles_leave_memory_and_slots_where_they_were();
@@ -49,7 +49,7 @@ fn a_million_cycles_leave_memory_and_slots_where_they_were() {
         after.0 < before.0 + (1 << 20),
         "resident: {before:?} {after:?}"
     );
-    // The process's threads may map a little of their own; a leak would be a million.
+    // Threads of the process may map a little memory; a leak would be a million mappings.
     assert!(after.1 < before.1 + 16, "mappings: {before:?} {after:?}");
     assert_eq!(after.2, before.2, "slots");
 }

@@ -1,5 +1,5 @@
-//! Kills, deadlines, budgets and ends of slices that come whenever they come: no slot is lost, and none is
-//! given out with anything left in it.
+//! Kills, deadlines, budgets and ends of time slices at any moment. No slot may be lost, and none
+//! may be reused with data of its previous tenant.
 
 mod common;
 
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Events for each way of resetting under `cargo test`. For a million in all: `cargo test -p pirn-runtime
+/// Events for each reset under `cargo test`. For a million in all, run `cargo test -p pirn-runtime
 /// --release --test events -- --ignored --nocapture`.
 const SOME: u64 = 6_000;
 const MANY: u64 = 250_000;
 
-/// Works on memory, globals and numbers; asks the host, and waits for it.
+/// A guest that writes to memory and globals, asks the host, and waits for it.
 const GUEST: &str = r#"(module
   (import "h" "ask" (func $ask (param i32) (result i32)))
   (import "h" "wait" (func $wait (param i32) (result i32)))
@@ -48,7 +48,7 @@ const GUEST: &str = r#"(module
       (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
     (local.get $sum)))"#;
 
-/// The steps of each call, and what it returns if it is let to.
+/// The iterations of each call, and its result if nothing stops it.
 const STEPS: i32 = 60;
 const RESULT: i32 = STEPS * (STEPS + 1) / 2;
 
@@ -77,17 +77,17 @@ fn prepare(reset: Reset) -> Prepared<(), i32, i32> {
         .expect("it is linked")
 }
 
-/// What the threads share.
+/// Data shared by the threads.
 struct Shared {
     prepared: Prepared<(), i32, i32>,
     funcs: [Func<i32, i32>; 3],
-    /// Who can be killed, by worker.
+    /// The kill switch of each worker's instance.
     switches: [Mutex<Option<KillSwitch>>; 2],
     events: [AtomicU64; 5],
     done: AtomicBool,
 }
 
-/// The events, by what they were.
+/// Indices of the event counters.
 const KILLED: usize = 0;
 const LATE: usize = 1;
 const SPENT: usize = 2;
@@ -104,14 +104,14 @@ impl Shared {
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// As many as asked, and each kind: how often one comes in so many depends on the machine. The last bound ends a test of what
-    /// never comes.
+    /// Whether enough events happened, and at least one of each kind: their frequency depends on
+    /// the machine. The last bound ends a run in which one kind never happens.
     fn enough(&self, events: u64) -> bool {
         let seen = |count: &AtomicU64| count.load(Ordering::Relaxed) > 0;
         self.total() >= events && (self.events.iter().all(seen) || self.total() >= 20 * events)
     }
 
-    /// A call of one instance, in one of all ways, until it ends one way or another.
+    /// Calls one instance in a random way until the call ends.
     fn work(&self, worker: usize, random: &mut Random) {
         let mut instance = self.prepared.instantiate(()).expect("a slot");
         assert_eq!(instance.global("marks"), Some(Value::I64(0)));
@@ -164,7 +164,8 @@ impl Shared {
         }
     }
 
-    /// One call in four has no limit, and more waits than it is polled: it is dropped, however slow the machine is.
+    /// One call in four has no limit and waits more often than it is polled. So it is dropped,
+    /// however slow the machine is.
     fn future(&self, instance: &mut I, random: &mut Random) {
         let limited = random.below(4) > 0;
         let mut polls = random.below(if limited { 40 } else { STEPS as u64 / 7 });
@@ -187,7 +188,7 @@ impl Shared {
         }
     }
 
-    /// Kills and preempts whoever works.
+    /// Kills and preempts the workers' instances.
     fn disturb(&self, random: &mut Random) {
         while !self.done.load(Ordering::Relaxed) {
             let worker = random.below(2) as usize;
@@ -197,7 +198,7 @@ impl Shared {
             }
             let Some(switch) = switch else { continue };
             if random.below(4) == 0 {
-                // It may be gone.
+                // The instance may have been dropped.
                 let _ = switch.kill();
             } else {
                 switch.preempt();

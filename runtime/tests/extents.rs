@@ -1,5 +1,5 @@
-//! Slots and memories at the ends of what there can be: more slots than one reservation holds, memories of
-//! 65,535 pages and of nothing, under every reset.
+//! Slots and memories of extreme sizes: more slots than one reservation holds, and memories of
+//! 65,535 pages and of none, under every reset.
 
 mod common;
 
@@ -7,7 +7,7 @@ use pirn_runtime::{Instance, Linker, Module, Region, Value};
 
 const WASM_PAGE: usize = 64 << 10;
 
-/// A memory of some pages that can grow, with `image` at `at`.
+/// A module with a memory that can grow, with the bytes `image` at an address.
 fn module(pages: usize, max: usize, at: usize) -> Module {
     common::wat(&format!(
         r#"(module (memory (export "memory") {pages} {max}) (data (i32.const {at}) "image")
@@ -25,7 +25,7 @@ fn call(instance: &mut Instance<()>, name: &str, param: u32) -> Option<Value> {
 
 #[test]
 fn slots_of_several_reservations_are_apart() {
-    // A reservation holds 1,024.
+    // A reservation holds 1,024 slots.
     const SLOTS: u32 = 1024 + 5;
     let modules = [(module(2, 9, 70_000), 2, 70_000), (module(1, 9, 7), 1, 7)];
     for reset in common::resets() {

@@ -1,5 +1,5 @@
-//! Nothing of an instance is left for the next: whatever it wrote, grew, dropped or trapped in, the
-//! next tenant of its slot finds exactly its own initial state.
+//! No state of an instance survives in its slot. Whatever the instance wrote, grew, dropped or
+//! trapped in, the next tenant finds exactly its own initial state.
 
 mod common;
 
@@ -8,8 +8,8 @@ use pirn_runtime::{
 };
 use std::num::NonZeroU64;
 
-/// Writes everything that it can reach: memory up to a size that it grows to, a global, table
-/// elements, dropped segments. `dirty(pages, trap)`.
+/// Writes to everything that it can reach: memory (after it grew to a size), a global, table
+/// elements, and drops segments. `dirty(pages, trap)`.
 const HOSTILE: &str = r#"(module
   (memory (export "memory") 2 64)
   (data (i32.const 100) "first page")
@@ -81,7 +81,7 @@ impl Tenants {
         }
     }
 
-    /// A hostile tenant, gone again.
+    /// Creates a hostile tenant, runs it and drops it.
     fn dirty(&self, pages: i32, trap: bool) {
         let mut instance = self.hostile.try_instantiate(()).expect("the slot is free");
         let params = [Value::I32(pages), Value::I32(i32::from(trap))];
@@ -98,7 +98,7 @@ impl Tenants {
     }
 }
 
-/// The initial memory as the module's text says it.
+/// The initial memory that the module's text specifies.
 fn expected(pages: usize, data: &[(usize, &[u8])]) -> Vec<u8> {
     let mut memory = vec![0; pages << 16];
     for (at, bytes) in data {
@@ -243,7 +243,7 @@ fn what_the_host_writes_is_gone_as_well() {
 
 #[test]
 fn one_module_linked_in_two_ways_shares_no_table() {
-    // The same slot, the same module: its table holds what the host of each tenant gave.
+    // One slot, one module. Its table contains values that differ between the hosts of the tenants.
     let module = common::wat(
         "(module (import \"host\" \"reference\" (global $r externref))
            (import \"host\" \"place\" (global $place i32))

@@ -1,4 +1,4 @@
-//! Fuel: what code that counts uses up, how it ends without any, and that no tenant sees another's.
+//! Fuel: the amount that code uses up, the trap without fuel, and isolation between tenants.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn instance(text: &str) -> Instance<()> {
     prepared.instantiate(()).expect("there is a slot")
 }
 
-/// What calling `name` uses up of this fuel, and what comes of it.
+/// Calls a function with some fuel; returns the fuel that it used and the result.
 fn used(
     instance: &mut Instance<()>,
     name: &str,
@@ -34,7 +34,7 @@ fn used(
     (fuel - instance.fuel().expect("it counts"), result)
 }
 
-/// The trap that a call ended with, which must be for want of fuel.
+/// The trap of a call, which must have run out of fuel.
 #[track_caller]
 fn out_of_fuel<T: std::fmt::Debug>(result: Result<T, CallError>) -> Trap {
     match result {
@@ -43,11 +43,11 @@ fn out_of_fuel<T: std::fmt::Debug>(result: Result<T, CallError>) -> Trap {
     }
 }
 
-/// A guest that loops for as long as its parameter says, five operators a pass.
+/// A guest that loops as often as its parameter says, with five operators in each iteration.
 const LOOP: &str = r#"(module (func (export "run") (param i32)
   (loop (br_if 0 (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))))"#;
 
-/// What a line of a fixture says.
+/// An expectation line of a fixture.
 struct Expected<'a> {
     name: &'a str,
     params: Vec<Value>,
@@ -55,7 +55,7 @@ struct Expected<'a> {
     trap: Option<&'a str>,
 }
 
-/// The lines of a fixture that say what is used.
+/// The lines of a fixture that state expected fuel.
 fn expectations(text: &str) -> Vec<Expected<'_>> {
     let lines = text
         .lines()
@@ -110,7 +110,7 @@ fn each_operator_uses_what_the_fixture_says() {
     }
 }
 
-/// A number for [`LOOP`].
+/// The parameter of [`LOOP`].
 fn passes(count: i32) -> [Value; 1] {
     [Value::I32(count)]
 }
@@ -131,7 +131,7 @@ fn a_limit_lets_begin_what_there_is_fuel_for() {
                 Some("trap: out of fuel")
             );
         }
-        // What it has used beyond its limit is not owed.
+        // Fuel that was used beyond the limit is not owed later.
         assert_eq!(guest.fuel(), Some(0), "{fuel}");
     }
     let (fuel, result) = used(&mut guest, "run", &passes(3), 16);
@@ -203,7 +203,7 @@ fn what_would_not_end_ends() {
             assert_eq!(found, fuel, "{name}");
         }
     }
-    // With more of it the stack ends first.
+    // With more fuel, the stack overflows first.
     for name in ["direct", "indirect"] {
         match used(&mut guest, name, &[], u64::MAX) {
             (_, Err(CallError::Trap(trap))) => assert_eq!(trap.code(), TrapCode::StackOverflow),
@@ -218,7 +218,7 @@ fn bulk_operations_are_paid_before_they_are_done() {
         r#"(module (memory 1) (func (export "fill") (param i32)
           (memory.fill (i32.const 0) (i32.const 255) (local.get 0))))"#,
     );
-    // Four operators, and 8192 for the bytes.
+    // Four operators, and 8192 units for the bytes.
     let (fuel, result) = used(&mut guest, "fill", &passes(65536), 8195);
     out_of_fuel(result);
     assert_eq!(fuel, 8195);
@@ -263,7 +263,7 @@ const STARTS: &str = r#"(module (global $g (mut i32) (i32.const 200)) (start $st
 fn a_start_function_is_limited_too() {
     let (module, region) = (counting(STARTS, OptLevel::Speed), region());
     let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
-    // Six operators a pass.
+    // An iteration has six operators.
     let left = |fuel| {
         prepared
             .start_fuel(fuel)
@@ -328,7 +328,8 @@ fn no_tenant_has_the_fuel_of_another() {
         let some = all.start_fuel(1000).expect("it counts");
         let none = region.prepare(&ignores, &linker).expect("it fits");
         for first in [&all, &some, &none] {
-            // What the one before was given, and what it left.
+            // Neither the fuel that the previous tenant was given nor its rest may reach the next
+            // one.
             for fuel in [0, 7, 1 << 63, u64::MAX] {
                 for (next, expected) in [(&all, Some(u64::MAX)), (&some, Some(1000)), (&none, None)]
                 {
@@ -400,7 +401,7 @@ fn each_member_of_a_group_has_its_own() {
     );
     group.call(ignores, "run", &[]).expect("there is enough");
     assert_eq!((group.fuel(owner), group.fuel(ignores)), (Some(88), None));
-    // Between the calls the owner has none left, and so the user ends.
+    // The owner's fuel ends between the two calls, so the user's call traps.
     group.set_fuel(owner, 3).expect("it counts");
     let trap = out_of_fuel(group.call(ignores, "run", &[]));
     assert_eq!(trap.backtrace().len(), 2);

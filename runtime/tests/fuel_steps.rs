@@ -1,4 +1,4 @@
-//! Fuel of guests that are suspended: it is counted as if they were not.
+//! Fuel of suspended guests: suspension must not change what is counted.
 
 mod common;
 
@@ -12,8 +12,8 @@ use pirn_runtime::{
 };
 use std::time::Duration;
 
-/// A guest that is suspended in each pass, and one that need not be. Ten operators a pass, and one after the
-/// loop.
+/// A guest that is suspended in each iteration, and one that may run without. An iteration executes
+/// ten operators; one follows the loop.
 const SUSPENDED: &str = r#"(module (import "h" "ask" (func $ask (param i32) (result i32)))
   (import "h" "wait" (func $wait (param i32) (result i32)))
   (global $passes (export "passes") (mut i32) (i32.const 0))
@@ -34,8 +34,7 @@ const SUSPENDED: &str = r#"(module (import "h" "ask" (func $ask (param i32) (res
       (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
     (global.get $passes)))"#;
 
-/// A host function is answered by the fuel that the guest goes on with, if not with what it has. One that is
-/// waited for takes 3.
+/// The answer to `ask` sets the guest's fuel if it has a number. `wait` takes 3 units of fuel.
 fn suspending() -> Prepared<(), i32, Option<u64>> {
     let mut linker = Linker::asking();
     let reply = |mut caller: Caller<'_, ()>, n: i32, fuel: Option<u64>| {
@@ -90,7 +89,7 @@ fn a_question_uses_nothing_and_its_answer_may() {
         step = guest.resume_with(&asks, None).expect("it goes on");
     }
     assert_eq!((step, guest.fuel()), (Step::Returned(1275), Some(499)));
-    // With the second answer it can finish its pass, and begin no other.
+    // After the second answer the fuel suffices to end the iteration but not for another.
     assert!(matches!(guest.start(&asks, 9), Ok(Step::Asked(9))));
     let step = guest.resume_with(&asks, Some(20)).expect("it goes on");
     assert_eq!((step, guest.fuel()), (Step::Asked(8), Some(10)));
@@ -117,7 +116,7 @@ fn an_async_wait_uses_what_its_future_takes() {
     assert_eq!(guest.fuel(), Some(10_000 - 501 - 150));
 }
 
-/// Runs a guest in slices of time; says how often it was preempted.
+/// Runs a guest in time slices; returns the result and the number of preemptions.
 fn sliced(guest: &mut Asks, runs: &Func<i32, i32>, n: i32) -> (Result<i32, CallError>, u32) {
     let slice = Duration::from_micros(20);
     let (mut step, mut preempted) = (guest.timeslice(slice).start(runs, n), 0);

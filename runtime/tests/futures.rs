@@ -41,7 +41,7 @@ const GUEST: &str = r#"(module $waits
     (local.get $n))
   (func (export "forever") (param i32) (result i32) (loop $l (br $l)) (i32.const 0)))"#;
 
-/// The host's data: what `wait` waits for, and how often its future was dropped.
+/// The host's data: the event that `wait` waits for, and how often its future was dropped.
 #[derive(Default)]
 struct Data {
     waits_for: Option<Receiver<i32>>,
@@ -58,7 +58,7 @@ impl Drop for Dropped {
     }
 }
 
-/// Is pending once.
+/// A future that is pending once.
 struct Once(bool);
 
 impl Future for Once {
@@ -130,14 +130,14 @@ fn func(prepared: &Prepared<Data>, name: &str) -> Func<i32, i32> {
     prepared.func(name).expect("it is exported")
 }
 
-/// Lets the guest wait for what is sent.
+/// Makes the guest's next `wait` wait for a value from the returned sender.
 fn waiting(instance: &mut Instance<Data>) -> Sender<i32> {
     let (sender, receiver) = oneshot::channel();
     instance.data_mut().waits_for = Some(receiver);
     sender
 }
 
-/// Polls once.
+/// Polls a future once.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(&noop_waker()))
 }
@@ -228,7 +228,7 @@ fn a_dropped_call_is_cancelled() {
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
         assert!(sender.send(1).is_err());
         assert!(!first.is_suspended());
-        // It can be called again, and its slot taken by the next.
+        // The instance can be called again, and its slot can be reused.
         assert_eq!(
             block_on(first.call_async(&waits, 5)).expect("it returns"),
             5
@@ -328,7 +328,7 @@ fn a_loop_lets_others_run() {
     assert_eq!(done.get(), 2);
 }
 
-/// A call that waits for ever on another thread, which says when it does.
+/// Starts a call on another thread that waits for ever; reports when the call waits.
 fn waits_for_ever(
     prepare_call: impl FnOnce(&mut Instance<Data>) -> Option<Duration> + Send + 'static,
 ) -> (
@@ -352,7 +352,7 @@ fn waits_for_ever(
             None => instance.call_async(&waits, 1),
         };
         assert!(block_on(poll_immediate(&mut call)).is_none());
-        // Whether or not somebody wants to know.
+        // The receiver may be dropped.
         let _ = told.send(());
         block_on(call)
     });
@@ -373,7 +373,7 @@ fn a_kill_ends_what_waits_at_once() {
 
 #[test]
 fn a_deadline_ends_what_waits_at_once() {
-    // Long enough to wait by then, under an emulator too.
+    // Long enough for the call to wait before the deadline, even under an emulator.
     let limit = Duration::from_millis(100);
     let (call, ..) = waits_for_ever(move |_| Some(limit));
     let error = call
@@ -418,7 +418,7 @@ fn limits_are_those_of_the_whole_call() {
     assert_eq!(sum.expect("it returns"), 120);
 }
 
-/// A waker that counts.
+/// A waker that counts its calls.
 struct Counts(AtomicU32);
 
 impl ArcWake for Counts {
@@ -479,7 +479,7 @@ fn a_full_region_is_waited_for_in_turn() {
     for future in &mut waiting {
         assert!(poll(future).is_pending());
     }
-    // Nobody overtakes.
+    // `try_instantiate` does not overtake the waiting futures.
     assert!(prepared.try_instantiate(Data::default()).is_err());
     drop(first);
     assert!(prepared.try_instantiate(Data::default()).is_err());
@@ -491,7 +491,7 @@ fn a_full_region_is_waited_for_in_turn() {
     };
     assert_eq!(prepared.region().slots_free(), 0);
     drop(instance.expect("a slot"));
-    // The second was given it, and gives up.
+    // The free slot was assigned to the second future, which is dropped.
     let [_, second, mut third] = waiting;
     drop(second);
     let Poll::Ready(instance) = poll(&mut third) else {

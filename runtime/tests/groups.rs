@@ -90,7 +90,7 @@ fn memories_tables_globals_and_functions_are_shared() {
         other => panic!("{other:?}"),
     }
 
-    // Growing is seen by both, and stops at what the owner says.
+    // Both members observe the growth, which stops at the owner's maximum.
     assert_eq!(number(group.call(user, "grow", &one(2))), 1);
     assert_eq!(number(group.call(owner, "size", &[])), 3);
     assert_eq!(number(group.call(user, "grow", &one(1))), -1);
@@ -102,7 +102,7 @@ fn memories_tables_globals_and_functions_are_shared() {
 fn a_trap_in_another_member_is_told_with_both_names() {
     let mut group = group(2);
     let linker = Linker::new();
-    // Either may lie in the lower slot, next to the guard of the other's stack.
+    // Either member may have the lower slot, next to the guard pages of the other's stack.
     for _ in 0..2 {
         let owner = group
             .instantiate(&common::wat(OWNER), &linker)
@@ -126,7 +126,7 @@ fn a_trap_in_another_member_is_told_with_both_names() {
             }
         }
         group = self::group(3);
-        // One more in between, so that the order of the slots is another.
+        // Another instance changes the order of the slots for the next round.
         group
             .instantiate(&common::wat("(module (memory 1))"), &linker)
             .expect("it starts");
@@ -203,7 +203,8 @@ fn a_start_that_fails_leaves_what_it_wrote_and_no_more() {
         .instantiate(&common::wat(OWNER), &linker)
         .expect("it starts");
     group.name("owner", owner);
-    // Its second segment does not fit: the first stays written, the data is never reached.
+    // The second element segment does not fit: the first stays written, and the data segment is
+    // never reached.
     let failing = common::wat(
         "(module (import \"owner\" \"table\" (table 4 funcref)) (memory 1)
            (elem (i32.const 0) func $look) (elem (i32.const 99) func $look)
@@ -269,7 +270,7 @@ fn an_id_names_nothing_in_another_group() {
     assert!(other.exported_memory(id, "memory").is_none());
     assert!(other.exported_memory_mut(id, "memory").is_none());
     assert!(other.shared_memory(id, "memory").is_none());
-    // Nor is anything imported from it, by a place that the group has or has not.
+    // A group cannot import from another group's member, whether or not the id's index exists here.
     let more = one.instantiate(&owner, &linker).expect("it fits");
     for id in [id, more] {
         other.name("owner", id);

@@ -1,5 +1,5 @@
-//! Branch hints change no result: random guests of nested blocks, loops and branches, with hints at random, against
-//! the same guests without.
+//! Branch hints must not change a result. Random guests of nested blocks, loops and branches with
+//! random hints are compared with the guests without hints.
 
 mod common;
 
@@ -7,32 +7,32 @@ use common::random::Random;
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Func, Instance, Linker, Region};
 
-/// Guests of the test, and calls of each.
+/// Number of guests in the test, and of calls for each guest.
 const GUESTS: u64 = 150;
 const CALLS: u64 = 20;
 
-/// How deep blocks are in each other.
+/// The deepest nesting of blocks.
 const DEPTH_MAX: usize = 5;
 
-/// Passes of all loops of a call.
+/// Most iterations of all loops in one call.
 const PASSES: u32 = 200;
 
-/// A guest while it is written.
+/// A guest under construction.
 struct Writer {
     random: Random,
     code: String,
-    /// Enclosing blocks, by the values that a branch to them takes.
+    /// For each enclosing block, the number of values that a branch to it takes.
     labels: Vec<usize>,
 }
 
 impl Writer {
-    /// Some bit of what was computed so far.
+    /// A condition that depends on some bits of the state.
     fn condition(&mut self) -> String {
         let bits = [1_u32, 3, 15, 1 << 9][self.random.below(4) as usize] << self.random.below(20);
         format!("(i32.and (local.get $s) (i32.const {bits}))")
     }
 
-    /// Where hints may be: replaced by one, or by nothing.
+    /// A placeholder, which is replaced by a hint or by nothing.
     fn hint(&mut self) -> &'static str {
         ["", "UNLIKELY", "LIKELY"][self.random.below(3) as usize]
     }
@@ -43,7 +43,7 @@ impl Writer {
         }
     }
 
-    /// Code in a block that a branch takes so many values to, which leaves those.
+    /// Statements in a block with this number of result values.
     fn inside(&mut self, values: usize) {
         self.labels.push(values);
         self.statements();
@@ -84,7 +84,7 @@ impl Writer {
                 self.code += "(i32.xor (local.get $s) (i32.const 77))))\n";
             }
             6 => {
-                // Left for good when all passes are done.
+                // The loop ends when all iterations of the call are used up.
                 self.code += &format!(
                     "(block (loop (br_if 1 (i32.lt_s (local.tee $passes
                        (i32.sub (local.get $passes) (i32.const 1))) (i32.const 0)))
@@ -126,7 +126,7 @@ fn guest(seed: u64) -> String {
     )
 }
 
-/// The guest compiled in this way, with its function.
+/// Compiles a guest with these options; returns an instance and its function.
 fn open(text: &str, options: &Options) -> (Instance<()>, Func<u32, u32>) {
     let module = common::wat_with(text, options);
     let region = Region::builder().slots(1).build().expect("a region");

@@ -1,5 +1,5 @@
-//! Host memory that is held for a guest: one sum an instance or group, its limit, and what happens
-//! at the limit and one byte past it.
+//! Host memory that is charged to a guest: one sum for each instance or group, its limit, and
+//! behaviour at the limit and one byte past it.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
 mod common;
@@ -12,24 +12,24 @@ use pirn_runtime::{
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts the bytes that each thread has allocated and not freed.
+/// An allocator that counts the live heap bytes of each thread.
 struct Counting;
 
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on as it is.
+// SAFETY: both methods forward their arguments unchanged to `System`.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.set(LIVE.get() + layout.size() as isize);
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the contract of `alloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.set(LIVE.get() - layout.size() as isize);
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the contract of `dealloc`, and `pointer` came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -55,7 +55,7 @@ fn linker() -> Linker<()> {
     let release = |mut caller: Caller<'_, ()>, bytes: u32| {
         caller.release_host_bytes(bytes as usize);
     };
-    // 0 if the bytes are held, else what is left.
+    // Returns 0 if the bytes are charged, otherwise the bytes that remain.
     let attempt = |mut caller: Caller<'_, ()>, bytes: u32| -> u32 {
         match caller.hold_host_bytes(bytes as usize) {
             Ok(()) => 0,
@@ -85,7 +85,7 @@ fn call(guest: &mut Instance<()>, name: &str, bytes: usize) -> Result<Vec<Value>
     guest.call_values(name, &[Value::I32(bytes as i32)])
 }
 
-/// What a call that was refused host memory had, asked for and was allowed.
+/// The bytes that were held, requested and permitted when a call was refused host memory.
 fn refused<R: std::fmt::Debug>(result: Result<R, CallError>) -> [usize; 3] {
     match result {
         Err(CallError::Trap(trap)) => {
@@ -105,7 +105,7 @@ fn the_limit_is_held_and_one_byte_past_it_traps() {
     call(&mut guest, "hold", LIMIT).expect("the limit is allowed");
     assert_eq!(guest.host_bytes(), LIMIT);
     assert_eq!(refused(call(&mut guest, "hold", 1)), [LIMIT, 1, LIMIT]);
-    // Nothing was counted by the call that was refused.
+    // The refused call charged nothing.
     assert_eq!(guest.host_bytes(), LIMIT);
     call(&mut guest, "release", 1).expect("it is held");
     call(&mut guest, "hold", 1).expect("there is room again");
@@ -225,7 +225,8 @@ fn what_a_call_held_stays_held_after_it_trapped() {
     assert_eq!(guest.host_bytes(), 300);
 }
 
-/// Keeps exceptions in a table: of one value and a short way, or of many values and a long way.
+/// A guest that keeps exceptions in a table. An exception has many or few values and passes many or
+/// few frames.
 fn hoarder(values: usize) -> String {
     let (params, consts) = ("i64 ".repeat(values), "(i64.const 1)".repeat(values));
     format!(
@@ -243,7 +244,7 @@ fn hoarder(values: usize) -> String {
     )
 }
 
-/// An instance that may have so much host memory, with many exceptions.
+/// An instance with a limit of host memory, which creates many exceptions.
 fn hoards(text: &str, limit: usize) -> Instance<()> {
     let region = Region::builder().slots(1).host_bytes_max(limit).build();
     let region = region.expect("a region");
@@ -252,8 +253,8 @@ fn hoards(text: &str, limit: usize) -> Instance<()> {
     instance(&prepared.expect("it is linked"))
 }
 
-/// Keeps exceptions until one is refused, or so many are kept: how many are kept, what was held for
-/// them, and how one more was refused.
+/// Keeps exceptions until one is refused or `most` are kept. Returns the count, the host bytes held
+/// for them, and the refusal.
 fn keep(
     guest: &mut Instance<()>,
     depth: i32,
@@ -279,14 +280,14 @@ fn kept_exceptions_are_counted_to_the_limit_and_not_past_it() {
         let live = (LIVE.get() - before) as usize;
         let [at_refusal, asked, limit] = refused(result);
         assert!(held <= limit && at_refusal + asked > limit, "{values}");
-        // All that the host has for them is counted, but for a constant; and nothing else is.
+        // The charged bytes equal the host's allocations for the exceptions, except for a constant.
         assert!(
             live <= guest.host_bytes() + 4096,
             "{values}: {live}, {held}"
         );
         assert!(held <= live + 4096 + 1024, "{values}: {live}, {held}");
         drop(guest);
-        // As much as that is enough for as many, and a byte less is not.
+        // A limit of exactly that many bytes suffices, and one byte less does not.
         let mut guest = hoards(&text, held);
         let (kept, _, _) = keep(&mut guest, depth, most);
         assert_eq!(kept, most, "{values}");
@@ -295,7 +296,7 @@ fn kept_exceptions_are_counted_to_the_limit_and_not_past_it() {
         let (kept, _, result) = keep(&mut guest, depth, most);
         assert!(kept < most, "{values}");
         refused(result);
-        // A guest that gives up its references can keep others.
+        // After the guest drops its references, it can keep as many again.
         guest.call_values("forget", &[]).expect("it returns");
         let (again, _, _) = keep(&mut guest, depth, kept);
         assert_eq!(again, kept, "{values}");

@@ -1,5 +1,5 @@
-//! Imported functions of one type share a trampoline: each is still the one that was imported,
-//! however it is called, by whichever instance.
+//! Imported functions of one type share a trampoline. Each must still call the right host function,
+//! however an instance calls it.
 
 mod common;
 
@@ -29,7 +29,7 @@ const GUEST: &str = r#"(module
   (func (export "wide") (result f64 i64)
     (call $wide (i64.const 40) (f64.const 0.5) (v128.const i64x2 1 2))))"#;
 
-/// Each function adds what only it does, and what its instance has as data.
+/// Each host function adds a number of its own and its instance's data.
 fn linker() -> Linker<i32> {
     let mut linker = Linker::new();
     for (name, add) in [("one", 100), ("two", 200), ("three", 300)] {
@@ -84,8 +84,8 @@ fn each_import_is_called_in_every_way_by_its_own_instance() {
     }
 }
 
-/// An import that another instance exports again belongs to the instance that imports it from the
-/// host.
+/// An import that another instance exports again keeps the state of the instance that imports it
+/// from the host.
 #[test]
 fn an_import_that_is_handed_on_stays_the_same() {
     let mut group = Group::new(&region(2), 10);
@@ -127,7 +127,7 @@ fn an_import_that_is_handed_on_stays_the_same() {
     }
 }
 
-/// Two exported imports have the same code, but a call of one is not resumed as a call of the
+/// Two exported imports share code. A suspended call of one must not be resumed as a call of the
 /// other.
 #[test]
 fn a_suspended_call_is_resumed_by_its_own_function_alone() {

@@ -1,5 +1,5 @@
-//! Instances as an embedder uses them: typed calls, host functions, limits, waiting, and every mistake
-//! that can be made with them.
+//! Instances as an embedder uses them: typed calls, host functions, limits, waits, and every
+//! mistake that the API permits.
 
 mod common;
 
@@ -62,7 +62,7 @@ fn values_of_every_type_cross_and_come_back() {
     let reference = instance.call(&own, ()).expect("it returns");
     assert!(reference.is_some());
     same!("func", Option<FuncRef>, None, reference);
-    // A NaN's payload survives where no arithmetic touches it.
+    // A NaN keeps its payload if no arithmetic touches it.
     let nan = Value::F64(0x7ff4_0000_dead_beef);
     assert_eq!(
         instance.call_values("f64", &[nan]).expect("it returns"),
@@ -146,7 +146,7 @@ fn host_functions_reach_memory_and_data() {
     assert_eq!(instance.call(&copy, 100).expect("it returns"), 6);
     assert_eq!(instance.call(&copy, 3).expect("it returns"), 3);
     assert_eq!(instance.into_data().notes, b"a bodya b");
-    // The guest says that its buffer is larger than its memory: its fault, not ours.
+    // The guest claims a buffer larger than its memory, so the guest traps.
     let mut instance = prepared.instantiate(request()).expect("the slot came back");
     match instance.call(&copy, 65_536) {
         Err(CallError::Trap(trap)) => assert_eq!(trap.code(), TrapCode::MemoryOutOfBounds),
@@ -233,13 +233,13 @@ fn a_panic_in_a_host_function_is_an_error_and_loses_no_slot() {
     assert_eq!(region.slots_free(), 1);
 }
 
-/// The frames of whoever called the guest are on the stack of a host function, and a walk finds them.
+/// A backtrace in a host function continues past the guest to the frames that called it.
 #[test]
 fn a_host_functions_backtrace_goes_on_where_the_guest_was_called() {
     #[inline(never)]
     fn who_calls_the_guest(instance: &mut Instance<String>, f: &Func<(), ()>) {
         instance.call(f, ()).expect("it returns");
-        // Not a tail call.
+        // This statement prevents a tail call.
         instance.data_mut().push('\n');
     }
     let wat = r#"(module (import "h" "f" (func $f)) (func (export "f") (call $f)))"#;
@@ -264,7 +264,7 @@ fn a_host_functions_backtrace_goes_on_where_the_guest_was_called() {
     );
 }
 
-/// A slot that is warm for a module may have served another linker's functions.
+/// A warm slot may have served the host functions of another linker before.
 #[test]
 fn a_warm_slot_calls_the_host_functions_of_its_own_preparation() {
     let wat = r#"(module
@@ -289,7 +289,7 @@ fn a_warm_slot_calls_the_host_functions_of_its_own_preparation() {
         assert_eq!(call(&second, 20), 1022);
         assert_eq!(call(&first, 30), 1031);
     }
-    // Whose functions are gone with the preparation, and their memory is somebody else's.
+    // The first preparation's host functions are dropped, and their memory may be reused.
     drop(first);
     let others: Vec<_> = (3..100).map(prepared).collect();
     for (add, prepared) in (3..).zip(&others) {
@@ -298,7 +298,8 @@ fn a_warm_slot_calls_the_host_functions_of_its_own_preparation() {
     assert_eq!(call(&second, 20), 1022);
 }
 
-/// What a guest keeps in registers is there after a call of the host, however it used them.
+/// Live values in registers survive a host call, whatever the host function does with the
+/// registers.
 #[test]
 fn what_a_guest_holds_survives_calls_of_the_host() {
     let locals: Vec<String> = (0..12).map(|n| format!("(local $i{n} i64)")).collect();
@@ -329,7 +330,7 @@ fn what_a_guest_holds_survives_calls_of_the_host() {
         floats.join(" ")
     );
     let mut linker = Linker::<()>::new();
-    // Enough to want every register.
+    // This code uses nearly every register.
     let busy = |n: i64| {
         let parts = std::hint::black_box([n; 16]);
         let mut mixed = [1.5f64; 16];
@@ -439,7 +440,7 @@ fn calls_that_cannot_be_made_are_refused() {
         }
         other => panic!("{other:?}"),
     }
-    // A reference of one instance is none of another's.
+    // A reference of one instance is refused by another.
     let mut stranger = prepared.instantiate(()).expect("a slot");
     let own = prepared
         .func::<(), Option<FuncRef>>("own")
@@ -557,7 +558,7 @@ fn what_does_not_fit_is_refused_at_the_limit_and_not_before() {
             .expect("it is refused")
             .contains("raise `tables`")
     );
-    // The most parameters that a function may have fit on the smallest stack.
+    // The largest permitted number of parameters fits on the smallest stack.
     let params = format!("(module (func (param {})))", "i32 ".repeat(1000));
     assert_eq!(refused(b().stack(16 << 10), &params), None);
     let globals = |n: usize| format!("(module {})", "(global i32 (i32.const 0))".repeat(n));
@@ -609,7 +610,7 @@ fn the_stack_holds_as_many_calls_as_it_has_room_for() {
              (then (i32.add (i32.const 1) (call $deep (i32.sub (local.get 0) (i32.const 1)))))
              (else (i32.const 1)))))",
     );
-    // The most calls that a stack has room for, with one more of which it has not.
+    // The deepest recursion that a stack has room for. One call more must overflow.
     let most = |bytes: usize| {
         let region = Region::builder().slots(1).stack(bytes).build();
         let prepared = region
@@ -636,7 +637,7 @@ fn the_stack_holds_as_many_calls_as_it_has_room_for() {
         fitting
     };
     let (small, middle, large) = (most(64 << 10), most(128 << 10), most(256 << 10));
-    // Each call takes as much as another.
+    // Each call takes an equal amount of stack.
     let (first, second) = (middle - small, large - middle);
     assert!(
         (second - 2 * first).abs() <= 2,

@@ -1,4 +1,4 @@
-//! What the embedder says to memories and tables that grow, and what it is told when they did not.
+//! The limiters for memories and tables that grow, and the report of failed growth.
 
 mod common;
 
@@ -17,12 +17,13 @@ const GROWS: &str = r#"(module (memory (export "mem") 1 5) (table 2 20 funcref)
     (table.grow (ref.null func) (local.get 0)))
   (func (export "sizes") (result i32 i32) (memory.size) (table.size)))"#;
 
-/// What the embedder was asked and told: which, from what, to what, at most what.
+/// The limiter's calls (kind, current size, desired size, maximum), and the reports of failed
+/// growth.
 #[derive(Debug, Default)]
 struct Told {
     asked: Vec<(&'static str, u64, u64, Option<u64>)>,
     failed: Vec<(u64, u64, String)>,
-    /// The most of either that is allowed.
+    /// The largest size that the limiter permits.
     allows: u64,
 }
 
@@ -68,7 +69,7 @@ fn prepared(linker: &Linker<Told>) -> Prepared<Told> {
     region().prepare(&module, linker).expect("it fits")
 }
 
-/// What `memory.grow` or `table.grow` gives.
+/// Calls `memory.grow` or `table.grow` and returns its result.
 fn grow(instance: &mut Instance<Told>, what: &str, delta: i32) -> i32 {
     match instance
         .call_values(what, &[Value::I32(delta)])
@@ -134,7 +135,7 @@ fn what_cannot_be_is_not_asked_for_but_told() {
     let mut guest = prepared
         .instantiate(Told::allowing(u64::MAX))
         .expect("there is a slot");
-    // The region's limits, which are less than the types'.
+    // These exceed the region's limits, which are less than the maxima of the types.
     assert_eq!(grow(&mut guest, "memory", 4), -1);
     assert_eq!(grow(&mut guest, "table", 15), -1);
     assert_eq!(grow(&mut guest, "memory", -1), -1);
@@ -166,7 +167,7 @@ fn what_cannot_be_is_not_asked_for_but_told() {
             ),
         ]
     );
-    // At them.
+    // These reach the limits exactly.
     assert_eq!(grow(&mut guest, "memory", 3), 1);
     assert_eq!(grow(&mut guest, "table", 14), 2);
     assert_eq!(guest.data().asked.len(), 2);
@@ -260,7 +261,7 @@ fn a_shared_memory_is_its_owners() {
     let add = |group: &mut Group<Told>, module: &Module, linker: &Linker<Told>| {
         group.instantiate(module, linker).expect("there is a slot")
     };
-    // Whoever grows it, the owner's linker is asked, and no other.
+    // Whichever member grows the memory, only the limiter of the owner's linker is called.
     for (of_owner, of_user, asked) in [(linker(), Linker::new(), 2), (Linker::new(), linker(), 0)] {
         let mut group = Group::new(&region, Told::allowing(u64::MAX));
         let owner = add(&mut group, &owner, &of_owner);
@@ -312,7 +313,7 @@ fn a_limiter_that_panics_leaves_a_group_its_kill_switch() {
     );
     let first = first.expect("there is a slot");
     let switch = group.kill_switch();
-    // An array that is made before any code runs.
+    // An array that is created before any code runs.
     let array = r#"(module (type $a (array i8))
       (global (ref $a) (array.new_default $a (i32.const 100))))"#;
     let array = common::wat(array);
@@ -326,7 +327,7 @@ fn a_limiter_that_panics_leaves_a_group_its_kill_switch() {
     assert!(matches!(error, CallError::Killed(_)), "{error}");
 }
 
-/// What a limiter was asked about, in order, for a module that may grow whatever it likes.
+/// Records the kinds of growth that the limiter is asked for, and permits all of them.
 fn asks(linker: &mut Linker<Vec<Growing>>) {
     linker
         .memory_limiter(|asked: &mut Vec<Growing>, growth| {

@@ -1,4 +1,4 @@
-//! Files that are opened: whatever is wrong with one is said in one line, and nothing of it is run.
+//! Opening files: any defect is reported in one line, and no code of the file runs.
 #![allow(unsafe_code, reason = "a test that asks the loader for its names")]
 
 mod common;
@@ -19,7 +19,7 @@ fn so(text: &str, options: &Options) -> Vec<u8> {
     compile(&wasm, options).expect("the module is valid")
 }
 
-/// The one line that says why bytes are refused.
+/// The one-line reason for which a file is refused.
 fn refusal(path: &Path) -> String {
     let error = Module::open(path).expect_err("it is refused").to_string();
     assert!(!error.contains('\n'), "{error}");
@@ -31,7 +31,7 @@ fn refusal(path: &Path) -> String {
 fn every_change_of_a_byte_is_noticed() {
     let good = so(SMALL, &Options::default());
     let file = common::file(&good);
-    // Of the padding between segments, which is long where pages are, a sample.
+    // The padding between segments is long on machines with large pages, so it is sampled.
     let tells = |at: &usize| {
         at.is_multiple_of(499) || good[at - at % 64..].iter().take(64).any(|b| *b != 0)
     };
@@ -49,7 +49,7 @@ fn every_change_of_a_byte_is_noticed() {
 fn every_truncation_is_noticed() {
     let good = so(SMALL, &Options::default());
     let file = common::file(&[]);
-    // All short ones, then a sample of about two thousand.
+    // All short lengths, and a sample of about two thousand longer ones.
     let lengths = (0..1024)
         .chain((1024..good.len()).step_by((good.len() / 2000) | 1))
         .chain([good.len() - 1]);
@@ -94,7 +94,7 @@ fn modules_for_other_machines_are_refused() {
         );
         assert!(error.ends_with(&says), "{error}");
     }
-    // A machine that lacks what the baseline has: not this one.
+    // A processor without any feature, which therefore lacks those of the baseline.
     let checked = Checked::new(&so(SMALL, &Options::new(here))).expect("it is sound");
     let (none, needs) = (CpuFeatures::none(here), Options::new(here).cpu);
     let refusal = checked.runs_on(none).err().map(|error| error.to_string());
@@ -131,7 +131,7 @@ fn one_content_is_one_module() {
         Module::open(&b).expect("it opens"),
     );
     let region = Region::builder().slots(1).build().expect("a region");
-    // The slot is warm for both: they are the same.
+    // The slot is warm for both modules, because they are equal.
     for module in [&a, &b, &a] {
         let prepared = region
             .prepare(module, &Linker::<()>::new())
@@ -158,7 +158,7 @@ fn modules_in_memory_are_checked_like_files() {
         .expect("it is exported");
     let mut instance = prepared.instantiate(()).expect("a slot");
     assert_eq!(instance.call(&func, ()).expect("it returns"), 3);
-    // The same content from a file is the same module.
+    // A file with equal content opens as the same module.
     assert_eq!(
         format!("{:?}", Module::open(&file).expect("it opens")),
         format!("{module:?}")
@@ -174,14 +174,15 @@ fn modules_in_memory_are_checked_like_files() {
     }
 }
 
-/// The loader's names of what it has loaded (dl_iterate_phdr(3)).
+/// The names of all objects that the dynamic loader has loaded (dl_iterate_phdr(3)).
 fn loaded() -> Vec<String> {
     unsafe extern "C" fn note(
         info: *mut libc::dl_phdr_info,
         _bytes: libc::size_t,
         names: *mut libc::c_void,
     ) -> libc::c_int {
-        // SAFETY: the loader gives a description with a string, and `loaded` a list that is its own.
+        // SAFETY: the loader passes a valid description with a C string. `names` points to the list
+        // in `loaded`, which only this callback uses during the call.
         let (name, names) = unsafe {
             let name = core::ffi::CStr::from_ptr((*info).dlpi_name);
             (name, &mut *names.cast::<Vec<String>>())
@@ -190,7 +191,7 @@ fn loaded() -> Vec<String> {
         0
     }
     let mut names = vec![];
-    // SAFETY: the list outlives the call, which keeps nothing.
+    // SAFETY: `names` outlives the call, and `note` keeps no pointer to it.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut names).cast()) };
     names
 }
@@ -200,7 +201,8 @@ fn another_process_finds_a_module_in_memory_by_the_loaders_name() {
     common::exited_with("found", 0);
 }
 
-/// Not a test: what a process does in which nobody else closes modules, whose descriptors may be anything then.
+/// Not a test: a child process runs this, because no other test may close modules and so reuse
+/// descriptors.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {
@@ -211,7 +213,7 @@ fn case() {
     let name = names.iter().find(|name| name.contains("/fd/"));
     let name = name.expect("the loader knows the module by a descriptor");
     assert!(!name.starts_with("/proc/self/"), "{name}");
-    // As a debugger does. The file is as long as its pages.
+    // Read the file as a debugger does. It is padded to whole pages.
     let cat = std::process::Command::new("cat").arg(name).output();
     assert!(cat.expect("the program starts").stdout.starts_with(&bytes));
 }
@@ -237,7 +239,7 @@ fn a_new_version_under_the_same_name_is_the_new_version() {
             .call(&v, ())
             .expect("it returns")
     };
-    // Old versions stay as they are while somebody holds them.
+    // Old versions keep working while a handle exists.
     let held: Vec<_> = (0..5).map(version).collect();
     for (n, module) in (0..).zip(&held) {
         assert_eq!(ask(module), n);

@@ -1,18 +1,18 @@
-//! A function that stores a product of 128-bit numbers, whose calls the compiler does not make: they must
-//! leave what the function leaves, which is called here from outside, where it is what it is.
+//! The compiler replaces calls of a function that stores a product of 128-bit numbers. The result
+//! must be that of the function, which this test calls from the host, where it is not replaced.
 
 mod common;
 
 use common::random::Random;
 use pirn_runtime::{CallError, Instance, Linker, Module, Region, Value};
 
-/// The ways to compute it that the compiler knows.
+/// The implementations of the product that the compiler recognises.
 const TEXTS: [&str; 2] = [
     include_str!("../../compiler/tests/multiply/digits.wat"),
     include_str!("../../compiler/tests/multiply/carries.wat"),
 ];
 
-/// The same for numbers of 64 bits.
+/// The implementations for 64-bit numbers.
 const NARROW_TEXTS: [&str; 2] = [
     include_str!("../../compiler/tests/multiply/digits-narrow.wat"),
     include_str!("../../compiler/tests/multiply/carries-narrow.wat"),
@@ -20,11 +20,11 @@ const NARROW_TEXTS: [&str; 2] = [
 
 struct Guest {
     instance: Instance<()>,
-    /// Whether its memory has addresses of 64 bits.
+    /// Whether the memory has 64-bit addresses.
     is_64: bool,
 }
 
-/// The guest of a text, and the same with a 64-bit memory.
+/// The guest of a text, and a variant with a 64-bit memory.
 fn guests(text: &str) -> [Guest; 2] {
     let wide = text.replace("\"memory\") 1)", "\"memory\") i64 1)");
     let wide = wide.replace("$to i32", "$to i64");
@@ -41,8 +41,8 @@ impl Guest {
         }
     }
 
-    /// What one of the functions leaves at the end of the memory, and whether it returned. `numbers`: both, or
-    /// the halves of both.
+    /// The last bytes of the memory after a call, and whether the call returned. `numbers` are both
+    /// factors, or their halves.
     fn run(&mut self, func: &str, to: u64, numbers: &[u64]) -> (bool, [u8; 32]) {
         let end = (64 << 10) - 32;
         let mut memory = self.instance.memory_mut();
@@ -67,12 +67,12 @@ impl Guest {
     }
 }
 
-/// Both numbers, lower half first.
+/// Both numbers as halves, the lower half first.
 fn halves(a: u128, b: u128) -> [u64; 4] {
     [a as u64, (a >> 64) as u64, b as u64, (b >> 64) as u64]
 }
 
-/// Numbers around which carries are made and lost, and others.
+/// Numbers around which carries appear and disappear, and random numbers.
 fn numbers() -> Vec<u128> {
     let edges = [
         0,

@@ -1,5 +1,6 @@
-//! Numbers of types, which modules give back when they are closed and others get: modules that come and go without end, guests
-//! that tell types apart meanwhile, on two threads and in a fork, and what stays resident.
+//! Type numbers, which a closed module frees for reuse. Modules open and close without end while
+//! guests compare types, on two threads and in a fork. Also checks that resident memory does not
+//! grow.
 #![allow(unsafe_code, reason = "a test that forks its own process")]
 
 mod common;
@@ -10,18 +11,19 @@ use pirn_compiler::{Options, compile, parse_text};
 use pirn_runtime::{CallError, Instance, Linker, Module, Region, Value};
 use std::fmt::Write as _;
 
-/// Types of one test: a struct by the fields of its own that each of its supertypes has, the root first.
+/// A struct type of this test: for each supertype from the root down, the number of the fields that
+/// it adds.
 type Node = Vec<u64>;
 
-/// Fields that no other number has.
+/// Fields that encode a number, so that different numbers give different types.
 fn fields(number: u64) -> String {
     let kinds = ["i32", "i64", "f32", "f64"];
     let digits = (0..10).map(|at| kinds[(number >> (2 * at)) as usize & 3]);
     digits.fold(String::new(), |text, kind| text + "(field " + kind + ") ")
 }
 
-/// A module of random types, some of which other modules have as well, and some of which none has. Its function `wrong` counts
-/// answers that are not what they should be, for objects that were made when it was called first.
+/// A module of random types, some of which other modules also have. On its first call, its function
+/// `wrong` creates objects. It returns how many type checks of them give a wrong answer.
 fn guest(random: &mut Random, salt: u64) -> String {
     let mut nodes: Vec<Node> = vec![];
     let count = 4 + random.below(8);
@@ -88,7 +90,7 @@ fn wrong(instance: &mut Instance<()>) -> Value {
     values.expect("it returns")[0]
 }
 
-/// Opens and closes modules in any order, with instances that ask what types their objects are of.
+/// Opens and closes modules in random order, with instances that check the types of their objects.
 fn come_and_go(region: &Region, modules: &[Vec<u8>], random: &mut Random) {
     let mut open: Vec<Instance<()>> = vec![];
     let mut gone: Option<Value> = None;
@@ -97,7 +99,8 @@ fn come_and_go(region: &Region, modules: &[Vec<u8>], random: &mut Random) {
         let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
         let mut instance = prepared.try_instantiate(()).expect("a slot is free");
         assert_eq!(wrong(&mut instance), Value::I32(0));
-        // A reference to an object of a guest that is gone is no object of this one, whatever has its number now.
+        // A reference to an object of a dropped guest must not become an object of this one,
+        // although its type numbers may be reused.
         if let Some(value) = gone.take() {
             let error = instance
                 .call_values("take", &[value])
@@ -117,7 +120,7 @@ fn come_and_go(region: &Region, modules: &[Vec<u8>], random: &mut Random) {
     }
 }
 
-/// Bytes of memory that the process holds, from `/proc/self/statm` (proc(5)).
+/// Resident bytes of the process, from `/proc/self/statm` (proc(5)).
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
     let pages = statm
@@ -127,7 +130,7 @@ fn resident() -> usize {
     pages.expect("it is a number of pages") * 4096
 }
 
-/// One test, because it measures the process: nothing else may go on in it.
+/// One test, because it measures the whole process: no other test may run in it.
 #[test]
 fn modules_come_and_go_without_end() {
     guests_tell_types_apart();
@@ -158,7 +161,7 @@ fn guests_tell_types_apart() {
             });
         }
     });
-    // A fork has the numbers of its parent, and from then on its own.
+    // A fork inherits the type numbers of its parent, and then allocates its own.
     let kept: Vec<_> = one[..3]
         .iter()
         .map(|bytes| Module::from_bytes(bytes))
@@ -178,7 +181,8 @@ fn guests_tell_types_apart() {
     assert!(kept.iter().all(Result::is_ok));
 }
 
-/// 60 modules, one after the other, of 4,000 types that no other has: half of them have subtypes.
+/// Opens 60 modules in sequence, each with 4,000 types that no other has, half of which have
+/// subtypes.
 fn what_closed_modules_had_does_not_stay() {
     const TYPES: u64 = 4000;
     let cycle = |round: u64| {

@@ -1,5 +1,6 @@
-//! Operands in memory, the guest's and the frame's: random guests that compute with up to three times as many values as
-//! there are registers, load, store and trap, against the same unoptimised.
+//! Memory operands, from the guest's memory and from the frame. Random guests with up to three
+//! times as many live values as registers load, store and trap. They are compared with unoptimised
+//! code.
 
 mod common;
 
@@ -9,7 +10,7 @@ use pirn_compiler::OptLevel;
 use pirn_runtime::TrapCode;
 use std::fmt::Write;
 
-/// Guests of the test, and of the one that is run by hand.
+/// Number of guests in the test, and in the manual run.
 const GUESTS: u64 = 120;
 const MANY_GUESTS: u64 = 5_000;
 
@@ -22,7 +23,7 @@ const BINARY: [&str; 9] = [
 
 const CONSTANTS: [i64; 10] = [0, 1, 3, 5, 7, 9, 255, 65535, -1, 0x3ff_ffff];
 
-/// A guest while it is written: locals of both types, by their numbers.
+/// A guest under construction: its locals of both types, by number.
 struct Writer {
     random: Random,
     code: String,
@@ -38,7 +39,7 @@ impl Writer {
         format!("${ty}{}", self.random.below(self.locals))
     }
 
-    /// An address: nearly always one inside.
+    /// An address, which is nearly always in bounds.
     fn address(&mut self) -> String {
         let offset = self.random.below(512) * 4;
         let index = match self.random.below(1000) {
@@ -147,7 +148,7 @@ fn compare(guests: std::ops::Range<u64>) {
         for call in 0..CALLS {
             let begin: Vec<u8> = (0..MEMORY).map(|_| random.u64() as u8).collect();
             let address = match call {
-                // Of which one load or the other is outside.
+                // Near the end of the memory, so that one of the loads is out of bounds.
                 0 => (MEMORY - 2048) as u32 + random.below(2048) as u32,
                 _ => random.below(32 << 10) as u32,
             };
@@ -179,7 +180,7 @@ fn many_random_guests_compute_the_same_unoptimised() {
     compare(GUESTS..GUESTS + MANY_GUESTS);
 }
 
-/// What is loaded for one user becomes its operand: the trap is the load's none the less.
+/// A load with one user becomes its operand. The trap must still be reported at the load.
 #[test]
 fn a_trap_of_an_operand_is_at_the_load() {
     let load = "(i32.load offset=9 (local.get $p))";

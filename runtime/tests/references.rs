@@ -1,5 +1,5 @@
-//! Typed function references: calls of them, nulls, tables with initial values, what the host may give and take, and
-//! which types of different modules are equal.
+//! Typed function references: calls, nulls, tables with initial values, references that the host
+//! passes and receives, and type equality across modules.
 
 mod common;
 
@@ -98,7 +98,8 @@ fn null_references_have_their_messages() {
     assert!(error("as_non_null").contains("null reference"));
 }
 
-/// Tables with initial values, known and not, whose elements the guest changes if it knows nothing of them.
+/// Tables with initial values. With [`CHANGES`] the guest writes to them, so the compiler does not
+/// know their elements.
 const TABLES: &str = r#"(module
   (type $i (func (param i32) (result i32)))
   (type $same (func (param i32) (result i32)))
@@ -165,7 +166,7 @@ fn tables_start_with_their_initial_values_each_time() {
     }
 }
 
-/// A table of an imported global's value, and functions of imports.
+/// A table whose initial value is an imported global, and references to imported functions.
 #[test]
 fn tables_start_with_what_is_imported() {
     const OWNER: &str = r#"(module
@@ -212,7 +213,7 @@ fn tables_start_with_what_is_imported() {
     }
 }
 
-/// What the host calls with references, and is given.
+/// Functions that the host calls with references, and that return references.
 const PUBLIC: &str = r#"(module
   (type $i (func (param i32) (result i32)))
   (type $none (func))
@@ -295,7 +296,7 @@ fn the_host_gives_and_takes_references() {
         let error = call(name, value).expect_err("it is refused").to_string();
         assert!(error.ends_with(found), "{error}");
     }
-    // Another instance's.
+    // A reference of another instance is refused.
     let mut other = instance(PUBLIC, &Options::default());
     for name in ["null_or", "non_null", "any", "plain"] {
         let error = other
@@ -419,7 +420,7 @@ fn the_hosts_globals_are_of_the_types_that_hold_them() {
     }
 }
 
-/// Types that are written alike are equal, at whatever index, in calls and imports.
+/// Types with equal definitions are equal in calls and imports, whatever their indices.
 #[test]
 fn types_of_different_modules_are_compared_by_what_they_say() {
     const OWNER: &str = r#"(module
@@ -510,7 +511,8 @@ fn types_of_different_modules_are_compared_by_what_they_say() {
     }
 }
 
-/// A call by one type of a function of another that is equal, where the compiler knows the table, and where not.
+/// A call with one type reaches a function declared with an equal type, whether or not the compiler
+/// knows the table.
 #[test]
 fn equal_types_of_one_module_are_one() {
     const TEXT: &str = r#"(module

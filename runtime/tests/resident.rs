@@ -1,10 +1,10 @@
-//! What one large request leaves resident is given back while small ones follow.
+//! Memory that one large request leaves resident is freed while small requests follow.
 
 mod common;
 
 use pirn_runtime::{Linker, Region, Reset};
 
-/// KiB of this process that are in memory (proc_pid_statm(5)).
+/// Resident KiB of this process (proc_pid_statm(5)).
 fn resident_kib() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages = statm.split(' ').nth(1).expect("the second number");

@@ -1,15 +1,17 @@
-//! The canaries of `.ci/sanitize`: accesses that are wrong on purpose, and found by a sanitizer alone. Each is done right with
-//! all tests, and wrong by the script, which fails if it is not told so.
+//! Canaries of `.ci/sanitize`: deliberate invalid accesses that only a sanitizer detects. The
+//! normal test run makes the valid variant. The script runs the invalid one and fails unless the
+//! sanitizer reports it.
 #![allow(unsafe_code, reason = "what sanitizers look for")]
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
-/// Reads a byte of the heap before it is freed, or after that.
+/// Reads a heap byte before or after it is freed.
 fn freed(before: bool) -> u8 {
     let bytes = Box::into_raw(Box::new([7_u8; 64]));
     let first: *const u8 = black_box(bytes.cast());
-    // SAFETY: the pointer is a box's, which is freed once; what is read is there as long as it is not.
+    // SAFETY: `first` points into a live box if `before` is true. Otherwise the read is invalid on
+    // purpose.
     unsafe {
         let found = before.then(|| *first);
         drop(Box::from_raw(bytes));
@@ -17,13 +19,14 @@ fn freed(before: bool) -> u8 {
     }
 }
 
-/// Reads a byte that was written, or one that nobody wrote.
+/// Reads an initialised or an uninitialised byte.
 fn unwritten(written: bool) -> u8 {
     let mut byte = MaybeUninit::new(7_u8);
     if !written {
         byte = MaybeUninit::uninit();
     }
-    // SAFETY: it was written, if so.
+    // SAFETY: the byte is initialised if `written` is true. Otherwise the read is invalid on
+    // purpose.
     unsafe { byte.assume_init() }
 }
 

@@ -1,5 +1,5 @@
-//! A block that computes with more values than there are registers, which the compiler orders anew: it computes what
-//! it would in the guest's order, and stops where it would, with the same in its memory.
+//! The compiler reorders a block with more live values than registers. The results, the traps, and
+//! the memory at a trap must be those of the guest's order.
 
 mod common;
 
@@ -8,13 +8,13 @@ use common::random::Random;
 use pirn_compiler::{OptLevel, Options};
 use std::fmt::Write;
 
-/// FIPS 202, 3.2.2: how far each lane is turned, at x + 5 y.
+/// FIPS 202, 3.2.2: the rotation of each lane, at index x + 5 y.
 const TURNS: [u32; 25] = [
     0, 1, 62, 28, 27, 36, 44, 6, 55, 20, 3, 10, 43, 25, 39, 41, 45, 15, 21, 8, 18, 2, 61, 56, 14,
 ];
 const ROUNDS: usize = 24;
 
-/// FIPS 202, 3.2.5: the constants of the rounds, by the register that makes their bits.
+/// FIPS 202, 3.2.5: the round constants, from the linear feedback shift register.
 fn round_constants() -> [u64; ROUNDS] {
     let mut register = 1u8;
     let mut bit = || {
@@ -25,7 +25,7 @@ fn round_constants() -> [u64; ROUNDS] {
     std::array::from_fn(|_| (0..7).fold(0, |all, j| all | bit() << ((1 << j) - 1)))
 }
 
-/// The permutation, by the standard; gives the first lane as each round leaves it.
+/// The permutation of the standard; returns the first lane after each round.
 fn keccak(lanes: &mut [u64; 25]) -> [u64; ROUNDS] {
     round_constants().map(|constant| {
         let column = |x: usize| (0..5).fold(0, |sum, y| sum ^ lanes[x + 5 * y]);
@@ -45,8 +45,8 @@ fn keccak(lanes: &mut [u64; 25]) -> [u64; ROUNDS] {
     })
 }
 
-/// A guest that permutes what its memory begins with, in one block, step by step over all lanes: as many values
-/// are alive at once as there can be. Each round stores its first lane, from an address on that it is given.
+/// A guest that permutes the first bytes of its memory in one block, in steps over all lanes, which
+/// maximises register pressure. Each round stores its first lane at the address in the parameter.
 fn guest() -> String {
     let mut code = String::new();
     let mut line = |text: String| writeln!(code, "({text})").expect("a string");
@@ -128,7 +128,7 @@ const LEVELS: [OptLevel; 3] = [OptLevel::None, OptLevel::Speed, OptLevel::SpeedA
 fn it_computes_what_the_standard_says() {
     let mut lanes = [0; 25];
     keccak(&mut lanes);
-    // Of the permutation's authors, "KeccakF-1600-IntermediateValues".
+    // From the authors' test vectors, "KeccakF-1600-IntermediateValues".
     assert_eq!(
         [lanes[0], lanes[24]],
         [0xf125_8f79_40e1_dde7, 0xeaf1_ff7b_5cec_a249]
@@ -151,7 +151,7 @@ fn it_stops_in_the_round_that_it_would() {
         let (mut guest, mut random) = (Guest::new(&guest(), level), Random(8));
         for round in 0..ROUNDS {
             let begin = std::array::from_fn(|_| random.u64());
-            // The first store that is not wholly inside is this round's.
+            // The store of this round is the first one that is not entirely in bounds.
             let to = MEMORY - round * 8 - random.below(8) as usize;
             let (trap, found) = guest.run(&of(&begin), to as u32);
             let first = keccak(&mut begin.clone());
@@ -164,7 +164,7 @@ fn it_stops_in_the_round_that_it_would() {
     }
 }
 
-/// Most values are spilled in the guest's order and in the optimiser's.
+/// The guest's order spills more values than the optimiser's order, so its code is longer.
 #[test]
 fn it_is_shorter_in_another_order() {
     if std::env::consts::ARCH != "x86_64" {

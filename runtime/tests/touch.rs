@@ -1,5 +1,5 @@
-//! Memory that nobody has touched: the guest, the host, several threads of the host and the kernel find
-//! its initial contents, and what they write there is gone with the instance.
+//! Memory that has not been touched yet. The guest, the host, several host threads and the kernel
+//! must find its initial content, and their writes must disappear with the instance.
 #![allow(
     unsafe_code,
     reason = "system calls on slices of a guest's memory, and errno"
@@ -13,7 +13,7 @@ use std::io;
 const PAGE: usize = 4096;
 const WASM_PAGE: usize = 64 << 10;
 
-/// 100 pages of 64 KiB, more than a slot keeps track of, with a byte in one 4 KiB page of three.
+/// 100 pages of 64 KiB, more than a slot tracks, with one byte in every third 4 KiB page.
 fn sparse() -> (Module, Vec<u8>) {
     let mut memory = vec![0; 100 * WASM_PAGE];
     let mut data = String::new();
@@ -55,7 +55,7 @@ impl House {
         self.prepared.try_instantiate(()).expect("the slot is free")
     }
 
-    /// The next tenant finds its initial memory.
+    /// Checks that the next tenant finds its initial memory.
     fn check(&self, what: &str) {
         let instance = self.instance();
         let memory = instance.memory();
@@ -80,7 +80,8 @@ fn call(instance: &mut Instance<()>, name: &str, params: &[i32]) -> Option<Value
 fn what_is_written_is_gone_however_much_it_is() {
     for reset in common::resets() {
         let house = House::new(reset);
-        // Around what a slot keeps track of, and all of it, often enough to be known for it.
+        // Counts around the number of pages that a slot tracks, and all pages. The repeated large
+        // count makes the runtime adapt.
         for pages in [
             1, 8, 9, 1023, 1024, 1025, 1600, 1600, 1600, 1600, 3, 1600, 1,
         ] {
@@ -117,7 +118,8 @@ fn what_was_read_first_is_put_back_as_well() {
 fn pages_that_are_idle_and_wanted_again_are_right() {
     for reset in common::resets() {
         let house = House::new(reset);
-        // Idle for as long as it takes to be given back, and a little more; then wanted again.
+        // Idle times up to a little more than the time after which memory is freed; then the memory
+        // is used again.
         for idle in [0, 1, 3, 5, 9, 17, 40, 70] {
             let mut instance = house.instance();
             call(&mut instance, "fill", &[0, 200 * PAGE as i32]).expect("it is in the memory");
@@ -184,11 +186,12 @@ fn what_grows_is_there_and_then_is_not() {
     }
 }
 
-/// Writes bytes to a pipe, or reads them from it, as a host function would with a socket.
+/// Writes the bytes to a pipe, or reads them from it, as a host function would do with a socket.
 fn system_call(write: bool, bytes: &mut [u8]) -> io::Result<usize> {
     let mut ends = [0; 2];
     let all = vec![9_u8; bytes.len()];
-    // SAFETY: descriptors that were just made; buffers of the length that is said.
+    // SAFETY: the descriptors come from pipe(2), and each buffer has the length that the system
+    // call gets.
     unsafe {
         assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
         let [from, to] = ends;
@@ -219,7 +222,7 @@ fn the_kernel_reads_and_writes_what_a_slice_names() {
             let sent = {
                 let memory = instance.memory();
                 let bytes = memory.slice(at, len).expect("it is inside");
-                // SAFETY: the bytes are only read.
+                // SAFETY: write(2) only reads the bytes.
                 let bytes = unsafe {
                     std::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut(), bytes.len())
                 };
@@ -254,7 +257,7 @@ fn threads_of_the_host_touch_one_memory_at_once() {
         let house = House::new(reset);
         for round in 0..5 {
             let mut instance = house.instance();
-            // All read the same pages at once, then each writes to its part of each page.
+            // All threads read the same pages at once; then each writes to its part of each page.
             std::thread::scope(|scope| {
                 let (memory, expected) = (instance.memory(), &house.memory);
                 for _ in 0..2 {
@@ -288,7 +291,7 @@ fn an_instance_outlives_every_handle_of_its_region() {
         let mut instance = house.instance();
         let House { prepared, memory } = house;
         drop(prepared);
-        // Pages that nobody has touched before.
+        // These pages have not been touched before.
         call(&mut instance, "fill", &[0, 100]).expect("it is in the memory");
         assert!(
             instance.memory().as_slice()[100..] == memory[100..],
@@ -305,7 +308,7 @@ fn touching_leaves_errno_alone() {
         let memory = instance.memory();
         let bytes = memory.as_slice();
         for at in (0..bytes.len()).step_by(PAGE) {
-            // SAFETY: this thread's errno(3).
+            // SAFETY: `__errno_location` returns a valid pointer to this thread's errno(3).
             let errno = unsafe {
                 *libc::__errno_location() = 1234;
                 std::hint::black_box(bytes[at]);
@@ -343,7 +346,7 @@ fn what_each_grows_by_is_zero_and_no_more_is_there() {
     for reset in common::resets() {
         let house = House::new(reset);
         let end = house.memory.len();
-        // The last are more than a slot keeps track of.
+        // The last counts exceed the pages that a slot tracks.
         for (round, pages) in [3, 1, 5, 0, 2, 8, 8, 1, 30, 1, 0, 0, 0, 0, 0, 4, 90, 5]
             .into_iter()
             .enumerate()
@@ -362,7 +365,7 @@ fn what_each_grows_by_is_zero_and_no_more_is_there() {
             let memory = instance.memory();
             let new = &memory.as_slice()[end..];
             assert_eq!(new.len(), grown);
-            // Some look first, some write at once.
+            // In some rounds the first access is a read, in the others a write.
             if round % 2 == 0 {
                 assert!(new.iter().all(|byte| *byte == 0), "{reset}, round {round}");
             }
@@ -372,7 +375,7 @@ fn what_each_grows_by_is_zero_and_no_more_is_there() {
                 None,
                 "{reset}, round {round}"
             );
-            // All but the last page, and the end of the initial memory.
+            // Writes to all but the last page, and to the end of the initial memory.
             let len = (grown + 10).saturating_sub(PAGE);
             call(&mut instance, "fill", &[end as i32 - 10, len as i32]).expect("it is inside");
             drop(instance);

@@ -1,5 +1,5 @@
-//! Every trap is told rightly: its code, its function, its place, from one thread and from two at
-//! once, and the instance and its slot serve on.
+//! Every trap reports its code, function and offset correctly, on one thread and on two at once.
+//! The instance and its slot stay usable.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::sync::Barrier;
 
 const TRAPS: &str = include_str!("../../examples/guests/traps.wat");
 
-/// Exports and the message that each is expected to trap with.
+/// Exports, each with the expected message of its trap.
 fn expectations() -> Vec<(&'static str, &'static str)> {
     let expect = |line: &'static str| {
         let (name, what) = line.strip_prefix(";; expect: ")?.split_once(" -> trap: ")?;
@@ -72,7 +72,8 @@ fn the_backtrace_names_functions_and_offsets() {
         let offset = trap.backtrace()[frame].wasm_offset().expect("it is known");
         wasm[offset as usize]
     };
-    // The instructions themselves: `unreachable`, `call`, `call` (spec 5.4.1).
+    // The bytes at these offsets are the trapping instructions: `unreachable`, `call`, `call` (spec
+    // 5.4.1).
     assert_eq!([byte(0), byte(1), byte(2)], [0x00, 0x10, 0x10]);
     assert_eq!(trap.wasm_offset(), trap.backtrace()[0].wasm_offset());
     assert_eq!(trap.to_string().lines().count(), 1);
@@ -100,7 +101,7 @@ fn no_frame_is_missing_when_the_stack_ends_in_a_prologue() {
         "(module $m (func $even (export \"f\") (call $odd) (call $nothing))
            (func $odd (call $even) (call $nothing)) (func $nothing))",
     );
-    // Stacks of many sizes, so that the last push is of each kind.
+    // The stack size differs among slots, so pushes of every kind are the ones that overflow.
     for extra in 0..32 {
         let region = Region::builder()
             .slots(1 + extra)
@@ -148,7 +149,7 @@ fn two_threads_trap_at_once_and_each_is_told_its_own() {
             let (module, region, all, start) = (&module, &region, &all, &start);
             scope.spawn(move || {
                 for round in 0..50 {
-                    // Each thread goes through another order, so that all pairs come to meet.
+                    // Each thread uses another order, so that every pair of traps occurs at once.
                     for at in 0..all.len() {
                         let (name, message) = all[(at * (thread + 1) + round) % all.len()];
                         let mut instance = instance(region, module);
@@ -165,7 +166,7 @@ fn two_threads_trap_at_once_and_each_is_told_its_own() {
 
 #[test]
 fn a_frame_larger_than_the_stack_is_the_guests_trap() {
-    // Four thousand live values: a frame of pages, on the smallest stack there is.
+    // Four thousand live values need a frame of several pages. The region has the smallest stack.
     let mut text = String::from("(module (func $f (export \"f\") (param i64) (result i64) ");
     for _ in 0..4000 {
         text.push_str("(i64.mul (local.get 0) (local.get 0)) ");
@@ -181,7 +182,7 @@ fn a_frame_larger_than_the_stack_is_the_guests_trap() {
         .build()
         .expect("a region");
     let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
-    // The slot below is another's: nothing of it may change.
+    // Another instance has the slot below; the overflow must not write to it.
     let mut below = prepared.instantiate(()).expect("a slot");
     let f = prepared.func::<i64, i64>("f").expect("it is exported");
     for _ in 0..3 {

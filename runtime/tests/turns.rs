@@ -1,4 +1,4 @@
-//! The turns of others between a guest's slices of time.
+//! A guest lets other tasks run between its time slices.
 
 mod common;
 
@@ -28,9 +28,9 @@ const GUEST: &str = r#"(module
 const SLICE: Duration = Duration::from_micros(200);
 
 thread_local! {
-    /// How many turns there were.
+    /// Number of turns given to other tasks.
     static TURNS: Cell<u32> = const { Cell::new(0) };
-    /// When the next turn ends.
+    /// The end of the next turn.
     static ENDS: RefCell<Option<Receiver<()>>> = const { RefCell::new(None) };
 }
 
@@ -38,11 +38,11 @@ fn count() {
     TURNS.set(TURNS.get() + 1);
 }
 
-/// Ends when it is told to, or at once if nobody would.
+/// The future of a turn. It ends when the test says so, or at once without a channel.
 fn told() -> HostFuture<'static, ()> {
     count();
     match ENDS.take() {
-        // Nobody tells it: that is no end.
+        // A dropped sender does not end the turn.
         Some(end) => Box::pin(async { assert!(end.await.is_ok()) }),
         None => Box::pin(ready(())),
     }
@@ -90,7 +90,7 @@ fn turn() -> Sender<()> {
     end
 }
 
-/// Polls until it is the turn of others.
+/// Polls the call until it gives other tasks a turn.
 fn poll_to_turn(call: &mut (impl Future + Unpin)) {
     let before = TURNS.get();
     while TURNS.get() == before {
@@ -107,7 +107,7 @@ fn a_guest_goes_on_when_the_others_had_their_turn() {
     let mut call = call.yield_by(told);
     let end = turn();
     poll_to_turn(&mut call);
-    // However often it is polled meanwhile.
+    // More polls during the turn do not start another.
     for _ in 0..100 {
         assert!(block_on(poll_immediate(&mut call)).is_none());
     }
@@ -163,7 +163,7 @@ fn the_backtrace_of_a_call_that_ends_during_a_turn_is_of_where_it_was_preempted(
         }
         other => panic!("{other:?}"),
     };
-    // Of which one is enough to be let in.
+    // One slice must be long enough for the call to enter the guest.
     let (slice, limit) = (Duration::from_millis(50), Duration::from_millis(120));
     for (name, wanted) in [
         ("forever", &["forever"][..]),

@@ -1,5 +1,6 @@
-//! What an instance or group has used: every field against a guest that does a known amount, across
-//! suspensions and threads, after traps and kills, and what the next instance of a slot begins with.
+//! Resource usage of an instance or group. Every field is compared with a guest that does a known
+//! amount of work: across suspensions and threads, after traps and kills, and at the start of the
+//! slot's next instance.
 
 mod common;
 
@@ -72,7 +73,7 @@ fn linker() -> Linker<(), (), u32> {
     linker
 }
 
-/// Pending when it is polled first.
+/// A future that is pending once.
 fn pending_once() -> HostFuture<'static, ()> {
     let mut polled = false;
     Box::pin(std::future::poll_fn(move |_| {
@@ -157,7 +158,7 @@ fn pages_that_were_written_to_are_counted_where_slots_are_tracked() {
             let tracked = reset == Reset::Tracked;
             assert_eq!(guest.usage().pages_written, tracked.then_some(0), "{reset}");
             call(&mut guest, "touch", &[pages, value]);
-            // What is as it was is not told apart from what nobody wrote to.
+            // A write that leaves a page unchanged is not counted.
             let changed = if value == 0 { 0 } else { pages as u64 };
             let found = guest.usage().pages_written;
             assert_eq!(found, tracked.then_some(changed), "{reset}");
@@ -208,7 +209,7 @@ fn a_call_takes_wall_time_and_less_processor_time_where_it_sleeps() {
     assert!(cpu(&counted) <= begun.elapsed());
     let of_sleep = slept.running_time.expect("it is measured") - cpu(&slept);
     assert!(of_sleep >= SLEEP / 2, "{slept:?}");
-    // Between calls no time passes for it.
+    // No time is counted between calls.
     thread::sleep(SLEEP);
     assert_eq!(guest.usage(), counted);
 }
@@ -223,7 +224,7 @@ fn the_time_while_a_guest_is_suspended_is_not_that_while_it_runs() {
         let step = guest.start(&ask, ()).expect("it asks");
         assert!(matches!(step, Step::Asked(())), "{step:?}");
         thread::sleep(SLEEP);
-        // It goes on on another thread.
+        // The call resumes on another thread.
         let resumed = thread::scope(|scope| {
             let thread = scope.spawn(|| guest.resume_with(&ask, answer));
             thread.join().expect("no panic")
@@ -234,7 +235,7 @@ fn the_time_while_a_guest_is_suspended_is_not_that_while_it_runs() {
     assert!(usage.suspended_time >= Some(3 * SLEEP), "{usage:?}");
     assert!(busy(&usage) <= begun.elapsed(), "{usage:?}");
     assert_eq!(usage.host_calls, Some(3));
-    // While it is suspended its time passes, and no more when it is given up.
+    // Suspended time grows while the guest is suspended, until the call is cancelled.
     let step = guest.start(&ask, ()).expect("it asks");
     assert!(matches!(step, Step::Asked(())), "{step:?}");
     let asked = guest.usage();
@@ -331,7 +332,7 @@ fn the_next_instance_of_a_slot_has_used_nothing() {
     let of_new = {
         let guest = prepared.try_instantiate(()).expect("the slot is free");
         let mut usage = guest.usage();
-        // To make an instance is a call of a start function, of which there is none.
+        // Instantiation calls a start function. This module has none, so its time is zero.
         assert_eq!(usage.running_time, Some(Duration::ZERO));
         usage.cpu_time = Some(Duration::ZERO);
         usage
@@ -391,7 +392,7 @@ fn a_group_has_one_sum() {
         let first = group.instantiate(&counting(owner), &linker);
         let first = first.expect("it starts");
         group.name("owner", first);
-        // One that is there already is measured from here on.
+        // A member that exists already is measured from now on.
         group.measure(Measure::CpuTime);
         let second = group.instantiate(&counting(user), &linker);
         let second = second.expect("it starts");
@@ -399,10 +400,10 @@ fn a_group_has_one_sum() {
         call(second, "both");
         call(first, "io");
         call(first, "grow");
-        // Again is no change.
+        // A second request changes nothing.
         group.measure(Measure::CpuTime);
         let usage = group.usage();
-        // Calls of another member's functions are none of the host's.
+        // Calls between members are not host calls.
         assert_eq!(usage.host_calls, Some(3));
         assert_eq!((usage.bytes_read, usage.bytes_written), (12, 24));
         assert_eq!(usage.memory_bytes_peak(), [2 * PAGE, 2 * PAGE]);

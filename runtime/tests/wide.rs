@@ -1,5 +1,5 @@
-//! Numbers of 128 bits (the wide-arithmetic proposal) against Rust's: carries and borrows at the edges and random
-//! numbers, from parameters, constants and memory, alone and in chains, at every level of optimisation.
+//! 128-bit integers (the wide-arithmetic proposal) against Rust's: edge values and random numbers,
+//! as parameters, constants and memory operands, alone and in chains, at every optimisation level.
 
 mod common;
 
@@ -9,7 +9,7 @@ use pirn_runtime::{CallError, Func, Instance, Linker, Region, Results, TrapCode}
 
 const LEVELS: [OptLevel; 3] = [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize];
 
-/// Numbers around which carries and borrows are made and lost.
+/// Numbers around which carries and borrows appear and disappear.
 const EDGES: [u128; 12] = [
     0,
     1,
@@ -25,7 +25,8 @@ const EDGES: [u128; 12] = [
     u128::MAX,
 ];
 
-/// An operator on two numbers of 128 bits; what it takes only the lower half of has been cut.
+/// An operator on two 128-bit numbers. Operands of which it uses only the lower half are truncated
+/// before.
 struct Operator {
     name: &'static str,
     is_product: bool,
@@ -67,7 +68,7 @@ fn joined((low, high): (u64, u64)) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// The edges, and others.
+/// The edge values and random numbers.
 fn numbers(others: usize) -> Vec<u128> {
     let mut random = Random(1);
     let others = (0..others).map(|_| random.u128());
@@ -154,7 +155,7 @@ fn numbers_are_added_subtracted_and_multiplied_as_in_rust() {
     }
 }
 
-/// What the code says can be an immediate, half of a shorter form, or the whole result.
+/// A constant operand can become an immediate, select a shorter form, or fold the whole result.
 #[test]
 fn operands_may_be_constants() {
     let constant = |op: &Operator, number: u128| match op.is_product {
@@ -206,7 +207,7 @@ fn operands_may_be_constants() {
     }
 }
 
-/// Loads can be part of the instruction that adds: what they load, and that they trap, stays.
+/// An addition can take its operand from memory. The loaded value and the trap must stay.
 #[test]
 fn operands_may_be_in_memory() {
     let half = |address, offset| format!("(i64.load offset={offset} (local.get {address}))");
@@ -254,8 +255,8 @@ fn operands_may_be_in_memory() {
     }
 }
 
-/// Sums, differences and products of 256 bits, limb by limb as compilers write them: each carry is the next
-/// limb's operand, and what is in the processor's flags is another's by then.
+/// Sums, differences and products of 256 bits, limb by limb as compilers emit them. Each carry is
+/// an operand of the next limb, when other instructions have changed the processor's flags.
 const CHAINS: &str = r#"(module (memory (export "memory") 1)
   (func (export "add") (param $to i32) (param $a i32) (param $b i32) (result i64) (local $carry i64)
     ADD
@@ -281,7 +282,7 @@ fn chains() -> String {
             "(i64.add128 (i64.add128 {a} (i64.const 0) {b} (i64.const 0)) (local.get $carry) (i64.const 0))
              (local.set $carry) (local.set $limb) {store}"
         );
-        // Of the upper half, which is 0 or -1, the lowest bit.
+        // The upper half is 0 or -1; its lowest bit is the borrow.
         sub += &format!(
             "(i64.sub128 (i64.sub128 {a} (i64.const 0) {b} (i64.const 0)) (local.get $borrow) (i64.const 0))
              (i64.and (i64.const 1)) (local.set $borrow) (local.set $limb) {store}"
@@ -308,7 +309,8 @@ fn chains() -> String {
         .replace("MUL", &mul)
 }
 
-/// Limbs of 64 bits, the lowest first, in digits of 32, which every sum and product has room for.
+/// Splits 64-bit limbs, lowest first, into 32-bit digits, so that sums and products do not
+/// overflow.
 fn digits(limbs: &[u64]) -> Vec<u64> {
     limbs
         .iter()
@@ -316,7 +318,7 @@ fn digits(limbs: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-/// The sum or the difference, and the carry or borrow, which is 0 or 1.
+/// The sum or difference, and the carry or borrow (0 or 1).
 fn sum(a: &[u64], b: &[u64], is_difference: bool) -> (Vec<u64>, u64) {
     let mut carry = 0;
     let digits: Vec<_> = digits(a)

@@ -1,11 +1,12 @@
-//! The base of a memory, which is the slot's, whoever had that before, and each member's own in a group.
+//! The base address of a memory: it must be that of the instance's slot after other tenants, and of
+//! the right member in a group.
 
 use super::common::random::Random;
 use super::{common, options, returned};
 use pirn_compiler::OptLevel;
 use pirn_runtime::{Group, Linker, Module, Region, Value};
 
-/// Each tenant writes and reads in functions that call, from its start function on.
+/// A tenant that writes and reads in functions that also call, beginning with its start function.
 fn tenant(start: bool, pages: u32, mark: u32) -> String {
     let start = if start { "(start $start)" } else { "" };
     format!(
@@ -41,7 +42,7 @@ fn the_base_is_the_slots_whoever_had_it_before() {
             let prepared = region.prepare(&module, &Linker::<()>::new());
             prepared.expect("it fits")
         };
-        // Pages at the start, and what the start function leaves, if there is one.
+        // Initial pages, and the mark that the start function writes, if there is one.
         let tenants = [(1, Some(77)), (1, None), (0, Some(88)), (0, None)];
         let prepared = tenants.map(|(pages, mark)| {
             let text = tenant(mark.is_some(), pages, mark.unwrap_or(0));
@@ -79,7 +80,7 @@ fn the_base_is_the_slots_whoever_had_it_before() {
     }
 }
 
-/// Stores and loads for others.
+/// The owner stores and loads for other members.
 const OWNER: &str = r#"(module (memory (export "memory") 1 3)
   (func $n)
   (func (export "put") (param i32 i32)
@@ -87,7 +88,7 @@ const OWNER: &str = r#"(module (memory (export "memory") 1 3)
   (func (export "get") (param i32) (result i32) (call $n) (i32.load (local.get 0)))
   (func (export "grow") (result i32) (memory.grow (i32.const 1))))"#;
 
-/// Uses its own memory and, by calls, the owner's.
+/// Uses its own memory directly, and the owner's by calls.
 const NEIGHBOUR: &str = r#"(module
   (import "owner" "put" (func $put (param i32 i32)))
   (import "owner" "get" (func $get (param i32) (result i32)))
@@ -100,7 +101,7 @@ const NEIGHBOUR: &str = r#"(module
     (i32.add (i32.add (i32.load (i32.const 4)) (call $get (i32.const 4)))
              (i32.add (i32.load (i32.const 0)) (call $get (i32.const 0))))))"#;
 
-/// Has the owner's memory for its own, and has it grow between bulk operations.
+/// Imports the owner's memory, and makes the owner grow it between bulk operations.
 const BORROWER: &str = r#"(module
   (import "owner" "memory" (memory 1))
   (import "owner" "grow" (func $grow (result i32)))

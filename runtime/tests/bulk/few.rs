@@ -1,21 +1,21 @@
-//! Bulk operations on a few bytes, which are loads and stores in the code where it says how many, and in a
-//! trampoline where it computes them: each length, at each place around the memory's end and in each
-//! overlap, must do what the specification says.
+//! Bulk operations on few bytes. With a constant length the compiler expands them to loads and
+//! stores; otherwise they call a trampoline. Each length, at each address near the memory's end and
+//! in each overlap, must follow the specification.
 
 use super::{FUNCS, MEMORY, Operation, common, options, returned};
 use pirn_compiler::OptLevel;
 use pirn_runtime::{Group, Instance, Linker, Prepared, Region, Step, Value};
 use std::time::Duration;
 
-/// More than the compiler expands.
+/// A length greater than the compiler expands.
 const LENGTHS: usize = 130;
 
-/// Rotations: for a good part of a second.
+/// Number of rotations, which take a good part of a second.
 const TIMES: i32 = 200_000;
 
 const SLICE: Duration = Duration::from_micros(100);
 
-/// `copy-N` and `fill-N` for each length N, and those that take it.
+/// Functions `copy-N` and `fill-N` for each length N, and those with the length as a parameter.
 fn text() -> String {
     let each: String = (0..=LENGTHS)
         .map(|n| {
@@ -30,7 +30,7 @@ fn text() -> String {
     format!(r#"(module (memory (export "memory") 1) {each} {FUNCS})"#)
 }
 
-/// Bytes of which none is like its neighbours, at either end of the memory.
+/// Writes a pattern in which each byte differs from its neighbours, at both ends of the memory.
 fn write(instance: &mut Instance<()>) {
     let pattern: Vec<u8> = (0..2048u32).map(|n| (n * 7 + n / 256) as u8).collect();
     let mut memory = instance.memory_mut();
@@ -45,7 +45,8 @@ fn contents(instance: &Instance<()>) -> Vec<u8> {
     bytes
 }
 
-/// Runs one operation with the length in the code, if it is there, and with one that is computed.
+/// Runs an operation with the constant length (if there is such a function) and with the length as
+/// a parameter.
 fn compare(prepared: &Prepared<()>, operation: Operation, n: usize, to: u32, source: u32) {
     let name = operation.name();
     let any = prepared.func::<(u32, u32, u32), ()>(name);
@@ -80,7 +81,8 @@ fn prepared(level: OptLevel) -> Prepared<()> {
     region.prepare(&module, &Linker::new()).expect("it fits")
 }
 
-/// Places where a range of so many bytes just fits, or does not by one, or starts or ends elsewhere.
+/// Addresses at which a range of `n` bytes just fits, is one byte too long, or starts or ends at
+/// another boundary.
 fn places(n: usize) -> Vec<u32> {
     let end = MEMORY as u32;
     let fits = end - n as u32;
@@ -96,7 +98,7 @@ fn places(n: usize) -> Vec<u32> {
     ]
 }
 
-/// All lengths that the code says, and some around those at which the trampolines do otherwise.
+/// All constant lengths, and some around the limits at which the trampolines change their method.
 fn lengths() -> impl Iterator<Item = usize> {
     (0..=LENGTHS).chain([191, 192, 193, 300, 1000, 1023, 1024, 1025, 1100])
 }
@@ -111,7 +113,7 @@ fn a_few_bytes_are_copied_as_the_specification_says() {
                     compare(&prepared, Operation::Copy, n, to, from);
                 }
             }
-            // Each way that the two ranges can overlap, or some.
+            // Each overlap of the two ranges, or a sample of them.
             for distance in (0..=n as u32 + 1).step_by(1 + n / 40) {
                 compare(&prepared, Operation::Copy, n, 100, 100 + distance);
                 compare(&prepared, Operation::Copy, n, 100 + distance, 100);
@@ -134,7 +136,7 @@ fn a_few_bytes_are_filled_as_the_specification_says() {
 
 #[test]
 fn a_copy_that_is_interrupted_goes_on_where_it_was() {
-    // Rotates the memory's first bytes so often, and gives what they add up to.
+    // Rotates the first bytes of the memory `$times` times, and returns a checksum.
     let module = common::wat(
         r#"(module (memory 1)
           (func (export "rotate") (param $times i32) (result i64)

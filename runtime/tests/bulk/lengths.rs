@@ -1,4 +1,4 @@
-//! Every length, at many distances, and lengths that the code only seems to say.
+//! Every length at many distances, and lengths that only seem to be constants.
 
 use super::common::random::Random;
 use super::{FUNCS, MEMORY, Operation, common, options, returned};
@@ -29,7 +29,7 @@ fn every_length_and_distance_is_as_the_model() {
         let mut random = Random(0x1234_5678_9abc_def1);
         let mut model: Vec<u8> = (0..MEMORY).map(|_| random.u64() as u8).collect();
         instance.memory_mut().write(0, &model).expect("inside");
-        // A trap leaves the instance usable here.
+        // The instance stays usable after a trap in this test.
         let mut check = |operation: Operation, to: u32, source: u32, length: u32| {
             if fuel {
                 instance.set_fuel(1 << 40).expect("it counts");
@@ -60,7 +60,7 @@ fn every_length_and_distance_is_as_the_model() {
     }
 }
 
-/// Near and far distances both ways, at odd alignments.
+/// Short and long distances in both directions, at odd alignments.
 fn inside(length: u32, random: &mut Random, check: &mut impl FnMut(Operation, u32, u32, u32)) {
     for _ in 0..12 {
         let near = 2000 + random.below(64) as u32;
@@ -75,7 +75,7 @@ fn inside(length: u32, random: &mut Random, check: &mut impl FnMut(Operation, u3
     check(Fill, to, random.u64() as u32, length);
 }
 
-/// The two ends of the memory, and one past.
+/// Both ends of the memory, and one byte past.
 fn at_the_ends(length: u32, check: &mut impl FnMut(Operation, u32, u32, u32)) {
     let end = MEMORY as u32 - length;
     for (to, from) in [
@@ -98,7 +98,7 @@ fn at_the_ends(length: u32, check: &mut impl FnMut(Operation, u32, u32, u32)) {
     }
 }
 
-/// Constants by other ways than an `i32.const` before the operator.
+/// Lengths that are constant, but not by an `i32.const` directly before the operator.
 const SEEMING: &str = r#"(module (memory (export "memory") 1)
   (func (export "loop") (result i32) (local $n i32) (local $k i32)
     (local.set $n (i32.const 8))
@@ -162,11 +162,11 @@ fn lengths_that_only_seem_constant() {
         for name in ["negative", "wraps", "zero_out"] {
             assert_eq!(call(&mut instance, name, &[]), None, "{name}");
         }
-        // 8 bytes 05 00.. -> 06 -> 07 08 -> ff 08; 16.. are 3s.
+        // The 8 bytes are 05 00.., then 06, then 07 08, then ff 08; the bytes from 16 on are 3.
         let wanted = 0x08ff_i64 + 0x0303_0303 + -1;
         let found = call(&mut instance, "dse", &[Value::I32(4000)]);
         assert_eq!(found, Some(wanted));
-        // The store does not fit, and may leave its first part; the fill is not come to.
+        // The store is partly out of bounds and may write its first part; the fill must not run.
         for at in 65536 - 23..65536_i32 {
             let before = instance.memory().as_slice().to_vec();
             assert_eq!(call(&mut instance, "dse", &[Value::I32(at)]), None, "{at}");
@@ -176,7 +176,7 @@ fn lengths_that_only_seem_constant() {
     }
 }
 
-/// What a function returns, 0 if that is nothing; `None` if it traps.
+/// The result of a call, 0 if there is none; `None` if it traps.
 fn call(instance: &mut Instance<()>, name: &str, params: &[Value]) -> Option<i64> {
     let values = returned(instance.call_values(name, params))?;
     Some(match values[..] {

@@ -1,5 +1,5 @@
-//! Bulk operations on memory against a model of them: where the code says how many bytes and where it computes
-//! that, at every length, at the ends of memories and of stacks, in whichever slot and in groups.
+//! Bulk memory operations against a model: constant and computed lengths, every length, at the ends
+//! of memories and of stacks, in any slot, and in groups.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -16,7 +16,7 @@ use pirn_runtime::{CallError, TrapCode};
 /// Bytes of a guest's memory, which is one page.
 const MEMORY: usize = 64 << 10;
 
-/// Both operations by their names, with operands that are computed.
+/// Both operations with computed operands.
 const FUNCS: &str = r#"
   (func (export "copy") (param i32 i32 i32)
     (memory.copy (local.get 0) (local.get 1) (local.get 2)))
@@ -30,7 +30,7 @@ enum Operation {
 }
 
 impl Operation {
-    /// Its name in [`FUNCS`].
+    /// The export's name in [`FUNCS`].
     fn name(self) -> &'static str {
         match self {
             Self::Copy => "copy",
@@ -38,8 +38,8 @@ impl Operation {
         }
     }
 
-    /// What the specification says (4.4.7): whether it is done, and what the memory holds then. `source`: where
-    /// it copies from, or the byte that it fills with.
+    /// The specified effect (4.4.7); returns whether the operation succeeds. `source` is the
+    /// address to copy from, or the byte to fill with.
     fn apply(self, memory: &mut [u8], to: u32, source: u32, length: u32) -> bool {
         let inside = |at: u32| u64::from(at) + u64::from(length) <= memory.len() as u64;
         if !inside(to) || (self == Self::Copy && !inside(source)) {
@@ -54,7 +54,7 @@ impl Operation {
     }
 }
 
-/// What a call returned, if it did not trap; a trap must be the one of memory.
+/// The result of a call; `None` if it trapped. The trap must be a memory trap.
 fn returned<T>(result: Result<T, CallError>) -> Option<T> {
     match result {
         Ok(returned) => Some(returned),

@@ -1,18 +1,18 @@
-//! A stack that ends anywhere in the trampolines of bulk operations.
+//! Stack overflows anywhere in the trampolines of bulk operations.
 
 use super::{common, options};
 use pirn_compiler::OptLevel;
 use pirn_runtime::{CallError, Linker, Region, TrapCode};
 use std::collections::BTreeMap;
 
-/// Values that are kept in registers, up to more than there are.
+/// Number of values that are live across the operation, up to more than there are registers.
 const KEPT: std::ops::Range<usize> = 0..14;
 
-/// Bytes that are copied and filled.
+/// Number of bytes that are copied and filled.
 const LENGTHS: [u32; 5] = [0, 1, 20, 70, 2000];
 
-/// A function that calls itself behind bulk operations, around which it keeps so many values. Its name is its
-/// own, and so is its frame.
+/// A recursive function with bulk operations across which `kept` values are live. Each combination
+/// has its own name and frame size.
 fn recursion(kept: usize, length: u32) -> String {
     let name = name(kept, length);
     let locals = " i64".repeat(kept);
@@ -70,7 +70,7 @@ fn a_stack_that_ends_in_a_bulk_operation_is_a_trap() {
                 }
                 other => panic!("{other:?}"),
             }
-            // Still usable.
+            // The instance is still usable.
             assert!(instance.call(&func, (length, 0)).is_err());
         }
         println!("{level:?} {fuel}: {places:?}");

@@ -1,10 +1,10 @@
-//! Builtins that are preempted, cancelled and stopped in the middle of what they write.
+//! Builtins that are preempted, cancelled and stopped in the middle of their writes.
 
 use super::common;
 use pirn_runtime::{CallError, Func, Instance, InstantiateError, Linker, Prepared, Region, Step};
 use std::time::Duration;
 
-/// Pages of the memory, and elements of the table: large enough that each builtin takes milliseconds.
+/// Pages of the memory and elements of the table: enough for each builtin to take milliseconds.
 const PAGES: usize = 1024;
 const ELEMENTS: usize = 2_000_000;
 const BYTES: usize = PAGES << 16;
@@ -70,13 +70,13 @@ fn call(prepared: &Prepared<()>, instance: &mut Instance<()>, name: &str) -> i32
     result.expect("it returns")
 }
 
-/// Bytes of which no part is like another.
+/// Bytes in which no part equals another.
 fn pattern() -> Vec<u8> {
     let byte = |n: usize| (n.wrapping_mul(0x9e37_79b9) >> 13) as u8;
     (0..BYTES).map(byte).collect()
 }
 
-/// Runs a function in slices of time, and counts how often it was preempted.
+/// Runs a function in time slices; returns the result and the number of preemptions.
 fn sliced(instance: &mut Instance<()>, func: &Func<(), i32>) -> (i32, u32) {
     let slice = Duration::from_micros(20);
     let mut step = instance.timeslice(slice).start(func, ());
@@ -124,7 +124,8 @@ fn a_preempted_builtin_writes_what_it_would_have_written() {
     });
 }
 
-/// Runs a function under a deadline, in one instance after another, until it is late in the builtin.
+/// Runs a function under a deadline, in one instance after another, until the deadline passes
+/// inside the builtin.
 fn late(prepared: &Prepared<()>, name: &str, partial: impl Fn(&mut Instance<()>) -> bool) {
     for _ in 0..100 {
         let mut instance = prepared.try_instantiate(()).expect("the slot is free");
@@ -135,13 +136,13 @@ fn late(prepared: &Prepared<()>, name: &str, partial: impl Fn(&mut Instance<()>)
         assert_eq!(call(prepared, &mut instance, "count"), 0, "{name}");
         let limit = Duration::from_micros(300);
         match instance.deadline(limit).call(&func(prepared, name), ()) {
-            // It passed before the guest was entered.
+            // The deadline passed before the guest was entered.
             Err(CallError::Deadline(stop)) if stop.backtrace().is_empty() => continue,
             Err(CallError::Deadline(_)) => {}
             Err(error) => panic!("{error}"),
             Ok(_) => continue,
         }
-        // It goes on as an instance that was stopped.
+        // The instance stays usable after it was stopped.
         assert_eq!(call(prepared, &mut instance, "noop"), 0);
         if partial(&mut instance) {
             return;
@@ -161,7 +162,7 @@ fn a_deadline_ends_a_builtin_in_the_middle() {
         late(prepared, "table_fill", |instance| {
             (1..ELEMENTS as i32).contains(&call(prepared, instance, "count"))
         });
-        // The table is as it was.
+        // The table is unchanged.
         late(prepared, "table_grow", |instance| {
             assert_eq!(call(prepared, instance, "count"), 0);
             call(prepared, instance, "size") == ELEMENTS as i32
@@ -170,8 +171,8 @@ fn a_deadline_ends_a_builtin_in_the_middle() {
     });
 }
 
-/// An element may be a long expression, so what is copied between two looks is bounded by
-/// operators, too.
+/// An element may be a long expression. So operators also bound the work between two checks for a
+/// deadline.
 #[test]
 fn a_deadline_ends_a_copy_of_elements_that_take_long() {
     let item = "(item (i32.const 5) ".to_owned() + &"(i32.const 0) (i32.add) ".repeat(8000);
@@ -249,7 +250,7 @@ fn a_start_deadline_is_of_what_comes_before_the_start_function() {
     }
 }
 
-/// What an instance writes before its start function takes milliseconds.
+/// The writes before the start function take milliseconds, and a deadline must end them.
 fn starts_in_time(start: &str) {
     let module = common::wat(&format!(
         r#"(module (type $bytes (array (mut i8))) (memory (export "memory") 1) {start})"#
@@ -275,7 +276,7 @@ fn starts_in_time(start: &str) {
     }
 }
 
-/// Large tables are written chunk by chunk, also where another instance has left its elements.
+/// Large tables are initialised in chunks, also where another instance has left its elements.
 #[test]
 fn large_tables_start_with_what_the_module_says() {
     let module = common::wat(

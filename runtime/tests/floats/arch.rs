@@ -1,4 +1,4 @@
-//! How a thread is set to compute with floating point, on each architecture.
+//! The floating-point control register of a thread, on each architecture.
 #![allow(
     unsafe_code,
     reason = "a test that sets the control registers of its threads"
@@ -14,24 +14,25 @@ pub(crate) use aarch64::*;
 mod x86_64 {
     use core::arch::asm;
 
-    /// The bits of MXCSR that are no status.
+    /// The bits of MXCSR that are not status flags.
     const CONTROL: u32 = 0xffc0;
-    /// Denormals as zeros, rounding up, flushing to zero.
+    /// Denormals are zeros, round up, flush to zero.
     pub(crate) const ODD: u32 = 1 << 6 | 0x1f80 | 2 << 13 | 1 << 15;
-    /// With division by zero and what is invalid not masked besides.
+    /// `ODD`, with exceptions for division by zero and invalid operations unmasked.
     pub(crate) const FAULTING: u32 = ODD & !(1 << 9 | 1 << 7);
-    /// As threads begin.
+    /// The initial value of a thread.
     pub(crate) const PLAIN: u32 = 0x1f80;
 
     pub(crate) fn get() -> u32 {
         let mut bits = 0;
-        // SAFETY: stores the register where it is told to.
+        // SAFETY: `stmxcsr` stores 4 bytes to `bits`.
         unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut bits, options(nostack)) };
         bits & CONTROL
     }
 
     pub(crate) fn set(bits: u32) {
-        // SAFETY: no reserved bit is set; what is computed by Rust meanwhile is not looked at.
+        // SAFETY: no reserved bit is set. Rust code computes no floating-point value that the test
+        // uses meanwhile.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const bits, options(nostack)) };
     }
 }
@@ -40,22 +41,24 @@ mod x86_64 {
 mod aarch64 {
     use core::arch::asm;
 
-    /// Rounding up, flushing to zero.
+    /// Round up, flush to zero.
     pub(crate) const ODD: u64 = 1 << 22 | 1 << 24;
-    /// With division by zero and what is invalid trapped, where the processor can.
+    /// `ODD`, with traps for division by zero and invalid operations, where the processor supports
+    /// them.
     pub(crate) const FAULTING: u64 = ODD | 1 << 8 | 1 << 9;
-    /// As threads begin.
+    /// The initial value of a thread.
     pub(crate) const PLAIN: u64 = 0;
 
     pub(crate) fn get() -> u64 {
         let bits;
-        // SAFETY: reads a register.
+        // SAFETY: `mrs` only reads FPCR.
         unsafe { asm!("mrs {}, fpcr", out(reg) bits, options(nomem, nostack)) };
         bits
     }
 
     pub(crate) fn set(bits: u64) {
-        // SAFETY: no reserved bit is set; what is computed by Rust meanwhile is not looked at.
+        // SAFETY: no reserved bit is set. Rust code computes no floating-point value that the test
+        // uses meanwhile.
         unsafe { asm!("msr fpcr, {}", in(reg) bits, options(nomem, nostack)) };
     }
 }

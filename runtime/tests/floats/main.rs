@@ -1,5 +1,5 @@
-//! Guests compute by WebAssembly's rules, however the thread that calls them is set to compute; and it is
-//! set as it was when they have ended, however they end.
+//! Guests compute by WebAssembly's rules, whatever floating-point mode the calling thread has. The
+//! thread gets its mode back however the guest ends.
 
 mod arch;
 #[path = "../common/mod.rs"]
@@ -37,18 +37,18 @@ const GUEST: &str = r#"(module
 type All = (f64, f64, f64);
 
 thread_local! {
-    /// What the host function does when it is called next on this thread.
+    /// Code that the next call of the host function on this thread runs.
     static NESTED: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
-/// 1/3, rounded to nearest; a denormal; infinity.
+/// 1/3 rounded to nearest, a denormal, and infinity.
 const ALL: All = (
     0.333_333_333_333_333_3,
     f64::from_bits(1 << 14),
     f64::INFINITY,
 );
 
-/// Runs with the thread set so, which it must be still afterwards.
+/// Runs code with these control bits, and checks that they are unchanged afterwards.
 fn set_to<R>(bits: impl Into<u64>, run: impl FnOnce() -> R) -> R {
     control::set(bits.into().try_into().expect("they are so wide"));
     let (wanted, result) = (control::get(), run());
@@ -61,7 +61,7 @@ fn set_to<R>(bits: impl Into<u64>, run: impl FnOnce() -> R) -> R {
 fn prepared() -> Prepared<(), f64, f64> {
     let mut linker = Linker::asking();
     let f = |x: f64| -> Result<f64, HostError> {
-        // As in a function that a guest's compiler made: by WebAssembly's rules.
+        // Host functions run with WebAssembly's mode, like code that a guest's compiler made.
         assert_eq!(control::get(), control::PLAIN);
         if let Some(nested) = NESTED.take() {
             nested();
@@ -76,7 +76,7 @@ fn prepared() -> Prepared<(), f64, f64> {
     region.prepare(&module, &linker).expect("it is linked")
 }
 
-/// An instance, of a thread that is set as threads are.
+/// An instance, created with the thread's default mode.
 fn instance(prepared: &Prepared<(), f64, f64>) -> Instance<(), f64, f64> {
     prepared.try_instantiate(()).expect("a slot is free")
 }
@@ -119,7 +119,7 @@ fn the_host_computes_as_it_did_however_a_guest_ends() {
 fn a_guest_that_asks_is_gone_on_with_by_its_own_rules() {
     let prepared = prepared();
     let asks = prepared.func::<(), All>("asks").expect("it is exported");
-    // Whoever begins, and whoever goes on, on whichever thread.
+    // The threads that start and that resume a call may have different modes.
     for (first, then) in [
         (control::PLAIN, control::FAULTING),
         (control::FAULTING, control::PLAIN),
@@ -154,7 +154,7 @@ fn a_guest_that_is_preempted_goes_on_by_its_own_rules() {
                 Some(_) => guest.timeslice(slice).resume(&turns),
             })
         };
-        // A thread that has called no guest yet.
+        // A new thread, which has called no guest yet.
         let stepped = thread::scope(|scope| scope.spawn(run).join().expect("no panic"));
         step = Some(stepped.expect("it goes on"));
     }
@@ -167,12 +167,12 @@ fn a_thread_is_looked_at_again_when_an_instance_is_made() {
     let prepared = prepared();
     let all = prepared.func::<(), All>("all").expect("it is exported");
     let call = || instance(&prepared).call(&all, ()).expect("it returns");
-    // As it is, changed, and as it was again.
+    // Default mode, two changed modes, and the default mode again.
     assert_eq!(call(), ALL);
     assert_eq!(set_to(control::ODD, call), ALL);
     assert_eq!(set_to(control::FAULTING, call), ALL);
     assert_eq!(call(), ALL);
-    // Whoever inherits it, as threads do.
+    // A new thread inherits the mode.
     let inherited = set_to(control::FAULTING, || {
         thread::scope(|scope| {
             let made = scope.spawn(|| (call(), control::get()));

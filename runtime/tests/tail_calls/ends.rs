@@ -1,4 +1,4 @@
-//! How loops of tail calls end: by traps, by switches and limits, suspended and gone on with; and in groups.
+//! How loops of tail calls end: by traps, kills and limits, suspended and resumed, and in groups.
 
 use super::{
     LOOPS, both, common, instance, levels, loops, number, prepare, region, tables, trapped,
@@ -7,7 +7,7 @@ use pirn_runtime::{CallError, Group, Linker, Region, Step, TrapCode, Value};
 use std::thread;
 use std::time::Duration;
 
-/// A trap behind a tail call, and what called who made it.
+/// A trap after a tail call, and the callers of the function that made the tail call.
 const TRAPS: &str = r#"(module
   (memory 1)
   (table $t 4 funcref) (elem (i32.const 1) func $divides $other)
@@ -60,7 +60,7 @@ fn a_trap_has_the_frames_that_are_there() {
     }
 }
 
-/// A function that makes a tail call to one with far more parameters, and is called again from there.
+/// A function tail-calls one with far more parameters, which calls the first function again.
 #[test]
 fn a_stack_that_is_used_up_is_a_trap() {
     let params = "i64 ".repeat(900);
@@ -150,7 +150,8 @@ fn loops_of_tail_calls_are_suspended_and_gone_on_with() {
     }
 }
 
-/// An instance that calls the next one's function by import and by table, and counts in its own state.
+/// An instance that calls the next instance's function by import and by table, and counts in its
+/// own state.
 const MEMBER: &str = r#"(module
   (import "other" "step" (func $step (param i32) (result i32)))
   (import "other" "table" (table $t 2 funcref))
@@ -209,7 +210,7 @@ fn instances_of_a_group_make_tail_calls_of_each_other() {
                 if tail {
                     assert_eq!(number(result), 85);
                     if fuel {
-                        // Either ends it, by what it has itself.
+                        // Each member's own fuel can end the loop.
                         for out in [owner, member] {
                             group.set_fuel(owner, 10_000).expect("it counts");
                             group.set_fuel(member, 10_000).expect("it counts");
@@ -245,7 +246,7 @@ fn instances_of_a_group_make_tail_calls_of_each_other() {
     }
 }
 
-/// The smallest stack holds as many tail calls as any.
+/// The smallest stack suffices for any number of tail calls.
 #[test]
 fn the_smallest_stack_is_enough() {
     let text = both(LOOPS)[0].replace("EXPORT", "");

@@ -1,4 +1,5 @@
-//! Tail calls of host functions: what they answer, fail with and wait for goes to the caller of who made the call.
+//! Tail calls of host functions: results, errors and suspensions reach the caller of the function
+//! that made the tail call.
 
 use super::{common, levels};
 use futures::executor::block_on;
@@ -33,7 +34,7 @@ const GUEST: &str = r#"(module
   (func (export "asks") (type $i) (i32.add (call $asks (local.get 0)) (i32.const 1000)))
   (func (export "asks_at_once") (type $i) (return_call $ask (local.get 0))))"#;
 
-/// What a function of the host does, by its parameter.
+/// The behaviour of the host function, by its parameter.
 fn answer(n: i32) -> Result<i32, HostError> {
     match n {
         -1 => Err(HostError::message("not now")),
@@ -98,7 +99,8 @@ fn prepare(level: &pirn_compiler::Options) -> Prepared<(), i32, i32> {
     prepared.expect("it is linked")
 }
 
-/// Sees that errors, traps and panics of the host come out of a call, with so many frames of the guest's.
+/// Checks that errors, traps and panics of the host reach the caller, with this number of guest
+/// frames.
 fn fails(mut call: impl FnMut(i32) -> Result<i32, CallError>, frames: usize) {
     let error = call(-1).expect_err("it fails");
     assert!(

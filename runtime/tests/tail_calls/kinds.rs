@@ -1,11 +1,11 @@
-//! Tail calls of every kind against calls in their place: what they return, in how much stack and for how much fuel.
+//! Tail calls of every kind against ordinary calls in their place: results, stack usage and fuel.
 
 use super::{LOOPS, both, instance, levels, loops, number, tables, trapped};
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu;
 use pirn_runtime::{TrapCode, Value};
 
-/// As many as no stack has frames for.
+/// More calls than any stack has frames for.
 const MANY: i32 = 10_000_000;
 
 #[test]
@@ -20,7 +20,7 @@ fn loops_of_tail_calls_need_no_stack() {
                         .map(|guest| number(guest.call_values(name, &[Value::I32(n)])));
                     assert_eq!([one, other], [expected(n); 2], "{name} {n} {options:?}");
                 }
-                // Unoptimised code makes the same calls, slower.
+                // Unoptimised code makes the calls more slowly, so fewer are enough.
                 let n = if options.opt_level == OptLevel::Speed {
                     MANY + 1
                 } else {
@@ -34,7 +34,7 @@ fn loops_of_tail_calls_need_no_stack() {
     }
 }
 
-/// Tail calls return to functions that have frames, again and again: what they take from the stack is what is there.
+/// Tail calls that return to functions with frames, repeatedly: the frames must be intact.
 #[test]
 fn frames_are_where_they_were() {
     let text = both(LOOPS)[0].replace("EXPORT", "");
@@ -104,7 +104,7 @@ fn a_tail_call_takes_and_returns_the_most_values() {
         let results = tail
             .call_values("none", &[Value::I32(100_000)])
             .expect("it returns");
-        // Turned by five each time: two hundred times is once around.
+        // Each call rotates by five, so two hundred calls are a full rotation.
         assert_eq!(results[0], Value::I32((99_999 * 5) % 1000));
         trapped(
             plain.call_values("none", &[Value::I32(100_000)]),
@@ -134,7 +134,7 @@ fn fuel_is_used_as_by_calls() {
                         assert_eq!(one, other, "{name} {n} with {fuel}, {options:?}");
                     }
                 }
-                // Whatever it needs, it does not need more.
+                // An endless loop must end when its fuel is used up.
                 tail.set_fuel(1_000_000).expect("it counts");
                 let endless = tail.call_values(name, &[Value::I32(-1)]);
                 trapped(endless, TrapCode::OutOfFuel);

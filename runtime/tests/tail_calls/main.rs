@@ -1,5 +1,5 @@
-//! Tail calls: in constant stack, with what calls return, use up and trap with, to the host and to other instances,
-//! stopped and suspended in their midst.
+//! Tail calls: they need constant stack, and have the results, fuel and traps of ordinary calls.
+//! They work to the host and to other instances, and can be stopped and suspended.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -12,13 +12,13 @@ use common::values::{levels, number};
 use pirn_compiler::Options;
 use pirn_runtime::{CallError, Instance, Linker, Module, Prepared, Region, TrapCode, Value};
 
-/// What stands in a guest's text for the first half of a tail call's name.
+/// Placeholder in a guest's text for the first half of a tail call's name.
 const RETURN: &str = "RETURN_";
 
-/// What stands there for a table's export, which makes it one that the compiler knows nothing of.
+/// Placeholder for an export of the table. An exported table is unknown to the compiler.
 const EXPORT: &str = "EXPORT";
 
-/// Loops of tail calls of every kind. Each function counts down, and calls the next one.
+/// Loops of tail calls of every kind. Each function counts down and calls the next one.
 const LOOPS: &str = r#"(module
   (type $count (func (param i32) (result i32)))
   (type $other (func (param i32) (result i32)))
@@ -101,7 +101,7 @@ const LOOPS: &str = r#"(module
     (i32.add (call $narrow (local.get $n))
       (i32.add (call $even (local.get $n)) (i32x4.extract_lane 2 (local.get $v))))))"#;
 
-/// A function of a guest, and what it returns, given a number.
+/// A function of a guest, and its result for a number.
 type Loop = (&'static str, fn(i32) -> i32);
 
 /// The functions of [`LOOPS`].
@@ -116,7 +116,7 @@ fn loops() -> [Loop; 6] {
     ]
 }
 
-/// The text with tail calls, and with calls in their place.
+/// The text with tail calls, and with ordinary calls in their place.
 fn both(text: &str) -> [String; 2] {
     ["return_", ""].map(|name| text.replace(RETURN, name))
 }
