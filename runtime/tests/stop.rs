@@ -374,7 +374,7 @@ fn a_deadline_covers_calls_within_calls() {
     let enter = move || {
         let mut instance = instance(&inner);
         let forever = func(&inner, "forever");
-        // Longer than what is around it has.
+        // The inner deadline is later than the outer one.
         let call = instance
             .deadline(Duration::from_millis(40))
             .call(&forever, ());

@@ -1,18 +1,18 @@
-//! A memory that is another's: its base is loaded, perhaps once for each access.
+//! An imported memory: its base address is loaded, possibly for each access.
 
 use super::shapes::{CONSTANTS, SHAPES, ends};
 use super::{LEVELS, common, function, image, is_rewritten, region};
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{CallError, Group, Linker, MemberId, TrapCode, Value};
 
-/// A guest that imports its memory, and who has that.
+/// A guest that imports its memory, and the owner of the memory.
 struct Pair {
     group: Group<()>,
     owner: MemberId,
     user: MemberId,
 }
 
-/// What a call gives or why it does not, and the memory behind it.
+/// The result of a call or its trap, and the memory afterwards.
 type Left = (Result<Vec<Value>, TrapCode>, Vec<u8>);
 
 impl Pair {

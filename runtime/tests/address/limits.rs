@@ -1,4 +1,4 @@
-//! The largest memory: 65,535 pages, behind whose last byte a sum of 65,536 more does not wrap.
+//! The largest memory: 65,535 pages. A sum of its last address and 65,536 must not wrap around.
 
 use super::{LEVELS, PAGE, common};
 use pirn_compiler::Options;
@@ -6,7 +6,8 @@ use pirn_runtime::{CallError, Instance, Linker, Region, TrapCode, Value};
 
 const PAGES_MAX: u32 = 65_535;
 
-/// Accesses at `$at`, and so far above it as the largest memory leaves, and one byte more.
+/// Accesses at `$at`, at 65,536 bytes above (the distance from the largest memory's end to 2^32),
+/// and one byte further.
 const GUEST: &str = r#"(module (memory (export "memory") 1 65536)
   (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
   (func (export "far") (param $at i32) (result i32)
@@ -25,7 +26,7 @@ fn region() -> Region {
     region.build().expect("a region")
 }
 
-/// What a function of the guest gives for a number, or why it does not return.
+/// The result of a function for a number, or its trap.
 fn call(instance: &mut Instance<()>, name: &str, param: u32) -> Result<u32, TrapCode> {
     match instance.call_values(name, &[Value::I32(param.cast_signed())]) {
         Ok(results) => match results[..] {
@@ -50,7 +51,7 @@ fn behind_the_last_byte_of_the_largest_memory_sums_wrap_where_they_should() {
         let mut call = |name, param| call(&mut instance, name, param);
         assert_eq!(call("grow", PAGES_MAX - 1), Ok(1));
         let outside = Err(TrapCode::MemoryOutOfBounds);
-        // 2^32 - 1, the last index that there is, and 0.
+        // `far` reaches 2^32 - 1, the last address, and `farther` wraps around to 0.
         assert_eq!(call("far", last), outside, "{level:?}");
         assert_eq!(call("back", 1), Ok(7), "{level:?}");
         assert_eq!(call("farther", last), Ok(8), "{level:?}");
@@ -77,7 +78,7 @@ fn a_memory_grows_to_all_pages_but_the_last() {
     assert_eq!(grow(0), Ok(PAGES_MAX));
 }
 
-/// One more is refused when it is compiled.
+/// A memory with one more page is refused at compile time.
 #[test]
 fn a_memory_of_all_pages_but_the_last_fits() {
     let module = common::wat("(module (memory 65535))");

@@ -1,5 +1,6 @@
-//! Addresses that the compiler writes with fewer instructions: at every level of optimisation a guest computes, stops
-//! and leaves in its memory what it does without the optimiser, where no address is rewritten.
+//! Addresses that the compiler computes with fewer instructions. At every optimisation level,
+//! results, traps and memory must equal those of unoptimised code, in which no address is
+//! rewritten.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,7 +19,7 @@ const LEVELS: [OptLevel; 3] = [OptLevel::None, OptLevel::Speed, OptLevel::SpeedA
 /// Bytes of a memory of one page.
 const PAGE: usize = 1 << 16;
 
-/// A guest at each level. Its functions take three numbers and give one.
+/// A guest at each level. Its functions take three numbers and return one.
 struct Guests(Vec<Guest>);
 
 struct Guest {
@@ -27,7 +28,7 @@ struct Guest {
     instance: Instance<()>,
 }
 
-/// What a call leaves: what it returned or why it did not, and the memory.
+/// The outcome of a call: its result or trap, and the memory.
 struct Left {
     result: Result<u64, TrapCode>,
     memory: Vec<u8>,
@@ -55,8 +56,8 @@ impl Guests {
         Self(guests.into())
     }
 
-    /// Calls a function at each level, with a memory of one page that begins as `image`. `what` says what was
-    /// called.
+    /// Calls a function at each level, with a memory of one page that begins as `image`. `what`
+    /// describes the call.
     fn call(&mut self, name: &str, params: (u32, u32, u32), image: &[u8], what: &str) -> Left {
         let mut left = self.0.iter_mut().map(|guest| {
             let left = guest.call(name, params, image);
@@ -91,8 +92,8 @@ impl Guest {
     }
 }
 
-/// Whether the compiler rewrites addresses for this machine. Else there is nothing to compare, and an emulator takes
-/// minutes for it.
+/// Whether the compiler rewrites addresses for this machine. Otherwise there is nothing to compare,
+/// and an emulator would take minutes.
 fn is_rewritten() -> bool {
     let is_rewritten = std::env::consts::ARCH == "x86_64";
     if !is_rewritten {
@@ -101,19 +102,19 @@ fn is_rewritten() -> bool {
     is_rewritten
 }
 
-/// Bytes of which no eight are alike.
+/// Bytes in which no two groups of eight are equal.
 fn image() -> Vec<u8> {
     let mut random = common::random::Random(11);
     let words = (0..PAGE / 8).flat_map(|_| random.u64().to_le_bytes());
     words.collect()
 }
 
-/// The statement that adds what an expression loads to what was loaded before.
+/// A statement that adds the value of an expression to the sum of earlier values.
 fn take(value: &str) -> String {
     format!("(local.set $s (i64.add (i64.rotl (local.get $s) (i64.const 7)) {value}))\n")
 }
 
-/// A function of three numbers and some locals that returns what its statements took.
+/// A function of three numbers and some locals that returns the sum of its values.
 fn function(name: &str, code: &str) -> String {
     format!(
         r#"(func (export "{name}") (param $p i32) (param $q i32) (param $r i32) (result i64)

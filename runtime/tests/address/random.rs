@@ -1,20 +1,21 @@
-//! Random guests whose addresses are sums, masks, shifts and bytes, in blocks, loops and branches.
+//! Random guests whose addresses are sums, masks, shifts and loaded bytes, in blocks, loops and
+//! branches.
 
 use super::{Guests, PAGE, common, function, image, is_rewritten, module, region, take};
 use common::random::Random;
 use std::fmt::Write;
 
-/// Programs of the test, and of the one that is run by hand.
+/// Number of programs in the test, and in the manual run.
 const PROGRAMS: u64 = 250;
 const MANY_PROGRAMS: u64 = 20_000;
 
-/// Most blocks one in another.
+/// The deepest nesting of blocks.
 const BLOCKS_MAX: usize = 3;
 
-/// Calls of each.
+/// Calls of each program.
 const CALLS: usize = 12;
 
-/// Constants that are added to an index, or that mask it.
+/// Constants that are added to an index or mask it.
 const CONSTANTS: [u32; 36] = [
     0,
     1,
@@ -54,7 +55,7 @@ const CONSTANTS: [u32; 36] = [
     0xffff_ffff,
 ];
 
-/// Offsets, beside those of a few bytes.
+/// Offsets, in addition to small ones.
 const OFFSETS: [u32; 7] = [
     0xfff8,
     0x1_0000,
@@ -81,11 +82,11 @@ const LOADS: [&str; 11] = [
 
 const STORES: [&str; 4] = ["i64.store", "i64.store8", "i64.store16", "i64.store32"];
 
-/// A guest while it is written.
+/// A guest under construction.
 struct Writer {
     random: Random,
     code: String,
-    /// Labels of the blocks around what is written.
+    /// Labels of the enclosing blocks.
     open: Vec<u32>,
     labels: u32,
 }
@@ -109,7 +110,7 @@ impl Writer {
         format!("(local.get {name})")
     }
 
-    /// An i32, of no more operators than that, one in another.
+    /// An i32 expression with at most `depth` nested operators.
     fn number(&mut self, depth: u32) -> String {
         let Some(depth) = depth.checked_sub(1) else {
             return self.local();
@@ -175,7 +176,7 @@ impl Writer {
         match self.random.below(20) {
             0..=9 => self.access(),
             10 | 11 => {
-                // So that several accesses differ by constants alone.
+                // Several accesses whose addresses differ only by constants.
                 let index = self.number(1);
                 let set = format!("(local.set $a {index})\n");
                 self.code += &set;
@@ -215,7 +216,7 @@ impl Writer {
         }
     }
 
-    /// An if, a block or a loop, all of which can be left.
+    /// An `if`, a block or a loop with branches to its label.
     fn block(&mut self) {
         self.labels += 1;
         let label = self.labels;
@@ -249,7 +250,7 @@ impl Writer {
     }
 }
 
-/// A guest by its seed.
+/// The guest for a seed.
 fn program(seed: u64) -> String {
     let mut writer = Writer {
         random: Random(seed),
@@ -263,7 +264,7 @@ fn program(seed: u64) -> String {
     module(&function("run", &writer.code))
 }
 
-/// An index: inside, at the end of the memory, or at that of 32 bits.
+/// An index in bounds, at the end of the memory, or near 2^32.
 fn index(random: &mut Random) -> u32 {
     let size = PAGE as u32;
     match random.below(24) {
@@ -276,7 +277,7 @@ fn index(random: &mut Random) -> u32 {
     }
 }
 
-/// Runs programs, and says how many calls returned and how many trapped.
+/// Runs programs; returns how many calls returned and how many trapped.
 fn run(seeds: std::ops::Range<u64>) -> [usize; 2] {
     let (region, image) = (region(), image());
     let mut counts = [0; 2];

@@ -1,9 +1,11 @@
-//! Accesses of the shapes that are rewritten, and of those that only look so, at the borders of memories and sums.
+//! Accesses of the shapes that the compiler rewrites, and of similar ones, at the boundaries of
+//! memories and sums.
 
 use super::{Guests, PAGE, function, image, is_rewritten, module, region, take};
 use pirn_runtime::TrapCode;
 
-/// What is added to an index: within a page and not, within what the guard covers and not, and what wraps.
+/// Constants that are added to an index: within a page or not, within the guard region or not, and
+/// such that the sum wraps around.
 pub(super) const CONSTANTS: [u32; 18] = [
     1,
     4,
@@ -70,7 +72,7 @@ pub(super) const SHAPES: &[Shape] = &[
             + &take(&format!("(i64.load offset=4294967295 {})", plus(P, c)))
     }),
     ("at an offset that reaches back", |c| {
-        // The first is inside only if nothing wraps.
+        // The first load is in bounds only if the sum does not wrap around.
         let offset = (c as u32).wrapping_neg();
         take(&format!("(i64.load offset={offset} {})", plus(P, c))) + &load(P)
     }),
@@ -208,14 +210,14 @@ pub(super) const SHAPES: &[Shape] = &[
     }),
 ];
 
-/// Indices that are small, or seem so, by what the guest computes them from: `p` and `q`.
+/// Indices that are small, or seem to be, computed from `p` and `q`.
 fn indices() -> Vec<String> {
     let op = |name: &str, by: u32| format!("(i32.{name} {P} (i32.const {}))", by.cast_signed());
     let low = |of: &str, mask: u32| format!("(i32.and {of} (i32.const {}))", mask.cast_signed());
     let shl = |of: &str, by| format!("(i32.shl {of} (i32.const {by}))");
     let both = |name: &str, a: &str, b: &str| format!("(i32.{name} {a} {b})");
     let (a, b, top) = (low(P, 0x7ff8), low(Q, 0x3fff), low(P, 1 << 31));
-    // 0x10000 at most, which is less when it is shifted out.
+    // At most 0x10000; a shift that drops the top bit makes it smaller.
     let even = both("add", &low(P, 0xffff), &low(Q, 1));
     let mut all: Vec<_> = ["load8_u", "load8_s", "load16_u", "load16_s", "load"]
         .map(|load| format!("(i32.{load} {Q})"))
@@ -250,7 +252,7 @@ fn indices() -> Vec<String> {
     all
 }
 
-/// Indices at the ends of a page and of 32 bits, and those from which a constant reaches them.
+/// Indices at the ends of a page and of 32 bits, and indices from which a constant reaches these.
 pub(super) fn ends(constant: u32) -> Vec<u32> {
     let size = PAGE as u32;
     let ends = [
@@ -313,7 +315,7 @@ fn at_borders_they_are_what_they_are_unoptimised() {
     );
 }
 
-/// Each by itself, so that the trap of one hides none of another.
+/// Each index has a module of its own, so that one trap hides no other.
 #[test]
 fn indices_that_seem_small_are_added_to_as_unoptimised() {
     if !is_rewritten() {
@@ -339,7 +341,7 @@ fn indices_that_seem_small_are_added_to_as_unoptimised() {
     }
 }
 
-/// Where the sums of addresses wrap is computed here, too.
+/// Compares with results that this test computes, including where sums wrap around.
 #[test]
 fn a_sum_that_wraps_is_at_the_start_of_the_memory() {
     let (region, image) = (region(), image());

@@ -1,5 +1,5 @@
-//! Guests, groups and hosts that try to break exceptions: wrong handlers, wrong stacks, references that are stale, stops
-//! while an exception is on its way.
+//! Guests, groups and hosts that try to break exceptions: wrong handlers, wrong stacks, stale
+//! references, and stops while an exception is in flight.
 
 use crate::common;
 use common::file::File;
@@ -18,14 +18,15 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-/// `what` as often, with numbers from 0 on in place of `N`.
+/// Repeats `what`, with the numbers from 0 on in place of `N`.
 fn each(count: usize, what: &str) -> String {
     (0..count)
         .map(|n| what.replace('N', &n.to_string()))
         .collect()
 }
 
-/// Calls with `outer` parameters, whose callee goes on in one with `inner`, which throws, or returns if it is told to.
+/// Calls with `outer` parameters. The callee tail-calls a function with `inner` parameters, which
+/// throws, or returns if its last parameter is 0.
 fn tail_called(outer: usize, inner: usize) -> String {
     let (params, give) = (|n| "i64 ".repeat(n), |n| each(n, "(i64.const N)"));
     let call = |throws: i32| {
@@ -82,7 +83,7 @@ fn what_a_callee_leaves_of_its_stack_arguments_by_tail_calls_changes_no_stack() 
     }
 }
 
-/// What the host does in the middle of a body that catches everything.
+/// A host function runs in the middle of a body that catches everything.
 const HOST: &str = r#"(module
   (import "h" "does" (func $does (param i32) (result i32)))
   (tag $t (param i32))
@@ -174,7 +175,8 @@ fn trapped(result: Result<Vec<Value>, CallError>, code: TrapCode) {
     }
 }
 
-/// Throws and catches for ever, in deep frames, with much alive; sums up what it catches.
+/// Throws and catches for ever, in deep frames, with many live values. It sums up the values that
+/// it catches.
 const BUSY: &str = r#"(module
   (import "h" "next" (func $next (param i32) (result i32)))
   (tag $a (param i32)) (tag $b (param i64 i32))
@@ -209,7 +211,7 @@ const BUSY: &str = r#"(module
     (i64.add (i64.add (local.get $x) (i64.mul (local.get $y) (i64.const 1000)))
              (i64.add (i64.mul (local.get $z) (i64.const 7)) (i64.trunc_f64_s (local.get $f))))))"#;
 
-/// What it sums up if `next` doubles.
+/// The sum of [`BUSY`] if the host function `next` doubles.
 fn sum(n: i64) -> i64 {
     let (mut x, mut y, mut z) = (1, 2, 0);
     for i in 0..n {
@@ -293,8 +295,8 @@ fn who_throws_all_the_time_is_killed_and_late_and_can_be_called_again() {
     assert_eq!(prepared.region().slots_free(), 2);
 }
 
-/// Has an array of 32 MiB that exceptions are looked for in, and as its first element a chain of
-/// exceptions in exceptions.
+/// A guest with an array of 32 MiB in which the runtime searches for exceptions. Its first element
+/// is a chain of exceptions that refer to each other.
 const SEARCHED: &str = r#"(module
   (type $refs (array (mut exnref)))
   (tag $n (param i32))
@@ -386,7 +388,7 @@ fn what_is_awaited_and_asked_within_a_body_leaves_it_as_it_is() {
             .timeslice(Duration::from_micros(30))
             .call_async(&sums, 5000);
         assert_eq!(block_on(sliced).expect("it returns"), sum(5000));
-        // Dropped half-way.
+        // The call is dropped before its end.
         let mut dropped = guest.call_async(&sums, 500);
         assert!(block_on(poll_immediate(&mut dropped)).is_none());
         drop(dropped);
@@ -419,7 +421,8 @@ fn what_is_awaited_and_asked_within_a_body_leaves_it_as_it_is() {
     }
 }
 
-/// Fuel runs out wherever it does after as many operators, at every level.
+/// Fuel runs out after the same number of operators, wherever exceptions are caught, at every
+/// level.
 #[test]
 fn fuel_is_used_alike_wherever_exceptions_are_caught_and_runs_out_there() {
     let text = BUSY.replace(
@@ -488,7 +491,7 @@ fn a_thousand_values_are_thrown_a_thousand_times_with_and_without_a_cache() {
     }
 }
 
-/// The legacy operators: clauses within clauses, what they rethrow, and to whom bodies hand on.
+/// Legacy operators: clauses inside clauses, rethrow, and delegate.
 #[test]
 fn legacy_clauses_catch_what_is_theirs_only() {
     const TEXT: &str = r#"(module
@@ -526,7 +529,8 @@ fn legacy_clauses_catch_what_is_theirs_only() {
             let params: Vec<_> = params.iter().copied().map(Value::I32).collect();
             guest.call_values(name, &params)
         };
-        // Nothing, then $a in the inner body and nothing, $a, $b in its clause; then $b.
+        // In order: no exception; `$a` in the inner body, and none, `$a`, `$b` in its clause; then
+        // `$b` with the same three.
         let clauses = [
             (0, 0, 1),
             (1, 0, 2),
@@ -553,7 +557,8 @@ fn legacy_clauses_catch_what_is_theirs_only() {
     }
 }
 
-/// A file whose hash fits, but in which a call's handler is moved, is refused unless it is one of the same function.
+/// In a file with a matching hash, the handler of a call is changed. The runtime refuses it unless
+/// the handler is in the same function.
 #[test]
 fn handlers_of_another_function_are_refused() {
     const TEXT: &str = r#"(module (tag $t)

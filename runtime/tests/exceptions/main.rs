@@ -1,4 +1,4 @@
-//! Exceptions: thrown and caught by guests that mean harm.
+//! Exceptions that hostile guests throw and catch.
 
 #[path = "../common/mod.rs"]
 mod common;

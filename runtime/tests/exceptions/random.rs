@@ -1,4 +1,5 @@
-//! Random functions that compute with more than fits in registers, in and around bodies whose calls throw, against a model.
+//! Random functions with more live values than registers, in and around bodies whose calls throw,
+//! compared with a model.
 
 use crate::common::{self, random::Random, values::levels};
 use pirn_runtime::{Instance, Linker, Region, Value};
@@ -8,7 +9,7 @@ const INTEGERS: usize = 24;
 const FLOATS: usize = 18;
 const VECTORS: usize = 18;
 
-/// What a function has: floating-point numbers by their bits.
+/// The values of a function's locals; floating-point numbers as bits.
 #[derive(Clone, Copy)]
 struct State {
     integers: [u64; INTEGERS],
@@ -16,7 +17,7 @@ struct State {
     vectors: [[u64; 2]; VECTORS],
 }
 
-/// A function while it is made, and what it computes.
+/// A function under construction, and the state that it computes.
 struct Made {
     random: Random,
     text: String,
@@ -33,7 +34,7 @@ impl Made {
         self.text.write_fmt(text).expect("a text has room");
     }
 
-    /// One long expression of all integers, or something with the others.
+    /// Computes one long expression of all integers, or something with the other values.
     fn computes(&mut self) {
         for _ in 0..self.pick(60) {
             let (a, b, c) = (
@@ -85,7 +86,7 @@ impl Made {
         }
     }
 
-    /// A body that may throw, after some of what it does, and what is done where that is caught.
+    /// A body that may throw between its computations, and the code of its handler.
     fn tries(&mut self, depth: u32) {
         let label = self.labels;
         self.labels += 1;
@@ -95,7 +96,7 @@ impl Made {
             self.pick(FLOATS),
             self.pick(VECTORS),
         );
-        // Something lies on the operand stack meanwhile.
+        // A value is on the operand stack meanwhile.
         let kept = self.state.integers[below];
         self.say(format_args!(
             "(local.set $i{below} (i64.add (local.get $i{below}) (block $done{label} (result i64) (local.get $i{below})\n\
@@ -136,7 +137,7 @@ impl Made {
                 self.state.vectors[0],
             ) = thrown;
         }
-        // What is done there is done in no other case.
+        // Only the handler runs this code.
         self.say(format_args!(
             "(local.set $v0) (local.set $f0) (local.set $i{a}) (br $done{label} (i64.const 2)))))\n"
         ));
@@ -145,7 +146,7 @@ impl Made {
     }
 }
 
-/// A module, and what its function leaves in its memory.
+/// A module, and the final content of its memory.
 fn made(seed: u64) -> (String, Vec<u8>) {
     let mut random = Random(seed);
     let state = State {

@@ -1,4 +1,5 @@
-//! References to exceptions: kept where only a guest can see them, given up, stale, and of others.
+//! References to exceptions: kept in places that only the guest sees, dropped, stale, and from
+//! other instances.
 
 use crate::common;
 use common::values::levels;
@@ -10,7 +11,7 @@ use pirn_runtime::{
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Makes exceptions, has them in all places that there are, and throws them again.
+/// Creates exceptions, stores references in all places that can hold them, and throws them again.
 const PLACES: &str = r#"(module
   (type $v (func (param exnref) (result i32)))
   (import "h" "pass" (func $pass (param i32 exnref i32) (result exnref)))
@@ -98,7 +99,7 @@ const PLACES: &str = r#"(module
     (call $value (local.get $w))))"#;
 
 fn text() -> String {
-    // Of the second, all but the last are dropped.
+    // In the second variant, all values but the last are dropped.
     PLACES.replace(
         "(i32.store)\n    (unreachable))",
         "(local.set $n) (drop) (drop) (drop) (drop) (drop) (drop) (drop) (local.get $n))",
@@ -165,7 +166,7 @@ fn there_is_a_limit_to_what_is_kept_and_none_to_what_is_given_up() {
     }
 }
 
-/// With a large table, through which is looked for references.
+/// A large table, which the runtime searches for references.
 #[test]
 fn who_keeps_as_many_as_there_may_be_is_not_looked_through_at_every_throw() {
     let text = text().replace("(table $t 4 exnref)", "(table $t 1000000 exnref)");
@@ -217,7 +218,7 @@ fn references_that_are_stale_or_of_others_are_refused() {
     assert!(
         matches!(null, Err(CallError::Trap(trap)) if trap.code() == TrapCode::NullExceptionReference)
     );
-    // The next in the same slot.
+    // The next instance in the slot.
     drop(guest);
     let region = Region::builder().slots(1).build().expect("a region");
     let prepared = region
@@ -243,7 +244,7 @@ fn references_that_are_stale_or_of_others_are_refused() {
     );
 }
 
-/// A host that gives what it should not.
+/// A host that passes values that it must not pass.
 #[test]
 fn what_a_host_function_or_a_global_gives_is_looked_at() {
     let given = Arc::new(Mutex::new(Value::ExnRef(None)));
@@ -299,7 +300,7 @@ fn what_a_host_function_or_a_global_gives_is_looked_at() {
         .expect("it is nobody's");
 }
 
-/// The same module twice: tags of the same text are two, and an imported one is one.
+/// Two instances of one module: their own tags are different, and an imported tag is one.
 #[test]
 fn a_tag_is_its_instances_own() {
     const OWNER: &str = r#"(module
@@ -378,7 +379,7 @@ fn a_tag_is_its_instances_own() {
     }
 }
 
-/// An instance that throws when it starts stays in its group, and so does what it threw.
+/// An instance that throws in its start function stays in its group, and so does its exception.
 #[test]
 fn an_exception_outlives_the_start_of_who_threw_it() {
     let keeper = r#"(module
@@ -409,7 +410,7 @@ fn an_exception_outlives_the_start_of_who_threw_it() {
             other => panic!("{other:?}"),
         }
     }
-    // Alone.
+    // An instance without a group.
     let alone = common::wat(r#"(module (tag $t) (func $s (throw $t)) (start $s))"#);
     let prepared = region
         .prepare(&alone, &Linker::<()>::new())

@@ -4,13 +4,15 @@ use super::{EXPORT, FUEL, Guest, both, common, is_known, options, region};
 use pirn_compiler::{Emit, Options};
 use pirn_runtime::{Linker, TrapCode, Value};
 
-/// A function that multiplies 128-bit numbers, which the compiler knows by what it computes, and its parameters.
+/// A function that multiplies 128-bit numbers, which the compiler recognises by its code, and its
+/// parameters.
 const MULTIPLY: &str = include_str!("../../../compiler/tests/multiply/digits-narrow.wat");
 
-/// Most parameters and results of a function, by the validator.
+/// The largest number of parameters and results of a function that the validator permits.
 const VALUES_MAX: usize = 1000;
 
-/// What comes of a call, of a known table and of one that is exported.
+/// Compares calls through a known table with calls through an exported one; returns which of them
+/// returned.
 fn alike(text: &str, options: &Options, calls: &[(&str, Vec<Value>)]) -> Vec<bool> {
     let region = region();
     assert!(
@@ -47,7 +49,7 @@ fn functions_with_most_parameters_and_results_are_entered() {
         let order = (0..VALUES_MAX).map(|at| (at + add) % VALUES_MAX);
         order.map(|at| format!("(local.get {at})")).collect()
     };
-    // The others turn it by five and by ten, so that types stay.
+    // The other functions rotate the list by five and by ten, which keeps the types equal.
     let (plain, five, ten) = (get(0), get(5), get(10));
     let text = format!(
         r#"(module (type $all (func (param {list}) (result {list}))) (memory 1)
@@ -70,7 +72,7 @@ fn functions_with_most_parameters_and_results_are_entered() {
         })
         .collect();
     for mut options in options() {
-        // Its fuel is a guest's of a few operators.
+        // The fuel of these tests suffices only for a few operators.
         options.fuel = false;
         let mut calls = vec![("second", params.clone())];
         for at in 0..5 {
@@ -145,13 +147,14 @@ fn multiplications_are_made() {
     }
 }
 
-/// A section of a module, whose contents have fewer than 128 bytes.
+/// A section of a module, with fewer than 128 bytes of content.
 fn section(id: u8, contents: &[u8]) -> Vec<u8> {
     [&[id, contents.len() as u8], contents].concat()
 }
 
-/// A module with two tables of three elements, of functions that give 7 and 8 in the other order, one that calls by a
-/// table at its parameter, and one with some body.
+/// A module with two tables of three elements. Their functions return 7 and 8, in opposite order in
+/// the second table. Two more functions call through a table at their parameter, and have the given
+/// body.
 fn binary(call: &[u8], body: &[u8]) -> Vec<u8> {
     let body = [&[0], body, &[0x0b]].concat();
     let call = [&[0, 0x20, 0][..], call, &[0x0b]].concat();
@@ -179,7 +182,7 @@ fn binary(call: &[u8], body: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Numbers in more bytes than they need, which all readers must read alike.
+/// LEB128 numbers with more bytes than needed: every reader must decode them alike.
 #[test]
 fn operators_are_what_they_are_in_every_encoding() {
     let listing = |wasm: &[u8]| {
@@ -215,7 +218,7 @@ fn operators_are_what_they_are_in_every_encoding() {
             assert_eq!(super::told(run(at)).expect_err("it traps").0, code);
         }
     }
-    // Zeros, and as many nulls, which are of no function.
+    // Operands: zeros, or nulls as references to no function.
     let null = [0xd0, 0x70];
     let [zero, zeros] = [&[0x41, 0][..], &[0x41, 0, 0x41, 0, 0x41, 0]];
     let writes: [(&[u8], Vec<u8>); 12] = [
@@ -236,7 +239,7 @@ fn operators_are_what_they_are_in_every_encoding() {
             &[0xfc, 0x91, 0x80, 0x80, 0, 1],
             [zero, &null, zero].concat(),
         ),
-        // Behind the end of what is reached.
+        // The write is in unreachable code.
         (&[0xfc, 0x8c, 0, 2, 0, 0x00], [&[0x00][..], zeros].concat()),
     ];
     for (write, operands) in writes {
@@ -244,7 +247,7 @@ fn operators_are_what_they_are_in_every_encoding() {
         let text = text.unwrap_or_else(|error| panic!("{write:x?}: {error}"));
         assert!(!text.contains("-> table"), "{write:x?}");
     }
-    // More bytes than any number has, and bodies that go on behind their end.
+    // Numbers with too many bytes, and bodies that continue past their end.
     for body in [
         &[
             0x41, 0, 0x41, 0, 0x41, 0, 0xfc, 0x8c, 0x80, 0x80, 0x80, 0x80, 0, 2, 0,

@@ -1,5 +1,6 @@
-//! Calls through tables whose elements the compiler knows, against the same calls where it does not, because the table is
-//! exported: what they return, or with what, from where and by which functions they trap, and what fuel they leave.
+//! Calls through tables whose elements the compiler knows. Each is compared with the call through
+//! an exported, and so unknown, table: results, traps with code, offset and frames, and remaining
+//! fuel.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -11,20 +12,21 @@ mod shapes;
 use pirn_compiler::{Emit, OptLevel, Options};
 use pirn_runtime::{CallError, Instance, Linker, Prepared, Region, TrapCode, Value};
 
-/// What stands in a guest's text where it exports something: as many bytes either way, so that all else has its place.
+/// Placeholder in a guest's text for the kind of an export. Both replacements keep all offsets
+/// equal.
 const EXPORT: &str = "EXPORT";
 
 /// Fuel before each call, where it is counted.
 const FUEL: u64 = 1000;
 
-/// Indices around all sizes of tables, and those that a scale of 8 takes past 32 bits.
+/// Indices around all sizes of tables, and those that exceed 32 bits when they are multiplied by 8.
 fn indices() -> impl Iterator<Item = u32> {
     let third = 1 << 29;
     let large = [third - 1, third, third + 1, 1 << 31, u32::MAX - 1, u32::MAX];
     (0..14).chain([1000]).chain(large)
 }
 
-/// Types, of which two are equal, and functions of them, two of which may trap.
+/// Types (two of which are equal) and functions of these types (two of which may trap).
 const FUNCS: &str = r#"
   (type $i (func (param i32) (result i32)))
   (type $l (func (param i64) (result i64)))
@@ -40,8 +42,8 @@ const FUNCS: &str = r#"
   (func $e (type $l) (i64.shl (local.get 0) (i64.const 3)))
   (func $o (type $one) (f32.const 42))"#;
 
-/// The types by which calls are made, and how the call's number is made of it: functions are called by an index and a
-/// number.
+/// The types of the calls, and the conversion of their operand and result. Each caller takes an
+/// index and a number.
 const CALLS: [(&str, &str); 6] = [
     ("i", "(CALL (local.get $x) INDEX)"),
     ("same", "(CALL (local.get $x) INDEX)"),
@@ -54,7 +56,7 @@ const CALLS: [(&str, &str); 6] = [
     ("tail", "(return_CALL (local.get $x) INDEX)"),
 ];
 
-/// A function that calls by a type through a table, at an index that it is given or that it says.
+/// A function that calls by a type through a table, at its parameter or at a constant index.
 fn caller(table: &str, (ty, call): (&str, &str), at: Option<u32>) -> String {
     let index = at.map_or("(local.get $at)".to_owned(), |at| {
         format!("(i32.const {})", at.cast_signed())
@@ -83,7 +85,7 @@ fn module(before: &str, tables: &[&str], rest: &str) -> String {
     format!("(module {before} {FUNCS} {rest} {callers} (export \"t\" ({EXPORT} 0)))")
 }
 
-/// What a call tells: what it returned, or its trap's code and frames, by function and offset.
+/// The results of a call, or its trap's code and frames (function and offset).
 type Told = Result<Vec<Value>, (TrapCode, Vec<(u32, Option<u32>)>)>;
 
 fn told(result: Result<Vec<Value>, CallError>) -> Told {
@@ -98,14 +100,14 @@ fn told(result: Result<Vec<Value>, CallError>) -> Told {
 }
 
 struct Guest {
-    /// Kept for the instance.
+    /// Keeps the preparation alive as long as the instance.
     _prepared: Prepared<()>,
     instance: Instance<()>,
     counts: bool,
 }
 
 impl Guest {
-    /// `None` if its start traps, which a segment that does not fit makes it do.
+    /// `None` if instantiation traps, because a segment does not fit.
     fn new(region: &Region, text: &str, options: &Options) -> Option<Self> {
         let module = common::wat_with(text, options);
         let mut linker = Linker::new();
@@ -132,7 +134,7 @@ impl Guest {
     }
 }
 
-/// Options that calls look at.
+/// Options that change the code of calls.
 fn options() -> [Options; 4] {
     [
         (OptLevel::None, true, false),
@@ -147,7 +149,7 @@ fn options() -> [Options; 4] {
     })
 }
 
-/// Whether some call reads the array of the first table, which the compiler knows.
+/// Whether a call reads the dispatch table that the compiler made for the first table.
 fn is_known(text: &str, options: &Options) -> bool {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");
     let listing = pirn_compiler::emit(&wasm, options, Emit::Asm, &|_, _| ());
@@ -155,7 +157,7 @@ fn is_known(text: &str, options: &Options) -> bool {
     listing.contains("-> table 0")
 }
 
-/// The text with its table known, as far as it can be, and with the table exported.
+/// The text with its table known (if possible), and with the table exported.
 fn both(text: &str) -> [String; 2] {
     ["memory", "table"].map(|kind| text.replace(EXPORT, kind))
 }
@@ -165,7 +167,8 @@ fn region() -> Region {
     region.build().expect("a region")
 }
 
-/// Makes all calls through these tables by a guest and one that exports its table, after `first`. Gives how many returned.
+/// Makes all calls through these tables, in both variants of a guest, after a call of `first`.
+/// Returns how many calls returned.
 fn compare(
     region: &Region,
     text: &str,

@@ -4,14 +4,14 @@ use super::common::random::Random;
 use super::{both, compare, is_known, module, options, region};
 use std::fmt::Write;
 
-/// Modules of the test, and of the one that is run by hand.
+/// Number of modules in the test, and in the manual run.
 const MODULES: u64 = 200;
 const MANY_MODULES: u64 = 20_000;
 
 const FUNCS: [&str; 6] = ["$a", "$b", "$c", "$d", "$e", "$o"];
 const TABLES: [&str; 2] = ["$t", "$u"];
 
-/// The tables and segments of a module. Most fit.
+/// The tables and segments of a module. Most segments fit.
 fn tables(random: &mut Random) -> String {
     let mut text = String::new();
     let sizes = TABLES.map(|_| random.below(13));
@@ -22,7 +22,7 @@ fn tables(random: &mut Random) -> String {
         };
         let _ = write!(text, "(table {table} {size} {max} funcref) ");
     }
-    // A few of the functions, so that some types have one alone.
+    // Use few functions, so that some types have only one.
     let funcs = 1 + random.below(FUNCS.len() as u64);
     for _ in 0..random.below(6) {
         let at = random.below(2) as usize;

@@ -1,5 +1,5 @@
-//! Several memories as an attacker would use them: what one tenant leaves in the second and third for the next, accesses that
-//! might land in another memory than the one they name, and what is told of those that land in none.
+//! Attacks with several memories: data that a tenant leaves in the second and third memory,
+//! accesses that land in another memory than the named one, and reports of accesses out of bounds.
 #![allow(unsafe_code, reason = "forks and limits of processes of their own")]
 
 use super::common::{self, file::File, house, random::Random};
@@ -21,12 +21,12 @@ mod left;
 
 const PAGE: usize = 1 << 16;
 
-/// Pages by which tenants grow each of their memories.
+/// Number of pages by which tenants grow each memory.
 const GROWN: usize = 2;
 
 const LEVELS: [OptLevel; 2] = [OptLevel::None, OptLevel::Speed];
 
-/// What a process of its own does.
+/// Runs a case in a child process.
 pub(super) fn case(case: &str) {
     let words: Vec<_> = case.split(' ').collect();
     let [what, call, reset] = words[..] else {

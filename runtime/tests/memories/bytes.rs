@@ -1,5 +1,5 @@
-//! Memories whose pages are of one byte, attacked: no access, of whatever kind, reaches behind the last byte, none that ends
-//! there is refused, and what such a memory grows into is zero.
+//! Attacks on memories with one-byte pages: no access may pass the last byte, none that ends there
+//! may be refused, and grown bytes are zero.
 
 mod bulk;
 mod files;
@@ -14,10 +14,10 @@ use std::fmt::Write;
 
 const PAGE: usize = 1 << 16;
 
-/// What memories hold before they are attacked.
+/// The content of the memories before an attack.
 const FILLER: u8 = 0xa5;
 
-/// How the attacked memory is had.
+/// The kind of the attacked memory.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     First,
@@ -25,14 +25,14 @@ enum Place {
     Imported,
 }
 
-/// A guest with the memory `$m`, whose addresses are `{a}` in its text.
+/// A guest with the memory `$m`. `{a}` in its text is replaced by the address type.
 struct Guest {
     group: Group<()>,
     member: MemberId,
     is_wide: bool,
 }
 
-/// What a call returned, or its trap.
+/// The result of a call, or its trap.
 type Told = Result<Vec<Value>, TrapCode>;
 
 fn told(result: Result<Vec<Value>, CallError>) -> Told {
@@ -50,7 +50,8 @@ fn options(level: OptLevel, spectre: bool) -> Options {
     options
 }
 
-/// Settings by which addresses are computed differently, each with a place and whether addresses are of 64 bits.
+/// Settings that change how addresses are computed, each with a kind of memory and whether
+/// addresses have 64 bits.
 fn settings() -> [(Place, bool, Options); 5] {
     [
         (Place::First, false, options(OptLevel::Speed, true)),
@@ -98,13 +99,13 @@ impl Guest {
         }
     }
 
-    /// Calls a function with addresses and lengths.
+    /// Calls a function whose parameters are addresses and lengths.
     fn call(&mut self, name: &str, params: &[u64]) -> Told {
         let params: Vec<_> = params.iter().map(|at| self.address(*at)).collect();
         told(self.group.call(self.member, name, &params))
     }
 
-    /// What `memory.grow` says, which was not refused.
+    /// The result of a `memory.grow` that must succeed.
     fn grow(&mut self, by: u64) -> u64 {
         match self.call("grow", &[by]).expect("it returns")[..] {
             [Value::I32(before)] if before != -1 => u64::from(before.cast_unsigned()),
@@ -128,7 +129,7 @@ impl Guest {
 const GROW: &str =
     "(func (export \"grow\") (param {a}) (result {a}) (memory.grow $m (local.get 0)))";
 
-/// Loads, what each gives, and of how many bytes it is.
+/// Loads: operator, result type, and number of bytes.
 const LOADS: [(&str, &str, u64); 28] = [
     ("i32.load8_s", "i32", 1),
     ("i32.load8_u", "i32", 1),
@@ -160,7 +161,7 @@ const LOADS: [(&str, &str, u64); 28] = [
     ("i32.load offset=1 align=1", "i32", 5),
 ];
 
-/// Stores, of what, and how many bytes.
+/// Stores: operator, type of the value, and number of bytes.
 const STORES: [(&str, &str, u64); 10] = [
     ("i32.store8", "i32", 1),
     ("i32.store16", "i32", 2),
@@ -185,8 +186,8 @@ fn constant(ty: &str) -> &str {
     }
 }
 
-/// Functions `x0`, `x1`, ... that make one access each at a constant offset from their parameter; and of each how many bytes
-/// from there on it is, and whether it stores.
+/// Functions `x0`, `x1`, ... with one access each, at a constant offset from the parameter. Also
+/// returns, for each, the number of bytes up to the access's end and whether it stores.
 fn accesses(offset: u64) -> (String, Vec<(u64, bool)>) {
     let (mut text, mut all) = (String::new(), vec![]);
     let head = |n: usize| format!("(func (export \"x{n}\") (param {{a}})");
@@ -227,7 +228,8 @@ fn accesses(offset: u64) -> (String, Vec<(u64, bool)>) {
     (text, all)
 }
 
-/// Every load and store at every border of memories of many sizes, and what it leaves behind the end.
+/// Every load and store at every boundary of memories of many sizes. A trapping store must not
+/// change bytes at the end.
 #[test]
 fn accesses_end_with_the_last_byte() {
     const SIZES: [usize; 10] = [
@@ -293,7 +295,8 @@ fn accesses_end_with_the_last_byte() {
     }
 }
 
-/// A comparison is with the size of its own moment: before a memory grows, and behind, by whomever it is grown.
+/// An access is compared with the memory's current size, before and after the memory grows,
+/// whichever function grows it.
 #[test]
 fn accesses_are_compared_with_the_size_at_their_time() {
     const BODY: &str = "
@@ -349,7 +352,7 @@ fn accesses_are_compared_with_the_size_at_their_time() {
         assert!(bytes[55..].iter().all(|byte| *byte == 7));
         assert_eq!(guest.call("ahead", &[300]), OUT);
         assert_eq!(guest.bytes().len(), 300);
-        // Over the border of what is accessible, to the limit of the type, one past which it stops.
+        // Grow past the accessible bytes up to the type's limit; one byte more must trap.
         assert_eq!(guest.grow(65_200), 300);
         assert_eq!(guest.call("loop", &[65_600]), Ok(vec![]));
         assert_eq!(guest.call("ahead", &[65_599]), OUT);

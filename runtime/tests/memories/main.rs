@@ -1,4 +1,4 @@
-//! Guests with several memories: each access meets its own memory, and nothing of any is left over.
+//! Guests with several memories: each access uses the named memory, and no data survives in any.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -8,7 +8,7 @@ mod bytes;
 mod random;
 mod regions;
 
-/// Not a test: what processes of their own do.
+/// Not a test: the child processes run this function.
 #[test]
 #[ignore = "run by the other tests, in processes of their own"]
 fn case() {

@@ -1,4 +1,4 @@
-//! What a region has room for, and what each tenant finds.
+//! The capacity of a region for memories, and the initial state of each tenant.
 
 use crate::common::{self, values};
 use pirn_compiler::Options;
@@ -6,7 +6,7 @@ use pirn_runtime::{ExternType, Linker, Module, Region, TrapCode, Value};
 
 const PAGE: usize = 1 << 16;
 
-/// Three memories, of which each is filled and grown, and told by what it holds.
+/// Three memories, each of which is filled, grown and checked.
 const THREE: &str = r#"(module
   (memory (export "a") 1 4) (memory (export "b") 2 4) (memory (export "c") 0 4)
   (data (memory 0) (i32.const 10) "first") (data (memory 1) (i32.const 70000) "second")
@@ -20,14 +20,14 @@ const THREE: &str = r#"(module
       (else (if (result i32) (i32.eq (local.get 0) (i32.const 1)) (then (i32.load8_u 1 (local.get 1)))
         (else (i32.load8_u 2 (local.get 1))))))))"#;
 
-/// Another tenant, with fewer and larger ones.
+/// Another tenant, with fewer and larger memories.
 const TWO: &str = r#"(module (memory (export "a") 3 4) (memory (export "b") 1 4)
   (func (export "dirty")
     (drop (memory.grow 1 (i32.const 3)))
     (memory.fill 0 (i32.const 0) (i32.const 4) (i32.mul (memory.size 0) (i32.const 65536)))
     (memory.fill 1 (i32.const 0) (i32.const 5) (i32.mul (memory.size 1) (i32.const 65536)))))"#;
 
-/// One, as most have.
+/// A tenant with one memory.
 const ONE: &str = r#"(module (memory (export "a") 2 4)
   (func (export "dirty") (memory.fill 0 (i32.const 0) (i32.const 6) (i32.mul (memory.size 0) (i32.const 65536)))))"#;
 
@@ -140,7 +140,7 @@ fn a_module_needs_a_region_with_as_many() {
     assert_eq!(error, "`slots` is 326, it can be 1 to 325");
 }
 
-/// A slot of the last chunk of a region that has several.
+/// A slot in the last chunk of a region with several chunks.
 #[test]
 fn every_slot_has_memories_of_its_own() {
     let module = common::wat(THREE);

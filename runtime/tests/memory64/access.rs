@@ -1,11 +1,12 @@
-//! Loads and stores of every width at every offset and index where a sum may wrap, or pass for one that is inside.
+//! Loads and stores of every width, at every offset and address where a sum may wrap around or be
+//! mistaken for one in bounds.
 
 use super::{GUARD, Guest, LEVELS, PAGE, Told, edges, i64, region};
 use crate::common::{self, random::Random};
 use pirn_compiler::OptLevel;
 use pirn_runtime::{Linker, TrapCode, Value};
 
-/// Loads, by bytes: each gives an i64 of what it loaded at `A`.
+/// Loads with their number of bytes: each returns an i64 made from the bytes at `A`.
 const LOADS: [(u64, &str); 21] = [
     (1, "(i64.load8_u A)"),
     (1, "(i64.load8_s A)"),
@@ -36,7 +37,7 @@ const LOADS: [(u64, &str); 21] = [
     ),
 ];
 
-/// Stores, by bytes, of `$v` at `A`.
+/// Stores of `$v` at `A`, with their number of bytes.
 const STORES: [(u64, &str); 12] = [
     (1, "(i32.store8 A (i32.wrap_i64 (local.get $v)))"),
     (1, "(i64.store8 A (local.get $v))"),
@@ -55,7 +56,8 @@ const STORES: [(u64, &str); 12] = [
     (8, "(v128.store64_lane A 1 (i64x2.splat (local.get $v)))"),
 ];
 
-/// Offsets: none, at the ends of page and guard, at what 32 bits and a displacement hold, and where a sum wraps.
+/// Offsets: zero, at the ends of page and guard, at the limits of 32 bits and of a displacement,
+/// and where a sum wraps around.
 const OFFSETS: [u64; 19] = [
     0,
     1,
@@ -78,13 +80,13 @@ const OFFSETS: [u64; 19] = [
     u64::MAX,
 ];
 
-/// A module of all accesses, with a memory that is declared as `memory` and has addresses of a type.
+/// A module with all accesses to the memory that `memory` declares, which has this address type.
 fn text(memory: &str, address: &str, offsets: &[u64]) -> String {
     let mut funcs = String::new();
     let mut add = |kind: char, at: usize, code: &str, offset: u64| {
-        // An alignment of 1, which every access may have.
+        // An alignment of 1 is valid for every access.
         let place = format!("offset={offset} align=1 ");
-        // Immediates come before operands.
+        // Immediates precede operands in the text.
         let code = match code.split_once(" A ") {
             Some((op, rest)) if op.ends_with("_lane") => {
                 let (lane, rest) = rest.split_once(' ').expect("a lane");
@@ -114,7 +116,8 @@ fn text(memory: &str, address: &str, offsets: &[u64]) -> String {
     )
 }
 
-/// What all accesses do in a guest whose memory has so many bytes.
+/// Runs all accesses in a guest whose memory has this number of bytes, and compares them with a
+/// 32-bit guest.
 fn accesses(mut guest: Guest, bytes: u64, what: &str) {
     let image: Vec<u8> = {
         let mut random = Random(7);
@@ -152,7 +155,7 @@ fn accesses(mut guest: Guest, bytes: u64, what: &str) {
                     twin.call(&format!("{kind}{at} 0"), &[start, value])
                 };
                 assert_eq!(found, wanted, "{what}: {name} at {index:#x}");
-                // aarch64 may have stored what lies before the end: docs/internals/safety.md.
+                // aarch64 may have stored the bytes before the end: see docs/internals/safety.md.
                 let is_cut = found.is_err() && start < u128::from(bytes);
                 if is_cut && std::env::consts::ARCH != "x86_64" {
                     let before: Vec<u8> = twin.memory(<[u8]>::to_vec);
@@ -188,7 +191,7 @@ fn so_it_does_in_an_imported_memory() {
     accesses(guest, 2 * PAGE, "imported");
 }
 
-/// As [`every_access_is_inside_or_traps`], where nothing is inside.
+/// Accesses of [`every_access_is_inside_or_traps`] to an empty memory, where all are out of bounds.
 #[test]
 fn a_memory_of_nothing_has_no_address() {
     let region = region(1);
@@ -202,7 +205,7 @@ fn a_memory_of_nothing_has_no_address() {
     }
 }
 
-/// What is told of growth that is more bytes than 64 bits hold is not less than what was asked for.
+/// The reported size of a growth that exceeds 64 bits is not smaller than the requested size.
 #[test]
 fn growth_of_any_size_is_told_for_what_it_is() {
     let text = "(module (memory i64 1) (func (export \"grow\") (param i64) (result i64) (memory.grow (local.get 0))))";
@@ -222,7 +225,7 @@ fn growth_of_any_size_is_told_for_what_it_is() {
     );
 }
 
-/// Sizes are of 64 bits: so is -1.
+/// Sizes have 64 bits, and so does the result -1.
 #[test]
 fn a_memory_grows_by_pages_of_64_bits() {
     let region = region(1);
@@ -232,7 +235,7 @@ fn a_memory_grows_by_pages_of_64_bits() {
       (func (export "last") (result i64) (i64.load8_u (i64.sub (i64.shl (memory.size) (i64.const 16)) (i64.const 1)))))"#;
     for level in LEVELS {
         let mut guest = Guest::alone(&region, text, level, false);
-        // The region holds 64 pages.
+        // The region permits 64 pages.
         for delta in [
             64,
             65_535,

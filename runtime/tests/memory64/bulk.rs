@@ -1,11 +1,11 @@
-//! Copies, fills and initialisations whose addresses and lengths have 64 bits, against a model of them.
+//! Copies, fills and initialisations with 64-bit addresses and lengths, compared with a model.
 
 use super::{Guest, LEVELS, PAGE, edges, i64, region};
 use crate::common::random::Random;
 use pirn_compiler::OptLevel;
 use pirn_runtime::{TrapCode, Value};
 
-/// Lengths that the code says: done in place, by the runtime, and more than any memory has.
+/// Constant lengths: expanded inline, done by the runtime, and longer than any memory.
 const LENGTHS: [u64; 12] = [
     0,
     1,
@@ -41,7 +41,7 @@ fn text(memory: &str) -> String {
     )
 }
 
-/// The range of `length` bytes at `start`, if they lie in a memory of so many.
+/// The range of `length` bytes at `start`, if it is within the first `bytes` bytes.
 fn range(start: u64, length: u64, bytes: usize) -> Option<std::ops::Range<usize>> {
     let end = u128::from(start) + u128::from(length);
     (end <= bytes as u128).then_some(start as usize..end as usize)
@@ -49,7 +49,7 @@ fn range(start: u64, length: u64, bytes: usize) -> Option<std::ops::Range<usize>
 
 struct Bench {
     guest: Guest,
-    /// What the memory is to hold.
+    /// The expected content of the memory.
     model: Vec<u8>,
     done: usize,
 }
@@ -84,7 +84,8 @@ impl Bench {
         }
         self.check("copy", &[i64(to), i64(from), i64(length)], is_inside);
         if LENGTHS.contains(&length) {
-            // Once more, which changes nothing where both overlap or not: the model does it again.
+            // The constant length repeats the copy. If the ranges overlap, that may change bytes,
+            // so the model repeats it too.
             let (into, out) = (range(to, length, bytes), range(from, length, bytes));
             if let (Some(into), Some(out)) = (into, out) {
                 self.model.copy_within(out, into.start);
@@ -96,7 +97,7 @@ impl Bench {
     fn fill(&mut self, to: u64, byte: u8, length: u64) {
         let into = range(to, length, self.model.len());
         let is_inside = into.is_some();
-        // Bits above the lowest 8 count for nothing.
+        // Only the lowest 8 bits of the value count.
         let value = Value::I32(0x0bad_0000 | i32::from(byte));
         for (name, byte) in [
             ("fill".to_owned(), byte),
@@ -141,7 +142,7 @@ fn operations(guest: Guest) {
     let one_of = |random: &mut Random, all: &[u64]| all[random.below(all.len() as u64) as usize];
     for edge in &edges {
         for length in LENGTHS {
-            // The end lies at the edge, also where the sum wraps.
+            // The end of the range is at the edge, also where the sum wraps around.
             for to in [*edge, edge.wrapping_sub(length)] {
                 bench.fill(to, random.u64() as u8, length);
                 bench.copy(to, 8, length);
@@ -191,7 +192,7 @@ fn so_they_are_in_an_imported_memory() {
     operations(guest);
 }
 
-/// A length of 64 bits costs fuel, and never gives any.
+/// A 64-bit length costs fuel and never increases it.
 #[test]
 fn fuel_does_not_wrap() {
     let region = region(1);
@@ -222,7 +223,7 @@ fn fuel_does_not_wrap() {
                     let after = instance.fuel().expect("it counts");
                     assert!(after < before, "{name} {length:#x}: {before} {after}");
                     let wanted = match (name, fuel) {
-                        // It fails, and has cost nothing.
+                        // The growth fails and costs no fuel for elements.
                         ("tgrow", _) => Ok(vec![]),
                         (_, 1000) => Err(TrapCode::OutOfFuel),
                         ("fill" | "copy", _) => Err(TrapCode::MemoryOutOfBounds),

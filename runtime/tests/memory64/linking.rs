@@ -1,4 +1,4 @@
-//! What a 64-bit memory or table is, to who imports or prepares it.
+//! The type of a 64-bit memory or table when it is imported or prepared.
 
 use super::{common, region};
 use pirn_runtime::{
@@ -71,7 +71,7 @@ fn a_module_tells_the_type_of_its_addresses() {
     );
 }
 
-/// An interface that has its addresses in 32 bits is not for a guest whose memory has others.
+/// A host interface with 32-bit addresses is refused for a guest whose memory has 64-bit addresses.
 #[test]
 fn interfaces_of_32_bits_are_refused() {
     let region = region(2);
@@ -115,7 +115,7 @@ fn interfaces_of_32_bits_are_refused() {
     }
 }
 
-/// What the host takes a guest's pointer of 64 bits for.
+/// A host function converts a guest's 64-bit pointer to an address, or traps.
 #[test]
 fn a_pointer_of_64_bits_is_an_address_or_a_trap() {
     let region = region(1);
@@ -156,7 +156,7 @@ fn a_pointer_of_64_bits_is_an_address_or_a_trap() {
     }
 }
 
-/// Segments of an importer, growth by it, and what it reaches then: all of it is the owner's.
+/// Segments, growth and accesses of an importer use all 64 bits of the owner's memory and table.
 #[test]
 fn an_importer_has_all_64_bits_of_what_it_imports() {
     let region = region(2);
@@ -217,7 +217,7 @@ fn an_importer_has_all_64_bits_of_what_it_imports() {
     }
 }
 
-/// As where one is prepared alone: nothing is made of a table of any size before its size is looked at.
+/// A group, like `prepare`, checks the size of a table before it allocates anything for it.
 #[test]
 fn a_group_refuses_tables_of_any_size() {
     let region = region(1);

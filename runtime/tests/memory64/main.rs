@@ -1,5 +1,5 @@
-//! 64-bit memories and tables: what a guest computes, leaves in its memory and traps with at every border of an address
-//! of 64 bits, against a model and against the same guests with 32-bit memories.
+//! 64-bit memories and tables: results, memory content and traps at every boundary of a 64-bit
+//! address, compared with a model and with guests that have 32-bit memories.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -17,13 +17,13 @@ use pirn_runtime::{CallError, Group, Instance, Linker, MemberId, Region, TrapCod
 /// Bytes of a page.
 const PAGE: u64 = 1 << 16;
 
-/// Bytes behind 4 GiB that accesses without a check may reach.
+/// Bytes after 4 GiB that an access without a check may reach.
 const GUARD: u64 = 32 << 20;
 
 /// Without the optimiser, and with it.
 const LEVELS: [OptLevel; 2] = [OptLevel::None, OptLevel::Speed];
 
-/// What a call returned, or its trap.
+/// The result of a call, or its trap.
 type Told = Result<Vec<Value>, TrapCode>;
 
 fn told(result: Result<Vec<Value>, CallError>) -> Told {
@@ -44,7 +44,7 @@ fn region(slots: u32) -> Region {
     region.build().expect("a region")
 }
 
-/// A module of this text.
+/// Compiles a module from its text.
 fn module(text: &str, level: OptLevel, fuel: bool) -> pirn_runtime::Module {
     let mut options = Options::default();
     (options.opt_level, options.fuel) = (level, fuel);
@@ -58,7 +58,7 @@ impl Guest {
         Self::Alone(prepared.try_instantiate(()).expect("a slot is free"))
     }
 
-    /// A guest whose text imports `own.memory`, which is of this type.
+    /// A guest that imports `own.memory`, which has this type.
     fn importing(region: &Region, memory: &str, text: &str, level: OptLevel) -> Self {
         let mut group = Group::new(region, ());
         let owner = format!("(module (memory (export \"memory\") {memory}))");
@@ -76,7 +76,7 @@ impl Guest {
         })
     }
 
-    /// What its memory holds, looked at.
+    /// Calls a function with the content of the guest's memory.
     fn memory<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             Self::Alone(instance) => look(instance.memory().as_slice()),
@@ -86,12 +86,12 @@ impl Guest {
         }
     }
 
-    /// Whether its memory holds that, and no more.
+    /// Whether the guest's memory contains exactly these bytes.
     fn holds(&self, bytes: &[u8]) -> bool {
         self.memory(|memory| memory == bytes)
     }
 
-    /// Whether both memories hold the same.
+    /// Whether both memories have the same content.
     fn is_like(&self, other: &Self) -> bool {
         other.memory(|other| self.holds(other))
     }
@@ -107,13 +107,13 @@ impl Guest {
     }
 }
 
-/// A number as an operand.
+/// A number as a parameter.
 fn i64(value: u64) -> Value {
     Value::I64(value.cast_signed())
 }
 
-/// Numbers around which an address of 64 bits may be taken for another: 0, 4 GiB, what lies inside 4 GiB higher, the sign,
-/// the last; and the memory's end.
+/// Numbers around which a 64-bit address could be mistaken for another: 0, 4 GiB, addresses in
+/// bounds plus 4 GiB, the sign bit, the last address, and the memory's end.
 fn edges(bytes: u64) -> Vec<u64> {
     let around = [
         0,

@@ -1,5 +1,5 @@
-//! Random guests that compute addresses of 64 bits, against the same guests with a 32-bit memory, which trap by
-//! themselves for every address that is more: results, memory, and where they trap.
+//! Random guests that compute 64-bit addresses. Each is compared with a variant that has a 32-bit
+//! memory and traps explicitly on larger addresses: results, memory and traps must agree.
 
 use super::{Guest, LEVELS, PAGE, common, i64, region};
 use crate::common::random::Random;
@@ -7,16 +7,16 @@ use core::fmt::Write;
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{Linker, Region, TrapCode};
 
-/// What an address or a length is made by in the guest with a 32-bit memory.
+/// The call that converts an address or a length in the guest with a 32-bit memory.
 const NARROW: &str = "(call $narrow ";
 
-/// Locals of a guest, the first two of which are its parameters.
+/// Number of locals; the first two are the parameters.
 const LOCALS: u64 = 5;
 
-/// Writes a guest's function, for a memory of either kind.
+/// Generates a guest's function, for a memory of either kind.
 struct Writer<'a> {
     random: &'a mut Random,
-    /// Where an address is to be made.
+    /// The text so far. Each address and length is in a call of [`NARROW`].
     text: String,
 }
 
@@ -72,7 +72,7 @@ impl Writer<'_> {
                 format!("(i64.{op} {a} {b})")
             }
             17 => {
-                // What the optimiser knows to be an extension, or takes for one.
+                // A pair of shifts that is, or looks like, an extension.
                 let (a, by) = (self.value(deeper), self.shift());
                 let right = ["shr_u", "shr_s"][self.random.below(2) as usize];
                 format!("(i64.{right} (i64.shl {a} (i64.const {by})) (i64.const {by}))")
@@ -88,7 +88,8 @@ impl Writer<'_> {
                 self.word(deeper)
             ),
             21 => {
-                // As the translator asks it: is it its own lower half?
+                // The comparison that the translator also emits: does a number equal its lower
+                // half?
                 let (local, a) = (self.local(), self.value(deeper));
                 format!(
                     "(select (local.tee {local} {a}) (i64.extend_i32_u (i32.wrap_i64 (local.get {local})))
@@ -99,12 +100,12 @@ impl Writer<'_> {
         }
     }
 
-    /// A shift that leaves a half, a byte, a part of an address, or nothing.
+    /// A shift distance that leaves a half, a byte, a part of an address, or nothing.
     fn shift(&mut self) -> u64 {
         [0, 1, 2, 3, 8, 16, 24, 31, 32, 33, 48, 56, 63][self.random.below(13) as usize]
     }
 
-    /// An expression of type i32, of which a register may have more bits than it is wide.
+    /// An expression of type i32, whose register may contain more than 32 significant bits.
     fn word(&mut self, depth: u32) -> String {
         let deeper = depth.saturating_sub(1);
         let choice = if depth == 0 { 0 } else { self.random.below(14) };
@@ -149,12 +150,12 @@ impl Writer<'_> {
         }
     }
 
-    /// An address, more often inside than not.
+    /// An address, which is more often in bounds than not.
     fn address(&mut self, depth: u32) -> String {
         let value = self.value(depth);
         let masked = match self.random.below(18) {
             0 => value,
-            // Small as they are, often.
+            // Often a small remainder.
             16 | 17 => format!("(i64.rem_u {value} (i64.const {}))", 2 * PAGE + 4),
             1..=6 => format!("(i64.and {value} (i64.const 0xffff))"),
             7..=12 => format!("(i64.and {value} (i64.const 0x1fff8))"),
@@ -246,7 +247,7 @@ impl Writer<'_> {
     }
 }
 
-/// The same guest with a 64-bit memory, and with a 32-bit one.
+/// A guest with a 64-bit memory, and its variant with a 32-bit one.
 fn guests(random: &mut Random) -> [String; 2] {
     let mut writer = Writer {
         random,
@@ -266,7 +267,7 @@ fn guests(random: &mut Random) -> [String; 2] {
                  (i64.xor (local.get $l2) (i64.xor (local.get $l3) (local.get $l4)))))"
         )
     };
-    // Every parenthesis that a call opens closes a group all the same.
+    // `(block` replaces the call, so the parentheses still match.
     let wide = text.replace(NARROW, "(block (result i64) ");
     let narrow = "(func $narrow (param i64) (result i32)
         (if (i64.gt_u (local.get 0) (i64.const 0xffffffff)) (then unreachable))
@@ -274,7 +275,7 @@ fn guests(random: &mut Random) -> [String; 2] {
     [module("i64", "", &wide), module("", narrow, &text)]
 }
 
-/// A guest that counts fuel, or is compiled without masks, by turns.
+/// Some guests count fuel, and some are compiled without Spectre masks.
 fn guest(region: &Region, text: &str, level: OptLevel, number: u64) -> Guest {
     let mut options = Options::default();
     options.opt_level = level;
@@ -284,7 +285,7 @@ fn guest(region: &Region, text: &str, level: OptLevel, number: u64) -> Guest {
     Guest::Alone(prepared.try_instantiate(()).expect("a slot is free"))
 }
 
-/// Runs random guests from a seed on; how many calls returned, and how many trapped.
+/// Runs random guests from a seed on; returns how many calls returned and how many trapped.
 fn run(seed: u64, count: u64) -> (usize, usize) {
     let region = region(LEVELS.len() as u32 + 1);
     let (mut returned, mut trapped) = (0, 0);
@@ -297,7 +298,8 @@ fn run(seed: u64, count: u64) -> (usize, usize) {
         for _ in 0..4 {
             let params = [random.below(2 * PAGE), random.u64() >> random.below(64)].map(i64);
             twin.write(&image);
-            // Both are outside.
+            // The 32-bit guest traps by `unreachable` for an address past 4 GiB, which is out of
+            // bounds.
             let wanted = twin.call("go", &params).map_err(|code| match code {
                 TrapCode::Unreachable => TrapCode::MemoryOutOfBounds,
                 other => other,

@@ -1,9 +1,10 @@
-//! Tables whose indices have 64 bits, known to the compiler and not: an index of 2^32 + k is not k.
+//! Tables with 64-bit indices, known to the compiler or not. An index of 2^32 + k must not be taken
+//! for k.
 
 use super::{Guest, LEVELS, Told, i64, region};
 use pirn_runtime::{TrapCode, Value};
 
-/// Indices that a mask of 32 bits, or a scale of 8 bytes, would take for an element's.
+/// Indices that a 32-bit mask or a scale of 8 bytes could turn into a valid index.
 fn indices() -> Vec<u64> {
     let far = [
         1 << 29,
@@ -22,12 +23,12 @@ fn indices() -> Vec<u64> {
     all
 }
 
-/// Elements: what calls by `$t` give, where there is such a function.
+/// Functions for the tables. Those of type `$t` return a number that identifies them.
 const ELEMENTS: &str = r#"
   (type $t (func (result i32))) (type $u (func (param i64) (result i64)))
   (func $a (type $t) (i32.const 10)) (func $b (type $t) (i32.const 20)) (func $c (type $u) (local.get 0))"#;
 
-/// What a call by `$t` at an index of a table of `$a $b $c null $a` gives.
+/// The result of a call by `$t` at an index of the table `$a $b $c null $a`.
 fn called(index: u64) -> Told {
     match index {
         0 | 4 => Ok(vec![Value::I32(10)]),
@@ -61,7 +62,7 @@ fn calls(export: &str) -> String {
 fn an_index_is_all_of_its_64_bits() {
     let region = region(1);
     for level in LEVELS {
-        // Known to the compiler, and not.
+        // The table is known to the compiler, and not.
         for export in ["", "(export \"x\")"] {
             let mut guest = Guest::alone(&region, &calls(export), level, false);
             for index in indices() {
@@ -87,7 +88,7 @@ fn an_index_is_all_of_its_64_bits() {
     }
 }
 
-/// Every instruction on tables, of which one has indices of 32 bits.
+/// Every table instruction, with a 64-bit and a 32-bit table.
 const ALL: &str = r#"(module (type $t (func (result i32)))
   (func $a (type $t) (i32.const 10))
   (table $l i64 4 10 funcref) (table $s 4 10 funcref)
@@ -108,7 +109,7 @@ const ALL: &str = r#"(module (type $t (func (result i32)))
 
 struct Tables {
     guest: Guest,
-    /// Which elements of both are not null.
+    /// For each element of both tables, whether it is not null.
     long: Vec<bool>,
     short: Vec<bool>,
 }
@@ -173,7 +174,7 @@ fn every_instruction_takes_all_of_an_index() {
                 }
                 tables.check("fill", &[i64(index), i64(len)], is_inside);
                 tables.clear();
-                // Among nulls: only whether it traps.
+                // All elements are null here, so only traps are compared.
                 let both = is_inside && inside(1, len, size);
                 tables.check("ll", &[i64(index), i64(1), i64(len)], both);
                 tables.check("ll", &[i64(1), i64(index), i64(len)], both);
@@ -216,8 +217,8 @@ fn every_instruction_takes_all_of_an_index() {
     }
 }
 
-/// A table of more elements than 64 bits of bytes hold is an error where it is prepared, and two whose sum wraps are no
-/// table that is known.
+/// A table whose size in bytes exceeds 64 bits is refused when it is prepared. The compiler does
+/// not treat two tables as known if the sum of their sizes wraps around.
 #[test]
 fn tables_of_any_size_are_refused_by_it() {
     let region = region(1);
@@ -238,7 +239,7 @@ fn tables_of_any_size_are_refused_by_it() {
     }
 }
 
-/// Where segments begin is told by 64 bits.
+/// Segment offsets have 64 bits.
 #[test]
 fn segments_have_offsets_of_64_bits() {
     let region = region(1);
@@ -263,7 +264,7 @@ fn segments_have_offsets_of_64_bits() {
             true,
         ),
         ("(i64.mul (i64.const 0x10000) (i64.const 0x10000))", false),
-        // What only an instance knows.
+        // Offsets that are known only at instantiation.
         ("(global.get $two)", true),
         ("(global.get $far)", false),
     ] {
@@ -289,7 +290,7 @@ fn segments_have_offsets_of_64_bits() {
             assert_eq!(made.is_ok(), fits, "{text}: {:?}", made.err());
         }
     }
-    // What is inside is where it is said to be.
+    // A segment in bounds is written at its offset.
     let instance = start("(module (memory i64 1) (data (i64.const 65534) \"xy\"))");
     let instance = instance.expect("it fits");
     assert_eq!(instance.memory().slice(65_534, 2).expect("inside"), b"xy");

@@ -1,9 +1,10 @@
-//! Two tenants in one slot, by turns: neither finds anything of the other, whichever addresses they have.
+//! Two tenants use one slot in turns. Neither finds data of the other, whichever address types they
+//! have.
 
 use super::{Guest, LEVELS, PAGE, common, i64, module};
 use pirn_runtime::{Linker, Region, TrapCode, Value};
 
-/// A tenant with a memory and a table of addresses of a type, which fills all that it can reach.
+/// A tenant whose memory and table have this address type. It fills everything that it can reach.
 fn tenant(address: &str, pages: u64, mark: u32) -> String {
     let prefix = if address == "i64" { "i64" } else { "" };
     format!(

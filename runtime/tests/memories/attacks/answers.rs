@@ -1,4 +1,4 @@
-//! What is answered and told.
+//! Results of operators, and reports to the embedder.
 
 use super::*;
 
@@ -20,7 +20,8 @@ fn asking(name: &'static str) -> Linker<Asked> {
     linker
 }
 
-/// Through two groups of hands, of which one names what the first does otherwise: whose memory it is decides.
+/// A memory passes through two re-exporting instances; the last one uses other names. Only the
+/// owner's limiter decides about its growth.
 #[test]
 fn a_memory_grows_as_its_owner_says_whoever_asks() {
     let region = Region::builder().slots(3).memories(3).memory_max(6 * PAGE);
@@ -65,26 +66,27 @@ fn a_memory_grows_as_its_owner_says_whoever_asks() {
         assert_eq!(grown, Ok(vec![Value::I32(previous)]), "{memory} by {delta}");
         std::mem::take(group.data_mut())
     };
-    // The owner's `b`, of at most 3 pages, by who has it from another.
+    // The owner's `b` with at most 3 pages, grown through an instance that imports it from another
+    // importer.
     let told_of = grow(&mut group, last, 0, 1, 1);
     assert_eq!(told_of.asked, [("o", pages(1), pages(2), Some(pages(3)))]);
     let told_of = grow(&mut group, last, 3, 2, -1);
     assert_eq!((told_of.asked.len(), told_of.failed), (0, 1));
     grow(&mut group, last, 3, 1, 2);
     grow(&mut group, hand, 1, 1, -1);
-    // The owner's `c`, which the region bounds.
+    // The owner's `c`, which only the region limits.
     let told_of = grow(&mut group, last, 1, 4, 2);
     assert_eq!(told_of.asked, [("o", pages(2), pages(6), None)]);
     grow(&mut group, owner, 2, 1, -1);
     grow(&mut group, owner, 2, u32::MAX, -1);
-    // That of the one in between, and what is refused.
+    // A memory of the instance between, and a refused growth.
     let told_of = grow(&mut group, last, 2, 2, 0);
     assert_eq!(told_of.asked, [("h", pages(0), pages(2), None)]);
     group.data_mut().refuses = true;
     let told_of = grow(&mut group, hand, 3, 1, -1);
     assert_eq!(told_of.asked, [("h", pages(2), pages(3), None)]);
     assert_eq!(told_of.failed, 0);
-    // Whoever has a memory sees the same size, and can reach as much.
+    // All instances see the same size of a memory and can access all of it.
     for (member, memory, size) in [
         (owner, 0, 1),
         (owner, 1, 3),
@@ -113,7 +115,8 @@ fn a_memory_grows_as_its_owner_says_whoever_asks() {
     }
 }
 
-/// Elements first, then data in order: what is before one that does not fit stays written, in memories of others.
+/// Elements are written first, then data in order. Segments before one that does not fit stay
+/// written, also in memories of other instances.
 #[test]
 fn segments_are_written_in_order_up_to_one_that_does_not_fit() {
     const OWNER: &str = r#"(module (memory (export "a") 1) (memory (export "b") 1) (table (export "t") 2 funcref)
@@ -123,7 +126,7 @@ fn segments_are_written_in_order_up_to_one_that_does_not_fit() {
                  (import "o" "b" (memory $same 1)) (import "o" "t" (table 1 funcref)) (memory $own 1)
                  (memory $more 1)"#;
     for (segments, starts, a, b, null) in [
-        // All of them, the later over the earlier, the same memory by two names.
+        // All segments fit. Later ones overwrite earlier ones, and one memory has two names.
         (
             r#"(data (memory $b) (i32.const 0) "12345") (data (memory $same) (i32.const 1) "ab") (data (memory $b)
                  (i32.const 2) "x")
@@ -200,7 +203,8 @@ fn segments_are_written_in_order_up_to_one_that_does_not_fit() {
     }
 }
 
-/// What of the first memory is in an image, and what of the others is written at each start, by what an instance starts with.
+/// The first memory's segments come from an image, those of other memories are written at each
+/// start. Tests both with several address types and with segments that do not fit.
 #[test]
 fn an_instance_has_its_segments_in_each_memory_or_does_not_start() {
     for (memories, segments, expected) in [
@@ -325,7 +329,7 @@ fn segments_are_dropped_once_for_all_memories() {
     }
 }
 
-/// Faults in code of one instance, in a memory of another, called by a third.
+/// A fault in code of one instance, in a memory of another, in a call from a third.
 #[test]
 fn faults_in_memories_of_others_are_traps_of_the_call() {
     const OWNER: &str = r#"(module (memory 1) (memory (export "m") 1) (memory (export "n") 2))"#;
@@ -360,7 +364,7 @@ fn faults_in_memories_of_others_are_traps_of_the_call() {
     }
 }
 
-/// What host functions see of an instance whose memory 0 is a further one of another.
+/// A host function's view of an instance whose memory 0 is another instance's second memory.
 #[test]
 fn a_caller_sees_the_further_memory_of_another_as_its_own() {
     let mut linker = Linker::<Vec<(usize, u8)>>::new();
@@ -409,7 +413,7 @@ fn a_caller_sees_the_further_memory_of_another_as_its_own() {
         assert_eq!(found, expected, "{name}");
     }
     assert!(group.exported_memory(user, "look").is_none());
-    // It has one page, then two: what it looks at is inside.
+    // The guest looks at byte 0 before it grows its memory, which has no page yet. So it traps.
     let ended = told(group.call(user, "grow", &[]));
     assert_eq!(
         ended,
@@ -453,7 +457,7 @@ fn a_caller_sees_the_further_memory_of_another_as_its_own() {
     assert!(own.as_slice().iter().all(|byte| *byte == 0));
 }
 
-/// A region has room for as many memories as it was told, each as large as it was told.
+/// A region permits the configured number of memories, each up to the configured size.
 #[test]
 fn modules_that_do_not_fit_are_refused() {
     let region = Region::builder().slots(1).memories(3).memory_max(2 * PAGE);
@@ -495,7 +499,7 @@ fn modules_that_do_not_fit_are_refused() {
         let region = Region::builder().slots(slots).memories(memories).build();
         region.expect_err("it is out of range");
     }
-    // All that there can be, in the last of several reservations.
+    // The largest number of memories, in the last of several reservations.
     let region = Region::builder().slots(30).memories(100).memory_max(PAGE);
     let region = region.build().expect("a region");
     let mut text = String::from("(module ");
@@ -529,7 +533,7 @@ fn modules_that_do_not_fit_are_refused() {
     }
 }
 
-/// Growth by numbers of 64 bits beside a memory of others.
+/// Growth by 64-bit numbers, next to an imported memory.
 #[test]
 fn a_memory_grows_by_numbers_of_its_own_type() {
     const TEXT: &str = r#"(module (memory 1 3) (memory i64 1 0x1000000000000) (memory i64 0 2)
@@ -573,7 +577,8 @@ fn a_memory_grows_by_numbers_of_its_own_type() {
     }
 }
 
-/// What stores a product to another memory than the first is no multiplication that the compiler knows.
+/// A function that stores its product to another memory than the first must not be replaced by the
+/// builtin for multiplication.
 #[test]
 fn products_are_stored_to_the_memory_that_is_named() {
     const KNOWN: &str = include_str!("../../../../compiler/tests/multiply/digits.wat");
@@ -644,7 +649,7 @@ fn products_are_stored_to_the_memory_that_is_named() {
     }
 }
 
-/// Damage that the hash is made to fit: it is refused, or what is in it is.
+/// Damaged metadata with a matching hash is refused, or its new content is what the runtime uses.
 #[test]
 fn metadata_that_says_something_else_is_refused_or_does_no_harm() {
     const TEXT: &str = r#"(module (import "a" "m" (memory 1)) (memory (export "x") 1 3)
@@ -692,7 +697,7 @@ fn owner_of_a_memory() -> Module {
     OWNER.get_or_init(owner).clone()
 }
 
-/// Which memory it is costs nothing.
+/// An operator costs the same fuel in every memory.
 #[test]
 fn operators_cost_as_much_fuel_in_each_memory() {
     let text = |memory: usize| {

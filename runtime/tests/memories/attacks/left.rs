@@ -1,14 +1,14 @@
-//! What one tenant leaves for the next.
+//! Data that a tenant might leave for the next one.
 
 use super::*;
 
-/// What the host has for a tenant.
+/// The host's data for a tenant.
 #[derive(Debug, Default)]
 struct Data {
     switch: Option<KillSwitch>,
 }
 
-/// How tenants end, by the number that they are given.
+/// The ways in which a tenant ends, by number.
 const ENDS: [&str; 9] = [
     "return",
     "trap",
@@ -21,13 +21,13 @@ const ENDS: [&str; 9] = [
     "nothing",
 ];
 
-/// A tenant whose memories have so many pages at first.
+/// A tenant whose memories have these initial pages.
 struct Tenant {
     pages: &'static [usize],
     mark: u8,
     prepared: Prepared<Data>,
     run: Func<i32, ()>,
-    /// The same, but that its start does what is to be done, and traps.
+    /// A variant whose start function performs the attack and traps.
     failing: Prepared<Data>,
 }
 
@@ -73,7 +73,7 @@ fn tenant_text(pages: &[usize], mark: u8, start: bool) -> String {
     text + ")"
 }
 
-/// What a memory of a tenant begins with, at an address of its own.
+/// The initial content of a tenant's memory.
 fn initial(mark: u8, memory: usize) -> String {
     format!("tenant {mark} memory {memory}")
 }
@@ -116,7 +116,7 @@ impl Tenant {
         }
     }
 
-    /// Makes an instance that must find what it begins with and no more, before it grows and behind.
+    /// Creates an instance that must find exactly its initial content, before and after it grows.
     fn enter(&self, what: &str) -> Instance<Data> {
         let instance = self.prepared.try_instantiate(Data::default());
         self.entered(instance.expect("a slot is free"), what)
@@ -153,7 +153,7 @@ impl Tenant {
         instance
     }
 
-    /// Fills all that it can get, and ends in some way.
+    /// Grows and fills all memories, and ends in the given way.
     fn leave(&self, mut instance: Instance<Data>, end: usize) {
         instance.data_mut().switch = Some(instance.kill_switch());
         let number = end as i32;
@@ -205,7 +205,7 @@ fn nothing_is_left_over_in_any_memory_however_a_tenant_ends() {
             Tenant::new(&region, pages, mark)
         });
         for round in 0..shapes.len() * ENDS.len() * 2 {
-            // Each behind itself, and behind all others.
+            // Each tenant follows itself and every other tenant.
             let tenant = &tenants[(round / 2 + round / 12) % shapes.len()];
             let what = format!("{reset} round {round}");
             let instance = tenant.enter(&what);
@@ -253,7 +253,7 @@ fn nothing_is_left_over_in_a_group() {
                 assert!(memory.as_slice() == vec![0; pages * PAGE], "{reset} {name}");
             }
             let ended = told(group.call(user, "dirty", &[]));
-            // The last store is outside by nothing: 3 pages of 4.
+            // The last store is directly past the end: the memory has 3 of its 4 pages.
             assert_eq!(ended, Err(TrapCode::MemoryOutOfBounds), "{reset}");
             let memory = group.exported_memory(owner, "b").expect("it is exported");
             assert!(memory.as_slice() == vec![1; 3 * PAGE], "{reset}");
@@ -261,7 +261,8 @@ fn nothing_is_left_over_in_a_group() {
     }
 }
 
-/// A child finds its slots as clean as its parent, and neither finds the other's bytes.
+/// A child process finds its slots as clean as its parent does, and neither finds the other's
+/// bytes.
 #[test]
 fn a_fork_finds_nothing_of_others() {
     for reset in common::resets() {
@@ -290,7 +291,7 @@ pub(super) fn forking(reset: Reset) {
                     tenant.leave(tenant.enter("child"), end);
                 }
             }
-            // What the parent's instance left is nobody's here.
+            // Other instances in the child must not find the bytes of the parent's instance.
             for memory in ["0", "1", "2"] {
                 let memory = held.exported_memory(memory).expect("it is exported");
                 assert!(memory.as_slice().iter().all(|byte| [0, 1].contains(byte)));
@@ -321,7 +322,7 @@ fn a_slot_whose_further_memories_cannot_be_cleaned_is_clean_or_not_given_out() {
     }
 }
 
-/// Tenants fill their memories, and then the kernel refuses a system call for a while: the first so many times not.
+/// Tenants fill their memories. Then the kernel refuses a system call that the reset needs.
 pub(super) fn failing(call: &str, reset: Reset) {
     let region = Region::builder().slots(1).memories(3).reset(reset);
     let region = region.memory_max(8 * PAGE).build().expect("a region");
@@ -342,7 +343,7 @@ pub(super) fn failing(call: &str, reset: Reset) {
     tenants[0].leave(instance, 0);
     let description = region.describe();
     if call == "mprotect" {
-        // The memories did not grow, and what was done of that was not taken back.
+        // The memories did not grow, and the kernel refused to undo the partial change.
         assert_eq!(description.slots_lost(), 1, "{description}");
     } else {
         assert_eq!(description.resets_failed(), 1, "{description}");
@@ -362,7 +363,7 @@ pub(super) fn failing(call: &str, reset: Reset) {
     }
 }
 
-/// The kernel makes a part of what a memory grows by accessible, and refuses the rest.
+/// The kernel makes a part of the grown range accessible and refuses the rest.
 #[test]
 fn a_memory_that_grew_half_way_has_not_grown() {
     for reset in common::resets() {
@@ -372,8 +373,9 @@ fn a_memory_that_grew_half_way_has_not_grown() {
     }
 }
 
-/// A child, to which the kernel keeps apart the mappings that were written to (anon_vma), so that growing changes several.
-/// It may have some more data, and not as much as the guest wants (`RLIMIT_DATA`, getrlimit(2)).
+/// After the fork, the kernel keeps the child's written mappings separate (anon_vma), so growth
+/// changes several mappings. The child's limit of data permits less than the guest wants
+/// (`RLIMIT_DATA`, getrlimit(2)).
 pub(super) fn half(memory: usize, reset: Reset) {
     let region = Region::builder().slots(1).memories(2).reset(reset);
     let region = region.memory_max(1 << 30).build().expect("a region");

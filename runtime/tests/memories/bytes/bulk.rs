@@ -1,4 +1,4 @@
-//! Copies, fills and what stands for calls that store.
+//! Copies, fills, and the builtin that replaces calls of a function that stores.
 
 use super::{FILLER, Guest, OUT, PAGE, options, region, settings, told};
 use crate::common::{self, values};
@@ -8,8 +8,8 @@ use pirn_format::sections::Section;
 use pirn_runtime::{Group, Linker, Value};
 use std::fmt::Write;
 
-/// Copies and fills in place, of lengths that the code says and that it is given, and those that the runtime does, against a
-/// model: what does not fit changes nothing.
+/// Copies and fills against a model: inline ones with constant and computed lengths, and those in
+/// the runtime. An operation out of bounds must change nothing.
 #[test]
 fn bulk_operations_end_with_the_last_byte() {
     const KNOWN: [u64; 16] = [0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 127, 128, 129];
@@ -89,7 +89,7 @@ fn bulk_operations_end_with_the_last_byte() {
     }
 }
 
-/// The same between a memory of each kind.
+/// Copies between a memory with one-byte pages and one with large pages.
 #[test]
 fn copies_between_memories_end_where_each_does() {
     for first_is_large in [false, true] {
@@ -146,7 +146,8 @@ fn copies_between_memories_end_where_each_does() {
     }
 }
 
-/// What stands for a call of the function that multiplies leaves what the function does, where half of it has no room, too.
+/// The builtin that replaces calls of a multiplication must have that function's effect, also where
+/// half of the product is out of bounds.
 #[test]
 fn products_have_room_or_trap() {
     const TEXTS: [&str; 4] = [
@@ -190,8 +191,8 @@ fn products_have_room_or_trap() {
     }
 }
 
-/// Copies of a few bytes are compared with the size once for each memory: a comparison an access would be code, and work of the
-/// compiler's, by the hundred for an operator of a few bytes.
+/// Copies of a few bytes check the size once for each memory. A check for each access would
+/// multiply the code and the compile time of one operator.
 #[test]
 fn copies_of_a_few_bytes_are_compared_once() {
     const COPIES: usize = 100;

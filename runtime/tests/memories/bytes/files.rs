@@ -1,4 +1,4 @@
-//! Files that are damaged.
+//! Damaged files.
 
 use super::{PAGE, region};
 use crate::common::file::{File, damaged};
@@ -6,7 +6,7 @@ use crate::common::random::Random;
 use pirn_format::sections::Section;
 use pirn_runtime::{Linker, Region};
 
-/// Where the header says how many bytes of memory are accessible at first.
+/// Offset in the header of the number of memory bytes that are accessible at first.
 const MEMORY_BYTES_AT: usize = 56;
 
 #[test]
@@ -36,14 +36,16 @@ fn files_that_do_not_fit_their_memory_are_refused() {
         let error = error.expect_err("the header does not fit");
         assert!(error.contains("memory"), "{error}");
     }
-    // The last page of the image lies at 65,536; runs past what is accessible, and those that touch, are not the compiler's.
+    // The image's last page is at 65,536. Runs past the accessible bytes, and adjacent runs, do not
+    // come from the compiler and are refused.
     let runs = file.section(Section::ImageRuns);
     assert_eq!(runs.len(), 16);
     for first in [0, 1, 31, 32, 33, u32::MAX] {
         let changed = file.open(&[(runs.start + 8, &first.to_le_bytes())]);
         assert_eq!(changed.is_ok(), first == 31, "{first}");
     }
-    // The minimum in place of the maximum: as many bytes of metadata, and more of memory than 64 bits, or any slot, hold.
+    // A huge minimum in place of the maximum: the metadata keeps its length, but the size exceeds
+    // 64 bits or any slot.
     for min in [u64::MAX, u64::MAX - page + 2, u64::MAX - page + 1, 1 << 63] {
         for header in [
             None,
@@ -66,7 +68,8 @@ fn files_that_do_not_fit_their_memory_are_refused() {
     }
 }
 
-/// What is damaged at random, and has a hash that fits, is refused or prepared, and nothing worse.
+/// A randomly damaged file with a matching hash is refused, or can be prepared. Nothing worse may
+/// happen.
 #[test]
 fn damaged_memories_are_refused_or_harmless() {
     const TEXT: &str = r#"(module (import "o" "m" (memory 3 9 (pagesize 1)))

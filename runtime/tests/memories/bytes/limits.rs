@@ -1,4 +1,4 @@
-//! How large they may be, and become; what they are imported as, and called.
+//! Limits of sizes and growth, import matching, and names of types.
 
 use super::{OUT, PAGE, region, told};
 use crate::common::{self, values};
@@ -6,15 +6,15 @@ use pirn_compiler::Options;
 use pirn_format::types::MemoryType;
 use pirn_runtime::{AddrType, ExternType, Group, Growth, Linker, PageSize, Region, Value};
 
-/// What the embedder was asked, and told.
+/// The growth that the embedder was asked for, and the failures that it was told.
 #[derive(Default)]
 struct Asked {
     asked: Vec<(u64, u64, Option<u64>)>,
     failed: Vec<(u64, u64, String)>,
 }
 
-/// Growth ends where the type, the region and the embedder say, all of which are in bytes; a sum that does not fit 64 bits, or
-/// an address, is past each.
+/// Growth ends at the limits of the type, the region and the embedder, all in bytes. A sum that
+/// exceeds 64 bits or the address type is past every limit.
 #[test]
 fn growth_ends_at_the_last_byte_that_is_allowed() {
     const NO: i64 = -1;
@@ -74,7 +74,7 @@ fn growth_ends_at_the_last_byte_that_is_allowed() {
               (func (export \"grow\") (param {address}) (result {address}) (memory.grow (local.get 0)))
               (func (export \"size\") (result {address}) (memory.size)))"
         );
-        // Rounded up, as it is for all memories.
+        // The region rounds its limit up to whole pages, for memories of every kind.
         let region = Region::builder().slots(1).memory_max(4 * PAGE - 100);
         let region = region.build().expect("a region");
         let mut linker = Linker::new();
@@ -166,7 +166,7 @@ fn the_embedder_is_asked_in_bytes() {
     assert!(told.contains("201") && told.contains("200"), "{told}");
 }
 
-/// The largest there is: its last byte is the last of what every memory may have.
+/// The largest memory: its last byte is the last byte that any memory may have.
 #[test]
 fn the_largest_memory_ends_with_its_last_byte() {
     const MOST: u64 = (1 << 32) - PAGE as u64;
@@ -239,7 +239,7 @@ fn regions_say_what_they_have_no_room_for() {
     );
 }
 
-/// A memory is imported as what it is: pages of one size, and sizes in them.
+/// An imported memory must have the declared page size. Sizes count these pages.
 #[test]
 fn memories_are_imported_by_pages_of_their_own() {
     for (exported, imported, fits) in [
@@ -278,7 +278,7 @@ fn memories_are_imported_by_pages_of_their_own() {
             assert!(count == expected, "{exported} as {imported}: {told}");
         }
     }
-    // What it has grown to counts, in its own pages.
+    // The current size after growth counts in the import check, in pages of the memory's own size.
     let mut group = Group::new(&region(3), ());
     let owner = "(module (memory (export \"m\") 1 90000 (pagesize 1))
       (func (export \"grow\") (param i32) (result i32) (memory.grow (local.get 0))))";
@@ -318,7 +318,7 @@ fn types_say_the_size_of_pages() {
     assert_eq!(found, expected);
 }
 
-/// No number of pages overflows what is computed of it.
+/// No computation with a number of pages overflows.
 #[test]
 fn sizes_do_not_overflow() {
     let page = PAGE as u64;

@@ -1,4 +1,4 @@
-//! What else is made of an access: operands in memory, and sums that are written otherwise.
+//! Forms into which the compiler rewrites accesses: memory operands and rewritten sums.
 
 use super::{GROW, Guest, LOADS, OUT, PAGE, Place, options};
 use pirn_compiler::OptLevel;
@@ -6,7 +6,7 @@ use pirn_format::cpu::{self, CpuFeatures};
 use pirn_runtime::Value;
 use std::fmt::Write;
 
-/// Operators on what was loaded, by what is loaded.
+/// Operators with a load as operand, for each load.
 fn users() -> Vec<String> {
     let mut all = vec![];
     let mut of = |load: &str, templates: &[&str]| {
@@ -130,7 +130,7 @@ fn users() -> Vec<String> {
     all
 }
 
-/// What an operator gives.
+/// The result type of an operator.
 fn result_of(text: &str) -> &'static str {
     let op = text[1..].split(' ').next().expect("an operator");
     let (ty, name) = op.split_once('.').expect("a type");
@@ -150,8 +150,8 @@ fn result_of(text: &str) -> &'static str {
     }
 }
 
-/// Instructions with an operand in memory read no more than the load did that became it: at the last bytes before what is not
-/// accessible, and before the end of a memory that ends elsewhere, they give what they give in its middle.
+/// An instruction with a memory operand must not read more bytes than the load that it replaces. So
+/// near the end of accessible bytes, and near the end of the memory, it must give its usual result.
 #[test]
 fn operands_in_memory_are_no_wider_than_what_is_loaded() {
     let machine = cpu::detect();
@@ -205,8 +205,8 @@ fn operands_in_memory_are_no_wider_than_what_is_loaded() {
     }
 }
 
-/// Sums, masks and neighbours, which the compiler writes with fewer instructions: each is checked by itself, and wraps as it is
-/// to.
+/// Sums, masks and adjacent accesses that the compiler merges into fewer instructions. Each access
+/// is still checked by itself, and sums wrap around as specified.
 #[test]
 fn sums_that_are_written_otherwise_stay_inside() {
     const BODY: &str = "

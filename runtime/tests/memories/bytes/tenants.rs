@@ -1,10 +1,10 @@
-//! What memories begin with, what they grow into, and what the host sees of them.
+//! Initial content of memories, content of grown bytes, and the host's views.
 
 use super::{FILLER, PAGE, region};
 use crate::common::{self, values};
 use pirn_runtime::{Group, Instance, Linker, Region, Value};
 
-/// What memories grow into is zero, whoever had the slot, and whatever lies on the last page of the image.
+/// Grown bytes are zero, whatever tenant had the slot and whatever the image's last page contains.
 #[test]
 fn every_tenant_grows_into_zeros() {
     let texts = [
@@ -98,7 +98,8 @@ fn every_tenant_grows_into_zeros() {
     }
 }
 
-/// Segments that end with the last byte are there; of one that ends behind it nothing is.
+/// A segment that ends with the memory's last byte is written; one that ends past it writes
+/// nothing.
 #[test]
 fn segments_end_with_the_last_byte() {
     for (ty, address) in [("", "i32"), ("i64", "i64")] {
@@ -133,7 +134,7 @@ fn segments_end_with_the_last_byte() {
                     assert!(error.to_string().contains("out of bounds"), "{error}");
                 }
             }
-            // Of another's memory, what was written before stays.
+            // In the memory of another instance, earlier writes stay.
             let mut group = Group::new(&region(2), ());
             let owner =
                 group.instantiate(&common::wat(&format!("(module {memory})")), &Linker::new());
@@ -153,7 +154,7 @@ fn segments_end_with_the_last_byte() {
     }
 }
 
-/// What the host has of such a memory ends with it, too.
+/// The host's views also end with the last byte.
 #[test]
 fn views_end_with_the_last_byte() {
     let text =
