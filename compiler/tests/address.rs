@@ -1,12 +1,12 @@
-//! Addresses on x86_64: which constants that a guest adds to an index become displacements, and which may not. That
-//! guests cannot tell is for `runtime/tests/address`.
+//! Addresses on x86_64: which added constants become displacements and which must not.
+//! `runtime/tests/address` checks that guests observe no difference.
 
 mod common;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;
 
-/// The instructions of a function of two numbers that takes the sum of what is loaded, all i64.
+/// The instructions of a function of two numbers that combines loaded i64 values.
 fn listing(code: &str, arch: Arch, level: OptLevel) -> Vec<String> {
     let text = format!(
         r#"(module (memory 1) (func (export "run") (param $p i32) (param $q i32) (result i64)
@@ -21,7 +21,8 @@ fn optimised(code: &str) -> Vec<String> {
     listing(code, Arch::X86_64, OptLevel::Speed)
 }
 
-/// How many instructions add, but for those that free a frame. What is loaded is not added.
+/// Number of additions, except those that free the frame. The function combines loaded values by
+/// `xor`, so all additions are of addresses.
 fn sums(listing: &[String]) -> usize {
     let adds = |text: &&String| {
         (text.starts_with("lea") || text.starts_with("add")) && !text.ends_with("%rsp")
@@ -29,7 +30,7 @@ fn sums(listing: &[String]) -> usize {
     listing.iter().filter(adds).count()
 }
 
-/// Takes what is loaded at an index.
+/// Combines the value at an index with the earlier ones.
 fn load(index: &str) -> String {
     format!("(local.set $s (i64.xor (local.get $s) (i64.load {index})))")
 }
@@ -41,7 +42,7 @@ fn plus(index: &str, constant: i32) -> String {
 const P: &str = "(local.get $p)";
 const Q: &str = "(local.get $q)";
 
-/// Eight words, one behind the other.
+/// Loads of eight consecutive words.
 fn words() -> String {
     let rest = (1..8).map(|at| load(&plus(P, at * 8)));
     load(P) + &rest.collect::<String>()
@@ -115,7 +116,7 @@ fn it_is_so_at_most_a_page_above() {
     assert_eq!([far(65_536), far(65_537)], [0, 1]);
 }
 
-/// The last that the guard covers, and one byte more.
+/// The largest offset that the guard region covers, and one byte more.
 #[test]
 fn it_is_so_where_the_guard_covers_it() {
     let far = |offset| {
@@ -127,7 +128,8 @@ fn it_is_so_where_the_guard_covers_it() {
     assert_eq!([far(most - 1000), far(most - 999)], [0, 1]);
 }
 
-/// So that a function of any number of accesses is compiled in a time that grows with it.
+/// Only a few earlier accesses are searched, so that compile time is linear in the number of
+/// accesses.
 #[test]
 fn it_is_so_behind_one_of_the_last_few() {
     let far = |accesses: i32| {
@@ -190,14 +192,14 @@ fn is_scaled(index: &str, scale: &str) {
     assert!(!code.iter().any(is_left), "{code:#?}");
 }
 
-/// What the levels are compared with.
+/// The reference for the optimised levels.
 #[test]
 fn nothing_is_rewritten_without_the_optimiser() {
     let code = listing(&words(), Arch::X86_64, OptLevel::None);
     assert_eq!(sums(&code), 7, "{code:#?}");
 }
 
-/// There an access has an index or a displacement.
+/// On aarch64 an access has an index or a displacement, not both.
 #[test]
 fn nothing_is_rewritten_on_aarch64() {
     for level in [OptLevel::None, OptLevel::Speed] {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use tempfile::TempDir;
 
-/// A folder with a guest in it.
+/// A temporary folder with a copy of a guest.
 fn folder(guest: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join(guest);
@@ -40,7 +40,8 @@ fn works(output: &Output) -> String {
     text(&output.stdout)
 }
 
-/// Refused with one line that starts with our name, holds all parts, and exit code 1.
+/// Checks that `aotc` failed with exit code 1 and one line that starts with its name and contains
+/// all parts.
 fn refused(output: &Output, parts: &[&str]) {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -81,7 +82,7 @@ fn output_goes_where_it_is_asked_to_go() {
     let expected = expected.expect("it is valid");
     let other = folder.path().join("other.so");
     let path = |path: &Path| path.as_os_str().to_owned();
-    // Over what is there already, too.
+    // The second time, the output file exists already.
     for _ in 0..2 {
         works(&aotc([path(&wat), "-o".into(), path(&other)]));
         assert!(fs::read(&other).expect("it is written") == expected);
@@ -122,11 +123,11 @@ fn the_input_is_not_written_over() {
         spared(&wasm, other, true);
         spared(other, &wasm, true);
     }
-    // The name that is made of the input's.
+    // The output name that is derived from the input's name.
     let so = named("fib.so");
     fs::rename(&wasm, &so).expect("a free name");
     spared(&so, &so, false);
-    // A copy is another file, and so is one that is not there.
+    // A copy is another file, and so is a new output file.
     let copy = named("copy.wasm");
     fs::copy(&so, &copy).expect("room for a file");
     for output in [&copy, &named("new.so")] {
@@ -182,7 +183,7 @@ fn lines_are_carried_over_or_their_absence_is_told() {
     assert!(wasm.with_extension("so").exists());
 }
 
-/// What is told of the shared object that a module became.
+/// The output of `aotc inspect` for a module's shared object.
 fn inspected(module: &Path) -> String {
     let so = module.with_extension("so");
     works(&aotc(["inspect".as_ref(), so.as_os_str()]))
@@ -254,7 +255,7 @@ fn inspect_tells_what_a_module_holds() {
     );
 }
 
-/// On request the result is that of every target, so the code is another.
+/// The deterministic result needs other code than the fastest.
 #[test]
 fn relaxed_simd_is_deterministic_on_request() {
     let (folder, _) = folder("add.wat");
@@ -277,7 +278,7 @@ fn relaxed_simd_is_deterministic_on_request() {
     let plain = of(&[]);
     assert_eq!(of(&["--relaxed-simd", "fastest"]), plain);
     let same = of(&["--relaxed-simd=deterministic"]);
-    // The index is made one that has the highest bit, if it is none of a lane.
+    // `paddusb` sets the top bit of each index that selects no lane.
     assert!(
         same.contains("paddusb") && !plain.contains("paddusb"),
         "{same}"
@@ -312,7 +313,7 @@ fn mistakes_are_told_in_one_line() {
         &with("--target", "riscv64"),
         &["target riscv64 is not supported", "x86_64 and aarch64"],
     );
-    // The levels are those of the machine's architecture.
+    // The permitted levels depend on the machine's architecture.
     refused(
         &with("--cpu", "pentium"),
         &["\"pentium\" is unknown for", "there are baseline, "],
@@ -322,7 +323,7 @@ fn mistakes_are_told_in_one_line() {
         &with("-o", "/no/such/folder/x.so"),
         &["cannot write /no/such/folder/x.so"],
     );
-    // The name that a file has while it is written is not told.
+    // The message does not contain the temporary name of the output file.
     let said = text(&with("-o", "/no/such/folder/x.so").stderr);
     assert!(
         said.contains("no folder /no/such/folder;") && !said.contains(".aotc-"),

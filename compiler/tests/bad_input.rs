@@ -1,10 +1,11 @@
-//! Bytes that are no module, or no valid one: an error in one line, whatever they are; never a panic.
+//! Input that is not a module, or not a valid one: it must cause an error of one line, and never a
+//! panic.
 
 use pirn_compiler::{CompileError, Options, compile, parse_text};
 use pirn_format::read::Checked;
 use proptest::prelude::*;
 
-/// A little of everything that a module can hold.
+/// A module with some of everything that a module can contain.
 const EVERYTHING: &str = r#"(module $m
   (import "a" "f" (func $f (param i32) (result i64)))
   (import "a" "g" (global $g i32))
@@ -48,7 +49,7 @@ fn everything() -> Vec<u8> {
         .into_owned()
 }
 
-/// Compiles whatever it is. What compiles must be a module that passes the check.
+/// Compiles any bytes. A compiled module must pass the check.
 fn survives(wasm: &[u8]) -> Result<(), CompileError> {
     match compile(wasm, &Options::default()) {
         Ok(so) => {
@@ -75,7 +76,7 @@ fn the_module_itself_compiles() {
     survives(&everything()).expect("it is valid");
 }
 
-/// Intrinsics in every place that a function may have, among those of the host.
+/// Intrinsics in every place where a function may occur, among host functions.
 const INTRINSICS: &str = r#"(module
   (import "a" "f" (func $f (param i32)))
   (import "hw" "x86.crc32_u64" (func $crc (param i64 i64) (result i64)))
@@ -100,7 +101,7 @@ fn every_byte_of_a_module_may_be_any_other() {
 fn any_byte_may_be_any_other(good: &[u8]) {
     let (mut compiled, mut refused) = (0, 0);
     for at in 0..good.len() {
-        // Every bit, and the values that mean something: zero, all ones, one more, one less.
+        // Flip every bit, and use special values: zero, all ones, one more, one less.
         let old = good[at];
         let bits = (0..8).map(|bit| old ^ 1 << bit);
         let values = [
@@ -129,8 +130,8 @@ fn any_byte_may_be_any_other(good: &[u8]) {
 #[test]
 fn every_truncation_is_refused() {
     let good = everything();
-    // At the end of a section that needs no later one it is a module: an empty one, one of types, one
-    // of types and imports, and all but the names.
+    // Truncated at the end of a section, the module is valid if no other section is required: an
+    // empty module, one with types, one with types and imports, and all but the names.
     let whole = (0..good.len()).filter(|len| survives(&good[..*len]).is_ok());
     assert_eq!(whole.count(), 4);
     survives(b"").expect_err("it is empty");
@@ -156,7 +157,7 @@ fn what_todays_toolchains_emit_beyond_2_0_compiles() {
       (data (i32.add (global.get $g) (i32.const 4)) \"x\"))";
     survives(&parse_text(extended.as_bytes()).expect("the text is well-formed"))
         .expect("extended-const");
-    // call_indirect of type 0 through table 0, whose index is written in two bytes.
+    // `call_indirect` of type 0 through table 0, whose index is encoded in two bytes.
     let text =
         "(module (type (func)) (table 1 funcref) (func (call_indirect (type 0) (i32.const 0))))";
     let short = parse_text(text.as_bytes())
@@ -168,7 +169,7 @@ fn what_todays_toolchains_emit_beyond_2_0_compiles() {
         .expect("call_indirect");
     let mut long = short.clone();
     long.splice(at + 2..at + 3, [0x80, 0]);
-    // The lengths of body and section grow with it.
+    // The lengths of the body and the section grow too.
     let body = at - 4;
     long[body] += 1;
     long[body - 2] += 1;

@@ -1,12 +1,13 @@
-//! Tables of branches: what is moved on the way to a target is there once, however often the table names it.
+//! `br_table`: the moves on the way to a target exist once, however often the table names the
+//! target.
 
 mod common;
 
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::cpu::Arch;
 
-/// An interpreter's loop in small: locals that each turn computes, and a table whose entries are nearly
-/// all for the loop's start.
+/// A small interpreter loop: each iteration computes its locals, and nearly all entries of the
+/// table target the loop's start.
 fn interpreter(entries: usize) -> String {
     let again = "$loop ".repeat(entries);
     format!(
@@ -23,7 +24,7 @@ fn interpreter(entries: usize) -> String {
     )
 }
 
-/// How many instructions a listing has; the tables' own entries are data.
+/// Number of instructions in a listing. Entries of jump tables are data.
 fn instructions(text: &str, arch: Arch, level: OptLevel, fuel: bool) -> usize {
     let mut options = Options::new(arch);
     (options.opt_level, options.fuel) = (level, fuel);
@@ -39,15 +40,15 @@ fn many_entries_of_one_target_take_no_more_code_than_few() {
             for fuel in [false, true] {
                 let [few, many] =
                     [3, 300].map(|entries| instructions(&interpreter(entries), arch, level, fuel));
-                // Constants that do not fit one instruction, at most.
+                // A difference of two at most: constants that do not fit one instruction.
                 assert!(many <= few + 2, "{arch:?} {level:?}: {few} and {many}");
             }
         }
     }
 }
 
-/// A target that is named twice, and needs nothing moved, is jumped to by the table itself. One jump, which
-/// nothing reaches, may stay behind the table.
+/// The table jumps directly to a target that is named twice and needs no moves. One unreachable
+/// jump may remain after the table.
 #[test]
 fn entries_for_which_nothing_is_moved_cost_no_jump() {
     let table = |targets: &str| {

@@ -1,4 +1,5 @@
-//! The cache: what comes out is the same without it, and whatever is in its folder; and what is found again.
+//! The cache: the output is the same without it and with any content of its folder. Also tests
+//! which functions are found again.
 
 mod common;
 #[path = "../../runtime/tests/common/program.rs"]
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
-/// What a pack begins with, in bytes, and has for each entry: see `compiler/src/cache.rs`.
+/// Bytes of a pack's head and of the row for each entry: see `compiler/src/cache.rs`.
 const HEAD_BYTES: usize = 8 + 4;
 const ROW_BYTES: usize = 32 + 32 + 4;
 const PACK_BYTES_MAX: usize = 16 << 20;
@@ -25,7 +26,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// The same with a cache, newly opened.
+/// The options with a cache in this folder, which is opened anew.
 fn with(options: &Options, folder: &Path) -> (Options, Arc<Cache>) {
     let cache = Arc::new(Cache::open(folder).expect("it is private"));
     let mut options = options.clone();
@@ -37,13 +38,14 @@ fn make(wasm: &[u8], options: &Options, kind: Emit) -> Vec<u8> {
     emit(wasm, options, kind, &|_, _| ()).expect("the module is valid")
 }
 
-/// Compiles with a cache: what comes out, how many functions were found, and how many not.
+/// Compiles with a cache; returns the output and the numbers of functions that were found and not
+/// found.
 fn cached(wasm: &[u8], options: &Options, kind: Emit, folder: &Path) -> (Vec<u8>, usize, usize) {
     let (options, cache) = with(options, folder);
     (make(wasm, &options, kind), cache.hits(), cache.misses())
 }
 
-/// Variants of the options that give other code, or other things beside it.
+/// Options that each change the code or the output in another way.
 fn variants() -> Vec<(Options, Emit)> {
     let mut all = vec![];
     for arch in Arch::ALL {
@@ -81,7 +83,8 @@ fn wat(text: &str) -> Vec<u8> {
         .into_owned()
 }
 
-/// A module of functions that call, trap and divide, with others before them, and one constant.
+/// A module of functions that call, trap and divide, after the given functions, and with one
+/// constant.
 fn module(before: &str, constant: u32) -> Vec<u8> {
     wat(&format!(
         r#"(module (memory 1) (table 4 funcref)
@@ -128,7 +131,7 @@ fn the_same_bytes_come_out_without_with_and_from_it() {
                 (true, Emit::Obj),
                 (true, Emit::Asm),
             ];
-            // Of the listing for aarch64 see the test of all options.
+            // The listing for aarch64 is left to the test of all options.
             let count = kinds.len() - usize::from(arch == Arch::Aarch64);
             for (debug_info, kind) in kinds.into_iter().take(count) {
                 let mut options = Options::new(arch);
@@ -152,7 +155,7 @@ fn options_that_differ_share_nothing() {
     let wasm = guest("hello.wasm");
     let small = module("", 7);
     for (options, kind) in variants() {
-        // A function that is there twice may be found the second time.
+        // A second copy of a function may be found in the cache, so `small` has none.
         let (cold, hits, misses) = cached(&small, &options, kind, all.path());
         assert_eq!((hits, misses), (0, FUNCTIONS), "{options:?}, {kind:?}");
         assert!(
@@ -172,7 +175,8 @@ fn options_that_differ_share_nothing() {
     }
 }
 
-/// A call of an intrinsic is told from a call by its name alone, which is in no key.
+/// Only the imported name distinguishes the call of an intrinsic from another call, and the key
+/// does not contain that name.
 #[test]
 fn a_call_of_an_intrinsic_is_not_taken_for_another() {
     let of = |module, name| {
@@ -224,7 +228,8 @@ fn a_changed_function_is_compiled_and_the_others_are_found() {
     }
 }
 
-/// All other functions move in the file, have other indices, and call others by them.
+/// A new function moves all others in the file and changes their indices and those of their
+/// callees.
 #[test]
 fn functions_behind_a_new_one_are_found() {
     let before = r#"(func $new (param i32) (result i32)
@@ -243,8 +248,8 @@ fn functions_behind_a_new_one_are_found() {
     }
 }
 
-/// A function that calls through a table is found where the table's functions are others, or are elsewhere in the file,
-/// and not where its code would be other.
+/// A function with an indirect call must be found if the table's functions change or move in the
+/// file, but not if its own code would change.
 #[test]
 fn what_is_known_of_tables_is_in_the_key_if_code_has_it() {
     let module = |types: &str, table: &str, items: &str| {
@@ -280,7 +285,7 @@ fn what_is_known_of_tables_is_in_the_key_if_code_has_it() {
     }
 }
 
-/// What is unlikely lies elsewhere, so it is another function.
+/// A hint moves code, so the function with another hint has another key.
 #[test]
 fn a_branch_hint_is_in_the_key() {
     let module = |hint: &str| {
@@ -304,7 +309,7 @@ fn a_branch_hint_is_in_the_key() {
     }
 }
 
-/// What is left of a module that does not compile is not compiled again.
+/// The valid functions of a module that fails to compile are kept in the cache.
 #[test]
 fn an_invalid_function_does_not_keep_the_others_from_being_found() {
     let all = folder();
@@ -323,7 +328,8 @@ fn packs(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Puts these bytes in place of a pack: what comes out is the same, not all is found, and after that all is.
+/// Replaces a pack by these bytes. The output stays the same, some functions are not found, and all
+/// are found the next time.
 fn survives(what: &str, pack: &Path, damaged: &[u8], wasm: &[u8], none: &[u8]) {
     let folder = pack.parent().expect("it is in a folder");
     fs::write(pack, damaged).expect("it is ours");
@@ -344,7 +350,7 @@ fn damage_of_any_byte_is_found_and_mended() {
     cached(&wasm, &Options::default(), Emit::So, all.path());
     for (number, pack) in packs(all.path()).into_iter().enumerate() {
         let whole = fs::read(&pack).expect("it was written");
-        // All of one, a sample of the others.
+        // Every byte of one pack, and a sample of the others.
         let step = [7, 1][usize::from(number == 0)];
         for at in (0..whole.len()).step_by(step) {
             let mut damaged = whole.clone();
@@ -361,7 +367,7 @@ fn damage_of_any_byte_is_found_and_mended() {
             );
         }
         for more in [&b"\0"[..], &[0xff; 100]] {
-            // What is behind an entry is nobody's.
+            // Bytes after the last entry are ignored.
             fs::write(&pack, [&whole[..], more].concat()).expect("it is ours");
             let (bytes, ..) = cached(&wasm, &Options::default(), Emit::So, all.path());
             assert!(bytes == none);
@@ -423,7 +429,8 @@ fn packs_are_as_large_as_they_may_be_and_no_larger() {
         cached(&wasm, &Options::default(), Emit::So, all.path());
         let path = packs(all.path()).remove(0);
         let own = fs::read(&path).expect("it was written");
-        // Another module's function, which fills the pack or is one byte too long, and only that.
+        // A pack with only another module's function, such that the new entry just fits or is one
+        // byte too long.
         let mut row = entries(&own)[0].0;
         row[31] ^= 1;
         let content = vec![7; PACK_BYTES_MAX - own.len() - ROW_BYTES + over];
@@ -440,14 +447,14 @@ fn packs_are_as_large_as_they_may_be_and_no_larger() {
     }
 }
 
-/// A module of `count` functions that are all different.
+/// A module of `count` different functions.
 fn many(count: u32, first: u32) -> Vec<u8> {
     let func = |n: u32| format!("(func (export \"{n}\") (result i32) (i32.const {n}))");
     let funcs: String = (first..first + count).map(func).collect();
     wat(&format!("(module {funcs})"))
 }
 
-/// Bytes of the packs of a folder.
+/// The sizes of the packs in a folder.
 fn bytes(folder: &Path) -> Vec<u64> {
     let bytes = |path: &PathBuf| fs::metadata(path).expect("it is there").len();
     packs(folder).iter().map(bytes).collect()
@@ -465,7 +472,7 @@ fn a_folder_has_no_more_bytes_than_it_may() {
         make(wasm, &options, Emit::So);
         cache.hits()
     };
-    // Far more functions than fit. One compilation takes a quarter of each file.
+    // There are far more functions than fit. One compilation fills at most a quarter of each file.
     for round in 0..8 {
         run(&many(1000, round * 1000));
         let bytes = bytes(all.path());
@@ -475,7 +482,7 @@ fn a_folder_has_no_more_bytes_than_it_may() {
             "{bytes:?}"
         );
     }
-    // They are nearly full: no entry is as long as what is left.
+    // Most packs are more than half full.
     let full = bytes(all.path())
         .iter()
         .filter(|bytes| **bytes > PACK / 2)
@@ -545,7 +552,7 @@ fn compilers_share_a_folder_at_once() {
             );
         }
     }
-    // Nothing but packs is left.
+    // Only packs are left.
     for pack in packs(&cache) {
         assert_eq!(
             pack.file_name().expect("a name").len(),
@@ -556,7 +563,7 @@ fn compilers_share_a_folder_at_once() {
     }
 }
 
-/// What is said, in one line, and what comes out.
+/// The notes of a compilation, and its output.
 fn noted(wasm: &[u8], folder: &Path) -> (Vec<String>, Vec<u8>) {
     let (options, _) = with(&Options::default(), folder);
     let mut notes = vec![];
@@ -573,7 +580,8 @@ fn a_folder_that_cannot_be_written_to_is_said_to_be() {
     let elsewhere = folder();
     let out = elsewhere.path().join("out");
     for number in 0..64 {
-        // Nothing can be renamed to what these are, whoever does it.
+        // A folder that is not empty cannot be replaced by rename(2), whatever the user's rights
+        // are.
         fs::create_dir_all(all.path().join(format!("{number:02x}/in"))).expect("a folder");
     }
     let said = |(notes, bytes): (Vec<String>, Vec<u8>)| {
@@ -611,7 +619,7 @@ fn a_folder_that_cannot_be_written_to_is_said_to_be() {
         Err(_) => said(noted(&wasm, all.path())),
     }
     fs::set_permissions(all.path(), Permissions::from_mode(0o700)).expect("it is ours");
-    // It may vanish meanwhile.
+    // The folder may disappear while the cache is open.
     let (options, _) = with(&Options::default(), all.path());
     fs::remove_dir_all(all.path()).expect("it is ours");
     assert!(make(&wasm, &options, Emit::So) == none);
@@ -633,7 +641,7 @@ fn a_folder_is_made_private_and_others_may_not_write_to_it() {
     cached(&module("", 7), &Options::default(), Emit::So, &made);
     let files = packs(&made);
     assert!(files.iter().all(|path| mode(path) == 0o600));
-    // A pack that others may have written is not read.
+    // A pack that others can write to is not read.
     for (mode, found) in [(0o644, FUNCTIONS), (0o620, 0), (0o602, 0)] {
         for path in &files {
             fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");

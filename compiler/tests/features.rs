@@ -7,7 +7,7 @@ use pirn_format::cpu::Arch;
 /// The document.
 const DOCUMENT: &str = include_str!("../../docs/reference/features.md");
 
-/// What is supported: by its name in the document, a module that uses it.
+/// Supported features: the name in the document, and a module that uses the feature.
 const SUPPORTED: [(&str, &str); 13] = [
     (
         "64-bit memories and tables",
@@ -145,7 +145,7 @@ const SUPPORTED: [(&str, &str); 13] = [
     ),
 ];
 
-/// What is refused: by its name in the document, a module that uses it.
+/// Refused features: the name in the document, and a module that uses the feature.
 const REFUSED: [(&str, &str); 7] = [
     (
         "custom descriptors",
@@ -174,7 +174,7 @@ const REFUSED: [(&str, &str); 7] = [
     ("components", "(component)"),
 ];
 
-/// What uses a supported feature as it may not be used, and a part of the message.
+/// Invalid uses of supported features, each with a part of the message.
 const INVALID: [(&str, &str); 33] = [
     (
         "(module (memory 1 shared))",
@@ -308,7 +308,7 @@ fn compiled(text: &str, arch: Arch) -> Result<Vec<u8>, CompileError> {
     compile(&wasm, &Options::new(arch))
 }
 
-/// The cells of the rows of the document's tables that begin with a name.
+/// The cells of all table rows in the document whose first cell is a name.
 fn rows(name: &str) -> Vec<Vec<&'static str>> {
     let rows = DOCUMENT.lines().filter(|line| line.starts_with("| "));
     rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect())

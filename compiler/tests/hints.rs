@@ -1,5 +1,5 @@
-//! Branch hints: what is unlikely lies behind the function's return; and whatever is wrong with hints, the module
-//! compiles as it does without them.
+//! Branch hints: unlikely code follows the function's return. Invalid hints never prevent a module
+//! from compiling as it does without them.
 
 mod common;
 
@@ -12,11 +12,11 @@ const SECTION: &str = "metadata.code.branch_hint";
 const UNLIKELY: &str = r#"(@metadata.code.branch_hint "\00")"#;
 const LIKELY: &str = r#"(@metadata.code.branch_hint "\01")"#;
 
-/// Constants by which the code of two ways is known.
+/// Constants that identify the code of two paths.
 const ONE: i32 = 111;
 const OTHER: i32 = 222;
 
-/// Whether the code that has a constant is before the function's return, or behind it.
+/// Whether the code with a constant is before or after the function's return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Before,
@@ -45,7 +45,7 @@ fn places(text: &str, arch: Arch) -> [Place; 2] {
     })
 }
 
-/// A function of a body in which ONE and OTHER stand for what computes with those constants.
+/// A function with this body. ONE and OTHER stand for code with the two constants.
 fn function(body: &str) -> String {
     let body = body
         .replace("ONE", &multiply(ONE))
@@ -60,7 +60,7 @@ fn multiply(by: i32) -> String {
     format!("(local.set $b (i32.xor (i32.mul (local.get $b) (i32.const {by})) (local.get $a)))")
 }
 
-/// Checks the places of a body with HINT by each hint.
+/// Checks the places of the code in a body, in which HINT is replaced by each hint.
 fn check(body: &str, unlikely: [Place; 2], likely: [Place; 2]) {
     for arch in Arch::ALL {
         for (hint, places_wanted) in [(UNLIKELY, &unlikely), (LIKELY, &likely)] {
@@ -78,7 +78,7 @@ fn the_unlikely_arm_of_an_if_is_behind_the_return() {
         [Behind, Before],
         [Before, Behind],
     );
-    // Before the rest, with arms that give values, and parameters.
+    // An `if` with parameters and results, followed by more code.
     check(
         "(local.get $b) (local.get $a) HINT
          (if (param i32) (result i32) (then (local.set $b) ONE (local.get $b))
@@ -91,13 +91,14 @@ fn the_unlikely_arm_of_an_if_is_behind_the_return() {
 
 #[test]
 fn the_unlikely_way_of_a_branch_is_behind_the_return() {
-    // Each is only come to by the branch, or by going on.
+    // The branch, or the fall-through, is the only way to each of the two paths.
     check(
         "(block $end (block $there (local.get $a) HINT (br_if $there) OTHER (br $end)) ONE)",
         [Behind, Before],
         [Before, Behind],
     );
-    // Others come to the target, too: it is where it was, and going on is unlikely or not.
+    // The target has other predecessors, so it stays in place. Only the fall-through may be
+    // unlikely.
     check(
         "(block $there (br_if $there (local.get $b)) (local.get $a) HINT (br_if $there) OTHER) ONE",
         [Before, Before],
@@ -114,7 +115,7 @@ fn all_that_is_in_what_is_unlikely_is_behind_the_return() {
         "(if (local.get $b) (then) (else ONE))",
         "(block $c (block $b (block $a (br_table $a $b $a $b $c (local.get $b))) ONE))",
         "(block $c (br_table $c $c $c (local.get $b))) ONE",
-        // Behind a trap.
+        // Code after a possible trap.
         "(local.set $b (i32.div_u (local.get $b) (local.get $a))) ONE",
     ] {
         check(
@@ -125,7 +126,7 @@ fn all_that_is_in_what_is_unlikely_is_behind_the_return() {
     }
 }
 
-/// What several branches lead to is as unlikely as the likeliest of them.
+/// A block with several predecessors is as likely as the likeliest of them.
 #[test]
 fn a_target_is_unlikely_if_all_ways_to_it_are() {
     let target = |last: &str| {
@@ -144,7 +145,7 @@ fn a_target_is_unlikely_if_all_ways_to_it_are() {
     }
 }
 
-/// Few passes of a loop leave it, but each time that it is entered it is left.
+/// Few iterations leave a loop, but each entry of the loop leaves it once.
 #[test]
 fn a_loop_that_is_likely_to_go_on_does_not_make_what_is_behind_it_unlikely() {
     check(
@@ -157,7 +158,7 @@ fn a_loop_that_is_likely_to_go_on_does_not_make_what_is_behind_it_unlikely() {
         [Before, Before],
         [Before, Before],
     );
-    // Unless it was not likely to be entered.
+    // The loop itself may be unlikely.
     check(
         "(local.get $a) HINT (if (then (loop $again ONE (local.get $b) HINT (br_if $again)) OTHER))",
         [Behind, Behind],
@@ -165,7 +166,8 @@ fn a_loop_that_is_likely_to_go_on_does_not_make_what_is_behind_it_unlikely() {
     );
 }
 
-/// A module of an imported function and two defined ones, with an `if` each, and offsets of those in their bodies.
+/// A module with an imported function and two defined ones, each with an `if`, and the offsets of
+/// these in their bodies.
 fn module() -> (Vec<u8>, [u32; 2]) {
     let text = r#"(module (import "a" "f" (func (param i32)))
       (func (export "f") (param $b i32) (result i32) (local $c i64)
@@ -173,11 +175,11 @@ fn module() -> (Vec<u8>, [u32; 2]) {
       (func (export "g") (param $b i32) (result i32)
         (if (local.get $b) (then (local.set $b (i32.const 5)))) (local.get $b)))"#;
     let wasm = parse_text(text.as_bytes()).expect("it is well-formed");
-    // Locals, and `local.get`, which takes two bytes.
+    // The declarations of locals, and `local.get`, which takes two bytes.
     (wasm.into_owned(), [3 + 2, 1 + 2])
 }
 
-/// What is in the section before the code section, or at the end of the module.
+/// Inserts a custom section before the code section, or at the end of the module.
 fn with_section(wasm: &[u8], name: &str, content: &[u8], at_end: bool) -> Vec<u8> {
     let (mut at, mut wasm) = (8, wasm.to_vec());
     while !at_end && wasm[at] != 10 {
@@ -194,10 +196,10 @@ fn with_section(wasm: &[u8], name: &str, content: &[u8], at_end: bool) -> Vec<u8
     wasm
 }
 
-/// A hint as it is written: offset, size, value.
+/// A hint as it is encoded: offset, size, value.
 type Hint = (u32, u32, u8);
 
-/// The section's contents: hints of functions.
+/// The content of the section: hints for functions.
 fn content(funcs: &[(u32, &[Hint])]) -> Vec<u8> {
     let mut bytes = leb(funcs.len());
     for (func, hints) in funcs {
@@ -212,7 +214,7 @@ fn content(funcs: &[(u32, &[Hint])]) -> Vec<u8> {
     bytes
 }
 
-/// Whether a section has an effect, against one of another name and as many bytes.
+/// Whether a section has an effect, compared with a section of another name and equal size.
 fn has_effect(content: &[u8], at_end: bool) -> bool {
     let (wasm, _) = module();
     let [with, without] = [SECTION, "metadata.code.branch_hinx"].map(|name| {
@@ -230,14 +232,14 @@ fn sound_hints_have_an_effect() {
         &[(1, &[(f, 1, 1)])],
         &[(2, &[(g, 1, 0)])],
         &[(1, &[(f, 1, 0)]), (2, &[(g, 1, 0)])],
-        // Of nothing, before what is sound.
+        // Hints for no branch, before valid ones.
         &[
             (0, &[(f, 1, 0)]),
             (1, &[(0, 1, 0), (f - 1, 1, 0), (f, 1, 0)]),
         ],
-        // The first of two counts.
+        // Of two hints for one branch, the first counts.
         &[(1, &[(f, 1, 0), (f, 1, 1)])],
-        // What is not in order is passed over, and what follows it is not.
+        // Entries out of order are skipped; the ones after them are used.
         &[(1, &[(f, 1, 0), (0, 1, 0)])],
         &[(1, &[]), (0, &[]), (2, &[(g, 1, 0)])],
     ] {
@@ -263,18 +265,18 @@ fn hints_of_nothing_have_no_effect() {
     for funcs in [
         &[][..],
         &[(1, &[][..])],
-        // Of an imported function, one that is not there, and the other one.
+        // Hints for an imported function, for a missing one, and with the other function's offset.
         &[(0, &[(f, 1, 0)])],
         &[(3, &[(f, 1, 0)])],
         &[(u32::MAX, &[(f, 1, 0)])],
         &[(1, &[(g, 1, 0)])],
-        // Of other operators, the middle of one, locals, and what is outside of the function.
+        // Offsets of other operators, inside an operator, in the locals, and outside the function.
         &[(1, &[(0, 1, 0), (f - 2, 1, 0), (f - 1, 1, 0), (f + 1, 1, 0)])],
         &[(1, &[(f + 2, 1, 0), (60, 1, 0), (u32::MAX, 1, 0)])],
-        // Behind what comes later.
+        // A valid hint after one with a greater offset or index.
         &[(1, &[(f + 2, 1, 0), (f, 1, 0)])],
         &[(2, &[]), (1, &[(f, 1, 0)])],
-        // A size or value that there is not.
+        // An invalid size or value.
         &[(1, &[(f, 0, 0)])],
         &[(1, &[(f, 2, 0)])],
         &[(1, &[(f, 1, 2)])],
@@ -284,7 +286,7 @@ fn hints_of_nothing_have_no_effect() {
     ] {
         assert!(!has_effect(&content(funcs), false), "{funcs:?}");
     }
-    // Behind the code.
+    // A section after the code section.
     let sound = content(&[(1, &[(f, 1, 0)])]);
     assert!(!has_effect(&sound, true));
 }
@@ -293,7 +295,8 @@ fn hints_of_nothing_have_no_effect() {
 fn damaged_sections_are_used_up_to_the_damage() {
     let (_, [f, g]) = module();
     let sound = content(&[(1, &[(f, 1, 0)]), (2, &[(g, 1, 0)])]);
-    // A function's hints are taken as a whole, and the first one's end at 6.
+    // The hints of a function are used only if they are complete; those of the first one end at
+    // byte 6.
     for end in 0..sound.len() {
         assert_eq!(has_effect(&sound[..end], false), end >= 6, "{end} bytes");
     }
@@ -304,7 +307,7 @@ fn damaged_sections_are_used_up_to_the_damage() {
         for byte in [0, 1, 2, 0x7f, 0x80, 0xff] {
             let mut damaged = sound.clone();
             damaged[at] = byte;
-            // Whatever it is: no error.
+            // Any other damage is no error either.
             let _ = has_effect(&damaged, false);
         }
     }
@@ -317,18 +320,18 @@ fn counts_of_more_than_there_is_take_nothing() {
     let hints_of_one = [leb(1), leb(1), many.clone(), content(&[])].concat();
     assert!(!has_effect(&many, false));
     assert!(!has_effect(&hints_of_one, false));
-    // As many as it says, of nothing; the last one is sound.
+    // As many hints as the count says, all but the last for no branch.
     let mut hints: Vec<Hint> = (0..1 << 20).map(|_| (0, 1, 0)).collect();
     hints.push((f, 1, 0));
     assert!(has_effect(&content(&[(1, &hints)]), false));
     let mut funcs = vec![(0, &[][..]); 1 << 20];
     funcs.push((1, &hints[hints.len() - 1..]));
     assert!(has_effect(&content(&funcs), false));
-    // The first section counts.
+    // Of two sections the first counts.
     let none = with_section(&wasm, SECTION, &content(&[]), false);
     let sound = content(&[(1, &[(f, 1, 0)])]);
     let [with, without] = [SECTION, "metadata.code.branch_hinx"].map(|name| {
-        // Each is put behind those that are there.
+        // `with_section` inserts the section after those that exist.
         let wasm = with_section(&none, name, &sound, false);
         compile(&wasm, &Options::default()).expect("it is valid")
     });

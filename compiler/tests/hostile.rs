@@ -1,5 +1,5 @@
-//! Modules made to take the compiler's time or memory: each is compiled, at all levels of the optimiser and for both
-//! targets, or refused by the name of a limit. None of them is large; by its few bytes each asks for much.
+//! Small modules that try to use much compile time or memory. Each must compile, at all
+//! optimisation levels and for both targets, or be refused with the name of a limit.
 
 #[path = "../../runtime/tests/common/program.rs"]
 #[allow(dead_code, reason = "asked for one thing")]
@@ -33,13 +33,13 @@ fn section(id: u8, contents: &[u8]) -> Vec<u8> {
     [vec![id], leb(contents.len() as u64), contents.to_vec()].concat()
 }
 
-/// A function type of so many numbers.
+/// A function type with these numbers of parameters and results.
 fn ty(params: usize, results: usize) -> Vec<u8> {
     let values = |count| [leb(count as u64), vec![I32; count]].concat();
     [vec![0x60], values(params), values(results)].concat()
 }
 
-/// A function of so many locals and this code.
+/// A function with these locals and this code.
 fn body(locals: u32, code: &[u8]) -> Vec<u8> {
     let locals = match locals {
         0 => vec![0],
@@ -49,14 +49,14 @@ fn body(locals: u32, code: &[u8]) -> Vec<u8> {
     [leb(body.len() as u64), body].concat()
 }
 
-/// A module of these types, functions by the indices of theirs, and other sections, by their numbers.
+/// A module of types, functions (each with the index of its type), and other sections by their ids.
 fn module(types: &[Vec<u8>], funcs: &[(u8, Vec<u8>)], others: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let indices: Vec<_> = funcs.iter().map(|(ty, _)| vec![*ty]).collect();
     let bodies: Vec<_> = funcs.iter().map(|(_, body)| body.clone()).collect();
     let mut sections = vec![(1, list(types)), (3, list(&indices)), (10, list(&bodies))];
     sections.extend_from_slice(others);
-    // The number of data segments, 12, is not used here.
-    // Tags, 13, are between memories and globals.
+    // The data count section, 12, is not used here. The tag section, 13, comes between memories and
+    // globals.
     sections.sort_by_key(|(id, _)| if *id == 13 { (5, 13) } else { (*id, 0) });
     let sections = sections.iter().map(|(id, contents)| section(*id, contents));
     [
@@ -80,7 +80,7 @@ fn each(count: u64, code: impl Fn(u64) -> Vec<u8>) -> Vec<u8> {
     (0..count).flat_map(code).collect()
 }
 
-/// All options that change how much is done.
+/// All options that change the amount of work.
 fn ways() -> Vec<Options> {
     let mut ways = vec![];
     for arch in [Arch::X86_64, Arch::Aarch64] {
@@ -93,7 +93,8 @@ fn ways() -> Vec<Options> {
     ways
 }
 
-/// Refused by a limit of one function, though the module may ask for any work.
+/// Checks that the limit of one function refuses the module, even if the module's own limit is
+/// unbounded.
 fn refused(name: &str, wasm: &[u8], options: &Options, limit: &str) {
     let mut options = options.clone();
     options.work_per_byte = u64::MAX;
@@ -117,7 +118,7 @@ const OPERANDS: &str = "operands of intermediate code";
 const PAIRS: &str = "pairs of locals in its loops";
 const HELD: &str = "instructions that its values are held across";
 
-/// Code of two bytes that makes a thousand values, and of which a function may have a million.
+/// Two bytes of code that produce a thousand values; a function may contain them a million times.
 #[test]
 fn code_that_becomes_much_more_is_refused() {
     let wide = [ty(0, 0), ty(0, WIDE), ty(WIDE, 0), ty(WIDE, WIDE)];
@@ -140,7 +141,7 @@ fn code_that_becomes_much_more_is_refused() {
         vec![0x0b],
         drops.clone(),
     ];
-    // A branch to a place where each local has had another value.
+    // A branch to a block end at which each local may have another value.
     let locals = [
         vec![0x02, 0x40],
         each(20_000, |n| {
@@ -170,13 +171,13 @@ fn code_that_becomes_much_more_is_refused() {
             NODES,
         ),
     ];
-    // That is found before the optimiser, on any target.
+    // The compiler finds this before the optimiser runs, on any target.
     for (name, wasm, limit) in &cases {
         refused(name, wasm, &Options::default(), limit);
     }
 }
 
-/// A `try_table` with these clauses, of which there are so many.
+/// A `try_table` with `count` copies of a clause.
 fn try_table(count: u64, clause: &[u8], inner: &[u8]) -> Vec<u8> {
     let clauses = each(count, |_| clause.to_vec());
     [
@@ -189,8 +190,8 @@ fn try_table(count: u64, clause: &[u8], inner: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Where exceptions are caught, each clause takes all values, each local may come from each call, and each call looks for
-/// the innermost `try` around it.
+/// Around a `try_table`, each clause takes all values, each local may come from each call, and the
+/// compiler finds the innermost `try` of each call.
 #[test]
 fn many_clauses_calls_and_locals_in_a_try_are_refused_and_deep_blocks_take_no_time() {
     let types = [ty(0, 0), ty(WIDE, 0), ty(0, WIDE)];
@@ -200,7 +201,7 @@ fn many_clauses_calls_and_locals_in_a_try_are_refused_and_deep_blocks_take_no_ti
         module(&types, &funcs, &[tags])
     };
     let call = [0x10, 1];
-    // Ten thousand is the most that the format allows.
+    // The validator permits at most ten thousand clauses.
     let clauses = [
         vec![0x02, 2],
         try_table(10_000, &[0, 1, 0], &call),
@@ -219,7 +220,8 @@ fn many_clauses_calls_and_locals_in_a_try_are_refused_and_deep_blocks_take_no_ti
     let depth = 100_000;
     let calls = [
         [0x02, 0x40].repeat(depth),
-        // Refused once that is translated, not compiled.
+        // The deep blocks are only translated: the clauses after them are refused before code
+        // generation.
         call.repeat(depth),
         [vec![0x41, 0, 0x0d], vec![0]].concat(),
         vec![0x0b; depth],
@@ -231,7 +233,7 @@ fn many_clauses_calls_and_locals_in_a_try_are_refused_and_deep_blocks_take_no_ti
     refused("deep", &guest(1, calls.concat()), &options, NODES);
 }
 
-/// What takes time by its square is refused before it is done.
+/// Code whose compile time would grow with its square is refused before that work is done.
 #[test]
 fn what_takes_time_by_the_square_of_its_length_is_refused() {
     let depth = 10;
@@ -246,7 +248,7 @@ fn what_takes_time_by_the_square_of_its_length_is_refused() {
         &Options::default(),
         PAIRS,
     );
-    // All are loaded before one of them is stored.
+    // All values are loaded before the first one is stored.
     let count = 100_000;
     let held = [
         each(count, |n| {
@@ -262,7 +264,7 @@ fn what_takes_time_by_the_square_of_its_length_is_refused() {
     }
 }
 
-/// What is large or deep, and no more than that.
+/// Modules that are only large or deep.
 #[test]
 fn what_is_only_large_is_compiled() {
     let none = [ty(0, 0)];
@@ -428,7 +430,8 @@ fn what_is_only_large_is_compiled() {
     }
 }
 
-/// What the validator refuses has the validator's message, and nothing has been made by then.
+/// A module that the validator refuses gets the validator's message, and no code is generated
+/// first.
 #[test]
 fn what_no_module_may_have_is_refused_by_name() {
     let none = [ty(0, 0)];
@@ -469,7 +472,7 @@ fn what_no_module_may_have_is_refused_by_name() {
     }
 }
 
-/// The text format, nested deeply.
+/// Deeply nested text format.
 #[test]
 fn nested_text_is_parsed_or_refused() {
     let deep = 100_000;

@@ -1,5 +1,5 @@
-//! Functions that are known by what they compute: the ones that compute it, and none that computes anything
-//! else.
+//! Functions that the compiler recognises by their code. It must recognise the known
+//! implementations, and no function that computes anything else.
 
 use pirn_compiler::{Emit, Options, emit, parse_text};
 
@@ -10,12 +10,12 @@ const TEXTS: [&str; 4] = [
     include_str!("multiply/carries-narrow.wat"),
 ];
 
-/// How many functions of a text call the first.
+/// Number of functions in a text that call the first one.
 fn callers(text: &str) -> usize {
     text.matches("(call $multiply").count()
 }
 
-/// How many functions of the module still call the first.
+/// Number of functions in the compiled module that still call the first one.
 fn calls(text: &str, options: &Options) -> usize {
     let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
     let clif = emit(&wasm, options, Emit::Clif, &|_, _| ()).expect("the module is valid");
@@ -31,13 +31,14 @@ fn multiplications_are_known_by_what_they_compute() {
     let options = Options::default();
     for text in TEXTS {
         assert_eq!(calls(text, &options), 0);
-        // What is the same for any numbers: the order of operands, and which number is which.
+        // Changes that keep the product: the order of operands, and the roles of the factors.
         let swapped = text
             .replace("$a", "$x")
             .replace("$b", "$a")
             .replace("$x", "$b");
         assert_eq!(calls(&swapped, &options), 0);
-        // And the type of addresses, where it is the memory's; of a memory of the other nothing is valid.
+        // The address type may change together with the memory's type. With another type the module
+        // is invalid.
         let wide = text.replace("$to i32", "$to i64");
         let wide = wide.replace("\"memory\") 1)", "\"memory\") i64 1)");
         assert_ne!(wide, text);
@@ -45,7 +46,7 @@ fn multiplications_are_known_by_what_they_compute() {
     }
 }
 
-/// A function that would multiply if its address were of the memory's type.
+/// A function that would be recognised if its address had the memory's type.
 #[test]
 fn an_address_of_another_type_is_no_fault_of_the_compiler() {
     for text in TEXTS {
@@ -70,7 +71,7 @@ fn fuel_is_counted_in_the_function_that_multiplies() {
     }
 }
 
-/// Each token of the body, replaced by what fits there and computes something else.
+/// Replaces each token of the body by a valid one with another meaning.
 #[test]
 fn whatever_computes_something_else_is_called() {
     let others = [

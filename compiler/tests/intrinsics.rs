@@ -1,5 +1,5 @@
-//! Imports of `hw`: what is refused, and that what is compiled is the instruction where it is promised. What
-//! the instructions compute is tested where they run, in `runtime/tests/intrinsics`.
+//! Imports of `hw`: invalid ones are refused, and valid ones compile to the promised instructions.
+//! `runtime/tests/intrinsics` tests their results.
 
 use object::read::elf::ElfFile64;
 use object::{LittleEndian as LE, Object as _, ObjectSection as _, ObjectSymbol as _};
@@ -7,7 +7,7 @@ use pirn_compiler::{Emit, OptLevel, Options, compile, emit, parse_text};
 use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::read::Checked;
 
-/// x86-64's baseline, and with these features.
+/// The x86-64 baseline plus these features.
 fn x86(features: &[&str]) -> Options {
     let mut options = Options::new(Arch::X86_64);
     options.cpu = with(options.cpu, features);
@@ -159,7 +159,7 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
     ];
     for (fields, name, parts) in cases {
         let text = format!("(module {})", fields.join(" "));
-        // Whether the processor has the instruction makes no difference.
+        // The module is refused whether or not the processor has the instruction.
         for options in [
             x86(&["sha", "aes", "pclmulqdq"]),
             x86(&[]),
@@ -175,7 +175,7 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
     }
 }
 
-/// An immediate may come by a local: C compilers do that where they do not optimise.
+/// An immediate may be in a local: C compilers emit this without optimisation.
 #[test]
 fn an_immediate_is_constant_when_it_is_known() {
     let text = r#"(module
@@ -188,7 +188,7 @@ fn an_immediate_is_constant_when_it_is_known() {
     make(text, &x86(&["pclmulqdq"])).expect("it is constant");
 }
 
-/// What the host must give is without `hw`.
+/// The imports that the host must provide do not include those of `hw`.
 #[test]
 fn no_import_of_hw_reaches_the_linker() {
     let text = r#"(module
@@ -207,7 +207,7 @@ fn no_import_of_hw_reaches_the_linker() {
     }
 }
 
-/// The code of a function, by its name.
+/// The code of a function with this name.
 fn code(so: &[u8], name: &str) -> Vec<u8> {
     let file = ElfFile64::<LE>::parse(so).expect("an object");
     let text = file.section_by_name(".text").expect("code");
@@ -222,7 +222,7 @@ fn count(code: &[u8], bytes: &[u8]) -> usize {
     windows.filter(|window| *window == bytes).count()
 }
 
-/// Every instruction is in place, those of a pair of calls too, among calls that stay calls.
+/// Every instruction is at its call, also for pairs of calls, among ordinary calls.
 #[test]
 fn instructions_are_where_they_were_called() {
     let text = r#"(module
@@ -265,7 +265,7 @@ fn instructions_are_where_they_were_called() {
         assert_eq!(count(&numbers, &crc), 3, "{numbers:x?}");
         assert_eq!(count(&numbers, &[0xe8, 0, 0, 0, 0]), 0, "{numbers:x?}");
     }
-    // Without the promise, none of them.
+    // Without the features, none of these instructions is emitted.
     let plain = make(text, &x86(&[])).expect("it is valid");
     let text = ElfFile64::<LE>::parse(&plain[..]).expect("an object");
     let text = text.section_by_name(".text").expect("code");
@@ -274,10 +274,10 @@ fn instructions_are_where_they_were_called() {
     assert_eq!(count(text, &[0x66, 0x0f, 0x3a, 0x44]), 0);
 }
 
-/// What a function that nothing refers to takes, at most.
+/// The largest size of a function that nothing refers to.
 const EMPTY_BYTES: usize = 16;
 
-/// A body is there for who calls it or has a reference to it, and for nobody else.
+/// A body is emitted only if something calls it or refers to it.
 #[test]
 fn bodies_that_nothing_refers_to_are_empty() {
     let import = r#"(import "hw" "x86.crc32_u64" (func $crc (param i64 i64) (result i64)))
@@ -317,7 +317,7 @@ fn bodies_that_nothing_refers_to_are_empty() {
     }
 }
 
-/// The cost of an intrinsic is that of one operator, whatever it is made of.
+/// An intrinsic costs the fuel of one operator, with or without the instruction.
 #[test]
 fn fuel_is_counted_alike_for_instructions_and_bodies() {
     let text = r#"(module (import "hw" "x86.aesenc" (func $hw (param v128 v128) (result v128)))
@@ -355,8 +355,8 @@ fn the_same_input_gives_the_same_bytes() {
     }
 }
 
-/// What is carried by another operation is in any registers, and not moved to those of a call; that operation
-/// itself is gone.
+/// An intrinsic that compiles through a placeholder opcode may use any registers, without moves for
+/// a call. The placeholder's own instruction does not occur.
 #[test]
 fn carried_instructions_are_where_they_were_called() {
     let text = r#"(module
@@ -367,7 +367,7 @@ fn carried_instructions_are_where_they_were_called() {
         (call $last (call $enc (local.get 1) (local.get 4)) (local.get 4))
         (call $last (call $enc (local.get 2) (local.get 4)) (local.get 4))
         (call $last (call $enc (local.get 3) (local.get 4)) (local.get 4))))"#;
-    // Opcodes of AESENC, AESENCLAST, and of what carries them.
+    // Opcodes of AESENC, AESENCLAST, and of their placeholders.
     let opcodes = |code: &[u8], prefix: &dyn Fn(&[u8]) -> bool| {
         let windows = code.windows(5);
         let found = windows.filter(|window| prefix(&window[1..4]) || prefix(&window[..4]));
@@ -391,7 +391,8 @@ fn carried_instructions_are_where_they_were_called() {
     }
 }
 
-/// What an operation carries is found by its place in the guest, which it keeps as the only user of a load.
+/// The compiler finds a placeholder by its source location. The placeholder must keep its location
+/// also as the only user of a load.
 #[test]
 fn carried_instructions_are_found_behind_a_load() {
     let cases = [("aesenc", 0xdc), ("aesenclast", 0xdd)];
@@ -410,7 +411,7 @@ fn carried_instructions_are_found_behind_a_load() {
         let mut options = x86(&["aes", "avx"]);
         options.opt_level = opt_level;
         let code = code(&make(&text, &options).expect("it is valid"), "keyed");
-        // A call's instruction has no VEX prefix.
+        // The instruction in a called body has no VEX prefix.
         let carried = |window: &&[u8]| {
             let vex = window[0] == 0xc4 && window[1] & 0x1f == 2 && window[2] & 7 == 1;
             vex && window[3] == opcode

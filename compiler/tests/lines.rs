@@ -1,5 +1,5 @@
-//! `-g`: the guest's lines and functions, as independent readers see them, and what is made of debug
-//! information that is damaged, of another version, or made to cost.
+//! `-g`: the guest's lines and functions as independent DWARF readers see them. Debug information
+//! that is damaged, of another version, or expensive must do no harm.
 
 mod common;
 
@@ -16,7 +16,7 @@ use pirn_format::sections::Section;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// The file with debug information, and what was noted.
+/// The file with debug information, and the notes of the compilation.
 fn with_lines(wasm: &[u8], arch: Arch, what: Emit) -> (Vec<u8>, Vec<String>) {
     let mut options = Options::new(arch);
     options.debug_info = true;
@@ -26,7 +26,7 @@ fn with_lines(wasm: &[u8], arch: Arch, what: Emit) -> (Vec<u8>, Vec<String>) {
     (file.expect("the guest is valid"), notes)
 }
 
-/// What a reader finds in a file.
+/// A file as a debug-information reader sees it.
 struct Found<'a> {
     file: ElfFile64<'a, LE>,
     context: Context<gimli::EndianSlice<'a, LittleEndian>>,
@@ -66,7 +66,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The number of the line of a guest's source that holds a text, and its path in the debug information.
+/// The line that contains a text in a guest's source, and the source's path in the debug
+/// information.
 fn at(source: &str, text: &str) -> (String, u32) {
     let all =
         std::fs::read_to_string(guests().join("c").join(source)).expect("the source is there");
@@ -109,13 +110,13 @@ fn code_is_of_the_lines_of_the_guests_source() {
                 let start = found.function(function).start;
                 assert_eq!(found.line(start).expect("a line").1, declared(&lines));
             }
-            // What is none of the guest's has no line.
+            // Code that is not from the guest has no line.
             assert_eq!(found.lines("entry of type 0"), BTreeSet::new());
         }
     }
 }
 
-/// The line of a function's name is the first of its own file.
+/// A function is declared at the first line of its own file.
 fn declared(lines: &BTreeSet<(String, u32)>) -> u32 {
     let own = lines.iter().filter(|(file, _)| file == "./lines.c");
     own.map(|(_, line)| *line).min().expect("a line")
@@ -201,7 +202,7 @@ fn what_is_run_is_the_same_with_and_without() {
     }
 }
 
-/// Both are sound, hold the same, and are mapped alike.
+/// Checks that both files are sound, have the same content and are mapped alike.
 fn same_but_for_lines(plain: &[u8], lined: &[u8]) {
     let [a, b] = [plain, lined].map(|file| Checked::new(file).expect("it is sound"));
     assert_eq!(a.metadata, b.metadata);
@@ -259,7 +260,7 @@ fn a_module_without_debug_information_is_said_to_be() {
     }
 }
 
-/// Where the contents of the custom sections with debug information lie in a module.
+/// Ranges of the custom sections with debug information in a module.
 fn debug_sections(wasm: &[u8]) -> Vec<std::ops::Range<usize>> {
     let payloads = wasmparser::Parser::new(0).parse_all(wasm);
     let payloads = payloads.map(|payload| payload.expect("the guest is valid"));
@@ -302,7 +303,7 @@ fn damaged_debug_information_is_left_out_and_said() {
                 }
                 None => silent += 1,
             }
-            // Whatever is carried over is sound.
+            // Any debug information that is kept must be sound.
             let found = Found::new(&lined);
             for name in ["sum", "work", "square"] {
                 for address in found.function(name).step_by(16) {
@@ -314,7 +315,7 @@ fn damaged_debug_information_is_left_out_and_said() {
     assert!(said > 100 && silent > 100, "{said} {silent}");
 }
 
-/// A module of three functions, with these custom sections behind it.
+/// A module of three functions, followed by these custom sections.
 fn with_sections(sections: &[(&str, &[u8])]) -> Vec<u8> {
     let text = "(module
         (func $one (export \"one\") (param i32) (result i32) (i32.load (local.get 0)))
@@ -335,7 +336,7 @@ fn with_sections(sections: &[(&str, &[u8])]) -> Vec<u8> {
     wasm.into_owned()
 }
 
-/// Where the bodies of the module's functions lie in its code section.
+/// Ranges of the function bodies in the module's code section.
 fn bodies(wasm: &[u8]) -> Vec<std::ops::Range<u64>> {
     let mut code = 0;
     let mut found = vec![];
@@ -353,7 +354,7 @@ fn bodies(wasm: &[u8]) -> Vec<std::ops::Range<u64>> {
     found
 }
 
-/// A unit's lines: sequences of (start, end, line), in this order.
+/// A unit with line sequences of (start, end, line), in this order.
 fn unit(version: u16, sequences: &[(u64, u64, u64)]) -> Vec<(&'static str, Vec<u8>)> {
     let encoding = Encoding {
         format: Format::Dwarf32,
@@ -414,8 +415,8 @@ fn dropped_functions_and_unsorted_sequences_do_no_harm() {
         panic!("three functions")
     };
     for version in [2, 3, 4, 5] {
-        // Dropped functions are at 0, at the largest address, or beyond the code; the others are
-        // last first.
+        // Removed functions are at 0, at the largest address, or past the code; the others are in
+        // reverse order.
         let sections = unit(
             version,
             &[
@@ -443,7 +444,8 @@ fn dropped_functions_and_unsorted_sequences_do_no_harm() {
 
 #[test]
 fn work_and_memory_are_bounded_by_the_size() {
-    // A unit with a line program, and 300,000 entries of one byte and 30,000 attributes of none.
+    // A unit with a line program, with 300,000 entries of one byte and 30,000 attributes without
+    // bytes.
     let lines = unit(4, &[(2, 3, 1)]);
     let lines = lines.iter().find(|(name, _)| *name == ".debug_line");
     let (_, line) = lines.expect("a line program");
@@ -458,7 +460,7 @@ fn work_and_memory_are_bounded_by_the_size() {
         (".debug_abbrev", &abbrev),
         (".debug_line", line),
     ]);
-    // 20,000 units, each with the abbreviations from another byte on, which all go on to the end.
+    // 20,000 units. The abbreviations of each start at another byte and continue to the end.
     let code = |at: u32| [at as u8 | 0x80, (at >> 7) as u8 | 0x80, (at >> 14) as u8];
     let (mut info, mut abbrev) = (vec![], vec![]);
     for at in 0..20_000u32 {
@@ -475,7 +477,7 @@ fn work_and_memory_are_bounded_by_the_size() {
         (".debug_abbrev", &abbrev),
         (".debug_line", b"0"),
     ]);
-    // Unbounded, each takes minutes.
+    // Without a bound, each module takes minutes.
     for wasm in [entries, tables] {
         let (_, notes) = with_lines(&wasm, Arch::X86_64, Emit::So);
         let said = "its parts are read more often than its size allows";

@@ -1,7 +1,9 @@
-//! Masks behind checks of types: whatever a branch is predicted to do, a reference that is not of the type is null.
+//! Masks after type checks (Spectre): however the processor predicts a branch, a reference of
+//! another type becomes null.
 //!
-//! The machine code is read backwards: the register that an instruction uses, or what it was moved from, was last written
-//! by a conditional move, whose flags are of a comparison. Without masks none of it holds.
+//! The test reads the machine code backwards. The register that an instruction uses, or the
+//! register that it was moved from, must have been written by a conditional move. The flags of this
+//! move must come from a comparison. Without masks none of this holds.
 
 mod common;
 
@@ -10,7 +12,8 @@ use pirn_format::cpu::Arch;
 
 const LEVELS: [OptLevel; 3] = [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize];
 
-/// Types that all the modules here have, of which `$field` is the number of a field 0x110 bytes behind a struct's start.
+/// Types of all modules in this test. `$field` is the number of a field at 0x110 bytes from the
+/// start of a struct.
 const TYPES: &str = r"
   (type $base (sub (struct (field i32))))
   (type $open (sub $base (struct (field i32) (field $wide i64) FIELDS)))
@@ -29,23 +32,24 @@ const FIELD: usize = 33;
 /// A distance that no other access has.
 const FAR: &str = "0x110";
 
-/// What uses a reference, or an address, that must be masked.
+/// A use of a reference or an address that must be masked.
 #[derive(Debug, Clone, Copy)]
 enum Use {
-    /// A load at a distance from a register.
+    /// A load at this distance from the masked register.
     Load(&'static str),
     /// The function's result.
     Result,
-    /// An indirect call, or jump, of a register that is loaded from what must be masked.
+    /// An indirect call or jump to an address that is loaded through the masked register.
     CallLoaded,
-    /// One of a register that must be.
+    /// An indirect call or jump to the masked register.
     Call,
 }
 
-/// A function and what in it must use a mask.
+/// A function, and its uses that must be masked.
 struct Case {
     what: &'static str,
-    /// Whether the value behind a check is all that must be masked, or what the check reads, too.
+    /// The uses that must be masked: of the value after a check, and of values that the check
+    /// itself reads.
     uses: &'static [Use],
     body: &'static str,
 }
@@ -176,7 +180,7 @@ fn module(body: &str) -> String {
     let import = r#"(import "host" "f" (func $import (param i32)))"#;
     let types = types.replace("(import $import (param i32))", "");
     let body = body.replace("FIELD", &FIELD.to_string());
-    // Nothing is known of any table if one is exported.
+    // If a table is exported, the compiler knows the elements of no table.
     let export = if body.contains("$known") {
         ""
     } else {
@@ -191,14 +195,14 @@ fn module(body: &str) -> String {
     )
 }
 
-/// The instructions of the function of a case.
+/// The instructions of a case's function.
 fn code(body: &str, arch: Arch, level: OptLevel, spectre: bool) -> Vec<String> {
     let mut options = Options::new(arch);
     (options.opt_level, options.spectre) = (level, spectre);
     common::first_function(&module(body), &options)
 }
 
-/// The name of a whole register, whatever part of it is named.
+/// The name of the whole register, given the name of any part of it.
 fn register(name: &str, arch: Arch) -> String {
     let name = name.trim_matches(['%', '*', '(', ')', '[', ']', '!']);
     match arch {
@@ -218,7 +222,7 @@ fn register(name: &str, arch: Arch) -> String {
     }
 }
 
-/// Name and operands of an instruction. Memory is one operand.
+/// Name and operands of an instruction. A memory operand is one operand.
 fn parts(text: &str) -> (&str, Vec<&str>) {
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
     let mut depth = 0;
@@ -230,7 +234,7 @@ fn parts(text: &str) -> (&str, Vec<&str>) {
     (name, operands.collect())
 }
 
-/// The register that an instruction writes, if it writes one.
+/// The register that an instruction writes, if any.
 fn written(text: &str, arch: Arch) -> Option<String> {
     let (name, operands) = parts(text);
     let none = [
@@ -247,7 +251,7 @@ fn written(text: &str, arch: Arch) -> Option<String> {
     is_register.then(|| register(target, arch))
 }
 
-/// The instruction before `at` that made what is in a register, moves aside.
+/// The instruction before `at` that produced a register's value, skipping moves.
 fn source(code: &[String], at: usize, wanted: &str, arch: Arch) -> Option<usize> {
     let mut wanted = wanted.to_owned();
     for place in (0..at).rev() {
@@ -268,8 +272,8 @@ fn source(code: &[String], at: usize, wanted: &str, arch: Arch) -> Option<usize>
     None
 }
 
-/// Whether what is in a register at an instruction is a mask's: by flags of a comparison, and on aarch64 with the barrier
-/// between.
+/// Whether a register's value at an instruction comes from a mask: a conditional move by the flags
+/// of a comparison, and on aarch64 a barrier after it.
 fn is_masked(code: &[String], at: usize, wanted: &str, arch: Arch) -> bool {
     let Some(mask) = source(code, at, wanted, arch) else {
         return false;
@@ -291,12 +295,12 @@ fn is_masked(code: &[String], at: usize, wanted: &str, arch: Arch) -> bool {
         let made = source(code, mask, &register(operand, arch), arch);
         made.is_some_and(|made| is_zero(&code[made]))
     };
-    // Behind the branch, that nothing between the two changes the flags.
+    // The comparison is after the last branch, so nothing in between changes the flags.
     let has_flags = flags.is_some_and(|flags| Some(flags) > branch);
     is_select && has_barrier && has_flags && operands.into_iter().any(is_null)
 }
 
-/// Whether an instruction makes a zero.
+/// Whether an instruction produces a zero.
 fn is_zero(text: &str) -> bool {
     let (name, operands) = parts(text);
     match name {
@@ -306,7 +310,7 @@ fn is_zero(text: &str) -> bool {
     }
 }
 
-/// The register from which an instruction loads at a distance, if it does.
+/// The base register of an instruction that loads at a distance.
 fn base(text: &str, distance: &str, arch: Arch) -> Option<String> {
     let (name, operands) = parts(text);
     let register = |base: &str| Some(register(base, arch)).filter(|base| base != "sp");
@@ -315,7 +319,7 @@ fn base(text: &str, distance: &str, arch: Arch) -> Option<String> {
             let memory = operands.first()?;
             let (found, base) = memory.strip_suffix(')')?.split_once('(')?;
             let found = if found.is_empty() { "0x0" } else { found };
-            // Not the rows of types, which have an index.
+            // Accesses to the table of supertypes have an index, so they are not meant.
             let is_it = name != "lea" && found == distance && !base.contains([',', '*']);
             is_it.then(|| register(base)).flatten()
         }
@@ -328,7 +332,7 @@ fn base(text: &str, distance: &str, arch: Arch) -> Option<String> {
     }
 }
 
-/// Where a function has a use, and the register that must be masked there.
+/// The uses of a kind in a function, with the register that must be masked.
 fn uses(code: &[String], wanted: Use, arch: Arch) -> Vec<(usize, String)> {
     let called = |text: &String| {
         let (name, operands) = parts(text);
@@ -392,7 +396,7 @@ fn nothing_is_used_behind_a_check_but_by_a_mask() {
     }
 }
 
-/// Only null is of the lowest types, so that is what comes of a cast to them.
+/// Only null has one of the bottom types, so a cast to such a type gives a constant.
 #[test]
 fn a_cast_to_a_type_of_null_gives_a_constant() {
     for arch in Arch::ALL {
@@ -409,7 +413,7 @@ fn a_cast_to_a_type_of_null_gives_a_constant() {
     }
 }
 
-/// What the processor might guess in place of a select of aarch64, it does not behind the barrier.
+/// An aarch64 processor may predict a select, but not past the barrier that follows it.
 #[test]
 fn a_reference_of_the_host_is_told_from_the_guest_s_by_a_mask() {
     for level in LEVELS {
@@ -422,8 +426,8 @@ fn a_reference_of_the_host_is_told_from_the_guest_s_by_a_mask() {
     }
 }
 
-/// Operators on several elements, and those that make arrays: where elements lie, and how many there are, is masked. What is small
-/// needs no mask, because a guard is larger.
+/// Array operators on several elements, and allocations: the position and the number of elements
+/// are masked. Small sizes need no mask, because the guard region is larger.
 #[test]
 fn numbers_of_elements_are_masked() {
     for (body, masks) in [

@@ -1,5 +1,6 @@
-//! Accesses of 64-bit memories: an address is made of the lower half of an index, which no prediction can widen, and of
-//! nothing else; what that costs; what is refused by its size. What guests compute is for `runtime/tests/memory64`.
+//! Accesses to 64-bit memories. An address is made only from the lower half of an index, so no
+//! misprediction can widen it. Also tests the cost of accesses, and sizes that are refused.
+//! `runtime/tests/memory64` tests what guests compute.
 
 mod common;
 
@@ -8,7 +9,7 @@ use pirn_format::cpu::Arch;
 
 const LEVELS: [OptLevel; 3] = [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize];
 
-/// The instructions of a function of two numbers, which are indices.
+/// The instructions of a function with two numbers, which are indices.
 fn listing(memory: &str, code: &str, arch: Arch, level: OptLevel) -> Vec<String> {
     let text = format!("(module {memory} (func (export \"run\") (param i64 i64) {code}))");
     let mut options = Options::new(arch);
@@ -16,7 +17,7 @@ fn listing(memory: &str, code: &str, arch: Arch, level: OptLevel) -> Vec<String>
     common::first_function(&text, &options)
 }
 
-/// The register that has the first index.
+/// The register with the first index.
 fn whole(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => "%rsi",
@@ -24,7 +25,7 @@ fn whole(arch: Arch) -> &'static str {
     }
 }
 
-/// The operand in memory of an instruction, if it has one that is not on the stack and not below the context.
+/// The memory operand of an instruction, unless it is on the stack or below the context.
 fn accessed(text: &str, arch: Arch) -> Option<&str> {
     let place = match arch {
         Arch::X86_64 => &text[text.find('(')?..=text.rfind(')')?],
@@ -34,12 +35,12 @@ fn accessed(text: &str, arch: Arch) -> Option<&str> {
     (!is_stack && !text.starts_with("lea")).then_some(place)
 }
 
-/// The registers that are named.
+/// The registers that an instruction names.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '%')
 }
 
-/// The register of 64 bits that a name is of.
+/// The 64-bit register that contains a named register.
 fn register(name: &str, arch: Arch) -> String {
     match arch {
         Arch::X86_64 => match name.strip_prefix("%e") {
@@ -52,8 +53,8 @@ fn register(name: &str, arch: Arch) -> String {
     }
 }
 
-/// Sees that the first index, all of it, is compared and copied, and that nothing else is made of it: no address.
-/// How often it is compared.
+/// Checks that the whole first index is only compared and copied, and is part of no address.
+/// Returns how often it is compared.
 fn compared(code: &[String], arch: Arch) -> usize {
     let mut whole = vec![whole(arch).to_owned()];
     let mut count = 0;
@@ -118,7 +119,8 @@ fn an_address_is_made_of_the_lower_half() {
     }
 }
 
-/// The size is not loaded where the guard covers the rest: a copy, a comparison and a branch are all.
+/// If the guard region covers the rest, the size is not loaded: only a copy, a comparison and a
+/// branch are added.
 #[test]
 fn an_access_costs_three_instructions_more() {
     for arch in Arch::ALL {
@@ -134,7 +136,7 @@ fn an_access_costs_three_instructions_more() {
             arch,
             OptLevel::Speed,
         );
-        // And what leaves for the trap: a call, and what is never reached.
+        // Plus the exit for the trap: a call, and an unreachable instruction.
         assert!(
             wide.len() <= narrow.len() + 3 + 2,
             "{arch}: {narrow:#?} {wide:#?}"
@@ -147,7 +149,7 @@ fn an_access_costs_three_instructions_more() {
     }
 }
 
-/// An index is compared once, however many accesses a copy is.
+/// A copy compares an index once, however many accesses it consists of.
 #[test]
 fn a_copy_compares_each_index_once() {
     for arch in Arch::ALL {
@@ -160,7 +162,7 @@ fn a_copy_compares_each_index_once() {
     }
 }
 
-/// Explicit checks have their mask: of what an offset takes past the guard, and of tables.
+/// Explicit checks have a mask: for offsets past the guard region, and for tables.
 #[test]
 fn checked_addresses_are_masked() {
     let far = "(drop (i32.load offset=0x10000000 (local.get 0)))";

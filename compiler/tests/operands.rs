@@ -1,11 +1,12 @@
-//! What is written over: operands that are used later are not copied before where another form needs no copy.
+//! Two-address instructions: an operand that is used later must not be copied where another
+//! instruction needs no copy.
 
 mod common;
 
 use pirn_compiler::Options;
 use pirn_format::cpu::Arch;
 
-/// The instructions of a function whose parameters are `$a` and `$b`, without its frame.
+/// The instructions of a function with parameters `$a` and `$b`, without its frame.
 fn listed(ty: &str, body: &str) -> Vec<String> {
     let text = format!(
         "(module (func (export \"run\") (param $a {ty}) (param $b {ty}) (result {ty})
@@ -33,7 +34,7 @@ fn either_order_takes_as_many_instructions() {
     }
 }
 
-/// What computes something of `$a`, which is used later.
+/// A function that computes `something` from `$a`, and uses `$a` later.
 fn of_what_stays(ty: &str, something: &str) -> Vec<String> {
     let body = format!(
         "(local.set $x ({ty}.mul {something} (local.get $b)))
@@ -68,7 +69,8 @@ fn bytes_are_taken_and_constants_subtracted_without_a_copy() {
         let found = of_what_stays(ty, something);
         let count = found.iter().filter(|each| each.starts_with(instruction));
         assert_eq!(count.count(), 1, "{something}: {found:?}");
-        // That, two products, a difference, the return, and one copy: of the operand of the difference, or for the result.
+        // That instruction, two products, a difference, the return, and one copy (of the
+        // difference's operand, or for the result).
         assert!(found.len() <= 6, "{something}: {found:?}");
     }
 }
@@ -123,7 +125,7 @@ fn factors_of_three_five_and_nine_are_sums() {
     }
 }
 
-/// The instructions of a function with a memory, whose parameters are `$p`, an address, and `$a` and `$b`.
+/// The instructions of a function with a memory. Parameters: the address `$p`, and `$a` and `$b`.
 fn with_memory(ty: &str, body: &str) -> Vec<String> {
     let text = format!(
         "(module (memory 1)
@@ -133,7 +135,7 @@ fn with_memory(ty: &str, body: &str) -> Vec<String> {
     common::first_function(&text, &Options::new(Arch::X86_64))
 }
 
-/// Whether an instruction has this operator, and its operand at the address in the guest's memory.
+/// Whether exactly one instruction with this operator has its operand in the guest's memory.
 fn has_operand_in_memory(found: &[String], operator: &str) -> bool {
     let is = |each: &&String| each.starts_with(operator) && each.contains(" 0x8(%rdi,");
     found.iter().filter(is).count() == 1
@@ -156,7 +158,7 @@ fn loads_are_operands_of_what_is_used_more_than_once() {
                 has_operand_in_memory(&found, &operator),
                 "{ty}.{op}: {found:?}"
             );
-            // With another load between, which the optimiser has before the operator.
+            // Another load follows, which the optimiser moves before the operator.
             let body = format!(
                 "(local.set $x ({ty}.{op} (local.get $a) {load}))
                  (local.set $b ({ty}.load offset=64 (local.get $p)))
@@ -167,7 +169,7 @@ fn loads_are_operands_of_what_is_used_more_than_once() {
                 has_operand_in_memory(&found, &operator),
                 "{ty}.{op}: {found:?}"
             );
-            // What is loaded before a store stays there.
+            // A load before a store stays before it.
             let body = format!(
                 "(local.set $x {load})
                  ({ty}.store (local.get $p) (local.get $b))

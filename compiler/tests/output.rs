@@ -1,4 +1,4 @@
-//! What comes out: the same bytes for the same input, in the shape that the format promises.
+//! The compiler's output: equal bytes for equal input, in the shape that the format specifies.
 
 mod common;
 
@@ -58,7 +58,7 @@ fn a_processor_without_what_v128_needs_is_refused_in_a_line() {
             )
         );
     }
-    // What is needed is enough: shuffles, and rounding of either kind.
+    // The required features suffice for shuffles, and for rounding of scalars and vectors.
     let text = r#"(module (func (param v128 f32) (result v128 f32)
       (f32x4.ceil (i8x16.swizzle (local.get 0) (i8x16.shuffle 3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 (local.get 0) (local.get 0))))
       (f32.nearest (local.get 1))))"#;
@@ -75,7 +75,7 @@ fn a_processor_without_what_v128_needs_is_refused_in_a_line() {
 fn the_error_is_that_of_the_first_function() {
     let mut text = String::from("(module ");
     for i in 0..200 {
-        // From function 100 on, every one is wrong, each at another place.
+        // Every function from number 100 on is invalid, each at another offset.
         text.push_str(if i < 100 {
             "(func nop)"
         } else {
@@ -106,7 +106,7 @@ fn the_file_is_what_the_format_promises() {
     }
 }
 
-/// What an independent reader sees.
+/// Checks the file's shape with an independent ELF reader.
 fn shape(so: &[u8], checked: &Checked, arch: Arch) {
     let file = ElfFile64::<LE>::parse(so).expect("another reader reads it");
     let page = if arch == Arch::X86_64 {
@@ -124,7 +124,7 @@ fn shape(so: &[u8], checked: &Checked, arch: Arch) {
         .collect();
     assert!(!loads.is_empty());
     for pair in loads.windows(2) {
-        // No page has bytes of two segments.
+        // No page contains bytes of two segments.
         let end = (pair[0].p_vaddr(LE) + pair[0].p_memsz(LE)).next_multiple_of(page);
         assert!(end <= pair[1].p_vaddr(LE), "segments share a page");
     }
@@ -162,7 +162,7 @@ fn shape(so: &[u8], checked: &Checked, arch: Arch) {
             section.name()
         );
     }
-    // The loader writes its own addresses there, and then protects it.
+    // The loader writes its own addresses to `.dynamic`, which is then made read-only.
     for section in file
         .sections()
         .filter(|section| section.name() != Ok(".dynamic"))
@@ -172,7 +172,7 @@ fn shape(so: &[u8], checked: &Checked, arch: Arch) {
     }
 }
 
-/// Where a loop lies in a line depends on its function alone.
+/// The position of a loop in a cache line depends only on its function.
 #[test]
 fn functions_larger_than_a_cache_line_begin_with_one() {
     for (arch, name) in Arch::ALL
@@ -226,8 +226,8 @@ fn symbols_are_the_guests_function_names() {
 
 #[test]
 fn symbols_of_odd_names_are_those_names_without_control_characters() {
-    // The name section of a module of five functions: two of one name, an empty one, one that a terminal
-    // would obey, and as long a one as the validator lets through.
+    // The name section of a module with five functions: two of one name, an empty name, one with
+    // control characters that a terminal would obey, and one as long as the validator permits.
     let long = "n".repeat(100_000);
     let names = ["twice", "twice", "", "a\0b\n\u{1b}[31mc\u{7f}", &long];
     let mut map = vec![names.len() as u8];
@@ -273,7 +273,7 @@ fn unwind_tables_cover_every_piece_of_code() {
         let frames = EhFrame::new(frames.data().expect("its bytes"), LittleEndian);
         let table = hdr.table().expect("a table");
         for symbol in file.symbols().filter(|symbol| symbol.size() > 0) {
-            // In the middle of the function: the table is searched by address.
+            // Look up an address inside the function: the table is searched by address.
             let pc = symbol.address() + symbol.size() / 2;
             let fde = table.fde_for_address(&frames, &bases, pc, EhFrame::cie_from_offset);
             let fde = fde.unwrap_or_else(|error| panic!("{arch} {:?}: {error}", symbol.name()));
@@ -307,7 +307,8 @@ fn other_outputs_are_what_they_are_called() {
         let obj = make(Emit::Obj);
         let file = ElfFile64::<LE>::parse(&obj[..]).expect("an object");
         assert!(file.symbols().any(|symbol| symbol.name() == Ok("add")));
-        // What an ADRP says of an address holds where the text is moved by so much.
+        // An ADRP is only valid if the linker moves the text by whole 4 KiB pages, so the section
+        // asks for that alignment.
         let text = file.section_by_name(".text").expect("machine code");
         assert_eq!(text.align() % 4096, 0, "{arch}");
         assert_eq!(
@@ -322,7 +323,8 @@ fn listing(wasm: &[u8], options: &Options) -> String {
     String::from_utf8(asm).expect("text")
 }
 
-/// Offset in the text of each instruction of a listing, and in the WebAssembly file if it is said.
+/// Offset in the text of each instruction of a listing, with its offset in the WebAssembly file, if
+/// the listing states one.
 fn listed(asm: &str) -> BTreeMap<u32, Option<u32>> {
     let hex = |digits: &str| u32::from_str_radix(digits, 16).expect("a number");
     let lines = asm.lines().filter(|line| line.starts_with(' '));
@@ -344,7 +346,7 @@ fn listings_say_of_which_operator_each_instruction_is() {
             let listed = listed(&asm);
             let so = compile(&wasm, &options).expect("the guest is valid");
             let checked = Checked::new(&so).expect("it is sound");
-            // The runtime's own tables are of the same code.
+            // The runtime's tables must describe the same code as the listing.
             let words = |section| {
                 let bytes = slice(&so, checked.header.section(section)).expect("its bytes");
                 let (pairs, _) = bytes.as_chunks::<8>();
@@ -359,7 +361,7 @@ fn listings_say_of_which_operator_each_instruction_is() {
                 let from = sites.get(at).copied();
                 assert_eq!(listed.get(at), Some(&from), "{name} for {arch}, {at:#x}");
             }
-            // Every function has its header, with the place of its body.
+            // The listing has a header for every function, with the offset of its body.
             let mut index = checked.metadata.imported_funcs();
             for payload in wasmparser::Parser::new(0).parse_all(&wasm) {
                 let payload = payload.expect("the guest is valid");
@@ -397,7 +399,7 @@ fn listings_name_what_is_called() {
             let line = line.unwrap_or_else(|| panic!("{called} is not in {asm}"));
             assert!(line.contains(" ;; @0000"), "{line}");
         }
-        // The operators of `f`, in order; as wasm-objdump counts.
+        // The operators of `f`, in order, with the offsets that wasm-objdump prints.
         let f = asm.split(";; 2").nth(1).expect("its header");
         let from: Vec<_> = f
             .lines()
@@ -452,20 +454,20 @@ fn imports_of_one_type_share_a_trampoline() {
     }
 }
 
-/// The pieces of a listing: the lines of each, behind its header.
+/// The functions and trampolines of a listing: the lines after each header.
 fn pieces(asm: &str) -> Vec<Vec<&str>> {
     let pieces = asm.trim_end().split("\n\n");
     let pieces = pieces.map(|piece| piece.lines().skip(1));
     pieces.map(Iterator::collect).collect()
 }
 
-/// What stands in a line between the offset and the comment.
+/// The part of a line between the offset and the comment.
 fn content(line: &str) -> &str {
     let (_, rest) = line.split_once(": ").expect("an offset");
     rest.split(";;").next().unwrap_or(rest).trim_end()
 }
 
-/// The bytes of a line of constants; `None` of any other.
+/// The bytes of a line of constants; `None` for another line.
 fn constants(line: &str) -> Option<Vec<u8>> {
     let list = content(line).strip_prefix(".byte ")?;
     let byte = |text: &str| u8::from_str_radix(&text[2..], 16).expect("a byte");
@@ -474,7 +476,8 @@ fn constants(line: &str) -> Option<Vec<u8>> {
 
 #[test]
 fn listings_tell_data_from_instructions() {
-    // Tables of branches, constants in the function, and in the trampoline, which has no locations.
+    // Jump tables, constants in a function, and constants in a trampoline, which has no source
+    // locations.
     let wasm = parse_text(
         b"(module (memory 1)
             (func (export \"f\") (param i32 v128) (result v128)
@@ -488,7 +491,7 @@ fn listings_tell_data_from_instructions() {
     for arch in Arch::ALL {
         let asm = listing(&wasm, &Options::new(arch));
         let pieces = pieces(&asm);
-        // An entry for each label and for the default, all of one operator.
+        // An entry for each label and for the default. All entries belong to one operator.
         let entries: Vec<_> = pieces[0]
             .iter()
             .filter(|line| content(line).starts_with(".long "))
@@ -527,7 +530,7 @@ fn nothing_but_data_is_listed_as_data() {
                 for line in piece {
                     let text = content(line);
                     if let Some(bytes) = constants(line) {
-                        // Behind the last instruction, and after all others.
+                        // Constants follow the last instruction of the function.
                         assert!(ended && bytes.len() <= 8, "{name} for {arch}: {line}");
                         data = true;
                     } else if let Some(entry) = text.strip_prefix(".long 0x") {
@@ -535,7 +538,7 @@ fn nothing_but_data_is_listed_as_data() {
                         let target = u32::from_str_radix(target, 16).expect("a number");
                         assert!(listed.contains_key(&target), "{name} for {arch}: {line}");
                     } else {
-                        // What zeros are.
+                        // The disassembly of zeros.
                         let zeros = ["add %al, (%rax)", "udf #0x0"].contains(&text);
                         assert!(!data && !zeros, "{name} for {arch}: {line}");
                         let word = text.split(' ').next().expect("a word");
@@ -579,7 +582,7 @@ fn code_for_aarch64_leaves_x18_alone_and_bars_speculation_past_masks() {
             (options.spectre, options.opt_level) = (spectre, opt_level);
             let asm = listing(&wasm, &options);
             let lines = || asm.lines().filter(|line| !line.starts_with(";;"));
-            // The runtime goes on in interrupted guests by it.
+            // The runtime uses x18 to resume interrupted guests, so compiled code must not use it.
             let mut words = lines().flat_map(|line| line.split(|c: char| !c.is_alphanumeric()));
             assert!(!words.any(|word| word == "x18" || word == "w18"), "{name}");
             let so = compile(&wasm, &options).expect("the guest is valid");

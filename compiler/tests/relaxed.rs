@@ -1,4 +1,4 @@
-//! What relaxed operators on vectors are made into: by default the one instruction that the processor has.
+//! The code of relaxed vector operators: by default the single instruction of the processor.
 
 mod common;
 
@@ -12,7 +12,8 @@ const ONE: &str = "(local.get 0)";
 /// Names of instructions.
 type Names = &'static [&'static str];
 
-/// An operator with its operands, what it is on x86_64 with FMA and without AVX, and on aarch64.
+/// An operator with its operands, and its instructions on x86_64 with FMA, on x86_64 without AVX,
+/// and on aarch64.
 #[rustfmt::skip]
 const OPERATORS: [(&str, &str, Names, Names, Names); 20] = [
     ("i8x16.relaxed_swizzle", TWO, &["vpshufb"], &["pshufb"], &["tbl"]),
@@ -35,12 +36,12 @@ const OPERATORS: [(&str, &str, Names, Names, Names); 20] = [
         &["smull", "smull2", "uzp1", "uzp2", "sqadd"]),
     ("i32x4.relaxed_dot_i8x16_i7x16_add_s", ALL, &["vpmaddubsw", "vpmaddwd", "vpaddd"], &["pmaddubsw", "pmaddwd", "paddd"],
         &["smull", "smull2", "uzp1", "uzp2", "sqadd", "saddlp", "add"]),
-    // Nothing that is allowed costs less than to saturate.
+    // No permitted result costs less than saturation.
     ("i32x4.relaxed_trunc_f32x4_u", ONE, &[], &[], &["fcvtzu"]),
     ("i32x4.relaxed_trunc_f64x2_u_zero", ONE, &[], &[], &["fcvtzu", "uqxtn"]),
 ];
 
-/// The operator that gives the deterministic result, where one does.
+/// The non-relaxed operator that gives the deterministic result, where there is one.
 #[rustfmt::skip]
 const TWINS: [(&str, &str); 14] = [
     ("i8x16.relaxed_swizzle", "i8x16.swizzle"),
@@ -59,7 +60,7 @@ const TWINS: [(&str, &str); 14] = [
     ("i16x8.relaxed_q15mulr_s", "i16x8.q15mulr_sat_s"),
 ];
 
-/// The instructions of an operator, without the function's frame and what moves operands.
+/// The instructions of an operator, without the frame and without moves of operands.
 fn listed(op: &str, operands: &str, options: &Options) -> Vec<String> {
     let text = format!(
         "(module (func (export \"f\") (param v128 v128 v128) (result v128) ({op} {operands})))"
@@ -118,7 +119,8 @@ fn the_deterministic_result_is_the_other_operators() {
     }
 }
 
-/// With FMA or not, the deterministic product is rounded, and nothing of it depends on the processor.
+/// The deterministic product is rounded, with or without FMA, so its code does not depend on the
+/// processor.
 #[test]
 fn the_deterministic_sum_is_of_a_rounded_product() {
     for name in ["x86-64-v2", "x86-64-v3", "x86-64-v4"] {

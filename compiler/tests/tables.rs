@@ -1,5 +1,6 @@
-//! Calls by a table: its size is a constant where it is one; where its elements are known, calls are of them, or by an array
-//! of them in the text. That guests cannot tell is for `runtime/tests/known`.
+//! Indirect calls. A constant table size becomes a constant. If the elements are known, calls are
+//! direct or use a dispatch table in the text. `runtime/tests/known` checks that guests observe no
+//! difference.
 
 mod common;
 
@@ -7,7 +8,7 @@ use pirn_compiler::{Emit, Options, compile, emit, parse_text};
 use pirn_format::cpu::Arch;
 use std::collections::HashMap;
 
-/// How often a function that calls by an index compares with the constant 1,234.
+/// How often a function with an indirect call compares with the constant 1,234.
 fn compared(table: &str, arch: Arch) -> usize {
     let text = format!(
         r#"(module {table}
@@ -38,7 +39,7 @@ fn a_table_that_cannot_grow_has_a_constant_size() {
     }
 }
 
-/// A module with a table of five elements and functions of two types, and with something else.
+/// A module with a table of five elements, functions of two types, a call, and more fields.
 fn module(call: &str, rest: &str) -> String {
     format!(
         r#"(module
@@ -55,7 +56,7 @@ fn module(call: &str, rest: &str) -> String {
 const MANY: &str = "(call_indirect (type $same) (i32.const 5) (local.get 0))";
 const ONE: &str = "(call_indirect (type $one) (local.get 0))";
 
-/// How a module's first function calls, of what there is of these.
+/// The kinds of calls in a module's first function.
 fn ways(text: &str, arch: Arch) -> Vec<&'static str> {
     let listing = common::listing(text, &Options::new(arch));
     let function = listing.split("\n\n").next().expect("a function");
@@ -84,7 +85,7 @@ fn calls_are_of_what_is_known() {
                 &["direct"],
             ),
             ("(call_indirect (type $one) (i32.const 3))", &["direct"]),
-            // These trap.
+            // These calls trap.
             ("(call_indirect (type $one) (i32.const 2))", &["array"]),
             (
                 "(call_indirect (type $many) (i32.const 5) (i32.const 0))",
@@ -134,7 +135,8 @@ fn nothing_is_known_of_what_may_change() {
     }
 }
 
-/// What `--emit asm` says of addresses, which are computed here once more, of a text of many pages.
+/// The addresses in `--emit asm`, checked against the test's own computation for a text of many
+/// pages.
 #[test]
 fn arrays_are_where_instructions_look_for_them() {
     let functions = 2000;
@@ -184,14 +186,14 @@ fn arrays_are_where_instructions_look_for_them() {
             uses += 1;
         }
         assert_eq!(uses, functions, "{arch}");
-        // Where each function begins, by its number.
+        // The start of each function, by its number.
         let pieces = code.split("\n\n").filter_map(|piece| {
             let (title, code) = piece.split_once('\n')?;
             let number = title.strip_prefix(";; ")?.split([':', ' ']).next()?;
             Some((number.to_owned(), place(code)))
         });
         let starts: HashMap<_, _> = pieces.collect();
-        // All its entries but functions.
+        // The code to which all entries that are no functions lead.
         let stub = starts["stub"];
         let entries: Vec<_> = array
             .lines()
@@ -213,8 +215,8 @@ fn arrays_are_where_instructions_look_for_them() {
     }
 }
 
-/// Whatever is predicted, what is read is in the array: the index is masked without a branch, and where aarch64 may predict
-/// the mask, a barrier follows.
+/// Even under misprediction only the dispatch table is read: the index is masked without a branch.
+/// On aarch64, which may predict the mask, a barrier follows.
 #[test]
 fn indices_are_masked_before_the_array_is_read() {
     for (arch, is_mask, is_read) in [
@@ -235,18 +237,19 @@ fn indices_are_masked_before_the_array_is_read() {
     }
 }
 
-/// A section of a module, whose contents have fewer than 128 bytes.
+/// A section of a module, with fewer than 128 bytes of content.
 fn section(id: u8, contents: &[u8]) -> Vec<u8> {
     [&[id, contents.len() as u8], contents].concat()
 }
 
-/// Element segments of all forms (spec 5.5.12), and tables that begin with null, said or not, and with a function.
+/// Element segments of all forms (spec 5.5.12), and tables with an implicit null, an explicit null,
+/// and a function as initial value.
 #[test]
 fn segments_of_every_form_are_read() {
     let header = b"\0asm\x01\0\0\0".to_vec();
     let types = section(1, &[1, 0x60, 0, 1, 0x7f]);
     let funcs = section(3, &[2, 0, 0]);
-    // The first calls by an index that is loaded.
+    // The first function calls by a loaded index.
     let body = [0, 0x41, 0, 0x28, 2, 0, 0x11, 0, 0, 0x0b];
     let bodies = [&[2, body.len() as u8][..], &body, &[4, 0, 0x41, 7, 0x0b]].concat();
     let code = section(10, &bodies);
@@ -284,7 +287,7 @@ fn segments_of_every_form_are_read() {
     ] {
         let segment = [&[flags], &segment[..]].concat();
         assert_eq!(is_known(&build(&table, &segment)), is_active, "{flags}");
-        // The last place, and past it.
+        // The last offset at which the segment fits, and one more.
         if is_active {
             let at = segment
                 .iter()
@@ -306,7 +309,7 @@ fn segments_of_every_form_are_read() {
     let one: &[u8] = &[0, 0x41, 2, 0x0b, 1, 1];
     let null: &[u8] = &[1, 0x40, 0, 0x70, 0, 5, 0xd0, 0x70, 0x0b];
     let func: &[u8] = &[1, 0x40, 0, 0x70, 0, 5, 0xd2, 1, 0x0b];
-    // Without a function nothing is entered.
+    // Without a function no call succeeds, so the table is not treated as known.
     for (table, segment, known) in [
         (null, none, false),
         (null, one, true),
@@ -319,12 +322,12 @@ fn segments_of_every_form_are_read() {
             "{table:x?} {segment:x?}"
         );
     }
-    // Not a table at all.
+    // A module without a table.
     let none = [&header[..], &types, &funcs, &memory, &code].concat();
     compile(&none, &Options::default()).expect_err("there is no table");
 }
 
-/// Bodies that end in the middle of an operator, or of none, are told by the translator.
+/// Bodies that end inside an operator, or without `end`: the translator reports the error.
 #[test]
 fn damaged_bodies_are_told_as_before() {
     let text = module(MANY, "(func (table.set $t (i32.const 0) (ref.null func)))");

@@ -1,4 +1,5 @@
-//! What numbers of 128 bits (the wide-arithmetic proposal) become: the processor's own instructions, and no others.
+//! 128-bit operators (the wide-arithmetic proposal) compile to the processor's instructions for
+//! carries, and to no others.
 
 mod common;
 
@@ -25,7 +26,7 @@ const TEXT: &str = r#"(module
         (local.get $limb) (i64.const 0))
       (local.get $carry) (i64.const 0))))"#;
 
-/// The mnemonics of the function of a name, without frames and moves: those that remain compute.
+/// The mnemonics of a function, without frame and moves: the remaining instructions compute.
 fn computing(arch: Arch, level: OptLevel, name: &str) -> Vec<String> {
     let mut options = Options::new(arch);
     options.opt_level = level;
@@ -60,7 +61,7 @@ fn each_operator_is_the_instructions_that_processors_have_for_it() {
     }
 }
 
-/// What multiplications of large numbers are made of.
+/// The building blocks of multiplications of large numbers.
 #[test]
 fn a_limb_of_a_chain_needs_no_comparison() {
     for (name, x86_64, aarch64) in [

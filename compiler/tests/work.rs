@@ -1,5 +1,5 @@
-//! The work that one module may ask for, all functions together: what is over the limit is refused,
-//! by the same answer each time, and what real guests ask for is far below it.
+//! The limit of work for a whole module: a module over it is refused with the same message each
+//! time, and real guests stay far below it.
 
 mod common;
 
@@ -11,10 +11,10 @@ use pirn_format::cpu::Arch;
 use std::fs;
 use std::sync::Arc;
 
-/// Units that every module may ask for.
+/// Units of work that every module may use.
 const FREE: u64 = 1_000_000;
 
-/// So many functions of 12 bytes that each catch a tag of 1,000 values, and return these.
+/// `count` functions of 12 bytes that each catch a tag with 1,000 values and return them.
 fn catches(count: usize) -> Vec<u8> {
     let values = "i32 ".repeat(1000);
     let func = "(func (type 1) (try_table (catch 0 0) (call 0)) unreachable)";
@@ -40,7 +40,7 @@ fn threads(count: usize) -> rayon::ThreadPool {
     builder.build().expect("threads")
 }
 
-/// Constants are evaluated each time that they are used, by the host.
+/// The host evaluates constant expressions each time that they are used.
 #[test]
 fn constants_have_so_many_operators_and_no_more() {
     let options = Options::default();
@@ -52,7 +52,7 @@ fn constants_have_so_many_operators_and_no_more() {
         error.expect_err("it has one too many").to_string(),
         "module has 16385 operators of a constant expression, the limit is 16384"
     );
-    // As many: a number, 8,191 sums and what wraps them.
+    // Exactly as many operators: a number, 8,191 sums of two operators, and `ref.i31`.
     let text = format!(
         "(module (global i31ref (i32.const 1) {} (ref.i31)))",
         "(i32.const 1) (i32.add) ".repeat(8191)
@@ -68,7 +68,7 @@ fn what_may_be_asked_for_is_compiled_and_less_is_not_enough() {
     options.work_per_byte = 10_000;
     let (so, work) = compile_counting(&wasm, &options).expect("it is far below");
     assert!(work > FREE, "{work}");
-    // The limit grows with the module's bytes, in steps of as many.
+    // The limit grows with the module's bytes: each unit of `work_per_byte` adds `bytes` units.
     let bytes = wasm.len() as u64;
     let enough = (work - FREE).div_ceil(bytes);
     options.work_per_byte = enough;
@@ -100,8 +100,7 @@ fn many_small_bombs_are_refused_as_a_large_one_is() {
     }
 }
 
-/// What is charged is what a function is as translated, so that where its code comes from makes no
-/// difference.
+/// Work is charged for a function as it is translated, so code from the cache costs as much.
 #[test]
 fn the_cache_makes_no_difference() {
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -122,13 +121,13 @@ fn the_cache_makes_no_difference() {
     assert_eq!(refused(&wasm, &options), with);
 }
 
-/// The error of the whole module comes before those of its functions, which some threads may not
-/// have looked at.
+/// The limit's error has priority over errors in functions, which some threads may not have
+/// reached.
 #[test]
 fn too_much_work_is_told_before_what_else_is_wrong() {
     let mut wasm = catches(60);
     let last = wasm.len() - 2;
-    // `unreachable` at the end of the last function becomes `drop`, of nothing.
+    // `unreachable` at the end of the last function becomes `drop` on an empty stack.
     assert_eq!(wasm[last], 0);
     wasm[last] = 0x1a;
     let mut options = Options::default();
@@ -142,8 +141,7 @@ fn too_much_work_is_told_before_what_else_is_wrong() {
     assert!(matches!(error, CompileError::Invalid { .. }), "{error}");
 }
 
-/// Loops whose locals alone are more than the module may ask for are refused while they are
-/// translated.
+/// Loops whose locals alone exceed the module's limit are refused during translation.
 #[test]
 fn loops_of_a_small_module_are_refused_before_they_are_looked_at() {
     let locals = "i32 ".repeat(1500);
@@ -162,8 +160,8 @@ fn loops_of_a_small_module_are_refused_before_they_are_looked_at() {
     assert!(said.contains(&limit.to_string()), "{said}");
 }
 
-/// Few locals in few loops, of which registers are allocated to the product, and that takes time by
-/// its square.
+/// Few locals in few loops: register allocation handles their product, in time that grows with its
+/// square.
 #[test]
 fn functions_of_nested_loops_are_refused_together() {
     let uses: String = (0..100)

@@ -1,4 +1,4 @@
-//! What the compiler's tests share: guests, and how a binary module writes numbers.
+//! Shared by the compiler's tests: guests, listings, and the encoding of numbers.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use pirn_compiler::{Emit, Options, emit, parse_text};
@@ -9,21 +9,22 @@ pub(crate) fn guests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests")
 }
 
-/// One of them as a binary module.
+/// A guest as a binary module.
 pub(crate) fn guest(name: &str) -> Vec<u8> {
     let bytes = std::fs::read(guests().join(name)).expect("the guest is there");
     let wasm = pirn_compiler::parse_text(&bytes).expect("the guest is well-formed");
     wasm.into_owned()
 }
 
-/// The machine code of a module, as `--emit asm` lists it: a piece behind the other, with an empty line between.
+/// The machine code of a module in the format of `--emit asm`: functions and trampolines, separated
+/// by empty lines.
 pub(crate) fn listing(text: &str, options: &Options) -> String {
     let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
     let asm = emit(&wasm, options, Emit::Asm, &|_, _| ()).expect("the module is valid");
     String::from_utf8(asm).expect("it is text")
 }
 
-/// The instructions of one of its pieces, without offsets and what they are of.
+/// The instructions of a function or trampoline, without offsets and comments.
 pub(crate) fn instructions(piece: &str) -> impl Iterator<Item = &str> {
     let lines = piece.lines().filter_map(|line| line.split_once(": "));
     let lines = lines.filter(|(offset, _)| !offset.contains(';'));
@@ -37,7 +38,7 @@ pub(crate) fn first_function(text: &str, options: &Options) -> Vec<String> {
     instructions(function).map(str::to_owned).collect()
 }
 
-/// A number as WebAssembly writes it (spec 5.2.2).
+/// A number in LEB128 (spec 5.2.2).
 pub(crate) fn leb(mut number: usize) -> Vec<u8> {
     let mut bytes = vec![];
     while number >= 0x80 {

@@ -106,7 +106,7 @@ impl Made {
         if depth > 0 && self.pick(2) == 0 {
             self.tries(depth - 1);
         }
-        // Which call throws is known here, and to the guest by a global only.
+        // The generator knows which call throws; the guest reads it from a global.
         let throws = self.random.below(4);
         let mut caught = None;
         for call in 0..3 {

@@ -99,7 +99,7 @@ const PLACES: &str = r#"(module
     (call $value (local.get $w))))"#;
 
 fn text() -> String {
-    // In the second variant, all values but the last are dropped.
+    // The end of `on_its_way` is a placeholder: return the sum and drop the seven other values.
     PLACES.replace(
         "(i32.store)\n    (unreachable))",
         "(local.set $n) (drop) (drop) (drop) (drop) (drop) (drop) (drop) (local.get $n))",

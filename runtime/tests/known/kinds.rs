@@ -153,8 +153,8 @@ fn section(id: u8, contents: &[u8]) -> Vec<u8> {
 }
 
 /// A module with two tables of three elements. Their functions return 7 and 8, in opposite order in
-/// the second table. Two more functions call through a table at their parameter, and have the given
-/// body.
+/// the second table. A third function makes the given call at its parameter, and a fourth has the
+/// given body.
 fn binary(call: &[u8], body: &[u8]) -> Vec<u8> {
     let body = [&[0], body, &[0x0b]].concat();
     let call = [&[0, 0x20, 0][..], call, &[0x0b]].concat();
