@@ -1,14 +1,14 @@
-//! Style and structure as a test: the rules of CONTRIBUTING.md and docs/internals/invariants.md.
+//! Checks style and structure: the rules of CONTRIBUTING.md and docs/internals/invariants.md.
 //!
-//! It lies here because no crate owns the workspace, and this one is under all the others.
+//! The test is in this crate because no crate owns the workspace and all others depend on this one.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines of a file that holds no table and no tests.
+/// Most lines of a file, except tables and tests.
 const LINES_MAX: usize = 800;
-/// Width of a line that rustfmt cannot break.
+/// Widest line, where rustfmt cannot break it.
 const COLUMNS_MAX: usize = 140;
 
 fn root() -> PathBuf {
@@ -18,7 +18,7 @@ fn root() -> PathBuf {
         .expect("the workspace")
 }
 
-/// Every file of the repository's own with one of these endings, and its text.
+/// Every file of the repository itself with one of these endings, and its text.
 fn files(endings: &[&str]) -> Vec<(String, String)> {
     let (root, mut found) = (root(), vec![]);
     let mut folders = vec![root.clone()];
@@ -54,7 +54,7 @@ fn files(endings: &[&str]) -> Vec<(String, String)> {
     found
 }
 
-/// Reports all that is found at once.
+/// Reports all findings at once.
 fn none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
 }
@@ -105,7 +105,7 @@ fn text_is_clean() {
             if line.ends_with(' ') || (line.contains('\t') && !name.ends_with(".go")) {
                 found.push(format!("{name}:{}: space at the end, or a tab", number + 1));
             }
-            // Spelt apart, so that this file does not find itself.
+            // Split, so that the test does not find these words in itself.
             for mark in [
                 concat!("TO", "DO"),
                 concat!("FIX", "ME"),
@@ -190,7 +190,7 @@ fn conditional_compilation_stays_in_its_drawers() {
 
 #[test]
 fn offsets_have_one_home() {
-    // Numbers of the layout are written in format/src/layout.rs alone.
+    // Only format/src/layout.rs may define numbers of the layout.
     let mut found = vec![];
     for (name, text) in files(&[".rs"]) {
         let defines = |line: &str| {
@@ -285,7 +285,7 @@ fn dependencies_point_one_way() {
     assert!(manifest("wasi").contains("pirn-compiler = { workspace = true, optional = true }"));
 }
 
-/// The lines of a page that are outside of code blocks.
+/// The lines of a page outside code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut in_code = false;
     text.lines().filter(move |line| {
@@ -295,7 +295,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The anchors that GitHub gives the headings of a page.
+/// The anchors that GitHub assigns to the headings of a page.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in prose(text).filter(|line| line.starts_with('#')) {
@@ -315,7 +315,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Relative links of a page that lead to no file or no heading.
+/// Relative links of a page to missing files or headings.
 fn broken_links(name: &str, text: &str) -> Vec<String> {
     let page = root().join(name);
     let folder = page.parent().expect("a folder");
@@ -376,10 +376,10 @@ fn a_broken_link_is_found() {
     assert_eq!(broken("# A\n[x](#b)"), 1);
 }
 
-/// Width of a comment, and of a paragraph of a document.
+/// Widest line of a comment or a document's paragraph.
 const TEXT_COLUMNS_MAX: usize = 100;
-/// Phrases of an English of our own, or that only make sense beside other text, spelt apart so that
-/// this file does not find itself.
+/// Phrases that only this project used, or that refer to other text. They are split so that the
+/// test does not find them in itself.
 const PHRASES: [&str; 7] = [
     concat!("gone", " on with"),
     concat!("goes", " on"),
@@ -390,9 +390,9 @@ const PHRASES: [&str; 7] = [
     concat!("SAFETY: the", " same"),
 ];
 
-/// Why a comment, or a line of a document, does not read as it should.
+/// The reason why a line of a comment or document is refused.
 fn unreadable(line: &str) -> Option<String> {
-    // Tables, drawings and addresses cannot be wrapped.
+    // Tables, drawings and links cannot be wrapped.
     let is_prose = !line.contains(['│', '─', '═']) && !line.contains("](");
     let columns = line.chars().count();
     if is_prose && columns > TEXT_COLUMNS_MAX {
@@ -410,7 +410,7 @@ fn comments_and_documents_are_readable() {
     let mut found = vec![];
     for (name, text) in files(&[".rs", ".md"]) {
         let is_document = name.ends_with(".md");
-        // Tests follow; histories keep their words.
+        // Tests are not checked yet, and the change log keeps its words.
         if name == "CHANGELOG.md" || !(is_document || name.contains("/src/")) {
             continue;
         }

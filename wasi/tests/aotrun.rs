@@ -1,4 +1,4 @@
-//! The command line of `aotrun`: what it runs, what it refuses, and how it says so.
+//! The command line of `aotrun`: runs, refusals and messages.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A folder with a text module in it.
+/// A temporary folder with a module in the text format.
 fn module(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("guest.wat");
@@ -17,7 +17,8 @@ fn module(text: &str) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Refused with one line that starts with our name, holds all parts, and exit code 1.
+/// Checks that `aotrun` failed with exit code 1 and one line that starts with its name and contains
+/// all parts.
 fn refused(command: &mut Command, parts: &[&str]) {
     let output = run(command, "");
     let said = stderr(&output);
@@ -71,7 +72,7 @@ fn a_shared_object_with_debug_information_does_the_same() {
     let lined = pirn_compiler::compile(&wasm, &options).expect("the guest is valid");
     let plain = compiled(&guest);
     assert!(lined.len() > plain.len());
-    // The second ends in a division by zero, with a backtrace.
+    // The second run ends with a division by zero and a backtrace.
     for (rounds, code) in [("1000", Some(0)), ("0", Some(134))] {
         let [lined, plain] = [("lined.so", &lined), ("plain.so", &plain)].map(|(name, so)| {
             let path = folder.path().join(name);
@@ -266,7 +267,7 @@ fn fuel_ends_what_does_not_end_and_is_told() {
         );
     }
     assert!(!timed(&[], &program).contains("fuel"));
-    // What is compiled already cannot be made to count, or to stop counting.
+    // A compiled module cannot be changed to count fuel or to stop counting.
     let so = program.with_extension("so");
     fs::write(&so, compiled(&program)).expect("room for a module");
     refused(
@@ -415,7 +416,7 @@ fn modules_of_other_targets_whole_or_not_are_refused() {
             fs::write(&path, &so).expect("room for a module");
             refused(aotrun().arg(&path), &[&says]);
         }
-        // The header, the code, what lies behind all segments.
+        // Damage in the header, in the code, and after all segments.
         for at in [18, 700, so.len() / 2, so.len() - 1] {
             let mut changed = so.clone();
             changed[at] ^= 0x10;
@@ -448,7 +449,7 @@ fn what_the_guest_needs_and_is_not_there_is_named() {
             "(i64) -> i32",
         ],
     );
-    // Preview 1 is for memories of 32-bit addresses.
+    // Preview 1 requires a memory with 32-bit addresses.
     let (_folder, program) = module(
         "(module (import \"wasi_snapshot_preview1\" \"fd_close\" (func (param i32) (result i32)))
            (memory (export \"memory\") i64 1) (func (export \"_start\")))",
@@ -639,7 +640,7 @@ fn command_lines_that_are_wrong_are_told_in_one_line() {
     }
 }
 
-/// Makes a file, prints what another one holds, and exits with the errno of the first.
+/// Creates a file, prints the content of another one, and exits with the errno of the creation.
 const WRITER: &str = r#"(module
   (import "wasi_snapshot_preview1" "path_open"
     (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
@@ -664,8 +665,8 @@ fn a_directory_may_be_given_to_be_read() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let program = folder.path().join("writer.wat");
     fs::write(&program, WRITER).expect("room for a module");
-    // The name of the directory, what is behind it on the command line, and the errno: `rofs` is
-    // 69.
+    // The guest's name of the directory, the suffix on the command line, and the errno (`rofs` is
+    // 69).
     for (name, behind, errno) in [
         ("a", ":ro", 69),
         ("b", "::/data:ro", 69),

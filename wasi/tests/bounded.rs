@@ -1,12 +1,12 @@
-//! A guest that prints more than it may is told so by an errno, and what it printed until then is there.
+//! A guest that prints more than its limit gets an errno, and the output before the limit is kept.
 
 use pirn_runtime::{Linker, Module, Prepared, Region};
 use pirn_wasi::pipe::WritePipe;
 use pirn_wasi::{Bounded, WasiCtx, WasiCtxBuilder};
 use std::io::{IoSlice, Write};
 
-/// `write(fd, first, second)` writes so many bytes from 1024 by two vectors, and answers the errno; what it
-/// was told of the bytes lies at 0.
+/// `write(fd, first, second)` writes that many bytes from 1024 by two vectors and returns the
+/// errno. The number of written bytes is at 0.
 const GUEST: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 2)
@@ -24,7 +24,7 @@ const NOSPC: i32 = 51;
 const STDOUT: i32 = 1;
 const STDERR: i32 = 2;
 
-/// What a write answered: errno, and the bytes that it tells of if it was none.
+/// The result of a write: the errno, and the number of bytes if there was no error.
 type Answer = (i32, u32);
 
 fn prepared() -> Prepared<WasiCtx> {
@@ -37,7 +37,7 @@ fn prepared() -> Prepared<WasiCtx> {
     region.prepare(&module, &linker).expect("it links")
 }
 
-/// Makes these writes with so much room for each output: the answers, and both outputs.
+/// Makes these writes with `room` bytes for each output; returns the results and both outputs.
 fn writes(room: usize, writes: &[(i32, i32, i32)]) -> (Vec<Answer>, [Bounded<Vec<u8>>; 2]) {
     let prepared = prepared();
     let outputs = [(); 2].map(|()| WritePipe::new(Bounded::new(vec![], room)));
@@ -69,7 +69,7 @@ fn what_fits_to_the_last_byte_is_taken() {
 #[test]
 fn one_byte_more_is_refused() {
     let (answers, [output, _]) = writes(10, &[(STDOUT, 4, 7), (STDOUT, 1, 0), (STDOUT, 0, 1)]);
-    // As from a disk that becomes full: short first, then the errno, and no count with it.
+    // Like a disk that becomes full: a short write first, then the errno without a count.
     assert_eq!(
         answers,
         [(SUCCESS, 10), (NOSPC, u32::MAX), (NOSPC, u32::MAX)]
@@ -117,7 +117,7 @@ fn a_host_that_writes_meets_the_same_limit() {
     assert_eq!(output.into_inner(), b"abc");
 }
 
-/// Takes two bytes and then fails.
+/// Accepts two bytes and then fails.
 #[derive(Debug)]
 struct Failing(Vec<u8>);
 

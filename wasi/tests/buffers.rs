@@ -1,12 +1,12 @@
-//! Buffers that nobody has touched are read from and written to by the kernel all the same, and what
-//! the guest is told is what it was told without a buffer of the host in between.
+//! Buffers in untouched guest memory: the kernel must still read and write them, and the guest must
+//! get the results of a call without a host buffer between.
 
 use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
 use std::fs;
 use wasi_common::sync::file::File;
 
-/// Vectors lie at 16; `read(fd, address, length)` and its like answer the errno.
+/// The vectors are at 16. `read(fd, address, length)` and the other exports return the errno.
 const GUEST: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_pread" (func $pread (param i32 i32 i32 i64 i32) (result i32)))
@@ -67,7 +67,7 @@ impl House {
         })
     }
 
-    /// An instance whose standard input and output are real files.
+    /// An instance whose standard input and output are files.
     fn instance(&self) -> Instance<WasiCtx> {
         let folder = Dir::open_ambient_dir(self.folder.path(), ambient_authority());
         let folder = folder.expect("it is there");
@@ -91,7 +91,7 @@ impl House {
     }
 }
 
-/// Over all ways of resetting that this machine has.
+/// Runs a test under every reset that this machine supports.
 fn everywhere(test: impl Fn(Reset, House)) {
     for reset in Reset::ALL {
         if let Some(house) = House::new(reset) {
@@ -129,7 +129,7 @@ fn what_is_read_arrives_wherever_it_is_to_go() {
                     &house.content[from..][..len as usize],
                     "{reset} {name} {len}"
                 );
-                // Nothing behind it.
+                // The bytes after the buffer are unchanged.
                 assert_eq!(
                     memory
                         .slice((at + len).max(100) as u32, 5)
@@ -138,7 +138,7 @@ fn what_is_read_arrives_wherever_it_is_to_go() {
                 );
             }
         }
-        // At the end of the file.
+        // Reads up to the end of the file.
         let mut instance = house.instance();
         for expected in [60_000, 40_000, 0] {
             let errno = house.call(&mut instance, "read", (0, 70_000, 60_000));
@@ -209,7 +209,7 @@ fn what_lies_outside_is_refused_as_ever() {
             assert_eq!(answer(name, (99, 4096, 5)), Some(BADF), "{reset} {name}");
         }
         assert_eq!(answer("random", (0, END - 1, 2)), None, "{reset}");
-        // Vectors, and the place of the answer.
+        // The vectors, and the address of the result, are out of bounds.
         for (at, count) in [(END - 8, 2), (END, 1), (-8, 1), (16, -1)] {
             assert_eq!(answer("read_at", (0, at, count)), None, "{reset} {at}");
         }
@@ -223,7 +223,8 @@ fn what_lies_outside_is_refused_as_ever() {
 
 #[test]
 fn little_and_much_is_answered_alike() {
-    // The vectors' place, how many there are, which of them is not empty, and where the answer goes.
+    // Address of the vectors, their number, the one that is not empty, and the address of the
+    // result.
     let sound = (16_384, 1, 0, 40_000);
     let cases = [
         (sound, Some(SUCCESS)),
@@ -243,7 +244,7 @@ fn little_and_much_is_answered_alike() {
             for len in [50, 40_000] {
                 let mut instance = house.instance();
                 let mut memory = instance.memory_mut();
-                // Where the vectors are outside, there is nothing to write.
+                // If the vectors are out of bounds, the writes fail, which is expected.
                 let at = (vectors + which * 8).cast_unsigned();
                 let _ = memory.write_u32(at, 50_000);
                 let _ = memory.write_u32(at + 4, len);

@@ -1,10 +1,11 @@
-//! What a context tells its guest, and what it does not.
+//! Information that a context gives its guest, and that it does not.
 
 use pirn_runtime::{Instance, Linker, Module, Params, Prepared, Region, Results};
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
 
-/// What it is told lies from 16 on; the results are errnos, or an errno and what was asked for.
+/// Results in memory start at 16. The exports return errnos, or an errno and the value that was
+/// asked for.
 const GUEST: &str = r#"(module
   (import "wasi_snapshot_preview1" "args_sizes_get" (func $args_sizes (param i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
@@ -71,7 +72,7 @@ where
     instance.call(&func, params).expect("it returns")
 }
 
-/// Strings that a guest was told, each with its end.
+/// The strings that a guest received, each with its terminating zero.
 fn strings(instance: &Instance<WasiCtx>, bytes: i32) -> String {
     let memory = instance.memory();
     let bytes = memory.slice(1024, bytes.cast_unsigned());
@@ -87,7 +88,7 @@ fn a_context_has_nothing_to_begin_with() {
     assert_eq!(told, (0, 0, 0));
     let told: (i32, i32, i32) = call(&mut guest, &prepared, "env", ());
     assert_eq!(told, (0, 0, 0));
-    // Nothing to read; what is written goes nowhere.
+    // Standard input is empty, and output is discarded.
     assert_eq!(
         call::<_, (i32, i32)>(&mut guest, &prepared, "read", 0),
         (0, 0)
@@ -158,7 +159,7 @@ fn clocks_go_on_and_the_monotonic_one_begins_with_the_context() {
     let first: (i32, i64) = call(&mut guest, &prepared, "now", monotonic);
     let second: (i32, i64) = call(&mut guest, &prepared, "now", monotonic);
     assert_eq!((first.0, second.0), (0, 0));
-    // Of the machine it tells nothing: not for how long that has been running.
+    // The monotonic clock does not reveal the machine's uptime.
     assert!(0 <= first.1 && first.1 <= second.1 && second.1 < HOUR_NS);
     let today: (i32, i64) = call(&mut guest, &prepared, "now", realtime);
     let years_56 = 56 * 365 * 24 * HOUR_NS;
@@ -202,7 +203,8 @@ fn a_guest_that_asks_for_much_randomness_is_stopped_meanwhile() {
     let Err(pirn_runtime::CallError::Deadline(stop)) = ended else {
         panic!("{ended:?}")
     };
-    // In the host function, which is some milliseconds of each round's hundreds.
+    // The deadline passed in the host function, which takes some milliseconds of each round's
+    // hundreds.
     assert_eq!(stop.backtrace().len(), 1);
     let memory = guest.memory();
     let last = memory.slice(memory.len() as u32 - 16, 16);

@@ -1,5 +1,5 @@
-//! The memory that the pointers of preview 1 are offsets in: the one that the guest exports as
-//! `memory`, wherever it is among several.
+//! Pointers of preview 1 are offsets in the memory that the guest exports as `memory`, wherever it
+//! is among several.
 
 use pirn_runtime::{ExternType, Group, LinkError, Linker, Module, Region, SharedMemory, Value};
 use pirn_wasi::pipe::WritePipe;
@@ -11,8 +11,8 @@ const IMPORTS: &str = r#"
   (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
 "#;
 
-/// `run` writes a vector and the bytes at 16 of the memory of a number to standard output, and
-/// random bytes at 64.
+/// `run` writes a vector and the bytes at 16 of one memory to standard output, and random bytes to
+/// 64.
 fn run(memory: usize, letters: &str) -> String {
     format!(
         r#"(func (export "run") (result i32)
@@ -57,8 +57,8 @@ fn said(output: Output) -> String {
     String::from_utf8(output.into_inner()).expect("letters")
 }
 
-/// Runs a guest. Gives what it wrote, and which of the memories that it exports by these names were
-/// written to.
+/// Runs a guest; returns its output, and which of the exported memories with these names were
+/// written.
 fn ran(region: &Region, text: &str, memories: &[&str]) -> (String, Vec<bool>) {
     let prepared = region.prepare(&module(text), &linker()).expect("it links");
     let (wasi, output) = context();
@@ -80,7 +80,7 @@ fn ran(region: &Region, text: &str, memories: &[&str]) -> (String, Vec<bool>) {
 
 #[test]
 fn it_is_the_one_of_that_name() {
-    // One region, so that slots are used by guests whose memory is another.
+    // One region, so that slots are reused by guests whose `memory` has another index.
     let region = region();
     for _ in 0..3 {
         for at in 0..3 {
@@ -112,7 +112,7 @@ fn it_is_the_first_where_none_has_that_name() {
     let text = format!("{IMPORTS} {memories} {}", run(0, "one"));
     let (said, written) = ran(&region, &text, &["a", "b"]);
     assert_eq!((said.as_str(), &written[..]), ("one", &[true, false][..]));
-    // What is no memory does not count.
+    // An export of this name that is no memory does not count.
     let text = format!("{text} (func (export \"memory\"))");
     assert_eq!(ran(&region, &text, &["a", "b"]), (said, written));
 }
@@ -134,7 +134,7 @@ fn a_shared_memory_is_it_if_it_has_the_name() {
             r#"(export "memory" (memory 1)) (export "shared" (memory 0))"#,
         ),
     ] {
-        // Without the name, it is memory 0, which is shared.
+        // Without an export of that name, memory 0 is used, which is shared here.
         let is_shared = is_shared || !exports.contains("\"memory\"");
         let imports = format!(
             "(import \"env\" \"memory\" (memory 1 1 shared)) {IMPORTS} (memory 1) {exports}"
@@ -153,7 +153,7 @@ fn a_shared_memory_is_it_if_it_has_the_name() {
             .memory("env", "memory", &memory)
             .expect("the name is free");
         let prepared = region.prepare(&module, &linker).expect("it links");
-        // The same by a preparation that has another memory in its place.
+        // A preparation with another memory in place of the first must use that one.
         let other = SharedMemory::new(&memory.ty()).expect("memory");
         let with_other = prepared
             .with_memory("env", "memory", &other)
@@ -181,7 +181,7 @@ fn it_is_that_of_the_member_of_a_group_that_calls() {
         "{IMPORTS} (memory (export \"first\") 1) (memory (export \"memory\") 1) {}",
         run(1, "one")
     );
-    // Its own memory comes behind the imported one; it calls the owner, too.
+    // The user's own memory follows the imported one. The user also calls the owner.
     let user = |exported: usize| {
         format!(
             r#"(import "owner" "first" (memory 1)) {IMPORTS} (import "owner" "run" (func $owner (result i32)))

@@ -1,4 +1,4 @@
-//! Real programs, from real toolchains, print through `aotrun` what the same sources print natively.
+//! Programs from real toolchains must print through `aotrun` what their sources print natively.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn vectors_compute_what_plain_c_does() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// Intel's intrinsics by the header for guests, and by that of a compiler for x86.
+/// Intel's intrinsics, compiled with the header for guests and with that of a compiler for x86.
 #[test]
 fn intrinsics_by_name_compute_what_x86_does() {
     let output = run(aotrun().arg(guest("x86.wasm")), "");

@@ -1,5 +1,5 @@
-//! Descriptors that a guest opens, and bytes that it writes to disk: as many as it may, and one
-//! more.
+//! Limits of open descriptors and of bytes that a guest writes to disk: at the limit and one past
+//! it.
 
 #[path = "common/house.rs"]
 mod house;
@@ -16,7 +16,7 @@ const NOENT: i32 = 44;
 const EXIST: i32 = 20;
 const ISDIR: i32 = 31;
 
-/// What a new file, directory or link counts as.
+/// Bytes that are charged for a new file, directory or link.
 const ENTRY: u64 = 4096;
 
 fn close(guest: &mut Guest, fd: i64) {
@@ -34,7 +34,7 @@ fn descriptors_end_at_64_unless_the_host_says_otherwise() {
         });
         let mut open = vec![];
         let errno = loop {
-            // Files and directories by turns.
+            // Alternate between files and directories.
             let (name, flags) = [("file", CREATE), ("below", DIRECTORY)][open.len() % 2];
             match guest.try_open(name, flags) {
                 Ok(fd) => open.push(fd),
@@ -42,13 +42,13 @@ fn descriptors_end_at_64_unless_the_host_says_otherwise() {
             }
         };
         assert_eq!((open.len(), errno), (expected, NFILE), "{limit:?}");
-        // One is closed, and one is opened.
+        // After a close, exactly one open succeeds.
         for fd in open.iter_mut().take(3) {
             close(&mut guest, *fd);
             *fd = guest.open("file");
             assert_eq!(guest.try_open("file", CREATE), Err(NFILE));
         }
-        // What does not open takes nothing; nothing is made by what is refused.
+        // A failed open counts nothing, and a refused one creates no file.
         if let Some(fd) = open.pop() {
             close(&mut guest, fd);
             for _ in 0..10 {
@@ -72,12 +72,13 @@ fn a_descriptor_that_is_renumbered_over_another_closes_that() {
     assert_eq!(guest.call("fd_renumber", &[one, other]), SUCCESS);
     let again = guest.open("file");
     assert_eq!(guest.try_open("file", 0), Err(NFILE));
-    // Over what the host gave, which does not count.
+    // Renumbering over a descriptor of the host, which does not count: the moved descriptor still
+    // counts.
     assert_eq!(guest.call("fd_renumber", &[again, 0]), SUCCESS);
     assert_eq!(guest.try_open("file", 0), Err(NFILE));
     close(&mut guest, 0);
     guest.open("file");
-    // A directory below counts, whatever it is opened by; and it opens files that count.
+    // A subdirectory counts, whatever the rights it is opened with. Files opened in it count too.
     close(&mut guest, other);
     fs::create_dir(house.folder.path().join("below")).expect("room");
     let below = guest.try_open("below", DIRECTORY).expect("it opens");
@@ -105,7 +106,7 @@ fn what_is_accepted_counts() {
         assert_eq!(guest.call("sock_accept", &[10, 0, 64]), expected);
         accepted.push(i64::from(guest.number(64)));
     }
-    // What is sent is not written to disk.
+    // Sent bytes are not written to disk.
     guest.vectors(0, [(100, 50)]);
     for name in ["fd_write", "sock_send"] {
         let arguments: &[i64] = match name {
@@ -125,7 +126,7 @@ fn what_is_accepted_counts() {
     assert_eq!(guest.number(64), 11);
 }
 
-/// Writes so many bytes, at an offset if there is one: errno and number.
+/// Writes bytes, at an offset if there is one; returns the errno and the number of bytes.
 fn write(guest: &mut Guest, fd: i64, len: u32, offset: Option<i64>) -> (i32, u32) {
     guest.vectors(1024, [(4096, len / 2), (4096, len - len / 2)]);
     guest.vectors(64, [(u32::MAX, 0)]);
@@ -149,21 +150,21 @@ fn bytes_end_where_the_host_says() {
     let file = guest.open("file");
     assert_eq!(write(&mut guest, file, 0, None), (SUCCESS, 0));
     assert_eq!(write(&mut guest, file, 999, None), (SUCCESS, 999));
-    // A part, and then nothing.
+    // A short write first, and then none.
     assert_eq!(write(&mut guest, file, 2, None), (SUCCESS, 1));
     assert_eq!(write(&mut guest, file, 1, None), (DQUOT, nothing));
     assert_eq!(write(&mut guest, file, 0, None), (SUCCESS, 0));
     assert_eq!(write(&mut guest, file, 1, Some(0)), (DQUOT, nothing));
-    // Nothing is given back.
+    // Truncating the file returns no bytes to the quota.
     assert_eq!(guest.call("fd_filestat_set_size", &[file, 0]), SUCCESS);
     assert_eq!(write(&mut guest, file, 1, None), (DQUOT, nothing));
     assert_eq!(guest.call("fd_filestat_set_size", &[file, 1]), DQUOT);
     assert_eq!(len(), 0);
-    // Standard output is not on disk.
+    // Standard output is not charged to the disk quota.
     assert_eq!(write(&mut guest, 1, 5000, None), (SUCCESS, 5000));
     drop(guest);
 
-    // More than a piece; in place as at the end; what is made longer.
+    // Charges larger writes in parts, overwritten bytes, and growth by `set_size`.
     let mut guest = house.guest_with(|wasi| wasi.disk_bytes_max(300_000));
     let file = guest.open("file");
     assert_eq!(write(&mut guest, file, 100_000, None), (SUCCESS, 100_000));
@@ -181,7 +182,7 @@ fn bytes_end_where_the_host_says() {
     assert_eq!(len(), 110_000);
     drop(guest);
 
-    // Without a limit.
+    // A context without a limit.
     let mut guest = house.guest();
     let file = guest.open("file");
     for _ in 0..10 {
@@ -200,7 +201,7 @@ fn what_is_made_counts() {
     let folder = i64::from(FOLDER);
     let make = |guest: &mut Guest, at: i64| guest.call("path_create_directory", &[folder, at, 1]);
     assert_eq!(make(&mut guest, 100), SUCCESS);
-    // What fails is not counted, nor is a file that is there.
+    // A failed creation is not charged, nor is opening an existing file.
     assert_eq!(make(&mut guest, 100), EXIST);
     assert_eq!(guest.try_open("1", CREATE), Err(ISDIR));
     let file = guest.open("file");
@@ -213,7 +214,7 @@ fn what_is_made_counts() {
     assert_eq!(guest.call("path_link", &link), SUCCESS);
     let link = [200, 4, folder, 102, 1];
     assert_eq!(guest.call("path_symlink", &link), SUCCESS);
-    // What is only renamed does not count.
+    // A rename is not charged.
     assert_eq!(
         guest.call("path_rename", &[folder, 101, 1, folder, 103, 1]),
         SUCCESS
@@ -222,7 +223,7 @@ fn what_is_made_counts() {
         guest.call("path_rename", &[folder, 103, 1, folder, 101, 1]),
         SUCCESS
     );
-    // One byte less than another would take.
+    // The quota has one byte less than another entry takes.
     assert_eq!(make(&mut guest, 103), DQUOT);
     assert_eq!(guest.call("path_symlink", &[200, 4, folder, 103, 1]), DQUOT);
     let link = [folder, 0, 200, 4, folder, 103, 1];
@@ -233,7 +234,7 @@ fn what_is_made_counts() {
         SUCCESS
     );
     assert_eq!(make(&mut guest, 100), DQUOT);
-    // Its bytes may still be written.
+    // The remaining bytes may still be written.
     assert_eq!(
         write(&mut guest, file, ENTRY as u32, None).1,
         ENTRY as u32 - 1

@@ -1,5 +1,5 @@
-//! What a guest sent, or was told, is in no buffer, answer or padding that the next guest of the
-//! thread is given.
+//! Bytes that a guest sent or received must not appear in a buffer, result or padding of the next
+//! guest on the thread.
 
 #[path = "common/house.rs"]
 mod house;
@@ -7,13 +7,11 @@ mod house;
 use house::{BADF, FOLDER, Guest, House, SUCCESS};
 use std::fs;
 
-/// What the first guest sends, and what the second one has in its memory before it asks for
-/// anything.
+/// The byte that the first guest sends, and the byte that fills the second guest's memory.
 const SECRET: u8 = 0xaa;
 const BLANK: u8 = 0x11;
 
-/// A guest that sends as much as goes through the host at a time, so that it is in the host's
-/// memory.
+/// A guest that sends as many bytes as the host's scratch memory holds.
 fn leaves_secrets(house: &House) {
     let mut guest = house.guest();
     guest.write(65_536, &[SECRET; 65_536]);
@@ -22,7 +20,7 @@ fn leaves_secrets(house: &House) {
     assert_eq!(guest.number(64), 65_536);
 }
 
-/// A guest that sees whether anything in its memory is not its own.
+/// A guest that can detect foreign bytes in its memory.
 fn next(house: &House) -> Guest {
     leaves_secrets(house);
     let mut guest = house.guest();
@@ -34,7 +32,7 @@ fn next(house: &House) -> Guest {
 #[test]
 fn the_next_guest_of_the_thread_finds_nothing() {
     let folder = i64::from(FOLDER);
-    // Answers and buffers are at 65,536.
+    // Results and buffers are at 65,536.
     let calls: [(&str, &[i64], i32); 13] = [
         ("path_filestat_get", &[folder, 0, 1024, 4, 65_536], SUCCESS),
         ("path_filestat_get", &[folder, 0, 1024, 3, 65_536], 44),
@@ -64,7 +62,7 @@ fn the_next_guest_of_the_thread_finds_nothing() {
                 assert_eq!(guest.open("file"), 4);
                 leaves_secrets(&House::new(3));
             }
-            // Two clocks that are over, and a vector.
+            // Two expired clocks, and a vector.
             guest.write(2048, &[0; 96]);
             guest.vectors(3072, [(65_536, 65_536)]);
             let errno = guest.call(name, arguments);
@@ -83,7 +81,7 @@ fn events_of_files_have_no_padding_of_others() {
     let mut guest = next(&house);
     let file = guest.open("file");
     leaves_secrets(&House::new(3));
-    // One subscription to read, which is what a file always can be.
+    // A subscription to read a file, which is always ready.
     let mut subscription = [0; 48];
     subscription[8] = 1;
     subscription[16] = file as u8;

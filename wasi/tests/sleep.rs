@@ -1,4 +1,4 @@
-//! Guests that sleep: for as long as they ask, and no longer than they may run.
+//! Guests that sleep: for the requested time, but not past their own limits.
 
 use futures::executor::block_on;
 use futures::future::{join, poll_immediate};
@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wasi_common::sync::file::File;
 
-/// Sleeps by one subscription of a clock: id, nanoseconds, flags. The results are errno, the number of events,
-/// and of the first the userdata, and error and type as they lie in memory.
+/// Sleeps with one clock subscription: id, nanoseconds, flags. The results are the errno, the
+/// number of events, and of the first event its userdata, and its error and type as one word.
 const SLEEPER: &str = r#"(module
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "clock_time_get" (func $now (param i32 i64 i32) (result i32)))
@@ -59,7 +59,7 @@ fn blocking() -> Prepared<WasiCtx> {
     prepare(&linker)
 }
 
-/// Sleeps on a thread that is nobody's who waits for it.
+/// Async functions whose sleep happens on another thread.
 fn waiting() -> Prepared<WasiCtx> {
     let mut linker = Linker::new();
     let sleep = |until: Instant| -> pirn_runtime::HostFuture<'static, ()> {
@@ -70,7 +70,7 @@ fn waiting() -> Prepared<WasiCtx> {
                     .saturating_duration_since(Instant::now())
                     .min(Duration::from_secs(1)),
             );
-            // Nobody may listen any more.
+            // The receiver may be dropped.
             let _ = say.send(());
         });
         Box::pin(async move { heard.await.expect("it is said") })
@@ -103,7 +103,7 @@ fn a_guest_sleeps_as_long_as_it_asks() {
     let start = Instant::now();
     assert_eq!(guest.call(&until, 8 * MS).expect("it wakes"), 0);
     assert!(start.elapsed() >= Duration::from_millis(7));
-    // The time that has passed is over.
+    // A time in the past wakes the guest at once.
     assert_eq!(guest.call(&until, -MS).expect("it wakes"), 0);
 }
 
@@ -123,7 +123,7 @@ fn the_shorter_of_two_times_wakes() {
         (1, 1007)
     );
     assert_eq!(guest.call(&shorter, (0, 0)).expect("it wakes"), (2, 1007));
-    // Longer than any clock tells.
+    // Longer than any clock can express.
     let limited = guest.deadline(Duration::from_millis(20));
     let error = limited
         .call(&shorter, (i64::MAX, -1))
@@ -169,7 +169,7 @@ fn a_guest_that_sleeps_in_a_future_holds_no_thread() {
     assert_eq!(other_told.expect("it wakes"), (0, 1, 1007, 0));
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(60), "{took:?}");
-    // Stopped at once, whenever its sleep would be over; and dropped.
+    // A deadline stops the sleep at once; then a sleeping future is dropped.
     let limited = one.deadline(Duration::from_millis(5));
     let error = block_on(limited.call_async(&sleep, (1, HOUR, 0))).expect_err("it is late");
     assert!(matches!(error, CallError::Deadline(_)), "{error}");
@@ -189,19 +189,19 @@ fn a_guest_that_polls_a_pipe_in_a_future_holds_no_thread() {
     let mut guest = prepared
         .try_instantiate(wasi.build())
         .expect("a slot is free");
-    // To read standard input.
+    // A subscription to read standard input.
     guest.memory_mut().write(1008, &[1]).expect("a page");
     let arguments = (1000, 2000, 1, 3000);
     let limited = guest.deadline(Duration::from_millis(20));
     let error = block_on(limited.call_async(&poll, arguments)).expect_err("nobody writes");
     assert!(matches!(error, CallError::Deadline(_)), "{error}");
-    // The other future is polled only if the first one gives the thread back.
+    // The other future is polled only if the sleeping one yields the thread.
     let writes = async { writer.write_all(b"abc").expect("it is read") };
     let (polled, ()) = block_on(join(guest.call_async(&poll, arguments), writes));
     assert_eq!(polled.expect("an errno"), 0);
     let memory = guest.memory();
     let event = [3000, 2008, 2016].map(|at| memory.read_u32(at).expect("a page"));
-    // One event, of reading, without an error: three bytes.
+    // One read event without an error: three bytes.
     assert_eq!(event, [1, 1 << 16, 3]);
 }
 
@@ -213,11 +213,11 @@ fn bad_subscriptions_are_told_or_trap() {
             .expect("it is exported");
         let mut guest = instance(&prepared);
         let mut call = |arguments| block_on(guest.call_async(&poll, arguments));
-        // As many clocks as there may be, all over at once.
+        // The largest permitted number of clocks, all of which have expired.
         assert_eq!(call((0, 32_768, 1024, 0)).expect("an errno"), 0);
-        // None: EINVAL, as wasi-common says.
+        // No subscription: EINVAL, as in wasi-common.
         assert_eq!(call((0, 100, 0, 200)).expect("an errno"), 28);
-        // A clock of no kind: zeros are the clock of the real time, and no time.
+        // All zeros: the realtime clock and a timeout of zero.
         assert_eq!(call((5000, 6000, 1, 7000)).expect("an errno"), 0);
         for outside in [
             (65_530, 100, 1, 200),
@@ -230,11 +230,10 @@ fn bad_subscriptions_are_told_or_trap() {
                 "{outside:?}: {result:?}"
             );
         }
-        // More clocks than are kept of one call: nobody sleeps for them.
+        // One clock more than permitted: an error without a sleep.
         assert_eq!(call((0, 100, 1025, 200)).expect("an errno"), 28);
         assert_eq!(call((0, 0, u32::MAX, 0)).expect("an errno"), 28);
-        // A descriptor that is not there is told of in its event: `badf`, of a subscription to
-        // read.
+        // A missing descriptor is reported in its event: `badf`, for a subscription to read.
         guest.memory_mut().write(5008, &[1]).expect("a page");
         guest.memory_mut().write_u32(5016, 77).expect("a page");
         let result = block_on(guest.call_async(&poll, (5000, 6000, 1, 7000)));

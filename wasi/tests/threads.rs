@@ -1,4 +1,4 @@
-//! Programs with threads (wasi-threads) and WASI over a shared memory.
+//! Programs with threads (wasi-threads), and WASI over a shared memory.
 
 mod common;
 
@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::process::Output;
 use tempfile::TempDir;
 
-/// What all of them have. `$print` writes some bytes of the memory; word 0 counts threads that are done, word 4 is waited at.
+/// The common part of the guests. `$print` writes some bytes of the memory. Word 0 counts finished
+/// threads, and guests wait at word 4.
 const COMMON: &str = r#"
   (import "wasi" "thread-spawn" (func $spawn (param i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
@@ -91,7 +92,7 @@ fn wasi_reads_and_writes_shared_memories() {
     );
     assert_eq!(code(&output), (Some(0), String::new()));
     assert_eq!(stdout(&output), "from outside");
-    // Past its end, each ends the program.
+    // An access past the end of the memory ends the program.
     for call in [
         "(drop (call $random (i32.const 65535) (i32.const 2)))",
         "(drop (call $poll (i32.const 65500) (i32.const 0) (i32.const 1) (i32.const 0)))",
@@ -111,7 +112,7 @@ fn wasi_reads_and_writes_shared_memories() {
     }
 }
 
-/// Whoever waits or runs for ever meanwhile.
+/// The other threads wait or loop for ever meanwhile.
 #[test]
 fn the_first_thread_that_ends_the_program_ends_all() {
     let waits = "(drop (memory.atomic.wait32 (i32.const 4) (i32.const 0) (i64.const -1)))";
@@ -143,7 +144,7 @@ fn the_first_thread_that_ends_the_program_ends_all() {
             assert!(found.starts_with(said), "{found}");
         }
     }
-    // The first returns.
+    // The first thread returns.
     for others in [waits, spins] {
         let output = ran(
             &format!(

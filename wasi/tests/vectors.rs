@@ -1,5 +1,5 @@
-//! Calls with vectors, paths and buffers of every size: what they cost the host, how far they go,
-//! and what they answer.
+//! Calls with vectors, paths and buffers of every size: their cost for the host, their bounds, and
+//! their results.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
 #[path = "common/house.rs"]
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Counts the bytes that each thread has allocated and not freed, and the most at a time.
+/// An allocator that counts each thread's live heap bytes and their maximum.
 struct Counting;
 
 thread_local! {
@@ -25,18 +25,18 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on as it is.
+// SAFETY: both methods forward their arguments unchanged to `System`.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.set(LIVE.get() + layout.size() as isize);
         PEAK.set(PEAK.get().max(LIVE.get()));
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the contract of `alloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.set(LIVE.get() - layout.size() as isize);
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the contract of `dealloc`, and `pointer` came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -47,7 +47,8 @@ static COUNTING: Counting = Counting;
 /// Most bytes that one call may allocate, whatever its arguments are. The scratch memory is 96 KiB.
 const CALL_BYTES_MAX: isize = 160 << 10;
 
-/// Most bytes that this thread has allocated at a time while it called `f`, beyond what it had.
+/// Calls `f`; returns its result and the most bytes that this thread allocated at a time beyond
+/// those before.
 fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
     let before = LIVE.get();
     PEAK.set(before);
@@ -55,13 +56,13 @@ fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
     (result, PEAK.get() - before)
 }
 
-/// In both kinds of memories, of so many pages.
+/// Runs a test with both kinds of memories of `pages` pages.
 fn everywhere(pages: u32, test: impl Fn(&House, &str)) {
     test(&House::new(pages), "plain");
     test(&House::shared(pages), "shared");
 }
 
-/// All functions that take vectors, with the arguments that they need besides.
+/// All functions that take vectors.
 const MOVERS: [&str; 6] = [
     "fd_write",
     "fd_pwrite",
@@ -137,7 +138,7 @@ fn as_many_vectors_as_a_system_call_takes_are_looked_at() {
             assert!(got == bytes[..expected as usize], "{kind} {count}");
             fs::remove_file(house.folder.path().join("file")).expect("it is there");
         }
-        // Empty vectors count among those that are looked at, and those behind are not touched.
+        // Empty vectors count towards the limit, and vectors past the limit are not used.
         let mut guest = house.guest();
         guest.vectors(1024, (0..1023).map(|_| (0, 0)));
         guest.vectors(1024 + 1023 * 8, [(0, 5), (u32::MAX, u32::MAX)]);
@@ -146,7 +147,7 @@ fn as_many_vectors_as_a_system_call_takes_are_looked_at() {
             assert_eq!(guest.call(name, &arguments), SUCCESS);
             assert_eq!(guest.number(8), 5, "{kind}");
         }
-        // No byte would be taken for the end of a file.
+        // A result of zero bytes would be mistaken for the end of the file.
         guest.vectors(1024 + 1023 * 8, [(0, 0), (0, 5)]);
         for (name, fd) in [("fd_write", STDOUT), ("fd_read", STDIN)] {
             let arguments = mover(name, fd.into(), 1024, 1025, 8);
@@ -166,7 +167,7 @@ fn files_take_and_give_as_much_as_is_asked_for() {
         let file = guest.open("file");
         let content: Vec<u8> = (0..LEN).map(|i| (i % 251) as u8).collect();
         guest.write(1 << 16, &content);
-        // Pieces end within vectors, and vectors within pieces.
+        // Parts of the host's transfer end inside vectors, and vectors end inside parts.
         let cuts = [0, 1, 65_535, 65_537, 65_537, 200_000, 900_001, LEN];
         let vectors = |to: u32| {
             let pairs = cuts.windows(2);
@@ -185,11 +186,11 @@ fn files_take_and_give_as_much_as_is_asked_for() {
         assert_eq!(guest.call("fd_pread", &arguments), SUCCESS);
         assert_eq!(guest.number(8), LEN, "{kind}");
         assert!(guest.read(1 << 16, LEN as usize) == content, "{kind}");
-        // The position has gone on: there is nothing behind.
+        // The position has advanced to the end of the file.
         let arguments = mover("fd_read", file, 1024, 7, 8);
         assert_eq!(guest.call("fd_read", &arguments), SUCCESS);
         assert_eq!(guest.number(8), 0, "{kind}");
-        // A stream gives what it has at once, and takes everything.
+        // A read from a stream returns the bytes of one part, and a write takes all bytes.
         guest.vectors(1024, [(1 << 16, LEN)]);
         let arguments = mover("fd_read", STDIN.into(), 1024, 1, 8);
         assert_eq!(guest.call("fd_read", &arguments), SUCCESS);
@@ -205,14 +206,14 @@ fn bytes_that_are_asked_for_many_times_end_at_the_deadline() {
     everywhere(256, |house, kind| {
         for (name, fd) in [("fd_write", STDOUT), ("fd_read", STDIN)] {
             let mut guest = house.guest();
-            // 16 GiB of a memory of 16 MiB.
+            // 16 GiB in vectors of a memory of 16 MiB.
             let vectors = (0..1024).map(|_| (0, 256 << 16));
             guest.vectors(1 << 20, vectors);
             let arguments = mover(name, fd.into(), 1 << 20, 1024, 8);
             let limited = guest.instance.deadline(Duration::from_millis(20));
             let values = values(name, &arguments);
             let (ended, bytes) = peak_of(|| limited.call_values(name, &values));
-            // A stream is read once, and overwrites the vectors at most.
+            // A stream is read once. The read may overwrite the vectors.
             match ended {
                 Err(CallError::Deadline(_)) => assert_eq!(name, "fd_write"),
                 other => assert_eq!((name, other.is_ok()), ("fd_read", true), "{kind} {other:?}"),
@@ -226,7 +227,7 @@ fn bytes_that_are_asked_for_many_times_end_at_the_deadline() {
 fn no_call_moves_more_than_a_system_call() {
     let house = House::new(1024);
     let mut guest = house.guest();
-    // 4 GiB of nothing, to a sink: as much as read(2) and write(2) take.
+    // 4 GiB of zeros to a sink: the call takes as much as read(2) and write(2) take.
     guest.vectors(1 << 20, (0..64).map(|_| (0, 1024 << 16)));
     let arguments = mover("fd_write", STDOUT.into(), 1 << 20, 64, 8);
     assert_eq!(guest.call("fd_write", &arguments), SUCCESS);
@@ -268,7 +269,7 @@ fn whatever_lies_outside_traps_before_anything_moves() {
                 let arguments = mover(name, file, 1024, 1, moved);
                 assert!(guest.is_outside(name, &arguments), "{kind} {name} {moved}");
             }
-            // Unaligned: an error that is no trap, as wasi-common gives.
+            // Unaligned addresses cause an error that is not a trap, as in wasi-common.
             for (vectors, moved) in [(1025, 8), (1026, 8), (1024, 9), (1024, 10)] {
                 let arguments = mover(name, file, vectors, 1, moved);
                 let error = guest
@@ -279,7 +280,7 @@ fn whatever_lies_outside_traps_before_anything_moves() {
             assert_eq!(guest.read(100, 4), [1, 2, 3, 4], "{kind} {name}");
             let content = fs::read(house.folder.path().join("file")).expect("it is there");
             assert_eq!(content, b"content", "{kind} {name}");
-            // At the end, and with nothing at the end.
+            // Vectors at the end of the memory, and none at its end.
             for (vectors, count) in [(1024, 3), (END - 8, 1), (END, 0)] {
                 guest.vectors(END as u32 - 8, [(100, 3)]);
                 let arguments = mover(name, file, vectors, count, END - 16);
@@ -299,7 +300,7 @@ fn a_memory_of_no_page_has_nowhere_to_go() {
     for (name, params) in FUNCTIONS {
         let arguments = vec![0; params.split(' ').count()];
         let is_outside = match name {
-            // There is no file that an answer could be of.
+            // Without a file there is no result to write.
             "fd_read" | "fd_pread" | "fd_write" | "fd_pwrite" | "sock_send" | "sock_recv" => true,
             "fd_readdir" | "fd_seek" | "fd_filestat_get" | "fd_fdstat_get" | "sock_accept" => true,
             "path_open" | "path_readlink" | "path_filestat_get" => true,
@@ -321,8 +322,8 @@ fn an_answer_may_lie_in_what_was_received() {
         let mut guest = house.guest();
         let file = guest.open("file");
         fs::write(house.folder.path().join("file"), [9; 100]).expect("room");
-        // The buffer has the vectors in it, which are read before, and the answer, which is written
-        // behind.
+        // The buffer covers the vectors, which are read first, and the result, which is written
+        // last.
         guest.vectors(1024, [(1000, 100)]);
         let arguments = mover("fd_read", file, 1024, 1, 1096);
         assert_eq!(guest.call("fd_read", &arguments), SUCCESS);
@@ -332,7 +333,7 @@ fn an_answer_may_lie_in_what_was_received() {
     });
 }
 
-/// A file that takes a few bytes of each call.
+/// A file that accepts few bytes in each call.
 struct Reluctant(Arc<Mutex<Vec<u8>>>);
 
 impl std::io::Write for Reluctant {
@@ -347,8 +348,8 @@ impl std::io::Write for Reluctant {
     }
 }
 
-/// What is small is sent from the guest's memory, the rest by way of the host's: the bytes and the
-/// answers are the same on both sides of each bound, wherever the answer goes.
+/// Small writes go directly from the guest's memory, others through the host's scratch memory.
+/// Bytes and results must be equal on both sides of each bound, wherever the result is written.
 #[test]
 fn what_is_sent_does_not_depend_on_the_way() {
     everywhere(4, |house, kind| {
@@ -363,7 +364,7 @@ fn what_is_sent_does_not_depend_on_the_way() {
             (file((64 << 10) + 1), 8),
             (vec![], 8),
             (vec![(1 << 16, 0), (1 << 16, 3), (1 << 16, 0)], 8),
-            // The answer over the first vector, the last, and the bytes.
+            // The result overwrites the first vector, the last vector, and the bytes.
             (pieces(3, 9), 1024),
             (pieces(3, 9), 1024 + 20),
             (pieces(3, 9), (1 << 16) - 4),
@@ -392,7 +393,7 @@ fn what_is_sent_does_not_depend_on_the_way() {
     });
 }
 
-/// Whether there are any vectors or not.
+/// The array of vectors must be in bounds, even if it is empty.
 #[test]
 fn an_array_of_vectors_lies_in_the_memory() {
     everywhere(1, |house, kind| {
@@ -418,7 +419,7 @@ fn vectors_that_change_under_the_call_are_read_once() {
     let mut guest = house.guest();
     let shared = house.shared.clone().expect("it is shared");
     let done = AtomicBool::new(false);
-    /// Ends the other thread, also if this one fails: a scope waits for its threads.
+    /// Ends the other thread also if this one panics: a scope waits for its threads.
     struct Ends<'a>(&'a AtomicBool);
     impl Drop for Ends<'_> {
         fn drop(&mut self) {
@@ -429,7 +430,7 @@ fn vectors_that_change_under_the_call_are_read_once() {
         let ends_other = Ends(&done);
         scope.spawn(|| {
             let vector = shared.atomic_u64(1024).expect("it is inside");
-            // Inside, outside, empty, and at the end.
+            // In bounds, out of bounds, empty, and at the end.
             let vectors: [(u64, u64); 4] = [(0, 100), (0xffff_ffff, 8), (5, 0), ((2 << 16) - 1, 1)];
             for (start, len) in vectors.iter().cycle() {
                 if done.load(Ordering::Relaxed) {
@@ -445,8 +446,8 @@ fn vectors_that_change_under_the_call_are_read_once() {
             match guest.try_call(name, &arguments) {
                 Ok(errno) => {
                     assert_eq!(errno, SUCCESS);
-                    // Copies of shared memory may be torn: an address of one vector, the length of
-                    // another.
+                    // A copy of shared memory may be torn: the address of one vector with the
+                    // length of another.
                     let moved = guest.number(8);
                     assert!([0, 1, 8, 100].contains(&moved), "{moved}");
                     ends[0] += 1;
@@ -469,13 +470,13 @@ fn paths_that_are_too_long_are_not_looked_at() {
     everywhere(1, |house, kind| {
         let mut guest = house.guest();
         fs::write(house.folder.path().join("in"), "").expect("room");
-        // As long as the kernel takes, with its zero.
+        // The longest path that the kernel accepts, with its terminating zero.
         let path = "./".repeat(2046) + "in";
         guest.write(100, path.as_bytes());
         let open = |path: i64, len: i64| [3, 0, path, len, 0, 2, 0, 0, 64];
         assert_eq!(path.len(), 4094);
         assert_eq!(guest.call("path_open", &open(100, 4094)), SUCCESS, "{kind}");
-        // Of this length, it is read, and the kernel refuses it.
+        // A path of this length is read from memory, and the kernel refuses it.
         assert!(guest.is_outside("path_open", &open(65_000, 4096)), "{kind}");
         guest.write(100, &b"./".repeat(2048));
         assert_eq!(
@@ -538,7 +539,7 @@ fn buffers_of_any_size_are_filled_with_what_there_is() {
     });
 }
 
-/// The names in entries of a directory, and the cookie behind the last whole one.
+/// The names in directory entries, and the cookie after the last complete entry.
 fn names(bytes: &[u8]) -> (Vec<String>, i64) {
     let (mut names, mut cookie, mut at) = (vec![], 0, 0);
     while bytes.len() - at >= 24 {
@@ -562,7 +563,8 @@ fn a_directory_of_many_pieces_is_read_whole() {
         fs::write(house.folder.path().join(&name), "").expect("room for a file");
         expected.insert(name);
     }
-    // Larger than the directory, of exactly that size and one less, of some pieces, and small.
+    // Buffers larger than the directory, of its exact size and one byte less, of several parts, and
+    // small ones.
     let all = expected.iter().map(|name| 24 + name.len()).sum::<usize>() as i64;
     for len in [1 << 20, all, all - 1, 150_000, 64 << 10, 4096, 300] {
         let mut guest = house.guest();
@@ -639,7 +641,7 @@ fn a_descriptor_takes_less_than_a_kilobyte() {
     }
     let bytes = LIVE.get() - before;
     assert!(bytes <= 63 << 10, "{bytes}");
-    // What was open is given back, but for the table of the context.
+    // After all descriptors are closed, only the context's table remains allocated.
     for fd in 5..67 {
         assert_eq!(guest.call("fd_close", &[fd]), SUCCESS, "{fd}");
     }
@@ -660,7 +662,7 @@ fn bytes_are_counted() {
         ] {
             assert_eq!(guest.call(name, &mover(name, fd, 1024, 2, 8)), SUCCESS);
         }
-        // One byte more than the file has, and a piece of a stream.
+        // One byte more than the file has, and one part of a stream.
         assert_eq!(
             guest.call("fd_pread", &mover("fd_pread", file, 1024, 2, 8)),
             SUCCESS

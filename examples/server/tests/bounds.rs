@@ -1,4 +1,4 @@
-//! What a hostile client or guest can have the server spend: each bound at it and one past it.
+//! Resources that a hostile client or guest can consume: each limit, at it and one past it.
 
 mod common;
 
@@ -36,22 +36,23 @@ async fn open(house: &House) -> TcpStream {
     TcpStream::connect(house.address).await.expect("it listens")
 }
 
-/// Sends this as it is, and reads until the server closes.
+/// Sends raw text, and reads until the server closes the connection.
 async fn raw(house: &House, text: &str) -> String {
     let mut stream = open(house).await;
-    // Who sends more than is read may be reset, and has the answer by then.
+    // If the client sends more than the server reads, the connection may be reset after the
+    // response.
     let _ = stream.write_all(text.as_bytes()).await;
     rest(&mut stream).await
 }
 
-/// All that comes until the server closes.
+/// All bytes until the server closes the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut answer = vec![];
     let _ = soon("the end of the connection", stream.read_to_end(&mut answer)).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The status of an answer.
+/// The status of a response.
 fn status(answer: &str) -> &str {
     let word = answer.split(' ').nth(1);
     word.unwrap_or_else(|| panic!("{answer:?} is no answer"))
@@ -60,7 +61,7 @@ fn status(answer: &str) -> &str {
 /// Bytes of the body that [`MUCH`] prints.
 const MUCH_BYTES: usize = 16 << 20;
 
-/// A guest that prints more than sockets hold.
+/// A guest that prints more than socket buffers hold.
 const MUCH: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 2)
@@ -81,7 +82,7 @@ fn much() -> Settings {
     }
 }
 
-/// A client whose socket holds little.
+/// A client with a small receive buffer.
 async fn small(house: &House) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("the system has a socket");
     socket.set_recv_buffer_size(4096).expect("it is a size");
@@ -103,13 +104,13 @@ async fn a_client_that_takes_its_answer_slowly_is_given_up() {
     let request = b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n";
     slow.write_all(request).await.expect("it listens");
     let mut taken = slow.read(&mut [0; 1024]).await.expect("an answer");
-    // It takes something all the time.
+    // The client keeps reading a little.
     while house.metric("pirn_connections").await > 1.0 {
         taken += slow.read(&mut [0; 1024]).await.unwrap_or(0);
         sleep(Duration::from_millis(1)).await;
         assert!(taken < MUCH_BYTES, "it had time for all of its answer");
     }
-    // What the system had taken still comes.
+    // Bytes in the system's buffers still arrive.
     let mut last = vec![];
     let _ = soon("the end", slow.read_to_end(&mut last)).await;
     assert!(taken + last.len() < MUCH_BYTES);
@@ -126,7 +127,7 @@ async fn a_request_is_begun_when_the_answer_before_it_is_taken() {
         .await
         .expect("it listens");
     while house.count("/much", "ok").await < 1.0 {}
-    // Others are served, and of the hundred requests one.
+    // Other requests are served, but only one of the hundred pipelined ones.
     for _ in 0..20 {
         house.metric("pirn_slots").await;
     }
@@ -175,13 +176,13 @@ async fn connections_that_idle_or_drip_are_closed() {
     };
     let hello = prints("Status: 200\n\nhello\n");
     let house = House::new(&[("/", &hello)], settings(), limits).await;
-    // After an answer as before the first request.
+    // The timeout applies after a response as before the first request.
     let mut idle = open(&house).await;
     let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     idle.write_all(request).await.expect("it listens");
     let answer = rest(&mut idle).await;
     assert!(answer.ends_with("hello\n"), "{answer}");
-    // The time is that of the whole header, not of its pieces.
+    // The timeout applies to the whole header, not to its parts.
     let mut drip = open(&house).await;
     drip.write_all(b"GET / HTTP/1.1\r\nX: ")
         .await
@@ -192,7 +193,7 @@ async fn connections_that_idle_or_drip_are_closed() {
         }
     };
     soon("the end of who drips", closed).await;
-    // Line feeds before a request are none of it.
+    // Line feeds before a request are not part of it.
     let mut feeds = open(&house).await;
     let closed = async {
         while feeds.write_all(b"\r\n").await.is_ok() {
@@ -225,7 +226,7 @@ async fn where_a_body_ends_is_not_ambiguous() {
         assert_eq!(status(&answer), expected, "{fields}");
         assert!(!answer.contains("no /missing here"), "{fields}: {answer}");
     }
-    // With both, the chunks say where it ends, and nothing is read after it.
+    // If both are present, the chunks decide, and nothing is read after them.
     for fields in [
         "Content-Length: 100\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 100\r\n",
@@ -240,7 +241,7 @@ async fn where_a_body_ends_is_not_ambiguous() {
     assert_eq!(status(&raw(&house, old).await), "400");
     let old = "POST /web/request HTTP/1.0\r\nContent-Length: 4\r\n\r\nfour";
     assert!(raw(&house, old).await.ends_with("body: 4 bytes\n"));
-    // Trailers and extensions are of no interest, and bounded.
+    // Trailers and chunk extensions are ignored, and their size is bounded.
     let chunked = "POST /web/request HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let trailers = format!("{chunked}4\r\nfour\r\n0\r\nX-Trailer: y\r\n\r\n");
     assert!(raw(&house, &trailers).await.ends_with("body: 4 bytes\n"));
@@ -278,11 +279,11 @@ async fn what_is_no_request_for_a_route_has_no_guest() {
     )
     .await;
     assert!(!preface.contains("200"), "{preface}");
-    // An upgrade is not taken up.
+    // The server ignores an upgrade.
     let upgrade =
         "GET /web HTTP/1.1\r\nHost: a\r\nConnection: upgrade, close\r\nUpgrade: h2c\r\n\r\n";
     assert_eq!(status(&raw(&house, upgrade).await), "200");
-    // Dots mean nothing to the server: they are the guest's to look at.
+    // The server does not interpret dots in paths: the guest does.
     for path in ["/web/../missing", "/web/%2e%2e/missing"] {
         let answer = house.get(path).await;
         assert_eq!(
@@ -297,7 +298,7 @@ async fn what_is_no_request_for_a_route_has_no_guest() {
     house.stop().await;
 }
 
-/// An engine whose guests panic the server.
+/// An engine whose guests make the server panic.
 struct Panics;
 
 impl Engine for Panics {
@@ -339,7 +340,7 @@ async fn a_panic_ends_its_connection_alone_and_leaves_nothing_behind() {
         rest(&mut client).await
     };
     let end = "Host: a\r\nConnection: close\r\n";
-    // More of them than there are connections and places.
+    // More panics than there are connections and slots.
     for _ in 0..4 {
         let panicked = ask(&format!(
             "PUT / HTTP/1.1\r\n{end}Content-Length: 1\r\n\r\nx"
@@ -367,7 +368,7 @@ async fn a_panic_ends_its_connection_alone_and_leaves_nothing_behind() {
 async fn a_client_has_so_many_connections_and_no_more() {
     let limits = Limits {
         client_connections: 2,
-        // What is closed is not closed for idling.
+        // The idle timeout must not be the reason for the close.
         header_timeout: HOUR,
         ..limits()
     };
@@ -385,10 +386,10 @@ async fn a_client_has_so_many_connections_and_no_more() {
     let mut three = open(&house).await;
     let closed = soon("the end", three.read(&mut [0])).await;
     assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
-    // Those that are open are served on.
+    // Open connections are still served.
     assert!(two.write_all(request).await.is_ok());
     drop(one);
-    // There is room again once the server knows that it is gone.
+    // There is room again when the server notices that one connection is closed.
     let mut refused = 1.0;
     let again = async {
         loop {
@@ -422,7 +423,7 @@ async fn a_client_has_so_many_connections_and_no_more() {
     house.stop().await;
 }
 
-/// A guest that waits for another thread, which there is not.
+/// A guest that waits for another thread, which does not exist.
 const WAITS_FOR_NOBODY: &str = r#"(module (memory (export "memory") 1 1 shared)
   (func (export "_start")
     (drop (memory.atomic.wait32 (i32.const 0) (i32.const 0) (i64.const -1)))))"#;
@@ -464,7 +465,7 @@ async fn a_client_that_hangs_up_behind_another_request_is_noticed_by_the_deadlin
     until("the guest runs", || house.engine.slots().free == 0).await;
     drop(client);
     until("the slot is free", || house.engine.slots().free == 1).await;
-    // What it asked for besides is not run, but for what it took to notice.
+    // Its other requests do not run, except those that started before the server noticed.
     while house.metric("pirn_connections").await > 1.0 {}
     assert!(house.count("/loop", "deadline").await <= 3.0);
     house.stop().await;
@@ -598,7 +599,7 @@ async fn a_route_has_so_many_requests_and_leaves_the_other_slots_to_others() {
     assert_eq!(three.status, 503);
     assert_eq!(three.headers["retry-after"], "1");
     assert_eq!(house.get("/hello").await.status, 200);
-    // There is room again once one of them has ended, by whatever.
+    // There is room again when one of them has ended, for any reason.
     drop(one);
     while house.count("/wait", "gone").await < 1.0 {}
     let mut four = begin().await;

@@ -1,7 +1,8 @@
-//! Good requests among bad ones: every good one is answered rightly, every bad one has its status, no slot
-//! is lost, and memory does not grow.
+//! Good requests among bad ones: every good one gets the right response, every bad one its status,
+//! no slot is lost, and memory does not grow.
 //!
-//! Small here; `PIRN_LOAD=200000 cargo test --release -p pirn-server-example --test load` is large.
+//! The default run is small; `PIRN_LOAD=200000 cargo test --release -p pirn-server-example --test
+//! load` is large.
 
 mod common;
 
@@ -13,14 +14,14 @@ use std::time::Duration;
 
 const CONNECTIONS: usize = 8;
 
-/// What memory may grow by from the middle of the load to its end: what is not the server's, such as this
-/// client's records and the allocator's arenas.
+/// The permitted growth of memory from the middle of the load to its end: memory that is not the
+/// server's, such as this client's records and the allocator's arenas.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
 
-/// Requests of a run, unless it is said.
+/// Number of requests in a default run.
 const REQUESTS: usize = 3_000;
 
-/// Route, guest, status, weight.
+/// Route, guest, expected status, weight.
 const GUESTS: [(&str, &str, u16, usize); 9] = [
     ("/hello", "web-hello.wasm", 200, 600),
     ("/web", "web-rust.wasm", 200, 300),
@@ -79,7 +80,7 @@ async fn load(house: &House, requests: usize) -> Report {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn good_requests_among_bad_ones_are_answered() {
-    // The panics are wanted; each would print its backtrace.
+    // These panics are expected; do not print their backtraces.
     std::panic::set_hook(Box::new(|panic| {
         let wanted = panic.payload_as_str() == Some("as the test wants it");
         if !wanted {
@@ -93,7 +94,7 @@ async fn good_requests_among_bad_ones_are_answered() {
     let settings = Settings {
         slots: CONNECTIONS as u32,
         memory_max: 4 << 20,
-        // Long beside what a good request takes, also where two processors serve eight loops.
+        // Much longer than a good request takes, even if two processors serve eight endless guests.
         deadline: Duration::from_millis(500),
         ..Settings::default()
     };

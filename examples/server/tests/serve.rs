@@ -1,4 +1,4 @@
-//! The program `pirn-serve`: what it says, what it refuses, and how it ends.
+//! The program `pirn-serve`: its messages, its refusals, and its end.
 
 mod common;
 #[path = "../../../runtime/tests/common/program.rs"]
@@ -16,18 +16,19 @@ fn serve() -> Command {
     command
 }
 
-/// Ends the program with the test, however that ends.
+/// Ends the program when the test ends, however it ends.
 struct Serving(Child);
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended.
+        // The program may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A guest that writes a line to its standard error which would be one of the log's, and no answer.
+/// A guest without a response that writes a line to its standard error which imitates a line of the
+/// log.
 const COMPLAINS: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
@@ -36,7 +37,7 @@ const COMPLAINS: &str = r#"(module
   (func (export "_start")
     (drop (call $write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
-/// The server's answer, and what it was on.
+/// Sends a GET request; returns the response.
 fn get(address: &str, path: &str) -> String {
     let mut client = TcpStream::connect(address).expect("it listens");
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -91,7 +92,7 @@ fn it_serves_until_it_is_told_to_stop() {
     assert!(!log.contains('\x1b') && !log.contains('\r'), "{log:?}");
 }
 
-/// A guest that writes 8,000 empty lines to its standard error, and no answer.
+/// A guest without a response that writes 8,000 empty lines to its standard error.
 const NOISY: &str = r#"(module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
@@ -118,7 +119,7 @@ fn guests_do_not_fill_the_log() {
     let address = address.expect("an address");
     let start = Instant::now();
     let mut told = String::new();
-    // Until a second is over in which lines were not logged.
+    // Repeat until a second in which the server suppressed lines is over.
     while !told.contains("not logged") {
         assert!(start.elapsed() < common::PATIENCE, "{told}");
         let answer = get(address, "/");
@@ -126,7 +127,7 @@ fn guests_do_not_fill_the_log() {
         told = std::fs::read_to_string(&log).expect("text");
     }
     let seconds = start.elapsed().as_secs() as usize + 2;
-    // The server's own lines are few.
+    // The server itself logs few lines.
     let most = seconds * (4 << 10) + 2000;
     assert!(
         told.len() <= most,
@@ -179,13 +180,13 @@ fn connections_beyond_the_descriptors_wait() {
     drop(idle);
     let answer = get(address, "/");
     assert!(answer.ends_with("hello from a slot\n"), "{answer}");
-    // It tells so twenty times a second at most.
+    // The server logs this at most twenty times a second.
     let lines = told().matches("no connection accepted").count() as u64;
     let most = 20 * (start.elapsed().as_secs() + 1) + 1;
     assert!(lines <= most, "{lines} lines, not {most}");
 }
 
-/// What it says when it does not serve: one line.
+/// The one-line error of a server that does not start.
 fn refusal(args: &[&str]) -> String {
     let output = serve().args(args).output().expect("it starts");
     assert_eq!(output.status.code(), Some(1), "{args:?}");

@@ -1,4 +1,4 @@
-//! The server over real connections: what becomes of requests, good and bad.
+//! The server over real connections: the handling of good and bad requests.
 
 mod common;
 
@@ -84,7 +84,7 @@ async fn a_guest_that_takes_too_long_is_ended() {
     house.stop().await;
 }
 
-/// The same of both twins.
+/// Checks that guests of all languages give the same responses.
 async fn web(house: &House, language: &str) {
     let hello = house.get("/web").await;
     assert_eq!(
@@ -148,13 +148,14 @@ async fn a_go_handler_answers() {
     house.stop().await;
 }
 
-/// Sends this as it is, and reads until the server closes.
+/// Sends raw text, and reads until the server closes the connection.
 async fn raw(house: &House, text: &str) -> String {
     let mut stream = TcpStream::connect(house.address).await.expect("it listens");
     stream.write_all(text.as_bytes()).await.expect("it listens");
     let mut answer = vec![];
     let end = stream.read_to_end(&mut answer);
-    // Who sends more than is read may be reset, and has the answer by then.
+    // If the client sends more than the server reads, the connection may be reset after the
+    // response.
     let _ = soon("the end of the connection", end).await;
     String::from_utf8(answer).expect("text")
 }
@@ -174,7 +175,7 @@ async fn bodies_up_to_their_limit_are_taken() {
             answer.body.contains(&format!("body: {bytes} bytes")),
             status == 200
         );
-        // Without saying before how much comes.
+        // Without a declared length, in chunks.
         let half = bytes / 2;
         let chunks = format!("{half:x}\r\n{}\r\n", "x".repeat(half));
         let chunks = if half > 0 {
@@ -190,7 +191,7 @@ async fn bodies_up_to_their_limit_are_taken() {
             "{half} twice: {answer}"
         );
     }
-    // What it says is enough to refuse it: nothing of it was sent.
+    // The declared length alone is enough for a refusal: no byte of the body was sent.
     let answer = raw(
         &house,
         "POST /web HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n",
@@ -222,7 +223,7 @@ async fn answers_up_to_their_limit_are_given() {
     house.stop().await;
 }
 
-/// Asks for something in a task of its own.
+/// Sends a request in its own task.
 fn later(house: &Arc<House>, path: &'static str) -> tokio::task::JoinHandle<common::Answer> {
     let house = Arc::clone(house);
     tokio::spawn(async move { house.get(path).await })
@@ -277,7 +278,7 @@ async fn who_waits_gets_the_next_place_and_no_more_wait_than_may() {
     until("the guest waits", || house.door.came() == 1).await;
     let second = later(&house, "/wait");
     while house.metric("pirn_requests_waiting").await < 1.0 {}
-    // At once, whatever the others wait for.
+    // The refusal is immediate, although other requests wait.
     assert_eq!(house.get("/wait").await.status, 503);
     house.door.open();
     for answer in [first, second] {
@@ -289,7 +290,7 @@ async fn who_waits_gets_the_next_place_and_no_more_wait_than_may() {
     stop(house).await;
 }
 
-/// Sends a GET and waits for nothing.
+/// Sends a GET request without waiting for the response.
 async fn begin(house: &House, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(house.address).await.expect("it listens");
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -298,7 +299,7 @@ async fn begin(house: &House, path: &str) -> TcpStream {
     stream
 }
 
-/// The answer.
+/// The response.
 async fn end(mut stream: TcpStream) -> String {
     let mut answer = String::new();
     let read = soon("an answer", stream.read_to_string(&mut answer)).await;
@@ -353,7 +354,7 @@ fn guests_that_loop_leave_their_thread_to_others() {
             assert_eq!(house.get("/hello").await.status, 200);
             assert_eq!(house.get("/nap").await.body, "awake\n");
         }
-        // Nor does one that cannot give way keep it until its deadline.
+        // A guest that cannot be preempted does not keep the slot past its deadline.
         assert_eq!(house.get("/start").await.status, 504);
         assert_eq!(
             house.metric("pirn_slots_used").await,
@@ -430,7 +431,7 @@ async fn a_client_that_hangs_up_ends_its_guest() {
         while house.metric("pirn_requests_waiting").await < 1.0 {}
         drop(running);
         while house.count(path, "gone").await < 2.0 {}
-        // An hour has not passed, and who waits has the slot.
+        // The deadline of an hour has not passed, but the waiting request has the slot.
         let answer = end(waiting).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert_eq!(house.get("/web").await.status, 200);
@@ -486,7 +487,7 @@ async fn what_runs_when_the_server_stops_is_answered() {
     let mut house = Arc::new(house);
     let address = house.address;
     let mut idle = TcpStream::connect(address).await.expect("it listens");
-    // Not by a task: the house is changed.
+    // Not in another task, because the test changes `house`.
     let mut client = pirn_server_example::load::connect(address)
         .await
         .expect("it listens");
@@ -498,7 +499,7 @@ async fn what_runs_when_the_server_stops_is_answered() {
     Arc::get_mut(&mut house)
         .expect("nobody else has it")
         .begin_stop();
-    // The connection that idles is closed, and nobody gets another one.
+    // The idle connection is closed, and no new one is accepted.
     let closed = soon("the end", idle.read(&mut [0])).await;
     assert!(matches!(closed, Ok(0) | Err(_)));
     assert!(TcpStream::connect(address).await.is_err());
@@ -565,7 +566,7 @@ async fn no_more_connections_than_may_are_served() {
         .write_all(request)
         .await
         .expect("the system takes it");
-    // The first is served on; the second once the first has gone.
+    // The first connection is still served; the second one only after the first is closed.
     first.write_all(request).await.expect("it is open");
     let mut rest = vec![0; 100];
     soon("an answer", first.read(&mut rest))
@@ -630,7 +631,7 @@ async fn routes_that_mean_nothing_are_refused() {
     }
 }
 
-/// A sample: name, labels, value.
+/// A sample of the metrics: name and value, without labels.
 fn sample(line: &str) -> Option<(&str, f64)> {
     let (name, value) = line.rsplit_once(' ')?;
     let bare = name.split('{').next()?;

@@ -1,17 +1,17 @@
-//! What Java calls, and how it is called back: the Java Native Interface, as far as it is needed.
+//! The interface to Java: the parts of the Java Native Interface that the tests need.
 //!
 //! Source: Java Native Interface Specification, chapter 4, which numbers the functions of the
 //! table.
 //!
 //! # Safety
 //!
-//! Owns the numbers and types of those functions.
+//! This file owns the numbers and types of those functions.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_void};
 use core::mem;
 
-/// What a thread of the virtual machine calls it by: a pointer to a table of functions.
+/// A thread's handle of the virtual machine: a pointer to a table of functions.
 type Env = *const *const *const c_void;
 type GetStaticMethod =
     unsafe extern "C" fn(Env, *mut c_void, *const c_char, *const c_char) -> *mut c_void;
@@ -20,24 +20,25 @@ type CallStaticInt = unsafe extern "C" fn(Env, *mut c_void, *mut c_void, *const 
 const GET_STATIC_METHOD: usize = 113;
 const CALL_STATIC_INT: usize = 131;
 
-/// Where a guest's call back goes.
+/// The Java method that a guest's host call reaches.
 struct Method {
     env: Env,
     class: *mut c_void,
     method: *mut c_void,
 }
 
-/// `Hosts.run`: [`pirn_hosts_run`](crate::pirn_hosts_run), which calls back `Hosts.back`.
+/// `Hosts.run`: [`pirn_hosts_run`](crate::pirn_hosts_run), with `Hosts.back` as the host function.
 ///
 /// # Safety
 ///
-/// Java calls it.
+/// Only the Java virtual machine may call this, with a valid `env` of this thread and a valid
+/// `class`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn Java_Hosts_run(env: Env, class: *mut c_void, what: i32) -> i32 {
     const NAME: &CStr = c"back";
     const TYPE: &CStr = c"(I)I";
-    // SAFETY: `env` is this thread's, and its table has these functions at these places. What is
-    // passed lives as long as the call.
+    // SAFETY: `env` belongs to this thread, and its table has these functions at these indices. The
+    // passed pointers live as long as the call.
     unsafe {
         let find: GetStaticMethod = mem::transmute(*(*env).add(GET_STATIC_METHOD));
         let method = find(env, class, NAME.as_ptr(), TYPE.as_ptr());
@@ -47,10 +48,10 @@ pub unsafe extern "C" fn Java_Hosts_run(env: Env, class: *mut c_void, what: i32)
     }
 }
 
-/// Calls the method of a call of [`Java_Hosts_run`].
+/// Calls the Java method of a running [`Java_Hosts_run`].
 unsafe extern "C" fn call_back(with: *mut c_void, n: i32) -> i32 {
-    // SAFETY: `with` is that of a call that runs, on this thread; the arguments are an array of
-    // unions of eight bytes.
+    // SAFETY: `with` points to the `Method` of a running call on this thread. The arguments are an
+    // array of eight-byte unions.
     unsafe {
         let back = &*with.cast::<Method>();
         let call: CallStaticInt = mem::transmute(*(*back.env).add(CALL_STATIC_INT));
@@ -58,7 +59,7 @@ unsafe extern "C" fn call_back(with: *mut c_void, n: i32) -> i32 {
     }
 }
 
-/// `Hosts.count`: how many things a guest can do.
+/// `Hosts.count`: the number of actions.
 #[unsafe(no_mangle)]
 pub extern "C" fn Java_Hosts_count(_: Env, _: *mut c_void) -> i32 {
     crate::pirn_hosts_count()
@@ -70,7 +71,7 @@ pub extern "C" fn Java_Hosts_open(_: Env, _: *mut c_void) {
     crate::pirn_hosts_open();
 }
 
-/// `Hosts.fault`: a fault that is the host's own.
+/// `Hosts.fault`: a fault of the host itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn Java_Hosts_fault(_: Env, _: *mut c_void) {
     crate::pirn_hosts_fault();

@@ -1,12 +1,13 @@
-//! The runtime as a C library with one guest in it, for the tests that load it into a Go program
-//! and a Java virtual machine. Those handle the same signals for purposes of their own.
+//! The runtime as a C library with one guest, for tests that load it into a Go program and a Java
+//! virtual machine. Both handle the same signals as the runtime.
 //!
-//! [`pirn_hosts_run`] lets the guest do one of the things that end in a signal, and says whether it
-//! came out as it must. `Java_Hosts_run` is the same for Java.
+//! [`pirn_hosts_run`] makes the guest perform an action, most of which cause a signal, and reports
+//! whether the result is correct. `Java_Hosts_run` does this for Java.
 //!
 //! # Safety
 //!
-//! Owns nothing: it calls functions that it was given, with the pointers that came with them.
+//! This file owns no invariants: it calls functions that it was given, with the pointers that came
+//! with them.
 #![allow(unsafe_code)]
 
 pub mod jni;
@@ -18,20 +19,20 @@ use std::error::Error;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Code of the host's that a guest calls: with what came with it and a number, it gives a number.
+/// A host function that a guest calls: takes the host's pointer and a number, and returns a number.
 pub type Back = unsafe extern "C" fn(*mut c_void, i32) -> i32;
 
-/// What the guest of a call can call.
+/// The host function of a call, with its pointer.
 struct Host {
     back: Back,
     with: *mut c_void,
 }
 
-/// How many instances there are at a time; who wants another waits.
+/// Number of instances at a time; further calls wait.
 const SLOTS: u32 = 16;
-/// How long a guest may loop.
+/// Time after which a looping guest is stopped.
 const DEADLINE: Duration = Duration::from_millis(2);
-/// How long it runs until it is suspended.
+/// Length of a time slice.
 const SLICE: Duration = Duration::from_micros(300);
 
 static PREPARED: LazyLock<Prepared<Host>> = LazyLock::new(|| {
@@ -45,7 +46,7 @@ fn prepare() -> Result<Prepared<Host>, Box<dyn Error>> {
     let mut linker = Linker::<Host>::new();
     linker.func("host", "back", |caller: Caller<'_, Host>, n: i32| {
         let host = caller.data();
-        // SAFETY: whoever called `pirn_hosts_run` promised that it can be called with that.
+        // SAFETY: the caller of `pirn_hosts_run` guarantees that `back` can be called with `with`.
         unsafe { (host.back)(host.with, n) }
     })?;
     let region = Region::builder().slots(SLOTS).memory_max(16 << 20);
@@ -66,7 +67,7 @@ fn mix(n: i32) -> i32 {
     sum.cast_signed()
 }
 
-/// Has the guest do a thing, in an instance of its own.
+/// Makes the guest perform an action, in its own instance.
 fn run(what: &str, n: i32, host: Host) -> Result<(), Box<dyn Error>> {
     let prepared = &*PREPARED;
     let mut instance = prepared.instantiate(host)?;
@@ -93,7 +94,7 @@ fn run(what: &str, n: i32, host: Host) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Runs a guest in slices of time, for so long that it has had more than one.
+/// Runs a guest in time slices, long enough for more than one.
 fn sliced(instance: &mut Instance<Host>) -> Result<(), Box<dyn Error>> {
     let func = PREPARED.func::<i32, i32>("mix")?;
     let (mut n, mut slices) = (200_000, 0);
@@ -109,13 +110,13 @@ fn sliced(instance: &mut Instance<Host>) -> Result<(), Box<dyn Error>> {
         if sum != mix(n) {
             return Err(format!("came to {sum} and not {}, after {slices} slices", mix(n)).into());
         }
-        // The timer thread may have had to wait for a processor.
+        // The timer thread may have waited for a processor.
         n = (n * 2).min(1 << 28);
     }
     Ok(())
 }
 
-/// As what a function traps.
+/// The expected trap of a function.
 fn expected(what: &str) -> Option<TrapCode> {
     match what {
         "unreachable" => Some(TrapCode::Unreachable),
@@ -126,7 +127,7 @@ fn expected(what: &str) -> Option<TrapCode> {
     }
 }
 
-/// What a guest can do, by number, and what with.
+/// The guest's actions, by number, each with its parameter.
 const ALL: [(&str, i32); 9] = [
     ("mix", 1_000),
     ("unreachable", 0),
@@ -139,15 +140,15 @@ const ALL: [(&str, i32); 9] = [
     ("back", 14),
 ];
 
-/// How many things a guest can do.
+/// Number of actions.
 #[unsafe(no_mangle)]
 pub extern "C" fn pirn_hosts_count() -> i32 {
     ALL.len() as i32
 }
 
-/// Makes the region, and with it installs the handlers, as the first [`pirn_hosts_run`] would.
-/// Later it makes another, of no other use: it puts the handlers in front of those that came
-/// meanwhile.
+/// Creates the region, and with it installs the signal handlers, as the first [`pirn_hosts_run`]
+/// would. Later calls create another region, which puts the handlers in front of any that were
+/// installed meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn pirn_hosts_open() {
     LazyLock::force(&PREPARED);
@@ -155,8 +156,8 @@ pub extern "C" fn pirn_hosts_open() {
     drop(region.expect("there is room for another region"));
 }
 
-/// Has a guest do a thing; gives 0 if that came out as it must, and says what is wrong otherwise.
-/// `back` is to give three times what it gets.
+/// Makes a guest perform an action; returns 0 if the result is correct, and prints the error
+/// otherwise. `back` must return three times its argument.
 ///
 /// # Safety
 ///
@@ -174,10 +175,10 @@ pub unsafe extern "C" fn pirn_hosts_run(what: i32, back: Back, with: *mut c_void
     }
 }
 
-/// Reads where nothing is mapped: a fault that is the host's own.
+/// Reads an address at which nothing is mapped: a fault of the host itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn pirn_hosts_fault() {
     let nowhere = ptr::without_provenance::<u8>(16);
-    // SAFETY: none: the process is to die of it.
+    // SAFETY: the read is invalid on purpose: it ends the process.
     core::hint::black_box(unsafe { core::hint::black_box(nowhere).read_volatile() });
 }

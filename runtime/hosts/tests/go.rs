@@ -1,5 +1,5 @@
-//! Guests in a Go program, whose runtime handles the same signals: nil pointers come by SIGSEGV,
-//! goroutines are preempted by SIGURG.
+//! Guests in a Go program, whose runtime handles the same signals: SIGSEGV for nil pointers, and
+//! SIGURG to preempt goroutines.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 use tempfile::TempDir;
 
-/// The program, in a folder that is there as long as this test program.
+/// The program, in a folder that exists as long as this test program.
 static PROGRAM: LazyLock<Option<(TempDir, PathBuf)>> = LazyLock::new(|| {
     if !common::have("guests in a Go program", "go", "version") {
         return None;
@@ -19,7 +19,7 @@ static PROGRAM: LazyLock<Option<(TempDir, PathBuf)>> = LazyLock::new(|| {
     Some((folder, program))
 });
 
-/// Builds the program, or the library that it is, too.
+/// Builds the program, either as an executable or as a library.
 fn build(mode: &str, to: &Path) {
     let library = common::library_folder();
     let library = library.display();

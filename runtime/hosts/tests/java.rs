@@ -1,5 +1,5 @@
-//! Guests in a Java virtual machine, which handles the same signals: null pointers, stacks that are used
-//! up and safepoints come by SIGSEGV.
+//! Guests in a Java virtual machine, which uses SIGSEGV for null pointers, stack overflows and
+//! safepoints.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 use tempfile::TempDir;
 
-/// The class, in a folder that is there as long as this test program.
+/// The classes, in a folder that exists as long as this test program.
 static CLASSES: LazyLock<Option<TempDir>> = LazyLock::new(|| {
     let what = "guests in a Java virtual machine";
     if !common::have(what, "javac", "-version") || !common::have(what, "java", "-version") {
@@ -26,7 +26,7 @@ fn library() -> PathBuf {
     common::library_folder().join("libpirn_hosts.so")
 }
 
-/// Runs the class with options of the virtual machine, and arguments of its own.
+/// Runs the class with options of the virtual machine and with arguments.
 fn java(options: &[&str], arguments: &[&str]) -> Option<std::process::Output> {
     let folder = CLASSES.as_ref()?.path();
     let mut all: Vec<OsString> = vec!["-cp".into(), folder.into(), "-Xmx64m".into()];
@@ -68,7 +68,7 @@ fn a_fault_in_native_code_is_javas_to_report() {
     }
 }
 
-/// The folder of the virtual machine's library and that of its headers, if it has any.
+/// The folders of the virtual machine's library and headers, if there are any.
 fn home() -> Option<PathBuf> {
     let mut java = Command::new("java");
     let asked = java

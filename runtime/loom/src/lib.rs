@@ -1,6 +1,6 @@
-//! Models of the data that threads of the runtime share. loom replaces the standard library in the
-//! runtime's own files, and runs the threads in every order with at most three preemptions and with
-//! all that the memory model lets each thread see.
+//! Models of data structures that threads of the runtime share. loom replaces the standard library
+//! in the runtime's own files. It runs the threads in every order with at most three preemptions,
+//! and explores every value that the memory model lets a thread read.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path runtime/loom/Cargo.toml`
 

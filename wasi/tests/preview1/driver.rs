@@ -1,5 +1,4 @@
-//! A guest that does nothing but call preview 1: each function by its name, with arguments of the
-//! test.
+//! A guest that only calls preview 1: the test calls each function by its name with its arguments.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use crate::errno::SUCCESS;
@@ -12,7 +11,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Every function, with the widths of its parameters.
+/// Every function, with the types of its parameters.
 const FUNCTIONS: &[(&str, &str)] = &[
     ("args_get", "ii"),
     ("args_sizes_get", "ii"),
@@ -62,29 +61,29 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("sock_shutdown", "ii"),
 ];
 
-/// The directory that a guest is given.
+/// Descriptor of the guest's directory.
 pub(crate) const FOLDER: i64 = 3;
-/// `oflags`.
+/// Values of `oflags`.
 pub(crate) const CREAT: i64 = 1;
 pub(crate) const DIRECTORY: i64 = 2;
 pub(crate) const EXCL: i64 = 4;
 pub(crate) const TRUNC: i64 = 8;
-/// `rights`.
+/// Values of `rights`.
 pub(crate) const READ: i64 = 2;
 pub(crate) const WRITE: i64 = 64;
-/// `fdflags`.
+/// Values of `fdflags`.
 pub(crate) const APPEND: i64 = 1;
 pub(crate) const NONBLOCK: i64 = 4;
-/// `lookupflags`.
+/// Values of `lookupflags`.
 pub(crate) const FOLLOW: i64 = 1;
 
-/// Where answers go: so many bytes that every answer of a constant size fits.
+/// Address of results: every result of a constant size fits.
 pub(crate) const OUT: i64 = 64;
-/// Where paths lie, and a vector.
+/// Addresses of paths and of a vector.
 const PATH: i64 = 4096;
 const OTHER_PATH: i64 = 16_384;
 const VECTOR: i64 = 512;
-/// Where bytes come and go.
+/// Address of the bytes that are read or written.
 pub(crate) const BYTES: i64 = 40_000;
 
 /// A guest with its directory.
@@ -123,7 +122,7 @@ fn module() -> &'static Prepared<WasiCtx> {
     })
 }
 
-/// A folder for a guest, with a secret beside it.
+/// A folder for a guest, with a secret file beside the guest's directory.
 pub(crate) struct Host {
     folder: TempDir,
 }
@@ -141,7 +140,7 @@ impl Host {
         self.folder.path().join("inside").join(name)
     }
 
-    /// What lies beside the guest's directory.
+    /// The folder that contains the guest's directory.
     pub(crate) fn outside(&self) -> &Path {
         self.folder.path()
     }
@@ -163,7 +162,7 @@ impl Host {
         Dir::open_ambient_dir(self.path(""), ambient_authority()).expect("it is there")
     }
 
-    /// A guest that may do everything with its directory.
+    /// A guest with all rights in its directory.
     pub(crate) fn guest(&self) -> Guest {
         self.guest_with(|wasi| wasi)
     }
@@ -197,7 +196,7 @@ impl Guest {
             .collect()
     }
 
-    /// Calls a function, and gives its errno.
+    /// Calls a function; returns its errno.
     pub(crate) fn call(&mut self, name: &str, arguments: &[i64]) -> i32 {
         let result = self.try_call(name, arguments);
         result.unwrap_or_else(|error| panic!("{name}{arguments:?}: {error}"))
@@ -212,7 +211,7 @@ impl Guest {
         Ok(errno)
     }
 
-    /// Calls a function that a deadline is to end.
+    /// Calls a function that must be ended by a deadline.
     pub(crate) fn late(&mut self, name: &str, arguments: &[i64]) -> CallError {
         let values = Self::values(name, arguments);
         let limited = self.instance.deadline(Duration::from_millis(30));
@@ -251,7 +250,7 @@ impl Guest {
             .fold(0, |sum, byte| sum << 8 | u16::from(*byte))
     }
 
-    /// Address and length of a path.
+    /// Writes a path to memory; returns its address and length.
     pub(crate) fn path(&mut self, path: impl AsRef<[u8]>) -> [i64; 2] {
         self.put(PATH, path.as_ref());
         [PATH, path.as_ref().len() as i64]
@@ -262,13 +261,13 @@ impl Guest {
         [OTHER_PATH, path.as_ref().len() as i64]
     }
 
-    /// Calls a function of a directory and one path.
+    /// Calls a function that takes a directory and one path.
     pub(crate) fn at(&mut self, name: &str, fd: i64, path: impl AsRef<[u8]>) -> i32 {
         let [start, len] = self.path(path);
         self.call(name, &[fd, start, len])
     }
 
-    /// Calls `path_rename` or `path_link` between two paths.
+    /// Calls `path_rename` or `path_link` with two paths.
     pub(crate) fn between(&mut self, name: &str, from: (i64, &str), to: (i64, &str)) -> i32 {
         let [old, old_len] = self.path(from.1);
         let [new, new_len] = self.other_path(to.1);
@@ -315,7 +314,7 @@ impl Guest {
         self.put(VECTOR, words.as_flattened());
     }
 
-    /// Reads, at a position if there is one.
+    /// Reads, at an offset if there is one.
     pub(crate) fn read(&mut self, fd: i64, len: usize, at: Option<i64>) -> Result<Vec<u8>, i32> {
         self.vector(len);
         let errno = match at {
@@ -328,7 +327,7 @@ impl Guest {
         }
     }
 
-    /// Writes, at a position if there is one.
+    /// Writes, at an offset if there is one.
     pub(crate) fn write(&mut self, fd: i64, bytes: &[u8], at: Option<i64>) -> Result<usize, i32> {
         self.put(BYTES, bytes);
         self.vector(bytes.len());
@@ -342,14 +341,14 @@ impl Guest {
         }
     }
 
-    /// The arguments of a call that reads or writes with one vector of so many bytes.
+    /// Arguments of a read or write with one vector of `len` bytes.
     pub(crate) fn io(&mut self, fd: i64, len: usize) -> [i64; 4] {
         self.vector(len);
         [fd, VECTOR, 1, OUT]
     }
 
-    /// Puts subscriptions in a row, each of a descriptor to read (1) or write (2), or of a clock
-    /// (0) by milliseconds; gives the arguments of `poll_oneoff`. Each has its index as userdata.
+    /// Writes subscriptions: to a descriptor for reading (1) or writing (2), or to a clock (0) with
+    /// milliseconds. Each has its index as userdata. Returns the arguments of `poll_oneoff`.
     pub(crate) fn subscribe(&mut self, all: &[(u8, i64)]) -> [i64; 4] {
         const SUBSCRIPTIONS: i64 = 100_000;
         for (index, (tag, what)) in all.iter().enumerate() {
@@ -367,7 +366,7 @@ impl Guest {
         [SUBSCRIPTIONS, 120_000, all.len() as i64, OUT]
     }
 
-    /// Polls, and gives userdata, errno, number of bytes and flags of each event.
+    /// Polls; returns userdata, errno, number of bytes and flags of each event.
     pub(crate) fn poll(&mut self, all: &[(u8, i64)]) -> Vec<(u64, u16, u64, u16)> {
         let arguments = self.subscribe(all);
         assert_eq!(self.call("poll_oneoff", &arguments), SUCCESS);

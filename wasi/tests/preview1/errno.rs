@@ -1,4 +1,4 @@
-//! Preview 1's numbers of errors.
+//! Error numbers of preview 1.
 #![allow(dead_code, reason = "each is used where it is given")]
 
 pub(crate) const SUCCESS: i32 = 0;

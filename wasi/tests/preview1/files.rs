@@ -1,4 +1,4 @@
-//! Files by their descriptors: reading, writing, positions, sizes, times, flags, numbers.
+//! Files by their descriptors: reads, writes, positions, sizes, times, flags, and numbers.
 
 use crate::driver::{APPEND, CREAT, DIRECTORY, FOLDER, Host, OUT, READ, WRITE};
 use crate::errno::{BADF, FBIG, INVAL, NAMETOOLONG, NOTDIR, NOTSUP, SUCCESS};
@@ -27,7 +27,7 @@ fn positions_move_by_what_is_read_and_written_and_by_nothing_else() {
     assert_eq!(position(&mut guest), 3);
     assert_eq!(guest.write(file, b"C", None), Ok(1));
     assert_eq!(position(&mut guest), 4);
-    // From the start (0), from here (1), from the end (2), and the position.
+    // From the start (0), the current position (1) and the end (2), with the expected position.
     for (offset, whence, expected) in [(2, 0, 2), (3, 1, 5), (-4, 1, 1), (-2, 2, 8), (5, 2, 15)] {
         assert_eq!(guest.call("fd_seek", &[file, offset, whence, OUT]), SUCCESS);
         assert_eq!(guest.u64(OUT), expected);
@@ -62,11 +62,11 @@ fn rights_are_those_that_a_file_was_opened_with() {
     assert_eq!(guest.call("fd_filestat_set_size", &[reads, 0]), INVAL);
     for (fd, rights) in [(reads, READ), (writes, WRITE)] {
         assert_eq!(guest.call("fd_fdstat_get", &[fd, OUT]), SUCCESS);
-        // A regular file (4), no flags, these rights, none to be inherited.
+        // A regular file (4), no flags, these rights, and no inherited rights.
         assert_eq!((guest.bytes(OUT, 1), guest.u16(OUT + 2)), (vec![4], 0));
         let both = (guest.u64(OUT + 8), guest.u64(OUT + 16));
         assert_eq!(both, (rights.cast_unsigned(), 0));
-        // Rights are not taken away later: `notsup`.
+        // Rights cannot be reduced later: `notsup`.
         assert_eq!(guest.call("fd_fdstat_set_rights", &[fd, 0, 0]), NOTSUP);
     }
     assert_eq!(guest.call("fd_fdstat_get", &[FOLDER, OUT]), SUCCESS);
@@ -101,7 +101,7 @@ fn flags_are_set_and_told() {
         assert_eq!(guest.call("fd_fdstat_set_flags", &[file, set]), SUCCESS);
         assert_eq!(flags(&mut guest, file), set);
     }
-    // Of an open file the others cannot be set, as fcntl(2) cannot.
+    // The other flags of an open file cannot be set, as with fcntl(2).
     for set in [DSYNC, RSYNC, SYNC, 32, -1] {
         assert_eq!(
             guest.call("fd_fdstat_set_flags", &[file, set]),
@@ -130,7 +130,7 @@ fn sizes_are_set_and_told() {
         assert!(errnos.contains(&errno), "{errno}");
     }
     assert_eq!(guest.call("fd_filestat_set_size", &[FOLDER, 0]), BADF);
-    // Nobody has room set aside: `notsup`.
+    // Space cannot be allocated: `notsup`.
     assert_eq!(guest.call("fd_allocate", &[file, 0, 10]), NOTSUP);
     assert_eq!(guest.call("fd_allocate", &[99, 0, 10]), BADF);
     for advice in 0..6 {
@@ -167,7 +167,7 @@ fn times_are_set_to_what_is_said_or_to_now() {
         };
         assert_eq!(set(1_000_000_007, 2_000_000_009, 1 | 4), SUCCESS);
         assert_eq!(times(), (at(1_000_000_007), at(2_000_000_009)));
-        // One of them, and none.
+        // One of the two times, and none.
         assert_eq!(set(3_000_000_000, 5, 1), SUCCESS);
         assert_eq!(set(5, 5, 0), SUCCESS);
         assert_eq!(times(), (at(3_000_000_000), at(2_000_000_009)));
@@ -175,7 +175,7 @@ fn times_are_set_to_what_is_said_or_to_now() {
         assert!(times().0 == at(3_000_000_000) && times().1 > at(1 << 60));
         assert_eq!(set(5, 5, 2), SUCCESS);
         assert!(times().0 > at(1 << 60));
-        // What is said and now at once, and what there is not.
+        // A given time and the current time at once, and unknown flags.
         for flags in [1 | 2, 4 | 8, 15, 16] {
             assert_eq!(set(5, 5, flags), INVAL, "{flags}");
         }
@@ -217,7 +217,7 @@ fn times_of_changes_and_before_the_epoch_are_told() {
         assert_eq!(guest.call(name, arguments), SUCCESS);
         let told = [40, 48, 56].map(|at| guest.u64(OUT + at));
         assert_eq!(told, [0, 0, changed], "{name}");
-        // Device, number, type, links.
+        // Device, inode number, type, links.
         assert_eq!(
             (guest.u64(OUT), guest.u64(OUT + 8)),
             (found.dev(), found.ino())
@@ -227,7 +227,7 @@ fn times_of_changes_and_before_the_epoch_are_told() {
             (vec![4], 1)
         );
     }
-    // A stream in memory has none of that.
+    // A stream in memory has none of these.
     guest.put(OUT, &[1; 64]);
     assert_eq!(guest.call("fd_filestat_get", &[1, OUT]), SUCCESS);
     assert_eq!([32, 40, 48, 56].map(|at| guest.u64(OUT + at)), [0; 4]);
@@ -246,12 +246,12 @@ fn descriptors_are_closed_and_renumbered() {
     assert_eq!(guest.read(a, 10, None), Err(BADF));
     assert_eq!(guest.call("fd_renumber", &[a, b]), BADF);
     assert_eq!(guest.call("fd_renumber", &[b, a]), BADF);
-    // To itself: nothing happens.
+    // Renumbering a descriptor to itself changes nothing.
     assert_eq!(guest.call("fd_renumber", &[b, b]), SUCCESS);
     assert_eq!(guest.read(b, 10, Some(0)).unwrap(), b"a");
     assert_eq!(guest.call("fd_close", &[b]), SUCCESS);
     assert_eq!(guest.call("fd_close", &[b]), BADF);
-    // Those that the guest was given, too.
+    // The descriptors that the guest got at its start can be closed too.
     for fd in [0, FOLDER] {
         assert_eq!(guest.call("fd_close", &[fd]), SUCCESS);
         assert_eq!(guest.call("fd_fdstat_get", &[fd, OUT]), BADF);
@@ -274,7 +274,7 @@ fn directories_that_were_given_have_names() {
         guest.call("fd_prestat_dir_name", &[FOLDER, 1000, 6]),
         NAMETOOLONG
     );
-    // A C library asks until there is none.
+    // C libraries call this until it fails.
     for fd in [FOLDER + 1, 0, 99] {
         assert_eq!(guest.call("fd_prestat_get", &[fd, OUT]), BADF);
     }

@@ -1,4 +1,4 @@
-//! Standard streams that `aotrun` inherits, of every kind: terminals, pipes, files, /dev/null,
+//! Standard streams that `aotrun` inherits, of every kind: terminals, pipes, files, /dev/null, and
 //! closed ones.
 
 use crate::common::{aotrun, stderr, stdout};
@@ -10,10 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// `polled FD TAG` gives 1,000 times the errno of the call, or: 100 times the event's errno, 10
-/// times its bytes (9 at most), 5 for a peer that has gone; and 1 for a clock that rang first.
-/// `copies` copies input to output by ten bytes at a time; `kind` is the type of a file,
-/// `unwaiting` the errno of a read that does not wait, `seeks` that of asking for a position.
+/// `polled FD TAG` prints 1,000 times the errno of the call, or a sum: 100 times the event's errno,
+/// 10 times its bytes (at most 9), 5 if the peer hung up, and 1 if a clock fired first.
+///
+/// `copies` copies input to output, ten bytes at a time. `kind` prints the file type. `unwaiting`
+/// prints the errno of a non-blocking read, and `seeks` that of a request for the position.
 const GUEST: &str = r#"(module
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
@@ -75,7 +76,7 @@ fn guest_for(deadline: &str, folder: &TempDir, arguments: &[&str]) -> Command {
     command
 }
 
-/// What the guest says of its standard input.
+/// The guest's output about its standard input.
 fn polled(folder: &TempDir, input: impl Into<Stdio>) -> String {
     let output = guest(folder, &["polled", "0", "1"]).stdin(input).output();
     said(&output.expect("it runs"))
@@ -86,7 +87,7 @@ fn said(output: &Output) -> String {
     stdout(output).trim().to_owned()
 }
 
-/// A terminal: the side of the person, and that of the program.
+/// A pseudo-terminal: the user's side and the program's side.
 fn terminal() -> (File, File) {
     let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&controller).expect("it is ours");
@@ -111,7 +112,7 @@ fn standard_input_of_every_kind_is_polled() {
     writer.write_all(b"123").unwrap();
     assert_eq!(polled(&folder, reader.try_clone().unwrap()), "30");
     drop(writer);
-    // The other end has gone; what came is there.
+    // The peer has hung up, but its bytes are still readable.
     assert_eq!(polled(&folder, reader), "35");
     let (mut person, program) = terminal();
     assert_eq!(polled(&folder, program.try_clone().unwrap()), "1");
@@ -136,7 +137,7 @@ fn a_closed_standard_input_is_an_empty_one() {
 fn standard_output_of_every_kind_is_polled() {
     let folder = tempfile::tempdir().unwrap();
     let run = |output: Stdio, reads: Option<&str>| {
-        // The answer comes by standard error's pipe, where it is not in the way.
+        // The result goes to standard output, because standard error is the tested stream.
         let mut command = guest(&folder, &["polled", "2", "2"]);
         command.stdin(Stdio::null()).stderr(output);
         let child = command.spawn().expect("it runs");
@@ -150,7 +151,7 @@ fn standard_output_of_every_kind_is_polled() {
     );
     let (reader, writer) = io::pipe().unwrap();
     run(writer.try_clone().unwrap().into(), None);
-    // Nobody reads any more: `pipe`.
+    // The reader is closed: `pipe`.
     drop(reader);
     run(writer.into(), Some("6400"));
     let (_person, program) = terminal();
@@ -211,19 +212,19 @@ fn a_guest_reads_and_writes_what_it_inherits_and_does_no_more() {
     };
     let (_person, program) = terminal();
     let (reader, _writer) = io::pipe().unwrap();
-    // A terminal is a character device (2), and nothing else is one.
+    // Only a terminal is reported as a character device (2).
     let kind = ["kind", "0"];
     assert_eq!(told(&kind, program.into()), "2");
     assert_eq!(told(&kind, Stdio::null()), "0");
     assert_eq!(told(&kind, reader.try_clone().unwrap().into()), "0");
     assert_eq!(told(&kind, File::open(&path).unwrap().into()), "0");
-    // No positions (`spipe`), also of a file.
+    // No stream has a position (`spipe`), not even a file.
     assert_eq!(
         told(&["seeks", "0"], File::open(&path).unwrap().into()),
         "70"
     );
     assert_eq!(told(&["seeks", "1"], Stdio::null()), "70");
-    // `again`; and the pipe that others share waits as before.
+    // The read returns `again`, and the shared pipe itself stays blocking.
     assert_eq!(
         told(&["unwaiting"], reader.try_clone().unwrap().into()),
         "6"

@@ -1,5 +1,5 @@
-//! Preview 1, function by function, against its text and POSIX. docs/reference/wasi.md lists what is
-//! guaranteed and what differs.
+//! Preview 1, function by function, compared with its specification and POSIX.
+//! docs/reference/wasi.md lists guarantees and differences.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Paths: what is made, found, renamed and removed by them, and that none leads outside.
+//! Paths: creating, finding, renaming and removing; no path may lead outside.
 
 use crate::driver::{CREAT, DIRECTORY, EXCL, FOLDER, FOLLOW, Host, OUT, READ, TRUNC, WRITE};
 use crate::errno::{
@@ -16,7 +16,7 @@ fn files_are_opened_as_the_flags_say() {
     symlink("file", host.path("link")).unwrap();
     let mut guest = host.guest();
     let both = READ | WRITE;
-    // A path, how it is opened, for which rights, following links or not, and the answer.
+    // Path, open flags, rights, whether links are followed, and the expected errno.
     for (path, how, rights, lookup, errno) in [
         ("missing", 0, READ, 1, NOENT),
         ("missing/below", CREAT, both, 1, NOENT),
@@ -53,7 +53,7 @@ fn files_are_opened_as_the_flags_say() {
     let file = guest.open("made", CREAT | EXCL, both, 0).unwrap();
     assert_eq!(guest.write(file, b"made", None), Ok(4));
     assert_eq!(host.read("made"), "made");
-    // By a link, without rights, and a directory beside its descriptors.
+    // Opens by a link, without rights, and a directory next to other descriptors.
     let file = guest.open("link", 0, READ, 0).unwrap();
     assert_eq!(guest.read(file, 10, None).unwrap(), b"new");
     let file = guest.open("file", 0, 0, 0).unwrap();
@@ -112,7 +112,7 @@ fn links_are_made_read_and_removed() {
     assert_eq!(guest.symlink("file", FOLDER, "link"), EXIST);
     assert_eq!(guest.symlink("nowhere", FOLDER, "dangling"), SUCCESS);
     assert_eq!(guest.symlink("", FOLDER, "empty"), NOENT);
-    // What leads outside from the start is not made at all.
+    // A link to an absolute path is not created at all.
     assert_eq!(guest.symlink("/etc", FOLDER, "absolute"), PERM);
     let read = |guest: &mut crate::driver::Guest, path: &str, len| {
         let [start, path_len] = guest.path(path);
@@ -120,12 +120,13 @@ fn links_are_made_read_and_removed() {
         (errno, guest.bytes(1000, guest.u32(OUT) as usize))
     };
     assert_eq!(read(&mut guest, "link", 100), (SUCCESS, b"file".to_vec()));
-    // Cut, as by readlink(2).
+    // The result is truncated, as by readlink(2).
     assert_eq!(read(&mut guest, "link", 2), (SUCCESS, b"fi".to_vec()));
     assert_eq!(read(&mut guest, "link", 0), (SUCCESS, vec![]));
     assert_eq!(read(&mut guest, "file", 100).0, INVAL);
     assert_eq!(read(&mut guest, "missing", 100).0, NOENT);
-    // Hard ones: of files, not of directories; of a link itself, not of what it names.
+    // Hard links: to files and to a symbolic link itself, but not to directories or through a
+    // symbolic link.
     assert_eq!(
         guest.between("path_link", (FOLDER, "file"), (FOLDER, "folder/hard")),
         SUCCESS
@@ -151,11 +152,11 @@ fn links_are_made_read_and_removed() {
         fs::read_link(host.path("second")).unwrap(),
         Path::new("file")
     );
-    // Following one is what wasi-common does not do.
+    // wasi-common does not follow symbolic links here.
     let ([old, old_len], [new, new_len]) = (guest.path("link"), guest.other_path("third"));
     let follow = [FOLDER, FOLLOW, old, old_len, FOLDER, new, new_len];
     assert_eq!(guest.call("path_link", &follow), INVAL);
-    // The link goes, not the file.
+    // Unlinking removes the link and not its target.
     assert_eq!(guest.at("path_unlink_file", FOLDER, "link"), SUCCESS);
     assert_eq!(host.read("file"), "content");
 }
@@ -198,7 +199,7 @@ fn what_is_open_stays_open_when_it_is_renamed_over_or_removed() {
         guest.between("path_rename", (1, "old"), (FOLDER, "x")),
         BADF
     );
-    // A directory that is open, and removed: nothing can be made there any more.
+    // In a directory that is open but removed, nothing can be created.
     let folder = guest.open("empty/below", DIRECTORY, READ, 0).unwrap();
     assert_eq!(
         guest.at("path_remove_directory", FOLDER, "empty/below"),
@@ -207,7 +208,7 @@ fn what_is_open_stays_open_when_it_is_renamed_over_or_removed() {
     assert_eq!(guest.open_at(folder, 0, "x", (CREAT, WRITE, 0)), Err(NOENT));
 }
 
-/// Paths that lead outside of the directory, by what stands in it.
+/// Paths that lead outside the directory, by the links and directories in it.
 const OUTSIDE: [&str; 12] = [
     "..",
     "../secret",
@@ -307,20 +308,21 @@ fn no_path_leads_outside() {
             );
         }
     }
-    // Below a directory that was opened: not even to what its parent may see.
+    // From an opened subdirectory, not even its parent is reachable.
     let folder = guest.open("folder", DIRECTORY, READ, 0).unwrap();
     assert_eq!(
         guest.open_at(folder, FOLLOW, "../file", (0, READ, 0)),
         Err(PERM)
     );
-    // What a guest links itself to the outside is no way out, whatever it says.
+    // A link to the outside that the guest creates is no way out, whether or not its creation
+    // succeeds.
     for (index, to) in ["..", "../secret", "folder/../.."].into_iter().enumerate() {
         let name = format!("own{index}");
         if guest.symlink(to, FOLDER, &name) == SUCCESS {
             assert_eq!(guest.open(&name, 0, READ, 0), Err(PERM), "{to}");
         }
     }
-    // Inside, all of that is allowed.
+    // Paths that stay inside may contain `..`.
     assert!(guest.open("folder/../file", 0, READ, 0).is_ok());
     let beside: Vec<_> = fs::read_dir(host.outside()).unwrap().collect();
     assert_eq!(beside.len(), 2);
@@ -336,7 +338,7 @@ fn loops_of_links_end() {
     symlink("loop", host.path("loop")).unwrap();
     symlink("b", host.path("a")).unwrap();
     symlink("a", host.path("b")).unwrap();
-    // As long as the kernel's limit, and one longer.
+    // Chains of links at the kernel's limit, and one longer.
     host.write("0", "reached");
     for number in 1..=41 {
         let to = (number - 1).to_string();
@@ -352,7 +354,7 @@ fn loops_of_links_end() {
         );
     }
     assert!(guest.open("40", 0, READ, 0).is_ok());
-    // The link itself.
+    // The status of the link itself.
     let [start, len] = guest.path("loop");
     assert_eq!(
         guest.call("path_filestat_get", &[FOLDER, 0, start, len, OUT]),
@@ -361,7 +363,7 @@ fn loops_of_links_end() {
     assert_eq!(guest.bytes(OUT + 16, 1), [7]);
 }
 
-/// Names and numbers of the entries of a directory, read by so many bytes at a time.
+/// Names and inode numbers of a directory's entries, read in chunks of `bytes` bytes.
 fn entries(guest: &mut crate::driver::Guest, fd: i64, bytes: i64) -> Vec<(String, u64)> {
     let (mut found, mut cookie) = (vec![], 0);
     loop {
@@ -405,7 +407,7 @@ fn directories_are_read_in_parts_of_any_size() {
             names.iter().eq(&expected.iter().collect::<Vec<_>>()),
             "{bytes}: {names:?}"
         );
-        // What lies above has no number of its own.
+        // The parent directory is reported with the directory's own number.
         assert_eq!(found[0].1, found[1].1);
     }
     assert_eq!(
@@ -430,7 +432,7 @@ fn a_directory_is_read_whole_while_its_entries_are_removed() {
     let mut guest = host.guest();
     let (mut removed, mut cookie) = (0, 0);
     loop {
-        // Some three entries.
+        // Room for about three entries.
         assert_eq!(
             guest.call("fd_readdir", &[FOLDER, 1000, 100, cookie, OUT]),
             SUCCESS

@@ -1,5 +1,4 @@
-//! What a guest learns of and does to its process: arguments, clocks, random bytes, its end; and
-//! bad pointers.
+//! Process functions of preview 1: arguments, clocks, random bytes, exit; and bad pointers.
 
 use crate::driver::{FOLDER, Guest, Host, OUT};
 use crate::errno::{BADF, INVAL, SUCCESS};
@@ -47,8 +46,8 @@ fn clocks_tell_the_time_and_how_finely() {
         assert_eq!(guest.call("clock_res_get", &[clock, OUT]), SUCCESS);
         assert!((1..1_000_000_000).contains(&guest.u64(OUT)));
     }
-    // Those of processor time are not there, which is told as of a descriptor; and there are no
-    // others.
+    // The clocks of processor time are not provided, which is reported as for a missing descriptor.
+    // Other clocks do not exist.
     for (clock, errno) in [(2, BADF), (3, BADF), (4, INVAL), (-1, INVAL)] {
         assert_eq!(
             guest.call("clock_time_get", &[clock, 0, OUT]),
@@ -70,13 +69,13 @@ fn a_sleep_until_a_time_of_day_ends_then() {
     };
     let until = now() + 20_000_000;
     let arguments = guest.subscribe(&[(0, 0)]);
-    // The clock of the time of day, absolute.
+    // The realtime clock, absolute.
     guest.put(arguments[0] + 16, &[0; 4]);
     guest.put(arguments[0] + 24, &until.to_le_bytes());
     guest.put(arguments[0] + 40, &[1]);
     assert_eq!(guest.call("poll_oneoff", &arguments), SUCCESS);
     assert_eq!(guest.u32(OUT), 1);
-    // Two clocks of the kernel's may differ by their grain.
+    // Two of the kernel's clocks may differ by their resolution.
     assert!(now() + 5_000_000 >= until);
 }
 

@@ -1,5 +1,4 @@
-//! Directories that are given to be read: all that changes nothing works, and whatever would change
-//! something is refused.
+//! Read-only directories: operations that change nothing work, and all others are refused.
 
 use crate::driver::{
     APPEND, CREAT, DIRECTORY, EXCL, FOLDER, FOLLOW, Guest, Host, OUT, READ, TRUNC, WRITE,
@@ -11,10 +10,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// What a file looks like that nobody has changed: size, links, both times of changes, content.
+/// The state of an unchanged file: size, links, both change times, and content.
 type Look = (u64, u64, i64, i64, i64, i64, Vec<u8>);
 
-/// All that lies in a folder.
+/// Everything in a folder.
 fn all(folder: &Path, found: &mut BTreeMap<PathBuf, Look>) {
     let entries = fs::read_dir(folder).expect("a folder");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -47,8 +46,8 @@ fn look(host: &Host) -> BTreeMap<PathBuf, Look> {
     found
 }
 
-/// A directory with a file, a directory with a file, an empty one, and links to the file and to
-/// what is not there.
+/// A directory with a file, a directory that contains a file, an empty directory, and links to the
+/// file and to a missing file.
 fn furnished() -> Host {
     let host = Host::new();
     host.write("file", "content");
@@ -62,14 +61,14 @@ fn furnished() -> Host {
     host
 }
 
-/// A guest that may look at one directory, which is 3, and do everything in another, which is 4.
+/// A guest with a read-only directory (descriptor 3) and a writable one (descriptor 4).
 fn guest(looked_at: &Host, used: &Host) -> Guest {
     let wasi = WasiCtxBuilder::new().preopened_dir_read_only(looked_at.dir(), "/ro");
     let wasi = wasi.and_then(|wasi| wasi.preopened_dir(used.dir(), "/rw"));
     Guest::new(wasi.expect("descriptors").build())
 }
 
-/// Tries all that changes something in a directory, which has what [`furnished`] says.
+/// Tries every changing operation in a directory that has the content of [`furnished`].
 fn try_all(guest: &mut Guest, fd: i64, other: i64) {
     assert_eq!(guest.at("path_create_directory", fd, "new"), ROFS);
     assert_eq!(guest.at("path_remove_directory", fd, "empty"), ROFS);
@@ -103,7 +102,7 @@ fn try_all(guest: &mut Guest, fd: i64, other: i64) {
             ROFS
         );
     }
-    // How a file is opened, for which rights, and the answer.
+    // Path, open flags, rights, and the expected errno.
     let opened = [
         ("file", 0, WRITE, ROFS),
         ("file", 0, READ | WRITE, ROFS),
@@ -130,7 +129,7 @@ fn try_all(guest: &mut Guest, fd: i64, other: i64) {
     }
     let file = guest.open_at(fd, FOLLOW, "file", (0, READ, 0)).unwrap();
     try_all_of_a_file(guest, file);
-    // Set to append, a file is still not one that is written to.
+    // With the append flag, the file still cannot be written.
     let file = guest.open_at(fd, FOLLOW, "file", (CREAT, READ, 0)).unwrap();
     assert_eq!(guest.call("fd_fdstat_set_flags", &[file, APPEND]), SUCCESS);
     try_all_of_a_file(guest, file);
@@ -160,7 +159,7 @@ fn nothing_in_a_read_only_directory_changes() {
     let before = look(&host);
     let mut guest = guest(&host, &used);
     try_all(&mut guest, FOLDER, 4);
-    // By a directory that was opened below it, by whatever rights, and below a link.
+    // Through a subdirectory opened with any rights, and through a link.
     for path in ["folder", "folder/.", "empty/../folder"] {
         let folder = guest.open(path, DIRECTORY, READ, 0).unwrap();
         assert_eq!(
@@ -173,7 +172,7 @@ fn nothing_in_a_read_only_directory_changes() {
         assert_eq!(guest.open(path, how, READ | WRITE, 0), Err(ROFS), "{path}");
         assert_eq!(guest.open("dangling", 0, WRITE, 0), Err(NOENT));
     }
-    // By another number.
+    // Through another descriptor number.
     let folder = guest.open("folder", DIRECTORY, READ, 0).unwrap();
     let other = guest.open("empty", DIRECTORY, READ, 0).unwrap();
     assert_eq!(guest.call("fd_renumber", &[folder, other]), SUCCESS);

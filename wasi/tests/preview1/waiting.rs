@@ -1,5 +1,5 @@
-//! Descriptors that have a guest wait: it waits as long as it may, reads what comes, and is told
-//! what POSIX says.
+//! Descriptors on which a guest blocks: it waits no longer than its limits, reads all arriving
+//! bytes, and gets the results of POSIX.
 
 use crate::driver::{APPEND, BYTES, CREAT, FOLDER, Guest, Host, NONBLOCK, OUT, READ, WRITE};
 use crate::errno::{AGAIN, BADF, INVAL, NOTCONN, NOTSOCK, NXIO, PIPE, SPIPE, SUCCESS};
@@ -46,10 +46,10 @@ fn a_guest_that_waits_for_a_pipe_is_stopped() {
     assert!(is_late(&guest.late("poll_oneoff", &arguments)));
     let arguments = guest.subscribe(&[(1, 0), (0, 3_600_000)]);
     assert!(is_late(&guest.late("poll_oneoff", &arguments)));
-    // Nothing is lost by that.
+    // The interrupted read loses no bytes.
     writer.write_all(b"at last").unwrap();
     assert_eq!(guest.read(0, 100, None).unwrap(), b"at last");
-    // A pipe that is full: the next write waits.
+    // The pipe is full, so the next write blocks.
     assert_eq!(guest.write(1, &[7; 65_536], None), Ok(65_536));
     let arguments = guest.io(1, 10);
     assert!(is_late(&guest.late("fd_write", &arguments)));
@@ -66,7 +66,7 @@ fn a_write_to_a_pipe_that_waits_ends_when_all_is_taken() {
     let expected = many.clone();
     let writes = thread::spawn(move || guest.write(1, &many, None));
     let mut all = vec![0; expected.len()];
-    // By few bytes, so that a part of a piece is taken each time.
+    // Read in small parts, so that each write of the guest is partial.
     for part in all.chunks_mut(1000) {
         reader.read_exact(part).unwrap();
     }
@@ -95,7 +95,7 @@ fn a_guest_that_waits_is_killed_and_woken_from_another_thread() {
     let reads = thread::spawn(move || guest.read(0, 100, None));
     other.write_all(b"woken").unwrap();
     assert_eq!(reads.join().unwrap().unwrap(), b"woken");
-    // Nobody reads what the first was to be given.
+    // The killed guest's pipe has no reader left.
     assert!(writer.write_all(b"x").is_err());
 }
 
@@ -114,7 +114,7 @@ fn descriptors_that_do_not_wait_say_again() {
     assert_eq!(guest.u16(OUT + 2), NONBLOCK as u16);
     writer.write_all(b"now").unwrap();
     assert_eq!(guest.read(reader, 10, None).unwrap(), b"now");
-    // Set to wait, it waits.
+    // After the flag is cleared, a read blocks.
     assert_eq!(guest.call("fd_fdstat_set_flags", &[reader, 0]), SUCCESS);
     let arguments = guest.io(reader, 10);
     assert!(is_late(&guest.late("fd_read", &arguments)));
@@ -127,7 +127,7 @@ fn opening_a_fifo_waits_for_nobody() {
     let host = Host::new();
     host.fifo("fifo");
     let mut guest = host.guest();
-    // Nor does setting its times, by any flags.
+    // Setting the times must not wait either, with any flags.
     guest.put(BYTES, b"fifo");
     for follow in [0, 1] {
         let arguments = [FOLDER, follow, BYTES, 4, 5_000_000_000, 6_000_000_000, 5];
@@ -141,7 +141,7 @@ fn opening_a_fifo_waits_for_nobody() {
     let modified = times.modified().unwrap();
     let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(since.as_secs(), 6);
-    // As of a descriptor that does not wait: there is nobody who reads.
+    // Like a non-blocking open(2) without a reader.
     assert_eq!(guest.open("fifo", 0, WRITE, 0), Err(NXIO));
     let reader = guest.open("fifo", 0, READ, 0).unwrap();
     let writer = guest.open("fifo", 0, WRITE, 0).unwrap();
@@ -153,7 +153,7 @@ fn opening_a_fifo_waits_for_nobody() {
     assert_eq!(guest.read(reader, 10, None).unwrap(), b"to myself");
     let arguments = guest.io(reader, 10);
     assert!(is_late(&guest.late("fd_read", &arguments)));
-    // No positions.
+    // A pipe has no position.
     assert_eq!(guest.read(reader, 1, Some(0)), Err(SPIPE));
     assert_eq!(guest.write(writer, b"x", Some(0)), Err(SPIPE));
     assert_eq!(guest.call("fd_seek", &[reader, 0, 0, OUT]), SPIPE);
@@ -173,7 +173,7 @@ fn polling_tells_what_is_ready_and_nothing_else() {
         let wasi = wasi.stdin(stream(input)).stdout(stream(output));
         wasi.stderr(Box::new(WritePipe::new_in_memory()))
     });
-    // Of two descriptors the one that is ready; wasi-common said that both are.
+    // Of two descriptors only the ready one is reported; wasi-common reported both.
     assert_eq!(guest.poll(&[(1, 0), (2, 1)]), [(1, 0, 0, 0)]);
     assert_eq!(guest.poll(&[(1, 0), (0, 5)]), [(1, 0, 0, 0)]);
     writer.write_all(b"abc").unwrap();
@@ -183,15 +183,15 @@ fn polling_tells_what_is_ready_and_nothing_else() {
     assert_eq!(guest.poll(&[(1, 0)]), [(0, 0, 0, 1)]);
     drop(reader);
     assert_eq!(guest.poll(&[(2, 1)]), [(0, PIPE as u16, 0, 0)]);
-    // What lies in memory is always ready.
+    // A stream in memory is always ready.
     assert_eq!(guest.poll(&[(2, 2)]), [(0, 0, 0, 0)]);
-    // Files, before their end, at it, and past it.
+    // Files before, at and past their end.
     let file = guest.open("file", 0, READ | WRITE, 0).unwrap();
     for (position, left) in [(0, 10), (4, 6), (10, 0), (1000, 0)] {
         assert_eq!(guest.call("fd_seek", &[file, position, 0, OUT]), SUCCESS);
         assert_eq!(guest.poll(&[(1, file)]), [(0, 0, left, 0)], "{position}");
     }
-    // What cannot be waited for has an event of its own, and the others theirs.
+    // A descriptor that cannot be polled has an event with an error; the others have theirs.
     let told = guest.poll(&[(1, 99), (1, FOLDER), (2, 2), (1, file)]);
     let badf = BADF as u16;
     assert_eq!(
@@ -207,7 +207,7 @@ fn polling_tells_what_is_ready_and_nothing_else() {
     let mut arguments = guest.subscribe(&[(1, file)]);
     arguments[2] = 0;
     assert_eq!(guest.call("poll_oneoff", &arguments), INVAL);
-    // A clock that there is not.
+    // An unknown clock.
     let arguments = guest.subscribe(&[(0, 0)]);
     guest.put(arguments[0] + 16, &[4]);
     assert_eq!(guest.call("poll_oneoff", &arguments), INVAL);
@@ -236,7 +236,7 @@ fn writes_at_a_position_go_there_also_where_others_append() {
     assert_eq!(host.read("file"), "01AB456789end\0\0past");
     assert_eq!(guest.write(file, b"", Some(0)), Ok(0));
     assert_eq!(guest.write(file, b"x", Some(-1)), Err(INVAL));
-    // Still set to append; and by the guest not, and once more.
+    // The append flag is still set; then the guest clears it and sets it again.
     assert_eq!(guest.call("fd_fdstat_get", &[file, OUT]), SUCCESS);
     assert_eq!(guest.u16(OUT + 2), APPEND as u16);
     assert_eq!(guest.call("fd_fdstat_set_flags", &[file, 0]), SUCCESS);
@@ -272,25 +272,26 @@ fn sockets_send_receive_and_shut_down() {
     let mut bytes = [0; 5];
     theirs.read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"hello");
-    // Nothing has come yet.
+    // No bytes have arrived yet.
     let [fd, vector, count, out] = guest.io(7, 50);
     let arguments = [fd, vector, count, 0, out, out + 4];
     assert!(is_late(&guest.late("sock_recv", &arguments)));
     theirs.write_all(b"welcome").unwrap();
-    // Looking at it (1) leaves it there; waiting for all of it (2) is no waiting for ever.
+    // Peeking (1) leaves the bytes there. The flag for waiting for all bytes (2) must not wait for
+    // ever.
     for how in [1, 2] {
         assert_eq!(receive(&mut guest, 7, how), SUCCESS);
         assert_eq!(guest.bytes(BYTES, guest.u32(OUT) as usize), b"welcome");
     }
     assert_eq!(receive(&mut guest, 7, 4), INVAL);
-    // Nobody calls.
+    // No peer connects.
     assert!(is_late(&guest.late("sock_accept", &[8, 0, OUT])));
     let _caller = UnixStream::connect(folder.path().join("socket")).unwrap();
     assert_eq!(guest.call("sock_accept", &[8, APPEND, OUT]), INVAL);
     assert_eq!(guest.call("sock_accept", &[8, NONBLOCK, OUT]), SUCCESS);
     let accepted = i64::from(guest.u32(OUT));
     assert_eq!(receive(&mut guest, accepted, 0), AGAIN);
-    // What a socket cannot do for what it is.
+    // Operations that the kind of socket does not support.
     assert_eq!(receive(&mut guest, 8, 0), NOTCONN);
     assert_eq!(send(&mut guest, 8), NOTCONN);
     assert_eq!(guest.call("sock_accept", &[7, 0, OUT]), INVAL);
@@ -299,7 +300,7 @@ fn sockets_send_receive_and_shut_down() {
     assert_eq!(guest.call("sock_shutdown", &[7, 2]), SUCCESS);
     assert_eq!(theirs.read(&mut bytes).unwrap(), 0);
     assert_eq!(send(&mut guest, 7), PIPE);
-    // What is no socket: a file, a directory, a stream in memory, and what is not there.
+    // Descriptors that are no sockets: a file, a directory, a stream in memory, and a missing one.
     let file = guest.open("file", 0, READ | WRITE, 0).unwrap();
     for (fd, errno) in [(file, NOTSOCK), (FOLDER, NOTSOCK), (0, NOTSOCK), (99, BADF)] {
         assert_eq!(guest.call("sock_shutdown", &[fd, 1]), errno, "{fd}");

@@ -1,4 +1,4 @@
-//! What the tests of the server share: a server with guests, and clients of all manners.
+//! Shared by the server's tests: a server with guests, and clients of all kinds.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use anyhow::Result;
@@ -20,16 +20,16 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Longer than anything takes that comes at all.
+/// A timeout that is longer than any successful operation.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits for what comes, and fails if it does not.
+/// Waits for an event; panics if it does not happen in time.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     let came = timeout(PATIENCE, future).await;
     came.unwrap_or_else(|_| panic!("{what} did not come within {PATIENCE:?}"))
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, so: impl Fn() -> bool) {
     let start = Instant::now();
     while !so() {
@@ -38,7 +38,7 @@ pub(crate) async fn until(what: &str, so: impl Fn() -> bool) {
     }
 }
 
-/// A file of the guests'.
+/// Path of a guest.
 pub(crate) fn guest(name: &str) -> PathBuf {
     let server = Path::new(env!("CARGO_MANIFEST_DIR"));
     let own = server.join("guests").join(name);
@@ -48,7 +48,7 @@ pub(crate) fn guest(name: &str) -> PathBuf {
     server.join("../guests").join(name)
 }
 
-/// A module: the text of one, or the name of a file.
+/// A module from its text, or from a file with this name.
 pub(crate) fn module(source: &str) -> Module {
     let bytes = if source.contains("(module") {
         source.as_bytes().to_vec()
@@ -60,7 +60,7 @@ pub(crate) fn module(source: &str) -> Module {
     Module::from_bytes(&so.expect("it is valid")).expect("it opens")
 }
 
-/// The text of a guest that prints this.
+/// The text of a guest that prints this output.
 pub(crate) fn prints(output: &str) -> String {
     let escaped: String = output.bytes().map(|byte| format!("\\{byte:02x}")).collect();
     let len = output.len();
@@ -82,7 +82,7 @@ pub(crate) const PANICS: &str = r#"(module
   (import "test" "panic" (func $panic)) (memory (export "memory") 1)
   (func (export "_start") (call $panic)))"#;
 
-/// A guest that waits until the test opens the door, and then answers.
+/// A guest that waits until the test opens the door, and then responds.
 pub(crate) const WAITS: &str = r#"(module
   (import "test" "wait" (func $wait))
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
@@ -93,7 +93,7 @@ pub(crate) const WAITS: &str = r#"(module
     (call $wait)
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
-/// A guest that sleeps for 10 ms, and then answers.
+/// A guest that sleeps for 10 ms, and then responds.
 pub(crate) const NAPS: &str = r#"(module
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
@@ -105,7 +105,7 @@ pub(crate) const NAPS: &str = r#"(module
     (drop (call $poll (i32.const 1024) (i32.const 2048) (i32.const 1) (i32.const 8)))
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
-/// Where guests wait, in a host function, until the test lets them on.
+/// A host function in which guests wait until the test opens the door.
 #[derive(Default)]
 pub(crate) struct Door {
     came: AtomicUsize,
@@ -117,7 +117,7 @@ impl Door {
         self.opened.send_replace(true);
     }
 
-    /// How many guests have come to it.
+    /// Number of guests that have reached the door.
     pub(crate) fn came(&self) -> usize {
         self.came.load(Ordering::Relaxed)
     }
@@ -129,7 +129,7 @@ impl Door {
     }
 }
 
-/// What the tests offer to guests beside WASI.
+/// Host functions that the tests offer in addition to WASI.
 fn hooks(linker: &mut Linker<WasiCtx>, door: &Arc<Door>) -> Result<(), LinkError> {
     let door = Arc::clone(door);
     linker.func("test", "panic", || -> () { panic!("as the test wants it") })?;
@@ -149,7 +149,7 @@ pub(crate) struct House {
     pub(crate) served: JoinHandle<()>,
 }
 
-/// An answer, whole.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -182,12 +182,12 @@ impl House {
         }
     }
 
-    /// A GET.
+    /// Sends a GET request.
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask(Request::get(path), "").await
     }
 
-    /// A request with a body.
+    /// Sends a request with a body.
     pub(crate) async fn ask(&self, request: hyper::http::request::Builder, body: &str) -> Answer {
         let body = Full::new(Bytes::copy_from_slice(body.as_bytes()));
         let request = request.header("host", "localhost").body(body);
@@ -203,27 +203,27 @@ impl House {
             .unwrap_or_else(|| panic!("no {name} in\n{text}"))
     }
 
-    /// How many requests of a route had an outcome.
+    /// Number of requests to a route with this outcome.
     pub(crate) async fn count(&self, route: &str, outcome: &str) -> f64 {
         let name = format!("pirn_requests_total{{route=\"{route}\",outcome=\"{outcome}\"}}");
         self.metric(&name).await
     }
 
-    /// Waits until no guest has a slot, and looks whether one was lost.
+    /// Waits until all slots are free, and checks that none was lost.
     pub(crate) async fn rests(&self) {
         let slots = || self.engine.slots();
         until("all slots are free", || slots().free == slots().all).await;
         assert_eq!(slots().lost, 0);
     }
 
-    /// Tells it to stop.
+    /// Tells the server to stop.
     pub(crate) fn begin_stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
     }
 
-    /// Stops it, and looks whether it leaves anything behind.
+    /// Stops the server, and checks that it leaves nothing behind.
     pub(crate) async fn stop(mut self) {
         self.begin_stop();
         soon("the end", &mut self.served).await.expect("no panic");
@@ -232,7 +232,7 @@ impl House {
     }
 }
 
-/// Reads an answer to its end.
+/// Reads a complete response.
 pub(crate) async fn read(answer: Response<hyper::body::Incoming>) -> Answer {
     let (parts, body) = answer.into_parts();
     let body = soon("a body", body.collect()).await.expect("a body");

@@ -1,13 +1,13 @@
-//! What the tests of hosts share: the library, and programs that are built, run and waited for.
+//! Shared by the tests of hosts: the library, and programs that are built, run and waited for.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Seconds that a host has: one that hangs is killed by timeout(1), and fails.
+/// Time limit of a host in seconds: timeout(1) kills one that hangs, and the test fails.
 const PATIENCE: &str = "120";
 
-/// The folder of the library: that of this test program, which is built with it.
+/// The folder of the library, which is that of this test program: both are built together.
 pub(crate) fn library_folder() -> PathBuf {
     let test = std::env::current_exe().expect("this program");
     let folder = test.parent().expect("a folder").to_owned();
@@ -22,19 +22,19 @@ pub(crate) fn sources(language: &str) -> PathBuf {
     tests.join(language)
 }
 
-/// Whether a tool answers to this; where it does not, that is said, and what was not run.
+/// Whether a tool works. If not, prints that `what` is not run.
 pub(crate) fn have(what: &str, tool: &str, argument: &str) -> bool {
     let there = Command::new(tool).arg(argument).output();
     let there = there.is_ok_and(|output| output.status.success());
     if !there {
-        // Past the test harness, which hides what a test that passes prints.
+        // Written to stderr directly: the test harness hides what a passing test prints.
         let said = writeln!(std::io::stderr(), "NOT RUN: {what}, for want of `{tool}`");
         said.expect("stderr is open");
     }
     there
 }
 
-/// Runs a program that builds something.
+/// Runs a build command.
 pub(crate) fn build(command: &mut Command) {
     let output = command.output().expect("the tool starts");
     assert!(output.status.success(), "{command:?}: {}", said(&output));
@@ -53,7 +53,7 @@ pub(crate) fn host(
     output.expect("timeout(1) starts")
 }
 
-/// Sees that a host came to its end.
+/// Checks that a host ran to its end.
 pub(crate) fn ended_well(output: &Output) {
     assert!(output.status.success(), "{}", said(output));
     let told = String::from_utf8_lossy(&output.stdout);
@@ -66,7 +66,7 @@ pub(crate) fn ended_well(output: &Output) {
     );
 }
 
-/// All that a program said.
+/// The exit status and all output of a program.
 pub(crate) fn said(output: &Output) -> String {
     let [told, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     format!("{}\n{told}\n{said}", output.status)
