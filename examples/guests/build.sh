@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Builds every guest program whose toolchain is there, and says which is not.
+# Builds every guest program whose toolchain is installed, and reports the others.
 #
 #     build.sh [--strict] [--check] [--out DIR] [c] [rust] [go]
 #
 #     c, rust, go   only these languages (all, if none is named)
 #     --strict      a missing toolchain is an error: exit code 1
-#     --check       builds into a scratch folder and compares with what is here: a difference is an error
+#     --check       builds into a scratch folder and compares with the files here;
+#                   a difference is an error
 #     --out DIR     builds into DIR instead of here
 #
-# The small guests go beside this script and are committed; the Go guests (megabytes) go into built/,
-# which is not. The bytes depend on the toolchain's version (README.md names the ones used), not on where
-# or when they are built.
+# The small guests are committed next to this script. The Go guests (megabytes) are built into
+# built/, which is not committed. The bytes depend on the toolchain's version (README.md names the
+# versions), but not on the place or time of the build.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -35,17 +36,17 @@ mkdir -p "$out/built"
 out=$(cd "$out" && pwd)
 built=() missing=()
 
-# Compiled and linked in two steps: a clang that optimises while it links runs wasm-opt when it finds one,
-# and the bytes would depend on what else is installed.
+# Compile and link in two steps: a clang that optimises at link time runs wasm-opt if it is
+# installed. The bytes would then depend on other installed programs.
 cc=${CC_wasm32_wasi:-${WASI_SDK_PATH:+$WASI_SDK_PATH/bin/}clang}
 c_target=(--target=wasm32-wasi ${WASI_SDK_PATH:+--sysroot="$WASI_SDK_PATH/share/wasi-sysroot"})
 c_flags=(-O2 -std=gnu11 -Wall -Wextra -Werror)
 
-# c_guest NAME LINK_FLAG COMPILE_FLAG...; strip= keeps names and debug information
+# c_guest NAME LINK_FLAG COMPILE_FLAG...; `strip=` keeps names and debug information
 c_guest() {
     local name=$1 link=$2
     shift 2
-    # From the source's own folder, so that no path of this machine can reach the object.
+    # Compile in the source's folder, so that no path of this machine gets into the object.
     (cd "$here/c" && "$cc" "${c_target[@]}" "${c_flags[@]}" "$@" -c "${source:-$name.c}" -o "$scratch/$name.o")
     "$cc" "${c_target[@]}" ${link:+"$link"} ${strip--Wl,--strip-all} "$scratch/$name.o" -o "$out/$name.wasm"
     chmod 644 "$out/$name.wasm"
@@ -71,7 +72,7 @@ build_c() {
     source=tour.c c_guest tour-c ""
     c_guest fib -mexec-model=reactor
     strip="" c_guest lines -mexec-model=reactor -g -fdebug-compilation-dir=.
-    # Without the vectoriser: the plain C in it is what the intrinsics are compared with.
+    # Without the vectoriser: the intrinsics are compared with the plain C code of this guest.
     c_guest simd "" -msimd128 -fno-vectorize -fno-slp-vectorize -ffp-contract=off
     c_guest crypto -mexec-model=reactor -O3 -msimd128 -I../../../include
     c_guest x86 "" -msimd128 -I../../../include
@@ -83,7 +84,7 @@ build_rust() {
         missing+=("rust: no cargo or rustc; https://rustup.rs, then: rustup target add $target")
         return
     fi
-    # Asked in the package's folder: that is where a pinned toolchain is chosen.
+    # Run in the package's folder, where a pinned toolchain applies.
     cd "$here/rust"
     libs=$("$rustc" --print target-libdir --target $target)
     if ! compgen -G "$libs/libstd-*.rlib" >"$scratch/log"; then
@@ -92,8 +93,8 @@ build_rust() {
         return
     fi
     sysroot=$("$rustc" --print sysroot)
-    # Takes the place of whatever flags the environment or a configuration file has; parted by 0x1f,
-    # since a path may hold spaces.
+    # Replaces flags from the environment or from configuration files. The separator is 0x1f,
+    # because a path may contain spaces.
     CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$here/rust=."$'\x1f'"--remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rustc" \
         cargo build --quiet --release --locked --offline --target $target --target-dir "$scratch/rust"
     local name guest

@@ -1,5 +1,5 @@
-;; Calls the host as often as it is told.
-;; With a host whose f gives back what it is given:
+;; Calls the host as often as its parameter says.
+;; With a host function f that returns its argument:
 ;; expect: calls(4) -> 10
 (module
   (import "host" "f" (func $f (param i32) (result i32)))

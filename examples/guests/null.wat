@@ -1,4 +1,4 @@
-;; The least a guest can be: what is left of a cycle when the guest does nothing.
+;; The smallest guest: it measures the cost of a cycle without work of the guest.
 ;; expect: run() -> nothing
 (module
   (func (export "run")))

@@ -1,4 +1,4 @@
-;; Primes below n, by loads, stores and nested loops; n is at most 65,536.
+;; Counts the primes below n with loads, stores and nested loops; n is at most 65,536.
 ;; expect: sieve(65536) -> 6542
 (module (memory 1) (func (export "sieve") (param $n i32) (result i32)
   (local $i i32) (local $j i32) (local $count i32)

@@ -4,7 +4,7 @@
 (module
   (memory (export "memory") 1)
 
-  ;; A loop of nothing: no memory access, no call, no way out.
+  ;; An empty endless loop: no memory access and no call.
   (func (export "spin")
     (loop $again (br $again)))
 
@@ -14,7 +14,7 @@
       (i32.store (i32.const 1024) (i32.add (i32.load (i32.const 1024)) (i32.const 1)))
       (br $again)))
 
-  ;; Stopped here, it stands in a callee as often as not.
+  ;; Stopped here, the guest is in a callee about half of the time.
   (func (export "spin_calling")
     (loop $again
       (call $step)
@@ -23,7 +23,7 @@
   (func $step
     (i64.store (i32.const 2048) (i64.add (i64.load (i32.const 2048)) (i64.const 1))))
 
-  ;; As many turns as asked for (at least one), then back: the same loop, measurable.
+  ;; Returns after the given number of iterations (at least one), so the loop can be measured.
   (func (export "turns") (param $turns i64) (result i64)
     (local $done i64)
     (loop $again

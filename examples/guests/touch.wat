@@ -1,4 +1,4 @@
-;; Writes as many pages of 4 KiB as asked for: what a reset has to put back.
+;; Writes the given number of 4 KiB pages, which the reset must then restore.
 ;; The image is one byte in each of the first three pages; the rest starts as zeros.
 ;; expect: touch(8) -> 8
 ;; expect: sum(1104) -> 6

@@ -1,6 +1,6 @@
-;; One exported function for each way a guest can trap. None takes arguments and none returns: what
-;; goes wrong is read from globals, which a compiler cannot know.
-;; Line by line: the export, the trap in the words of the WebAssembly specification's tests.
+;; One exported function for each way in which a guest can trap, without parameters and results. The
+;; invalid operands come from globals, so that a compiler does not know them.
+;; Each line: the export, and the trap in the words of the WebAssembly specification's tests.
 ;; expect: unreachable -> trap: unreachable
 ;; expect: divide_by_zero -> trap: integer divide by zero
 ;; expect: remainder_by_zero -> trap: integer divide by zero
@@ -94,7 +94,7 @@
 
   ;; --- stack
   (func (export "stack_overflow") (drop (call $deeper)))
-  ;; Adds after the call, so that it cannot become a jump.
+  ;; The addition after the call prevents a tail call.
   (func $deeper (result i64)
     (global.set $depth (i64.add (global.get $depth) (i64.const 1)))
     (i64.add (call $deeper) (global.get $depth)))

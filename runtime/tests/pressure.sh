@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs the tests of what is left in slots under memory pressure: with swap, and in a control group of few
-# MiB, so that the kernel takes pages away all the time. It needs root; where it may not, it says so.
+# Runs the tests of leftovers in slots under memory pressure: with swap, and in a control group with
+# few MiB, so that the kernel reclaims pages all the time. Needs root; without it, the script says
+# so and does nothing.
 #
-#     runtime/tests/pressure.sh [LIMIT]        of memory, in MiB, 24 if none is given
+#     runtime/tests/pressure.sh [LIMIT]        memory limit in MiB, 24 by default
 #
-# A kernel that finds nothing to take away for a moment kills who asks for more. Such a test is run again with
-# half as much memory more.
+# If the kernel finds no page to reclaim for a moment, it kills the process that asks for memory.
+# Such a test runs again with half as much memory more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 limit=${1:-24} most=100
@@ -28,12 +29,13 @@ cleanup() {
 trap cleanup EXIT
 { fallocate -l 768M "$swap" && chmod 600 "$swap" && mkswap "$swap" && swapon "$swap"; } >&- 2>&- || refused "swap cannot be added"
 
-# Version 1, or version 2.
+# Control groups version 1, or version 2.
 for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
     mkdir "$root/pirn-pressure" 2>&- || continue
     group=$root/pirn-pressure
     for file in memory.limit_in_bytes memory.max; do
-        # A shell tells of a file that cannot be opened before the redirection of its errors.
+        # The shell reports a file that cannot be opened before it redirects stderr, so the group
+        # redirects it.
         if { echo "${limit}M" >"$group/$file"; } 2>&-; then break 2; fi
     done
     rmdir "$group"
@@ -41,7 +43,7 @@ for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
 done
 [ -n "$group" ] || refused "no control group can be limited"
 
-# How many processes of the group the kernel has killed.
+# Number of processes in the group that the kernel has killed.
 kills() {
     case $file in
         memory.max) awk '/^oom_kill / {print $2}' "$group/memory.events" ;;
@@ -53,7 +55,7 @@ before=$(awk '/^pswpout/ {print $2}' /proc/vmstat)
 cd runtime
 for test in "${tests[@]}"; do
     killed=$(kills)
-    # Of this shell, which becomes the test.
+    # `$$` is the id of the inner shell, which then becomes the test.
     until GROUP=$group TEST=../$test bash -c 'echo $$ >"$GROUP/cgroup.procs"; exec "$TEST"'; do
         [ "$(kills)" != "$killed" ] && [ "$limit" -lt "$most" ] || exit 1
         killed=$(kills) limit=$((limit + limit / 2))

@@ -300,7 +300,7 @@ fn a_memory_of_no_page_has_nowhere_to_go() {
     for (name, params) in FUNCTIONS {
         let arguments = vec![0; params.split(' ').count()];
         let is_outside = match name {
-            // Without a file there is no result to write.
+            // These calls access the memory and trap. The others return an errno before that.
             "fd_read" | "fd_pread" | "fd_write" | "fd_pwrite" | "sock_send" | "sock_recv" => true,
             "fd_readdir" | "fd_seek" | "fd_filestat_get" | "fd_fdstat_get" | "sock_accept" => true,
             "path_open" | "path_readlink" | "path_filestat_get" => true,

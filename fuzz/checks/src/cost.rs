@@ -1,10 +1,10 @@
 //! Searches for modules that cost the compiler most for their size. Each module has a shape with a
 //! few numbers; the search changes the numbers of the costliest modules.
 //!
-//! A module that compiles may cost a microsecond for each unit that [`Options::work_per_byte`] lets
-//! it ask for; another is refused by the name of a limit. What it costs is measured by the
-//! processor's clock ([`Found::cpu_ns`]), for people, and by bytes of machine code
-//! ([`Found::code_bytes`]), which is the same each time, for tests.
+//! A module that compiles may cost a microsecond for each unit of work that
+//! [`Options::work_per_byte`] permits. Other modules are refused with the name of a limit. The cost
+//! is measured in two ways: by the processor's clock ([`Found::cpu_ns`]), for people; and by bytes
+//! of machine code ([`Found::code_bytes`]), for tests, because they are the same each time.
 
 mod bodies;
 mod parts;

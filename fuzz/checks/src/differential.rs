@@ -33,11 +33,11 @@ pub struct Tally {
     pub relaxed: usize,
     /// Guests that exhausted their stack, or another limit, under some engine.
     pub exhausted: usize,
-    /// Calls of guests, but for those that pirn made again, and those that only look.
+    /// Calls in pirn's first run of each guest, without those that only read state.
     pub calls: usize,
-    /// Calls of guests, without repeated runs of pirn and calls that only read state.
+    /// Calls among [`calls`](Self::calls) that returned.
     pub returned: usize,
-    /// Calls that returned.
+    /// Calls that only read state, and returned.
     pub seen: usize,
     /// Repeated runs of pirn that were compared with the first.
     pub again: usize,

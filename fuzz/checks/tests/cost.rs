@@ -1,4 +1,4 @@
-//! What a module may cost the compiler for its size: see `pirn_fuzz_checks::cost`.
+//! The cost of compiling a module, compared with its size: see `pirn_fuzz_checks::cost`.
 
 use pirn_compiler::Options;
 use pirn_fuzz_checks::cost::{Found, KINDS, Shape, measure, search, unlimited, ways};

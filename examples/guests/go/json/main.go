@@ -1,8 +1,8 @@
 // A request handler: one JSON order on stdin, one JSON document on stdout.
 //
-// Exit code 0: the order's totals. Exit code 2: the request is at fault, and the document says where:
-// {"error":{"kind":"syntax"|"type"|"field"|"order","at":...,"message":...}}. Exit code 1: the host is at fault.
-// Money is a whole number of cents throughout; the limits below keep every product inside an int64 and
+// Exit code 0: the order's totals. Exit code 2: the request is invalid, and the document says where:
+// {"error":{"kind":"syntax"|"type"|"field"|"order","at":...,"message":...}}. Exit code 1: the host failed.
+// All amounts of money are whole cents. The limits below keep every product within an int64 and
 // every weight finite.
 package main
 
@@ -78,7 +78,7 @@ type line struct {
 	NetCents      int64  `json:"net_cents"`
 }
 
-// fault is what is wrong with a request: it goes back to whoever sent it.
+// fault describes an error in a request. The response contains it.
 type fault struct {
 	Kind    string `json:"kind"`
 	At      string `json:"at"`
@@ -137,7 +137,7 @@ func parse(request []byte) (*order, *fault) {
 	return &o, nil
 }
 
-// faultOf puts the decoder's errors into words of our own: its wording changes between Go versions.
+// faultOf rewords the decoder's errors, because their text changes between Go versions.
 func faultOf(err error, length int) *fault {
 	var syntax *json.SyntaxError
 	var mismatch *json.UnmarshalTypeError
@@ -159,7 +159,7 @@ func faultOf(err error, length int) *fault {
 	return &fault{"syntax", "document", err.Error()}
 }
 
-// wanted names a type in the words of the sender, who knows JSON and not this program.
+// wanted names a type in JSON's terms, because the sender knows JSON but not this program.
 func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -231,7 +231,7 @@ func total(o *order) *reply {
 		r.Lines = append(r.Lines, line{it.SKU, discount, gross - discount})
 		r.Categories[it.Category] += gross - discount
 		r.Pieces += it.Quantity
-		// The conversion keeps machines that have one from using a fused multiply-add.
+		// The conversion prevents a fused multiply-add, which would change the result on some machines.
 		r.WeightKg += float64(it.WeightKg * float64(it.Quantity))
 		r.NetCents += gross - discount
 		if each > dearest {
@@ -248,5 +248,5 @@ func total(o *order) *reply {
 	return r
 }
 
-// divideRounded divides a number that is not negative, half a cent up.
+// divideRounded divides a number that is not negative and rounds half a cent up.
 func divideRounded(value, by int64) int64 { return (value + by/2) / by }

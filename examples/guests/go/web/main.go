@@ -1,7 +1,7 @@
-// A small web program over CGI: says what it was asked, and gives back what it was sent.
+// A small web program over CGI: it describes its request, and echoes the body.
 //
-// Its twin is ../../rust/src/bin/web.rs; both answer the same, as ../../README.md has it. Nothing here
-// knows of CGI but the last line: any http.Handler can be served so.
+// ../../rust/src/bin/web.rs gives the same responses; ../../README.md describes them. Only the last
+// line depends on CGI: any http.Handler can be served in this way.
 package main
 
 import (
