@@ -1,4 +1,4 @@
-;; A product of 64-bit numbers: what optimisers leave of digits.wat where every caller gives 0 for upper halves.
+;; A product of 64-bit numbers: digits.wat as optimisers reduce it if all upper halves are 0.
 (module (memory (export "memory") 1)
   (func $multiply (export "itself") (param $to i32) (param $a i64) (param $b i64)
       (local $low i64) (local $middle i64) (local $second i64)

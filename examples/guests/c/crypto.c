@@ -1,16 +1,16 @@
-// SHA-1, SHA-256, AES-128 in counter mode, GHASH and CRC-32C, as such code is written for x86: with the
-// intrinsics of immintrin.h, here the one in include/. Functions work on memory that the host fills, from
-// `buffer` on; nothing is imported but the instructions.
+// SHA-1, SHA-256, AES-128 in counter mode, GHASH and CRC-32C, as such code is written for x86: with
+// the intrinsics of immintrin.h, here from include/. The functions work on memory at `buffer`, which
+// the host fills; the only imports are the instructions.
 //
-// Sources: FIPS 180-4, FIPS 197, SP 800-38A and 800-38D; RFC 3720, B.4. How the instructions fit together: the SDM,
-// volume 2, by their names.
+// Sources: FIPS 180-4, FIPS 197, SP 800-38A and 800-38D; RFC 3720, B.4. For the use of the
+// instructions see their names in the Intel SDM, volume 2.
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define EXPORT(name) __attribute__((export_name(name)))
 
-// Where the host puts input, and finds output.
+// The host writes input here and reads output.
 static uint8_t memory[1 << 20] __attribute__((aligned(16)));
 
 EXPORT("buffer") void *buffer(void) { return memory; }
@@ -20,7 +20,7 @@ static inline void store(void *to, __m128i a) { _mm_storeu_si128(to, a); }
 
 // ------------------------------------------------------------------------------------------- SHA-1
 
-// Four words of big-endian bytes, the first on top.
+// Four words of big-endian bytes; the first one is in the highest lane.
 static inline __m128i words_from_top(const uint8_t *from) {
     return _mm_shuffle_epi8(load(from), _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
 }
@@ -35,7 +35,7 @@ EXPORT("sha1") void sha1(uint32_t *state, const uint8_t *from, size_t blocks) {
         for (int i = 0; i < 4; i++) {
             w[i] = words_from_top(from + 16 * i);
         }
-        // Four rounds with the words of group i; e for the next ones comes of abcd before these.
+        // Four rounds with the words of group i. The next group's e comes from abcd before them.
 #define ROUNDS(i, f) \
     do { \
         __m128i sum = (i) == 0 ? _mm_add_epi32(e, w[0]) : _mm_sha1nexte_epu32(last, w[(i) % 4]); \
@@ -83,7 +83,7 @@ EXPORT("sha256") void sha256(uint32_t *state, const uint8_t *from, size_t blocks
         for (int i = 0; i < 4; i++) {
             w[i] = _mm_shuffle_epi8(load(from + 16 * i), swap);
         }
-        // Four rounds with the words of group i, and the words of group i + 4 in their place.
+        // Four rounds with the words of group i, which the words of group i + 4 then replace.
 #pragma unroll
         for (int i = 0; i < 16; i++) {
             __m128i sum = _mm_add_epi32(w[i % 4], load(K256 + 4 * i));
@@ -112,7 +112,7 @@ static inline __m128i next_key(__m128i key, __m128i assist) {
     return _mm_xor_si128(key, _mm_shuffle_epi32(assist, _MM_SHUFFLE(3, 3, 3, 3)));
 }
 
-// `keys`: room for eleven. `key`: 16 bytes.
+// `keys`: room for eleven keys. `key`: 16 bytes.
 EXPORT("aes128_keys") void aes128_keys(__m128i *keys, const uint8_t *key) {
     keys[0] = load(key);
 #define NEXT(i, rcon) keys[i] = next_key(keys[(i) - 1], _mm_aeskeygenassist_si128(keys[(i) - 1], (rcon)))
@@ -123,8 +123,8 @@ EXPORT("aes128_keys") void aes128_keys(__m128i *keys, const uint8_t *key) {
 
 #define LANES 8
 
-// `counter`: 16 bytes, the last four a big-endian number that is counted up. `blocks` of 16 bytes are
-// encrypted, or decrypted, where they are.
+// `counter`: 16 bytes, the last four of which are a big-endian number that is incremented. Encrypts
+// or decrypts `blocks` of 16 bytes in place.
 EXPORT("aes128_ctr") void aes128_ctr(const __m128i *keys, uint8_t *counter, uint8_t *data, size_t blocks) {
     const __m128i reverse = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m128i next = _mm_shuffle_epi8(load(counter), reverse);
@@ -144,7 +144,7 @@ EXPORT("aes128_ctr") void aes128_ctr(const __m128i *keys, uint8_t *counter, uint
         }
         key = load(keys + 10);
         EACH {
-            // The data with the last key: one step less where the instructions depend on each other.
+            // Combining the data with the last key shortens the dependency chain by one step.
             __m128i last = _mm_xor_si128(key, load(data + 16 * i));
             store(data + 16 * i, _mm_aesenclast_si128(b[i], last));
         }
@@ -163,7 +163,7 @@ EXPORT("aes128_ctr") void aes128_ctr(const __m128i *keys, uint8_t *counter, uint
 
 // ------------------------------------------------------------------------------------------- GHASH
 
-// Numbers have their bits turned round: a product is one bit short, which the key makes up for.
+// Numbers are bit-reversed, so a product is one bit short; the key compensates for that.
 typedef struct {
     __m128i low, middle, high;
 } product;
@@ -182,7 +182,7 @@ static inline product add(product a, product b) {
     return p;
 }
 
-// Modulo x^128 + x^7 + x^2 + x + 1, 64 bits at a time.
+// Reduces modulo x^128 + x^7 + x^2 + x + 1, 64 bits at a time.
 static inline __m128i reduce(product p) {
     const __m128i polynomial = _mm_set_epi64x(0, (int64_t)0xc200000000000000);
     __m128i low = _mm_xor_si128(p.low, _mm_slli_si128(p.middle, 8));
@@ -194,7 +194,7 @@ static inline __m128i reduce(product p) {
     return _mm_xor_si128(low, high);
 }
 
-// `powers`: room for four. `h`: 16 bytes.
+// `powers`: room for four powers. `h`: 16 bytes.
 EXPORT("ghash_key") void ghash_key(__m128i *powers, const uint8_t *h) {
     const __m128i reverse = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m128i key = _mm_shuffle_epi8(load(h), reverse);
@@ -206,7 +206,7 @@ EXPORT("ghash_key") void ghash_key(__m128i *powers, const uint8_t *h) {
     }
 }
 
-// `sum`: 16 bytes, which `blocks` of 16 bytes are added to.
+// `sum`: 16 bytes, to which `blocks` of 16 bytes are added.
 EXPORT("ghash") void ghash(const __m128i *powers, uint8_t *sum, const uint8_t *from, size_t blocks) {
     const __m128i reverse = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m128i x = _mm_shuffle_epi8(load(sum), reverse);
@@ -227,10 +227,10 @@ EXPORT("ghash") void ghash(const __m128i *powers, uint8_t *sum, const uint8_t *f
 
 // ------------------------------------------------------------------------------------------- CRC-32C
 
-// Bytes of each of three streams: the instruction takes three cycles, and begins in each.
+// Bytes of each of three streams: the instruction has a latency of three cycles and can start in each.
 #define STREAM 1024
-// x to the power of 8 n - 33, for n of a stream and of two, its bits turned round: a product by it moves a sum
-// over n bytes of zero.
+// x to the power of 8 n - 33, bit-reversed, where n is the bytes of one stream and of two. A product
+// with it advances a checksum over n zero bytes.
 #define BEHIND_ONE 0x170076fa
 #define BEHIND_TWO 0xa51b6135
 
@@ -245,7 +245,7 @@ static inline uint64_t moved(uint64_t crc, int64_t by) {
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-// Of `bytes` bytes, behind others whose sum is `before`; 0 at the start.
+// The checksum of `bytes` bytes after others with the checksum `before`, which is 0 at the start.
 EXPORT("crc32c") uint32_t crc32c(uint32_t before, const uint8_t *from, size_t bytes) {
     uint64_t crc = ~before;
     for (; bytes >= 3 * STREAM; bytes -= 3 * STREAM, from += 3 * STREAM) {

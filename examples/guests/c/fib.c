@@ -1,5 +1,5 @@
 // A reactor: no `main`, an exported function that a host calls many times.
-// Recursive, so that it measures calls and returns; the compiler makes a loop of one of the two calls.
+// Recursive, to measure calls and returns; the compiler turns one of the two calls into a loop.
 #include <stdint.h>
 
 __attribute__((export_name("fib"))) int32_t fib(int32_t n) {

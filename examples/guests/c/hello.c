@@ -1,5 +1,5 @@
-// The smallest program that goes through all of stdio: one formatted line.
-// The first argument, if there is one, takes the place of "a slot".
+// The smallest program that uses all layers of stdio: one formatted line.
+// The first argument, if there is one, replaces "a slot".
 #include <stdio.h>
 
 int main(int argc, char **argv) {

@@ -1,5 +1,5 @@
-// Debug information to carry over: a function that is called, one of another file that is inlined, and one
-// that the linker drops.
+// Debug information for `-g`: a function that is called, one of another file that is inlined, and
+// one that the linker removes.
 #include "lines.h"
 #include <stdint.h>
 
@@ -26,7 +26,7 @@ __attribute__((export_name("work"))) int32_t work(int32_t rounds) {
     return total / (squares - clamped);
 }
 
-// Nobody calls it: the code goes, the debug information stays.
+// Unused: the linker removes the code and keeps the debug information.
 int32_t dropped(int32_t x) {
     return x / 7;
 }

@@ -1,4 +1,4 @@
-// What lines.c has from another file.
+// The part of lines.c that is in another file.
 #include <stdint.h>
 
 static int32_t clamped;

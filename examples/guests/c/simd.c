@@ -2,10 +2,10 @@
 //
 //     simd [rounds]     rounds: how often the kernels run, 1 if not given; the output is the same
 //
-// One line a kernel with the FNV-1a hash of its result. A kernel that disagrees with plain C says so
-// and the exit code is 1. The vectoriser must be off (see build.sh), or the plain C is vector code as
-// well. Built for another target, only the plain C runs: that is how the expected output is had from a
-// compiler that knows nothing of WebAssembly.
+// Prints a line for each kernel with the FNV-1a hash of its result. If a kernel differs from plain C,
+// the program says so and exits with 1. The vectoriser must be off (see build.sh), or the plain C is
+// vector code too. Built for another target, only the plain C runs: so the expected output comes from
+// a compiler without WebAssembly.
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void make_input(void) {
 
 // --- plain C ---------------------------------------------------------------------------------------
 
-// Four running sums, added in pairs: the order the vector code has, so that the bits are the same.
+// Four partial sums, added in pairs: the order of the vector code, so that the bits are equal.
 static size_t plain_dot(uint8_t *out) {
     float sum[4] = {0};
     for (int i = 0; i < LEN; i++) sum[i % 4] += floats_a[i] * floats_b[i];
@@ -92,7 +92,7 @@ static size_t plain_popcount(uint8_t *out) {
     return sizeof count;
 }
 
-// How many bytes are below 32, and where the first of them that equals 10 stands.
+// Number of bytes below 32, and the index of the first byte that equals 10.
 static size_t plain_scan(uint8_t *out) {
     uint32_t found[2] = {0, LEN};
     for (int i = 0; i < LEN; i++) {
@@ -105,7 +105,7 @@ static size_t plain_scan(uint8_t *out) {
 
 static size_t plain_filter(uint8_t *out) {
     for (int i = 0; i < LEN; i++) {
-        // Unsigned: sixteen products may pass 2^31, and both codes wrap alike.
+        // Unsigned: sixteen products may exceed 2^31, and both versions wrap around alike.
         uint32_t sum = 0;
         for (int t = 0; t < 16; t++) sum += (uint32_t)(samples[i + t] * taps[t]);
         memcpy(out + 4 * i, &sum, 4);
@@ -189,14 +189,14 @@ static size_t simd_hex(uint8_t *out) {
     return 2 * LEN;
 }
 
-// Twelve bytes become sixteen digits: spread to one 6-bit number a byte, then a range's offset added.
+// Twelve bytes become sixteen digits: one 6-bit number in each byte, plus the offset of its range.
 static size_t simd_base64(uint8_t *out) {
     uint8_t *at = out;
     for (int i = 0; i < LEN; i += 12) {
         uint8_t padded[16] = {0};
         memcpy(padded, bytes_a + i, 12);
         v128_t in = wasm_v128_load(padded);
-        // Each 32-bit lane, from its low byte: b c a b of a group a b c.
+        // Each 32-bit lane, from its low byte up: b c a b of a group a b c.
         in = wasm_i8x16_shuffle(in, in, 1, 0, 2, 1, 4, 3, 5, 4, 7, 6, 8, 7, 10, 9, 11, 10);
         v128_t first = wasm_v128_and(wasm_u32x4_shr(in, 10), wasm_i32x4_const_splat(0x0000003f));
         v128_t second = wasm_v128_and(wasm_i32x4_shl(in, 4), wasm_i32x4_const_splat(0x00003f00));
@@ -268,7 +268,7 @@ static size_t simd_mandelbrot(uint8_t *out) {
             v128_t zr = wasm_f64x2_splat(0), zi = zr, steps = wasm_i64x2_splat(0), inside = wasm_i64x2_splat(-1);
             for (int step = 0; step < 100; step++) {
                 v128_t rr = wasm_f64x2_mul(zr, zr), ii = wasm_f64x2_mul(zi, zi);
-                // A point that has left stays out, whatever its numbers become.
+                // A point that has escaped stays out, whatever its numbers become.
                 inside = wasm_v128_and(inside, wasm_f64x2_le(wasm_f64x2_add(rr, ii), wasm_f64x2_splat(4.0)));
                 if (!wasm_v128_any_true(inside)) break;
                 steps = wasm_i64x2_sub(steps, inside);

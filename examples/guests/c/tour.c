@@ -1,8 +1,8 @@
-// The C tour: touches everything a command gets from its host and prints what it saw.
+// The C tour: uses everything that a command gets from its host and prints what it finds.
 //
-// Its twins are rust/src/main.rs and go/tour/main.go; after the first line all three print the same
-// bytes for the same input (fixtures/tour.expected.txt). What is printed, in which order and why is
-// said in README.md, "The tour".
+// rust/src/main.rs and go/tour/main.go do the same: after the first line all three print equal
+// bytes for equal input (fixtures/tour.expected.txt). README.md, "The tour", describes the output,
+// its order and the reasons.
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 #define OUT DATA "/out-c.txt"
 #define OUT_PARTIAL DATA "/out-c.partial"
 
-// Largest exit code that every WASI host passes on unchanged.
+// Largest exit code that every WASI host returns unchanged.
 enum { EXIT_CODE_MAX = 125 };
 
 extern char **environ;
@@ -32,7 +32,7 @@ typedef struct {
     size_t len, cap;
 } Buffer;
 
-// Size, lines and hash of a byte stream: enough to tell any two apart, short enough to print.
+// Size, lines and hash of a byte stream: enough to distinguish two, and short to print.
 typedef struct {
     size_t bytes, lines;
     uint64_t fnv1a;
@@ -93,7 +93,7 @@ static Digest digest(const Buffer *buffer) {
         d.fnv1a = (d.fnv1a ^ (uint8_t)buffer->bytes[i]) * 0x100000001b3;
         d.lines += buffer->bytes[i] == '\n';
     }
-    // A last line without a line feed is a line too.
+    // A last line without a line feed counts too.
     if (buffer->len && buffer->bytes[buffer->len - 1] != '\n') d.lines++;
     return d;
 }
@@ -107,7 +107,7 @@ static int by_bytes(const void *a, const void *b) {
 }
 
 static size_t print_arguments(int argc, char **argv) {
-    // argv[0] is the runner's name for the program and not the same everywhere: left out.
+    // Omit argv[0], the runner's name for the program, which differs between runners.
     size_t count = argc > 1 ? (size_t)argc - 1 : 0;
     printf("arguments: %zu\n", count);
     for (size_t i = 1; i <= count; i++) printf("  %zu: %s\n", i, argv[i]);
@@ -155,7 +155,7 @@ static void print_directory(void) {
     size_t count = 0;
     for (struct dirent *entry; (entry = readdir(dir));) {
         const char *name = entry->d_name;
-        // What an earlier tour wrote here is not part of what is looked at.
+        // Skip the file that an earlier tour wrote here.
         if (!strcmp(name, ".") || !strcmp(name, "..") || !strncmp(name, "out-", 4)) continue;
         names = realloc(names, (count + 1) * sizeof *names);
         if (!names || !(names[count++] = strdup(name))) fail("allocate", "a directory");
@@ -176,7 +176,7 @@ static void print_directory(void) {
     free(names);
 }
 
-// Written beside its place, then moved there: the way programs replace a file they care about.
+// Writes a temporary file and renames it, so that the old file is replaced atomically.
 static void write_back(const Buffer *report) {
     FILE *file = fopen(OUT_PARTIAL, "wb");
     if (!file) fail("create", OUT_PARTIAL);
@@ -196,7 +196,7 @@ static void print_clock(void) {
     if (nanosleep(&pause, NULL)) fail("sleep", "2 ms");
     if (clock_gettime(CLOCK_MONOTONIC, &after)) fail("read", "the clock");
     int64_t ns = (int64_t)(after.tv_sec - before.tv_sec) * 1000000000 + (after.tv_nsec - before.tv_nsec);
-    // Half of what was asked for: some hosts count whole milliseconds.
+    // Expect half of the requested time: some hosts count whole milliseconds.
     printf("clock: a sleep of 2 ms took %s\n", ns >= 1000000 ? "its time" : "less than 1 ms");
 }
 

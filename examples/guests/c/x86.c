@@ -1,7 +1,7 @@
-// What include/immintrin.h makes of Intel's intrinsics, by the names. A line each: the name, and a hash of what it
-// computes of every value in a table. An argument is a name: its results are printed one by one.
+// Runs Intel's intrinsics of include/immintrin.h. Prints a line for each: the name, and a hash of its
+// results for all values of a table. With a name as argument, prints that intrinsic's results.
 //
-// fixtures/x86.expected.txt is what the same prints on x86, by the compiler's own header:
+// fixtures/x86.expected.txt is the output of this program on x86 with the compiler's own header:
 //
 //     clang -O2 -msse4.2 -maes -mpclmul -msha -mgfni -mbmi -mbmi2 -mlzcnt -madx x86.c
 #include <x86intrin.h>
@@ -35,7 +35,7 @@ static void end(const char *name) { printf("%016" PRIx64 " %s\n", hash, name); }
 #define VALUES 24
 static __m128i v[VALUES];
 
-// Ends of the ranges of every lane, in lanes of every width, and some by chance.
+// Extreme values of lanes of every width, and random values.
 static void values(void) {
     static const uint64_t edges[] = {
         0, UINT64_MAX, 1, 0x8000000000000000, 0x7fffffffffffffff, 0x8000000080000000, 0x7fffffff7fffffff,
@@ -53,7 +53,7 @@ static void values(void) {
     }
 }
 
-// An operand is evaluated once, however often it is needed.
+// An intrinsic must evaluate its operand once, even if its definition needs the operand often.
 #define ONCE(name, ...) \
     begin(); \
     for (const __m128i *q = v, *r = v + 1; q < v + VALUES && r < v + VALUES;) \
@@ -84,7 +84,7 @@ static void operands(void) {
     end("insert, extract of q++");
 }
 
-// Everything of every value, and of every two.
+// Each intrinsic with every value, and with every pair of values.
 #define OF_1(name, ...) \
     begin(); \
     for (int i = 0; i < VALUES; i++) vector(#name, name(v[i], ##__VA_ARGS__)); \
@@ -94,7 +94,7 @@ static void operands(void) {
     for (int i = 0; i < VALUES * VALUES; i++) vector(#name, name(v[i / VALUES], v[i % VALUES], ##__VA_ARGS__)); \
     end(#name)
 
-// The same with immediates, at the ends of ranges of any, and beyond.
+// Intrinsics with immediates: at the ends of every range, and past them.
 #define FOUR(put, name, a, b, c, d) put(name, a); put(name, b); put(name, c); put(name, d);
 #define EACH(put, name) \
     begin(); \
@@ -131,7 +131,7 @@ static void immediates(void) {
     EACH(PUT_1, INSERT);
 }
 
-// Counts that are known when it runs; without a sign, they are more than any width.
+// Counts that are only known at run time. As unsigned numbers, negative ones exceed every width.
 static void shifts(void) {
     static volatile const int counts[] = {0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, INT32_MAX, INT32_MIN, -1, -32, -64};
 #define BY_NUMBER(name) \
@@ -143,7 +143,7 @@ static void shifts(void) {
     vector(#name, name(v[20], -1)); \
     vector(#name, name(v[20], 256)); \
     end(#name)
-// All 64 bits of the lower half count.
+// All 64 bits of the lower half are the shift count.
 #define BY_VECTOR(name) \
     begin(); \
     for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) { \
@@ -171,7 +171,7 @@ static void shifts(void) {
     BY_VECTOR(_mm_sra_epi32);
 }
 
-// A vector is two numbers of 64 bits with a sign, and may stand for other memory.
+// A vector consists of two signed 64-bit numbers, and may alias other memory.
 static void operators(void) {
 #define OPERATOR(op) \
     begin(); \

@@ -1,4 +1,4 @@
-;; Prints until it may not. expect: 502
+;; Prints until its output is refused. expect: 502
 (module
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
   (memory (export "memory") 2)

@@ -1,5 +1,5 @@
-;; Grows by 1 MiB and writes to it for as long as it gets some, and then ends as an allocator does that gets
-;; none. expect: 502
+;; Grows by 1 MiB and writes to it until growth is refused. Then it traps, like an allocator that
+;; gets no memory. expect: 502
 (module (memory (export "memory") 1)
   (func (export "_start") (local $page i32)
     (loop $again

@@ -7,6 +7,6 @@
     (i64.store (i32.add (local.get $at) (i32.const 24)) (i64.const 3600000000000)))
   (func (export "_start")
     (call $subscribe (i32.const 1024)) (call $subscribe (i32.const 1072))
-    ;; One alone, and then both.
+    ;; Waits for one subscription, and then for both.
     (drop (call $poll (i32.const 1024) (i32.const 2048) (i32.const 1) (i32.const 8)))
     (drop (call $poll (i32.const 1024) (i32.const 2048) (i32.const 2) (i32.const 8)))))

@@ -1,10 +1,10 @@
-;; A guest that meets every signal the runtime handles. Each function takes a number and gives one.
+;; A guest that causes every signal that the runtime handles. Each function maps a number to one.
 (module
   (import "host" "back" (func $back (param i32) (result i32)))
   (memory (export "memory") 1 256)
   (global $zero (mut i32) (i32.const 0))
 
-  ;; n random numbers, added up
+  ;; the sum of n random numbers
   (func $mix (export "mix") (param $n i32) (result i32)
     (local $x i32) (local $sum i32)
     (local.set $x (i32.const 0x9e3779b9))
@@ -24,12 +24,12 @@
   ;; SIGSEGV
   (func (export "out_of_bounds") (param i32) (result i32)
     (i32.load (i32.shl (memory.size) (i32.const 16))))
-  ;; SIGSEGV on a stack that is used up
+  ;; SIGSEGV by stack overflow
   (func $deeper (export "overflow") (param $n i32) (result i32)
     (i32.add (call $deeper (local.get $n)) (global.get $zero)))
   ;; SIGURG
   (func (export "forever") (param i32) (result i32) (loop $l (br $l)) unreachable)
-  ;; SIGBUS, where pages are tracked: grows by n pages, reads and writes each, and counts them
+  ;; SIGBUS, under the tracked reset: grows by n pages, reads and writes each, and counts them
   (func (export "grow") (param $n i32) (result i32)
     (local $at i32) (local $end i32) (local $sum i32)
     (local.set $at (i32.shl (memory.grow (local.get $n)) (i32.const 16)))
@@ -42,6 +42,6 @@
         (local.tee $at (i32.add (local.get $at) (i32.const 4096))) (local.get $end))))
     (local.get $sum))
 
-  ;; The host's code, with the guest in the middle of its stack
+  ;; A host function, called while the guest's frames are on the stack
   (func (export "back") (param $n i32) (result i32)
     (i32.add (call $back (local.get $n)) (call $mix (local.get $n)))))

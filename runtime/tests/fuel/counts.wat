@@ -1,6 +1,6 @@
-;; What functions use up, see `runtime/tests/fuel.rs`: a line `;; NAME ARGUMENTS... uses N` says that a
-;; call of that function uses N, and `, traps: MESSAGE` behind it that it traps then. Every call is made
-;; of a new instance.
+;; The fuel of functions, for `runtime/tests/fuel.rs`. A line `;; NAME ARGUMENTS... uses N` says that
+;; a call of that function consumes N; a trailing `, traps: MESSAGE` says that the call traps. Every
+;; call is made in a new instance.
 (module
   (type $none (func))
   (memory 1 2)
@@ -18,7 +18,7 @@
   ;; free uses 0
   (func (export "free") nop (block (loop nop)) nop)
 
-  ;; Two operands and what adds them.
+  ;; Two operands and the addition.
   ;; add 1 2 uses 3
   (func (export "add") (param i32 i32) (result i32)
     (i32.add (local.get 0) (local.get 1)))
@@ -31,7 +31,7 @@
   (func (export "select") (param i32) (result i32)
     (select (i32.const 1) (i32.const 2) (local.get 0)))
 
-  ;; One side is executed.
+  ;; Only one arm is executed.
   ;; either 1 uses 3
   ;; either 0 uses 5
   (func (export "either") (param i32) (result i32)
@@ -44,7 +44,7 @@
   (func (export "when") (param i32)
     (if (local.get 0) (then (drop (i32.add (i32.const 1) (i32.const 2))))))
 
-  ;; What follows a branch is not executed.
+  ;; The code after a branch is not executed.
   ;; past uses 1
   (func (export "past")
     (block (br 0) (drop (i32.add (i32.const 1) (i32.const 2))) (unreachable)))
@@ -63,7 +63,7 @@
     (drop)
     (i32.const 2))
 
-  ;; The operand and the table, and what lies between the ends of the blocks.
+  ;; The operand and the `br_table`, and the code between the ends of the blocks.
   ;; table 0 uses 4
   ;; table 1 uses 3
   ;; table 2 uses 2
@@ -74,14 +74,14 @@
       (drop (i32.const 1)))
       (drop (i32.const 1))))
 
-  ;; Five operators a pass.
+  ;; Five operators in each iteration.
   ;; loop 1 uses 5
   ;; loop 3 uses 15
   ;; loop 1000 uses 5000
   (func (export "loop") (param i32)
     (loop (br_if 0 (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))))
 
-  ;; One before it, and five a pass.
+  ;; One operator before the loop, and five in each iteration.
   ;; carried 3 uses 16
   (func (export "carried") (param i32) (result i32)
     (local.get 0)
@@ -90,7 +90,7 @@
       (local.tee 0)
       (br_if 0 (local.get 0))))
 
-  ;; Seven a pass of the outer one, and five of the inner.
+  ;; Seven in each iteration of the outer loop, and five in each of the inner one.
   ;; nested 2 3 uses 44
   (func (export "nested") (param i32 i32)
     (local i32)
@@ -100,7 +100,7 @@
         (br_if $inner (local.tee 2 (i32.sub (local.get 2) (i32.const 1)))))
       (br_if $outer (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))))
 
-  ;; The call, and what is called.
+  ;; The call, and the operator of the callee.
   ;; direct uses 2
   (func (export "direct") (call $one))
 
@@ -113,14 +113,14 @@
   (func (export "mismatch")
     (drop (call_indirect $t (param i32) (result i32) (i32.const 1) (i32.const 0))))
 
-  ;; The same, with no operator for the return.
+  ;; Tail calls: no operator is executed after the return.
   ;; tail uses 2
   (func (export "tail") (return_call $one))
   ;; tail-indirect 0 uses 3
   ;; tail-indirect 1 uses 2, traps: uninitialized element
   ;; tail-indirect 8 uses 2, traps: undefined element
   (func (export "tail-indirect") (param i32) (return_call_indirect $t (type $none) (local.get 0)))
-  ;; The reference, the call, and what is called.
+  ;; The reference, the call, and the operator of the callee.
   ;; reference uses 3
   (func (export "reference") (call_ref $none (ref.func $one)))
   ;; tail-reference uses 3
@@ -136,13 +136,13 @@
   (func (export "on-non-null")
     (drop (block (result (ref $none)) (br_on_non_null 0 (ref.null $none)) (ref.func $one))))
 
-  ;; Six a step, and two for the last.
+  ;; Six operators in each step, and two in the last one.
   ;; countdown 0 uses 2
   ;; countdown 4 uses 26
   (func $countdown (export "countdown") (param i32)
     (if (local.get 0) (then (return_call $countdown (i32.sub (local.get 0) (i32.const 1))))))
 
-  ;; Eight a step, and three for the last.
+  ;; Eight operators in each step, and three in the last one.
   ;; factorial 0 uses 3
   ;; factorial 4 uses 35
   (func $factorial (export "factorial") (param i32) (result i32)
@@ -151,7 +151,7 @@
         (call $factorial (i32.sub (local.get 0) (i32.const 1)))))
       (else (i32.const 1))))
 
-  ;; What traps has been executed, and nothing after it.
+  ;; The trapping operator counts, and nothing after it.
   ;; stop uses 2, traps: unreachable
   (func (export "stop") (drop (i32.const 1)) (unreachable))
   ;; divide 0 uses 4, traps: integer divide by zero
@@ -163,7 +163,7 @@
   (func (export "callee") (call $stop) (drop (i32.const 1)))
   (func $stop (drop (i32.const 1)) (unreachable))
 
-  ;; A signal finds what was written last: at the start of the function, of the loop's pass, or at a call.
+  ;; A trap by a signal reports the fuel stored last: at a function's or iteration's start, or a call.
   ;; outside uses 0, traps: out of bounds memory access
   (func (export "outside") (drop (i32.load (i32.const -1))))
   ;; outside-after 3 uses 24, traps: out of bounds memory access
@@ -175,7 +175,7 @@
   ;; outside-call uses 2, traps: out of bounds memory access
   (func (export "outside-call") (call $one) (drop (i32.load (i32.const -1))))
 
-  ;; Eight bytes of memory cost 1 more, and so does an element of a table.
+  ;; Each 8 bytes of memory cost 1 more, and so does each table element.
   ;; fill 0 uses 4
   ;; fill 7 uses 4
   ;; fill 8 uses 5
@@ -203,7 +203,7 @@
   (func (export "tinit") (param i32)
     (table.init $t $passive (i32.const 4) (i32.const 0) (local.get 0)))
 
-  ;; Growing costs what is filled: nothing of a memory, the new elements of a table.
+  ;; Growth costs the elements that it fills: none for a memory, the new ones for a table.
   ;; grow 1 uses 2
   ;; grow 2 uses 2
   (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
@@ -226,7 +226,7 @@
   (func (export "vector") (result i32)
     (i32x4.extract_lane 0 (i32x4.add (v128.const i32x4 1 2 3 4) (v128.const i32x4 1 2 3 4))))
 
-  ;; What is thrown costs what was executed until then, wherever it is caught.
+  ;; A throw costs the operators executed before it, wherever it is caught.
   (tag $thrown)
   (func $throws (drop (i32.add (i32.const 1) (i32.const 2))) (throw $thrown))
   ;; catches uses 6

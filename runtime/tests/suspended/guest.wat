@@ -7,13 +7,13 @@
   (import "h" "fill" (func $fill (param i32) (result i32)))
   (memory (export "memory") 1 4)
   (func (export "asks") (param i32) (result i32) (call $ask (local.get 0)))
-  ;; Whether the reference that it waited for is one: the host gives null.
+  ;; Whether the awaited reference is not null: the host returns null.
   (func (export "fakes") (param i64) (result i32) (i32.eqz (ref.is_null (call $wait (local.get 0)))))
   (func (export "fills") (param i32) (result i32) (call $fill (local.get 0)))
   (func (export "is") (param i32) (result i32) (local.get 0))
   (func (export "fails") (param i32) (result i32) (call $fail) (i32.const 0))
   (func (export "runs") (param i32) (result i32) (call $run) (i32.const 0))
-  ;; Counts, then traps by a signal.
+  ;; Increments a counter in memory, then traps by a signal.
   (func (export "traps") (param i32) (result i32)
     (i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1)))
     (i32.load (i32.const -4)))
@@ -37,7 +37,7 @@
           (local.get $l) (local.get $m))
         (i64.add (i64.add (local.get $a) (local.get $b)) (i64.add (local.get $c) (local.get $m)))))
       (else (i64.const 0))))
-  ;; Is preempted in many frames, writes numbers of its own where they were, and traps.
+  ;; Is preempted in deep recursion, then overwrites the stack with its own numbers, and traps.
   (func (export "escapes") (param $n i32) (result i32)
     (drop (call $nested (i32.const 40) (local.get $n)))
     (drop (call $smash (i32.const 60) (i64.const 0x414141414140) (i64.const 0x414141414140) (i64.const 0x414141414140)

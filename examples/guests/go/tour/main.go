@@ -1,8 +1,8 @@
-// The Go tour: touches everything a command gets from its host and prints what it saw.
+// The Go tour: uses everything that a command gets from its host and prints what it finds.
 //
-// Its twins are c/tour.c and rust/src/main.rs; after the first line all three print the same bytes
-// for the same input (fixtures/tour.expected.txt). What is printed, in which order and why is said
-// in README.md, "The tour".
+// c/tour.c and rust/src/main.rs do the same: after the first line all three print equal bytes for
+// equal input (fixtures/tour.expected.txt). README.md, "The tour", describes the output, its order
+// and the reasons.
 package main
 
 import (
@@ -27,11 +27,11 @@ const (
 	out        = data + "/out-go.txt"
 	outPartial = data + "/out-go.partial"
 
-	// Largest exit code that every WASI host passes on unchanged.
+	// Largest exit code that every WASI host returns unchanged.
 	exitCodeMax = 125
 )
 
-// digest is size, lines and hash of a byte stream: enough to tell any two apart, short enough to print.
+// digest is the size, lines and hash of a byte stream: enough to distinguish two, and short to print.
 type digest struct {
 	bytes, lines int
 	fnv1a        uint64
@@ -81,7 +81,7 @@ func tour(w io.Writer) error {
 }
 
 func printArguments(w io.Writer) int {
-	// os.Args[0] is the runner's name for the program and not the same everywhere: left out.
+	// Omit os.Args[0], the runner's name for the program, which differs between runners.
 	count := max(len(os.Args)-1, 0)
 	fmt.Fprintf(w, "arguments: %d\n", count)
 	for i := 1; i <= count; i++ {
@@ -139,7 +139,7 @@ func printDirectory(w io.Writer) error {
 	}
 	lines := []string{}
 	for _, entry := range entries {
-		// What an earlier tour wrote here is not part of what is looked at.
+		// Skip the file that an earlier tour wrote here.
 		if strings.HasPrefix(entry.Name(), "out-") {
 			continue
 		}
@@ -157,7 +157,7 @@ func printDirectory(w io.Writer) error {
 	return nil
 }
 
-// writeBack writes beside the file's place, then moves it there: the way programs replace a file they care about.
+// writeBack writes a temporary file and renames it, so that the old file is replaced atomically.
 func writeBack(w io.Writer, report []byte) error {
 	if err := os.WriteFile(outPartial, report, 0o644); err != nil {
 		return err
@@ -182,7 +182,7 @@ func printClock(w io.Writer) {
 	before := time.Now()
 	time.Sleep(2 * time.Millisecond)
 	took := "less than 1 ms"
-	// Half of what was asked for: some hosts count whole milliseconds.
+	// Expect half of the requested time: some hosts count whole milliseconds.
 	if time.Since(before) >= time.Millisecond {
 		took = "its time"
 	}
@@ -205,7 +205,7 @@ func digestOf(read []byte) digest {
 	hash := fnv.New64a()
 	hash.Write(read)
 	lines := bytes.Count(read, []byte("\n"))
-	// A last line without a line feed is a line too.
+	// A last line without a line feed counts too.
 	if len(read) > 0 && read[len(read)-1] != '\n' {
 		lines++
 	}

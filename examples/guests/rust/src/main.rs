@@ -1,8 +1,8 @@
-//! The Rust tour: touches everything a command gets from its host and prints what it saw.
+//! The Rust tour: uses everything that a command gets from its host and prints what it finds.
 //!
-//! Its twins are `c/tour.c` and `go/tour/main.go`; after the first line all three print the same
-//! bytes for the same input (`fixtures/tour.expected.txt`). What is printed, in which order and why
-//! is said in `README.md`, "The tour".
+//! `c/tour.c` and `go/tour/main.go` do the same: after the first line all three print equal bytes
+//! for equal input (`fixtures/tour.expected.txt`). `README.md`, "The tour", describes the output,
+//! its order and the reasons.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,10 +18,10 @@ const MISSING: &str = "/data/missing.txt";
 const OUT: &str = "/data/out-rust.txt";
 const OUT_PARTIAL: &str = "/data/out-rust.partial";
 
-/// Largest exit code that every WASI host passes on unchanged.
+/// Largest exit code that every WASI host returns unchanged.
 const EXIT_CODE_MAX: u8 = 125;
 
-/// Why the tour could not go on: what it was doing, to what, and what the host answered.
+/// The error that ends the tour: the operation, its object, and the host's error.
 struct Failure(String);
 
 trait Doing<T> {
@@ -34,7 +34,7 @@ impl<T> Doing<T> for io::Result<T> {
     }
 }
 
-/// Size, lines and hash of a byte stream: enough to tell any two apart, short enough to print.
+/// Size, lines and hash of a byte stream: enough to distinguish two, and short to print.
 struct Digest {
     bytes: usize,
     lines: usize,
@@ -47,7 +47,7 @@ impl Digest {
             (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
         });
         let feeds = bytes.iter().filter(|byte| **byte == b'\n').count();
-        // A last line without a line feed is a line too.
+        // A last line without a line feed counts too.
         let open_line = bytes.last().is_some_and(|byte| *byte != b'\n');
         Self {
             bytes: bytes.len(),
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // Collected and written at once; what was seen before a failure is printed all the same.
+    // The report is collected and written at once, also the part before a failure.
     let mut out = Vec::new();
     let seen = tour(&mut out);
     let mut stdout = io::stdout().lock();
@@ -122,7 +122,7 @@ fn tour(out: &mut Vec<u8>) -> Result<(), Failure> {
 }
 
 fn arguments(out: &mut Vec<u8>) -> usize {
-    // args_os()[0] is the runner's name for the program and not the same everywhere: left out.
+    // Omit args_os()[0], the runner's name for the program, which differs between runners.
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     line(out, format!("arguments: {}", arguments.len()));
     for (index, argument) in arguments.iter().enumerate() {
@@ -139,7 +139,7 @@ fn environment(out: &mut Vec<u8>) -> Vec<u8> {
     out.extend_from_slice(b"greeting: ");
     line(out, &greeting);
 
-    // Sorted as whole lines, as the twins do: "A1=" comes before "A=".
+    // Sorted as whole lines, as in the other tours: "A1=" comes before "A=".
     let mut variables: Vec<Vec<u8>> = env::vars_os()
         .map(|(name, value)| [name.as_encoded_bytes(), b"=", value.as_encoded_bytes()].concat())
         .collect();
@@ -180,7 +180,7 @@ fn directory(out: &mut Vec<u8>) -> Result<(), Failure> {
     for entry in fs::read_dir(DATA).doing("open", DATA)? {
         let entry = entry.doing("list", DATA)?;
         let name = entry.file_name();
-        // What an earlier tour wrote here is not part of what is looked at.
+        // Skip the file that an earlier tour wrote here.
         if name.as_encoded_bytes().starts_with(b"out-") {
             continue;
         }
@@ -203,7 +203,7 @@ fn directory(out: &mut Vec<u8>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Written beside its place, then moved there: the way programs replace a file they care about.
+/// Writes a temporary file and renames it, so that the old file is replaced atomically.
 fn write_back(out: &mut Vec<u8>, report: &[u8]) -> Result<(), Failure> {
     let mut file = File::create(OUT_PARTIAL).doing("create", OUT_PARTIAL)?;
     file.write_all(report).doing("write", OUT_PARTIAL)?;
@@ -229,7 +229,7 @@ fn write_back(out: &mut Vec<u8>, report: &[u8]) -> Result<(), Failure> {
 fn clock(out: &mut Vec<u8>) {
     let before = Instant::now();
     thread::sleep(Duration::from_millis(2));
-    // Half of what was asked for: some hosts count whole milliseconds.
+    // Expect half of the requested time: some hosts count whole milliseconds.
     let enough = before.elapsed() >= Duration::from_millis(1);
     let took = if enough { "its time" } else { "less than 1 ms" };
     line(out, format!("clock: a sleep of 2 ms took {took}"));

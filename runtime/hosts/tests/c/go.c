@@ -1,4 +1,4 @@
-// A host whose handlers are installed before those of the Go library that it loads.
+// A host that installs the runtime's handlers before it loads a Go library, which installs its own.
 //
 //     program LIBRARY
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// A host whose handlers are installed before those of the Java virtual machine that it makes.
+// A host that installs the runtime's handlers before it creates a Java virtual machine.
 //
 //     program CLASS_PATH LIBRARY
 #include <jni.h>

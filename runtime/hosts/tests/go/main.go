@@ -1,12 +1,12 @@
-// Runs guests on many threads of a Go program, while its other goroutines have Go handle the same signals:
+// Runs guests on many threads of a Go program, while other goroutines cause the same signals for Go:
 // SIGSEGV for nil pointers, SIGURG for preemption.
 //
-//	hosts run        handlers of Go's first, then the runtime's
-//	hosts notify     and then somebody is to be told of the signals
+//	hosts run        Go's handlers are installed first, then the runtime's
+//	hosts notify     and then a channel is notified of the signals
 //	hosts ignore     and then SIGURG is ignored
 //	hosts fault      a fault in C, on a thread that runs guests
 //
-// As a library it is loaded by ../c/go.c, when the runtime's handlers are there.
+// ../c/go.c loads this program as a library after the runtime has installed its handlers.
 package main
 
 /*
@@ -37,7 +37,7 @@ const (
 	rounds  = 6
 )
 
-// Called by the host function that a guest called: Go's code with the guest in the middle of its stack.
+// The host function of a guest calls this: Go code runs with the guest's frames on the stack.
 //
 //export goBack
 func goBack(_ unsafe.Pointer, n C.int32_t) C.int32_t {
@@ -49,7 +49,7 @@ func goBack(_ unsafe.Pointer, n C.int32_t) C.int32_t {
 
 var nowhere *[4]int
 
-// Reads through a nil pointer, and recovers from the panic that Go makes of the signal.
+// Reads through a nil pointer, and recovers from the panic into which Go turns the signal.
 func nilPointer() {
 	defer func() {
 		if err, ok := recover().(runtime.Error); !ok {
@@ -69,7 +69,7 @@ func fail(format string, values ...any) {
 	os.Exit(1)
 }
 
-// Has guests do all they can, so many times.
+// Makes guests perform every action, `rounds` times.
 func guests(rounds int) {
 	for i := 0; i < rounds; i++ {
 		for what := C.int32_t(0); what < C.pirn_hosts_count(); what++ {
@@ -81,13 +81,13 @@ func guests(rounds int) {
 	}
 }
 
-// Waits for a flag in a loop that Go cannot leave but by its signal.
+// Waits for a flag in a loop that Go can only preempt by its signal.
 func tight(done *atomic.Bool) {
 	for !done.Load() {
 	}
 }
 
-// What a Go program does besides, until it is done.
+// Other work of a Go program, until `done` is set.
 func others(done *atomic.Bool, all *sync.WaitGroup) {
 	for _, busy := range []func(){
 		nilPointer,
@@ -105,7 +105,7 @@ func others(done *atomic.Bool, all *sync.WaitGroup) {
 	}
 }
 
-// Needs a stack that grows.
+// Recurses, so that the stack must grow.
 func deep(n int) int {
 	var frame [16]int
 	if n == 0 {
@@ -120,13 +120,13 @@ func run() {
 	others(&done, &all)
 	mine.Add(threads)
 	for i := 0; i < threads; i++ {
-		go func() { // on whatever thread there is, and another after each call
+		go func() { // on any thread, and possibly another one after each call
 			defer mine.Done()
 			guests(rounds)
 		}()
 	}
 	mine.Wait()
-	// On threads of their own, which end with them.
+	// On locked threads, which end with their goroutines.
 	mine.Add(threads)
 	for i := 0; i < threads; i++ {
 		go func() {
@@ -140,7 +140,7 @@ func run() {
 	all.Wait()
 }
 
-// Go can interrupt each thread: this ends only if it can.
+// Ends only if Go can interrupt every thread.
 func preempt() {
 	var done atomic.Bool
 	var all sync.WaitGroup
@@ -158,7 +158,7 @@ func preempt() {
 	all.Wait()
 }
 
-// What ../c/go.c calls.
+// ../c/go.c calls this.
 //
 //export goRun
 func goRun() {
@@ -187,11 +187,11 @@ func main() {
 		fail("no mode %s", mode)
 	}
 	run()
-	if os.Args[1] != "ignore" { // without the signal Go cannot, either
+	if os.Args[1] != "ignore" { // without the signal, Go itself cannot preempt
 		preempt()
 	}
 	if os.Args[1] == "notify" {
-		// Whoever is to be told still is.
+		// The channel is still notified.
 		select {
 		case <-told:
 		default:

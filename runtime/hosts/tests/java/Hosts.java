@@ -2,8 +2,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Runs guests on threads of a Java virtual machine, which handles the same signals: SIGSEGV for null
- * pointers, stacks that are used up and safepoints, while other threads make it do so.
+ * Runs guests on threads of a Java virtual machine, while other threads cause the same signals for
+ * it: SIGSEGV for null pointers, stack overflows and safepoints.
  *
  * <pre>java Hosts LIBRARY [fault]</pre>
  */
@@ -24,7 +24,7 @@ public final class Hosts {
 
     static native void fault();
 
-    /** Called by the host function that a guest called: with the guest in the middle of its stack. */
+    /** The host function of a guest calls this, while the guest's frames are on the stack. */
     static int back(int n) {
         nullPointer();
         overflow();
@@ -122,7 +122,7 @@ public final class Hosts {
         for (Thread thread : guests) {
             thread.join();
         }
-        // On threads that end soon.
+        // On threads that end soon after their guests.
         for (int i = 0; i < 8; i++) {
             start(() -> guests(1)).join();
         }

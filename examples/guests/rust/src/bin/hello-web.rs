@@ -1,4 +1,4 @@
-//! The shortest answer over CGI: what a request costs when its guest does next to nothing.
+//! The shortest response over CGI: it measures the cost of a request whose guest does little.
 
 fn main() {
     print!("Content-Type: text/plain\n\nhello from a slot\n");

@@ -1,13 +1,13 @@
-//! A small web program over CGI: says what it was asked, and gives back what it was sent.
+//! A small web program over CGI: it describes its request, and echoes the body.
 //!
-//! Its twin is `go/web/main.go`, an `http.Handler`; both answer the same, as `README.md` has it.
+//! `go/web/main.go`, an `http.Handler`, gives the same responses; `README.md` describes them.
 
 use std::env;
 use std::io::{self, Read, Write};
 
 const LANGUAGE: &str = "Rust";
 
-/// What is answered: status, type, body.
+/// A response: status, content type, body.
 type Answer = (u16, String, Vec<u8>);
 
 fn variable(name: &str) -> String {
