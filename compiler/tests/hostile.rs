@@ -2,7 +2,7 @@
 //! optimisation levels and for both targets, or be refused with the name of a limit.
 
 #[path = "../../runtime/tests/common/program.rs"]
-#[allow(dead_code, reason = "asked for one thing")]
+#[allow(dead_code, reason = "this test uses one of its functions")]
 mod program;
 
 use pirn_compiler::{CompileError, OptLevel, Options, compile, parse_text};

@@ -1,7 +1,7 @@
 //! If the kernel refuses a resource, the caller gets a typed error, and no slot is lost.
 //!
 //! Each case runs in a child process, whose limits it uses up.
-#![allow(unsafe_code, reason = "a test that uses up the limits of its process")]
+#![allow(unsafe_code, reason = "this test uses up its process limits")]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Forks with a live instance, from within a guest, and while other threads are busy. Each case
 //! runs in a child process.
-#![allow(unsafe_code, reason = "a test that plays with its own process")]
+#![allow(unsafe_code, reason = "this test forks its own process")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Opening files: any defect is reported in one line, and no code of the file runs.
-#![allow(unsafe_code, reason = "a test that asks the loader for its names")]
+#![allow(unsafe_code, reason = "this test reads names from the loader")]
 
 mod common;
 

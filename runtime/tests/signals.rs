@@ -4,7 +4,7 @@
 //! Each case runs in a child process: this test program again, with the case in its environment.
 #![allow(
     unsafe_code,
-    reason = "a test of what happens after wrong pointers and raised signals"
+    reason = "this test dereferences invalid pointers and raises signals"
 )]
 
 mod common;

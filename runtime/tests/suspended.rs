@@ -3,7 +3,7 @@
 //! next.
 #![allow(
     unsafe_code,
-    reason = "an allocator that counts, an alarm and a fork in a process of their own"
+    reason = "an allocator that counts, and alarms and forks in child processes"
 )]
 
 mod common;

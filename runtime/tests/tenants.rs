@@ -5,7 +5,7 @@
 //! A canary leaves one byte behind and must make the check fail.
 #![allow(
     unsafe_code,
-    reason = "a test that leaves bytes behind on purpose, and moves pages about"
+    reason = "this test leaves a byte behind on purpose, and advises the kernel"
 )]
 
 mod common;

@@ -1,6 +1,6 @@
 //! Attacks with several memories: data that a tenant leaves in the second and third memory,
 //! accesses that land in another memory than the named one, and reports of accesses out of bounds.
-#![allow(unsafe_code, reason = "forks and limits of processes of their own")]
+#![allow(unsafe_code, reason = "this test forks, and limits child processes")]
 
 use super::common::{self, file::File, house, random::Random};
 use futures::task::noop_waker;

@@ -1,4 +1,4 @@
-//! How a call is met at its instructions, one by one: a file for each architecture.
+//! Single steps through a call: a file for each architecture.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -10,9 +10,11 @@ mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::*;
 
-/// Has a signal's handler run on the alternate stack; the interrupt of a guest comes when it is done.
+/// Installs a handler that runs on the alternate stack. It blocks SIGURG, so a guest's interrupt is
+/// delivered after the handler has returned.
 fn handle(signal: i32, handler: usize, flags: i32) {
-    // SAFETY: all-zero is a valid sigaction; the callers' handlers are of the type that the flags say.
+    // SAFETY: all-zero is a valid `sigaction`. Each caller passes a handler of the type that its
+    // `flags` require.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;

@@ -9,7 +9,7 @@
 //! iteration of a guest's loop is interrupted at other instructions.
 #![allow(
     unsafe_code,
-    reason = "a signal handler, and what the processor has for steps"
+    reason = "single steps need a signal handler and assembly"
 )]
 
 mod arch;

@@ -300,7 +300,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+#[allow(clippy::needless_pass_by_value, reason = "map_err passes it by value")]
 fn told(error: CallError) -> String {
     error.to_string()
 }

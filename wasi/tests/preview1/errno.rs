@@ -1,5 +1,5 @@
 //! Error numbers of preview 1.
-#![allow(dead_code, reason = "each is used where it is given")]
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const AGAIN: i32 = 6;
