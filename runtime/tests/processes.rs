@@ -1,6 +1,6 @@
 //! Settings of a process that must not break guests: blocked fault signals, a limit on writable
 //! memory, and merging of pages by the kernel. Each case runs in a child process.
-#![allow(unsafe_code, reason = "this test changes signals and limits of its process")]
+#![allow(unsafe_code, reason = "this test changes its own process")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Canaries of `.ci/sanitize`: deliberate invalid accesses that only a sanitizer detects. The
 //! normal test run makes the valid variant. The script runs the invalid one and fails unless the
 //! sanitizer reports it.
-#![allow(unsafe_code, reason = "the invalid accesses that a sanitizer must find")]
+#![allow(unsafe_code, reason = "invalid accesses for a sanitizer")]
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-;; Stores a product of 128-bit numbers. Comparisons find the carries of sums, as in LLVM's expansion.
+;; Stores a product of 128-bit numbers. Comparisons find the carries, as in LLVM's expansion.
 (module (memory (export "memory") 1)
   (func $multiply (export "itself") (param $to i32) (param $a i64) (param $a_high i64) (param $b i64) (param $b_high i64)
       (local $low i64) (local $crossed i64) (local $middle i64) (local $sum i64)

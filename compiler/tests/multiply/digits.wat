@@ -1,4 +1,4 @@
-;; Stores a product of 128-bit numbers. Uses digits of 32 bits, like the C compiler's runtime library.
+;; Stores a product of 128-bit numbers. Uses digits of 32 bits, as C's runtime library does.
 (module (memory (export "memory") 1)
   (func $multiply (export "itself") (param $to i32) (param $a i64) (param $a_high i64) (param $b i64) (param $b_high i64)
       (local $low i64) (local $middle i64) (local $second i64)

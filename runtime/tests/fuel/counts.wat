@@ -1,5 +1,5 @@
-;; The fuel of functions, for `runtime/tests/fuel.rs`. A line `;; NAME ARGUMENTS... uses N` says that
-;; a call of that function consumes N; a trailing `, traps: MESSAGE` says that the call traps. Every
+;; The fuel of functions, for `runtime/tests/fuel.rs`. A line `;; NAME ARGUMENTS... uses N` says
+;; that a call of that function consumes N; a trailing `, traps: MESSAGE` says that it traps. Every
 ;; call is made in a new instance.
 (module
   (type $none (func))
@@ -163,7 +163,7 @@
   (func (export "callee") (call $stop) (drop (i32.const 1)))
   (func $stop (drop (i32.const 1)) (unreachable))
 
-  ;; A trap by a signal reports the fuel stored last: at a function's or iteration's start, or a call.
+  ;; A trap by a signal reports the fuel stored last: at a start of a function or iteration, or a call.
   ;; outside uses 0, traps: out of bounds memory access
   (func (export "outside") (drop (i32.load (i32.const -1))))
   ;; outside-after 3 uses 24, traps: out of bounds memory access

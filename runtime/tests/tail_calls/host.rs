@@ -75,7 +75,7 @@ fn prepare(level: &pirn_compiler::Options) -> Prepared<(), i32, i32> {
             )
         })
         .and_then(|linker| {
-            #[allow(clippy::too_many_arguments, reason = "the test needs more arguments than registers")]
+            #[allow(clippy::too_many_arguments, reason = "more than registers")]
             let many = |n: i32,
                         a: i64,
                         b: i64,
