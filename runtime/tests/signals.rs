@@ -143,8 +143,8 @@ fn case() {
             drop(Region::builder().slots(1).build().expect("a region"));
         }
         "keeping handler" => {
-            // Without SA_ONSTACK the handler runs on the guest's stack and must return to the guest
-            // unharmed.
+            // A handler without SA_ONSTACK that forwards nothing. The next region installs the
+            // runtime's handler in front of it.
             handle(earlier, 0);
             drop(Region::builder().slots(1).build().expect("a region"));
         }

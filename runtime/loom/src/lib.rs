@@ -8,7 +8,7 @@
 #![allow(
     dead_code,
     unused_imports,
-    reason = "what only the runtime uses"
+    reason = "the models use only a part of these runtime files"
 )]
 
 #[path = "../../src/region/free.rs"]
