@@ -48,6 +48,7 @@ fn words() -> String {
     load(P) + &rest.collect::<String>()
 }
 
+/// After an access at an index, accesses at small distances above it need no addition.
 #[test]
 fn what_is_behind_an_access_is_a_displacement() {
     for level in [OptLevel::Speed, OptLevel::SpeedAndSize] {
@@ -61,6 +62,7 @@ fn what_is_behind_an_access_is_a_displacement() {
     }
 }
 
+/// The first access may itself be at a sum, which is computed once.
 #[test]
 fn it_is_so_from_a_sum_that_was_computed() {
     let first = plus(P, 1000);
@@ -73,6 +75,7 @@ fn it_is_so_from_a_sum_that_was_computed() {
     assert_eq!(sums(&code), 1, "{code:#?}");
 }
 
+/// The first access dominates the others, so the sum cannot wrap around there.
 #[test]
 fn it_is_so_where_the_first_access_was_passed() {
     let behind = load(&plus(P, 8));
@@ -91,6 +94,8 @@ fn it_is_so_where_the_first_access_was_passed() {
     }
 }
 
+/// No earlier access dominates these, or it is above them or at another index, so the sum may wrap
+/// around.
 #[test]
 fn it_is_not_so_where_the_sum_might_wrap() {
     let behind = load(&plus(P, 8));
@@ -110,6 +115,7 @@ fn it_is_not_so_where_the_sum_might_wrap() {
     }
 }
 
+/// The largest distance that becomes a displacement is a page of 64 KiB.
 #[test]
 fn it_is_so_at_most_a_page_above() {
     let far = |above| sums(&optimised(&(load(P) + &load(&plus(P, above)))));
@@ -140,6 +146,7 @@ fn it_is_so_behind_one_of_the_last_few() {
     assert_eq!([far(1), far(7), far(8)], [0, 0, 1]);
 }
 
+/// A constant added to an index with few significant bits cannot wrap around.
 #[test]
 fn what_is_added_to_a_small_number_is_a_displacement() {
     for small in [

@@ -159,6 +159,7 @@ fn everything_is_emitted_for_both_targets() {
     }
 }
 
+/// `-g` keeps the guest's debug information, and warns if the guest has none.
 #[test]
 fn lines_are_carried_over_or_their_absence_is_told() {
     let (_folder, wasm) = folder("lines.wasm");
@@ -416,6 +417,7 @@ fn command_lines_that_are_wrong_are_told_in_one_line() {
     }
 }
 
+/// `-g` has no effect on intermediate code, and the compiler says so.
 #[test]
 fn debug_information_of_what_has_none_is_told_off() {
     let (_folder, wasm) = folder("lines.wasm");

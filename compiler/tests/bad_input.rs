@@ -150,6 +150,7 @@ fn garbage_is_refused() {
     }
 }
 
+/// Extensions of WebAssembly 2.0 that current toolchains emit by default.
 #[test]
 fn what_todays_toolchains_emit_beyond_2_0_compiles() {
     let extended = "(module (import \"a\" \"g\" (global $g i32)) (memory 1)

@@ -490,6 +490,7 @@ fn a_folder_has_no_more_bytes_than_it_may() {
     assert!(full > 32, "{full}");
 }
 
+/// A module with far more functions than fit must not displace the entries of other modules.
 #[test]
 fn one_module_does_not_evict_what_others_have_left() {
     const PACK: u64 = 4096;
@@ -508,6 +509,7 @@ fn one_module_does_not_evict_what_others_have_left() {
     assert_eq!(run(&others), 20);
 }
 
+/// Opening a cache deletes temporary files that are older than an hour.
 #[test]
 fn what_a_killed_compiler_left_is_removed() {
     let all = folder();

@@ -106,6 +106,7 @@ fn the_unlikely_way_of_a_branch_is_behind_the_return() {
     );
 }
 
+/// The blocks inside an unlikely arm also follow the return.
 #[test]
 fn all_that_is_in_what_is_unlikely_is_behind_the_return() {
     for inner in [

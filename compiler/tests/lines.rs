@@ -190,6 +190,7 @@ fn functions_and_units_are_described() {
     );
 }
 
+/// Debug information must not change the code that runs.
 #[test]
 fn what_is_run_is_the_same_with_and_without() {
     for name in ["lines.wasm", "tour-rust.wasm"] {

@@ -368,6 +368,7 @@ fn uses(code: &[String], wanted: Use, arch: Arch) -> Vec<(usize, String)> {
     }
 }
 
+/// Each use of a checked reference must go through a mask, and must not without the option.
 #[test]
 fn nothing_is_used_behind_a_check_but_by_a_mask() {
     for arch in Arch::ALL {

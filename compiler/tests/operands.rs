@@ -141,6 +141,7 @@ fn has_operand_in_memory(found: &[String], operator: &str) -> bool {
     found.iter().filter(is).count() == 1
 }
 
+/// A load becomes a memory operand also if the operator's result has several uses.
 #[test]
 fn loads_are_operands_of_what_is_used_more_than_once() {
     for ty in ["i32", "i64"] {

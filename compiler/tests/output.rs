@@ -285,6 +285,7 @@ fn unwind_tables_cover_every_piece_of_code() {
     }
 }
 
+/// Each kind of output has the content that its name promises.
 #[test]
 fn other_outputs_are_what_they_are_called() {
     let wasm = guest("add.wat");
@@ -597,6 +598,7 @@ fn code_for_aarch64_leaves_x18_alone_and_bars_speculation_past_masks() {
     }
 }
 
+/// Both targets have equal intermediate code with fuel, and no access to the fuel without it.
 #[test]
 fn fuel_is_counted_alike_for_every_target_or_not_at_all() {
     let field = format!("v0{}\n", pirn_format::layout::CONTEXT_FUEL);

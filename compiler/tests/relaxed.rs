@@ -82,6 +82,7 @@ fn level(arch: Arch, name: &str) -> Options {
     options
 }
 
+/// By default each operator compiles to the processor's own instructions.
 #[test]
 fn each_is_what_the_processor_has() {
     for (op, operands, fused, plain, arm) in OPERATORS {

@@ -74,6 +74,7 @@ fn ways(text: &str, arch: Arch) -> Vec<&'static str> {
     ways
 }
 
+/// Calls through a known table are direct, go through a dispatch table, or trap.
 #[test]
 fn calls_are_of_what_is_known() {
     for arch in Arch::ALL {
@@ -101,6 +102,7 @@ fn calls_are_of_what_is_known() {
     }
 }
 
+/// Exports, imports and writes, even unreachable ones, make the content of a table unknown.
 #[test]
 fn nothing_is_known_of_what_may_change() {
     for arch in Arch::ALL {

@@ -61,6 +61,7 @@ fn constants_have_so_many_operators_and_no_more() {
     compile(&wasm, &options).expect("it has 16,384");
 }
 
+/// A module at its exact limit compiles, and a limit of one unit per byte less refuses it.
 #[test]
 fn what_may_be_asked_for_is_compiled_and_less_is_not_enough() {
     let wasm = catches(25);

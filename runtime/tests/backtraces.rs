@@ -79,6 +79,8 @@ fn the_resumer(instance: &mut Asking, func: &Plain) -> Result<(), CallError> {
     std::hint::black_box(instance.resume_with(func, ())).map(drop)
 }
 
+/// A signal handler that interrupts a guest can unwind into the host function that called or
+/// resumed it.
 #[test]
 fn the_hosts_frames_are_behind_the_guests() {
     if std::env::consts::ARCH != "x86_64" {

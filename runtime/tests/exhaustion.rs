@@ -51,6 +51,7 @@ fn a_page_that_the_system_has_no_memory_for_is_a_trap_of_its_own() {
     exited_where_tracked("exhausted");
 }
 
+/// If the kernel refuses a reset, the slot must be cleaned later or never be reused.
 #[test]
 fn a_slot_whose_reset_fails_is_clean_or_not_given_out() {
     for reset in common::resets() {

@@ -28,6 +28,7 @@ fn a_fork_has_deadlines_of_its_own() {
     everywhere("late");
 }
 
+/// A fork must not inherit a held lock or half a change of another thread.
 #[test]
 fn a_fork_is_not_harmed_by_what_other_threads_were_doing() {
     common::exited_with("meanwhile decommitted", 0);

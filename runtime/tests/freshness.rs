@@ -192,6 +192,7 @@ fn memory_past_the_size_of_the_next_tenant_is_not_readable() {
     }
 }
 
+/// Memory that a previous tenant grew and wrote is zero when the next one grows.
 #[test]
 fn what_grows_again_is_zero_again() {
     for reset in common::resets() {

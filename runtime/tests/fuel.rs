@@ -115,6 +115,7 @@ fn passes(count: i32) -> [Value; 1] {
     [Value::I32(count)]
 }
 
+/// An iteration starts if any fuel is left, and may use more than is left.
 #[test]
 fn a_limit_lets_begin_what_there_is_fuel_for() {
     let mut guest = instance(LOOP);
@@ -184,6 +185,7 @@ fn any_number_of_64_bits_is_a_limit() {
     }
 }
 
+/// Every kind of loop and recursion runs out of fuel.
 #[test]
 fn what_would_not_end_ends() {
     let mut guest = instance(

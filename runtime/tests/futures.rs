@@ -142,6 +142,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(&noop_waker()))
 }
 
+/// A host future that is ready at once completes the call in one poll.
 #[test]
 fn what_is_ready_does_not_suspend() {
     let prepared = prepare(1);
@@ -293,6 +294,7 @@ fn many_guests_share_a_thread() {
     }
 }
 
+/// A looping guest with a time slice yields, so other tasks on the same thread make progress.
 #[test]
 fn a_loop_lets_others_run() {
     let prepared = prepare(2);

@@ -216,6 +216,7 @@ fn the_instances_of_a_group_have_one_sum() {
     }
 }
 
+/// A trap does not release host bytes that the call holds.
 #[test]
 fn what_a_call_held_stays_held_after_it_trapped() {
     let prepared = prepared(LIMIT);

@@ -129,6 +129,7 @@ fn tables_are_asked_for_too() {
     assert_eq!(guest.data().asked, asked);
 }
 
+/// Growth past a fixed limit is not offered to the limiter, but is reported as failed.
 #[test]
 fn what_cannot_be_is_not_asked_for_but_told() {
     let prepared = prepared(&linker());
@@ -380,6 +381,7 @@ fn a_growth_says_what_grows() {
     assert_eq!(*guest.data(), expected);
 }
 
+/// The limiter gets the owner's index of an imported memory or table.
 #[test]
 fn a_growth_of_what_is_imported_says_what_its_owner_calls_it() {
     let owner = r#"(module (memory 1) (table 1 funcref)

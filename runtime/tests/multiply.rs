@@ -125,6 +125,7 @@ fn narrow(a: u128, b: u128) -> [u8; 16] {
     (u128::from(a as u64) * u128::from(b as u64)).to_le_bytes()
 }
 
+/// Out of bounds, the builtin must trap and write exactly like the function.
 #[test]
 fn a_product_that_has_no_room_leaves_what_the_function_leaves() {
     let (a, b) = (u128::MAX / 3, u128::MAX / 5);

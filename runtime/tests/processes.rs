@@ -25,6 +25,7 @@ fn a_limit_on_data_that_is_reached_half_way_costs_no_slot() {
     everywhere("half-way");
 }
 
+/// Kernel same-page merging must not apply to tracked pages, which userfaultfd write-protects.
 #[test]
 fn tracked_pages_are_not_merged_where_all_others_are() {
     everywhere("merged");
@@ -42,11 +43,13 @@ fn the_signal_that_stops_guests_is_passed_on() {
     common::exited_with("passed-on decommitted", 0);
 }
 
+/// The kernel may merge two pending signals. The earlier handler must still run.
 #[test]
 fn the_signal_that_stops_guests_is_passed_on_if_it_met_anothers() {
     common::exited_with("merged-signals decommitted", 0);
 }
 
+/// A later handler replaces the runtime's. Guests must still stop at their deadlines.
 #[test]
 fn guests_are_stopped_whoever_takes_the_signal_later() {
     common::exited_with("taken decommitted", 0);

@@ -495,6 +495,7 @@ fn each_operator_gives_what_is_said() {
     }
 }
 
+/// Constant operands: the optimiser's results must be those of the processor.
 #[test]
 fn what_is_computed_at_compilation_is_the_same() {
     let mut random = Random(2);

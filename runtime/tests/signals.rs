@@ -60,12 +60,15 @@ fn a_later_handler_that_passes_on_leaves_guests_alone() {
     common::exited_with("handler that comes back, traps", 0);
 }
 
+/// A later handler forwards no fault. Building a region installs the runtime's handler in front of
+/// it.
 #[test]
 fn a_later_handler_that_keeps_all_is_put_behind_by_the_next_region() {
     common::exited_with("keeping handler, traps", 0);
     common::exited_with("keeping handler, fault outside a guest", 42);
 }
 
+/// A thread gets its own alternate stack back at its end, and no mapping leaks.
 #[test]
 fn threads_that_rust_did_not_make_are_left_as_they_were() {
     common::exited_with("a thousand threads", 0);

@@ -418,6 +418,7 @@ fn limits_are_those_of_a_step() {
     assert!(!instance.is_suspended());
 }
 
+/// A loop is preempted at each slice's end, until a deadline stops it.
 #[test]
 fn a_loop_is_preempted_until_it_is_enough() {
     let prepared = prepare(1);
@@ -471,6 +472,7 @@ fn a_preempted_guest_is_killed_where_it_was() {
     assert!(matches!(error, Err(CallError::Killed(_))), "{error:?}");
 }
 
+/// A suspended guest that is stopped reports where it was.
 #[test]
 fn a_guest_that_is_not_gone_on_with_has_its_backtrace() {
     let prepared = prepare(1);

@@ -229,6 +229,7 @@ fn a_kill_outlasts_a_panic_and_a_trap() {
     assert!(matches!(error, CallError::Killed(_)), "{error}");
 }
 
+/// A kill switch must not change how calls return or trap.
 #[test]
 fn watched_calls_end_as_others_do() {
     let prepared = prepare(1);

@@ -197,6 +197,7 @@ fn a_trap_at_the_end_of_a_slice_is_a_trap() {
     });
 }
 
+/// A trap and a preemption coincide. The trap must not be reported by the slot's next instance.
 #[test]
 fn a_trap_at_the_end_of_a_slice_is_not_told_of_the_next_tenant() {
     let prepared = prepare(1);
@@ -602,6 +603,7 @@ fn an_answer_to_a_guest_that_was_killed_is_not_given() {
     assert!(matches!(step, Err(CallError::Killed(_))), "{step:?}");
 }
 
+/// In a child process without the guest's memory, an answer must not be written to it.
 #[test]
 fn an_answer_in_a_fork_that_has_not_the_memory_is_not_given() {
     for reset in common::resets() {
@@ -634,6 +636,7 @@ fn left(reset: pirn_runtime::Reset) {
     }
 }
 
+/// A kill switch created after the suspension still finds the suspended call.
 #[test]
 fn a_call_that_was_suspended_before_it_had_a_switch_is_met_suspended() {
     let prepared = prepare(1);

@@ -93,6 +93,7 @@ fn what_is_written_is_gone_however_much_it_is() {
     }
 }
 
+/// Pages that are read before they are written are also restored.
 #[test]
 fn what_was_read_first_is_put_back_as_well() {
     for reset in common::resets() {
@@ -157,6 +158,7 @@ fn an_access_across_the_border_of_pages_works() {
     }
 }
 
+/// Grown memory is accessible at once, and not accessible to the next instance.
 #[test]
 fn what_grows_is_there_and_then_is_not() {
     for reset in common::resets() {
@@ -208,6 +210,7 @@ fn system_call(write: bool, bytes: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+/// System calls on slices of untouched memory must not fail.
 #[test]
 fn the_kernel_reads_and_writes_what_a_slice_names() {
     for reset in common::resets() {
@@ -341,6 +344,7 @@ fn regions_come_and_go_while_others_are_used() {
     }
 }
 
+/// Each instance finds its grown memory zero, and nothing accessible past it.
 #[test]
 fn what_each_grows_by_is_zero_and_no_more_is_there() {
     for reset in common::resets() {

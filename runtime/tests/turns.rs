@@ -117,6 +117,7 @@ fn a_guest_goes_on_when_the_others_had_their_turn() {
     assert!(TURNS.get() > 1, "{}", TURNS.get());
 }
 
+/// A guest that waits for a host future is pending anyway, so it needs no turn for others.
 #[test]
 fn what_waits_for_the_host_gives_no_turn() {
     let prepared = prepare();

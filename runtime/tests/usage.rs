@@ -126,6 +126,7 @@ fn calls_of_the_host_and_bytes_are_counted() {
     assert_eq!((usage.running_time, usage.cpu_time), (None, None));
 }
 
+/// Values that are always tracked are reported without a measurement, others are `None`.
 #[test]
 fn what_costs_nothing_is_known_of_an_instance_that_is_not_measured() {
     let mut guest = prepared().try_instantiate(()).expect("the slot is free");
@@ -166,6 +167,7 @@ fn pages_that_were_written_to_are_counted_where_slots_are_tracked() {
     }
 }
 
+/// Setting fuel must not change the reported use.
 #[test]
 fn fuel_is_what_was_used_whatever_was_given() {
     let mut guest = guest(Measure::Counters);
@@ -299,6 +301,7 @@ fn a_future_is_suspended_while_it_waits_and_not_after_it_is_dropped() {
     assert_eq!(dropped.host_calls, Some(2));
 }
 
+/// A call that ends early is also counted.
 #[test]
 fn a_guest_that_trapped_or_was_killed_has_used_what_it_used() {
     let mut guest = guest(Measure::WallTime);

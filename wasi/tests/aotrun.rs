@@ -660,6 +660,7 @@ const WRITER: &str = r#"(module
     (drop (call $write (i32.const 1) (i32.const 16) (i32.const 1) (i32.const 12)))
     (call $exit (local.get $errno))))"#;
 
+/// `--dir` with the suffix `:ro` gives read-only access, also for names that contain colons.
 #[test]
 fn a_directory_may_be_given_to_be_read() {
     let folder = tempfile::tempdir().expect("a temporary directory");

@@ -58,6 +58,7 @@ fn writes(room: usize, writes: &[(i32, i32, i32)]) -> (Vec<Answer>, [Bounded<Vec
     (answers, outputs)
 }
 
+/// Output of exactly the limit is accepted.
 #[test]
 fn what_fits_to_the_last_byte_is_taken() {
     let (answers, [output, _]) = writes(10, &[(STDOUT, 4, 6), (STDOUT, 0, 0)]);

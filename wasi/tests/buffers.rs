@@ -104,6 +104,7 @@ fn count(instance: &Instance<WasiCtx>) -> usize {
     instance.memory().read_u32(8).expect("it is inside") as usize
 }
 
+/// Reads of several sizes into untouched pages, at aligned and unaligned addresses.
 #[test]
 fn what_is_read_arrives_wherever_it_is_to_go() {
     everywhere(|reset, house| {
@@ -147,6 +148,7 @@ fn what_is_read_arrives_wherever_it_is_to_go() {
     });
 }
 
+/// Writes from untouched pages send the image's bytes and zeros.
 #[test]
 fn what_nobody_touched_can_be_written() {
     everywhere(|reset, house| {
@@ -182,6 +184,7 @@ fn random_bytes_arrive() {
     });
 }
 
+/// Buffers out of bounds trap before a descriptor is used.
 #[test]
 fn what_lies_outside_is_refused_as_ever() {
     const END: i32 = 32 << 16;
@@ -221,6 +224,7 @@ fn what_lies_outside_is_refused_as_ever() {
     });
 }
 
+/// Small and large transfers must report equal errors for bad addresses.
 #[test]
 fn little_and_much_is_answered_alike() {
     // Address of the vectors, their number, the one that is not empty, and the address of the

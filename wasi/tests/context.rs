@@ -166,6 +166,7 @@ fn clocks_go_on_and_the_monotonic_one_begins_with_the_context() {
     assert!(today.0 == 0 && today.1 > years_56, "{today:?}");
 }
 
+/// Each request gets new random bytes, also in a reused slot.
 #[test]
 fn random_bytes_are_nobody_elses() {
     let prepared = prepared();

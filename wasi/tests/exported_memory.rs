@@ -78,6 +78,7 @@ fn ran(region: &Region, text: &str, memories: &[&str]) -> (String, Vec<bool>) {
     (said(output), written)
 }
 
+/// The memory exported as `memory` is used, whatever its index is.
 #[test]
 fn it_is_the_one_of_that_name() {
     // One region, so that slots are reused by guests whose `memory` has another index.
@@ -105,6 +106,7 @@ fn it_is_the_one_of_that_name() {
     }
 }
 
+/// Without an export `memory`, memory 0 is used.
 #[test]
 fn it_is_the_first_where_none_has_that_name() {
     let region = region();
@@ -172,6 +174,7 @@ fn a_shared_memory_is_it_if_it_has_the_name() {
     }
 }
 
+/// In a group, the calling member's own `memory` is used.
 #[test]
 fn it_is_that_of_the_member_of_a_group_that_calls() {
     let region = region();

@@ -23,6 +23,7 @@ fn close(guest: &mut Guest, fd: i64) {
     assert_eq!(guest.call("fd_close", &[fd]), SUCCESS);
 }
 
+/// The limit of open descriptors, by default and as configured.
 #[test]
 fn descriptors_end_at_64_unless_the_host_says_otherwise() {
     let house = House::new(1);
@@ -87,6 +88,7 @@ fn a_descriptor_that_is_renumbered_over_another_closes_that() {
     assert_eq!(guest.call("path_open", &open), NFILE);
 }
 
+/// Accepted sockets count as descriptors.
 #[test]
 fn what_is_accepted_counts() {
     let house = House::new(1);
@@ -193,6 +195,7 @@ fn bytes_end_where_the_host_says() {
     }
 }
 
+/// Created files, directories and links are charged to the disk quota.
 #[test]
 fn what_is_made_counts() {
     let house = House::new(1);

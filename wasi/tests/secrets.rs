@@ -74,6 +74,7 @@ fn the_next_guest_of_the_thread_finds_nothing() {
     }
 }
 
+/// Padding in an event must not contain bytes of another guest.
 #[test]
 fn events_of_files_have_no_padding_of_others() {
     let house = House::new(3);

@@ -316,6 +316,7 @@ fn a_memory_of_no_page_has_nowhere_to_go() {
     }
 }
 
+/// The result's address may be inside the buffer, which is written first.
 #[test]
 fn an_answer_may_lie_in_what_was_received() {
     everywhere(1, |house, kind| {
@@ -592,6 +593,7 @@ fn a_directory_of_many_pieces_is_read_whole() {
     }
 }
 
+/// Removing entries while reading a directory must not skip any.
 #[test]
 fn a_guest_that_removes_what_it_reads_removes_everything() {
     let house = House::new(2);

@@ -89,6 +89,7 @@ async fn small(house: &House) -> TcpStream {
     socket.connect(house.address).await.expect("it listens")
 }
 
+/// A slow reader may hold a response only until the write timeout.
 #[tokio::test]
 async fn a_client_that_takes_its_answer_slowly_is_given_up() {
     let house = House::new(&[("/much", MUCH)], much(), limits()).await;
@@ -117,6 +118,8 @@ async fn a_client_that_takes_its_answer_slowly_is_given_up() {
     house.stop().await;
 }
 
+/// Pipelined requests start one by one, so that a client cannot make the server buffer many
+/// responses.
 #[tokio::test]
 async fn a_request_is_begun_when_the_answer_before_it_is_taken() {
     let house = House::new(&[("/much", MUCH)], much(), limits()).await;
@@ -253,6 +256,7 @@ async fn where_a_body_ends_is_not_ambiguous() {
     house.stop().await;
 }
 
+/// Requests that match no route are refused without an instance.
 #[tokio::test]
 async fn what_is_no_request_for_a_route_has_no_guest() {
     let guests = [("/web", "web-rust.wasm"), ("/", "trap.wat")];
@@ -428,6 +432,7 @@ const WAITS_FOR_NOBODY: &str = r#"(module (memory (export "memory") 1 1 shared)
   (func (export "_start")
     (drop (memory.atomic.wait32 (i32.const 0) (i32.const 0) (i64.const -1)))))"#;
 
+/// A guest that blocks for ever is suspended, so the only thread serves other requests.
 #[test]
 fn a_guest_that_waits_for_nobody_holds_no_thread() {
     let settings = Settings {
@@ -448,6 +453,8 @@ fn a_guest_that_waits_for_nobody_holds_no_thread() {
     });
 }
 
+/// With pipelined requests the server does not notice a closed connection at once. The deadline
+/// then frees the slot.
 #[tokio::test]
 async fn a_client_that_hangs_up_behind_another_request_is_noticed_by_the_deadline() {
     let settings = Settings {
@@ -471,6 +478,7 @@ async fn a_client_that_hangs_up_behind_another_request_is_noticed_by_the_deadlin
     house.stop().await;
 }
 
+/// Limits of zero would refuse every request, so they are configuration errors.
 #[tokio::test]
 async fn limits_that_let_nobody_in_are_refused() {
     let engine = Pirn::new(settings(), &[module("trap.wat")], |_| Ok(())).expect("it fits");
@@ -572,6 +580,7 @@ async fn no_part_of_a_request_makes_a_metric() {
     house.stop().await;
 }
 
+/// The limit of a route keeps slots free for other routes.
 #[tokio::test]
 async fn a_route_has_so_many_requests_and_leaves_the_other_slots_to_others() {
     let limits = Limits {

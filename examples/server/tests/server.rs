@@ -262,6 +262,7 @@ async fn a_full_server_says_when_to_come_again() {
     stop(house).await;
 }
 
+/// A waiting request gets the next free slot. Requests past the queue's limit are refused at once.
 #[tokio::test]
 async fn who_waits_gets_the_next_place_and_no_more_wait_than_may() {
     let settings = Settings {
@@ -332,6 +333,7 @@ async fn a_client_that_hangs_up_while_its_guest_loops_frees_the_slot() {
 const NEVER_STARTS: &str = r#"(module (memory (export "memory") 1)
   (func $start (loop $again (br $again))) (start $start) (func (export "_start")))"#;
 
+/// Looping guests are preempted, so the only thread serves other requests.
 #[test]
 fn guests_that_loop_leave_their_thread_to_others() {
     let hello = prints("Status: 200\n\nhello\n");
@@ -481,6 +483,7 @@ async fn slow_clients_are_not_waited_for() {
     house.stop().await;
 }
 
+/// A graceful stop closes idle connections and completes running requests.
 #[tokio::test]
 async fn what_runs_when_the_server_stops_is_answered() {
     let house = House::new(&[("/wait", WAITS)], settings(), limits()).await;
@@ -511,6 +514,7 @@ async fn what_runs_when_the_server_stops_is_answered() {
     stop(house).await;
 }
 
+/// After the grace period, the server stops the guests that still run.
 #[tokio::test]
 async fn what_does_not_end_within_the_grace_is_ended() {
     let guests = [("/loop", "loop.wat"), ("/sleep", "sleep.wat")];

@@ -50,11 +50,14 @@ fn guests_run_while_go_handles_its_own_signals() {
     ended_well("run");
 }
 
+/// Go forwards the runtime's signals to a channel (`signal.Notify`). Guests must still trap and
+/// stop.
 #[test]
 fn guests_run_where_go_is_told_to_pass_signals_on_to_the_program() {
     ended_well("notify");
 }
 
+/// Go ignores SIGURG (`signal.Ignore`), by which the runtime interrupts guests.
 #[test]
 fn guests_are_stopped_where_go_is_told_to_ignore_the_signal_for_it() {
     ended_well("ignore");

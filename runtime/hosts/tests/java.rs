@@ -47,6 +47,7 @@ fn guests_run_while_java_handles_its_own_signals() {
     ended_well(&[]);
 }
 
+/// `-Xcheck:jni` makes the virtual machine check its native callers and its signal handlers.
 #[test]
 fn guests_run_where_java_checks_what_native_code_does() {
     ended_well(&["-Xcheck:jni"]);

@@ -45,6 +45,7 @@ impl Pair {
     }
 }
 
+/// Rewritten addresses in an imported memory give the results of unoptimised code.
 #[test]
 fn in_an_imported_memory_they_are_what_they_are_unoptimised() {
     if !is_rewritten() {

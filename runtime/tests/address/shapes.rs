@@ -277,6 +277,7 @@ pub(super) fn ends(constant: u32) -> Vec<u32> {
     all
 }
 
+/// At boundaries, rewritten addresses give the results and traps of unoptimised code.
 #[test]
 fn at_borders_they_are_what_they_are_unoptimised() {
     if !is_rewritten() {

@@ -32,6 +32,7 @@ fn tenant(start: bool, pages: u32, mark: u32) -> String {
 const BARE: &str = r#"(module (func $f)
   (func (export "go") (param i32) (result i32) (call $f) (local.get 0)))"#;
 
+/// The base address of a memory must be that of its own slot, whatever tenant used the slot before.
 #[test]
 fn the_base_is_the_slots_whoever_had_it_before() {
     for reset in common::resets() {

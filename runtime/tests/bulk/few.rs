@@ -134,6 +134,7 @@ fn a_few_bytes_are_filled_as_the_specification_says() {
     }
 }
 
+/// A copy that the end of a time slice interrupts resumes exactly where it stopped.
 #[test]
 fn a_copy_that_is_interrupted_goes_on_where_it_was() {
     // Rotates the first bytes of the memory `$times` times, and returns a checksum.

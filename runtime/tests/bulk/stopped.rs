@@ -91,6 +91,7 @@ fn sliced(instance: &mut Instance<()>, func: &Func<(), i32>) -> (i32, u32) {
     }
 }
 
+/// Preemption inside a builtin must not change its effect.
 #[test]
 fn a_preempted_builtin_writes_what_it_would_have_written() {
     each(|prepared| {
@@ -237,6 +238,7 @@ fn a_builtin_of_a_call_that_was_cancelled_is_not_continued() {
     });
 }
 
+/// The start deadline also covers initial values of globals, arrays and tables.
 #[test]
 fn a_start_deadline_is_of_what_comes_before_the_start_function() {
     for start in [

@@ -67,6 +67,8 @@ fn tail_called(outer: usize, inner: usize) -> String {
     )
 }
 
+/// A tail call may change the size of the stack arguments. The caller's frame must be intact,
+/// whether the callee returns or throws.
 #[test]
 fn what_a_callee_leaves_of_its_stack_arguments_by_tail_calls_changes_no_stack() {
     for options in levels() {
@@ -261,6 +263,8 @@ fn slices_of_time_end_wherever_an_exception_is_on_its_way() {
     }
 }
 
+/// A guest that throws and catches all the time can be stopped anywhere. After a deadline the
+/// instance is usable.
 #[test]
 fn who_throws_all_the_time_is_killed_and_late_and_can_be_called_again() {
     let prepared = busy(&Options::default());
@@ -358,6 +362,7 @@ fn who_is_stopped_while_exceptions_are_looked_for_loses_none() {
     }
 }
 
+/// Suspensions inside a `try_table` body must not change which exceptions it catches.
 #[test]
 fn what_is_awaited_and_asked_within_a_body_leaves_it_as_it_is() {
     for options in levels() {

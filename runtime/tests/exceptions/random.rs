@@ -214,6 +214,7 @@ fn made(seed: u64) -> (String, Vec<u8>) {
     (text, left)
 }
 
+/// The memory after a run must equal the model's, at every level, with and without fuel.
 #[test]
 fn random_functions_compute_what_they_would_wherever_they_catch() {
     let region = Region::builder().slots(1).build().expect("a region");

@@ -147,6 +147,8 @@ fn an_exception_is_kept_wherever_there_is_a_reference_to_it() {
     }
 }
 
+/// The number of referenced exceptions is limited. Unreferenced exceptions are freed, however many
+/// there are.
 #[test]
 fn there_is_a_limit_to_what_is_kept_and_none_to_what_is_given_up() {
     for options in levels() {
@@ -192,6 +194,7 @@ fn who_keeps_as_many_as_there_may_be_is_not_looked_through_at_every_throw() {
     }
 }
 
+/// A reference to a freed exception, or to another instance's, is refused.
 #[test]
 fn references_that_are_stale_or_of_others_are_refused() {
     let options = Options::default();

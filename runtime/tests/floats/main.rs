@@ -115,6 +115,7 @@ fn the_host_computes_as_it_did_however_a_guest_ends() {
     assert!(matches!(ended, Err(CallError::Deadline(_))), "{ended:?}");
 }
 
+/// A resumed guest has WebAssembly's mode, whatever mode the resuming thread has.
 #[test]
 fn a_guest_that_asks_is_gone_on_with_by_its_own_rules() {
     let prepared = prepared();
@@ -137,6 +138,7 @@ fn a_guest_that_asks_is_gone_on_with_by_its_own_rules() {
     }
 }
 
+/// A preempted guest has WebAssembly's mode on every thread that resumes it.
 #[test]
 fn a_guest_that_is_preempted_goes_on_by_its_own_rules() {
     let prepared = prepared();

@@ -157,6 +157,7 @@ fn numbers_that_look_like_a_guests_references_are_refused() {
     );
 }
 
+/// References from the host are checked against the parameter's type.
 #[test]
 fn what_the_host_gives_is_of_the_type_that_is_wanted() {
     let region = region(1 << 20);

@@ -468,6 +468,7 @@ fn a_guests_own_operators_are_not_taken_for_intrinsics() {
     }
 }
 
+/// A module opens only on a processor with every feature for which it was compiled.
 #[test]
 fn a_module_needs_what_it_was_promised() {
     let machine = cpu::detect();

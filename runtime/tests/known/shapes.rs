@@ -128,6 +128,7 @@ fn calls_through_other_tables_are_calls() {
     }
 }
 
+/// Instantiation traps if a segment does not fit, in both variants.
 #[test]
 fn what_does_not_fit_does_not_start() {
     let region = region();

@@ -184,6 +184,7 @@ fn bulk_operations_are_inside_or_change_nothing() {
     }
 }
 
+/// The operations of this file in an imported memory.
 #[test]
 fn so_they_are_in_an_imported_memory() {
     let region = region(2);

@@ -144,6 +144,7 @@ fn fuel_is_used_as_by_calls() {
     }
 }
 
+/// A tail call of an intrinsic or of a replaced function has no callee, so a return must follow it.
 #[test]
 fn what_is_an_instruction_is_followed_by_a_return() {
     let multiply = include_str!("../../../compiler/tests/multiply/digits-narrow.wat");

@@ -149,6 +149,7 @@ fn the_limiter_is_asked_before_a_shared_memory_grows() {
     assert_eq!(memory.len(), 2 << 16);
 }
 
+/// A memory with other limits or another type is refused by both ways of linking.
 #[test]
 fn what_is_not_what_a_module_wants_is_refused() {
     let region = Region::builder().slots(1).build().expect("a region");

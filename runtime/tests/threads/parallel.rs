@@ -83,6 +83,7 @@ fn on_threads(prepared: &Prepared<()>, name: &str, n: u32) {
     });
 }
 
+/// Atomic additions of several threads to one word.
 #[test]
 fn nothing_is_lost_of_what_threads_add() {
     let memory = shared(1, 100);
@@ -136,6 +137,7 @@ fn each_growth_is_of_its_own_pages() {
     assert_eq!(guest.call(&grows, (1,)).expect("it runs"), -1);
 }
 
+/// Stores before an atomic store are visible after the atomic load that reads it.
 #[test]
 fn what_is_sent_behind_an_atomic_store_is_there_behind_the_load() {
     let memory = shared(1, 100);

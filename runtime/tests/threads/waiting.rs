@@ -115,6 +115,7 @@ fn answers_are_those_of_the_proposal() {
     }
 }
 
+/// If an address is both unaligned and out of bounds, the trap is the one for alignment.
 #[test]
 fn an_address_that_is_unaligned_and_outside_is_told_as_unaligned() {
     const GUEST: &str = r#"(module (memory i64 1 1 shared)
@@ -167,6 +168,7 @@ fn a_memory_of_a_slot_is_waited_in_alone() {
     }
 }
 
+/// Waiters are woken in the order in which they began to wait.
 #[test]
 fn who_came_first_is_woken_first() {
     let house = House::new();
@@ -195,6 +197,7 @@ fn who_came_first_is_woken_first() {
     assert!(house.memory.notify(3, 1).is_err() && house.memory.notify(1 << 16, 1).is_err());
 }
 
+/// A killed waiter leaves the queue, so a later notify does not count it.
 #[test]
 fn who_waits_is_killed_and_wakes_nobody_else() {
     let house = House::new();
@@ -304,6 +307,7 @@ fn a_slice_of_time_ends_while_a_guest_waits_and_it_waits_on() {
     }
 }
 
+/// Preemption ends a blocking wait, which can be resumed.
 #[test]
 fn a_preempt_ends_the_slice_of_who_waits() {
     let house = House::new();

@@ -161,6 +161,7 @@ fn links_are_made_read_and_removed() {
     assert_eq!(host.read("file"), "content");
 }
 
+/// An open descriptor keeps its file after its name is replaced or removed.
 #[test]
 fn what_is_open_stays_open_when_it_is_renamed_over_or_removed() {
     let host = Host::new();

@@ -203,6 +203,7 @@ fn a_read_only_directory_is_read_as_any_other() {
     assert_eq!(guest.poll(&[(1, file)]), [(0, 0, 0, 0)]);
 }
 
+/// Another directory of the same guest stays writable.
 #[test]
 fn a_directory_beside_it_is_changed_as_ever() {
     let (host, used) = (furnished(), furnished());

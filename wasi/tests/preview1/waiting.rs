@@ -222,6 +222,7 @@ fn streams_in_memory_are_read_and_polled() {
     assert_eq!(guest.call("sock_shutdown", &[0, 1]), NOTSOCK);
 }
 
+/// `fd_pwrite` writes at its offset even if the append flag is set, unlike pwrite(2) on Linux.
 #[test]
 fn writes_at_a_position_go_there_also_where_others_append() {
     let host = Host::new();
