@@ -60,13 +60,20 @@ fn guests_run_where_java_handles_few_signals() {
 
 #[test]
 fn a_fault_in_native_code_is_javas_to_report() {
-    let report = java(&["-XX:-CreateCoredumpOnCrash"], &["fault"]);
-    let Some(output) = report else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let report = folder.path().join("report.txt");
+    let file = format!("-XX:ErrorFile={}", report.display());
+    let Some(output) = java(&["-XX:-CreateCoredumpOnCrash", &file], &["fault"]) else {
+        return;
+    };
     let said = common::said(&output);
     assert!(!output.status.success(), "{said}");
-    for line in ["SIGSEGV (0xb)", "libpirn_hosts.so", "Java_Hosts_fault"] {
+    for line in ["SIGSEGV (0xb)", "libpirn_hosts.so"] {
         assert!(said.contains(line), "{said}");
     }
+    // The faulting frame may be a function that `Java_Hosts_fault` calls, depending on inlining.
+    let frames = std::fs::read_to_string(&report).expect("Java wrote its report");
+    assert!(frames.contains("Java_Hosts_fault"), "{frames}");
 }
 
 /// The folders of the virtual machine's library and headers, if there are any.
