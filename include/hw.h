@@ -2,7 +2,7 @@
 //
 // Existing code finds them in immintrin.h and arm_neon.h, by the names of C compilers. A guest that is to
 // run in engines that know nothing of `hw` is compiled with -DHW_PORTABLE, and linked with
-// compiler/src/hw/portable.c, which computes the same without them.
+// compiler/src/intrinsics/portable.c, which computes the same without them.
 #ifndef PIRN_HW_H
 #define PIRN_HW_H
 

@@ -16,37 +16,27 @@
 
 #![forbid(unsafe_code)]
 
-mod address;
-mod block;
-mod budget;
-mod cache;
-mod compile;
-mod debug;
-mod emit;
+// In this order each module uses only modules before it (`format/tests/layers.rs`).
 mod error;
-mod hw;
-mod idiom;
-mod image;
-mod isa;
-mod link;
-mod loads;
-mod names;
-mod operands;
+mod limits;
+mod symbol;
+mod cache;
 mod options;
+mod ir;
+mod budget;
+mod intrinsics;
+mod debug;
 mod parse;
-mod progress;
-mod schedule;
-mod spill;
-mod tables;
-mod text;
-mod trampoline;
+mod analysis;
 mod translate;
-mod types;
-mod values;
-mod work;
+mod optimize;
+mod trampoline;
+mod codegen;
+mod link;
+mod driver;
 
 pub use cache::Cache;
-pub use emit::{Emit, compile, compile_counting, emit, emit_noting};
+pub use driver::{Emit, compile, compile_counting, emit, emit_noting};
 pub use error::CompileError;
 pub use options::{OptLevel, Options, RelaxedSimd, WORK_PER_BYTE};
-pub use text::parse_text;
+pub use parse::text::parse_text;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
-/// Bytes of a pack's head and of the row for each entry: see `compiler/src/cache.rs`.
+/// Bytes of a pack's head and of the row for each entry: see `compiler/src/cache/mod.rs`.
 const HEAD_BYTES: usize = 8 + 4;
 const ROW_BYTES: usize = 32 + 32 + 4;
 const PACK_BYTES_MAX: usize = 16 << 20;

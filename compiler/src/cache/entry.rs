@@ -1,7 +1,7 @@
 //! [`Entry`]: the stored form of a function.
 
-use crate::compile::{Location, Piece, PieceReloc};
-use crate::names::Callee;
+use crate::codegen::{Location, Piece, PieceReloc};
+use crate::symbol::Callee;
 use cranelift_codegen::binemit::{Addend, Reloc};
 use cranelift_codegen::ir::function::FunctionParameters;
 use cranelift_codegen::isa::unwind::systemv::UnwindInfo;

@@ -3,7 +3,7 @@
 use super::budget::{Budget, Fault};
 use super::values::{Bases, Slice};
 use super::{File, Row, Sections, Sequence, Source};
-use crate::parse::limits;
+use crate::limits;
 use gimli::{
     ColumnType, DebugLine, DebugLineOffset, IncompleteLineProgram, LineProgramHeader, LineRow,
     LittleEndian, Reader as _,

@@ -5,7 +5,7 @@ use super::entries::{self, Entry};
 use super::lines::{Files, Program};
 use super::values::{Bases, Slice};
 use super::{Sections, Source, Unit};
-use crate::parse::limits;
+use crate::limits;
 use gimli::{
     Abbreviations, DebugAbbrev, DebugInfo, LittleEndian, Reader as _, UnitHeader,
     UnitSectionOffset, UnitType,

@@ -15,8 +15,8 @@
 //! earlier instruction computes relative to itself. It ends where a block or a trap begins.
 
 use super::text::Text;
-use crate::compile::{Piece, describe};
-use crate::names::Callee;
+use crate::codegen::{Piece, describe};
+use crate::symbol::Callee;
 use iced_x86::{Code, DecoderOptions, Formatter as _, GasFormatter};
 use pirn_format::cpu::Arch;
 use pirn_format::metadata::Metadata;

@@ -1,7 +1,7 @@
 //! Symbol names of the pieces for `.symtab`, which perf, gdb and objdump show.
 
-use crate::compile::Piece;
-use crate::names::Callee;
+use crate::codegen::Piece;
+use crate::symbol::Callee;
 use pirn_format::metadata::{ExportItem, Metadata};
 use std::collections::HashMap;
 

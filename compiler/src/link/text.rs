@@ -1,11 +1,11 @@
 //! [`Text`]: all pieces placed one after another, with every call resolved.
 
-use super::arrays::Arrays;
-use crate::compile::{Piece, PieceReloc, describe};
+use super::dispatch_tables::Arrays;
+use crate::analysis::known_tables::KnownTables;
+use crate::codegen::{Piece, PieceReloc, describe};
 use crate::error::CompileError;
-use crate::names::Callee;
-use crate::parse::limits;
-use crate::tables::KnownTables;
+use crate::limits;
+use crate::symbol::Callee;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::TargetIsa;
 use pirn_format::metadata::Metadata;

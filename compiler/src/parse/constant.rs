@@ -1,8 +1,9 @@
 //! Converts constant expressions from the validator's form to the format's.
 
-use super::{limits, unsupported};
+use super::unsupported;
 use crate::error::CompileError;
-use crate::hw::imports::Imports;
+use crate::intrinsics::imports::Imports;
+use crate::limits;
 use pirn_format::metadata::{ConstExpr, ConstOp};
 use wasmparser::Operator;
 

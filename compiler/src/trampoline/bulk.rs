@@ -18,8 +18,8 @@
 //! never committed, but later loads could see it and give a guest another base.
 
 use super::Trampoline;
+use crate::ir::types::POINTER;
 use crate::translate::Env;
-use crate::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value, types};
 use pirn_format::exit::Builtin;

@@ -6,7 +6,7 @@
 
 use super::bounds::{Index, memory_of};
 use super::function::FuncTranslator;
-use crate::types::POINTER;
+use crate::ir::types::POINTER;
 use cranelift_codegen::ir::{
     AtomicRmwOp, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
 };

@@ -5,10 +5,11 @@
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
 //! An index is 32 bits wide and is zero-extended in this file. Only bulk operations
-//! (`trampoline/bulk.rs`, with its own bounds) and the rewrites of `address.rs` (within the same
-//! bounds) do so elsewhere. So an index reaches `base .. base + 4 GiB`. After that lie
-//! [`GUARD_BYTES`] that are never accessible. Each slot reserves both for every memory that a
-//! module defines. So an imported memory has both as well, in its owner's slot:
+//! (`trampoline/bulk.rs`, with its own bounds) and the rewrites of
+//! `optimize/before_cranelift/address.rs` (within the same bounds) do so elsewhere. So an index
+//! reaches `base .. base + 4 GiB`. After that lie [`GUARD_BYTES`] that are never accessible. Each
+//! slot reserves both for every memory that a module defines. So an imported memory has both as
+//! well, in its owner's slot:
 //!
 //! ```text
 //! base                      current size               base + 4 GiB             + GUARD_BYTES
@@ -42,7 +43,7 @@
 //! memory reaches, so that no sum wraps.
 
 use super::function::{FuncTranslator, Region};
-use crate::types::POINTER;
+use crate::ir::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, Value, types};
 use pirn_format::exit::TrapCode;

@@ -5,11 +5,11 @@
 //! Instructions that replace a tail call are followed by a return.
 
 use super::function::{FuncTranslator, Region};
+use crate::analysis::idioms::Multiplication;
+use crate::analysis::known_tables::{ENTRY_BYTES, ENTRY_TYPE, Target};
 use crate::error::CompileError;
-use crate::idiom::Multiplication;
-use crate::names::Callee;
-use crate::tables::{ENTRY_BYTES, ENTRY_TYPE, Target};
-use crate::types::POINTER;
+use crate::ir::types::POINTER;
+use crate::symbol::Callee;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     Block, BlockArg, ExceptionTableData, ExceptionTableItem, FuncRef, InstBuilder, SigRef, Value,

@@ -7,8 +7,8 @@
 use super::exception::Try;
 use super::function::FuncTranslator;
 use crate::error::CompileError;
+use crate::ir::types;
 use crate::parse::value_type;
-use crate::types;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, JumpTableData, Value};
 use pirn_format::types::ValType;

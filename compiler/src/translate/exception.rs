@@ -19,8 +19,8 @@ use super::call::Code;
 use super::control::Kind;
 use super::function::{FuncTranslator, Region};
 use crate::error::CompileError;
-use crate::names::Callee;
-use crate::types::{POINTER, value_type};
+use crate::ir::types::{POINTER, value_type};
+use crate::symbol::Callee;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, Block, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value,

@@ -4,12 +4,12 @@
 use super::Env;
 use super::control::Frame;
 use super::fuel::Fuel;
-use crate::hw::carrier::Carried;
-use crate::hw::site::Site;
-use crate::names::Callee;
+use crate::intrinsics::patch_point::Site;
+use crate::intrinsics::placeholder::Carried;
+use crate::ir::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
+use crate::ir::values;
 use crate::parse::hints::Hints;
-use crate::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
-use crate::values;
+use crate::symbol::Callee;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, AbiParam, AliasRegion, AliasRegionData, Block, ExtFuncData, ExternalName, FuncRef,

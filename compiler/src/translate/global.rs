@@ -1,7 +1,7 @@
 //! Locals and globals (spec 4.4.4, 4.4.5).
 
 use super::function::{FuncTranslator, Region};
-use crate::types::{POINTER, value_type};
+use crate::ir::types::{POINTER, value_type};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 impl FuncTranslator<'_, '_> {

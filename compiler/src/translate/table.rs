@@ -1,8 +1,8 @@
 //! Tables and references (spec 4.4.3, 4.4.6).
 
 use super::function::{FuncTranslator, Region};
-use crate::tables::is_write;
-use crate::types::POINTER;
+use crate::analysis::known_tables::is_write;
+use crate::ir::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use pirn_format::exit::{Builtin, TrapCode};

@@ -309,7 +309,7 @@ fn random_guests_do_what_they_do_unoptimised() {
 
 /// Takes some minutes.
 #[test]
-#[ignore = "run by hand after a change to compiler/src/address.rs"]
+#[ignore = "run by hand after a change to compiler/src/optimize/before_cranelift/address.rs"]
 fn very_many_random_guests_do_what_they_do_unoptimised() {
     let [returned, trapped] = run(PROGRAMS..PROGRAMS + MANY_PROGRAMS);
     println!("{returned} calls returned, {trapped} trapped");

@@ -1,12 +1,13 @@
 //! Checks the masks in the IR of the trampolines that copy and fill.
 
+use crate::analysis::idioms::Multiplications;
 use crate::budget::Budget;
-use crate::hw::imports::Imports;
-use crate::idiom::Multiplications;
-use crate::names::Callee;
+use crate::codegen::isa;
+use crate::intrinsics::imports::Imports;
 use crate::options::Options;
+use crate::symbol::Callee;
 use crate::translate::Env;
-use crate::{isa, parse, trampoline};
+use crate::{parse, trampoline};
 use cranelift_codegen::ir::Function;
 use cranelift_frontend::FunctionBuilderContext;
 use pirn_format::exit::Builtin;

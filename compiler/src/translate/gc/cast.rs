@@ -13,9 +13,9 @@
 //! ```
 
 use crate::error::CompileError;
+use crate::ir::types::POINTER;
 use crate::parse::heap_type;
 use crate::translate::function::{FuncTranslator, Region};
-use crate::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, types};
 use pirn_format::exit::TrapCode;

@@ -1,0 +1,105 @@
+//! [`Budget`]: the compile work that one module may use. Each of its functions draws from it.
+//!
+//! The limits of single functions (`limits.rs`) allow the largest functions of real programs,
+//! and a module may have a million functions. So the work of a whole module is summed up. Each
+//! function and each trampoline is charged for its translated IR, before machine code is generated
+//! or read from the cache. The result depends only on the module and the settings, not on the order
+//! in which threads compile functions.
+//!
+//! A unit of work is at most a microsecond on a processor of 2020. `work.rs` has the prices.
+//! `fuzz/checks` searches for modules that cost more than they are charged.
+
+pub(crate) mod work;
+
+use crate::error::CompileError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Units that every module may use.
+const FREE: u64 = 1_000_000;
+
+/// The units that a module has drawn, and their limit.
+pub(crate) struct Budget {
+    module_bytes: u64,
+    limit: u64,
+    drawn: AtomicU64,
+}
+
+impl Budget {
+    /// The budget of a module of `module_bytes` bytes.
+    pub(crate) fn new(module_bytes: u64, work_per_byte: u64) -> Self {
+        Self {
+            module_bytes,
+            limit: FREE.saturating_add(module_bytes.saturating_mul(work_per_byte)),
+            drawn: AtomicU64::new(0),
+        }
+    }
+
+    /// The most units that all functions together may draw.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The units drawn so far.
+    pub(crate) fn drawn(&self) -> u64 {
+        self.drawn.load(Ordering::Relaxed)
+    }
+
+    /// Draws the cost of a function.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub(crate) fn draw(&self, units: u64) -> Result<(), CompileError> {
+        let add = |drawn: u64| Some(drawn.saturating_add(units));
+        // The closure always returns `Some`, so this cannot fail.
+        let _ = self
+            .drawn
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        self.check()
+    }
+
+    /// Checks the drawn units against the limit. Once the limit is exceeded, this is the error of
+    /// the whole module, because the errors of other functions depend on the order in which they
+    /// were compiled.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError::Work`].
+    pub(crate) fn check(&self) -> Result<(), CompileError> {
+        if self.drawn() > self.limit {
+            return Err(CompileError::Work {
+                limit: self.limit,
+                module_bytes: self.module_bytes,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_may_be_drawn_and_one_more_not() {
+        let budget = Budget::new(10, 100);
+        assert_eq!(budget.limit(), FREE + 1000);
+        budget.draw(FREE).unwrap();
+        budget.draw(1000).unwrap();
+        let error = budget.draw(1).unwrap_err().to_string();
+        assert!(
+            error.contains("1001000") && error.contains("10 bytes"),
+            "{error}"
+        );
+        // The error persists.
+        assert!(budget.check().is_err() && budget.draw(0).is_err());
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_the_largest() {
+        let budget = Budget::new(u64::MAX, u64::MAX);
+        assert_eq!(budget.limit(), u64::MAX);
+        budget.draw(u64::MAX).unwrap();
+        budget.draw(u64::MAX).unwrap();
+    }
+}

@@ -1,0 +1,272 @@
+//! Limits the cost of one function: for some functions, the code generator's time and memory grow
+//! faster than their size.
+//!
+//! A function of a few hundred kilobytes may need more values than memory can hold. Each block of
+//! 1,000 results, each join of 50,000 locals and each call of 1,000 parameters takes a few bytes of
+//! a module. Three steps take quadratic time:
+//!
+//! * `cranelift_frontend` finds the values that a loop carries by adding a block parameter for each
+//!   local used in the loop. It then removes those that do not change, and moves all others for
+//!   each removal;
+//! * the optimiser searches for the block of a value among all blocks that dominate it;
+//! * the register allocator compares a live range with the other allocations of a register, over
+//!   all instructions in the range.
+//!
+//! The optimiser is skipped for deep functions. The other two costs are counted before the work is
+//! done. Their limits (`limits.rs`) are about ten times the cost of the largest functions of
+//! real programs.
+
+use crate::budget::Budget;
+use crate::error::CompileError;
+use crate::limits::{self, Limit};
+use crate::symbol::Callee;
+use cranelift_codegen::entity::SecondaryMap;
+use cranelift_codegen::flowgraph::ControlFlowGraph;
+use cranelift_codegen::ir::{Block, Function, Signature, Value, ValueDef};
+use pirn_format::metadata::Metadata;
+
+/// Up to this product of instructions and blocks a function is optimised. One function of a Ruby
+/// interpreter has 2^30, all others less.
+const DEEP: u64 = 1 << 35;
+
+/// The values, instructions and blocks that any function may have, and how many more for each byte
+/// of its body. The densest function of that interpreter has five per byte. Calls of 1,000
+/// parameters could make it hundreds, at about 10 us and 500 bytes each.
+const NODES_FREE: u64 = 1 << 12;
+const NODES_PER_BYTE: u64 = 1 << 6;
+
+/// The operands that any function may have, and how many more for each byte of its body. An operand
+/// costs a fiftieth of a value. The densest function of that interpreter has fifteen per byte.
+const OPERANDS_FREE: u64 = 1 << 16;
+const OPERANDS_PER_BYTE: u64 = 1 << 9;
+
+/// The cost of a block, in instructions, when a value's live range passes through it.
+const BLOCK_COST: u64 = 8;
+
+/// How many pairs of locals in a loop cost as much as one local and one edge to an exception
+/// handler: 20 ns and four bytes.
+const WAY_COST: u64 = 1 << 4;
+
+/// Prices in nanoseconds: twice the time that the costliest known functions take (`fuzz/checks`).
+/// Most functions take a fifth of it or less.
+const FUNCTION_NS: u64 = 20_000;
+const NODE_NS: u64 = 3000;
+const OPERAND_NS: u64 = 300;
+const HELD_NS: u64 = 50;
+const PAIR_NS: u64 = 2;
+/// Price of each parameter and result beyond the first eight. It is stored and loaded, once more
+/// than other values where frames are large, and up to three code versions are tried.
+const STACKED_NS: u64 = 16_000;
+const IN_REGISTERS: usize = 8;
+
+/// Price of each pair of block parameters. All block parameters of one local are allocated
+/// together, and examined again each time that a part of them gets no register.
+const JOINED_NS: u64 = 2;
+
+/// Nanoseconds per unit.
+const UNIT_NS: u64 = 1000;
+
+/// The cost of a translated function in units of the [`Budget`]. `pairs` is the sum of its pairs of
+/// locals in loops.
+pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
+    let dfg = &func.dfg;
+    let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;
+    let operands = dfg.value_lists.capacity() as u64;
+    // Counting stops once the result exceeds the budget.
+    let most = limits::FUNCTION_HELD.most();
+    let held = held(
+        func,
+        most.min(budget.limit().saturating_mul(UNIT_NS) / HELD_NS),
+    );
+    // In range, because the limits of one function are.
+    let ns = FUNCTION_NS
+        + nodes * NODE_NS
+        + operands * OPERAND_NS
+        + stacked(func) * STACKED_NS
+        + joined(func).pow(2) * JOINED_NS
+        + held * HELD_NS
+        + pairs * PAIR_NS;
+    ns.div_ceil(UNIT_NS)
+}
+
+/// The number of block parameters, except those of the entry block.
+fn joined(func: &Function) -> u64 {
+    let entry = func.layout.entry_block();
+    let blocks = func.layout.blocks().filter(|block| Some(*block) != entry);
+    let params = blocks.map(|block| func.dfg.num_block_params(block) as u64);
+    params.sum()
+}
+
+/// The number of parameters and results without registers, of the function and of its callees.
+fn stacked(func: &Function) -> u64 {
+    let more = |count: usize| count.saturating_sub(IN_REGISTERS) as u64;
+    let of = |signature: &Signature| more(signature.params.len()) + more(signature.returns.len());
+    let insts = func
+        .layout
+        .blocks()
+        .flat_map(|block| func.layout.block_insts(block));
+    let calls = insts.filter_map(|inst| func.dfg.call_signature(inst));
+    let calls: u64 = calls.map(|called| of(&func.dfg.signatures[called])).sum();
+    of(&func.signature) + calls
+}
+
+/// Whether the function is so deep that the optimiser would take too long.
+pub(crate) fn is_deep(func: &Function) -> bool {
+    func.dfg.num_insts() as u64 * func.dfg.num_blocks() as u64 > DEEP
+}
+
+/// Checks of one function against its limits.
+#[derive(Clone, Copy)]
+pub(crate) struct Work<'a> {
+    pub(crate) callee: Callee,
+    pub(crate) metadata: &'a Metadata,
+    pub(crate) budget: &'a Budget,
+}
+
+impl Work<'_> {
+    fn check(self, limit: Limit, found: u64) -> Result<(), CompileError> {
+        limit.check_function(found, || {
+            crate::codegen::describe(self.callee, self.metadata)
+        })
+    }
+
+    /// Refuses IR that is too large for the part of the body translated so far, `bytes` bytes. It
+    /// is cheap, because the translator calls it after each operator.
+    pub(crate) fn check_size(self, func: &Function, bytes: u64) -> Result<(), CompileError> {
+        let dfg = &func.dfg;
+        let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;
+        let most = NODES_FREE + bytes * NODES_PER_BYTE;
+        self.check(limits::FUNCTION_NODES.at_most(most), nodes)?;
+        // The pool's capacity is less than twice its content. The pool starts empty, so the
+        // capacity is the same each time.
+        let operands = dfg.value_lists.capacity() as u64;
+        let most = OPERANDS_FREE + bytes * OPERANDS_PER_BYTE;
+        self.check(limits::FUNCTION_OPERANDS.at_most(most), operands)
+    }
+
+    /// Refuses loops that cost too much: `sum` adds up the squares of the numbers of carried
+    /// values.
+    pub(crate) fn check_loop(self, sum: &mut u64, carried: usize) -> Result<(), CompileError> {
+        *sum += (carried as u64).pow(2);
+        self.check_pairs(*sum)
+    }
+
+    /// Refuses `try`s that cost too much. For each local that is used in a handler, Cranelift
+    /// examines all `ways`, the edges to the handler.
+    pub(crate) fn check_try(
+        self,
+        sum: &mut u64,
+        ways: usize,
+        locals: usize,
+    ) -> Result<(), CompileError> {
+        *sum += ways as u64 * locals as u64 * WAY_COST;
+        self.check_pairs(*sum)
+    }
+
+    /// Refuses a number of pairs above the limit of one function, or above the budget of the
+    /// module.
+    fn check_pairs(self, pairs: u64) -> Result<(), CompileError> {
+        self.check(limits::FUNCTION_LOOPS, pairs)?;
+        let units = pairs * PAIR_NS / UNIT_NS;
+        match units > self.budget.limit() {
+            true => self.budget.draw(units),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a `try` whose clauses take too many values in total, before the values are created.
+    pub(crate) fn check_clauses(self, func: &Function, values: usize) -> Result<(), CompileError> {
+        let nodes = (func.dfg.num_insts() + 2 * values) as u64;
+        self.check(limits::FUNCTION_NODES, nodes)
+    }
+
+    /// Refuses a function whose live ranges have too many instructions in total.
+    pub(crate) fn check_held(self, func: &Function) -> Result<(), CompileError> {
+        let most = limits::FUNCTION_HELD.most();
+        // An upper bound: each value is live across all instructions.
+        if func.dfg.num_values() as u64 * func.dfg.num_insts() as u64 <= most {
+            return Ok(());
+        }
+        self.check(limits::FUNCTION_HELD, held(func, most))
+    }
+}
+
+/// A use of a value: its block and its position in the block.
+struct Use {
+    value: Value,
+    block: Block,
+    place: u64,
+}
+
+/// The total length of all live ranges in instructions, or any number above `most` if the total
+/// exceeds it. A value that is live into a block counts as live to the block's end.
+fn held(func: &Function, most: u64) -> u64 {
+    let cfg = ControlFlowGraph::with_function(func);
+    let mut lengths: SecondaryMap<Block, u64> = SecondaryMap::new();
+    let mut made: SecondaryMap<Value, u64> = SecondaryMap::new();
+    let mut uses = vec![];
+    for block in func.layout.blocks() {
+        let mut place = 0;
+        for inst in func.layout.block_insts(block) {
+            place += 1;
+            for value in func.dfg.inst_values(inst) {
+                let value = func.dfg.resolve_aliases(value);
+                uses.push(Use {
+                    value,
+                    block,
+                    place,
+                });
+            }
+            for value in func.dfg.inst_results(inst) {
+                made[*value] = place;
+            }
+        }
+        lengths[block] = place;
+    }
+    // The values are visited in a fixed order, one at a time, so one mark per block is enough.
+    uses.sort_by_key(|used| used.value);
+    let mut marks: SecondaryMap<Block, Option<Value>> = SecondaryMap::new();
+    let (mut sum, mut to_do) = (0, vec![]);
+    for uses in uses.chunk_by(|a, b| a.value == b.value) {
+        let value = uses[0].value;
+        let Some(home) = block_of(func, value) else {
+            continue;
+        };
+        let mut longest = 0;
+        for used in uses {
+            // A use at or before the definition in the same block means that the value is live
+            // around a loop.
+            if used.block == home && used.place > made[value] {
+                longest = longest.max(used.place - made[value]);
+            } else if marks[used.block] != Some(value) {
+                marks[used.block] = Some(value);
+                to_do.push(used.block);
+            }
+        }
+        while let Some(block) = to_do.pop() {
+            sum += lengths[block] + BLOCK_COST;
+            if sum > most {
+                return sum;
+            }
+            for pred in cfg.pred_iter(block) {
+                if pred.block == home {
+                    longest = lengths[home] - made[value];
+                } else if marks[pred.block] != Some(value) {
+                    marks[pred.block] = Some(value);
+                    to_do.push(pred.block);
+                }
+            }
+        }
+        sum += longest;
+    }
+    sum
+}
+
+/// The block that defines a value, if it is in the layout.
+fn block_of(func: &Function, value: Value) -> Option<Block> {
+    match func.dfg.value_def(value) {
+        ValueDef::Result(inst, _) => func.layout.inst_block(inst),
+        ValueDef::Param(block, _) => func.layout.is_block_inserted(block).then_some(block),
+        ValueDef::Union(..) => None,
+    }
+}

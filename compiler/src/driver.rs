@@ -1,0 +1,165 @@
+//! [`compile()`] and [`emit()`]: the complete compilation from a module's bytes to a file.
+
+use crate::analysis::image::Image;
+use crate::cache::Run;
+use crate::codegen::isa::{self, Uses};
+use crate::codegen::progress::Progress;
+use crate::codegen::{self, Isas, Piece, Wanted, describe};
+use crate::error::CompileError;
+use crate::link::dwarf::Lines;
+use crate::link::text::Text;
+use crate::link::{elf, listing, object};
+use crate::options::{OptLevel, Options};
+use crate::parse;
+use pirn_format::metadata::Metadata;
+use std::fmt::Write as _;
+
+/// The output of a compilation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Emit {
+    /// Cranelift IR as text.
+    Clif,
+    /// Assembly as text, with the offset in the WebAssembly file of each instruction.
+    Asm,
+    /// A relocatable ELF object with the text and its symbols, for inspection.
+    Obj,
+    /// The shared object that the runtime opens.
+    #[default]
+    So,
+}
+
+/// Compiles a binary module to a shared object. The same input gives the same bytes.
+///
+/// # Errors
+///
+/// [`CompileError`], always of the first faulty function.
+pub fn compile(wasm: &[u8], options: &Options) -> Result<Vec<u8>, CompileError> {
+    emit(wasm, options, Emit::So, &|_, _| ())
+}
+
+/// Compiles as [`compile()`] does. Also returns how many units of work the module needed, see
+/// [`Options::work_per_byte`]. The number is the same each time, with or without a cache.
+///
+/// # Errors
+///
+/// As [`compile()`].
+pub fn compile_counting(wasm: &[u8], options: &Options) -> Result<(Vec<u8>, u64), CompileError> {
+    emit_counting(wasm, options, Emit::So, &|_, _| (), &mut |_| ())
+}
+
+/// Compiles a binary module to the requested output. `progress` receives, from many threads, the
+/// number of finished functions and of all functions.
+///
+/// # Errors
+///
+/// As [`compile()`].
+pub fn emit(
+    wasm: &[u8],
+    options: &Options,
+    emit: Emit,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Vec<u8>, CompileError> {
+    emit_noting(wasm, options, emit, progress, &mut |_| ())
+}
+
+/// Compiles as [`emit()`] does. `note` receives, each in one line, which debug information of the
+/// guest is missing or omitted, if [`Options::debug_info`] is set, and why [`Options::cache`]
+/// cannot be written. Neither problem stops the compilation.
+///
+/// # Errors
+///
+/// As [`compile()`].
+pub fn emit_noting(
+    wasm: &[u8],
+    options: &Options,
+    emit: Emit,
+    progress: &(dyn Fn(usize, usize) + Sync),
+    note: &mut dyn FnMut(&str),
+) -> Result<Vec<u8>, CompileError> {
+    emit_counting(wasm, options, emit, progress, note).map(|(emitted, _)| emitted)
+}
+
+/// Compiles as [`emit_noting`] does, and returns the units of work.
+fn emit_counting(
+    wasm: &[u8],
+    options: &Options,
+    emit: Emit,
+    progress: &(dyn Fn(usize, usize) + Sync),
+    note: &mut dyn FnMut(&str),
+) -> Result<(Vec<u8>, u64), CompileError> {
+    let unchecked = Uses {
+        verifies: false,
+        tells_blocks: emit == Emit::Asm,
+    };
+    let checked = Uses {
+        verifies: true,
+        ..unchecked
+    };
+    let isa = isa::build(options, checked)?;
+    let mut plain = options.clone();
+    plain.opt_level = OptLevel::None;
+    let plain = isa::build(&plain, unchecked)?;
+    let unchecked = isa::build(options, unchecked)?;
+    let isas = Isas {
+        checked: &*isa,
+        unchecked: &*unchecked,
+        plain: &*plain,
+    };
+    let mut parsed = parse::parse(wasm)?;
+    parsed.metadata.fuel = options.fuel;
+    let wanted = Wanted {
+        clif: emit == Emit::Clif,
+        locations: options.debug_info || emit == Emit::Asm,
+    };
+    let progress = Progress::new(progress);
+    let run = Run::new(options, wanted, &*isa);
+    let compiled = codegen::compile(&mut parsed, isas, options, wanted, run.as_ref(), &progress);
+    // Functions compiled before an error are cached as well.
+    if let Some(Err(problem)) = run.map(Run::write) {
+        note(&problem);
+    }
+    let (pieces, work) = compiled?;
+    if emit == Emit::Clif {
+        return Ok((clif(&pieces, &parsed.metadata).into_bytes(), work));
+    }
+    let mut metadata = parsed.metadata;
+    let text = Text::lay(&pieces, &parsed.tables, &mut metadata, &*isa)?;
+    if emit == Emit::Asm {
+        let listing = listing::write(&pieces, &text, &metadata, options.cpu.arch());
+        return Ok((listing.into_bytes(), work));
+    }
+    let lines = options.debug_info.then(|| {
+        let (source, left_out) = parsed.debug.read();
+        if let Some(left_out) = left_out {
+            note(&left_out);
+        }
+        Lines::lay(&source, &parsed.debug, &pieces, &text)
+    });
+    if emit == Emit::Obj {
+        let arch = options.cpu.arch();
+        let object = object::write(&pieces, &text, &metadata, lines.as_ref(), arch)?;
+        return Ok((object, work));
+    }
+    let image = Image::build(&mut metadata, &parsed.data);
+    let file = elf::write(&elf::Parts {
+        pieces: &pieces,
+        text: &text,
+        image: &image,
+        metadata: &metadata,
+        lines: lines.as_ref(),
+        isa: &*isa,
+        cpu: options.cpu,
+    })?;
+    Ok((file, work))
+}
+
+/// The Cranelift IR of all pieces, each after a line that names it.
+fn clif(pieces: &[Piece], metadata: &Metadata) -> String {
+    let mut all = String::new();
+    for piece in pieces {
+        let what = describe(piece.callee, metadata);
+        // Writing to a string cannot fail.
+        let _ = writeln!(all, ";; {what}\n{}", piece.clif.trim_end());
+    }
+    all
+}

@@ -1,0 +1,10 @@
+//! Builds a file from pieces: one text, its tables, and the ELF object around them.
+
+mod dispatch_tables;
+pub(crate) mod dwarf;
+pub(crate) mod elf;
+pub(crate) mod listing;
+pub(crate) mod object;
+mod symbols;
+pub(crate) mod text;
+mod unwind;

@@ -1,0 +1,4 @@
+//! Passes after Cranelift's optimiser, which would undo them.
+
+pub(crate) mod two_address;
+pub(crate) mod loads;

@@ -1,0 +1,119 @@
+//! Rewrites operators into the form that is cheapest on x86_64.
+//!
+//! A two-address instruction overwrites its first operand. If the first operand is used later, the
+//! register allocator copies it first. The copy is wasted if the second operand dies here, or if a
+//! three-operand instruction exists. The allocator keeps the order of the operands that it
+//! receives.
+
+use crate::ir::values::{self, shared_values};
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::entity::EntitySet;
+use cranelift_codegen::ir::types::{I8, I16, I32, I64};
+use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Value};
+
+/// Rewrites the operators of an optimised function.
+pub(crate) fn settle(func: &mut Function) {
+    let shared = shared_values(func);
+    let blocks: Vec<_> = func.layout.blocks().collect();
+    let mut uses = Uses::default();
+    for block in blocks {
+        let mut next = func.layout.last_inst(block);
+        while let Some(inst) = next {
+            next = func.layout.prev_inst(inst);
+            if let InstructionData::Binary { opcode, args } = func.dfg.insts[inst] {
+                let args = args.map(|arg| func.dfg.resolve_aliases(arg));
+                let stays = args.map(|arg| shared.contains(arg) || uses.later.contains(arg));
+                let is_compared = uses.compared.contains(func.dfg.first_result(inst));
+                write(func, inst, opcode, args, stays, is_compared);
+            }
+            uses.note(func, inst);
+        }
+    }
+}
+
+/// How instructions after the current one use values.
+#[derive(Default)]
+struct Uses {
+    /// Values that a later instruction uses.
+    later: EntitySet<Value>,
+    /// Values that are compared with zero or branched on. Lowering tests their bits without
+    /// computing the masked value.
+    compared: EntitySet<Value>,
+}
+
+impl Uses {
+    fn note(&mut self, func: &Function, inst: Inst) {
+        let opcode = func.dfg.insts[inst].opcode();
+        let is_zero = |value: &Value| values::constant(&func.dfg, *value) == Some(0);
+        let compares = match opcode {
+            Opcode::Icmp => func.dfg.inst_args(inst).iter().any(is_zero),
+            _ => matches!(opcode, Opcode::Brif | Opcode::Select),
+        };
+        for value in func.dfg.inst_values(inst) {
+            let value = func.dfg.resolve_aliases(value);
+            self.later.insert(value);
+            if compares {
+                self.compared.insert(value);
+            }
+        }
+    }
+}
+
+/// Rewrites one operator. The caller knows whether its operands are used later.
+fn write(
+    func: &mut Function,
+    inst: Inst,
+    opcode: Opcode,
+    [a, b]: [Value; 2],
+    [a_stays, b_stays]: [bool; 2],
+    is_compared: bool,
+) {
+    let ty = func.dfg.value_type(a);
+    let known = [a, b].map(|value| values::constant(&func.dfg, value));
+    let is_vector_constant = values::opcode(&func.dfg, b) == Some(Opcode::Vconst);
+    match (opcode, known) {
+        // MOVZX.
+        (Opcode::Band, [_, Some(mask)]) if !is_compared => {
+            let narrow = match (ty, mask) {
+                (I32 | I64, 0xff) => I8,
+                (I32 | I64, 0xffff) => I16,
+                (I64, 0xffff_ffff) => I32,
+                _ => return,
+            };
+            let low = before(func, inst).ins().ireduce(narrow, a);
+            let opcode = Opcode::Uextend;
+            func.dfg.insts[inst] = InstructionData::Unary { opcode, arg: low };
+        }
+        // LEA.
+        (Opcode::Imul, [_, Some(factor @ (3 | 5 | 9))]) if matches!(ty, I32 | I64) => {
+            let mut cursor = before(func, inst);
+            let by = i64::from((factor - 1).trailing_zeros());
+            let by = cursor.ins().iconst(ty, by);
+            let others = cursor.ins().ishl(a, by);
+            let (opcode, args) = (Opcode::Iadd, [a, others]);
+            func.dfg.insts[inst] = InstructionData::Binary { opcode, args };
+        }
+        (Opcode::Isub, [_, Some(constant)]) if a_stays && matches!(ty, I32 | I64) => {
+            let negative = match ty {
+                I32 => i64::from((constant as u32).wrapping_neg()),
+                _ => constant.wrapping_neg(),
+            };
+            let negative = before(func, inst).ins().iconst(ty, negative);
+            let (opcode, args) = (Opcode::Iadd, [a, negative]);
+            func.dfg.insts[inst] = InstructionData::Binary { opcode, args };
+        }
+        // Commutative operators. A constant must be the second operand to become an immediate.
+        (Opcode::Iadd | Opcode::Band | Opcode::Bor | Opcode::Bxor | Opcode::Imul, [of_a, None])
+            if (a_stays || of_a.is_some()) && !b_stays && !is_vector_constant =>
+        {
+            func.dfg.inst_args_mut(inst).swap(0, 1);
+        }
+        _ => {}
+    }
+}
+
+fn before(func: &mut Function, inst: Inst) -> FuncCursor<'_> {
+    let mut cursor = FuncCursor::new(func).at_inst(inst);
+    cursor.use_srcloc(inst);
+    cursor
+}

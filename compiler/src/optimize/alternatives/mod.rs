@@ -1,0 +1,4 @@
+//! Passes for functions with high register pressure, instead of Cranelift's optimiser.
+
+pub(crate) mod schedule;
+pub(crate) mod spill;

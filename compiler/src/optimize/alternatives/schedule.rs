@@ -1,0 +1,154 @@
+//! Reorders instructions without side effects in long blocks, to reduce register pressure.
+//!
+//! The translator places such instructions where the guest's compiler had them. Cranelift's
+//! optimiser places them before their first use, and lowering keeps that order. Some blocks compute
+//! with many more values than there are registers, for example in unrolled ciphers. In such a block
+//! the order decides how many values are spilled.
+//!
+//! This pass schedules such a block from its end to its start. An instruction is ready once all its
+//! users are scheduled, and the next effect, if it is one itself. The pass picks the ready
+//! instruction that keeps the fewest values live, and among equals the one whose user was scheduled
+//! last (bottom-up list scheduling for registers: Goodman and Hsu, Code scheduling and register
+//! allocation in large basic blocks, 1988).
+//!
+//! Loads, stores, and instructions that have another effect or may trap keep their order, so a
+//! guest cannot observe the change.
+//!
+//! `codegen/mod.rs` runs the pass instead of the optimiser, on functions with a large frame, and
+//! takes the result only if it is much smaller.
+
+use crate::ir::block::{List, Numbers, Registers, is_free};
+use crate::ir::values::shared_values;
+use cranelift_codegen::ir::{Block, Function, Inst};
+use std::collections::BinaryHeap;
+
+/// A block is reordered only if at least this percentage of its instructions may move.
+const FREE_PERCENT: usize = 75;
+
+/// Reorders the blocks whose register pressure exceeds the registers and most of whose instructions
+/// may move. Returns whether there was such a block; its new order may equal the old one.
+pub(crate) fn schedule(func: &mut Function, registers: Registers) -> bool {
+    let mut is_changed = false;
+    let mut shared = None;
+    let mut numbers = Numbers::new();
+    let blocks: Vec<_> = func.layout.blocks().collect();
+    for block in blocks {
+        let insts: Vec<_> = func.layout.block_insts(block).collect();
+        let opcodes = insts.iter().map(|inst| func.dfg.insts[*inst].opcode());
+        let free = opcodes.filter(|opcode| is_free(*opcode)).count();
+        if insts.len() <= registers.fewest() || free * 100 < insts.len() * FREE_PERCENT {
+            continue;
+        }
+        let shared = shared.get_or_insert_with(|| shared_values(func));
+        let list = List::new(func, &insts, shared, &mut numbers);
+        if list.presses(registers) {
+            is_changed = true;
+            let order = list.order();
+            place(func, block, order.iter().map(|at| insts[*at as usize]));
+        }
+    }
+    is_changed
+}
+
+fn place(func: &mut Function, block: Block, order: impl Iterator<Item = Inst>) {
+    for inst in order {
+        func.layout.remove_inst(inst);
+        func.layout.append_inst(inst, block);
+    }
+}
+
+impl List {
+    /// Returns an order of the instructions that keeps few values live.
+    fn order(&self) -> Vec<u32> {
+        let mut behind = vec![0u32; self.nodes.len()];
+        for before in self.nodes.iter().flat_map(|node| &node.before) {
+            behind[*before as usize] += 1;
+        }
+        let mut order = Order {
+            list: self,
+            live: self.values.iter().map(|local| local.stays).collect(),
+            wanted: vec![0; self.values.len()],
+            behind,
+            ready: BinaryHeap::new(),
+        };
+        order.run()
+    }
+}
+
+/// The state of the bottom-up scheduler. Instructions are placed from the block's end to its start.
+struct Order<'a> {
+    list: &'a List,
+    /// Whether each value is live before the instructions placed so far.
+    live: Vec<bool>,
+    /// For each value, the time at which a user of the value was placed last.
+    wanted: Vec<u32>,
+    /// For each instruction, the number of its successors that are not placed yet.
+    behind: Vec<u32>,
+    /// Ready queue, best candidate first. May hold stale entries.
+    ready: BinaryHeap<(Worth, u32)>,
+}
+
+/// By how many live values the pressure falls above the instruction, then when its result was used
+/// last.
+type Worth = (i32, u32);
+
+impl Order<'_> {
+    fn run(&mut self) -> Vec<u32> {
+        let count = self.list.nodes.len();
+        let mut order = Vec::with_capacity(count);
+        let mut is_placed = vec![false; count];
+        for at in 0..count as u32 {
+            if self.behind[at as usize] == 0 {
+                self.add(at);
+            }
+        }
+        // The terminator is placed first, because every other instruction precedes it.
+        let last = (0..count as u32).last();
+        self.ready.extend(last.map(|last| ((i32::MAX, 0), last)));
+        while let Some((_, at)) = self.ready.pop() {
+            if !std::mem::replace(&mut is_placed[at as usize], true) {
+                order.push(at);
+                self.place(at, order.len() as u32);
+            }
+        }
+        order.reverse();
+        order
+    }
+
+    fn place(&mut self, at: u32, time: u32) {
+        let node = &self.list.nodes[at as usize];
+        for value in &node.makes {
+            self.live[*value as usize] = false;
+        }
+        for value in &node.uses {
+            self.wanted[*value as usize] = time;
+            if !std::mem::replace(&mut self.live[*value as usize], true) {
+                // The value is live now, so its other users no longer pay for it.
+                for user in &self.list.values[*value as usize].users {
+                    if *user != at && self.behind[*user as usize] == 0 {
+                        self.add(*user);
+                    }
+                }
+            }
+        }
+        for before in &node.before {
+            self.behind[*before as usize] -= 1;
+            if self.behind[*before as usize] == 0 {
+                self.add(*before);
+            }
+        }
+    }
+
+    fn add(&mut self, at: u32) {
+        let node = &self.list.nodes[at as usize];
+        let live = |value: &&u32| self.live[**value as usize];
+        let begun = node.uses.iter().filter(|value| !live(value)).count();
+        let ended = node.makes.iter().filter(live).count();
+        let wanted = node.makes.iter().map(|value| self.wanted[*value as usize]);
+        let worth = (ended as i32 - begun as i32, wanted.max().unwrap_or(0));
+        self.ready.push((worth, at));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,51 @@
+//! Spills values of random blocks: effects keep their order, and the register pressure stays low.
+
+use super::*;
+use crate::ir::block::CLASSES;
+use crate::optimize::alternatives::schedule::tests::{insts, random};
+use cranelift_codegen::settings::{self, Flags};
+use cranelift_codegen::verify_function;
+
+/// Integer registers in these tests.
+const COUNT: usize = 8;
+
+/// Whether any block has more than `count` live integers at some instruction.
+fn presses(func: &Function, count: usize) -> bool {
+    let shared = shared_values(func);
+    let is_pressed = |insts: &Vec<Inst>| {
+        let list = List::new(func, insts, &shared, &mut Numbers::new());
+        let mut registers = [usize::MAX; CLASSES];
+        registers[0] = count;
+        list.presses(Registers(registers))
+    };
+    insts(func).iter().any(is_pressed)
+}
+
+#[test]
+fn few_values_are_alive_and_all_is_done_in_its_order() {
+    let flags = Flags::new(settings::builder());
+    let mut changed = 0;
+    for seed in 1..300 {
+        let mut func = random(seed, 20 + seed as usize);
+        let was_pressed = presses(&func, COUNT);
+        let before = insts(&func);
+        spill(&mut func, Registers([COUNT; CLASSES]));
+        verify_function(&func, &flags).expect("it is valid behind");
+        let behind = insts(&func);
+        changed += usize::from(was_pressed);
+        for (before, behind) in before.iter().zip(&behind) {
+            let kept = behind.iter().filter(|inst| before.contains(inst));
+            assert!(kept.eq(before), "seed {seed}");
+        }
+        // Values that the second block uses as well are not spilled and come on top.
+        assert!(
+            !presses(&func, COUNT + 3),
+            "seed {seed}: {}",
+            func.display()
+        );
+        let mut again = random(seed, 20 + seed as usize);
+        spill(&mut again, Registers([COUNT; CLASSES]));
+        assert_eq!(again.display().to_string(), func.display().to_string());
+    }
+    assert!(changed > 200, "only {changed} changed");
+}

@@ -1,0 +1,3 @@
+//! Passes before Cranelift's optimiser.
+
+pub(crate) mod address;

@@ -1,0 +1,546 @@
+//! [`ParsedModule`]: the description of a validated module, ready for the translation of its
+//! functions.
+
+mod constant;
+mod features;
+pub(crate) mod hints;
+mod names;
+pub(crate) mod text;
+mod types;
+
+use crate::analysis::known_tables::{self, KnownTables};
+use crate::debug;
+use crate::error::CompileError;
+use crate::intrinsics;
+use crate::intrinsics::imports::Imports;
+use crate::limits;
+pub(crate) use features::FEATURES;
+use pirn_format::layout::InstanceLayout;
+use pirn_format::metadata::{
+    ConstExpr, DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata,
+    SegmentMode,
+};
+use pirn_format::types::{
+    AddrType, ExternType, GlobalType, HeapType, Kind, Layouts, MemoryType, PageSize, RefType,
+    TableType, ValType,
+};
+use wasmparser::{
+    BranchHint, FuncToValidate, FunctionBody, KnownCustom, Parser, Payload, SectionLimited,
+    ValidPayload, Validator, ValidatorResources,
+};
+
+/// A module whose sections, except the function bodies, are validated and described.
+pub(crate) struct ParsedModule<'a> {
+    /// The description. `code` and `entries` are empty until the module is linked. Data segments
+    /// keep their own modes; their `start` and `len` refer to the concatenation of
+    /// [`data`](Self::data).
+    pub(crate) metadata: Metadata,
+    /// The layout of the instance area.
+    pub(crate) layout: InstanceLayout,
+    /// The bytes of each data segment, in order.
+    pub(crate) data: Vec<&'a [u8]>,
+    /// The intrinsics that it imports. They are functions after the host's imports and have no
+    /// bodies here.
+    pub(crate) intrinsics: Imports,
+    /// The known tables.
+    pub(crate) tables: KnownTables,
+    /// The field offsets of its structs.
+    pub(crate) structs: Layouts,
+    /// The bodies of all other functions, in order.
+    pub(crate) bodies: Vec<Body<'a>>,
+    /// Debug information, not parsed yet.
+    pub(crate) debug: debug::Sections<'a>,
+    /// Size of the module in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// The body of one defined function, not yet validated.
+pub(crate) struct Body<'a> {
+    /// Index of the function; imported functions count.
+    pub(crate) index: u32,
+    /// Its locals and operators.
+    pub(crate) body: FunctionBody<'a>,
+    /// The validator for it.
+    pub(crate) validate: FuncToValidate<ValidatorResources>,
+    /// Its branch hints, if the module has any.
+    pub(crate) hints: Option<SectionLimited<'a, BranchHint>>,
+}
+
+impl Body<'_> {
+    /// A copy of this body, to translate it again.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            index: self.index,
+            body: self.body.clone(),
+            validate: FuncToValidate {
+                resources: self.validate.resources.clone(),
+                ..self.validate
+            },
+            hints: self.hints.clone(),
+        }
+    }
+}
+
+/// Parses and validates everything except the function bodies.
+///
+/// # Errors
+///
+/// [`CompileError::Invalid`] if the bytes are not a valid module, [`CompileError::Limit`] if the
+/// module is too large.
+pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
+    limits::MODULE_BYTES.check(wasm.len() as u64)?;
+    let mut validator = Validator::new_with_features(FEATURES);
+    let mut builder = Builder::default();
+    let mut parser = Parser::new(0);
+    // The encoding of operators depends on the features as well.
+    parser.set_features(FEATURES);
+    // Computed once, at the first body: a module may have a million imports and as many bodies.
+    let mut imported = None;
+    for payload in parser.parse_all(wasm) {
+        let payload = payload?;
+        let valid = validator.payload(&payload)?;
+        if let ValidPayload::Func(validate, body) = valid {
+            let imported = imported.get_or_insert_with(|| {
+                builder.metadata.imported_funcs() + builder.intrinsics.len()
+            });
+            let index = *imported + builder.bodies.len() as u32;
+            builder.bodies.push(Body {
+                index,
+                body,
+                validate,
+                hints: builder.hints.take(index),
+            });
+        } else {
+            builder.section(payload)?;
+        }
+    }
+    builder.finish(validator, wasm.len() as u64)
+}
+
+/// The state while the sections of a module are read.
+#[derive(Default)]
+struct Builder<'a> {
+    metadata: Metadata,
+    /// The kind of each type.
+    kinds: Vec<Kind>,
+    intrinsics: Imports,
+    data: Vec<&'a [u8]>,
+    bodies: Vec<Body<'a>>,
+    debug: debug::Sections<'a>,
+    hints: hints::Section<'a>,
+    /// Indices of functions that can be referred to.
+    escaped: Vec<u32>,
+    exports_table: bool,
+}
+
+impl<'a> Builder<'a> {
+    fn section(&mut self, payload: Payload<'a>) -> Result<(), CompileError> {
+        let m = &mut self.metadata;
+        match payload {
+            Payload::TypeSection(types) => {
+                self.kinds = types::kinds(types.clone())?;
+                types::read(types, &self.kinds, m)?;
+            }
+            Payload::ImportSection(imports) => {
+                let mut funcs = vec![];
+                for import in imports.into_imports() {
+                    self.import(&import?, &mut funcs)?;
+                }
+                self.own(&funcs)?;
+            }
+            Payload::FunctionSection(funcs) => {
+                for ty in funcs {
+                    m.funcs.push(ty?);
+                }
+            }
+            Payload::TableSection(tables) => {
+                for table in tables {
+                    let table = table?;
+                    m.tables.push(table_type(&table.ty, &self.kinds)?);
+                    let init = match &table.init {
+                        wasmparser::TableInit::RefNull => None,
+                        wasmparser::TableInit::Expr(init) => {
+                            Some(constant::expr(init, &self.intrinsics, &mut self.escaped)?)
+                        }
+                    };
+                    m.table_inits.push(init);
+                }
+            }
+            Payload::MemorySection(memories) => {
+                for memory in memories {
+                    m.memories.push(memory_type(&memory?)?);
+                }
+            }
+            Payload::TagSection(tags) => {
+                for tag in tags {
+                    m.tags.push(tag?.func_type_idx);
+                }
+            }
+            Payload::GlobalSection(globals) => {
+                for global in globals {
+                    let global = global?;
+                    m.globals.push(global_type(&global.ty, &self.kinds)?);
+                    let init =
+                        constant::expr(&global.init_expr, &self.intrinsics, &mut self.escaped)?;
+                    m.global_inits.push(init);
+                }
+            }
+            Payload::ExportSection(exports) => {
+                for export in exports {
+                    self.export(&export?)?;
+                }
+            }
+            Payload::StartSection { func, .. } => {
+                let func = self.intrinsics.index(func);
+                m.start = Some(func);
+                self.escaped.push(func);
+            }
+            Payload::ElementSection(elements) => {
+                for element in elements {
+                    let element = self.element(element?)?;
+                    self.metadata.elements.push(element);
+                }
+            }
+            Payload::DataSection(segments) => {
+                for segment in segments {
+                    self.data_segment(&segment?)?;
+                }
+            }
+            Payload::CodeSectionStart {
+                unchecked_range, ..
+            } => {
+                // In range, unless the section ends after the module; then its bodies are refused.
+                self.debug.code = unchecked_range.start as u32..unchecked_range.end as u32;
+            }
+            Payload::CustomSection(section) => {
+                self.debug.note(section.name(), section.data());
+                match section.as_known() {
+                    KnownCustom::Name(names) => names::read(names, m),
+                    KnownCustom::BranchHints(hints) => self.hints.note(hints),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Records an import. If it is a function, adds its intrinsic, or `None`, to `funcs`.
+    fn import(
+        &mut self,
+        import: &wasmparser::Import<'_>,
+        funcs: &mut Vec<Option<(u32, intrinsics::Id)>>,
+    ) -> Result<(), CompileError> {
+        let m = &mut self.metadata;
+        if import.module == intrinsics::MODULE {
+            let declared = match import.ty {
+                wasmparser::TypeRef::Func(ty) => Ok(ty),
+                wasmparser::TypeRef::Table(_) => Err("a table"),
+                wasmparser::TypeRef::Memory(_) => Err("a memory"),
+                wasmparser::TypeRef::Global(_) => Err("a global"),
+                _ => Err("something else"),
+            };
+            let ty = declared.and_then(|ty| match m.kind(ty) {
+                Some(Kind::Func) => Ok(m.func_type(ty)),
+                _ => Err("a function of no type"),
+            });
+            let intrinsic = intrinsics::imports::find(import.name, ty)?;
+            funcs.push(declared.ok().map(|ty| (ty, intrinsic)));
+            return Ok(());
+        }
+        let ty = match import.ty {
+            wasmparser::TypeRef::Func(ty) => {
+                m.funcs.push(ty);
+                funcs.push(None);
+                ExternType::Func(ty)
+            }
+            wasmparser::TypeRef::Table(ty) => {
+                let ty = table_type(&ty, &self.kinds)?;
+                m.tables.push(ty);
+                ExternType::Table(ty)
+            }
+            wasmparser::TypeRef::Memory(ty) => {
+                let ty = memory_type(&ty)?;
+                m.memories.push(ty);
+                ExternType::Memory(ty)
+            }
+            wasmparser::TypeRef::Global(ty) => {
+                let ty = global_type(&ty, &self.kinds)?;
+                m.globals.push(ty);
+                ExternType::Global(ty)
+            }
+            wasmparser::TypeRef::Tag(ty) => {
+                m.tags.push(ty.func_type_idx);
+                ExternType::Tag(ty.func_type_idx)
+            }
+            wasmparser::TypeRef::FuncExact(_) => {
+                return Err(unsupported("an import of an exact function"));
+            }
+        };
+        m.imports.push(Import {
+            module: import.module.to_owned(),
+            name: import.name.to_owned(),
+            ty,
+        });
+        Ok(())
+    }
+
+    /// Appends imported intrinsics to the functions of the module, after the host's imports.
+    fn own(&mut self, funcs: &[Option<(u32, intrinsics::Id)>]) -> Result<(), CompileError> {
+        limits::INTRINSICS.check(funcs.iter().flatten().count() as u64)?;
+        let ids: Vec<_> = funcs.iter().map(|func| func.map(|(_, id)| id)).collect();
+        self.intrinsics = Imports::new(&ids);
+        let types = funcs.iter().flatten().map(|(ty, _)| *ty);
+        self.metadata.funcs.extend(types);
+        Ok(())
+    }
+
+    fn export(&mut self, export: &wasmparser::Export<'_>) -> Result<(), CompileError> {
+        use wasmparser::ExternalKind;
+        let index = export.index;
+        let item = match export.kind {
+            ExternalKind::Func => {
+                let index = self.intrinsics.index(index);
+                self.escaped.push(index);
+                ExportItem::Func(index)
+            }
+            ExternalKind::Table => {
+                self.exports_table = true;
+                ExportItem::Table(index)
+            }
+            ExternalKind::Memory => ExportItem::Memory(index),
+            ExternalKind::Global => ExportItem::Global(index),
+            ExternalKind::Tag => ExportItem::Tag(index),
+            _ => return Err(unsupported("an export of an exact function")),
+        };
+        self.metadata.exports.push(Export {
+            name: export.name.to_owned(),
+            item,
+        });
+        Ok(())
+    }
+
+    fn element(
+        &mut self,
+        element: wasmparser::Element<'a>,
+    ) -> Result<ElementSegment, CompileError> {
+        use wasmparser::ElementKind;
+        let mode = match &element.kind {
+            ElementKind::Passive => SegmentMode::Passive,
+            ElementKind::Declared => SegmentMode::Done,
+            ElementKind::Active {
+                table_index,
+                offset_expr,
+            } => SegmentMode::Active {
+                index: table_index.unwrap_or(0),
+                offset: constant::expr(offset_expr, &self.intrinsics, &mut self.escaped)?,
+            },
+        };
+        let items = match element.items {
+            wasmparser::ElementItems::Functions(funcs) => {
+                let funcs = funcs.into_iter();
+                let funcs = funcs.map(|func| func.map(|func| self.intrinsics.index(func)));
+                let funcs = funcs.collect::<Result<Vec<_>, _>>()?;
+                self.escaped.extend(&funcs);
+                ElementItems::Funcs(funcs)
+            }
+            wasmparser::ElementItems::Expressions(_, exprs) => {
+                let exprs = exprs.into_iter();
+                let exprs =
+                    exprs.map(|expr| constant::expr(&expr?, &self.intrinsics, &mut self.escaped));
+                ElementItems::Exprs(exprs.collect::<Result<_, _>>()?)
+            }
+        };
+        Ok(ElementSegment { mode, items })
+    }
+
+    fn data_segment(&mut self, segment: &wasmparser::Data<'a>) -> Result<(), CompileError> {
+        let mode = match &segment.kind {
+            wasmparser::DataKind::Passive => SegmentMode::Passive,
+            wasmparser::DataKind::Active {
+                memory_index,
+                offset_expr,
+            } => SegmentMode::Active {
+                index: *memory_index,
+                offset: constant::expr(offset_expr, &self.intrinsics, &mut self.escaped)?,
+            },
+        };
+        let start = self.metadata.data.last().map_or(0, |d| d.start + d.len);
+        self.metadata.data.push(DataSegment {
+            mode,
+            start,
+            // In range: the module's size is limited.
+            len: segment.data.len() as u32,
+        });
+        self.data.push(segment.data);
+        Ok(())
+    }
+
+    fn finish(mut self, _: Validator, bytes: u64) -> Result<ParsedModule<'a>, CompileError> {
+        self.name_funcs();
+        self.escaped.sort_unstable();
+        self.escaped.dedup();
+        self.intrinsics.check_escaped(&self.escaped)?;
+        self.metadata.escaped = self.escaped;
+        self.metadata.tables_change = self.exports_table
+            || self.metadata.imported_tables() > 0
+            || !self.metadata.tables.is_empty() && known_tables::are_written(&self.bodies);
+        self.metadata.heap = constants_allocate(&self.metadata);
+        let tables = KnownTables::new(&self.metadata);
+        let Some(layout) = self.metadata.layout() else {
+            return limits::INSTANCE_AREA_BYTES.exceeded();
+        };
+        let structs = Layouts::new(&self.metadata.types);
+        Ok(ParsedModule {
+            metadata: self.metadata,
+            layout,
+            intrinsics: self.intrinsics,
+            tables,
+            structs,
+            data: self.data,
+            bodies: self.bodies,
+            debug: self.debug,
+            bytes,
+        })
+    }
+
+    /// Assigns the names of the name section to functions.
+    fn name_funcs(&mut self) {
+        let (names, intrinsics) = (&mut self.metadata.func_names, &self.intrinsics);
+        // The validator does not check the name section, so it may name functions that do not
+        // exist.
+        let funcs = self.metadata.funcs.len() as u32;
+        names.retain(|(index, _)| *index < funcs);
+        for (index, _) in names.iter_mut() {
+            *index = intrinsics.index(*index);
+        }
+        names.retain(|(index, _)| intrinsics.intrinsic(*index).is_none());
+        let own = intrinsics.iter();
+        names.extend(
+            own.map(|(index, id)| (index, format!("{}.{}", intrinsics::MODULE, id.get().name))),
+        );
+        names.sort_by_key(|(index, _)| *index);
+    }
+}
+
+/// With [`FEATURES`], the validator rejects everything of this kind. This error is a second line of
+/// defence.
+fn unsupported(what: &str) -> CompileError {
+    CompileError::Invalid {
+        message: format!("{what} is not supported"),
+        offset: 0,
+    }
+}
+
+/// Whether constant expressions of the module allocate objects in each instance.
+fn constants_allocate(metadata: &Metadata) -> bool {
+    let elements = metadata
+        .elements
+        .iter()
+        .flat_map(|segment| match &segment.items {
+            ElementItems::Funcs(_) => &[],
+            ElementItems::Exprs(exprs) => exprs.as_slice(),
+        });
+    let tables = metadata.table_inits.iter().flatten();
+    let mut all = tables.chain(&metadata.global_inits).chain(elements);
+    all.any(ConstExpr::allocates)
+}
+
+/// Converts a value type to the format's. `kinds` gives the kind of each type. `Err` for a type
+/// that is not in [`FEATURES`].
+pub(crate) fn value_type(
+    ty: wasmparser::ValType,
+    kinds: impl Fn(u32) -> Option<Kind>,
+) -> Result<ValType, ()> {
+    Ok(match ty {
+        wasmparser::ValType::I32 => ValType::I32,
+        wasmparser::ValType::I64 => ValType::I64,
+        wasmparser::ValType::F32 => ValType::F32,
+        wasmparser::ValType::F64 => ValType::F64,
+        wasmparser::ValType::V128 => ValType::V128,
+        wasmparser::ValType::Ref(ty) => ValType::Ref(RefType {
+            nullable: ty.is_nullable(),
+            heap: heap_type(ty.heap_type(), kinds)?,
+        }),
+    })
+}
+
+/// Converts a heap type to the format's. `kinds` gives the kind of each type. `Err` for a type that
+/// is not in [`FEATURES`].
+pub(crate) fn heap_type(
+    ty: wasmparser::HeapType,
+    kinds: impl Fn(u32) -> Option<Kind>,
+) -> Result<HeapType, ()> {
+    use wasmparser::AbstractHeapType as Abstract;
+    let ty = match ty {
+        wasmparser::HeapType::Concrete(index) => {
+            let index = index.as_module_index().ok_or(())?;
+            return Ok(HeapType::Concrete(kinds(index).ok_or(())?, index));
+        }
+        wasmparser::HeapType::Abstract { shared: false, ty } => ty,
+        _ => return Err(()),
+    };
+    Ok(match ty {
+        Abstract::Func => HeapType::Func,
+        Abstract::NoFunc => HeapType::NoFunc,
+        Abstract::Extern => HeapType::Extern,
+        Abstract::NoExtern => HeapType::NoExtern,
+        Abstract::Any => HeapType::Any,
+        Abstract::Eq => HeapType::Eq,
+        Abstract::I31 => HeapType::I31,
+        Abstract::Struct => HeapType::Struct,
+        Abstract::Array => HeapType::Array,
+        Abstract::None => HeapType::None,
+        Abstract::Exn => HeapType::Exn,
+        Abstract::NoExn => HeapType::NoExn,
+        Abstract::Cont | Abstract::NoCont => return Err(()),
+    })
+}
+
+fn table_type(ty: &wasmparser::TableType, kinds: &[Kind]) -> Result<TableType, CompileError> {
+    let kinds = |index| kinds.get(index as usize).copied();
+    let element = value_type(wasmparser::ValType::Ref(ty.element_type), kinds)
+        .map_err(|()| unsupported("a table of that type"))?;
+    Ok(TableType {
+        element,
+        address: address_type(ty.table64),
+        min: ty.initial,
+        max: ty.maximum,
+    })
+}
+
+fn memory_type(ty: &wasmparser::MemoryType) -> Result<MemoryType, CompileError> {
+    let page = match ty.page_size_log2 {
+        None | Some(16) => PageSize::Large,
+        Some(0) => PageSize::Byte,
+        Some(_) => return Err(unsupported("a memory with pages of that size")),
+    };
+    match page {
+        PageSize::Large => limits::MEMORY_PAGES.check(ty.initial)?,
+        PageSize::Byte => limits::MEMORY_BYTES.check(ty.initial)?,
+    }
+    Ok(MemoryType {
+        address: address_type(ty.memory64),
+        page,
+        min: ty.initial,
+        max: ty.maximum,
+        shared: ty.shared,
+    })
+}
+
+fn address_type(is_64: bool) -> AddrType {
+    match is_64 {
+        true => AddrType::I64,
+        false => AddrType::I32,
+    }
+}
+
+fn global_type(ty: &wasmparser::GlobalType, kinds: &[Kind]) -> Result<GlobalType, CompileError> {
+    let kinds = |index| kinds.get(index as usize).copied();
+    let content =
+        value_type(ty.content_type, kinds).map_err(|()| unsupported("a global of that type"))?;
+    Ok(GlobalType {
+        content,
+        mutable: ty.mutable,
+    })
+}

@@ -1,0 +1,185 @@
+//! Translates one WebAssembly function to Cranelift IR and validates it at the same time.
+//!
+//! One module for each kind of operator; [`operator`] dispatches to them.
+
+mod atomic;
+mod bounds;
+mod call;
+mod control;
+mod exception;
+mod few;
+mod fuel;
+mod function;
+mod gc;
+mod global;
+mod intrinsic;
+mod memory;
+mod numeric;
+mod operator;
+mod simd;
+mod table;
+mod wide;
+
+use crate::analysis::idioms::Multiplications;
+use crate::analysis::known_tables::KnownTables;
+use crate::budget::Budget;
+use crate::budget::work::{self, Work};
+use crate::error::CompileError;
+use crate::intrinsics::Id;
+use crate::intrinsics::imports::Imports;
+use crate::intrinsics::placeholder::Carried;
+use crate::ir::types::guest_signature;
+use crate::options::RelaxedSimd;
+use crate::parse::hints::Hints;
+use crate::parse::{Body, value_type};
+use crate::symbol::Callee;
+use cranelift_codegen::ir::{self, UserFuncName};
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use function::FuncTranslator;
+pub(crate) use intrinsic::has_instruction;
+use pirn_format::cpu::CpuFeatures;
+use pirn_format::layout::InstanceLayout;
+use pirn_format::metadata::{Imported, Metadata};
+use pirn_format::types::Layouts;
+use wasmparser::FuncValidatorAllocations;
+
+/// The module-wide context of the translation of a function.
+#[derive(Clone, Copy)]
+pub(crate) struct Env<'a> {
+    /// The module.
+    pub(crate) metadata: &'a Metadata,
+    /// The numbers of its imports.
+    pub(crate) imported: Imported,
+    /// The layout of its instance area.
+    pub(crate) layout: &'a InstanceLayout,
+    /// The target.
+    pub(crate) isa: &'a dyn TargetIsa,
+    /// Whether addresses of checked accesses are masked against speculation past the check.
+    pub(crate) spectre: bool,
+    /// The results of relaxed vector operators where the spec leaves a choice.
+    pub(crate) relaxed_simd: RelaxedSimd,
+    /// Functions that compute a 128-bit product; calls of them are replaced by instructions.
+    pub(crate) multiplications: &'a Multiplications,
+    /// Processor features that the target is guaranteed to have.
+    pub(crate) cpu: CpuFeatures,
+    /// The intrinsics that the module imports.
+    pub(crate) intrinsics: &'a Imports,
+    /// The module's tables whose elements are known.
+    pub(crate) tables: &'a KnownTables,
+    /// The compile-time limits shared by all functions of the module.
+    pub(crate) budget: &'a Budget,
+    /// The field offsets of its structs.
+    pub(crate) structs: &'a Layouts,
+    /// Whether each use of an intrinsic is a patchable call instead of a placeholder opcode. That
+    /// form always works.
+    pub(crate) plain: bool,
+}
+
+/// Buffers that one thread reuses for all its functions.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// The function builder's buffers.
+    pub(crate) builder: FunctionBuilderContext,
+    /// The validator's buffers.
+    pub(crate) validator: FuncValidatorAllocations,
+}
+
+/// Validates and translates one function into `func`, which must be empty. The result has its name,
+/// signature and all `FuncRef`s. External names are [`Callee`]s, and source locations are offsets
+/// in the module's bytes. Returns the intrinsics that placeholder opcodes stand for.
+///
+/// # Errors
+///
+/// [`CompileError::Invalid`] if the body is not valid, [`CompileError::FunctionLimit`] if the
+/// function exceeds a limit, [`CompileError::Work`] if the module exceeds its limit of work, with
+/// this function or others.
+pub(crate) fn translate(
+    env: Env<'_>,
+    body: Body<'_>,
+    scratch: &mut Scratch,
+    func: &mut ir::Function,
+) -> Result<Carried, CompileError> {
+    let ty = env.metadata.funcs[body.index as usize];
+    let callee = Callee::Func(body.index);
+    func.name = UserFuncName::User(callee.name());
+    func.signature = guest_signature(env.metadata.func_type(ty));
+    // A fresh pool, because the limit is checked against the pool's size.
+    func.dfg.value_lists = ir::ValueListPool::new();
+    let work = Work {
+        callee,
+        metadata: env.metadata,
+        budget: env.budget,
+    };
+    // A module that is over its limit of work is not compiled further.
+    env.budget.check()?;
+    let allocations = std::mem::take(&mut scratch.validator);
+    let mut validator = body.validate.into_validator(allocations);
+    let builder = FunctionBuilder::new(func, &mut scratch.builder);
+    let mut t = FuncTranslator::new(env, builder, ty);
+    t.hints = Hints::of(body.hints, &body.body);
+    let mut locals = body.body.get_locals_reader()?;
+    for _ in 0..locals.get_count() {
+        let offset = locals.original_position();
+        let (count, ty) = locals.read()?;
+        validator.define_locals(offset, count, ty)?;
+        let ty = value_type(ty, |index| env.metadata.kind(index)).map_err(|()| {
+            CompileError::Invalid {
+                message: "a local of that type is not supported".to_owned(),
+                offset: offset as usize,
+            }
+        })?;
+        t.declare_zero_locals(count, ty);
+    }
+    let mut operators = body.body.get_operators_reader()?;
+    // Checks at the entry report the location of the first operator.
+    let start = operators.original_position();
+    t.builder.set_srcloc(ir::SourceLoc::new(start as u32));
+    t.enter_memory();
+    t.enter_fuel();
+    t.enter_function(ty);
+    let range = body.body.range();
+    let (bytes, mut pairs) = (range.end - range.start, 0);
+    while !operators.eof() {
+        let (op, offset) = operators.read_with_offset()?;
+        validator.op(offset, &op)?;
+        t.builder.set_srcloc(ir::SourceLoc::new(offset as u32));
+        if let Some(carried) = t.ends_loop(&op) {
+            work.check_loop(&mut pairs, carried)?;
+        }
+        if let Some((ways, values)) = t.ends_try(&op) {
+            work.check_try(&mut pairs, ways, t.locals.len())?;
+            work.check_clauses(t.builder.func, values)?;
+        }
+        t.operator(&op)?;
+        work.check_size(t.builder.func, bytes)?;
+    }
+    operators.finish()?;
+    t.leave_memory();
+    let carried = std::mem::take(&mut t.carried);
+    t.finish();
+    scratch.validator = validator.into_allocations();
+    env.budget.draw(work::cost(func, pairs, env.budget))?;
+    Ok(carried)
+}
+
+/// Builds the wrapper function of an intrinsic in `func`, which must be empty. If nothing refers to
+/// the wrapper, it does not contain the instruction.
+pub(crate) fn intrinsic(
+    env: Env<'_>,
+    index: u32,
+    id: Option<Id>,
+    scratch: &mut Scratch,
+    func: &mut ir::Function,
+) {
+    let ty = env.metadata.funcs[index as usize];
+    func.name = UserFuncName::User(Callee::Func(index).name());
+    func.signature = guest_signature(env.metadata.func_type(ty));
+    let builder = FunctionBuilder::new(func, &mut scratch.builder);
+    let mut t = FuncTranslator::new(env, builder, ty);
+    match id {
+        Some(id) => t.intrinsic_body(id),
+        None => t.never(),
+    }
+    t.finish();
+}
