@@ -2,9 +2,10 @@
 
 use crate::analysis::image::Image;
 use crate::cache::Run;
+use crate::code::Piece;
 use crate::codegen::isa::{self, Uses};
 use crate::codegen::progress::Progress;
-use crate::codegen::{self, Isas, Piece, Wanted, describe};
+use crate::codegen::{self, Isas, Wanted};
 use crate::error::CompileError;
 use crate::link::dwarf::Lines;
 use crate::link::text::Text;
@@ -157,7 +158,7 @@ fn emit_counting(
 fn clif(pieces: &[Piece], metadata: &Metadata) -> String {
     let mut all = String::new();
     for piece in pieces {
-        let what = describe(piece.callee, metadata);
+        let what = piece.callee.describe(metadata);
         // Writing to a string cannot fail.
         let _ = writeln!(all, ";; {what}\n{}", piece.clif.trim_end());
     }

@@ -20,6 +20,7 @@
 mod error;
 mod limits;
 mod symbol;
+mod code;
 mod cache;
 mod options;
 mod ir;

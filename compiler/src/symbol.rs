@@ -2,6 +2,7 @@
 
 use cranelift_codegen::ir::UserExternalName;
 use pirn_format::exit::{Builtin, TrapCode};
+use pirn_format::metadata::Metadata;
 use pirn_format::traps::CodeKind;
 
 /// The target of a direct call or address in generated code. Every piece and dispatch table of the
@@ -72,6 +73,22 @@ impl Callee {
             Self::Entry(ty) => CodeKind::Entry(ty),
             Self::Mistyped => CodeKind::Trap(TrapCode::IndirectCallTypeMismatch as u32),
             Self::Table(_) => unreachable!("an array is no piece of code"),
+        }
+    }
+
+    /// Describes the function in messages and listings.
+    pub(crate) fn describe(self, metadata: &Metadata) -> String {
+        match self {
+            Self::Func(index) => match metadata.func_name(index) {
+                Some(name) => format!("{index} ({})", name.escape_debug()),
+                None => index.to_string(),
+            },
+            Self::Import(ty) => format!("trampoline of imports of type {ty}"),
+            Self::Entry(ty) => format!("trampoline of type {ty}"),
+            Self::Builtin(builtin) => format!("trampoline of {}", builtin.name()),
+            Self::Trap(code) => format!("stub of trap \"{code}\""),
+            Self::Mistyped => "stub of traps in calls by a table".to_owned(),
+            Self::Table(index) => format!("table {index}"),
         }
     }
 }

@@ -125,9 +125,7 @@ pub(crate) struct Work<'a> {
 
 impl Work<'_> {
     fn check(self, limit: Limit, found: u64) -> Result<(), CompileError> {
-        limit.check_function(found, || {
-            crate::codegen::describe(self.callee, self.metadata)
-        })
+        limit.check_function(found, || self.callee.describe(self.metadata))
     }
 
     /// Refuses IR that is too large for the part of the body translated so far, `bytes` bytes. It

@@ -1,6 +1,6 @@
 //! [`Entry`]: the stored form of a function.
 
-use crate::codegen::{Location, Piece, PieceReloc};
+use crate::code::{Location, Piece, PieceReloc};
 use crate::symbol::Callee;
 use cranelift_codegen::binemit::{Addend, Reloc};
 use cranelift_codegen::ir::function::FunctionParameters;

@@ -16,7 +16,8 @@
 mod entry;
 mod pack;
 
-use crate::codegen::{Piece, Wanted};
+use crate::code::Piece;
+use crate::codegen::Wanted;
 use crate::error::CompileError;
 use crate::options::Options;
 use crate::symbol::Callee;

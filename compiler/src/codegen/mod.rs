@@ -1,5 +1,4 @@
-//! [`Piece`]s: the machine code of each function and trampoline, before they are placed in one
-//! text.
+//! Compiles functions and trampolines to machine code, one by one, on all processors.
 
 pub(crate) mod isa;
 mod portable;
@@ -9,6 +8,7 @@ use crate::analysis::idioms::{self, Multiplications};
 use crate::budget::Budget;
 use crate::budget::work::{self, Work};
 use crate::cache::Run;
+use crate::code::{Location, Piece, PieceReloc};
 use crate::error::CompileError;
 use crate::intrinsics::Id;
 use crate::intrinsics::imports::Imports;
@@ -25,12 +25,10 @@ use crate::parse::{Body, ParsedModule};
 use crate::symbol::Callee;
 use crate::trampoline;
 use crate::translate::{self, Env, Scratch};
-use cranelift_codegen::binemit::{Addend, Reloc};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{self, ExternalName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::isa::unwind::UnwindInfo;
-use cranelift_codegen::isa::unwind::systemv;
 use cranelift_codegen::settings::OptLevel;
 use cranelift_codegen::{
     CompiledCode, Context, FinalizedMachCallSite, FinalizedMachExceptionHandler,
@@ -44,79 +42,6 @@ use portable::Portable;
 use progress::Progress;
 use rayon::prelude::*;
 use std::collections::{BTreeSet, HashSet};
-use std::ops::Range;
-
-/// The machine code of one function or trampoline. All offsets are relative to its start.
-pub(crate) struct Piece {
-    /// The function or trampoline.
-    pub(crate) callee: Callee,
-    /// Its code bytes, with calls not yet resolved.
-    pub(crate) code: Vec<u8>,
-    /// Alignment in bytes.
-    pub(crate) align: u32,
-    /// Bytes of its frame below the frame pointer.
-    pub(crate) frame_bytes: u32,
-    /// References to other pieces.
-    pub(crate) relocs: Vec<PieceReloc>,
-    /// Instructions that may fault, ascending, with the numbers of their trap codes.
-    pub(crate) traps: Vec<(u32, u32)>,
-    /// Trapping instructions and return addresses, ascending, with their WebAssembly offsets.
-    pub(crate) sites: Vec<(u32, u32)>,
-    /// Calls that have an exception handler, ascending.
-    pub(crate) handlers: Vec<HandlerEntry>,
-    /// Its unwind information.
-    pub(crate) unwind: Option<systemv::UnwindInfo>,
-    /// Range of its body in the WebAssembly file; empty for a trampoline.
-    pub(crate) body: Range<u32>,
-    /// The WebAssembly instructions of its code, ascending. Only if [`Wanted::locations`] is set.
-    pub(crate) locations: Vec<Location>,
-    /// Offsets of its blocks, ascending. Only if the code generator reports them.
-    pub(crate) blocks: Vec<u32>,
-    /// Its Cranelift IR. Only if [`Wanted::clif`] is set; then there is no machine code.
-    pub(crate) clif: String,
-}
-
-impl Piece {
-    /// An empty piece.
-    pub(crate) fn new(callee: Callee) -> Self {
-        Self {
-            callee,
-            code: vec![],
-            align: 1,
-            frame_bytes: 0,
-            relocs: vec![],
-            traps: vec![],
-            sites: vec![],
-            handlers: vec![],
-            unwind: None,
-            body: 0..0,
-            locations: vec![],
-            blocks: vec![],
-            clif: String::new(),
-        }
-    }
-}
-
-/// A range of a piece's code that belongs to one WebAssembly instruction.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Location {
-    pub(crate) start: u32,
-    pub(crate) end: u32,
-    /// Offset of the instruction in the WebAssembly file.
-    pub(crate) wasm: u32,
-}
-
-/// A reference from a piece to another.
-pub(crate) struct PieceReloc {
-    /// The offset of the reference.
-    pub(crate) offset: u32,
-    /// The kind of relocation.
-    pub(crate) kind: Reloc,
-    /// The addend.
-    pub(crate) addend: Addend,
-    /// The target.
-    pub(crate) target: Callee,
-}
 
 /// Which outputs are requested besides the machine code, or instead of it.
 #[derive(Debug, Clone, Copy)]
@@ -392,7 +317,7 @@ impl Compiler<'_> {
     /// The piece, or an error if its sites could not be patched.
     fn whole(&self, callee: Callee, piece: Option<Piece>) -> Result<Piece, CompileError> {
         piece.ok_or_else(|| CompileError::Codegen {
-            func: describe(callee, self.env.metadata),
+            func: callee.describe(self.env.metadata),
             message: "the two calls of an intrinsic are not adjacent".to_owned(),
         })
     }
@@ -487,7 +412,7 @@ impl Compiler<'_> {
             return Ok(());
         }
         verify_function(func, isa).map_err(|errors| CompileError::Codegen {
-            func: describe(callee, self.env.metadata),
+            func: callee.describe(self.env.metadata),
             message: errors.to_string().replace('\n', " "),
         })
     }
@@ -534,7 +459,7 @@ impl Compiler<'_> {
         carried: &Carried,
     ) -> Result<Option<Piece>, CompileError> {
         let fault = |message: String| CompileError::Codegen {
-            func: describe(callee, self.env.metadata),
+            func: callee.describe(self.env.metadata),
             message: message.replace('\n', " "),
         };
         let mut piece = Piece::new(callee);
@@ -652,22 +577,6 @@ fn translate(env: Env<'_>, body: Body<'_>, state: &mut State) -> Result<Carried,
     let result = translate::translate(env, body, &mut state.scratch, func);
     // A builder that an error left half-way cannot be used for the next function.
     result.inspect_err(|_| state.scratch = Scratch::default())
-}
-
-/// Describes a piece in messages and listings.
-pub(crate) fn describe(callee: Callee, metadata: &Metadata) -> String {
-    match callee {
-        Callee::Func(index) => match metadata.func_name(index) {
-            Some(name) => format!("{index} ({})", name.escape_debug()),
-            None => index.to_string(),
-        },
-        Callee::Import(ty) => format!("trampoline of imports of type {ty}"),
-        Callee::Entry(ty) => format!("trampoline of type {ty}"),
-        Callee::Builtin(builtin) => format!("trampoline of {}", builtin.name()),
-        Callee::Trap(code) => format!("stub of trap \"{code}\""),
-        Callee::Mistyped => "stub of traps in calls by a table".to_owned(),
-        Callee::Table(index) => format!("table {index}"),
-    }
 }
 
 /// Resolves names in relocations. A call to anything but a piece of this module is refused, because

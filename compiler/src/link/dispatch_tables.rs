@@ -1,7 +1,7 @@
 //! [`Arrays`]: the dispatch tables for known tables, placed after the machine code.
 
 use crate::analysis::known_tables::{ENTRY_BYTES, KnownTables};
-use crate::codegen::PieceReloc;
+use crate::code::PieceReloc;
 use crate::error::CompileError;
 use crate::limits;
 use cranelift_codegen::TextSectionBuilder;

@@ -7,7 +7,7 @@
 //! and inlined calls are not carried over.
 
 use super::text::Text;
-use crate::codegen::Piece;
+use crate::code::Piece;
 use crate::debug::{File, Row, Sections, Source, Unit};
 use crate::error::CompileError;
 use gimli::write::{

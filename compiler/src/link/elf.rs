@@ -17,7 +17,7 @@ use super::symbols;
 use super::text::Text;
 use super::unwind;
 use crate::analysis::image::Image;
-use crate::codegen::Piece;
+use crate::code::Piece;
 use crate::error::CompileError;
 use cranelift_codegen::isa::TargetIsa;
 use object::Endianness;

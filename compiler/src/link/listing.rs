@@ -15,7 +15,7 @@
 //! earlier instruction computes relative to itself. It ends where a block or a trap begins.
 
 use super::text::Text;
-use crate::codegen::{Piece, describe};
+use crate::code::Piece;
 use crate::symbol::Callee;
 use iced_x86::{Code, DecoderOptions, Formatter as _, GasFormatter};
 use pirn_format::cpu::Arch;
@@ -35,7 +35,7 @@ pub(crate) fn write(pieces: &[Piece], text: &Text, metadata: &Metadata, arch: Ar
     let mut out = String::new();
     let mut disassembler = Disassembler::new(arch);
     for (piece, entry) in pieces.iter().zip(&text.entries) {
-        let what = describe(piece.callee, metadata);
+        let what = piece.callee.describe(metadata);
         let body = &piece.body;
         // Writing to a string cannot fail.
         let _ = match body.is_empty() {
@@ -81,7 +81,7 @@ pub(crate) fn write(pieces: &[Piece], text: &Text, metadata: &Metadata, arch: Ar
         out.push('\n');
     }
     for (table, place) in text.arrays.iter() {
-        let _ = writeln!(out, ";; {}", describe(Callee::Table(table), metadata));
+        let _ = writeln!(out, ";; {}", Callee::Table(table).describe(metadata));
         array(&mut out, &text.bytes, place);
         out.push('\n');
     }
@@ -113,7 +113,7 @@ fn comment(piece: &Piece, metadata: &Metadata, at: Range<u32>, wasm: Option<u32>
         if !at.contains(&reloc.offset) {
             break;
         }
-        let _ = write!(comment, " -> {}", describe(reloc.target, metadata));
+        let _ = write!(comment, " -> {}", reloc.target.describe(metadata));
     }
     comment
 }

@@ -4,7 +4,7 @@
 use super::dwarf::Lines;
 use super::symbols;
 use super::text::Text;
-use crate::codegen::Piece;
+use crate::code::Piece;
 use crate::error::CompileError;
 use object::write::{Object, Symbol, SymbolSection};
 use object::{

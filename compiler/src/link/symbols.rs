@@ -1,6 +1,6 @@
 //! Symbol names of the pieces for `.symtab`, which perf, gdb and objdump show.
 
-use crate::codegen::Piece;
+use crate::code::Piece;
 use crate::symbol::Callee;
 use pirn_format::metadata::{ExportItem, Metadata};
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 
 use super::dispatch_tables::Arrays;
 use crate::analysis::known_tables::KnownTables;
-use crate::codegen::{Piece, PieceReloc, describe};
+use crate::code::{Piece, PieceReloc};
 use crate::error::CompileError;
 use crate::limits;
 use crate::symbol::Callee;
@@ -161,9 +161,9 @@ impl Text {
 
 /// The error for a reference that cannot be resolved.
 fn unresolved(piece: &Piece, reloc: &PieceReloc, metadata: &Metadata) -> CompileError {
-    let (kind, target) = (reloc.kind, describe(reloc.target, metadata));
+    let (kind, target) = (reloc.kind, reloc.target.describe(metadata));
     CompileError::Codegen {
-        func: describe(piece.callee, metadata),
+        func: piece.callee.describe(metadata),
         message: format!("relocation {kind:?} to {target} cannot be resolved"),
     }
 }

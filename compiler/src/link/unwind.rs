@@ -1,7 +1,7 @@
 //! `.eh_frame` and `.eh_frame_hdr`: CFI by which debuggers, profilers and unwinders unwind guest
 //! code (Linux Standard Base 5.0, sections 10.6.1 and 10.6.2).
 
-use crate::codegen::Piece;
+use crate::code::Piece;
 use crate::error::CompileError;
 use cranelift_codegen::isa::TargetIsa;
 use gimli::constants::{DW_EH_PE_pcrel, DW_EH_PE_sdata4};

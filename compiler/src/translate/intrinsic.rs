@@ -2,7 +2,6 @@
 
 use super::call::Returns;
 use super::function::FuncTranslator;
-use crate::codegen::describe;
 use crate::error::CompileError;
 use crate::intrinsics::imports;
 use crate::intrinsics::patch_point::{Part, Site};
@@ -66,7 +65,7 @@ impl FuncTranslator<'_, '_> {
     fn described(&self) -> String {
         let name = self.builder.func.name.get_user();
         let callee = name.and_then(Callee::from_name);
-        callee.map_or_else(String::new, |callee| describe(callee, self.env.metadata))
+        callee.map_or_else(String::new, |callee| callee.describe(self.env.metadata))
     }
 
     /// Builds the body of an intrinsic's wrapper function, for references to it.

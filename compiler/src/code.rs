@@ -1,0 +1,80 @@
+//! [`Piece`]: the machine code of one function or trampoline, before all are placed in one text.
+
+use crate::symbol::Callee;
+use cranelift_codegen::binemit::{Addend, Reloc};
+use cranelift_codegen::isa::unwind::systemv;
+use pirn_format::traps::HandlerEntry;
+use std::ops::Range;
+
+/// The machine code of one function or trampoline. All offsets are relative to its start.
+pub(crate) struct Piece {
+    /// The function or trampoline.
+    pub(crate) callee: Callee,
+    /// Its code bytes, with calls not yet resolved.
+    pub(crate) code: Vec<u8>,
+    /// Alignment in bytes.
+    pub(crate) align: u32,
+    /// Bytes of its frame below the frame pointer.
+    pub(crate) frame_bytes: u32,
+    /// References to other pieces.
+    pub(crate) relocs: Vec<PieceReloc>,
+    /// Instructions that may fault, ascending, with the numbers of their trap codes.
+    pub(crate) traps: Vec<(u32, u32)>,
+    /// Trapping instructions and return addresses, ascending, with their WebAssembly offsets.
+    pub(crate) sites: Vec<(u32, u32)>,
+    /// Calls that have an exception handler, ascending.
+    pub(crate) handlers: Vec<HandlerEntry>,
+    /// Its unwind information.
+    pub(crate) unwind: Option<systemv::UnwindInfo>,
+    /// Range of its body in the WebAssembly file; empty for a trampoline.
+    pub(crate) body: Range<u32>,
+    /// The WebAssembly instructions of its code, ascending. Only if `codegen::Wanted::locations` is
+    /// set.
+    pub(crate) locations: Vec<Location>,
+    /// Offsets of its blocks, ascending. Only if the code generator reports them.
+    pub(crate) blocks: Vec<u32>,
+    /// Its Cranelift IR. Only if `codegen::Wanted::clif` is set; then there is no machine code.
+    pub(crate) clif: String,
+}
+
+impl Piece {
+    /// An empty piece.
+    pub(crate) fn new(callee: Callee) -> Self {
+        Self {
+            callee,
+            code: vec![],
+            align: 1,
+            frame_bytes: 0,
+            relocs: vec![],
+            traps: vec![],
+            sites: vec![],
+            handlers: vec![],
+            unwind: None,
+            body: 0..0,
+            locations: vec![],
+            blocks: vec![],
+            clif: String::new(),
+        }
+    }
+}
+
+/// A range of a piece's code that belongs to one WebAssembly instruction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Location {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// Offset of the instruction in the WebAssembly file.
+    pub(crate) wasm: u32,
+}
+
+/// A reference from a piece to another.
+pub(crate) struct PieceReloc {
+    /// The offset of the reference.
+    pub(crate) offset: u32,
+    /// The kind of relocation.
+    pub(crate) kind: Reloc,
+    /// The addend.
+    pub(crate) addend: Addend,
+    /// The target.
+    pub(crate) target: Callee,
+}
