@@ -1,23 +1,24 @@
-//! [`Piece`]: the machine code of one function or trampoline, before all are placed in one text.
+//! [`CompiledFunction`]: the machine code of one function or trampoline, before all are placed in
+//! one text.
 
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use cranelift_codegen::binemit::{Addend, Reloc};
 use cranelift_codegen::isa::unwind::systemv;
 use pirn_format::traps::HandlerEntry;
 use std::ops::Range;
 
 /// The machine code of one function or trampoline. All offsets are relative to its start.
-pub(crate) struct Piece {
-    /// The function or trampoline.
-    pub(crate) callee: Callee,
+pub(crate) struct CompiledFunction {
+    /// Its name: a function or a trampoline.
+    pub(crate) symbol: Symbol,
     /// Its code bytes, with calls not yet resolved.
     pub(crate) code: Vec<u8>,
     /// Alignment in bytes.
     pub(crate) align: u32,
     /// Bytes of its frame below the frame pointer.
     pub(crate) frame_bytes: u32,
-    /// References to other pieces.
-    pub(crate) relocs: Vec<PieceReloc>,
+    /// References to other functions and to dispatch tables.
+    pub(crate) relocs: Vec<FunctionReloc>,
     /// Instructions that may fault, ascending, with the numbers of their trap codes.
     pub(crate) traps: Vec<(u32, u32)>,
     /// Trapping instructions and return addresses, ascending, with their WebAssembly offsets.
@@ -37,11 +38,11 @@ pub(crate) struct Piece {
     pub(crate) clif: String,
 }
 
-impl Piece {
-    /// An empty piece.
-    pub(crate) fn new(callee: Callee) -> Self {
+impl CompiledFunction {
+    /// A function without code.
+    pub(crate) fn new(symbol: Symbol) -> Self {
         Self {
-            callee,
+            symbol,
             code: vec![],
             align: 1,
             frame_bytes: 0,
@@ -58,7 +59,7 @@ impl Piece {
     }
 }
 
-/// A range of a piece's code that belongs to one WebAssembly instruction.
+/// A range of a function's code that belongs to one WebAssembly instruction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Location {
     pub(crate) start: u32,
@@ -67,8 +68,8 @@ pub(crate) struct Location {
     pub(crate) wasm: u32,
 }
 
-/// A reference from a piece to another.
-pub(crate) struct PieceReloc {
+/// A reference from the code of a function to another function or to a dispatch table.
+pub(crate) struct FunctionReloc {
     /// The offset of the reference.
     pub(crate) offset: u32,
     /// The kind of relocation.
@@ -76,5 +77,5 @@ pub(crate) struct PieceReloc {
     /// The addend.
     pub(crate) addend: Addend,
     /// The target.
-    pub(crate) target: Callee,
+    pub(crate) target: Symbol,
 }

@@ -2,7 +2,7 @@
 
 use crate::analysis::image::Image;
 use crate::cache::Run;
-use crate::code::Piece;
+use crate::code::CompiledFunction;
 use crate::codegen::isa::{self, Uses};
 use crate::codegen::progress::Progress;
 use crate::codegen::{self, Isas, Wanted};
@@ -119,14 +119,14 @@ fn emit_counting(
     if let Some(Err(problem)) = run.map(Run::write) {
         note(&problem);
     }
-    let (pieces, work) = compiled?;
+    let (functions, work) = compiled?;
     if emit == Emit::Clif {
-        return Ok((clif(&pieces, &parsed.metadata).into_bytes(), work));
+        return Ok((clif(&functions, &parsed.metadata).into_bytes(), work));
     }
     let mut metadata = parsed.metadata;
-    let text = Text::lay(&pieces, &parsed.tables, &mut metadata, &*isa)?;
+    let text = Text::lay(&functions, &parsed.tables, &mut metadata, &*isa)?;
     if emit == Emit::Asm {
-        let listing = listing::write(&pieces, &text, &metadata, options.cpu.arch());
+        let listing = listing::write(&functions, &text, &metadata, options.cpu.arch());
         return Ok((listing.into_bytes(), work));
     }
     let lines = options.debug_info.then(|| {
@@ -134,16 +134,16 @@ fn emit_counting(
         if let Some(left_out) = left_out {
             note(&left_out);
         }
-        Lines::lay(&source, &parsed.debug, &pieces, &text)
+        Lines::lay(&source, &parsed.debug, &functions, &text)
     });
     if emit == Emit::Obj {
         let arch = options.cpu.arch();
-        let object = object::write(&pieces, &text, &metadata, lines.as_ref(), arch)?;
+        let object = object::write(&functions, &text, &metadata, lines.as_ref(), arch)?;
         return Ok((object, work));
     }
     let image = Image::build(&mut metadata, &parsed.data);
     let file = elf::write(&elf::Parts {
-        pieces: &pieces,
+        functions: &functions,
         text: &text,
         image: &image,
         metadata: &metadata,
@@ -154,13 +154,13 @@ fn emit_counting(
     Ok((file, work))
 }
 
-/// The Cranelift IR of all pieces, each after a line that names it.
-fn clif(pieces: &[Piece], metadata: &Metadata) -> String {
+/// The Cranelift IR of all functions, each after a line that names it.
+fn clif(functions: &[CompiledFunction], metadata: &Metadata) -> String {
     let mut all = String::new();
-    for piece in pieces {
-        let what = piece.callee.describe(metadata);
+    for function in functions {
+        let what = function.symbol.describe(metadata);
         // Writing to a string cannot fail.
-        let _ = writeln!(all, ";; {what}\n{}", piece.clif.trim_end());
+        let _ = writeln!(all, ";; {what}\n{}", function.clif.trim_end());
     }
     all
 }

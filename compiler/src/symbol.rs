@@ -1,14 +1,14 @@
-//! [`Callee`]: the names of functions in a module before linking.
+//! [`Symbol`]: the names of functions in a module before linking.
 
 use cranelift_codegen::ir::UserExternalName;
 use pirn_format::exit::{Builtin, TrapCode};
 use pirn_format::metadata::Metadata;
 use pirn_format::traps::CodeKind;
 
-/// The target of a direct call or address in generated code. Every piece and dispatch table of the
-/// text has one.
+/// The target of a direct call or address in generated code. Every function and dispatch table of
+/// the text has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Callee {
+pub(crate) enum Symbol {
     /// The body of a defined function, by function index.
     Func(u32),
     /// The trampoline to the host of imported functions of a type, by type index.
@@ -34,7 +34,7 @@ const MISTYPED: u32 = 4;
 const TABLE: u32 = 5;
 const IMPORT: u32 = 6;
 
-impl Callee {
+impl Symbol {
     /// The name in Cranelift's form.
     pub(crate) fn name(self) -> UserExternalName {
         let (namespace, index) = match self {
@@ -49,7 +49,7 @@ impl Callee {
         UserExternalName { namespace, index }
     }
 
-    /// The callee of a name that [`Callee::name`] returned.
+    /// The symbol of a name that [`Symbol::name`] returned.
     pub(crate) fn from_name(name: &UserExternalName) -> Option<Self> {
         Some(match name.namespace {
             FUNC => Self::Func(name.index),
@@ -72,7 +72,7 @@ impl Callee {
             Self::Trap(code) => CodeKind::Trap(code as u32),
             Self::Entry(ty) => CodeKind::Entry(ty),
             Self::Mistyped => CodeKind::Trap(TrapCode::IndirectCallTypeMismatch as u32),
-            Self::Table(_) => unreachable!("an array is no piece of code"),
+            Self::Table(_) => unreachable!("a dispatch table is not code"),
         }
     }
 

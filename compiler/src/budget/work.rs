@@ -19,7 +19,7 @@
 use crate::budget::Budget;
 use crate::error::CompileError;
 use crate::limits::{self, Limit};
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::flowgraph::ControlFlowGraph;
 use cranelift_codegen::ir::{Block, Function, Signature, Value, ValueDef};
@@ -118,14 +118,14 @@ pub(crate) fn is_deep(func: &Function) -> bool {
 /// Checks of one function against its limits.
 #[derive(Clone, Copy)]
 pub(crate) struct Work<'a> {
-    pub(crate) callee: Callee,
+    pub(crate) symbol: Symbol,
     pub(crate) metadata: &'a Metadata,
     pub(crate) budget: &'a Budget,
 }
 
 impl Work<'_> {
     fn check(self, limit: Limit, found: u64) -> Result<(), CompileError> {
-        limit.check_function(found, || self.callee.describe(self.metadata))
+        limit.check_function(found, || self.symbol.describe(self.metadata))
     }
 
     /// Refuses IR that is too large for the part of the body translated so far, `bytes` bytes. It

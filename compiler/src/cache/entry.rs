@@ -1,7 +1,7 @@
 //! [`Entry`]: the stored form of a function.
 
-use crate::code::{Location, Piece, PieceReloc};
-use crate::symbol::Callee;
+use crate::code::{CompiledFunction, FunctionReloc, Location};
+use crate::symbol::Symbol;
 use cranelift_codegen::binemit::{Addend, Reloc};
 use cranelift_codegen::ir::function::FunctionParameters;
 use cranelift_codegen::isa::unwind::systemv::UnwindInfo;
@@ -9,8 +9,8 @@ use pirn_format::traps::HandlerEntry;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// A [`Piece`] without the names and locations of its module. Its machine code follows it; as a
-/// field it would be encoded byte by byte.
+/// A [`CompiledFunction`] without the names and locations of its module. Its machine code follows
+/// it; as a field it would be encoded byte by byte.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Entry {
     align: u32,
@@ -35,12 +35,15 @@ struct EntryReloc {
 }
 
 impl Entry {
-    /// Encodes a piece. `None` if it refers to a function without a name.
-    pub(super) fn content(piece: &Piece, params: &FunctionParameters) -> Option<Vec<u8>> {
+    /// Encodes a compiled function. `None` if it refers to a function without a name.
+    pub(super) fn content(
+        function: &CompiledFunction,
+        params: &FunctionParameters,
+    ) -> Option<Vec<u8>> {
         let base = params.base_srcloc().bits();
         let relative = |wasm: u32| wasm.wrapping_sub(base);
         let names: HashMap<_, _> = params.user_named_funcs().values().zip(0..).collect();
-        let relocs = piece.relocs.iter().map(|reloc| {
+        let relocs = function.relocs.iter().map(|reloc| {
             Some(EntryReloc {
                 offset: reloc.offset,
                 kind: reloc.kind,
@@ -48,63 +51,63 @@ impl Entry {
                 name: *names.get(&reloc.target.name())?,
             })
         });
-        let sites = piece.sites.iter();
-        let locations = piece.locations.iter();
+        let sites = function.sites.iter();
+        let locations = function.locations.iter();
         let entry = Self {
-            align: piece.align,
-            frame_bytes: piece.frame_bytes,
+            align: function.align,
+            frame_bytes: function.frame_bytes,
             relocs: relocs.collect::<Option<_>>()?,
-            traps: piece.traps.clone(),
+            traps: function.traps.clone(),
             sites: sites.map(|(at, wasm)| (*at, relative(*wasm))).collect(),
-            handlers: piece.handlers.clone(),
-            unwind: piece.unwind.clone(),
+            handlers: function.handlers.clone(),
+            unwind: function.unwind.clone(),
             locations: locations
                 .map(|known| (known.start, known.end, relative(known.wasm)))
                 .collect(),
-            blocks: piece.blocks.clone(),
+            blocks: function.blocks.clone(),
         };
         let mut content = postcard::to_allocvec(&entry).ok()?;
-        content.extend_from_slice(&piece.code);
+        content.extend_from_slice(&function.code);
         Some(content)
     }
 
-    /// Decodes a piece for a function with these names and this first location.
-    pub(super) fn piece(
+    /// Decodes the code of a function with these names and this first location.
+    pub(super) fn function(
         content: &[u8],
-        callee: Callee,
+        symbol: Symbol,
         params: &FunctionParameters,
-    ) -> Option<Piece> {
+    ) -> Option<CompiledFunction> {
         let (entry, code) = postcard::take_from_bytes::<Self>(content).ok()?;
         let base = params.base_srcloc().bits();
         let absolute = |wasm: u32| wasm.wrapping_add(base);
         let relocs = entry.relocs.into_iter().map(|reloc| {
             let mut names = params.user_named_funcs().values();
-            Some(PieceReloc {
+            Some(FunctionReloc {
                 offset: reloc.offset,
                 kind: reloc.kind,
                 addend: reloc.addend,
-                target: Callee::from_name(names.nth(reloc.name as usize)?)?,
+                target: Symbol::from_name(names.nth(reloc.name as usize)?)?,
             })
         });
         let sites = entry.sites.into_iter();
         let locations = entry.locations.into_iter();
-        let mut piece = Piece::new(callee);
-        piece.align = entry.align;
-        piece.frame_bytes = entry.frame_bytes;
-        piece.code = code.to_vec();
-        piece.relocs = relocs.collect::<Option<_>>()?;
-        piece.traps = entry.traps;
-        piece.sites = sites.map(|(at, wasm)| (at, absolute(wasm))).collect();
-        piece.handlers = entry.handlers;
-        piece.unwind = entry.unwind;
-        piece.locations = locations
+        let mut function = CompiledFunction::new(symbol);
+        function.align = entry.align;
+        function.frame_bytes = entry.frame_bytes;
+        function.code = code.to_vec();
+        function.relocs = relocs.collect::<Option<_>>()?;
+        function.traps = entry.traps;
+        function.sites = sites.map(|(at, wasm)| (at, absolute(wasm))).collect();
+        function.handlers = entry.handlers;
+        function.unwind = entry.unwind;
+        function.locations = locations
             .map(|(start, end, wasm)| Location {
                 start,
                 end,
                 wasm: absolute(wasm),
             })
             .collect();
-        piece.blocks = entry.blocks;
-        Some(piece)
+        function.blocks = entry.blocks;
+        Some(function)
     }
 }

@@ -4,7 +4,7 @@
 //! this exact compiler, the settings, and the translated function. In the translated function,
 //! other functions have local numbers instead of names, and locations in the WebAssembly file are
 //! relative to its first one. So a function is found even if it or its callees have moved. The
-//! cache stores its [`Piece`] in the same relative form.
+//! cache stores its [`CompiledFunction`] in the same relative form.
 //!
 //! Keys are distributed evenly over a fixed number of files, the [`Pack`]s, each of which holds
 //! [entries](entry).
@@ -16,11 +16,11 @@
 mod entry;
 mod pack;
 
-use crate::code::Piece;
+use crate::code::CompiledFunction;
 use crate::codegen::Wanted;
 use crate::error::CompileError;
 use crate::options::Options;
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use cranelift_codegen::ir;
 use cranelift_codegen::isa::TargetIsa;
 use entry::Entry;
@@ -208,21 +208,26 @@ impl<'a> Run<'a> {
         hasher.update(&input.0).finalize().into()
     }
 
-    /// The stored piece of a function, with the function's names and locations.
-    pub(crate) fn get(&self, key: &Key, callee: Callee, func: &ir::Function) -> Option<Piece> {
+    /// The stored code of a translated function, with the function's names and locations.
+    pub(crate) fn get(
+        &self,
+        key: &Key,
+        symbol: Symbol,
+        func: &ir::Function,
+    ) -> Option<CompiledFunction> {
         let content = self.pack(key).get(key);
-        let piece = content.and_then(|content| Entry::piece(&content, callee, &func.params));
-        let counter = match piece {
+        let function = content.and_then(|content| Entry::function(&content, symbol, &func.params));
+        let counter = match function {
             Some(_) => &self.cache.hits,
             None => &self.cache.misses,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        piece
+        function
     }
 
-    /// Stores the piece of a compiled function.
-    pub(crate) fn add(&self, key: Key, piece: &Piece, func: &ir::Function) {
-        if let Some(content) = Entry::content(piece, &func.params) {
+    /// Stores the code of a translated function.
+    pub(crate) fn add(&self, key: Key, function: &CompiledFunction, func: &ir::Function) {
+        if let Some(content) = Entry::content(function, &func.params) {
             self.pack(&key).add(key, content);
         }
     }

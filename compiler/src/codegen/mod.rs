@@ -8,7 +8,7 @@ use crate::analysis::idioms::{self, Multiplications};
 use crate::budget::Budget;
 use crate::budget::work::{self, Work};
 use crate::cache::Run;
-use crate::code::{Location, Piece, PieceReloc};
+use crate::code::{CompiledFunction, FunctionReloc, Location};
 use crate::error::CompileError;
 use crate::intrinsics::Id;
 use crate::intrinsics::imports::Imports;
@@ -22,7 +22,7 @@ use crate::optimize::alternatives::spill::spill;
 use crate::optimize::before_cranelift::address;
 use crate::options::Options;
 use crate::parse::{Body, ParsedModule};
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use crate::trampoline;
 use crate::translate::{self, Env, Scratch};
 use cranelift_codegen::control::ControlPlane;
@@ -48,7 +48,7 @@ use std::collections::{BTreeSet, HashSet};
 pub(crate) struct Wanted {
     /// Whether to produce the translated Cranelift IR instead of machine code.
     pub(crate) clif: bool,
-    /// Whether to produce [`Piece::locations`].
+    /// Whether to produce [`CompiledFunction::locations`].
     pub(crate) locations: bool,
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn compile(
     wanted: Wanted,
     run: Option<&Run<'_>>,
     progress: &Progress<'_>,
-) -> Result<(Vec<Piece>, u64), CompileError> {
+) -> Result<(Vec<CompiledFunction>, u64), CompileError> {
     let bodies = std::mem::take(&mut parsed.bodies);
     // Fuel is counted operator by operator, in called functions as well.
     let multiplications = match parsed.metadata.fuel {
@@ -156,58 +156,59 @@ pub(crate) fn compile(
     for function in compiled {
         functions.push(function?);
     }
-    let mut pieces = compiler.intrinsics(&functions)?;
-    pieces.append(&mut functions);
-    let needed = needed(&parsed.metadata, &pieces);
+    let mut compiled = compiler.intrinsics(&functions)?;
+    compiled.append(&mut functions);
+    let mut functions = compiled;
+    let needed = needed(&parsed.metadata, &functions);
     let allocates =
-        |callee: &Callee| matches!(callee, Callee::Builtin(builtin) if builtin.allocates());
+        |symbol: &Symbol| matches!(symbol, Symbol::Builtin(builtin) if builtin.allocates());
     let heap = needed.iter().any(allocates);
     let trampolines: Vec<_> = needed
         .into_par_iter()
-        .map_init(State::default, |state, callee| {
-            compiler.trampoline(callee, state)
+        .map_init(State::default, |state, symbol| {
+            compiler.trampoline(symbol, state)
         })
         .collect();
     budget.check()?;
     for trampoline in trampolines {
-        pieces.push(trampoline?);
+        functions.push(trampoline?);
     }
     let work = budget.drawn();
     parsed.metadata.heap |= heap;
-    Ok((pieces, work))
+    Ok((functions, work))
 }
 
 /// The trampolines that the module needs, in a fixed order: one for every type of an imported
 /// function, one for every type of a function that can be referred to, and those that its functions
 /// call.
-fn needed(metadata: &Metadata, pieces: &[Piece]) -> Vec<Callee> {
+fn needed(metadata: &Metadata, functions: &[CompiledFunction]) -> Vec<Symbol> {
     let imported = &metadata.funcs[..metadata.imported_funcs() as usize];
     let types: BTreeSet<u32> = imported.iter().copied().collect();
-    let mut needed: Vec<_> = types.into_iter().map(Callee::Import).collect();
+    let mut needed: Vec<_> = types.into_iter().map(Symbol::Import).collect();
     let types: BTreeSet<u32> = metadata
         .escaped
         .iter()
         .map(|func| metadata.funcs[*func as usize])
         .collect();
-    needed.extend(types.into_iter().map(Callee::Entry));
-    let called = pieces.iter().flat_map(|piece| &piece.relocs);
+    needed.extend(types.into_iter().map(Symbol::Entry));
+    let called = functions.iter().flat_map(|function| &function.relocs);
     let (mut builtins, mut traps) = (BTreeSet::new(), BTreeSet::new());
     let mut mistyped = None;
     for reloc in called {
         match reloc.target {
-            Callee::Builtin(builtin) => {
+            Symbol::Builtin(builtin) => {
                 builtins.insert(builtin);
             }
-            Callee::Trap(code) => {
+            Symbol::Trap(code) => {
                 traps.insert(code);
             }
             // Every dispatch table contains it.
-            Callee::Mistyped | Callee::Table(_) => mistyped = Some(Callee::Mistyped),
-            Callee::Func(_) | Callee::Import(_) | Callee::Entry(_) => {}
+            Symbol::Mistyped | Symbol::Table(_) => mistyped = Some(Symbol::Mistyped),
+            Symbol::Func(_) | Symbol::Import(_) | Symbol::Entry(_) => {}
         }
     }
-    needed.extend(builtins.into_iter().map(Callee::Builtin));
-    needed.extend(traps.into_iter().map(Callee::Trap));
+    needed.extend(builtins.into_iter().map(Symbol::Builtin));
+    needed.extend(traps.into_iter().map(Symbol::Trap));
     needed.extend(mistyped);
     needed
 }
@@ -236,40 +237,47 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    fn function(&self, body: Body<'_>, state: &mut State) -> Result<Piece, CompileError> {
-        let callee = Callee::Func(body.index);
+    fn function(
+        &self,
+        body: Body<'_>,
+        state: &mut State,
+    ) -> Result<CompiledFunction, CompileError> {
+        let symbol = Symbol::Func(body.index);
         let range = body.body.range();
         let again = (self.env.intrinsics.len() > 0).then(|| body.again());
         let carried = translate(self.env, body, state)?;
-        let mut piece = self.known(callee, &mut state.context, &carried)?;
-        if let (None, Some(body)) = (&piece, again) {
+        let mut function = self.known(symbol, &mut state.context, &carried)?;
+        if let (None, Some(body)) = (&function, again) {
             let env = Env {
                 plain: true,
                 ..self.env
             };
             let carried = translate(env, body, state)?;
-            piece = self.finish(callee, &mut state.context, &carried)?;
+            function = self.finish(symbol, &mut state.context, &carried)?;
         }
-        let mut piece = self.whole(callee, piece)?;
+        let mut function = self.whole(symbol, function)?;
         // In range: the module's size is limited.
-        piece.body = range.start as u32..range.end as u32;
-        Ok(piece)
+        function.body = range.start as u32..range.end as u32;
+        Ok(function)
     }
 
-    /// Compiles the wrapper functions of imported intrinsics. Every function of the module needs a
-    /// piece, so a wrapper that nothing refers to has an empty body.
-    fn intrinsics(&self, functions: &[Piece]) -> Result<Vec<Piece>, CompileError> {
-        let relocs = functions.iter().flat_map(|piece| &piece.relocs);
-        let called: HashSet<Callee> = relocs.map(|reloc| reloc.target).collect();
+    /// Compiles the wrapper functions of imported intrinsics. Every function of the module has
+    /// code, so a wrapper that nothing refers to has an empty body.
+    fn intrinsics(
+        &self,
+        functions: &[CompiledFunction],
+    ) -> Result<Vec<CompiledFunction>, CompileError> {
+        let relocs = functions.iter().flat_map(|function| &function.relocs);
+        let called: HashSet<Symbol> = relocs.map(|reloc| reloc.target).collect();
         let escaped = &self.env.metadata.escaped;
         let mut state = State::default();
         let mut portable = None;
-        let mut pieces = vec![];
+        let mut wrappers = vec![];
         for (index, id) in self.env.intrinsics.iter() {
-            let callee = Callee::Func(index);
+            let symbol = Symbol::Func(index);
             // Without machine code it is not known which wrappers are referred to.
             let is_used = self.wanted.clif
-                || called.contains(&callee)
+                || called.contains(&symbol)
                 || escaped.binary_search(&index).is_ok();
             let has_instruction = id.is_promised(self.env.cpu) && translate::has_instruction(id);
             if !is_used || has_instruction {
@@ -284,14 +292,14 @@ impl Compiler<'_> {
                 };
                 self.portable(id, portable, &mut state)?;
             }
-            let piece = self.finish(callee, &mut state.context, &Carried::new())?;
-            let mut piece = self.whole(callee, piece)?;
+            let wrapper = self.finish(symbol, &mut state.context, &Carried::new())?;
+            let mut wrapper = self.whole(symbol, wrapper)?;
             // A wrapper has no location in the guest's file.
-            piece.sites.clear();
-            piece.locations.clear();
-            pieces.push(piece);
+            wrapper.sites.clear();
+            wrapper.locations.clear();
+            wrappers.push(wrapper);
         }
-        Ok(pieces)
+        Ok(wrappers)
     }
 
     /// Translates the portable body of an intrinsic.
@@ -314,60 +322,68 @@ impl Compiler<'_> {
         translate(env, body, state).map(|_| ())
     }
 
-    /// The piece, or an error if its sites could not be patched.
-    fn whole(&self, callee: Callee, piece: Option<Piece>) -> Result<Piece, CompileError> {
-        piece.ok_or_else(|| CompileError::Codegen {
-            func: callee.describe(self.env.metadata),
+    /// The function, or an error if its sites could not be patched.
+    fn whole(
+        &self,
+        symbol: Symbol,
+        function: Option<CompiledFunction>,
+    ) -> Result<CompiledFunction, CompileError> {
+        function.ok_or_else(|| CompileError::Codegen {
+            func: symbol.describe(self.env.metadata),
             message: "the two calls of an intrinsic are not adjacent".to_owned(),
         })
     }
 
-    fn trampoline(&self, callee: Callee, state: &mut State) -> Result<Piece, CompileError> {
+    fn trampoline(
+        &self,
+        symbol: Symbol,
+        state: &mut State,
+    ) -> Result<CompiledFunction, CompileError> {
         self.env.budget.check()?;
         state.context.clear();
         trampoline::build(
-            callee,
+            symbol,
             self.env,
             &mut state.scratch.builder,
             &mut state.context.func,
         );
         let budget = self.env.budget;
         budget.draw(work::cost(&state.context.func, 0, budget))?;
-        let piece = self.finish(callee, &mut state.context, &Carried::new())?;
-        self.whole(callee, piece)
+        let function = self.finish(symbol, &mut state.context, &Carried::new())?;
+        self.whole(symbol, function)
     }
 
-    /// As [`Self::finish`], but takes the piece from the cache if it is there. Functions with
+    /// As [`Self::finish`], but takes the function from the cache if it is there. Functions with
     /// intrinsics are not cached: their code depends on more than the key.
     fn known(
         &self,
-        callee: Callee,
+        symbol: Symbol,
         context: &mut Context,
         carried: &Carried,
-    ) -> Result<Option<Piece>, CompileError> {
+    ) -> Result<Option<CompiledFunction>, CompileError> {
         let has_intrinsics = !carried.is_empty() || patch_point::has_sites(&context.func);
         let Some(run) = self.run.filter(|_| !has_intrinsics) else {
-            return self.finish(callee, context, carried);
+            return self.finish(symbol, context, carried);
         };
         let key = run.key(&context.func);
-        if let Some(piece) = run.get(&key, callee, &context.func) {
-            return Ok(Some(piece));
+        if let Some(function) = run.get(&key, symbol, &context.func) {
+            return Ok(Some(function));
         }
-        let piece = self.finish(callee, context, carried)?;
-        if let Some(piece) = &piece {
-            run.add(key, piece, &context.func);
+        let function = self.finish(symbol, context, carried)?;
+        if let Some(function) = &function {
+            run.add(key, function, &context.func);
         }
-        Ok(piece)
+        Ok(function)
     }
 
     /// Generates the machine code of the function in the context. `None` if the two calls of an
     /// intrinsic are not adjacent, or if a placeholder was not found.
     fn finish(
         &self,
-        callee: Callee,
+        symbol: Symbol,
         context: &mut Context,
         carried: &Carried,
-    ) -> Result<Option<Piece>, CompileError> {
+    ) -> Result<Option<CompiledFunction>, CompileError> {
         let is_deep = work::is_deep(&context.func);
         let isa = if is_deep {
             self.isas.plain
@@ -375,9 +391,9 @@ impl Compiler<'_> {
             self.env.isa
         };
         if self.wanted.clif {
-            let mut piece = Piece::new(callee);
-            piece.clif = context.func.display().to_string();
-            return Ok(Some(piece));
+            let mut function = CompiledFunction::new(symbol);
+            function.clif = context.func.display().to_string();
+            return Ok(Some(function));
         }
         if !placeholder::are_apart(&context.func, carried) {
             return Ok(None);
@@ -387,24 +403,24 @@ impl Compiler<'_> {
             address::fold(&mut context.func, &context.domtree);
         }
         if patch_point::has_sites(&context.func) {
-            self.verify(callee, isa, &context.func)?;
+            self.verify(symbol, isa, &context.func)?;
             patch_point::preserve_all(&mut context.func);
             let isa = match is_deep || context.func.dfg.constants.len() > VECTORS_MAX {
                 true => self.isas.plain,
                 false => self.isas.unchecked,
             };
-            return self.generate(callee, isa, context, carried);
+            return self.generate(symbol, isa, context, carried);
         }
         if !optimises(isa) || !has_long_block(&context.func) {
-            return self.generate(callee, isa, context, carried);
+            return self.generate(symbol, isa, context, carried);
         }
-        self.smaller(callee, context, carried)
+        self.smaller(symbol, context, carried)
     }
 
     /// Verifies IR, if these settings enable the verifier.
     fn verify(
         &self,
-        callee: Callee,
+        symbol: Symbol,
         isa: &dyn TargetIsa,
         func: &ir::Function,
     ) -> Result<(), CompileError> {
@@ -412,7 +428,7 @@ impl Compiler<'_> {
             return Ok(());
         }
         verify_function(func, isa).map_err(|errors| CompileError::Codegen {
-            func: callee.describe(self.env.metadata),
+            func: symbol.describe(self.env.metadata),
             message: errors.to_string().replace('\n', " "),
         })
     }
@@ -421,48 +437,48 @@ impl Compiler<'_> {
     /// without the optimiser, and then with another instruction order.
     fn smaller(
         &self,
-        callee: Callee,
+        symbol: Symbol,
         context: &mut Context,
         carried: &Carried,
-    ) -> Result<Option<Piece>, CompileError> {
+    ) -> Result<Option<CompiledFunction>, CompileError> {
         let as_it_was = context.func.clone();
-        let optimised = self.generate(callee, self.env.isa, context, carried)?;
+        let optimised = self.generate(symbol, self.env.isa, context, carried)?;
         if !has_frame(&optimised, TRIED_FRAME_BYTES) {
             return Ok(optimised);
         }
         context.clear();
         context.func.clone_from(&as_it_was);
-        let plain = self.generate(callee, self.isas.plain, context, carried)?;
-        let piece = smaller(optimised, plain, SMALLER_PERCENT);
-        if !has_frame(&piece, SCHEDULED_FRAME_BYTES) {
-            return Ok(piece);
+        let plain = self.generate(symbol, self.isas.plain, context, carried)?;
+        let function = smaller(optimised, plain, SMALLER_PERCENT);
+        if !has_frame(&function, SCHEDULED_FRAME_BYTES) {
+            return Ok(function);
         }
         context.clear();
         context.func = as_it_was;
         let arch = self.env.cpu.arch();
         if !schedule(&mut context.func, Registers::of(arch)) {
-            return Ok(piece);
+            return Ok(function);
         }
         if arch == Arch::X86_64 {
             spill(&mut context.func, Registers::of(arch));
         }
-        let scheduled = self.generate(callee, self.isas.plain, context, carried)?;
-        Ok(smaller(piece, scheduled, SCHEDULED_PERCENT))
+        let scheduled = self.generate(symbol, self.isas.plain, context, carried)?;
+        Ok(smaller(function, scheduled, SCHEDULED_PERCENT))
     }
 
     /// Generates the machine code with these settings. The function's sites must be prepared.
     fn generate(
         &self,
-        callee: Callee,
+        symbol: Symbol,
         isa: &dyn TargetIsa,
         context: &mut Context,
         carried: &Carried,
-    ) -> Result<Option<Piece>, CompileError> {
+    ) -> Result<Option<CompiledFunction>, CompileError> {
         let fault = |message: String| CompileError::Codegen {
-            func: callee.describe(self.env.metadata),
+            func: symbol.describe(self.env.metadata),
             message: message.replace('\n', " "),
         };
-        let mut piece = Piece::new(callee);
+        let mut function = CompiledFunction::new(symbol);
         context.set_disasm(!carried.is_empty());
         let mut control = ControlPlane::default();
         let is_x86_64 = self.env.cpu.arch() == Arch::X86_64;
@@ -483,10 +499,10 @@ impl Compiler<'_> {
         }
         // The verifier does not support the calling convention of sites.
         if settles && !patch_point::has_sites(&context.func) {
-            self.verify(callee, self.env.isa, &context.func)?;
+            self.verify(symbol, self.env.isa, &context.func)?;
         }
         let work = Work {
-            callee,
+            symbol,
             metadata: self.env.metadata,
             budget: self.env.budget,
         };
@@ -502,38 +518,43 @@ impl Compiler<'_> {
             bytes if bytes > LINE_BYTES as usize => LINE_BYTES,
             _ => self.env.isa.function_alignment().preferred,
         };
-        piece.align = compiled.buffer.alignment.max(of_code);
-        piece.code = compiled.code_buffer().to_vec();
+        function.align = compiled.buffer.alignment.max(of_code);
+        function.code = compiled.code_buffer().to_vec();
         let frame = compiled.buffer.frame_layout();
-        piece.frame_bytes = frame.map_or(0, |frame| frame.frame_to_fp_offset);
+        function.frame_bytes = frame.map_or(0, |frame| frame.frame_to_fp_offset);
         let (relocs, found) = relocs(&compiled, &context.func).map_err(fault)?;
         let expected = patch_point::count(&context.func, &context.domtree);
         let (made, listing) = (
             compiled.buffer.get_srclocs_sorted(),
             compiled.vcode.as_deref(),
         );
-        let patched = patch_point::patch(&mut piece.code, &found, expected).and_then(|()| {
-            placeholder::patch(&mut piece.code, carried, made, listing.unwrap_or_default())
+        let patched = patch_point::patch(&mut function.code, &found, expected).and_then(|()| {
+            placeholder::patch(
+                &mut function.code,
+                carried,
+                made,
+                listing.unwrap_or_default(),
+            )
         });
         match patched {
-            Ok(()) => piece.relocs = relocs,
+            Ok(()) => function.relocs = relocs,
             Err(Unpatched::Apart) => return Ok(None),
             Err(Unpatched::Fault(message)) => return Err(fault(message)),
         }
-        (piece.traps, piece.sites) = sites(&compiled, &found).map_err(fault)?;
-        piece.handlers = handlers(&compiled).map_err(fault)?;
+        (function.traps, function.sites) = sites(&compiled, &found).map_err(fault)?;
+        function.handlers = handlers(&compiled).map_err(fault)?;
         if self.wanted.locations {
-            piece.locations = locations(&compiled);
+            function.locations = locations(&compiled);
         }
-        piece.blocks.clone_from(&compiled.bb_starts);
-        piece.unwind = match compiled
+        function.blocks.clone_from(&compiled.bb_starts);
+        function.unwind = match compiled
             .create_unwind_info(self.env.isa)
             .map_err(|error| fault(error.to_string()))?
         {
             Some(UnwindInfo::SystemV(info)) => Some(info),
             _ => None,
         };
-        Ok(Some(piece))
+        Ok(Some(function))
     }
 }
 
@@ -542,15 +563,19 @@ fn optimises(isa: &dyn TargetIsa) -> bool {
     isa.flags().opt_level() != OptLevel::None
 }
 
-/// Whether a piece has a frame of at least this many bytes. Also true if there is no piece, because
-/// a placeholder was not found.
-fn has_frame(piece: &Option<Piece>, bytes: u32) -> bool {
-    let needs = |piece: &Piece| piece.frame_bytes >= bytes;
-    piece.as_ref().is_none_or(needs)
+/// Whether a function has a frame of at least this many bytes. Also true if there is no function,
+/// because a placeholder was not found.
+fn has_frame(function: &Option<CompiledFunction>, bytes: u32) -> bool {
+    let needs = |function: &CompiledFunction| function.frame_bytes >= bytes;
+    function.as_ref().is_none_or(needs)
 }
 
-/// The other piece, if its size is below this percentage of the first one's, else the first.
-fn smaller(first: Option<Piece>, other: Option<Piece>, percent: usize) -> Option<Piece> {
+/// The other function, if its size is below this percentage of the first one's, else the first.
+fn smaller(
+    first: Option<CompiledFunction>,
+    other: Option<CompiledFunction>,
+    percent: usize,
+) -> Option<CompiledFunction> {
     match (first, other) {
         (Some(first), Some(other)) => {
             let bytes_max = first.code.len() * percent / 100;
@@ -579,12 +604,12 @@ fn translate(env: Env<'_>, body: Body<'_>, state: &mut State) -> Result<Carried,
     result.inspect_err(|_| state.scratch = Scratch::default())
 }
 
-/// Resolves names in relocations. A call to anything but a piece of this module is refused, because
-/// a compiled module has no undefined symbols. Calls of sites are returned separately.
+/// Resolves names in relocations. A call to anything but a function of this module is refused,
+/// because a compiled module has no undefined symbols. Calls of sites are returned separately.
 fn relocs(
     compiled: &CompiledCode,
     func: &ir::Function,
-) -> Result<(Vec<PieceReloc>, Vec<Found>), String> {
+) -> Result<(Vec<FunctionReloc>, Vec<Found>), String> {
     let names = func.params.user_named_funcs();
     let (mut relocs, mut found) = (vec![], vec![]);
     for reloc in compiled.buffer.relocs() {
@@ -602,11 +627,11 @@ fn relocs(
             });
             continue;
         }
-        let target = name.and_then(Callee::from_name).ok_or_else(|| {
+        let target = name.and_then(Symbol::from_name).ok_or_else(|| {
             let target = reloc.target.display(Some(&func.params));
             format!("it refers to {target}, which is not in the module")
         })?;
-        relocs.push(PieceReloc {
+        relocs.push(FunctionReloc {
             offset,
             kind,
             addend,
@@ -630,7 +655,7 @@ fn locations(compiled: &CompiledCode) -> Vec<Location> {
         .collect()
 }
 
-/// Offsets in a piece, each with a number: a trap code, or an offset in the WebAssembly file.
+/// Offsets in a function, each with a number: a trap code, or an offset in the WebAssembly file.
 type Numbered = Vec<(u32, u32)>;
 
 /// The trapping instructions, and the WebAssembly offsets of trapping instructions and return

@@ -2,10 +2,10 @@
 
 use super::*;
 
-fn piece(bytes: usize) -> Option<Piece> {
-    let mut piece = Piece::new(Callee::Func(0));
-    piece.code = vec![0; bytes];
-    Some(piece)
+fn function(bytes: usize) -> Option<CompiledFunction> {
+    let mut function = CompiledFunction::new(Symbol::Func(0));
+    function.code = vec![0; bytes];
+    Some(function)
 }
 
 #[test]
@@ -19,15 +19,16 @@ fn the_other_is_taken_from_the_hundredth_on_that_it_is_to_save() {
         (199, 193, 199),
         (50, 47, 47),
     ] {
-        let found = smaller(piece(first), piece(other), 97).map(|piece| piece.code.len());
+        let found =
+            smaller(function(first), function(other), 97).map(|function| function.code.len());
         assert_eq!(found, Some(taken), "{first} and {other}");
     }
 }
 
 #[test]
 fn one_that_is_not_there_is_not_taken() {
-    let len = |piece: Option<Piece>| piece.map(|piece| piece.code.len());
-    assert_eq!(len(smaller(None, piece(9), 97)), Some(9));
-    assert_eq!(len(smaller(piece(9), None, 97)), Some(9));
+    let len = |function: Option<CompiledFunction>| function.map(|function| function.code.len());
+    assert_eq!(len(smaller(None, function(9), 97)), Some(9));
+    assert_eq!(len(smaller(function(9), None, 97)), Some(9));
     assert_eq!(len(smaller(None, None, 97)), None);
 }

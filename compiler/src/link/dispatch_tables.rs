@@ -1,7 +1,7 @@
 //! [`Arrays`]: the dispatch tables for known tables, placed after the machine code.
 
 use crate::analysis::known_tables::{ENTRY_BYTES, KnownTables};
-use crate::code::PieceReloc;
+use crate::code::FunctionReloc;
 use crate::error::CompileError;
 use crate::limits;
 use cranelift_codegen::TextSectionBuilder;
@@ -63,7 +63,13 @@ impl Arrays {
 
     /// Patches the instruction at `at` of the text with the address of a dispatch table. Returns
     /// `false` if the kind of relocation is unknown.
-    pub(super) fn resolve(&self, text: &mut [u8], at: u32, reloc: &PieceReloc, table: u32) -> bool {
+    pub(super) fn resolve(
+        &self,
+        text: &mut [u8],
+        at: u32,
+        reloc: &FunctionReloc,
+        table: u32,
+    ) -> bool {
         let target = i64::from(self.0[&table].start) + reloc.addend;
         let bytes = text[at as usize..].first_chunk_mut::<4>();
         let Some(bytes) = bytes else { return false };

@@ -7,7 +7,7 @@
 //! and inlined calls are not carried over.
 
 use super::text::Text;
-use crate::code::Piece;
+use crate::code::CompiledFunction;
 use crate::debug::{File, Row, Sections, Source, Unit};
 use crate::error::CompileError;
 use gimli::write::{
@@ -58,14 +58,14 @@ impl Lines {
     pub(crate) fn lay(
         source: &Source,
         sections: &Sections<'_>,
-        pieces: &[Piece],
+        functions: &[CompiledFunction],
         text: &Text,
     ) -> Self {
-        let mut functions: BTreeMap<usize, Vec<Function>> = BTreeMap::new();
-        for (piece, code) in pieces.iter().zip(&text.entries) {
+        let mut by_unit: BTreeMap<usize, Vec<Function>> = BTreeMap::new();
+        for (function, code) in functions.iter().zip(&text.entries) {
             // The middle of the body belongs to this function, even if the previous one claims a
             // longer range.
-            let middle = piece.body.start + (piece.body.end - piece.body.start) / 2;
+            let middle = function.body.start + (function.body.end - function.body.start) / 2;
             let Some(address) = sections.address(middle) else {
                 continue;
             };
@@ -79,7 +79,7 @@ impl Lines {
             });
             let of_description = described.map(|subprogram| subprogram.unit);
             let mut add = |unit, rows, subprogram| {
-                functions.entry(unit).or_default().push(Function {
+                by_unit.entry(unit).or_default().push(Function {
                     code: *code,
                     rows,
                     subprogram,
@@ -87,15 +87,17 @@ impl Lines {
             };
             match (of_rows, of_description) {
                 (Some(unit), Some(other)) if unit != other => {
-                    add(unit, rows(source, sections, piece, address), None);
+                    add(unit, rows(source, sections, function, address), None);
                     add(other, vec![], description);
                 }
-                (Some(unit), _) => add(unit, rows(source, sections, piece, address), description),
+                (Some(unit), _) => {
+                    add(unit, rows(source, sections, function, address), description)
+                }
                 (None, Some(unit)) => add(unit, vec![], description),
                 (None, None) => {}
             }
         }
-        let units = functions.into_iter().map(|(unit, functions)| LinesOfUnit {
+        let units = by_unit.into_iter().map(|(unit, functions)| LinesOfUnit {
             unit: source.units[unit].clone(),
             functions,
         });
@@ -128,8 +130,13 @@ impl Lines {
     }
 }
 
-/// The rows of a piece, with `address` in the middle of its body.
-fn rows(source: &Source, sections: &Sections<'_>, piece: &Piece, address: u32) -> Vec<(u32, Row)> {
+/// The rows of a function, with `address` in the middle of its body.
+fn rows(
+    source: &Source,
+    sections: &Sections<'_>,
+    function: &CompiledFunction,
+    address: u32,
+) -> Vec<(u32, Row)> {
     let Some(sequence) = source.sequence(address) else {
         return vec![];
     };
@@ -150,8 +157,8 @@ fn rows(source: &Source, sections: &Sections<'_>, piece: &Piece, address: u32) -
         }
     };
     // The code before the first instruction sets up the frame.
-    add(0, row(piece.body.start));
-    for location in &piece.locations {
+    add(0, row(function.body.start));
+    for location in &function.locations {
         add(location.start, row(location.wasm));
     }
     rows

@@ -17,7 +17,7 @@ use super::symbols;
 use super::text::Text;
 use super::unwind;
 use crate::analysis::image::Image;
-use crate::code::Piece;
+use crate::code::CompiledFunction;
 use crate::error::CompileError;
 use cranelift_codegen::isa::TargetIsa;
 use object::Endianness;
@@ -41,7 +41,7 @@ const FILE_BYTES_MAX: usize = i32::MAX as usize;
 
 /// All inputs of the file.
 pub(crate) struct Parts<'a> {
-    pub(crate) pieces: &'a [Piece],
+    pub(crate) functions: &'a [CompiledFunction],
     pub(crate) text: &'a Text,
     pub(crate) image: &'a Image,
     pub(crate) metadata: &'a Metadata,
@@ -59,7 +59,7 @@ pub(crate) struct Parts<'a> {
 /// compiler.
 pub(crate) fn write(parts: &Parts<'_>) -> Result<Vec<u8>, CompileError> {
     let metadata = parts.metadata.encode().map_err(|error| fault(&error))?;
-    let names = symbols::names(parts.pieces, parts.metadata);
+    let names = symbols::names(parts.functions, parts.metadata);
     let mut file = Vec::new();
     let writer = Writer::new(Endianness::Little, true, &mut file);
     let mut elf = Elf::reserve(parts, &metadata, &names, writer)?;
@@ -173,7 +173,7 @@ impl<'a> Elf<'a> {
         at.dynsym = w.reserve_dynsym();
         at.dynstr = w.reserve_dynstr();
         // Its length does not depend on addresses, so they may be 0 here.
-        let eh_frame = unwind::eh_frame(parts.pieces, &text.entries, parts.isa, 0, 0)?;
+        let eh_frame = unwind::eh_frame(parts.functions, &text.entries, parts.isa, 0, 0)?;
         at.eh_frame_hdr = w.reserve(unwind::hdr_bytes(unwind::count(&eh_frame)), 4);
         at.eh_frame = w.reserve(eh_frame.len(), 8);
         let mut reserve = |w: &mut Writer<'_>, section: Section, align: usize| {
@@ -362,12 +362,12 @@ impl<'a> Elf<'a> {
             st_size: HEADER_BYTES as u64,
         });
         self.w.write_dynstr();
-        let (pieces, entries) = (self.parts.pieces, &self.parts.text.entries);
+        let (functions, entries) = (self.parts.functions, &self.parts.text.entries);
         let (text, at) = (
             self.at.sections[Section::Text as usize] as u64,
             self.at.eh_frame as u64,
         );
-        let eh_frame = unwind::eh_frame(pieces, entries, self.parts.isa, text, at)?;
+        let eh_frame = unwind::eh_frame(functions, entries, self.parts.isa, text, at)?;
         debug_assert_eq!(eh_frame.len(), self.eh_frame.len());
         self.w.pad_until(self.at.eh_frame_hdr);
         self.w.write(&unwind::eh_frame_hdr(

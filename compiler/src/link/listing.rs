@@ -15,8 +15,8 @@
 //! earlier instruction computes relative to itself. It ends where a block or a trap begins.
 
 use super::text::Text;
-use crate::code::Piece;
-use crate::symbol::Callee;
+use crate::code::CompiledFunction;
+use crate::symbol::Symbol;
 use iced_x86::{Code, DecoderOptions, Formatter as _, GasFormatter};
 use pirn_format::cpu::Arch;
 use pirn_format::metadata::Metadata;
@@ -30,26 +30,31 @@ const COMMENT_COLUMN: usize = 56;
 /// Bytes on one line of data.
 const DATA_BYTES: usize = 8;
 
-/// The listing of all pieces, in text order.
-pub(crate) fn write(pieces: &[Piece], text: &Text, metadata: &Metadata, arch: Arch) -> String {
+/// The listing of all functions, in text order.
+pub(crate) fn write(
+    functions: &[CompiledFunction],
+    text: &Text,
+    metadata: &Metadata,
+    arch: Arch,
+) -> String {
     let mut out = String::new();
     let mut disassembler = Disassembler::new(arch);
-    for (piece, entry) in pieces.iter().zip(&text.entries) {
-        let what = piece.callee.describe(metadata);
-        let body = &piece.body;
+    for (function, entry) in functions.iter().zip(&text.entries) {
+        let what = function.symbol.describe(metadata);
+        let body = &function.body;
         // Writing to a string cannot fail.
         let _ = match body.is_empty() {
             true => writeln!(out, ";; {what}"),
             false => writeln!(out, ";; {what}: {:06x}..{:06x}", body.start, body.end),
         };
-        let code = &text.bytes[entry.start as usize..][..piece.code.len()];
+        let code = &text.bytes[entry.start as usize..][..function.code.len()];
         let mut data = Data::default();
-        for (bytes, wasm) in spans(piece) {
+        for (bytes, wasm) in spans(function) {
             let mut at = bytes.start;
             while at < bytes.end {
                 let start = u64::from(entry.start);
                 let rest = &code[at as usize..bytes.end as usize];
-                let (len, line) = match data.next(piece, code, at) {
+                let (len, line) = match data.next(function, code, at) {
                     Some(Datum::Entry(target)) => {
                         let table = start + u64::from(data.table);
                         let target = table.wrapping_add_signed(target.into());
@@ -70,7 +75,7 @@ pub(crate) fn write(pieces: &[Piece], text: &Text, metadata: &Metadata, arch: Ar
                 };
                 let place = start + u64::from(at);
                 let line = format!("{place:8x}: {line}");
-                let comment = comment(piece, metadata, at..at + len as u32, wasm);
+                let comment = comment(function, metadata, at..at + len as u32, wasm);
                 let _ = match comment.is_empty() {
                     true => writeln!(out, "{line}"),
                     false => writeln!(out, "{line:COMMENT_COLUMN$} ;;{comment}"),
@@ -81,7 +86,7 @@ pub(crate) fn write(pieces: &[Piece], text: &Text, metadata: &Metadata, arch: Ar
         out.push('\n');
     }
     for (table, place) in text.arrays.iter() {
-        let _ = writeln!(out, ";; {}", Callee::Table(table).describe(metadata));
+        let _ = writeln!(out, ";; {}", Symbol::Table(table).describe(metadata));
         array(&mut out, &text.bytes, place);
         out.push('\n');
     }
@@ -101,15 +106,20 @@ fn array(out: &mut String, text: &[u8], place: Range<u32>) {
 }
 
 /// The comment of an instruction.
-fn comment(piece: &Piece, metadata: &Metadata, at: Range<u32>, wasm: Option<u32>) -> String {
+fn comment(
+    function: &CompiledFunction,
+    metadata: &Metadata,
+    at: Range<u32>,
+    wasm: Option<u32>,
+) -> String {
     let mut comment = String::new();
     if let Some(wasm) = wasm {
         let _ = write!(comment, " @{wasm:06x}");
     }
-    let first = piece
+    let first = function
         .relocs
         .partition_point(|reloc| reloc.offset < at.start);
-    for reloc in &piece.relocs[first..] {
+    for reloc in &function.relocs[first..] {
         if !at.contains(&reloc.offset) {
             break;
         }
@@ -118,17 +128,18 @@ fn comment(piece: &Piece, metadata: &Metadata, at: Range<u32>, wasm: Option<u32>
     comment
 }
 
-/// Splits a piece into ranges with the WebAssembly instruction of each, and the gaps between them.
-fn spans(piece: &Piece) -> Vec<(Range<u32>, Option<u32>)> {
+/// Splits a function into ranges with the WebAssembly instruction of each, and the gaps between
+/// them.
+fn spans(function: &CompiledFunction) -> Vec<(Range<u32>, Option<u32>)> {
     let mut spans = vec![];
     let mut end = 0;
-    for location in &piece.locations {
+    for location in &function.locations {
         let start = location.start.max(end);
         spans.push((end..start, None));
         end = location.end.max(start);
         spans.push((start..end, Some(location.wasm)));
     }
-    spans.push((end..piece.code.len() as u32, None));
+    spans.push((end..function.code.len() as u32, None));
     spans
 }
 
@@ -137,8 +148,8 @@ const ENTRY_BYTES: u32 = 4;
 /// One more than the most padding bytes before a constant.
 const ALIGN_MAX: u32 = 64;
 
-/// State of the data inference while the instructions of a piece are decoded. All offsets are
-/// relative to the piece.
+/// State of the data inference while the instructions of a function are decoded. All offsets are
+/// relative to the function.
 #[derive(Default)]
 struct Data {
     /// Addresses that instructions have computed.
@@ -161,7 +172,7 @@ enum Datum {
 }
 
 impl Data {
-    /// Records an instruction that ends at `end`. The piece starts at the address `start`.
+    /// Records an instruction that ends at `end`. The function starts at the address `start`.
     fn note(&mut self, end: u32, instruction: &Instruction, start: u64) {
         let used = instruction.uses.and_then(|used| used.checked_sub(start));
         self.used
@@ -178,9 +189,9 @@ impl Data {
     }
 
     /// The data at an offset; `None` if there is an instruction.
-    fn next(&mut self, piece: &Piece, code: &[u8], at: u32) -> Option<Datum> {
+    fn next(&mut self, function: &CompiledFunction, code: &[u8], at: u32) -> Option<Datum> {
         if self.used.contains(&at) {
-            let end = self.behind(piece, at);
+            let end = self.behind(function, at);
             match self.jumped == Some(at) {
                 true => (self.table, self.table_end) = (at, end),
                 false => self.end = end,
@@ -191,7 +202,7 @@ impl Data {
             let target = entry.map(|bytes| i32::from_le_bytes(*bytes));
             let is_block = |target| {
                 let place = self.table.checked_add_signed(target);
-                place.is_some_and(|place| piece.blocks.binary_search(&place).is_ok())
+                place.is_some_and(|place| function.blocks.binary_search(&place).is_ok())
             };
             match target.filter(|target| is_block(*target)) {
                 Some(target) => return Some(Datum::Entry(target)),
@@ -205,7 +216,7 @@ impl Data {
         // Padding: no instruction consists of zeros.
         let next = *self.used.range(at + 1..).next()?;
         let is_padding = next - at < ALIGN_MAX
-            && self.behind(piece, at) == next
+            && self.behind(function, at) == next
             && code
                 .get(at as usize..next as usize)?
                 .iter()
@@ -214,16 +225,16 @@ impl Data {
     }
 
     /// The start of the next block, trap or data after an offset.
-    fn behind(&self, piece: &Piece, at: u32) -> u32 {
-        let block = piece.blocks.partition_point(|block| *block <= at);
-        let trap = piece.traps.partition_point(|(trap, _)| *trap <= at);
+    fn behind(&self, function: &CompiledFunction, at: u32) -> u32 {
+        let block = function.blocks.partition_point(|block| *block <= at);
+        let trap = function.traps.partition_point(|(trap, _)| *trap <= at);
         let next = [
-            piece.blocks.get(block).copied(),
-            piece.traps.get(trap).map(|(trap, _)| *trap),
+            function.blocks.get(block).copied(),
+            function.traps.get(trap).map(|(trap, _)| *trap),
             self.used.range(at + 1..).next().copied(),
         ];
         let next = next.into_iter().flatten().min();
-        next.unwrap_or(u32::MAX).min(piece.code.len() as u32)
+        next.unwrap_or(u32::MAX).min(function.code.len() as u32)
     }
 }
 

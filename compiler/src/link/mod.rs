@@ -1,4 +1,4 @@
-//! Builds a file from pieces: one text, its tables, and the ELF object around them.
+//! Builds a file from compiled functions: one text, its tables, and the ELF object around them.
 
 mod dispatch_tables;
 pub(crate) mod dwarf;

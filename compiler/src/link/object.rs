@@ -4,9 +4,9 @@
 use super::dwarf::Lines;
 use super::symbols;
 use super::text::Text;
-use crate::code::Piece;
+use crate::code::CompiledFunction;
 use crate::error::CompileError;
-use object::write::{Object, Symbol, SymbolSection};
+use object::write::{Object, SymbolSection};
 use object::{
     Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
 };
@@ -17,7 +17,7 @@ use pirn_format::sections::Section;
 /// Writes the relocatable object. It needs no relocations, because calls inside the text are
 /// resolved.
 pub(crate) fn write(
-    pieces: &[Piece],
+    functions: &[CompiledFunction],
     text: &Text,
     metadata: &Metadata,
     lines: Option<&Lines>,
@@ -31,11 +31,11 @@ pub(crate) fn write(
     let name = Section::Text.name().as_bytes().to_vec();
     let section = object.add_section(vec![], name, SectionKind::Text);
     object.append_section_data(section, &text.bytes, Section::Text.align());
-    for (name, entry) in symbols::names(pieces, metadata)
+    for (name, entry) in symbols::names(functions, metadata)
         .into_iter()
         .zip(&text.entries)
     {
-        object.add_symbol(Symbol {
+        object.add_symbol(object::write::Symbol {
             name: name.into_bytes(),
             value: u64::from(entry.start),
             size: u64::from(entry.len),

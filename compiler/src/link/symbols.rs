@@ -1,32 +1,35 @@
-//! Symbol names of the pieces for `.symtab`, which perf, gdb and objdump show.
+//! Names of the compiled functions for `.symtab`, which perf, gdb and objdump show.
 
-use crate::code::Piece;
-use crate::symbol::Callee;
+use crate::code::CompiledFunction;
+use crate::symbol::Symbol;
 use pirn_format::metadata::{ExportItem, Metadata};
 use std::collections::HashMap;
 
-/// The symbol of each piece, without zero bytes and control characters, which a string table or a
-/// terminal cannot handle.
-pub(super) fn names(pieces: &[Piece], metadata: &Metadata) -> Vec<String> {
+/// The name of each function, without zero bytes and control characters, which a string table or
+/// a terminal cannot handle.
+pub(super) fn names(functions: &[CompiledFunction], metadata: &Metadata) -> Vec<String> {
     let imports = names_of_imports(metadata);
     let names = func_names(metadata);
-    let name = |piece: &Piece| match piece.callee {
-        Callee::Func(index) => match names.get(&index) {
+    let name = |function: &CompiledFunction| match function.symbol {
+        Symbol::Func(index) => match names.get(&index) {
             Some(name) => (*name).to_owned(),
             None => format!("wasm[{index}]"),
         },
-        Callee::Import(ty) => match imports.get(&ty) {
+        Symbol::Import(ty) => match imports.get(&ty) {
             Some(Some(name)) => format!("import {name}"),
             _ => format!("imports of type {ty}"),
         },
-        Callee::Entry(ty) => format!("entry of type {ty}"),
-        Callee::Builtin(builtin) => builtin.name().to_owned(),
-        Callee::Trap(code) => format!("trap {code}"),
-        Callee::Mistyped => "trap in a call by a table".to_owned(),
-        Callee::Table(index) => format!("table {index}"),
+        Symbol::Entry(ty) => format!("entry of type {ty}"),
+        Symbol::Builtin(builtin) => builtin.name().to_owned(),
+        Symbol::Trap(code) => format!("trap {code}"),
+        Symbol::Mistyped => "trap in a call by a table".to_owned(),
+        Symbol::Table(index) => format!("table {index}"),
     };
     let printable = |name: String| name.replace(char::is_control, "_");
-    pieces.iter().map(|piece| printable(name(piece))).collect()
+    functions
+        .iter()
+        .map(|function| printable(name(function)))
+        .collect()
 }
 
 /// For each type of an imported function, the name of its only import; `None` if several imports

@@ -1,11 +1,11 @@
-//! [`Text`]: all pieces placed one after another, with every call resolved.
+//! [`Text`]: all compiled functions placed one after another, with every call resolved.
 
 use super::dispatch_tables::Arrays;
 use crate::analysis::known_tables::KnownTables;
-use crate::code::{Piece, PieceReloc};
+use crate::code::{CompiledFunction, FunctionReloc};
 use crate::error::CompileError;
 use crate::limits;
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::TargetIsa;
 use pirn_format::metadata::Metadata;
@@ -16,9 +16,9 @@ use std::collections::HashMap;
 pub(crate) struct Text {
     /// The machine code.
     pub(crate) bytes: Vec<u8>,
-    /// The location of each piece, in the order of the pieces.
+    /// The location of each function, in the order of the functions.
     pub(crate) entries: Vec<CodeEntry>,
-    /// The dispatch tables after the pieces.
+    /// The dispatch tables after the functions.
     pub(crate) arrays: Arrays,
     /// Encoded [`CodeEntry`]s.
     pub(crate) code: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Places the pieces, and writes the offsets of functions and entry trampolines to the
+    /// Places the functions, and writes the offsets of functions and entry trampolines to the
     /// metadata.
     ///
     /// # Errors
@@ -39,21 +39,21 @@ impl Text {
     /// [`CompileError::Limit`] for too much code, [`CompileError::Codegen`] for a reference that
     /// cannot be resolved inside the text.
     pub(crate) fn lay(
-        pieces: &[Piece],
+        functions: &[CompiledFunction],
         tables: &KnownTables,
         metadata: &mut Metadata,
         isa: &dyn TargetIsa,
     ) -> Result<Self, CompileError> {
-        let mut builder = isa.text_section_builder(pieces.len());
+        let mut builder = isa.text_section_builder(functions.len());
         let mut control = ControlPlane::default();
-        let labels: HashMap<Callee, usize> = pieces
+        let labels: HashMap<Symbol, usize> = functions
             .iter()
             .enumerate()
-            .map(|(label, piece)| (piece.callee, label))
+            .map(|(label, function)| (function.symbol, label))
             .collect();
         let mut text = Self {
             bytes: vec![],
-            entries: Vec::with_capacity(pieces.len()),
+            entries: Vec::with_capacity(functions.len()),
             arrays: Arrays::default(),
             code: vec![],
             traps: vec![],
@@ -61,52 +61,52 @@ impl Text {
             handlers: vec![],
         };
         let mut of_arrays = vec![];
-        for piece in pieces {
-            let start = builder.append(true, &piece.code, piece.align, &mut control);
-            limits::TEXT_BYTES.check(start + piece.code.len() as u64)?;
-            for reloc in &piece.relocs {
+        for function in functions {
+            let start = builder.append(true, &function.code, function.align, &mut control);
+            limits::TEXT_BYTES.check(start + function.code.len() as u64)?;
+            for reloc in &function.relocs {
                 let at = start + u64::from(reloc.offset);
-                if let Callee::Table(table) = reloc.target {
+                if let Symbol::Table(table) = reloc.target {
                     text.arrays.want(table);
-                    of_arrays.push((at as u32, piece, reloc, table));
+                    of_arrays.push((at as u32, function, reloc, table));
                     continue;
                 }
                 let resolved = labels.get(&reloc.target).is_some_and(|label| {
                     builder.resolve_reloc(at, reloc.kind, reloc.addend, *label)
                 });
                 if !resolved {
-                    return Err(unresolved(piece, reloc, metadata));
+                    return Err(unresolved(function, reloc, metadata));
                 }
             }
             // In range: `TEXT_BYTES` was checked.
-            text.place(piece, start as u32);
+            text.place(function, start as u32);
         }
         text.arrays.lay(&mut *builder, tables, &mut control)?;
         text.bytes = builder.finish(&mut control);
         limits::TEXT_BYTES.check(text.bytes.len() as u64)?;
-        text.tell(pieces, metadata);
+        text.tell(functions, metadata);
         // The stub exists if any dispatch table exists.
-        if let Some(stub) = labels.get(&Callee::Mistyped) {
+        if let Some(stub) = labels.get(&Symbol::Mistyped) {
             let stub = text.entries[*stub].start;
             text.arrays.write(&mut text.bytes, tables, metadata, stub);
         }
-        for (at, piece, reloc, table) in of_arrays {
+        for (at, function, reloc, table) in of_arrays {
             if !text.arrays.resolve(&mut text.bytes, at, reloc, table) {
-                return Err(unresolved(piece, reloc, metadata));
+                return Err(unresolved(function, reloc, metadata));
             }
         }
         Ok(text)
     }
 
-    fn place(&mut self, piece: &Piece, start: u32) {
+    fn place(&mut self, function: &CompiledFunction, start: u32) {
         let entry = CodeEntry {
             start,
-            len: piece.code.len() as u32,
-            kind: piece.callee.kind(),
+            len: function.code.len() as u32,
+            kind: function.symbol.kind(),
         };
         self.entries.push(entry);
         self.code.extend(entry.encode());
-        for (offset, code) in &piece.traps {
+        for (offset, code) in &function.traps {
             let offset = start + offset;
             self.traps.extend(
                 TrapEntry {
@@ -116,7 +116,7 @@ impl Text {
                 .encode(),
             );
         }
-        for (offset, wasm) in &piece.sites {
+        for (offset, wasm) in &function.sites {
             let offset = start + offset;
             self.sites.extend(
                 SiteEntry {
@@ -126,7 +126,7 @@ impl Text {
                 .encode(),
             );
         }
-        for handler in &piece.handlers {
+        for handler in &function.handlers {
             let placed = HandlerEntry {
                 offset: start + handler.offset,
                 handler: start + handler.handler,
@@ -137,19 +137,19 @@ impl Text {
     }
 
     /// Writes the offsets of functions and entry trampolines to the metadata.
-    fn tell(&self, pieces: &[Piece], metadata: &mut Metadata) {
+    fn tell(&self, functions: &[CompiledFunction], metadata: &mut Metadata) {
         metadata.code = vec![0; metadata.funcs.len()];
         let imported = metadata.imported_funcs() as usize;
         let mut imports = HashMap::new();
         metadata.entries = vec![None; metadata.types.len()];
-        for (piece, entry) in pieces.iter().zip(&self.entries) {
-            match piece.callee {
-                Callee::Func(index) => metadata.code[index as usize] = entry.start,
-                Callee::Import(ty) => {
+        for (function, entry) in functions.iter().zip(&self.entries) {
+            match function.symbol {
+                Symbol::Func(index) => metadata.code[index as usize] = entry.start,
+                Symbol::Import(ty) => {
                     imports.insert(ty, entry.start);
                 }
-                Callee::Entry(ty) => metadata.entries[ty as usize] = Some(entry.start),
-                Callee::Builtin(_) | Callee::Trap(_) | Callee::Mistyped | Callee::Table(_) => {}
+                Symbol::Entry(ty) => metadata.entries[ty as usize] = Some(entry.start),
+                Symbol::Builtin(_) | Symbol::Trap(_) | Symbol::Mistyped | Symbol::Table(_) => {}
             }
         }
         for (code, ty) in metadata.code.iter_mut().zip(&metadata.funcs).take(imported) {
@@ -160,10 +160,14 @@ impl Text {
 }
 
 /// The error for a reference that cannot be resolved.
-fn unresolved(piece: &Piece, reloc: &PieceReloc, metadata: &Metadata) -> CompileError {
+fn unresolved(
+    function: &CompiledFunction,
+    reloc: &FunctionReloc,
+    metadata: &Metadata,
+) -> CompileError {
     let (kind, target) = (reloc.kind, reloc.target.describe(metadata));
     CompileError::Codegen {
-        func: piece.callee.describe(metadata),
+        func: function.symbol.describe(metadata),
         message: format!("relocation {kind:?} to {target} cannot be resolved"),
     }
 }

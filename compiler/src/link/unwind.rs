@@ -1,7 +1,7 @@
 //! `.eh_frame` and `.eh_frame_hdr`: CFI by which debuggers, profilers and unwinders unwind guest
 //! code (Linux Standard Base 5.0, sections 10.6.1 and 10.6.2).
 
-use crate::code::Piece;
+use crate::code::CompiledFunction;
 use crate::error::CompileError;
 use cranelift_codegen::isa::TargetIsa;
 use gimli::constants::{DW_EH_PE_pcrel, DW_EH_PE_sdata4};
@@ -20,7 +20,7 @@ pub(super) fn hdr_bytes(records: usize) -> usize {
 
 /// `.eh_frame` at `vaddr` for a text at `text_vaddr`. Its length does not depend on the addresses.
 pub(super) fn eh_frame(
-    pieces: &[Piece],
+    functions: &[CompiledFunction],
     entries: &[CodeEntry],
     isa: &dyn TargetIsa,
     text_vaddr: u64,
@@ -33,8 +33,8 @@ pub(super) fn eh_frame(
     cie.fde_address_encoding = DwEhPe(DW_EH_PE_pcrel.0 | DW_EH_PE_sdata4.0);
     let mut table = FrameTable::default();
     let cie = table.add_cie(cie);
-    for (piece, entry) in pieces.iter().zip(entries) {
-        let Some(unwind) = &piece.unwind else {
+    for (function, entry) in functions.iter().zip(entries) {
+        let Some(unwind) = &function.unwind else {
             continue;
         };
         // Constant addresses are relative to the start of the section.

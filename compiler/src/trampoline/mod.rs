@@ -6,7 +6,7 @@ mod bulk;
 
 use crate::analysis::known_tables;
 use crate::ir::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use crate::translate::Env;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -24,34 +24,34 @@ const HOST_CALL_CONV: CallConv = CallConv::SystemV;
 
 /// Builds one trampoline in `func`, which must be empty.
 pub(crate) fn build(
-    callee: Callee,
+    symbol: Symbol,
     env: Env<'_>,
     context: &mut FunctionBuilderContext,
     func: &mut ir::Function,
 ) {
     let metadata = env.metadata;
-    func.name = UserFuncName::User(callee.name());
-    let (signature, ty) = match callee {
-        Callee::Entry(ty) => (host_signature(), Some(ty)),
-        Callee::Import(ty) => (guest_signature(metadata.func_type(ty)), Some(ty)),
-        Callee::Builtin(builtin) => (
+    func.name = UserFuncName::User(symbol.name());
+    let (signature, ty) = match symbol {
+        Symbol::Entry(ty) => (host_signature(), Some(ty)),
+        Symbol::Import(ty) => (guest_signature(metadata.func_type(ty)), Some(ty)),
+        Symbol::Builtin(builtin) => (
             words(builtin.params(), usize::from(builtin.has_result())),
             None,
         ),
-        Callee::Trap(_) => (words(0, 0), None),
-        Callee::Mistyped => (words(1, 0), None),
-        Callee::Func(_) | Callee::Table(_) => unreachable!("it is no trampoline"),
+        Symbol::Trap(_) => (words(0, 0), None),
+        Symbol::Mistyped => (words(1, 0), None),
+        Symbol::Func(_) | Symbol::Table(_) => unreachable!("it is no trampoline"),
     };
     func.signature = signature;
     let ty = ty.map(|ty| metadata.func_type(ty));
     let mut t = Trampoline::new(FunctionBuilder::new(func, context));
-    match (callee, ty) {
-        (Callee::Entry(_), Some(ty)) => t.entry(ty),
-        (Callee::Import(_), Some(ty)) => t.import(ty),
-        (Callee::Builtin(builtin), _) => t.builtin(builtin, env),
-        (Callee::Trap(code), _) => t.trap(code),
-        (Callee::Mistyped, _) => t.mistyped(),
-        (Callee::Entry(_) | Callee::Import(_), None) | (Callee::Func(_) | Callee::Table(_), _) => {
+    match (symbol, ty) {
+        (Symbol::Entry(_), Some(ty)) => t.entry(ty),
+        (Symbol::Import(_), Some(ty)) => t.import(ty),
+        (Symbol::Builtin(builtin), _) => t.builtin(builtin, env),
+        (Symbol::Trap(code), _) => t.trap(code),
+        (Symbol::Mistyped, _) => t.mistyped(),
+        (Symbol::Entry(_) | Symbol::Import(_), None) | (Symbol::Func(_) | Symbol::Table(_), _) => {
             unreachable!("the first two have a type, and the others are no trampolines")
         }
     }

@@ -9,7 +9,7 @@ use crate::analysis::idioms::Multiplication;
 use crate::analysis::known_tables::{ENTRY_BYTES, ENTRY_TYPE, Target};
 use crate::error::CompileError;
 use crate::ir::types::POINTER;
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     Block, BlockArg, ExceptionTableData, ExceptionTableItem, FuncRef, InstBuilder, SigRef, Value,
@@ -66,7 +66,7 @@ impl FuncTranslator<'_, '_> {
             let vmctx = self.load_constant(POINTER, self.vmctx, import + IMPORT_VMCTX);
             self.enter_code(ty, Code::At(code), vmctx, returns);
         } else {
-            let callee = self.callee(Callee::Func(index));
+            let callee = self.callee(Symbol::Func(index));
             self.enter_code(ty, Code::Func(callee), self.vmctx, returns);
         }
     }

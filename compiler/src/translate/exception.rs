@@ -20,7 +20,7 @@ use super::control::Kind;
 use super::function::{FuncTranslator, Region};
 use crate::error::CompileError;
 use crate::ir::types::{POINTER, value_type};
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, Block, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value,
@@ -193,7 +193,7 @@ impl FuncTranslator<'_, '_> {
 
     /// Exits by a builtin that does not return.
     fn leave_by(&mut self, builtin: Builtin, params: &[Value], handler: Option<Block>) {
-        let callee = self.callee(Callee::Builtin(builtin));
+        let callee = self.callee(Symbol::Builtin(builtin));
         let signature = self.builder.func.dfg.ext_funcs[callee].signature;
         let arguments: Vec<_> = [self.vmctx].iter().chain(params).copied().collect();
         self.call_code(signature, Code::Func(callee), &arguments, handler);

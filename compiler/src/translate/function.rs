@@ -9,7 +9,7 @@ use crate::intrinsics::placeholder::Carried;
 use crate::ir::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
 use crate::ir::values;
 use crate::parse::hints::Hints;
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, AbiParam, AliasRegion, AliasRegionData, Block, ExtFuncData, ExternalName, FuncRef,
@@ -86,7 +86,7 @@ pub(super) struct FuncTranslator<'a, 'e> {
     /// Branch hints of the module for this function.
     pub(super) hints: Hints<'e>,
     regions: [AliasRegion; Region::ALL.len()],
-    callees: HashMap<Callee, FuncRef>,
+    callees: HashMap<Symbol, FuncRef>,
     arrays: HashMap<u32, GlobalValue>,
     signatures: HashMap<u32, SigRef>,
     pub(super) sites: HashMap<Site, FuncRef>,
@@ -314,22 +314,22 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
 
     /// Exits with a trap and ends the block.
     pub(super) fn trap(&mut self, code: TrapCode) {
-        self.call_stub(Callee::Trap(code), &[], code);
+        self.call_stub(Symbol::Trap(code), &[], code);
     }
 
     /// Exits with the trap for the type field of a dispatch-table entry, and ends the block.
     pub(super) fn trap_mistyped(&mut self, found: Value) {
         let found = self.extend(found);
         self.call_stub(
-            Callee::Mistyped,
+            Symbol::Mistyped,
             &[found],
             TrapCode::IndirectCallTypeMismatch,
         );
     }
 
-    /// Calls a stub that exits with a trap with code `code` or, for `Callee::Mistyped`, another
+    /// Calls a stub that exits with a trap with code `code` or, for `Symbol::Mistyped`, another
     /// one.
-    fn call_stub(&mut self, stub: Callee, params: &[Value], code: TrapCode) {
+    fn call_stub(&mut self, stub: Symbol, params: &[Value], code: TrapCode) {
         self.store_fuel();
         let stub = self.callee(stub);
         let arguments: Vec<_> = [self.vmctx].iter().chain(params).copied().collect();
@@ -344,7 +344,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     pub(super) fn builtin(&mut self, builtin: Builtin, params: &[Value]) -> Option<Value> {
         debug_assert_eq!(params.len(), builtin.params());
         self.calls = true;
-        let callee = self.callee(Callee::Builtin(builtin));
+        let callee = self.callee(Symbol::Builtin(builtin));
         let mut arguments = vec![self.vmctx];
         arguments.extend_from_slice(params);
         let call = self.builder.ins().call(callee, &arguments);
@@ -370,22 +370,22 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     }
 
     /// The `FuncRef` by which this function calls another function of the module's text.
-    pub(super) fn callee(&mut self, callee: Callee) -> FuncRef {
+    pub(super) fn callee(&mut self, callee: Symbol) -> FuncRef {
         if let Some(known) = self.callees.get(&callee) {
             return *known;
         }
         let signature = match callee {
-            Callee::Func(index) => {
+            Symbol::Func(index) => {
                 let ty = self.env.metadata.funcs[index as usize];
                 self.signature(ty)
             }
-            Callee::Builtin(builtin) => {
+            Symbol::Builtin(builtin) => {
                 let results = usize::from(builtin.has_result());
                 self.word_signature(builtin.params(), results)
             }
-            Callee::Trap(_) => self.word_signature(0, 0),
-            Callee::Mistyped => self.word_signature(1, 0),
-            Callee::Import(_) | Callee::Entry(_) | Callee::Table(_) => {
+            Symbol::Trap(_) => self.word_signature(0, 0),
+            Symbol::Mistyped => self.word_signature(1, 0),
+            Symbol::Import(_) | Symbol::Entry(_) | Symbol::Table(_) => {
                 unreachable!("no guest function calls an entry trampoline or an array")
             }
         };
@@ -407,7 +407,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     pub(super) fn array(&mut self, table: u32) -> Value {
         let func = &mut self.builder.func;
         let array = self.arrays.entry(table).or_insert_with(|| {
-            let name = func.declare_imported_user_function(Callee::Table(table).name());
+            let name = func.declare_imported_user_function(Symbol::Table(table).name());
             func.create_global_value(GlobalValueData::Symbol {
                 name: ExternalName::user(name),
                 offset: 0.into(),

@@ -8,7 +8,7 @@ use crate::intrinsics::patch_point::{Part, Site};
 use crate::intrinsics::placeholder::Carrier;
 use crate::intrinsics::{Id, Intrinsic};
 use crate::ir::types::value_type;
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, AbiParam, ExtFuncData, ExternalName, FuncRef, InstBuilder, Signature, Type, Value, types,
@@ -64,8 +64,8 @@ impl FuncTranslator<'_, '_> {
     /// Describes the current function, for an error message.
     fn described(&self) -> String {
         let name = self.builder.func.name.get_user();
-        let callee = name.and_then(Callee::from_name);
-        callee.map_or_else(String::new, |callee| callee.describe(self.env.metadata))
+        let symbol = name.and_then(Symbol::from_name);
+        symbol.map_or_else(String::new, |symbol| symbol.describe(self.env.metadata))
     }
 
     /// Builds the body of an intrinsic's wrapper function, for references to it.

@@ -32,7 +32,7 @@ use crate::ir::types::guest_signature;
 use crate::options::RelaxedSimd;
 use crate::parse::hints::Hints;
 use crate::parse::{Body, value_type};
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use cranelift_codegen::ir::{self, UserFuncName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -86,7 +86,7 @@ pub(crate) struct Scratch {
 }
 
 /// Validates and translates one function into `func`, which must be empty. The result has its name,
-/// signature and all `FuncRef`s. External names are [`Callee`]s, and source locations are offsets
+/// signature and all `FuncRef`s. External names are [`Symbol`]s, and source locations are offsets
 /// in the module's bytes. Returns the intrinsics that placeholder opcodes stand for.
 ///
 /// # Errors
@@ -101,13 +101,13 @@ pub(crate) fn translate(
     func: &mut ir::Function,
 ) -> Result<Carried, CompileError> {
     let ty = env.metadata.funcs[body.index as usize];
-    let callee = Callee::Func(body.index);
-    func.name = UserFuncName::User(callee.name());
+    let symbol = Symbol::Func(body.index);
+    func.name = UserFuncName::User(symbol.name());
     func.signature = guest_signature(env.metadata.func_type(ty));
     // A fresh pool, because the limit is checked against the pool's size.
     func.dfg.value_lists = ir::ValueListPool::new();
     let work = Work {
-        callee,
+        symbol,
         metadata: env.metadata,
         budget: env.budget,
     };
@@ -173,7 +173,7 @@ pub(crate) fn intrinsic(
     func: &mut ir::Function,
 ) {
     let ty = env.metadata.funcs[index as usize];
-    func.name = UserFuncName::User(Callee::Func(index).name());
+    func.name = UserFuncName::User(Symbol::Func(index).name());
     func.signature = guest_signature(env.metadata.func_type(ty));
     let builder = FunctionBuilder::new(func, &mut scratch.builder);
     let mut t = FuncTranslator::new(env, builder, ty);

@@ -5,7 +5,7 @@ use crate::budget::Budget;
 use crate::codegen::isa;
 use crate::intrinsics::imports::Imports;
 use crate::options::Options;
-use crate::symbol::Callee;
+use crate::symbol::Symbol;
 use crate::translate::Env;
 use crate::{parse, trampoline};
 use cranelift_codegen::ir::Function;
@@ -39,7 +39,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
     };
     let mut func = Function::new();
     let mut context = FunctionBuilderContext::new();
-    trampoline::build(Callee::Builtin(builtin), env, &mut context, &mut func);
+    trampoline::build(Symbol::Builtin(builtin), env, &mut context, &mut func);
     let text = func.display().to_string();
     text.lines().map(|line| line.trim().to_owned()).collect()
 }
