@@ -14,6 +14,7 @@ use crate::options::{OptLevel, Options};
 use crate::parse;
 use pirn_format::metadata::Metadata;
 use std::fmt::Write as _;
+use std::hash::Hash as _;
 
 /// The output of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -113,7 +114,14 @@ fn emit_counting(
         locations: options.debug_info || emit == Emit::Asm,
     };
     let progress = Progress::new(progress);
-    let run = Run::new(options, wanted, &*isa);
+    // Cranelift IR is not stored.
+    let cache = options.cache.as_deref().filter(|_| !wanted.clif);
+    let run = cache.map(|cache| {
+        Run::new(cache, &*isa, |state| {
+            options.hash_settings(state);
+            wanted.locations.hash(state);
+        })
+    });
     let compiled = codegen::compile(&mut parsed, isas, options, wanted, run.as_ref(), &progress);
     // Functions compiled before an error are cached as well.
     if let Some(Err(problem)) = run.map(Run::write) {

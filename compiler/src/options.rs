@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use pirn_format::cpu::{Arch, CpuFeatures};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The settings of a compilation.
@@ -78,6 +79,25 @@ impl Options {
             work_per_byte: WORK_PER_BYTE,
             cache: None,
         }
+    }
+
+    /// Hashes the options that decide machine code or what is recorded of it, for the keys of the
+    /// cache.
+    pub(crate) fn hash_settings(&self, state: &mut impl Hasher) {
+        // Destructures all options, so that a new one cannot be forgotten.
+        let Self {
+            cpu,
+            opt_level,
+            spectre,
+            relaxed_simd,
+            fuel,
+            debug_info,
+            // It decides whether code is generated, but not which code.
+            work_per_byte: _,
+            cache: _,
+        } = self;
+        format!("{cpu:?} {opt_level:?} {relaxed_simd:?}").hash(state);
+        (spectre, fuel, debug_info).hash(state);
     }
 }
 

@@ -17,9 +17,7 @@ mod entry;
 mod pack;
 
 use crate::code::CompiledFunction;
-use crate::codegen::Wanted;
 use crate::error::CompileError;
-use crate::options::Options;
 use crate::symbol::Symbol;
 use cranelift_codegen::ir;
 use cranelift_codegen::isa::TargetIsa;
@@ -47,7 +45,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// BLAKE3 of everything that decides the machine code of a function.
 type Key = [u8; 32];
 
-/// A folder of compiled functions ([`Options::cache`]). Many compilations, in this process and in
+/// A folder of compiled functions ([`Options::cache`](crate::Options::cache)). Many compilations, in this process and in
 /// others, may use it at once. It may be deleted at any time.
 #[derive(Debug)]
 pub struct Cache {
@@ -162,26 +160,16 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// `None` if there is no cache, or if the compilation has nothing to store.
-    pub(crate) fn new(options: &'a Options, wanted: Wanted, isa: &dyn TargetIsa) -> Option<Self> {
-        // Destructures all options, so that a new one cannot be forgotten.
-        let Options {
-            cpu,
-            opt_level,
-            spectre,
-            relaxed_simd,
-            fuel,
-            debug_info,
-            // It decides whether code is generated, but not which code.
-            work_per_byte: _,
-            cache,
-        } = options;
-        let Wanted { clif, locations } = wanted;
-        let cache = cache.as_deref().filter(|_| !clif)?;
+    /// Starts to use a cache for code that is generated with these settings. `hash_settings` hashes
+    /// everything else that decides the code or what is recorded of it.
+    pub(crate) fn new(
+        cache: &'a Cache,
+        isa: &dyn TargetIsa,
+        hash_settings: impl FnOnce(&mut Input),
+    ) -> Self {
         let mut all = Input(vec![]);
         (pack::MAGIC, cache.build, cranelift_codegen::VERSION).hash(&mut all);
-        format!("{cpu:?} {opt_level:?} {relaxed_simd:?}").hash(&mut all);
-        (spectre, fuel, debug_info, locations).hash(&mut all);
+        hash_settings(&mut all);
         (
             isa.name(),
             isa.triple(),
@@ -193,11 +181,11 @@ impl<'a> Run<'a> {
         settings.update(&all.0);
         let bytes_max = cache.bytes_max / PACKS as u64;
         let pack = |number| Pack::new(cache.folder.join(format!("{number:02x}")), bytes_max);
-        Some(Self {
+        Self {
             cache,
             settings,
             packs: (0..PACKS).map(pack).collect(),
-        })
+        }
     }
 
     /// The key of a translated function.
@@ -254,7 +242,7 @@ impl<'a> Run<'a> {
 }
 
 /// Buffers the input of a hash, because hashing many small inputs takes longer.
-struct Input(Vec<u8>);
+pub(crate) struct Input(Vec<u8>);
 
 impl Hasher for Input {
     fn write(&mut self, bytes: &[u8]) {
