@@ -1,5 +1,6 @@
 //! [`compile()`] and [`emit()`]: the complete compilation from a module's bytes to a file.
 
+use crate::analysis::Facts;
 use crate::analysis::image::Image;
 use crate::cache::Run;
 use crate::code::CompiledFunction;
@@ -109,6 +110,7 @@ fn emit_counting(
     };
     let mut parsed = parse::parse(wasm)?;
     parsed.metadata.fuel = options.fuel;
+    let facts = Facts::of(&mut parsed);
     let wanted = Wanted {
         clif: emit == Emit::Clif,
         locations: options.debug_info || emit == Emit::Asm,
@@ -122,7 +124,15 @@ fn emit_counting(
             wanted.locations.hash(state);
         })
     });
-    let compiled = codegen::compile(&mut parsed, isas, options, wanted, run.as_ref(), &progress);
+    let compiled = codegen::compile(
+        &mut parsed,
+        &facts,
+        isas,
+        options,
+        wanted,
+        run.as_ref(),
+        &progress,
+    );
     // Functions compiled before an error are cached as well.
     if let Some(Err(problem)) = run.map(Run::write) {
         note(&problem);
@@ -132,7 +142,7 @@ fn emit_counting(
         return Ok((clif(&functions, &parsed.metadata).into_bytes(), work));
     }
     let mut metadata = parsed.metadata;
-    let text = Text::lay(&functions, &parsed.tables, &mut metadata, &*isa)?;
+    let text = Text::lay(&functions, &facts.tables, &mut metadata, &*isa)?;
     if emit == Emit::Asm {
         let listing = listing::write(&functions, &text, &metadata, options.cpu.arch());
         return Ok((listing.into_bytes(), work));

@@ -83,7 +83,8 @@ pub(crate) enum Target {
 }
 
 impl KnownTables {
-    /// Finds the known tables of a module. The bodies of its functions need not be parsed yet.
+    /// Finds the known tables of a module. `tables_change` must say whether an instruction writes
+    /// to a table.
     pub(crate) fn new(metadata: &Metadata) -> Self {
         let sizes = metadata.tables.iter().map(|table| table.min);
         let elements = sizes.fold(0, u64::saturating_add);

@@ -4,3 +4,34 @@
 pub(crate) mod image;
 pub(crate) mod known_tables;
 pub(crate) mod idioms;
+
+use crate::parse::ParsedModule;
+use idioms::Multiplications;
+use known_tables::KnownTables;
+
+/// What is known of a module before its functions are translated.
+pub(crate) struct Facts {
+    /// The tables whose elements are known.
+    pub(crate) tables: KnownTables,
+    /// The functions that compute a 128-bit product.
+    pub(crate) multiplications: Multiplications,
+}
+
+impl Facts {
+    /// Examines a module whose bodies are not validated yet. Sets `tables_change` of its
+    /// description if an instruction writes to a table.
+    pub(crate) fn of(parsed: &mut ParsedModule<'_>) -> Self {
+        let (metadata, bodies) = (&mut parsed.metadata, &parsed.bodies);
+        metadata.tables_change = metadata.tables_change
+            || !metadata.tables.is_empty() && known_tables::are_written(bodies);
+        // Fuel is counted operator by operator, in called functions as well.
+        let multiplications = match metadata.fuel {
+            true => Multiplications::new(),
+            false => idioms::multiplications(bodies, metadata),
+        };
+        Self {
+            tables: KnownTables::new(metadata),
+            multiplications,
+        }
+    }
+}

@@ -4,7 +4,9 @@ pub(crate) mod isa;
 mod portable;
 pub(crate) mod progress;
 
-use crate::analysis::idioms::{self, Multiplications};
+use crate::analysis::Facts;
+use crate::analysis::idioms::Multiplications;
+use crate::analysis::known_tables::KnownTables;
 use crate::budget::Budget;
 use crate::budget::work::{self, Work};
 use crate::cache::Run;
@@ -108,6 +110,7 @@ const LINE_BYTES: u32 = 64;
 /// function with the lowest index, so that the same input gives the same error.
 pub(crate) fn compile(
     parsed: &mut ParsedModule<'_>,
+    facts: &Facts,
     isas: Isas<'_>,
     options: &Options,
     wanted: Wanted,
@@ -115,11 +118,6 @@ pub(crate) fn compile(
     progress: &Progress<'_>,
 ) -> Result<(Vec<CompiledFunction>, u64), CompileError> {
     let bodies = std::mem::take(&mut parsed.bodies);
-    // Fuel is counted operator by operator, in called functions as well.
-    let multiplications = match parsed.metadata.fuel {
-        true => Multiplications::new(),
-        false => idioms::multiplications(&bodies, &parsed.metadata),
-    };
     let budget = Budget::new(parsed.bytes, options.work_per_byte);
     let compiler = Compiler {
         env: Env {
@@ -132,10 +130,10 @@ pub(crate) fn compile(
             relaxed_simd: options.relaxed_simd,
             cpu: options.cpu,
             intrinsics: &parsed.intrinsics,
-            tables: &parsed.tables,
+            tables: &facts.tables,
             structs: &parsed.structs,
             plain: false,
-            multiplications: &multiplications,
+            multiplications: &facts.multiplications,
         },
         isas,
         wanted,
@@ -315,7 +313,7 @@ impl Compiler<'_> {
             imported: module.metadata.imported(),
             layout: &module.layout,
             intrinsics: &Imports::default(),
-            tables: &module.tables,
+            tables: &KnownTables::default(),
             multiplications: &Multiplications::new(),
             ..self.env
         };

@@ -8,7 +8,6 @@ mod names;
 pub(crate) mod text;
 mod types;
 
-use crate::analysis::known_tables::{self, KnownTables};
 use crate::debug;
 use crate::error::CompileError;
 use crate::intrinsics;
@@ -33,7 +32,8 @@ use wasmparser::{
 pub(crate) struct ParsedModule<'a> {
     /// The description. `code` and `entries` are empty until the module is linked. Data segments
     /// keep their own modes; their `start` and `len` refer to the concatenation of
-    /// [`data`](Self::data).
+    /// [`data`](Self::data). `tables_change` says only whether the host can change a table:
+    /// [`analysis`](crate::analysis) examines the function bodies.
     pub(crate) metadata: Metadata,
     /// The layout of the instance area.
     pub(crate) layout: InstanceLayout,
@@ -42,8 +42,6 @@ pub(crate) struct ParsedModule<'a> {
     /// The intrinsics that it imports. They are functions after the host's imports and have no
     /// bodies here.
     pub(crate) intrinsics: Imports,
-    /// The known tables.
-    pub(crate) tables: KnownTables,
     /// The field offsets of its structs.
     pub(crate) structs: Layouts,
     /// The bodies of all other functions, in order.
@@ -382,11 +380,8 @@ impl<'a> Builder<'a> {
         self.escaped.dedup();
         self.intrinsics.check_escaped(&self.escaped)?;
         self.metadata.escaped = self.escaped;
-        self.metadata.tables_change = self.exports_table
-            || self.metadata.imported_tables() > 0
-            || !self.metadata.tables.is_empty() && known_tables::are_written(&self.bodies);
+        self.metadata.tables_change = self.exports_table || self.metadata.imported_tables() > 0;
         self.metadata.heap = constants_allocate(&self.metadata);
-        let tables = KnownTables::new(&self.metadata);
         let Some(layout) = self.metadata.layout() else {
             return limits::INSTANCE_AREA_BYTES.exceeded();
         };
@@ -395,7 +390,6 @@ impl<'a> Builder<'a> {
             metadata: self.metadata,
             layout,
             intrinsics: self.intrinsics,
-            tables,
             structs,
             data: self.data,
             bodies: self.bodies,

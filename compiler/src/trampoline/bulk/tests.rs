@@ -1,6 +1,7 @@
 //! Checks the masks in the IR of the trampolines that copy and fill.
 
 use crate::analysis::idioms::Multiplications;
+use crate::analysis::known_tables::KnownTables;
 use crate::budget::Budget;
 use crate::codegen::isa;
 use crate::intrinsics::imports::Imports;
@@ -31,7 +32,7 @@ fn lines(builtin: Builtin) -> Vec<String> {
         relaxed_simd: options.relaxed_simd,
         cpu: options.cpu,
         intrinsics: &Imports::default(),
-        tables: &parsed.tables,
+        tables: &KnownTables::default(),
         structs: &parsed.structs,
         plain: false,
         multiplications: &Multiplications::new(),
