@@ -14,10 +14,12 @@
 //! WebAssembly", section 2).
 
 mod budget;
-mod entries;
-mod lines;
-mod units;
 mod values;
+mod lines;
+mod entries;
+mod reader;
+mod subprograms;
+mod units;
 
 use crate::limits;
 use budget::Budget;

@@ -1,38 +1,18 @@
 //! [`read`]: reads the units one after another. Omits faulty parts and reports them.
 
 use super::budget::{Budget, Fault};
-use super::entries::{self, Entry};
+use super::entries;
 use super::lines::{Files, Program};
+use super::reader::{Head, Reader, offset};
+use super::subprograms::subprograms;
 use super::values::{Bases, Slice};
 use super::{Sections, Source, Unit};
 use crate::limits;
 use gimli::{
-    Abbreviations, DebugAbbrev, DebugInfo, LittleEndian, Reader as _, UnitHeader,
-    UnitSectionOffset, UnitType,
+    Abbreviations, DebugAbbrev, DebugInfo, LittleEndian, Reader as _, UnitHeader, UnitType,
 };
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-
-/// A unit whose header was read. Entries of other units may refer to its entries.
-pub(super) struct Head<'a> {
-    pub(super) header: UnitHeader<Slice<'a>>,
-    pub(super) abbreviations: Rc<Abbreviations>,
-    pub(super) bases: Bases,
-    /// Its first entry, which describes it.
-    root: Entry<'a>,
-}
-
-/// The state of the reader.
-pub(super) struct Reader<'a, 's> {
-    pub(super) sections: &'s Sections<'a>,
-    pub(super) budget: Budget,
-    /// Ascending by offset.
-    pub(super) heads: Vec<Head<'a>>,
-    /// By offset. Units may share abbreviations.
-    abbreviations: HashMap<usize, Rc<Abbreviations>>,
-    /// Offsets of line programs that have been read.
-    programs: HashSet<usize>,
-}
 
 /// The omitted parts, for a one-line report.
 #[derive(Default)]
@@ -88,12 +68,6 @@ pub(super) fn read(sections: &Sections<'_>, budget: Budget) -> (Source, Option<S
         note = Some(NO_CODE.to_owned());
     }
     (source, note)
-}
-
-/// Offset of a unit in its section.
-pub(super) fn offset(header: &UnitHeader<Slice<'_>>) -> usize {
-    let UnitSectionOffset(offset) = header.offset();
-    offset
 }
 
 impl<'a> Reader<'a, '_> {
@@ -211,7 +185,7 @@ impl<'a> Reader<'a, '_> {
             false => Ok(()),
         };
         // Names are useful without lines as well.
-        let subprograms = entries::subprograms(self, index, files, source);
+        let subprograms = subprograms(self, index, files, source);
         rows.and(subprograms)
     }
 }
