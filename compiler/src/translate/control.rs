@@ -4,7 +4,7 @@
 //! are their results. A `loop` has one at its start, whose parameters are the loop's parameters.
 //! Code after an unconditional branch is validated but not translated; only its nesting is tracked.
 
-use super::exception::Try;
+use super::frame::{BlockKind, Frame};
 use super::function::FuncTranslator;
 use crate::error::CompileError;
 use crate::ir::types;
@@ -15,35 +15,6 @@ use pirn_format::types::ValType;
 use std::collections::BTreeMap;
 use wasmparser::{BlockType, BrTable, Operator};
 
-/// One enclosing block.
-pub(super) struct Frame {
-    pub(super) kind: Kind,
-    /// The target of branches to this block.
-    target: Block,
-    /// Height of the operand stack below the block's parameters.
-    pub(super) height: usize,
-    /// Number of values that a branch to this block passes.
-    branch_values: usize,
-    /// Number of the block's results.
-    results: usize,
-    /// Whether the end of the block is the target of a branch.
-    end_reachable: bool,
-    /// Whether any of these branches is itself not cold.
-    end_likely: bool,
-}
-
-pub(super) enum Kind {
-    /// A `block`, or the function body.
-    Block,
-    Loop,
-    /// An `if` before its `else`: the block for the `else`, and the parameters it starts with.
-    If(Block, Vec<Value>),
-    /// A `try_table`, or a legacy `try`.
-    Try(Box<Try>),
-    /// Any block that starts in unreachable code.
-    Unreachable,
-}
-
 fn arguments(values: &[Value]) -> Vec<BlockArg> {
     values.iter().map(|value| BlockArg::Value(*value)).collect()
 }
@@ -52,12 +23,12 @@ impl FuncTranslator<'_, '_> {
     /// Enters the function body as a block.
     pub(super) fn enter_function(&mut self, ty: u32) {
         let results = self.env.metadata.func_type(ty).results.clone();
-        self.enter(Kind::Block, 0, &results);
+        self.enter(BlockKind::Block, 0, &results);
     }
 
     /// Enters a block that ends in a new IR block. `params` operands on the stack are its
     /// parameters.
-    pub(super) fn enter(&mut self, kind: Kind, params: usize, results: &[ValType]) {
+    pub(super) fn enter(&mut self, kind: BlockKind, params: usize, results: &[ValType]) {
         let target = self.block_with(results);
         self.frames.push(Frame {
             kind,
@@ -105,7 +76,7 @@ impl FuncTranslator<'_, '_> {
     /// Enters a block, loop or if in unreachable code.
     pub(super) fn enter_unreachable(&mut self) {
         self.frames.push(Frame {
-            kind: Kind::Unreachable,
+            kind: BlockKind::Unreachable,
             // Unreachable code is not translated, so nothing branches here.
             target: self.frames[0].target,
             height: self.stack.len(),
@@ -118,7 +89,7 @@ impl FuncTranslator<'_, '_> {
 
     pub(super) fn block(&mut self, ty: BlockType) -> Result<(), CompileError> {
         let (params, results) = self.block_type(ty)?;
-        self.enter(Kind::Block, params.len(), &results);
+        self.enter(BlockKind::Block, params.len(), &results);
         Ok(())
     }
 
@@ -136,7 +107,7 @@ impl FuncTranslator<'_, '_> {
         let values = self.builder.block_params(header);
         self.stack.extend_from_slice(values);
         self.frames.push(Frame {
-            kind: Kind::Loop,
+            kind: BlockKind::Loop,
             target: header,
             height,
             branch_values: params.len(),
@@ -158,15 +129,15 @@ impl FuncTranslator<'_, '_> {
         self.builder.seal_block(otherwise);
         self.builder.switch_to_block(then);
         let values = self.peek(params.len()).to_vec();
-        self.enter(Kind::If(otherwise, values), params.len(), &results);
+        self.enter(BlockKind::If(otherwise, values), params.len(), &results);
         Ok(())
     }
 
     pub(super) fn r#else(&mut self) {
         let at = self.frames.len() - 1;
-        let kind = std::mem::replace(&mut self.frames[at].kind, Kind::Block);
+        let kind = std::mem::replace(&mut self.frames[at].kind, BlockKind::Block);
         match kind {
-            Kind::If(otherwise, params) => {
+            BlockKind::If(otherwise, params) => {
                 if self.reachable {
                     self.branch(0);
                 }
@@ -183,7 +154,7 @@ impl FuncTranslator<'_, '_> {
     /// loop does not change still count.
     pub(super) fn ends_loop(&self, op: &Operator<'_>) -> Option<usize> {
         match (op, self.frames.last()) {
-            (Operator::End, Some(frame)) if matches!(frame.kind, Kind::Loop) => {
+            (Operator::End, Some(frame)) if matches!(frame.kind, BlockKind::Loop) => {
                 Some(self.builder.func.dfg.num_block_params(frame.target))
             }
             _ => None,
@@ -193,7 +164,8 @@ impl FuncTranslator<'_, '_> {
     /// Leaves the innermost block. Returns whether it was the function body.
     pub(super) fn end(&mut self) {
         if let Some(Frame {
-            kind: Kind::If(..), ..
+            kind: BlockKind::If(..),
+            ..
         }) = self.frames.last()
         {
             // Without an `else`, the parameters are the results.
@@ -203,7 +175,7 @@ impl FuncTranslator<'_, '_> {
             && !matches!(
                 self.frames.last(),
                 Some(Frame {
-                    kind: Kind::Loop,
+                    kind: BlockKind::Loop,
                     ..
                 })
             )
@@ -215,8 +187,8 @@ impl FuncTranslator<'_, '_> {
             .pop()
             .expect("validated: every end closes a block");
         match frame.kind {
-            Kind::Unreachable => {}
-            Kind::Loop => {
+            BlockKind::Unreachable => {}
+            BlockKind::Loop => {
                 self.builder.seal_block(frame.target);
                 if self.reachable {
                     self.leave_loop(frame.target);
@@ -224,8 +196,8 @@ impl FuncTranslator<'_, '_> {
                     self.stack.truncate(frame.height);
                 }
             }
-            Kind::Block | Kind::If(..) | Kind::Try(_) => {
-                if let Kind::Try(tried) = frame.kind {
+            BlockKind::Block | BlockKind::If(..) | BlockKind::Try(_) => {
+                if let BlockKind::Try(tried) = frame.kind {
                     self.leave_body(self.frames.len());
                     self.stack.truncate(frame.height);
                     self.end_try(&tried);

@@ -16,7 +16,7 @@
 //! Calls outside any body are plain calls, and other code is unchanged: only a throw costs time.
 
 use super::call::Code;
-use super::control::Kind;
+use super::frame::{BlockKind, Caught, Try};
 use super::function::{FuncTranslator, Region};
 use crate::error::CompileError;
 use crate::ir::types::{POINTER, value_type};
@@ -29,33 +29,6 @@ use pirn_format::exit::{Builtin, CELL_BYTES, TrapCode};
 use pirn_format::layout::{CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES};
 use pirn_format::types::ValType;
 use wasmparser::{BlockType, Catch, Operator, TryTable};
-
-/// A `try_table`, or a legacy `try`.
-#[derive(Default)]
-pub(super) struct Try {
-    /// The handler of the calls in its body that may throw, if there are any.
-    handler: Option<Block>,
-    /// The number of edges to the handler.
-    ways: usize,
-    /// The clauses of a `try_table`.
-    catches: Vec<Catch>,
-    /// The exception that the current clause of a legacy `try` has caught; `None` in the body.
-    caught: Option<Caught>,
-    /// The block in which the next clause of a legacy `try` is tested.
-    next: Option<Block>,
-    /// The label to which a legacy `try` delegates exceptions, instead of clauses.
-    delegate: Option<u32>,
-}
-
-/// The exception that a clause has caught.
-enum Caught {
-    /// The tag and its values.
-    Values(u32, Vec<Value>),
-    /// Any exception, by reference.
-    Any(Value),
-    /// None: the body cannot throw.
-    Never,
-}
 
 impl FuncTranslator<'_, '_> {
     pub(super) fn try_table(&mut self, table: &TryTable) -> Result<(), CompileError> {
@@ -73,7 +46,7 @@ impl FuncTranslator<'_, '_> {
     fn enter_try(&mut self, ty: BlockType, tried: Try) -> Result<(), CompileError> {
         let (params, results) = self.block_type(ty)?;
         self.tries.push(self.frames.len());
-        self.enter(Kind::Try(Box::new(tried)), params.len(), &results);
+        self.enter(BlockKind::Try(Box::new(tried)), params.len(), &results);
         Ok(())
     }
 
@@ -88,7 +61,7 @@ impl FuncTranslator<'_, '_> {
         // bodies are open.
         let within = self.tries.partition_point(|at| *at < count);
         let at = *self.tries[..within].last()?;
-        let Kind::Try(tried) = &mut self.frames[at].kind else {
+        let BlockKind::Try(tried) = &mut self.frames[at].kind else {
             unreachable!("what is noted of it");
         };
         tried.ways += 1;
@@ -115,7 +88,7 @@ impl FuncTranslator<'_, '_> {
             op,
             Operator::End | Operator::Catch { .. } | Operator::CatchAll | Operator::Delegate { .. }
         );
-        let Kind::Try(tried) = &self.frames.last()?.kind else {
+        let BlockKind::Try(tried) = &self.frames.last()?.kind else {
             return None;
         };
         if !ends || tried.handler.is_none() {
@@ -175,7 +148,7 @@ impl FuncTranslator<'_, '_> {
     /// Rethrows the exception that a clause of an enclosing legacy `try` has caught.
     pub(super) fn rethrow(&mut self, depth: u32) {
         let at = self.frames.len() - 1 - depth as usize;
-        let Kind::Try(tried) = &self.frames[at].kind else {
+        let BlockKind::Try(tried) = &self.frames[at].kind else {
             unreachable!("validated: the label is that of a clause");
         };
         match &tried.caught {
@@ -305,7 +278,7 @@ impl FuncTranslator<'_, '_> {
     /// such block.
     fn next_clause(&mut self) -> Option<Block> {
         let at = self.frames.len() - 1;
-        if !matches!(self.frames[at].kind, Kind::Try(_)) {
+        if !matches!(self.frames[at].kind, BlockKind::Try(_)) {
             return None;
         }
         if self.reachable {
@@ -314,7 +287,7 @@ impl FuncTranslator<'_, '_> {
         self.reachable = false;
         self.stack.truncate(self.frames[at].height);
         self.leave_body(at);
-        let Kind::Try(tried) = &mut self.frames[at].kind else {
+        let BlockKind::Try(tried) = &mut self.frames[at].kind else {
             return None;
         };
         tried.caught = Some(Caught::Never);
@@ -331,7 +304,7 @@ impl FuncTranslator<'_, '_> {
     fn enter_clause(&mut self, caught: Caught, next: Option<Block>) {
         self.reachable = true;
         if let Some(frame) = self.frames.last_mut()
-            && let Kind::Try(tried) = &mut frame.kind
+            && let BlockKind::Try(tried) = &mut frame.kind
         {
             (tried.caught, tried.next) = (Some(caught), next);
         }
@@ -358,7 +331,7 @@ impl FuncTranslator<'_, '_> {
     /// Ends a legacy `try` that delegates its exceptions to a label.
     pub(super) fn delegate(&mut self, depth: u32) {
         if let Some(frame) = self.frames.last_mut()
-            && let Kind::Try(tried) = &mut frame.kind
+            && let BlockKind::Try(tried) = &mut frame.kind
         {
             tried.delegate = Some(depth);
         }

@@ -25,23 +25,13 @@
 //! count misses at most the operators since then, no more than one pass through the function's
 //! code.
 
-use super::function::{FuncTranslator, Region};
-use crate::translate::Env;
+use super::Env;
+use super::function::{FuelCounter, FuncTranslator, Region};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use cranelift_frontend::Variable;
 use pirn_format::exit::TrapCode;
 use pirn_format::layout::CONTEXT_FUEL;
 use wasmparser::Operator;
-
-/// The fuel counter during the translation of a function.
-#[derive(Clone, Copy)]
-pub(super) struct Fuel {
-    /// The remaining fuel, before the cost of the current run.
-    left: Variable,
-    /// Cost of the operators since the last branch point.
-    run: i64,
-}
 
 /// The effect of an operator on the counter.
 enum Step {
@@ -165,7 +155,7 @@ impl FuncTranslator<'_, '_> {
             return;
         }
         let left = self.builder.declare_var(types::I64);
-        self.fuel = Some(Fuel { left, run: 0 });
+        self.fuel = Some(FuelCounter { left, run: 0 });
         self.load_fuel();
         self.check_fuel();
     }
@@ -226,7 +216,7 @@ impl FuncTranslator<'_, '_> {
 
     /// Stores the remaining fuel to the context, if the module counts fuel.
     pub(super) fn store_fuel(&mut self) {
-        let Some(Fuel { left, run }) = self.fuel else {
+        let Some(FuelCounter { left, run }) = self.fuel else {
             return;
         };
         let mut left = self.builder.use_var(left);
@@ -240,7 +230,7 @@ impl FuncTranslator<'_, '_> {
 
     /// Loads the remaining fuel from the context.
     pub(super) fn load_fuel(&mut self) {
-        let Some(Fuel { left, .. }) = self.fuel else {
+        let Some(FuelCounter { left, .. }) = self.fuel else {
             return;
         };
         let flags = self.flags(Region::Fuel);
@@ -262,7 +252,7 @@ impl FuncTranslator<'_, '_> {
 
     /// Subtracts a cost below 2^32 that is computed at run time. Returns the remaining fuel.
     fn take_fuel(&mut self, cost: Value) -> Value {
-        let Some(Fuel { left, .. }) = self.fuel else {
+        let Some(FuelCounter { left, .. }) = self.fuel else {
             return cost;
         };
         let value = self.builder.use_var(left);
@@ -273,7 +263,7 @@ impl FuncTranslator<'_, '_> {
 
     /// Traps unless fuel is left.
     fn check_fuel(&mut self) {
-        let Some(Fuel { left, .. }) = self.fuel else {
+        let Some(FuelCounter { left, .. }) = self.fuel else {
             return;
         };
         let value = self.builder.use_var(left);

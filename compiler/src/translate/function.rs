@@ -2,8 +2,7 @@
 //! locals, and helpers for all modules of this folder.
 
 use super::Env;
-use super::control::Frame;
-use super::fuel::Fuel;
+use super::frame::Frame;
 use crate::intrinsics::patch_point::Site;
 use crate::intrinsics::placeholder::Carried;
 use crate::ir::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
@@ -62,6 +61,15 @@ impl Region {
     ];
 }
 
+/// The fuel counter during the translation of a function.
+#[derive(Clone, Copy)]
+pub(super) struct FuelCounter {
+    /// The remaining fuel, before the cost of the current run.
+    pub(super) left: Variable,
+    /// Cost of the operators since the last branch point.
+    pub(super) run: i64,
+}
+
 /// The state of one function's translation.
 pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) env: Env<'e>,
@@ -82,7 +90,7 @@ pub(super) struct FuncTranslator<'a, 'e> {
     /// Whether any operator calls a function that returns.
     pub(super) calls: bool,
     /// The fuel counter, if the module counts fuel.
-    pub(super) fuel: Option<Fuel>,
+    pub(super) fuel: Option<FuelCounter>,
     /// Branch hints of the module for this function.
     pub(super) hints: Hints<'e>,
     regions: [AliasRegion; Region::ALL.len()],

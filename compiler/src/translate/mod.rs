@@ -2,23 +2,24 @@
 //!
 //! One module for each kind of operator; [`operator`] dispatches to them.
 
-mod atomic;
-mod bounds;
-mod call;
-mod control;
-mod exception;
-mod few;
-mod fuel;
+mod frame;
 mod function;
-mod gc;
+mod bounds;
+mod fuel;
+mod control;
+mod call;
+mod exception;
 mod global;
-mod intrinsic;
-mod memory;
-mod numeric;
-mod operator;
-mod simd;
 mod table;
+mod memory;
+mod few;
+mod numeric;
 mod wide;
+mod atomic;
+mod simd;
+mod gc;
+mod intrinsic;
+mod operator;
 
 use crate::analysis::idioms::Multiplications;
 use crate::analysis::known_tables::KnownTables;

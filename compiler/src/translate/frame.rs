@@ -1,0 +1,61 @@
+//! [`Frame`]: an enclosing block, from its start to its end, for structured control and exceptions.
+
+use cranelift_codegen::ir::{Block, Value};
+use wasmparser::Catch;
+
+/// One enclosing block.
+pub(super) struct Frame {
+    pub(super) kind: BlockKind,
+    /// The target of branches to this block.
+    pub(super) target: Block,
+    /// Height of the operand stack below the block's parameters.
+    pub(super) height: usize,
+    /// Number of values that a branch to this block passes.
+    pub(super) branch_values: usize,
+    /// Number of the block's results.
+    pub(super) results: usize,
+    /// Whether the end of the block is the target of a branch.
+    pub(super) end_reachable: bool,
+    /// Whether any of these branches is itself not cold.
+    pub(super) end_likely: bool,
+}
+
+/// The kind of an enclosing block, with what its end needs.
+pub(super) enum BlockKind {
+    /// A `block`, or the function body.
+    Block,
+    Loop,
+    /// An `if` before its `else`: the block for the `else`, and the parameters it starts with.
+    If(Block, Vec<Value>),
+    /// A `try_table`, or a legacy `try`.
+    Try(Box<Try>),
+    /// Any block that starts in unreachable code.
+    Unreachable,
+}
+
+/// A `try_table`, or a legacy `try`.
+#[derive(Default)]
+pub(super) struct Try {
+    /// The handler of the calls in its body that may throw, if there are any.
+    pub(super) handler: Option<Block>,
+    /// The number of edges to the handler.
+    pub(super) ways: usize,
+    /// The clauses of a `try_table`.
+    pub(super) catches: Vec<Catch>,
+    /// The exception that the current clause of a legacy `try` has caught; `None` in the body.
+    pub(super) caught: Option<Caught>,
+    /// The block in which the next clause of a legacy `try` is tested.
+    pub(super) next: Option<Block>,
+    /// The label to which a legacy `try` delegates exceptions, instead of clauses.
+    pub(super) delegate: Option<u32>,
+}
+
+/// The exception that a clause has caught.
+pub(super) enum Caught {
+    /// The tag and its values.
+    Values(u32, Vec<Value>),
+    /// Any exception, by reference.
+    Any(Value),
+    /// None: the body cannot throw.
+    Never,
+}
