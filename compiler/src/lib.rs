@@ -1,10 +1,13 @@
 //! pirn's ahead-of-time compiler: converts a WebAssembly module to a native shared object.
 //!
 //! ```text
-//! bytes ─ parse ─▶ ParsedModule ─ translate (all cores) ─▶ Cranelift IR ─ isa ─▶ machine code
-//!                                                      trampolines ─┘              │
-//!                       .so ◀─ link::elf ◀─ link::{text,symbols,unwind,dwarf} ◀────┤
-//!                                                image, metadata, tables, debug ◀──┘
+//! bytes ─ parse ─▶ ParsedModule ─ analysis ─▶ Facts
+//!                     │                         │
+//!                     └─────── translate ◀──────┘   trampoline          all cores, one function
+//!                                  │ Cranelift IR       │               at a time (codegen)
+//!                                  └──── optimize ◀─────┘
+//!                                            │ machine code
+//!                  link: one text, image, metadata, debug information ─▶ .so
 //! ```
 //!
 //! ```

@@ -1,5 +1,228 @@
-//! Passes over the IR of one function.
+//! The order of the passes over the IR of one function: this page shows every pass.
+//!
+//! ```text
+//! translated IR ─▶ before_cranelift ─┬▶ version 1: Cranelift's optimiser ─┐
+//!                                    ├▶ version 2: no optimiser ──────────┤ after_cranelift,
+//!                                    └▶ version 3: schedule, spill ───────┘ then machine code
+//!                                                      smallest machine code: kept (alternatives)
+//! ```
+//!
+//! Most functions have one version only. The per-function driver (`codegen/function.rs`) calls
+//! [`Pipeline::run`] and generates the machine code of each version.
+//!
+//! Every pass keeps
+//!
+//! * valid IR: in builds with self-checks the verifier runs after the last pass;
+//! * traps, calls, stores to the guest's memory, and their order;
+//! * the source location of each instruction that may trap: a trap reports it;
+//! * the base and the bounds of each access to a memory: a pass may rewrite an address only within
+//!   them (`before_cranelift/address.rs`);
+//! * determinism and linear time: the output depends on the function alone, and each search is
+//!   capped by a constant.
+//!
+//! To add a pass, write one file in the folder of its stage, and call it here at its place.
 
 pub(crate) mod before_cranelift;
 pub(crate) mod after_cranelift;
 pub(crate) mod alternatives;
+
+use crate::budget::work;
+use crate::code::CompiledFunction;
+use crate::error::CompileError;
+use crate::intrinsics::patch_point;
+use crate::intrinsics::placeholder::{self, Carried};
+use crate::ir::block::Registers;
+use after_cranelift::loads::{self, Uses};
+use after_cranelift::two_address;
+use alternatives::schedule::schedule;
+use alternatives::spill::spill;
+use alternatives::{
+    SCHEDULED_FRAME_BYTES, SCHEDULED_PERCENT, SMALLER_PERCENT, TRIED_FRAME_BYTES, has_frame,
+    has_long_block, smaller,
+};
+use before_cranelift::address;
+use cranelift_codegen::Context;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::Function;
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::settings::OptLevel;
+use pirn_format::cpu::Arch;
+
+/// The code generator in three configurations.
+#[derive(Clone, Copy)]
+pub(crate) struct Isas<'a> {
+    /// With the settings of this build.
+    pub(crate) checked: &'a dyn TargetIsa,
+    /// Without the verifier: for functions with sites of intrinsics.
+    pub(crate) unchecked: &'a dyn TargetIsa,
+    /// Without verifier and optimiser: for functions that are optimised already, and for those with
+    /// more vector constants than registers.
+    pub(crate) plain: &'a dyn TargetIsa,
+}
+
+/// The part of the per-function driver that the pipeline calls.
+pub(crate) trait Backend {
+    /// Verifies IR, if these settings enable the verifier.
+    fn verify(&self, func: &Function, isa: &dyn TargetIsa) -> Result<(), CompileError>;
+
+    /// Generates machine code from the IR that the passes left. `None` if the function must be
+    /// translated again without placeholder opcodes and pairs of calls.
+    fn machine_code(
+        &self,
+        context: &mut Context,
+        isa: &dyn TargetIsa,
+    ) -> Result<Option<CompiledFunction>, CompileError>;
+
+    /// The error for a fault of the code generator.
+    fn fault(&self, message: String) -> CompileError;
+}
+
+/// The passes for one function.
+pub(crate) struct Pipeline<'a> {
+    pub(crate) arch: Arch,
+    pub(crate) isas: Isas<'a>,
+    /// The intrinsics that placeholder opcodes of the function stand for.
+    pub(crate) carried: &'a Carried,
+    pub(crate) backend: &'a dyn Backend,
+}
+
+/// The most vector constants of a function with sites that is optimised. The optimiser hoists
+/// constants out of loops, where they occupy registers and are spilled. SHA-256, which has
+/// seventeen, took 1.3 times as long.
+const VECTORS_MAX: usize = 8;
+
+impl Pipeline<'_> {
+    /// Compiles the translated function in the context. `None` if it must be translated again
+    /// without placeholder opcodes and pairs of calls.
+    pub(crate) fn run(
+        &self,
+        context: &mut Context,
+    ) -> Result<Option<CompiledFunction>, CompileError> {
+        // In deep functions the optimiser would take too long.
+        let is_deep = work::is_deep(&context.func);
+        let isa = match is_deep {
+            true => self.isas.plain,
+            false => self.isas.checked,
+        };
+        if !placeholder::are_apart(&context.func, self.carried) {
+            return Ok(None);
+        }
+        self.before_cranelift(context, isa);
+        if patch_point::has_sites(&context.func) {
+            // The last time that IR with sites can be verified.
+            self.backend.verify(&context.func, isa)?;
+            patch_point::preserve_all(&mut context.func);
+            let isa = match is_deep || context.func.dfg.constants.len() > VECTORS_MAX {
+                true => self.isas.plain,
+                false => self.isas.unchecked,
+            };
+            return self.version(context, isa);
+        }
+        match optimises(isa) && has_long_block(&context.func) {
+            true => self.alternatives(context),
+            false => self.version(context, isa),
+        }
+    }
+
+    /// The passes before Cranelift's optimiser.
+    fn before_cranelift(&self, context: &mut Context, isa: &dyn TargetIsa) {
+        if optimises(isa) && self.is_x86_64() {
+            // Constants added to an index become displacements.
+            // Assumes: IR as translated, so every access is base + index + offset; dominators.
+            context.flowgraph();
+            address::fold(&mut context.func, &context.domtree);
+        }
+    }
+
+    /// Compares versions of a function with a long block, and keeps the smallest.
+    fn alternatives(
+        &self,
+        context: &mut Context,
+    ) -> Result<Option<CompiledFunction>, CompileError> {
+        let unoptimised = context.func.clone();
+        let optimised = self.version(context, self.isas.checked)?;
+        if !has_frame(&optimised, TRIED_FRAME_BYTES) {
+            return Ok(optimised);
+        }
+        context.clear();
+        context.func.clone_from(&unoptimised);
+        let plain = self.version(context, self.isas.plain)?;
+        let kept = smaller(optimised, plain, SMALLER_PERCENT);
+        if !has_frame(&kept, SCHEDULED_FRAME_BYTES) {
+            return Ok(kept);
+        }
+        context.clear();
+        context.func = unoptimised;
+        let registers = Registers::of(self.arch);
+        // An order for low register pressure.
+        // Assumes: no optimiser runs after it, which would undo the order.
+        if !schedule(&mut context.func, registers) {
+            return Ok(kept);
+        }
+        if self.is_x86_64() {
+            // Stores to the frame and loads from it, where the pressure is still too high.
+            // Assumes: the final order of instructions.
+            spill(&mut context.func, registers);
+        }
+        let scheduled = self.version(context, self.isas.plain)?;
+        Ok(smaller(kept, scheduled, SCHEDULED_PERCENT))
+    }
+
+    /// One version of the function: Cranelift's optimiser, if these settings enable it, the passes
+    /// after it, and machine code.
+    fn version(
+        &self,
+        context: &mut Context,
+        isa: &dyn TargetIsa,
+    ) -> Result<Option<CompiledFunction>, CompileError> {
+        if optimises(isa) || self.rewrites() {
+            let optimised = context.optimize(isa, &mut ControlPlane::default());
+            optimised.map_err(|error| self.backend.fault(error.to_string()))?;
+        }
+        self.after_cranelift(&mut context.func);
+        // The verifier does not support the calling convention of sites.
+        if self.rewrites() && !patch_point::has_sites(&context.func) {
+            self.backend.verify(&context.func, self.isas.checked)?;
+        }
+        // The optimiser must not run again: it would undo the passes after it.
+        let isa = if optimises(isa) { self.isas.plain } else { isa };
+        self.backend.machine_code(context, isa)
+    }
+
+    /// The passes after Cranelift's optimiser.
+    fn after_cranelift(&self, func: &mut Function) {
+        if !self.is_x86_64() {
+            return;
+        }
+        if self.rewrites() {
+            // The operand that dies is the one that is overwritten; MOVZX and LEA where they help.
+            // Assumes: the optimiser does not run again.
+            two_address::settle(func);
+        }
+        // Assumes: operands are in their final order. Both passes use the same uses of values:
+        // `locate` changes source locations only.
+        let uses = Uses::of(func);
+        // A trap in an instruction with a memory operand is at the load. Lowering merges loads at
+        // every optimisation level.
+        loads::locate(func, &uses, self.carried);
+        if self.rewrites() {
+            // Users move to their loads, which become memory operands.
+            loads::fold(func, &uses);
+        }
+    }
+
+    fn is_x86_64(&self) -> bool {
+        self.arch == Arch::X86_64
+    }
+
+    /// Whether the passes of `after_cranelift` rewrite instructions. They do so in each version of
+    /// an optimised compilation, also in a version without Cranelift's optimiser.
+    fn rewrites(&self) -> bool {
+        self.is_x86_64() && optimises(self.isas.checked)
+    }
+}
+
+/// Whether these settings enable the optimiser.
+fn optimises(isa: &dyn TargetIsa) -> bool {
+    isa.flags().opt_level() != OptLevel::None
+}

@@ -14,7 +14,7 @@
 //! Loads, stores, and instructions that have another effect or may trap keep their order, so a
 //! guest cannot observe the change.
 //!
-//! `codegen/mod.rs` runs the pass instead of the optimiser, on functions with a large frame, and
+//! `optimize/mod.rs` runs the pass instead of the optimiser, on functions with a large frame, and
 //! takes the result only if it is much smaller.
 
 use crate::ir::block::{List, Numbers, Registers, is_free};

@@ -1,6 +1,7 @@
 //! Tests which of two code versions is selected.
 
 use super::*;
+use crate::symbol::Symbol;
 
 fn function(bytes: usize) -> Option<CompiledFunction> {
     let mut function = CompiledFunction::new(Symbol::Func(0));

@@ -1,0 +1,141 @@
+//! Takes the parts of a compiled function out of Cranelift's result: references, traps, the address
+//! map, exception handlers.
+
+use crate::code::{FunctionReloc, Location};
+use crate::intrinsics::patch_point::{Found, Site};
+use crate::symbol::Symbol;
+use cranelift_codegen::ir::{self, ExternalName};
+use cranelift_codegen::{
+    CompiledCode, FinalizedMachCallSite, FinalizedMachExceptionHandler, FinalizedRelocTarget,
+};
+use pirn_format::exit::TrapCode;
+use pirn_format::traps::HandlerEntry;
+
+/// Resolves names in relocations. A call to anything but a function of this module is refused,
+/// because a compiled module has no undefined symbols. Calls of sites are returned separately.
+pub(super) fn relocs(
+    compiled: &CompiledCode,
+    func: &ir::Function,
+) -> Result<(Vec<FunctionReloc>, Vec<Found>), String> {
+    let names = func.params.user_named_funcs();
+    let (mut relocs, mut found) = (vec![], vec![]);
+    for reloc in compiled.buffer.relocs() {
+        let (offset, kind, addend) = (reloc.offset, reloc.kind, reloc.addend);
+        let name = match &reloc.target {
+            FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => Some(&names[*name]),
+            _ => None,
+        };
+        if let Some(site) = name.and_then(Site::from_name) {
+            found.push(Found {
+                offset,
+                kind,
+                addend,
+                site,
+            });
+            continue;
+        }
+        let target = name.and_then(Symbol::from_name).ok_or_else(|| {
+            let target = reloc.target.display(Some(&func.params));
+            format!("it refers to {target}, which is not in the module")
+        })?;
+        relocs.push(FunctionReloc {
+            offset,
+            kind,
+            addend,
+            target,
+        });
+    }
+    found.sort_unstable_by_key(|found| found.offset);
+    Ok((relocs, found))
+}
+
+/// The WebAssembly instruction of each code range, where it is known.
+pub(super) fn locations(compiled: &CompiledCode) -> Vec<Location> {
+    let known = compiled.buffer.get_srclocs_sorted().iter();
+    known
+        .filter(|location| !location.loc.is_default() && location.start < location.end)
+        .map(|location| Location {
+            start: location.start,
+            end: location.end,
+            wasm: location.loc.bits(),
+        })
+        .collect()
+}
+
+/// Offsets in a function, each with a number: a trap code, or an offset in the WebAssembly file.
+pub(super) type Numbered = Vec<(u32, u32)>;
+
+/// The trapping instructions, and the WebAssembly offsets of trapping instructions and return
+/// addresses.
+pub(super) fn sites(
+    compiled: &CompiledCode,
+    patched: &[Found],
+) -> Result<(Numbered, Numbered), String> {
+    let locations = compiled.buffer.get_srclocs_sorted();
+    // The location of the instruction that contains a byte.
+    let wasm = |byte: u32| {
+        let at = locations
+            .partition_point(|location| location.start <= byte)
+            .checked_sub(1)?;
+        let location = &locations[at];
+        (byte < location.end && !location.loc.is_default()).then(|| location.loc.bits())
+    };
+    let (mut traps, mut sites) = (vec![], vec![]);
+    for trap in compiled.buffer.traps() {
+        traps.push((trap.offset, trap_number(trap.code)?));
+        sites.extend(wasm(trap.offset).map(|wasm| (trap.offset, wasm)));
+    }
+    let is_patched = |call: &&FinalizedMachCallSite<'_>| {
+        let at = |found: &Found| found.return_address();
+        patched.binary_search_by_key(&call.ret_addr, at).is_ok()
+    };
+    let calls = compiled.buffer.call_sites();
+    for call in calls.filter(|call| !is_patched(&call)) {
+        // A return address is after its call, and may be after the end of the function.
+        sites.extend(wasm(call.ret_addr - 1).map(|wasm| (call.ret_addr, wasm)));
+    }
+    traps.sort_unstable();
+    // Of two records at one offset, the first is the one that the code generator recorded first.
+    traps.dedup_by_key(|(offset, _)| *offset);
+    sites.sort_unstable();
+    Ok((traps, sites))
+}
+
+/// The calls with an exception handler. All exceptions of a call go to one handler.
+pub(super) fn handlers(compiled: &CompiledCode) -> Result<Vec<HandlerEntry>, String> {
+    let mut handlers = vec![];
+    for call in compiled.buffer.call_sites() {
+        match (call.exception_handlers, call.frame_offset) {
+            ([], _) => {}
+            ([FinalizedMachExceptionHandler::Default(handler)], Some(frame_bytes)) => {
+                handlers.push(HandlerEntry {
+                    offset: call.ret_addr,
+                    handler: *handler,
+                    frame_bytes,
+                });
+            }
+            (other, frame_bytes) => {
+                return Err(format!(
+                    "exceptions are caught by {other:?} in a frame of {frame_bytes:?}"
+                ));
+            }
+        }
+    }
+    handlers.sort_unstable_by_key(|handler| handler.offset);
+    Ok(handlers)
+}
+
+/// The number in the trap table for one of Cranelift's trap codes.
+fn trap_number(code: ir::TrapCode) -> Result<u32, String> {
+    let known = match code {
+        ir::TrapCode::STACK_OVERFLOW => Some(TrapCode::StackOverflow),
+        ir::TrapCode::HEAP_OUT_OF_BOUNDS => Some(TrapCode::MemoryOutOfBounds),
+        ir::TrapCode::INTEGER_OVERFLOW => Some(TrapCode::IntegerOverflow),
+        ir::TrapCode::INTEGER_DIVISION_BY_ZERO => Some(TrapCode::IntegerDivideByZero),
+        ir::TrapCode::BAD_CONVERSION_TO_INTEGER => Some(TrapCode::InvalidConversionToInteger),
+        other => TrapCode::from_number(u32::from(other.as_raw().get())),
+    };
+    known
+        .map(|code| code as u32)
+        .ok_or_else(|| format!("trap code {code} is unknown"))
+}
