@@ -15,17 +15,18 @@
 
 #![forbid(unsafe_code)]
 
-pub mod cpu;
+// In this order each module uses only modules before it (`format/tests/layers.rs`).
 pub mod error;
-pub mod exit;
-pub mod header;
-pub mod image;
+pub mod cpu;
 pub mod layout;
+pub mod exit;
+pub mod sections;
+pub mod image;
+pub mod types;
+pub mod traps;
+pub mod header;
 pub mod metadata;
 pub mod read;
-pub mod sections;
-pub mod traps;
-pub mod types;
 
 pub use error::FormatError;
 
