@@ -29,12 +29,12 @@ pub(crate) struct CompiledFunction {
     pub(crate) unwind: Option<systemv::UnwindInfo>,
     /// Range of its body in the WebAssembly file; empty for a trampoline.
     pub(crate) body: Range<u32>,
-    /// The WebAssembly instructions of its code, ascending. Only if `codegen::Wanted::locations` is
-    /// set.
+    /// The WebAssembly instructions of its code, ascending. Only if `codegen::Outputs::locations`
+    /// is set.
     pub(crate) locations: Vec<Location>,
     /// Offsets of its blocks, ascending. Only if the code generator reports them.
     pub(crate) blocks: Vec<u32>,
-    /// Its Cranelift IR. Only if `codegen::Wanted::clif` is set; then there is no machine code.
+    /// Its Cranelift IR. Only if `codegen::Outputs::clif` is set; then there is no machine code.
     pub(crate) clif: String,
 }
 

@@ -4,9 +4,9 @@ use crate::analysis::Facts;
 use crate::analysis::image::Image;
 use crate::cache::Run;
 use crate::code::CompiledFunction;
-use crate::codegen::isa::{self, Uses};
+use crate::codegen::isa::{self, Diagnostics};
 use crate::codegen::progress::Progress;
-use crate::codegen::{self, Wanted};
+use crate::codegen::{self, Outputs};
 use crate::error::CompileError;
 use crate::link::dwarf::Lines;
 use crate::link::text::Text;
@@ -91,12 +91,12 @@ fn emit_counting(
     progress: &(dyn Fn(usize, usize) + Sync),
     note: &mut dyn FnMut(&str),
 ) -> Result<(Vec<u8>, u64), CompileError> {
-    let unchecked = Uses {
-        verifies: false,
-        tells_blocks: emit == Emit::Asm,
+    let unchecked = Diagnostics {
+        verify: false,
+        report_blocks: emit == Emit::Asm,
     };
-    let checked = Uses {
-        verifies: true,
+    let checked = Diagnostics {
+        verify: true,
         ..unchecked
     };
     let isa = isa::build(options, checked)?;
@@ -112,17 +112,17 @@ fn emit_counting(
     let mut parsed = parse::parse(wasm)?;
     parsed.metadata.fuel = options.fuel;
     let facts = Facts::of(&mut parsed);
-    let wanted = Wanted {
+    let outputs = Outputs {
         clif: emit == Emit::Clif,
         locations: options.debug_info || emit == Emit::Asm,
     };
     let progress = Progress::new(progress);
     // Cranelift IR is not stored.
-    let cache = options.cache.as_deref().filter(|_| !wanted.clif);
+    let cache = options.cache.as_deref().filter(|_| !outputs.clif);
     let run = cache.map(|cache| {
         Run::new(cache, &*isa, |state| {
             options.hash_settings(state);
-            wanted.locations.hash(state);
+            outputs.locations.hash(state);
         })
     });
     let compiled = codegen::compile(
@@ -130,7 +130,7 @@ fn emit_counting(
         &facts,
         isas,
         options,
-        wanted,
+        outputs,
         run.as_ref(),
         &progress,
     );

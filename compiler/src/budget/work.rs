@@ -190,7 +190,7 @@ impl Work<'_> {
 }
 
 /// A use of a value: its block and its position in the block.
-struct Use {
+struct UsePlace {
     value: Value,
     block: Block,
     place: u64,
@@ -209,7 +209,7 @@ fn held(func: &Function, most: u64) -> u64 {
             place += 1;
             for value in func.dfg.inst_values(inst) {
                 let value = func.dfg.resolve_aliases(value);
-                uses.push(Use {
+                uses.push(UsePlace {
                     value,
                     block,
                     place,

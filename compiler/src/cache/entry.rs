@@ -1,4 +1,4 @@
-//! [`Entry`]: the stored form of a function.
+//! [`StoredFunction`]: the stored form of a function.
 
 use crate::code::{CompiledFunction, FunctionReloc, Location};
 use crate::symbol::Symbol;
@@ -12,10 +12,10 @@ use std::collections::HashMap;
 /// A [`CompiledFunction`] without the names and locations of its module. Its machine code follows
 /// it; as a field it would be encoded byte by byte.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct StoredFunction {
     align: u32,
     frame_bytes: u32,
-    relocs: Vec<EntryReloc>,
+    relocs: Vec<StoredReloc>,
     traps: Vec<(u32, u32)>,
     /// Relative to the function's first location in the WebAssembly file, as are `locations`.
     sites: Vec<(u32, u32)>,
@@ -26,7 +26,7 @@ pub(super) struct Entry {
 }
 
 #[derive(Serialize, Deserialize)]
-struct EntryReloc {
+struct StoredReloc {
     offset: u32,
     kind: Reloc,
     addend: Addend,
@@ -34,7 +34,7 @@ struct EntryReloc {
     name: u32,
 }
 
-impl Entry {
+impl StoredFunction {
     /// Encodes a compiled function. `None` if it refers to a function without a name.
     pub(super) fn content(
         function: &CompiledFunction,
@@ -44,7 +44,7 @@ impl Entry {
         let relative = |wasm: u32| wasm.wrapping_sub(base);
         let names: HashMap<_, _> = params.user_named_funcs().values().zip(0..).collect();
         let relocs = function.relocs.iter().map(|reloc| {
-            Some(EntryReloc {
+            Some(StoredReloc {
                 offset: reloc.offset,
                 kind: reloc.kind,
                 addend: reloc.addend,

@@ -21,7 +21,7 @@ use crate::error::CompileError;
 use crate::symbol::Symbol;
 use cranelift_codegen::ir;
 use cranelift_codegen::isa::TargetIsa;
-use entry::Entry;
+use entry::StoredFunction;
 use pack::Pack;
 use rayon::prelude::*;
 use std::fs::{self, DirBuilder, File};
@@ -45,8 +45,8 @@ const OTHERS_WRITE: u32 = 0o022;
 /// BLAKE3 of everything that decides the machine code of a function.
 type Key = [u8; 32];
 
-/// A folder of compiled functions ([`Options::cache`](crate::Options::cache)). Many compilations, in this process and in
-/// others, may use it at once. It may be deleted at any time.
+/// A folder of compiled functions ([`Options::cache`](crate::Options::cache)). Many compilations,
+/// in this process and in others, may use it at once. It may be deleted at any time.
 #[derive(Debug)]
 pub struct Cache {
     folder: PathBuf,
@@ -204,7 +204,8 @@ impl<'a> Run<'a> {
         func: &ir::Function,
     ) -> Option<CompiledFunction> {
         let content = self.pack(key).get(key);
-        let function = content.and_then(|content| Entry::function(&content, symbol, &func.params));
+        let function =
+            content.and_then(|content| StoredFunction::function(&content, symbol, &func.params));
         let counter = match function {
             Some(_) => &self.cache.hits,
             None => &self.cache.misses,
@@ -215,7 +216,7 @@ impl<'a> Run<'a> {
 
     /// Stores the code of a translated function.
     pub(crate) fn add(&self, key: Key, function: &CompiledFunction, func: &ir::Function) {
-        if let Some(content) = Entry::content(function, &func.params) {
+        if let Some(content) = StoredFunction::content(function, &func.params) {
             self.pack(&key).add(key, content);
         }
     }

@@ -36,7 +36,7 @@ const ROW_BYTES: usize = 32 + 32 + 4;
 pub(super) struct Pack {
     path: PathBuf,
     /// Read at the first lookup.
-    known: OnceLock<Known>,
+    known: OnceLock<ReadPack>,
     /// Most bytes of the file. The oldest entries are evicted.
     bytes_max: u64,
     /// Entries to add.
@@ -62,7 +62,7 @@ impl Pack {
 
     /// The content of a key in the file, as the file was at the first lookup.
     pub(super) fn get(&self, key: &Key) -> Option<Vec<u8>> {
-        let known = self.known.get_or_init(|| Known::read(&self.path));
+        let known = self.known.get_or_init(|| ReadPack::read(&self.path));
         known.content(key)
     }
 
@@ -85,7 +85,7 @@ impl Pack {
             return Ok(());
         }
         // Another compilation may have written the file since the first lookup.
-        let known = Known::read(&self.path);
+        let known = ReadPack::read(&self.path);
         let mut old: Vec<_> = known.places.iter().collect();
         old.retain(|(key, _)| !new.contains_key(*key));
         old.sort_unstable_by_key(|(_, place)| place.start);
@@ -141,19 +141,19 @@ pub(super) fn remove_leftovers(folder: &Path) {
 
 /// A pack as it was read.
 #[derive(Default)]
-struct Known {
+struct ReadPack {
     file: Option<File>,
-    places: HashMap<Key, Place>,
+    places: HashMap<Key, ContentPlace>,
 }
 
 /// The location of a content in its pack.
-struct Place {
+struct ContentPlace {
     start: u64,
     bytes: u32,
     checksum: Key,
 }
 
-impl Known {
+impl ReadPack {
     /// Reads as much of the pack as exists and is valid.
     fn read(path: &Path) -> Self {
         Self::try_read(path).unwrap_or_default()
@@ -181,7 +181,7 @@ impl Known {
             let (key, rest) = row.split_first_chunk()?;
             let (checksum, bytes) = rest.split_first_chunk()?;
             let bytes = u32::from_le_bytes(*bytes.first_chunk()?);
-            let place = Place {
+            let place = ContentPlace {
                 start,
                 bytes,
                 checksum: *checksum,

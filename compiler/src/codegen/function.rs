@@ -1,7 +1,7 @@
 //! [`FunctionCompiler`]: compiles functions, wrappers of intrinsics and trampolines, one at a time.
 
 use super::portable::Portable;
-use super::{Wanted, machine_code};
+use super::{Outputs, machine_code};
 use crate::analysis::idioms::Multiplications;
 use crate::analysis::known_tables::KnownTables;
 use crate::budget::work::{self, Work};
@@ -49,7 +49,7 @@ impl Default for State {
 pub(super) struct FunctionCompiler<'a> {
     pub(super) env: Env<'a>,
     pub(super) isas: Isas<'a>,
-    pub(super) wanted: Wanted,
+    pub(super) outputs: Outputs,
     /// The cache, if there is one.
     pub(super) run: Option<&'a Run<'a>>,
 }
@@ -95,7 +95,7 @@ impl FunctionCompiler<'_> {
         for (index, id) in self.env.intrinsics.iter() {
             let symbol = Symbol::Func(index);
             // Without machine code it is not known which wrappers are referred to.
-            let is_used = self.wanted.clif
+            let is_used = self.outputs.clif
                 || called.contains(&symbol)
                 || escaped.binary_search(&index).is_ok();
             let has_instruction = id.is_promised(self.env.cpu) && translate::has_instruction(id);
@@ -204,7 +204,7 @@ impl FunctionCompiler<'_> {
         context: &mut Context,
         carried: &Carried,
     ) -> Result<Option<CompiledFunction>, CompileError> {
-        if self.wanted.clif {
+        if self.outputs.clif {
             let mut function = CompiledFunction::new(symbol);
             function.clif = context.func.display().to_string();
             return Ok(Some(function));
@@ -296,7 +296,7 @@ impl Backend for FunctionBackend<'_> {
         }
         (function.traps, function.sites) = machine_code::sites(&compiled, &found).map_err(fault)?;
         function.handlers = machine_code::handlers(&compiled).map_err(fault)?;
-        if self.compiler.wanted.locations {
+        if self.compiler.outputs.locations {
             function.locations = machine_code::locations(&compiled);
         }
         function.blocks.clone_from(&compiled.bb_starts);

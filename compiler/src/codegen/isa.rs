@@ -9,11 +9,11 @@ use target_lexicon::Triple;
 
 /// Settings that depend on how the code generator is used. They do not change the code.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Uses {
+pub(crate) struct Diagnostics {
     /// The verifier runs. Used in builds with self-checks.
-    pub(crate) verifies: bool,
+    pub(crate) verify: bool,
     /// The code generator reports where blocks begin.
-    pub(crate) tells_blocks: bool,
+    pub(crate) report_blocks: bool,
 }
 
 /// The target that the options ask for.
@@ -22,7 +22,10 @@ pub(crate) struct Uses {
 ///
 /// [`CompileError::Options`] for a target or feature that this build has no code generator for, and
 /// for a processor without a feature that generated code needs.
-pub(crate) fn build(options: &Options, uses: Uses) -> Result<OwnedTargetIsa, CompileError> {
+pub(crate) fn build(
+    options: &Options,
+    diagnostics: Diagnostics,
+) -> Result<OwnedTargetIsa, CompileError> {
     let arch = options.cpu.arch();
     for needed in needed(arch) {
         if !options.cpu.has(needed) {
@@ -57,7 +60,7 @@ pub(crate) fn build(options: &Options, uses: Uses) -> Result<OwnedTargetIsa, Com
             .map_err(|error| CompileError::Options(format!("setting use_csdb: {error}")))?;
     }
     builder
-        .finish(flags(options, uses)?)
+        .finish(flags(options, diagnostics)?)
         .map_err(|error| CompileError::Options(format!("target {arch}: {error}")))
 }
 
@@ -75,7 +78,7 @@ fn truth(on: bool) -> &'static str {
     if on { "true" } else { "false" }
 }
 
-fn flags(options: &Options, uses: Uses) -> Result<settings::Flags, CompileError> {
+fn flags(options: &Options, diagnostics: Diagnostics) -> Result<settings::Flags, CompileError> {
     let opt_level = match options.opt_level {
         OptLevel::None => "none",
         OptLevel::Speed => "speed",
@@ -105,9 +108,9 @@ fn flags(options: &Options, uses: Uses) -> Result<settings::Flags, CompileError>
         ),
         (
             "enable_verifier",
-            truth(uses.verifies && cfg!(debug_assertions)),
+            truth(diagnostics.verify && cfg!(debug_assertions)),
         ),
-        ("machine_code_cfg_info", truth(uses.tells_blocks)),
+        ("machine_code_cfg_info", truth(diagnostics.report_blocks)),
     ] {
         flags
             .set(name, value)

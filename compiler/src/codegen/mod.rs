@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 
 /// Which outputs are requested besides the machine code, or instead of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct Outputs {
     /// Whether to produce the translated Cranelift IR instead of machine code.
     pub(crate) clif: bool,
     /// Whether to produce [`CompiledFunction::locations`].
@@ -43,7 +43,7 @@ pub(crate) fn compile(
     facts: &Facts,
     isas: Isas<'_>,
     options: &Options,
-    wanted: Wanted,
+    outputs: Outputs,
     run: Option<&Run<'_>>,
     progress: &Progress<'_>,
 ) -> Result<(Vec<CompiledFunction>, u64), CompileError> {
@@ -66,7 +66,7 @@ pub(crate) fn compile(
             multiplications: &facts.multiplications,
         },
         isas,
-        wanted,
+        outputs,
         run,
     };
     progress.start(bodies.len());

@@ -1,4 +1,4 @@
-//! [`Budget`]: limits the work that debug information may cause, in proportion to its size.
+//! [`StepBudget`]: limits the work that debug information may cause, in proportion to its size.
 //!
 //! Parts of debug information refer to each other by offsets. So a small file could make the reader
 //! read the same bytes many times: units that share a table, tables that overlap, or entries of no
@@ -12,11 +12,11 @@ const STEPS_PER_BYTE: u64 = 16;
 const STEPS_MIN: u64 = 1 << 16;
 
 /// The remaining steps.
-pub(super) struct Budget {
+pub(super) struct StepBudget {
     left: u64,
 }
 
-impl Budget {
+impl StepBudget {
     /// The budget for debug information of this many bytes.
     pub(super) fn new(bytes: u64) -> Self {
         Self {
@@ -77,14 +77,14 @@ mod tests {
 
     #[test]
     fn the_budget_is_spent_to_the_last_step_and_no_further() {
-        let mut budget = Budget::new(100);
+        let mut budget = StepBudget::new(100);
         let all = (STEPS_MIN + 100 * STEPS_PER_BYTE) as usize;
         assert_eq!(budget.spend(all - 1), Ok(()));
         assert_eq!(budget.spend(1), Ok(()));
         assert_eq!(budget.spend(0), Ok(()));
         assert_eq!(budget.spend(1), Err(Fault::Work));
         // A refused request uses up the budget, so that smaller ones fail as well.
-        let mut budget = Budget::new(100);
+        let mut budget = StepBudget::new(100);
         assert_eq!(budget.spend(all + 1), Err(Fault::Work));
         assert_eq!(budget.spend(1), Err(Fault::Work));
     }

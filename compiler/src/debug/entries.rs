@@ -1,12 +1,13 @@
-//! [`Entry`]: the entries of the tree that describe units and functions. All others are skipped.
+//! [`DebugEntry`]: the entries of the tree that describe units and functions. All others are
+//! skipped.
 
-use super::budget::{Budget, Fault};
+use super::budget::{Fault, StepBudget};
 use super::values::{Slice, Value};
 use gimli::{Abbreviations, AttributeValue, DwAt, EntriesRaw, UnitHeader, UnitOffset};
 
 /// The attributes of one entry that the compiler uses.
 #[derive(Clone, Default)]
-pub(super) struct Entry<'a> {
+pub(super) struct DebugEntry<'a> {
     pub(super) name: Option<Value<'a>>,
     pub(super) linkage_name: Option<Value<'a>>,
     pub(super) low: Option<Value<'a>>,
@@ -25,12 +26,12 @@ pub(super) struct Entry<'a> {
     pub(super) addr_base: usize,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> DebugEntry<'a> {
     /// Reads the attributes of the entry at the position of `entries`.
     pub(super) fn read(
         entries: &mut EntriesRaw<'_, Slice<'a>>,
         attributes: &[gimli::AttributeSpecification],
-        budget: &mut Budget,
+        budget: &mut StepBudget,
     ) -> Result<Self, Fault> {
         let mut entry = Self::default();
         budget.spend(attributes.len())?;
@@ -82,8 +83,8 @@ impl<'a> Entry<'a> {
 pub(super) fn root<'a>(
     header: &UnitHeader<Slice<'a>>,
     abbreviations: &Abbreviations,
-    budget: &mut Budget,
-) -> Result<Entry<'a>, Fault> {
+    budget: &mut StepBudget,
+) -> Result<DebugEntry<'a>, Fault> {
     at(header, abbreviations, header.root_offset(), budget)
 }
 
@@ -92,14 +93,14 @@ pub(super) fn at<'a>(
     header: &UnitHeader<Slice<'a>>,
     abbreviations: &Abbreviations,
     offset: UnitOffset,
-    budget: &mut Budget,
-) -> Result<Entry<'a>, Fault> {
+    budget: &mut StepBudget,
+) -> Result<DebugEntry<'a>, Fault> {
     let mut entries = header.entries_raw(abbreviations, Some(offset))?;
     if entries.is_empty() {
         return Err(Fault::Wrong("it has no entries"));
     }
     match entries.read_abbreviation()? {
-        Some(found) => Entry::read(&mut entries, found.attributes(), budget),
+        Some(found) => DebugEntry::read(&mut entries, found.attributes(), budget),
         None => Err(Fault::Wrong("an entry is not where it is said to be")),
     }
 }

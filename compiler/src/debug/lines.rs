@@ -1,6 +1,6 @@
 //! [`Program`]: runs line number programs to rows. [`Files`]: the files that the rows name.
 
-use super::budget::{Budget, Fault};
+use super::budget::{Fault, StepBudget};
 use super::values::{Bases, Slice};
 use super::{File, Row, Sections, Sequence, Source};
 use crate::limits;
@@ -21,7 +21,7 @@ impl<'a> Program<'a> {
         sections: &Sections<'a>,
         offset: usize,
         address_bytes: u8,
-        budget: &mut Budget,
+        budget: &mut StepBudget,
     ) -> Result<Self, Fault> {
         let bytes = sections.line.get(offset..);
         let bytes = bytes.ok_or(Fault::Wrong("its line program is not in .debug_line"))?;
@@ -48,7 +48,7 @@ impl<'a> Program<'a> {
         &self,
         sections: &Sections<'a>,
         files: &mut Files<'_, 'a>,
-        budget: &mut Budget,
+        budget: &mut StepBudget,
         source: &mut Source,
     ) -> Result<(), Fault> {
         budget.spend(self.header().raw_program_buf().len())?;
@@ -95,7 +95,7 @@ impl Source {
         address: u32,
         files: &mut Files<'_, 'a>,
         sections: &Sections<'a>,
-        budget: &mut Budget,
+        budget: &mut StepBudget,
     ) -> Result<(), Fault> {
         limits::DEBUG_ROWS
             .check(self.rows.len() as u64 + 1)
@@ -171,7 +171,7 @@ impl<'h, 'a> Files<'h, 'a> {
         &mut self,
         number: u64,
         sections: &Sections<'a>,
-        budget: &mut Budget,
+        budget: &mut StepBudget,
     ) -> Result<Option<u32>, Fault> {
         if let Some(known) = self.known.get(&number) {
             return Ok(*known);
@@ -188,7 +188,7 @@ impl<'h, 'a> Files<'h, 'a> {
         &self,
         number: u64,
         sections: &Sections<'a>,
-        budget: &mut Budget,
+        budget: &mut StepBudget,
     ) -> Result<Option<File>, Fault> {
         let Some(file) = self.header.file(number) else {
             return Ok(None);

@@ -22,7 +22,7 @@ mod subprograms;
 mod units;
 
 use crate::limits;
-use budget::Budget;
+use budget::StepBudget;
 use std::ops::Range;
 
 /// The custom sections of a module with debug information. Missing ones are empty.
@@ -108,7 +108,7 @@ impl<'a> Sections<'a> {
         if let Err(error) = sizes {
             return (Source::default(), Some(format!("left out: {error}")));
         }
-        units::read(self, Budget::new(self.bytes()))
+        units::read(self, StepBudget::new(self.bytes()))
     }
 }
 

@@ -1,8 +1,8 @@
 //! [`Reader`]: the state while units are read one after another.
 
 use super::Sections;
-use super::budget::Budget;
-use super::entries::Entry;
+use super::budget::StepBudget;
+use super::entries::DebugEntry;
 use super::values::{Bases, Slice};
 use gimli::{Abbreviations, UnitHeader, UnitSectionOffset};
 use std::collections::{HashMap, HashSet};
@@ -14,13 +14,13 @@ pub(super) struct Head<'a> {
     pub(super) abbreviations: Rc<Abbreviations>,
     pub(super) bases: Bases,
     /// Its first entry, which describes it.
-    pub(super) root: Entry<'a>,
+    pub(super) root: DebugEntry<'a>,
 }
 
 /// The state of the reader.
 pub(super) struct Reader<'a, 's> {
     pub(super) sections: &'s Sections<'a>,
-    pub(super) budget: Budget,
+    pub(super) budget: StepBudget,
     /// Ascending by offset.
     pub(super) heads: Vec<Head<'a>>,
     /// By offset. Units may share abbreviations.

@@ -1,7 +1,7 @@
 //! [`subprograms`]: the functions of a unit that have code, with names and declarations.
 
 use super::budget::Fault;
-use super::entries::{Entry, at};
+use super::entries::{DebugEntry, at};
 use super::lines::Files;
 use super::reader::{Head, Reader, offset};
 use super::values::Value;
@@ -28,7 +28,7 @@ pub(super) fn subprograms<'a>(
             continue;
         };
         if found.tag() == gimli::DW_TAG_subprogram {
-            let entry = Entry::read(&mut entries, found.attributes(), &mut reader.budget)?;
+            let entry = DebugEntry::read(&mut entries, found.attributes(), &mut reader.budget)?;
             if let Some(subprogram) = subprogram(reader, index, entry, files)? {
                 source.subprograms.push(subprogram);
             }
@@ -44,7 +44,7 @@ pub(super) fn subprograms<'a>(
 fn subprogram<'a>(
     reader: &mut Reader<'a, '_>,
     index: usize,
-    mut entry: Entry<'a>,
+    mut entry: DebugEntry<'a>,
     files: &mut Files<'_, 'a>,
 ) -> Result<Option<Subprogram>, Fault> {
     let sections = reader.sections;
@@ -112,7 +112,7 @@ fn refer<'a>(
     reader: &mut Reader<'a, '_>,
     unit: usize,
     value: &Value<'a>,
-) -> Result<Option<(usize, Entry<'a>)>, Fault> {
+) -> Result<Option<(usize, DebugEntry<'a>)>, Fault> {
     let (unit, at_offset) = match value {
         AttributeValue::UnitRef(at) => (unit, *at),
         AttributeValue::DebugInfoRef(at) => {

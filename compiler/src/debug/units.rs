@@ -1,6 +1,6 @@
 //! [`read`]: reads the units one after another. Omits faulty parts and reports them.
 
-use super::budget::{Budget, Fault};
+use super::budget::{Fault, StepBudget};
 use super::entries;
 use super::lines::{Files, Program};
 use super::reader::{Head, Reader, offset};
@@ -44,7 +44,7 @@ const NO_CODE: &str = "its debug information is left out: it is of no code in th
     link without -O, or run wasm-opt -g";
 
 /// Reads all units. Returns a line that says what was omitted.
-pub(super) fn read(sections: &Sections<'_>, budget: Budget) -> (Source, Option<String>) {
+pub(super) fn read(sections: &Sections<'_>, budget: StepBudget) -> (Source, Option<String>) {
     let mut reader = Reader {
         sections,
         budget,
@@ -191,7 +191,7 @@ impl<'a> Reader<'a, '_> {
 }
 
 /// Bytes of the abbreviation table at the start of `bytes` (DWARF 5, section 7.5.3).
-fn abbreviations_bytes(bytes: &[u8], budget: &mut Budget) -> Result<usize, Fault> {
+fn abbreviations_bytes(bytes: &[u8], budget: &mut StepBudget) -> Result<usize, Fault> {
     let mut input = Slice::new(bytes, LittleEndian);
     while !input.is_empty() && input.read_uleb128()? != 0 {
         // Tag and children flag. The budget is spent while reading, because the table may extend to

@@ -5,7 +5,7 @@
 //! section's end.
 
 use super::Sections;
-use super::budget::{Budget, Fault};
+use super::budget::{Fault, StepBudget};
 use gimli::{AttributeValue, EndianSlice, LittleEndian};
 
 /// Bytes of the debug information.
@@ -32,7 +32,7 @@ impl Bases {
         self,
         value: &Value<'_>,
         sections: &Sections<'_>,
-        budget: &mut Budget,
+        budget: &mut StepBudget,
     ) -> Result<Option<String>, Fault> {
         let bytes = match value {
             AttributeValue::String(bytes) => bytes.slice(),

@@ -32,7 +32,7 @@ use crate::error::CompileError;
 use crate::intrinsics::patch_point;
 use crate::intrinsics::placeholder::{self, Carried};
 use crate::ir::block::Registers;
-use after_cranelift::loads::{self, Uses};
+use after_cranelift::loads::{self, ValueUses};
 use after_cranelift::two_address;
 use alternatives::schedule::schedule;
 use alternatives::spill::spill;
@@ -201,7 +201,7 @@ impl Pipeline<'_> {
         }
         // Assumes: operands are in their final order. Both passes use the same uses of values:
         // `locate` changes source locations only.
-        let uses = Uses::of(func);
+        let uses = ValueUses::of(func);
         // A trap in an instruction with a memory operand is at the load. Lowering merges loads at
         // every optimisation level.
         loads::locate(func, &uses, self.carried);

@@ -40,7 +40,7 @@ const UNROLLED: i64 = 4;
 
 /// The bytes to write.
 #[derive(Clone, Copy)]
-struct Range {
+struct ByteRange {
     /// Address of the first byte to write.
     to: Value,
     len: Value,
@@ -48,7 +48,7 @@ struct Range {
 
 /// The data to write.
 #[derive(Clone, Copy)]
-enum Source {
+enum BulkSource {
     /// The bytes starting at this address.
     Memory(Value),
     /// One byte, in an i64.
@@ -61,9 +61,11 @@ impl Trampoline<'_> {
     pub(super) fn in_place(&mut self, builtin: Builtin, env: Env<'_>) {
         let (memories, to, source, len) = match (builtin, &self.params[1..]) {
             (Builtin::MemoryCopy, &[a, b, to, from, len]) => {
-                (vec![a, b], to, Source::Memory(from), len)
+                (vec![a, b], to, BulkSource::Memory(from), len)
             }
-            (Builtin::MemoryFill, &[a, to, byte, len]) => (vec![a], to, Source::Byte(byte), len),
+            (Builtin::MemoryFill, &[a, to, byte, len]) => {
+                (vec![a], to, BulkSource::Byte(byte), len)
+            }
             _ => return,
         };
         let leave = self.builder.create_block();
@@ -79,9 +81,10 @@ impl Trampoline<'_> {
         let mut memories = env.metadata.memories.iter();
         let (to, source) = match (memories.any(|ty| ty.address == AddrType::I64), source) {
             (false, source) => (to, source),
-            (true, Source::Memory(from)) => {
-                (self.low(to, leave), Source::Memory(self.low(from, leave)))
-            }
+            (true, BulkSource::Memory(from)) => (
+                self.low(to, leave),
+                BulkSource::Memory(self.low(from, leave)),
+            ),
             (true, source) => (self.low(to, leave), source),
         };
         let many = self
@@ -90,7 +93,7 @@ impl Trampoline<'_> {
             .icmp_imm_u(IntCC::UnsignedGreaterThan, len, IN_PLACE_BYTES);
         self.unless(many, leave);
         let mut end = to;
-        if let Source::Memory(from) = source {
+        if let BulkSource::Memory(from) = source {
             end = self.builder.ins().umax(to, from);
         }
         // All three are less than 2^32, so no sum wraps.
@@ -100,7 +103,7 @@ impl Trampoline<'_> {
             .ins()
             .icmp(IntCC::UnsignedGreaterThan, end, bytes);
         self.unless(outside, leave);
-        let mut range = Range {
+        let mut range = ByteRange {
             to: self.builder.ins().iadd(base, to),
             len,
         };
@@ -110,14 +113,14 @@ impl Trampoline<'_> {
             range.len = self.builder.ins().select_spectre_guard(many, none, len);
         }
         match source {
-            Source::Memory(from) => {
+            BulkSource::Memory(from) => {
                 let from = self.builder.ins().iadd(base, from);
-                self.write(range, Source::Memory(from));
+                self.write(range, BulkSource::Memory(from));
             }
-            Source::Byte(byte) => {
+            BulkSource::Byte(byte) => {
                 // The value is zero-extended from 32 bits; only the lowest 8 count.
                 let byte = self.builder.ins().band_imm_u(byte, 0xff);
-                self.write(range, Source::Byte(byte));
+                self.write(range, BulkSource::Byte(byte));
             }
         }
         self.builder.switch_to_block(leave);
@@ -166,7 +169,7 @@ impl Trampoline<'_> {
     }
 
     /// Writes a range, and returns from the function.
-    fn write(&mut self, range: Range, source: Source) {
+    fn write(&mut self, range: ByteRange, source: BulkSource) {
         let less = self.at_least(WIDE, range.len);
         self.write_wide(range, source);
         self.builder.switch_to_block(less);
@@ -184,7 +187,7 @@ impl Trampoline<'_> {
     }
 
     /// Writes a range between one and two times as long as the type.
-    fn write_ends(&mut self, range: Range, source: Source, ty: Type) {
+    fn write_ends(&mut self, range: ByteRange, source: BulkSource, ty: Type) {
         let last = self.last(range, ty);
         let head = self.value(source, ty, None);
         let tail = self.value(source, ty, Some(last));
@@ -195,19 +198,19 @@ impl Trampoline<'_> {
     }
 
     /// Writes a range of at least [`WIDE`] bytes.
-    fn write_wide(&mut self, range: Range, source: Source) {
+    fn write_wide(&mut self, range: ByteRange, source: BulkSource) {
         let short = self.at_least(2 * WIDE + 1, range.len);
         let last = self.last(range, I8X16);
         let head = self.value(source, I8X16, None);
         let tail = self.value(source, I8X16, Some(last));
         let end = self.builder.ins().iadd(range.to, last);
         match source {
-            Source::Byte(_) => {
+            BulkSource::Byte(_) => {
                 self.ascend(range, source);
                 self.put(tail, end);
                 self.builder.ins().return_(&[]);
             }
-            Source::Memory(from) => {
+            BulkSource::Memory(from) => {
                 // Ascending is right unless the destination starts inside the source.
                 let distance = self.builder.ins().isub(range.to, from);
                 let inside = IntCC::UnsignedLessThan;
@@ -229,7 +232,7 @@ impl Trampoline<'_> {
 
     /// Writes a range from its start upwards, except a remainder shorter than a wide access at its
     /// end.
-    fn ascend(&mut self, range: Range, source: Source) {
+    fn ascend(&mut self, range: ByteRange, source: BulkSource) {
         let mut at = self.builder.ins().iconst(I64, 0);
         for count in [UNROLLED, 1] {
             at = self.pass(
@@ -249,7 +252,7 @@ impl Trampoline<'_> {
 
     /// Writes a range from its end downwards, except a remainder shorter than a wide access at its
     /// start.
-    fn descend(&mut self, range: Range, source: Source) {
+    fn descend(&mut self, range: ByteRange, source: BulkSource) {
         let mut at = range.len;
         for count in [UNROLLED, 1] {
             at = self.pass(
@@ -274,8 +277,8 @@ impl Trampoline<'_> {
         &mut self,
         at: Value,
         step: impl Fn(&mut Self, Value) -> (Value, Value, Value),
-        range: Range,
-        source: Source,
+        range: ByteRange,
+        source: BulkSource,
         count: i64,
     ) -> Value {
         let header = self.builder.create_block();
@@ -300,7 +303,7 @@ impl Trampoline<'_> {
     }
 
     /// Offset of the last value of a type in a range.
-    fn last(&mut self, range: Range, ty: Type) -> Value {
+    fn last(&mut self, range: ByteRange, ty: Type) -> Value {
         let bytes = i64::from(ty.bytes());
         let last = self.builder.ins().iadd_imm_s(range.len, -bytes);
         self.within(last)
@@ -314,9 +317,9 @@ impl Trampoline<'_> {
     }
 
     /// The value to write at `offset`, or at 0 if there is none.
-    fn value(&mut self, source: Source, ty: Type, offset: Option<Value>) -> Value {
+    fn value(&mut self, source: BulkSource, ty: Type, offset: Option<Value>) -> Value {
         match source {
-            Source::Memory(from) => {
+            BulkSource::Memory(from) => {
                 let from = match offset {
                     Some(offset) => self.builder.ins().iadd(from, offset),
                     None => from,
@@ -324,11 +327,11 @@ impl Trampoline<'_> {
                 let flags = MemFlagsData::new();
                 self.builder.ins().load(ty, flags, from, 0)
             }
-            Source::Byte(byte) if ty == I8X16 => {
+            BulkSource::Byte(byte) if ty == I8X16 => {
                 let byte = self.builder.ins().ireduce(I8, byte);
                 self.builder.ins().splat(I8X16, byte)
             }
-            Source::Byte(byte) => {
+            BulkSource::Byte(byte) => {
                 let ones = (u64::MAX / 255).cast_signed();
                 let all = self.builder.ins().imul_imm_s(byte, ones);
                 match ty {

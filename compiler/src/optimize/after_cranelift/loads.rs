@@ -23,17 +23,17 @@ const DEPTH_MAX: usize = 16;
 
 /// How often a value is used, and its last user.
 #[derive(Clone, Copy, Default)]
-struct Use {
+struct UseCount {
     count: u32,
     last: Option<Inst>,
 }
 
 /// The uses of each value of a function.
-pub(crate) struct Uses(SecondaryMap<Value, Use>);
+pub(crate) struct ValueUses(SecondaryMap<Value, UseCount>);
 
-impl Uses {
+impl ValueUses {
     pub(crate) fn of(func: &Function) -> Self {
-        let mut uses = SecondaryMap::<Value, Use>::new();
+        let mut uses = SecondaryMap::<Value, UseCount>::new();
         let blocks = func.layout.blocks();
         for inst in blocks.flat_map(|block| func.layout.block_insts(block)) {
             for value in func.dfg.inst_values(inst) {
@@ -78,7 +78,7 @@ pub(crate) fn other_operand(func: &Function, inst: Inst, value: Value) -> Option
 /// Gives the source location of each load to its only user, because a trap in the folded
 /// instruction reports that location. Skips placeholders of intrinsics, which are found by their
 /// own location.
-pub(crate) fn locate(func: &mut Function, uses: &Uses, carried: &Carried) {
+pub(crate) fn locate(func: &mut Function, uses: &ValueUses, carried: &Carried) {
     let blocks: Vec<_> = func.layout.blocks().collect();
     for block in blocks {
         let mut next = func.layout.first_inst(block);
@@ -107,7 +107,7 @@ pub(crate) fn locate(func: &mut Function, uses: &Uses, carried: &Carried) {
 }
 
 /// Moves users to their loads, so that lowering folds the loads into them.
-pub(crate) fn fold(func: &mut Function, uses: &Uses) {
+pub(crate) fn fold(func: &mut Function, uses: &ValueUses) {
     let shared = shared_values(func);
     let mut positions = SecondaryMap::<Inst, u32>::new();
     let blocks: Vec<_> = func.layout.blocks().collect();
@@ -168,7 +168,7 @@ pub(crate) fn fold(func: &mut Function, uses: &Uses) {
 }
 
 /// Whether a value, or a value computed from it alone, has more than one user.
-fn is_used_twice(func: &Function, uses: &Uses, mut value: Value) -> bool {
+fn is_used_twice(func: &Function, uses: &ValueUses, mut value: Value) -> bool {
     for _ in 0..DEPTH_MAX {
         let Some(user) = uses.only(value) else {
             return uses.0[value].count > 1;

@@ -15,7 +15,7 @@ use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode
 pub(crate) fn settle(func: &mut Function) {
     let shared = shared_values(func);
     let blocks: Vec<_> = func.layout.blocks().collect();
-    let mut uses = Uses::default();
+    let mut uses = LaterUses::default();
     for block in blocks {
         let mut next = func.layout.last_inst(block);
         while let Some(inst) = next {
@@ -33,7 +33,7 @@ pub(crate) fn settle(func: &mut Function) {
 
 /// How instructions after the current one use values.
 #[derive(Default)]
-struct Uses {
+struct LaterUses {
     /// Values that a later instruction uses.
     later: EntitySet<Value>,
     /// Values that are compared with zero or branched on. Lowering tests their bits without
@@ -41,7 +41,7 @@ struct Uses {
     compared: EntitySet<Value>,
 }
 
-impl Uses {
+impl LaterUses {
     fn note(&mut self, func: &Function, inst: Inst) {
         let opcode = func.dfg.insts[inst].opcode();
         let is_zero = |value: &Value| values::constant(&func.dfg, *value) == Some(0);

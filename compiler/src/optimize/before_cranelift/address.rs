@@ -94,15 +94,15 @@ struct Access {
 
 /// An i32 index as a sum: its terms that are not constant, in order, and the sum of its constants.
 /// The addition may wrap.
-type Sum = (Terms, u32);
-type Terms = (Value, Option<Value>);
+type Sum = (IndexTerms, u32);
+type IndexTerms = (Value, Option<Value>);
 
 /// A memory and the terms of an index into it. Facts about one memory do not apply to another,
 /// which has its own base and size.
-type Place = (Option<i32>, Terms);
+type AccessPlace = (Option<i32>, IndexTerms);
 
 /// An access inside the memory: the constant of its index, and `base + index`.
-struct Known {
+struct KnownAccess {
     constant: u32,
     address: Value,
 }
@@ -110,9 +110,9 @@ struct Known {
 struct Fold<'a> {
     func: &'a mut Function,
     /// Accesses that dominate this block, keyed by memory and index terms.
-    known: HashMap<Place, Vec<Known>>,
+    known: HashMap<AccessPlace, Vec<KnownAccess>>,
     /// The keys of `known`, in the order in which accesses were added.
-    trail: Vec<Place>,
+    trail: Vec<AccessPlace>,
 }
 
 impl Fold<'_> {
@@ -222,7 +222,7 @@ impl Fold<'_> {
         match lower {
             Some((address, displacement)) => self.write(access, address, displacement),
             None => {
-                known.push(Known {
+                known.push(KnownAccess {
                     constant,
                     address: access.address,
                 });

@@ -18,11 +18,11 @@ fn lines(builtin: Builtin) -> Vec<String> {
     let wasm = crate::parse_text(b"(module (memory 1))").expect("the text is well-formed");
     let parsed = parse::parse(&wasm).expect("the module is valid");
     let options = Options::default();
-    let uses = isa::Uses {
-        verifies: true,
-        tells_blocks: false,
+    let diagnostics = isa::Diagnostics {
+        verify: true,
+        report_blocks: false,
     };
-    let isa = isa::build(&options, uses).expect("there is such a target");
+    let isa = isa::build(&options, diagnostics).expect("there is such a target");
     let env = Env {
         metadata: &parsed.metadata,
         imported: parsed.metadata.imported(),
@@ -54,7 +54,7 @@ fn no_offset_is_negative_under_a_wrong_prediction() {
         let lines = lines(builtin);
         let mut differences = 0;
         for (at, line) in lines.iter().enumerate() {
-            // A negative constant, the sum that uses it, and the mask of the sum.
+            // A negative constant, the sum that diagnostics it, and the mask of the sum.
             let Some((constant, _)) = line.split_once(" = iconst.i64 -") else {
                 continue;
             };
@@ -67,8 +67,11 @@ fn no_offset_is_negative_under_a_wrong_prediction() {
             let (masked, and) = lines[at + 3].split_once(" = ").expect("a value");
             assert!(and.starts_with(&format!("band {sum}, {mask}")), "{and}");
             let word = |line: &String| line.split(|c: char| !c.is_alphanumeric()).any(|w| w == sum);
-            let uses = lines.iter().filter(|line| word(line)).count();
-            assert_eq!(uses, 2, "{sum} is made and masked: only {masked} is used");
+            let diagnostics = lines.iter().filter(|line| word(line)).count();
+            assert_eq!(
+                diagnostics, 2,
+                "{sum} is made and masked: only {masked} is used"
+            );
         }
         assert_eq!(differences, wanted, "{builtin:?}: {lines:#?}");
     }

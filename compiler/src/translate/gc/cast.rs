@@ -28,7 +28,7 @@ use wasmparser::Operator;
 
 /// What a check of a reference returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum CastResult {
     /// Only the answer.
     Answer,
     /// The answer and, if the reference has the type, the reference.
@@ -94,7 +94,7 @@ impl FuncTranslator<'_, '_> {
     fn checked(&mut self, reference: Value, ty: RefType) -> (Value, Value) {
         match ty.heap {
             HeapType::Concrete(kind, index) => {
-                self.is_of_defined(reference, ty.nullable, kind, index, Wanted::Reference)
+                self.is_of_defined(reference, ty.nullable, kind, index, CastResult::Reference)
             }
             _ => (self.is_of(reference, ty), reference),
         }
@@ -160,7 +160,7 @@ impl FuncTranslator<'_, '_> {
                 return self.or_null(reference, ty.nullable, is_it);
             }
             HeapType::Concrete(kind, index) => {
-                let wanted = Wanted::Answer;
+                let wanted = CastResult::Answer;
                 return self
                     .is_of_defined(reference, ty.nullable, kind, index, wanted)
                     .0;
@@ -205,14 +205,14 @@ impl FuncTranslator<'_, '_> {
         nullable: bool,
         kind: Kind,
         ty: u32,
-        wanted: Wanted,
+        wanted: CastResult,
     ) -> (Value, Value) {
         let spectre = self.env.spectre;
         let done = self.block_to_go_on(false);
         let result = self.builder.append_block_param(done, types::I8);
         // Function references have no tags.
         let has_tag = !matches!(kind, Kind::Func);
-        let checked = (spectre && has_tag && wanted == Wanted::Reference)
+        let checked = (spectre && has_tag && wanted == CastResult::Reference)
             .then(|| self.builder.append_block_param(done, POINTER));
         let answer = |is_it: Value, reference: Value| -> Vec<BlockArg> {
             let reference = checked.map(|_| reference.into());
