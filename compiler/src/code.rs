@@ -22,7 +22,7 @@ pub(crate) struct CompiledFunction {
     /// Instructions that may fault, ascending, with the numbers of their trap codes.
     pub(crate) traps: Vec<(u32, u32)>,
     /// Trapping instructions and return addresses, ascending, with their WebAssembly offsets.
-    pub(crate) sites: Vec<(u32, u32)>,
+    pub(crate) address_map: Vec<(u32, u32)>,
     /// Calls that have an exception handler, ascending.
     pub(crate) handlers: Vec<HandlerEntry>,
     /// Its unwind information.
@@ -48,7 +48,7 @@ impl CompiledFunction {
             frame_bytes: 0,
             relocs: vec![],
             traps: vec![],
-            sites: vec![],
+            address_map: vec![],
             handlers: vec![],
             unwind: None,
             body: 0..0,

@@ -18,7 +18,7 @@ pub(super) struct StoredFunction {
     relocs: Vec<StoredReloc>,
     traps: Vec<(u32, u32)>,
     /// Relative to the function's first location in the WebAssembly file, as are `locations`.
-    sites: Vec<(u32, u32)>,
+    address_map: Vec<(u32, u32)>,
     handlers: Vec<HandlerEntry>,
     unwind: Option<UnwindInfo>,
     locations: Vec<(u32, u32, u32)>,
@@ -51,14 +51,16 @@ impl StoredFunction {
                 name: *names.get(&reloc.target.name())?,
             })
         });
-        let sites = function.sites.iter();
+        let address_map = function.address_map.iter();
         let locations = function.locations.iter();
         let entry = Self {
             align: function.align,
             frame_bytes: function.frame_bytes,
             relocs: relocs.collect::<Option<_>>()?,
             traps: function.traps.clone(),
-            sites: sites.map(|(at, wasm)| (*at, relative(*wasm))).collect(),
+            address_map: address_map
+                .map(|(at, wasm)| (*at, relative(*wasm)))
+                .collect(),
             handlers: function.handlers.clone(),
             unwind: function.unwind.clone(),
             locations: locations
@@ -89,7 +91,7 @@ impl StoredFunction {
                 target: Symbol::from_name(names.nth(reloc.name as usize)?)?,
             })
         });
-        let sites = entry.sites.into_iter();
+        let address_map = entry.address_map.into_iter();
         let locations = entry.locations.into_iter();
         let mut function = CompiledFunction::new(symbol);
         function.align = entry.align;
@@ -97,7 +99,7 @@ impl StoredFunction {
         function.code = code.to_vec();
         function.relocs = relocs.collect::<Option<_>>()?;
         function.traps = entry.traps;
-        function.sites = sites.map(|(at, wasm)| (at, absolute(wasm))).collect();
+        function.address_map = address_map.map(|(at, wasm)| (at, absolute(wasm))).collect();
         function.handlers = entry.handlers;
         function.unwind = entry.unwind;
         function.locations = locations

@@ -11,7 +11,7 @@ use crate::error::CompileError;
 use crate::intrinsics::Id;
 use crate::intrinsics::imports::Imports;
 use crate::intrinsics::patch_point::{self, Unpatched};
-use crate::intrinsics::placeholder::{self, Carried};
+use crate::intrinsics::placeholder::{self, Placeholders};
 use crate::optimize::{Backend, Isas, Pipeline};
 use crate::parse::Body;
 use crate::symbol::Symbol;
@@ -64,15 +64,15 @@ impl FunctionCompiler<'_> {
         let symbol = Symbol::Func(body.index);
         let range = body.body.range();
         let again = (self.env.intrinsics.len() > 0).then(|| body.again());
-        let carried = translate(self.env, body, state)?;
-        let mut function = self.known(symbol, &mut state.context, &carried)?;
+        let placeholders = translate(self.env, body, state)?;
+        let mut function = self.known(symbol, &mut state.context, &placeholders)?;
         if let (None, Some(body)) = (&function, again) {
             let env = Env {
                 plain: true,
                 ..self.env
             };
-            let carried = translate(env, body, state)?;
-            function = self.finish(symbol, &mut state.context, &carried)?;
+            let placeholders = translate(env, body, state)?;
+            function = self.finish(symbol, &mut state.context, &placeholders)?;
         }
         let mut function = self.whole(symbol, function)?;
         // In range: the module's size is limited.
@@ -111,10 +111,10 @@ impl FunctionCompiler<'_> {
                 };
                 self.portable(id, portable, &mut state)?;
             }
-            let wrapper = self.finish(symbol, &mut state.context, &Carried::new())?;
+            let wrapper = self.finish(symbol, &mut state.context, &Placeholders::new())?;
             let mut wrapper = self.whole(symbol, wrapper)?;
             // A wrapper has no location in the guest's file.
-            wrapper.sites.clear();
+            wrapper.address_map.clear();
             wrapper.locations.clear();
             wrappers.push(wrapper);
         }
@@ -141,7 +141,7 @@ impl FunctionCompiler<'_> {
         translate(env, body, state).map(|_| ())
     }
 
-    /// The function, or an error if its sites could not be patched.
+    /// The function, or an error if its patch points could not be patched.
     fn whole(
         &self,
         symbol: Symbol,
@@ -169,7 +169,7 @@ impl FunctionCompiler<'_> {
         );
         let budget = self.env.budget;
         budget.draw(work::cost(&state.context.func, 0, budget))?;
-        let function = self.finish(symbol, &mut state.context, &Carried::new())?;
+        let function = self.finish(symbol, &mut state.context, &Placeholders::new())?;
         self.whole(symbol, function)
     }
 
@@ -179,17 +179,18 @@ impl FunctionCompiler<'_> {
         &self,
         symbol: Symbol,
         context: &mut Context,
-        carried: &Carried,
+        placeholders: &Placeholders,
     ) -> Result<Option<CompiledFunction>, CompileError> {
-        let has_intrinsics = !carried.is_empty() || patch_point::has_sites(&context.func);
+        let has_intrinsics =
+            !placeholders.is_empty() || patch_point::has_patch_points(&context.func);
         let Some(run) = self.run.filter(|_| !has_intrinsics) else {
-            return self.finish(symbol, context, carried);
+            return self.finish(symbol, context, placeholders);
         };
         let key = run.key(&context.func);
         if let Some(function) = run.get(&key, symbol, &context.func) {
             return Ok(Some(function));
         }
-        let function = self.finish(symbol, context, carried)?;
+        let function = self.finish(symbol, context, placeholders)?;
         if let Some(function) = &function {
             run.add(key, function, &context.func);
         }
@@ -202,7 +203,7 @@ impl FunctionCompiler<'_> {
         &self,
         symbol: Symbol,
         context: &mut Context,
-        carried: &Carried,
+        placeholders: &Placeholders,
     ) -> Result<Option<CompiledFunction>, CompileError> {
         if self.outputs.clif {
             let mut function = CompiledFunction::new(symbol);
@@ -212,12 +213,12 @@ impl FunctionCompiler<'_> {
         let backend = FunctionBackend {
             compiler: self,
             symbol,
-            carried,
+            placeholders,
         };
         let pipeline = Pipeline {
             arch: self.env.cpu.arch(),
             isas: self.isas,
-            carried,
+            placeholders,
             backend: &backend,
         };
         pipeline.run(context)
@@ -228,7 +229,7 @@ impl FunctionCompiler<'_> {
 struct FunctionBackend<'a> {
     compiler: &'a FunctionCompiler<'a>,
     symbol: Symbol,
-    carried: &'a Carried,
+    placeholders: &'a Placeholders,
 }
 
 impl Backend for FunctionBackend<'_> {
@@ -259,7 +260,7 @@ impl Backend for FunctionBackend<'_> {
             budget: env.budget,
         };
         work.check_held(&context.func)?;
-        context.set_disasm(!self.carried.is_empty());
+        context.set_disasm(!self.placeholders.is_empty());
         context
             .compile(isa, &mut ControlPlane::default())
             .map_err(|error| fault(error.inner.to_string()))?;
@@ -284,7 +285,7 @@ impl Backend for FunctionBackend<'_> {
         let patched = patch_point::patch(&mut function.code, &found, expected).and_then(|()| {
             placeholder::patch(
                 &mut function.code,
-                self.carried,
+                self.placeholders,
                 made,
                 listing.unwrap_or_default(),
             )
@@ -294,7 +295,8 @@ impl Backend for FunctionBackend<'_> {
             Err(Unpatched::Apart) => return Ok(None),
             Err(Unpatched::Fault(message)) => return Err(fault(message)),
         }
-        (function.traps, function.sites) = machine_code::sites(&compiled, &found).map_err(fault)?;
+        (function.traps, function.address_map) =
+            machine_code::traps_and_addresses(&compiled, &found).map_err(fault)?;
         function.handlers = machine_code::handlers(&compiled).map_err(fault)?;
         if self.compiler.outputs.locations {
             function.locations = machine_code::locations(&compiled);
@@ -312,7 +314,11 @@ impl Backend for FunctionBackend<'_> {
 }
 
 /// Translates a body into the context.
-fn translate(env: Env<'_>, body: Body<'_>, state: &mut State) -> Result<Carried, CompileError> {
+fn translate(
+    env: Env<'_>,
+    body: Body<'_>,
+    state: &mut State,
+) -> Result<Placeholders, CompileError> {
     state.context.clear();
     let func = &mut state.context.func;
     let result = translate::translate(env, body, &mut state.scratch, func);

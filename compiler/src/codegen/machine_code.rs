@@ -2,7 +2,7 @@
 //! map, exception handlers.
 
 use crate::code::{FunctionReloc, Location};
-use crate::intrinsics::patch_point::{Found, Site};
+use crate::intrinsics::patch_point::{PatchPoint, PatchedCall};
 use crate::symbol::Symbol;
 use cranelift_codegen::ir::{self, ExternalName};
 use cranelift_codegen::{
@@ -12,11 +12,12 @@ use pirn_format::exit::TrapCode;
 use pirn_format::traps::HandlerEntry;
 
 /// Resolves names in relocations. A call to anything but a function of this module is refused,
-/// because a compiled module has no undefined symbols. Calls of sites are returned separately.
+/// because a compiled module has no undefined symbols. Calls of patch points are returned
+/// separately.
 pub(super) fn relocs(
     compiled: &CompiledCode,
     func: &ir::Function,
-) -> Result<(Vec<FunctionReloc>, Vec<Found>), String> {
+) -> Result<(Vec<FunctionReloc>, Vec<PatchedCall>), String> {
     let names = func.params.user_named_funcs();
     let (mut relocs, mut found) = (vec![], vec![]);
     for reloc in compiled.buffer.relocs() {
@@ -25,12 +26,12 @@ pub(super) fn relocs(
             FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => Some(&names[*name]),
             _ => None,
         };
-        if let Some(site) = name.and_then(Site::from_name) {
-            found.push(Found {
+        if let Some(point) = name.and_then(PatchPoint::from_name) {
+            found.push(PatchedCall {
                 offset,
                 kind,
                 addend,
-                site,
+                point,
             });
             continue;
         }
@@ -67,9 +68,9 @@ pub(super) type Numbered = Vec<(u32, u32)>;
 
 /// The trapping instructions, and the WebAssembly offsets of trapping instructions and return
 /// addresses.
-pub(super) fn sites(
+pub(super) fn traps_and_addresses(
     compiled: &CompiledCode,
-    patched: &[Found],
+    patched: &[PatchedCall],
 ) -> Result<(Numbered, Numbered), String> {
     let locations = compiled.buffer.get_srclocs_sorted();
     // The location of the instruction that contains a byte.
@@ -80,25 +81,25 @@ pub(super) fn sites(
         let location = &locations[at];
         (byte < location.end && !location.loc.is_default()).then(|| location.loc.bits())
     };
-    let (mut traps, mut sites) = (vec![], vec![]);
+    let (mut traps, mut address_map) = (vec![], vec![]);
     for trap in compiled.buffer.traps() {
         traps.push((trap.offset, trap_number(trap.code)?));
-        sites.extend(wasm(trap.offset).map(|wasm| (trap.offset, wasm)));
+        address_map.extend(wasm(trap.offset).map(|wasm| (trap.offset, wasm)));
     }
     let is_patched = |call: &&FinalizedMachCallSite<'_>| {
-        let at = |found: &Found| found.return_address();
+        let at = |found: &PatchedCall| found.return_address();
         patched.binary_search_by_key(&call.ret_addr, at).is_ok()
     };
     let calls = compiled.buffer.call_sites();
     for call in calls.filter(|call| !is_patched(&call)) {
         // A return address is after its call, and may be after the end of the function.
-        sites.extend(wasm(call.ret_addr - 1).map(|wasm| (call.ret_addr, wasm)));
+        address_map.extend(wasm(call.ret_addr - 1).map(|wasm| (call.ret_addr, wasm)));
     }
     traps.sort_unstable();
     // Of two records at one offset, the first is the one that the code generator recorded first.
     traps.dedup_by_key(|(offset, _)| *offset);
-    sites.sort_unstable();
-    Ok((traps, sites))
+    address_map.sort_unstable();
+    Ok((traps, address_map))
 }
 
 /// The calls with an exception handler. All exceptions of a call go to one handler.

@@ -1,5 +1,5 @@
-//! The intrinsics of aarch64 (Arm ARM, C6.2 and C7.2). Operand registers of a site are v0, v1 and
-//! v2 for vectors, x0 and x1 for integers. The result is in v0 or w0.
+//! The intrinsics of aarch64 (Arm ARM, C6.2 and C7.2). Operand registers of a patch point are v0,
+//! v1 and v2 for vectors, x0 and x1 for integers. The result is in v0 or w0.
 
 use super::{Form, Intrinsic};
 use pirn_format::cpu::Arch;
@@ -194,6 +194,6 @@ const fn intrinsic(
         feature,
         form: Form::Plain,
         code,
-        carrier: None,
+        placeholder: None,
     }
 }

@@ -3,12 +3,12 @@
 //! ```text
 //! (import "hw" "x86.aesenc" ...) ─ imports ─▶ Id, a function of the module after the host's
 //!
-//!   call $aesenc ─┬─ --cpu has aes ─▶ a site: a call that patch_point.rs overwrites with the
+//!   call $aesenc ─┬─ --cpu has aes ─▶ a patch point: a call that patch_point.rs overwrites with the
 //!                 │                   instruction, or a placeholder opcode that placeholder.rs
 //!                 │                   replaces
 //!                 └─ otherwise ─────▶ a call of the portable body
-//!   a reference ────────────────────▶ the wrapper function: a site between parameters and result,
-//!                                     or the portable body
+//!   a reference ────────────────────▶ the wrapper function: a patch point between parameters and
+//!                                     result, or the portable body
 //! ```
 //!
 //! The linker never sees an import of `hw`: the compiled module does not import it.
@@ -21,7 +21,7 @@ mod x86;
 
 use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::types::{FuncType, ValType};
-use placeholder::Carrier;
+use placeholder::PlaceholderOpcode;
 
 /// The name of the module that guests import intrinsics from. A host module of this name is never
 /// imported.
@@ -49,8 +49,8 @@ pub(crate) struct Intrinsic {
     /// Its encoding with the operands that [`Form`] defines. The immediate follows it.
     code: &'static [u8],
     /// The placeholder opcode for it, and the opcode that replaces the placeholder. Without it,
-    /// each call is a site.
-    pub(crate) carrier: Option<(Carrier, u8)>,
+    /// each call is a patch point.
+    pub(crate) placeholder: Option<(PlaceholderOpcode, u8)>,
 }
 
 /// The registers of an instruction's operands and result: those of a call in the C calling
@@ -64,7 +64,7 @@ enum Form {
     ThirdFirst,
 }
 
-/// How the parameters and the result of an intrinsic map to the call of a site.
+/// How the parameters and the result of an intrinsic map to the call of a patch point.
 pub(crate) struct Wiring {
     /// For each argument of the call, the index of the parameter.
     pub(crate) arguments: &'static [usize],
@@ -203,10 +203,12 @@ mod tests {
 
     #[test]
     fn an_operation_carries_one_intrinsic() {
-        let carriers = Id::all().filter_map(|id| id.get().carrier);
-        let mut carriers: Vec<_> = carriers.map(|(carrier, _)| carrier as usize).collect();
-        carriers.sort_unstable();
-        assert_eq!(carriers, [0, 1]);
+        let opcodes = Id::all().filter_map(|id| id.get().placeholder);
+        let mut opcodes: Vec<_> = opcodes
+            .map(|(placeholder, _)| placeholder as usize)
+            .collect();
+        opcodes.sort_unstable();
+        assert_eq!(opcodes, [0, 1]);
     }
 
     #[test]

@@ -1,13 +1,12 @@
-//! [`Site`]: a patch point of an intrinsic: a call that the compiler overwrites with the
-//! instruction.
+//! [`PatchPoint`]: a call that the compiler overwrites with the instruction of an intrinsic.
 //!
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
 //! │ Bytes written here run as machine code. Every change to this file wants two reviews.         │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
 //! The code generator does not support these instructions, but it can move operands into the
-//! registers of a call. So a site is generated as a call that preserves all registers except its
-//! results (the convention `preserve_all`). The call instruction is then overwritten:
+//! registers of a call. So a patch point is generated as a call that preserves all registers except
+//! its results (the convention `preserve_all`). The call instruction is then overwritten:
 //!
 //! ```text
 //! x86_64   call rel32          5 bytes   66 0f 38 dc c1                       aesenc xmm0, xmm1
@@ -32,18 +31,18 @@ use cranelift_codegen::isa::CallConv;
 use pirn_format::cpu::Arch;
 use std::collections::HashSet;
 
-/// One call of a site.
+/// One call of a patch point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Site {
+pub(crate) struct PatchPoint {
     /// The instruction.
     pub(crate) intrinsic: Id,
     /// Its immediate, 0 if it has none.
     pub(crate) immediate: u8,
-    /// Which of the site's calls this is.
+    /// Which of the patch point's calls this is.
     pub(crate) part: Part,
 }
 
-/// The position of a call among the calls of its site.
+/// The position of a call among the calls of its patch point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     /// The only call, for an instruction that is as long as a call.
@@ -54,36 +53,37 @@ pub(crate) enum Part {
     Second,
 }
 
-/// The location of a site's call in a function's code.
-pub(crate) struct Found {
+/// The location of a patch point's call in a function's code.
+pub(crate) struct PatchedCall {
     /// The offset of the call's relocation.
     pub(crate) offset: u32,
     /// The kind of relocation.
     pub(crate) kind: Reloc,
     /// The addend of the relocation.
     pub(crate) addend: Addend,
-    /// The site that is called.
-    pub(crate) site: Site,
+    /// The patch point that is called.
+    pub(crate) point: PatchPoint,
 }
 
-impl Found {
+impl PatchedCall {
     /// The return address of the call: both targets relocate the call's last four bytes.
     pub(crate) fn return_address(&self) -> u32 {
         self.offset + 4
     }
 }
 
-/// The reason why a function's sites were not patched.
+/// The reason why a function's patch points were not patched.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unpatched {
     /// The two calls of a pair are not adjacent, or a placeholder was not found. The caller
     /// compiles the function again without them.
     Apart,
-    /// The code does not match the requested sites.
+    /// The code does not match the requested patch points.
     Fault(String),
 }
 
-/// Namespace of sites in the names that Cranelift stores, distinct from those of `symbol.rs`.
+/// Namespace of patch points in the names that Cranelift stores, distinct from those of
+/// `symbol.rs`.
 const NAMESPACE: u32 = 0x6877;
 /// The call instruction of an architecture before relocation. The instruction that replaces it is
 /// padded to its length.
@@ -117,7 +117,7 @@ const NOPS: [&[u8]; 5] = [
     &[0x0f, 0x1f, 0x40, 0x00],
 ];
 
-impl Site {
+impl PatchPoint {
     /// The name in Cranelift's form.
     pub(crate) fn name(self) -> UserExternalName {
         let index = u32::from(self.intrinsic.0) | u32::from(self.immediate) << 16;
@@ -127,7 +127,7 @@ impl Site {
         }
     }
 
-    /// The site of a name that [`Site::name`] returned.
+    /// The patch point of a name that [`PatchPoint::name`] returned.
     pub(crate) fn from_name(name: &UserExternalName) -> Option<Self> {
         (name.namespace == NAMESPACE).then(|| Self {
             intrinsic: Id(name.index as u16),
@@ -138,7 +138,7 @@ impl Site {
 }
 
 impl Intrinsic {
-    /// Whether its site consists of two calls.
+    /// Whether its patch point consists of two calls.
     pub(crate) fn is_pair(&self) -> bool {
         self.code.len() + usize::from(self.immediate.is_some()) > self.call().bytes.len()
     }
@@ -150,7 +150,7 @@ impl Intrinsic {
         }
     }
 
-    /// The bytes that overwrite the calls of a site.
+    /// The bytes that overwrite the calls of a patch point.
     fn bytes(&self, immediate: u8) -> Vec<u8> {
         let mut bytes = self.code.to_vec();
         bytes.extend(self.immediate.map(|_| immediate));
@@ -160,53 +160,57 @@ impl Intrinsic {
     }
 }
 
-/// Whether a function has sites.
-pub(crate) fn has_sites(func: &ir::Function) -> bool {
+/// Whether a function has patch points.
+pub(crate) fn has_patch_points(func: &ir::Function) -> bool {
     let mut names = func.params.user_named_funcs().values();
     names.any(|name| name.namespace == NAMESPACE)
 }
 
-/// Gives sites the calling convention that preserves all registers except results, and marks them
-/// as patchable. No code fetches results from the stack after a patchable call: a site has at most
-/// two results, always in registers. The verifier rejects results with either setting, so it must
-/// run before this.
+/// Gives patch points the calling convention that preserves all registers except results, and marks
+/// them as patchable. No code fetches results from the stack after a patchable call: a patch point
+/// has at most two results, always in registers. The verifier rejects results with either setting,
+/// so it must run before this.
 pub(crate) fn preserve_all(func: &mut ir::Function) {
-    for site in functions(func) {
-        let signature = func.dfg.ext_funcs[site].signature;
+    for point in functions(func) {
+        let signature = func.dfg.ext_funcs[point].signature;
         func.dfg.signatures[signature].call_conv = CallConv::PreserveAll;
-        func.dfg.ext_funcs[site].patchable = true;
+        func.dfg.ext_funcs[point].patchable = true;
     }
 }
 
-/// Number of site calls in the blocks for which code is generated.
+/// Number of patch point calls in the blocks for which code is generated.
 pub(crate) fn count(func: &ir::Function, blocks: &DominatorTree) -> usize {
-    let sites = functions(func);
+    let points = functions(func);
     let blocks = blocks
         .cfg_rpo()
         .filter(|block| func.layout.is_block_inserted(**block));
     let insts = blocks.flat_map(|block| func.layout.block_insts(*block));
-    let is_site = |inst: &ir::Inst| match func.dfg.insts[*inst] {
-        InstructionData::Call { func_ref, .. } => sites.contains(&func_ref),
+    let is_patch_point = |inst: &ir::Inst| match func.dfg.insts[*inst] {
+        InstructionData::Call { func_ref, .. } => points.contains(&func_ref),
         _ => false,
     };
-    insts.filter(is_site).count()
+    insts.filter(is_patch_point).count()
 }
 
-/// The function references of all sites in a function.
+/// The function references of all patch points in a function.
 fn functions(func: &ir::Function) -> HashSet<ir::FuncRef> {
     let names = func.params.user_named_funcs();
-    let is_site = |data: &ir::ExtFuncData| match data.name {
+    let is_patch_point = |data: &ir::ExtFuncData| match data.name {
         ExternalName::User(name) => names[name].namespace == NAMESPACE,
         _ => false,
     };
     let all = func.dfg.ext_funcs.iter();
-    all.filter(|(_, data)| is_site(data))
+    all.filter(|(_, data)| is_patch_point(data))
         .map(|(reference, _)| reference)
         .collect()
 }
 
 /// Overwrites the `expected` calls with their instructions.
-pub(crate) fn patch(code: &mut [u8], found: &[Found], expected: usize) -> Result<(), Unpatched> {
+pub(crate) fn patch(
+    code: &mut [u8],
+    found: &[PatchedCall],
+    expected: usize,
+) -> Result<(), Unpatched> {
     if found.len() != expected {
         let count = found.len();
         return fault(format!(
@@ -215,16 +219,16 @@ pub(crate) fn patch(code: &mut [u8], found: &[Found], expected: usize) -> Result
     }
     let mut found = found.iter();
     while let Some(first) = found.next() {
-        let intrinsic = first.site.intrinsic.get();
+        let intrinsic = first.point.intrinsic.get();
         let at = call(code, first)?;
-        let calls = match first.site.part {
+        let calls = match first.point.part {
             Part::Whole => 1,
             Part::First => {
-                let wanted = Site {
+                let wanted = PatchPoint {
                     part: Part::Second,
-                    ..first.site
+                    ..first.point
                 };
-                let Some(second) = found.next().filter(|second| second.site == wanted) else {
+                let Some(second) = found.next().filter(|second| second.point == wanted) else {
                     return fault(format!("the second call of {} is missing", intrinsic.name));
                 };
                 if call(code, second)? != at + intrinsic.call().bytes.len() {
@@ -236,7 +240,7 @@ pub(crate) fn patch(code: &mut [u8], found: &[Found], expected: usize) -> Result
                 return fault(format!("the first call of {} is missing", intrinsic.name));
             }
         };
-        let bytes = intrinsic.bytes(first.site.immediate);
+        let bytes = intrinsic.bytes(first.point.immediate);
         let calls = calls * intrinsic.call().bytes.len();
         if bytes.len() != calls {
             let (name, bytes) = (intrinsic.name, bytes.len());
@@ -248,9 +252,9 @@ pub(crate) fn patch(code: &mut [u8], found: &[Found], expected: usize) -> Result
 }
 
 /// The offset of a call, if the bytes are a call.
-fn call(code: &[u8], found: &Found) -> Result<usize, Unpatched> {
+fn call(code: &[u8], found: &PatchedCall) -> Result<usize, Unpatched> {
     // The relocation covers the last four bytes.
-    let call = found.site.intrinsic.get().call();
+    let call = found.point.intrinsic.get().call();
     let at = (found.offset as usize + 4).wrapping_sub(call.bytes.len());
     let is_call = found.kind == call.kind
         && found.addend == call.addend
@@ -259,7 +263,7 @@ fn call(code: &[u8], found: &Found) -> Result<usize, Unpatched> {
             .and_then(|end| code.get(at..end))
             == Some(call.bytes);
     if !is_call {
-        let (name, kind) = (found.site.intrinsic.get().name, found.kind);
+        let (name, kind) = (found.point.intrinsic.get().name, found.kind);
         return fault(format!(
             "{kind:?} at {:#x} is no call of {name}",
             found.offset
@@ -278,21 +282,21 @@ mod tests {
 
     const CALL: [u8; 5] = [0xe8, 0, 0, 0, 0];
 
-    fn site(name: &str, immediate: u8, part: Part) -> Site {
+    fn point(name: &str, immediate: u8, part: Part) -> PatchPoint {
         let intrinsic = Id::named(name).expect("it exists");
-        Site {
+        PatchPoint {
             intrinsic,
             immediate,
             part,
         }
     }
 
-    fn found(at: u32, site: Site) -> Found {
-        Found {
+    fn found(at: u32, point: PatchPoint) -> PatchedCall {
+        PatchedCall {
             offset: at + 1,
             kind: Reloc::X86CallPCRel4,
             addend: -4,
-            site,
+            point,
         }
     }
 
@@ -301,12 +305,12 @@ mod tests {
         for intrinsic in Id::all() {
             for part in [Part::Whole, Part::First, Part::Second] {
                 for immediate in intrinsic.get().immediates() {
-                    let site = Site {
+                    let point = PatchPoint {
                         intrinsic,
                         immediate,
                         part,
                     };
-                    assert_eq!(Site::from_name(&site.name()), Some(site));
+                    assert_eq!(PatchPoint::from_name(&point.name()), Some(point));
                 }
             }
         }
@@ -331,9 +335,9 @@ mod tests {
     #[test]
     fn what_is_written_is_the_instruction() {
         let mut code = [&[0x90][..], &CALL, &CALL, &CALL, &[0xc3]].concat();
-        let aes = found(1, site("x86.aesenc", 0, Part::Whole));
-        let first = found(6, site("x86.pclmulqdq", 0x11, Part::First));
-        let second = found(11, site("x86.pclmulqdq", 0x11, Part::Second));
+        let aes = found(1, point("x86.aesenc", 0, Part::Whole));
+        let first = found(6, point("x86.pclmulqdq", 0x11, Part::First));
+        let second = found(11, point("x86.pclmulqdq", 0x11, Part::Second));
         assert_eq!(patch(&mut code, &[aes, first, second], 3), Ok(()));
         let aes = [0x66, 0x0f, 0x38, 0xdc, 0xc1];
         let product = [0x66, 0x0f, 0x3a, 0x44, 0xc1, 0x11, 0x0f, 0x1f, 0x40, 0x00];
@@ -345,11 +349,11 @@ mod tests {
         let mut code = [0xd65f_03c0_u32, 0x9400_0000, 0xd65f_03c0]
             .map(u32::to_le_bytes)
             .concat();
-        let aes = Found {
+        let aes = PatchedCall {
             offset: 4,
             kind: Reloc::Arm64Call,
             addend: 0,
-            site: site("aarch64.aese", 0, Part::Whole),
+            point: point("aarch64.aese", 0, Part::Whole),
         };
         assert_eq!(patch(&mut code, &[aes], 1), Ok(()));
         let wanted = [0xd65f_03c0_u32, 0x4e28_4820, 0xd65f_03c0].map(u32::to_le_bytes);
@@ -358,12 +362,12 @@ mod tests {
 
     #[test]
     fn what_is_no_call_is_left_alone() {
-        let whole = || site("x86.aesenc", 0, Part::Whole);
+        let whole = || point("x86.aesenc", 0, Part::Whole);
         let [first, second] =
-            [Part::First, Part::Second].map(|part| site("x86.crc32_u64", 0, part));
-        let refused = |code: &[u8], sites: &[Found], expected| {
+            [Part::First, Part::Second].map(|part| point("x86.crc32_u64", 0, part));
+        let refused = |code: &[u8], points: &[PatchedCall], expected| {
             let mut patched = code.to_vec();
-            patch(&mut patched, sites, expected).expect_err("it is wrong")
+            patch(&mut patched, points, expected).expect_err("it is wrong")
         };
         let is_fault = |why: Unpatched, part: &str| match why {
             Unpatched::Fault(message) => assert!(message.contains(part), "{message}"),
@@ -387,12 +391,12 @@ mod tests {
                 "no call of x86.aesenc",
             );
         }
-        let other = Found {
+        let other = PatchedCall {
             kind: Reloc::X86PCRel4,
             ..found(0, whole())
         };
         is_fault(refused(&two, &[other], 1), "X86PCRel4 at 0x1 is no call");
-        let before = Found {
+        let before = PatchedCall {
             offset: 0,
             ..found(0, whole())
         };
@@ -403,13 +407,13 @@ mod tests {
             "the second call of x86.crc32_u64 is missing",
         );
         is_fault(refused(&two, &[found(0, second)], 1), "the first call");
-        let wrong = site("x86.crc32_u32", 0, Part::Second);
+        let wrong = point("x86.crc32_u32", 0, Part::Second);
         is_fault(
             refused(&two, &[found(0, first), found(5, wrong)], 2),
             "the second call",
         );
         // A pair where one call is long enough.
-        let halves = [Part::First, Part::Second].map(|part| site("x86.aesenc", 0, part));
+        let halves = [Part::First, Part::Second].map(|part| point("x86.aesenc", 0, part));
         is_fault(
             refused(&two, &[found(0, halves[0]), found(5, halves[1])], 2),
             "has 5 bytes, its calls 10",

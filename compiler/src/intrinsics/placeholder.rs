@@ -1,10 +1,10 @@
-//! [`Carrier`]: a placeholder opcode that represents an intrinsic in the code generator.
+//! [`PlaceholderOpcode`]: a placeholder opcode that represents an intrinsic in the code generator.
 //!
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
 //! │ Bytes written here run as machine code. Every change to this file wants two reviews.         │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
-//! A site ties operands to fixed registers, which costs moves: many where several blocks are
+//! A patch point ties operands to fixed registers, which costs moves: many where several blocks are
 //! encrypted in parallel. Some instructions differ only in their opcode from an instruction that
 //! the code generator supports. Prefixes and operands are equal, memory operands included, and
 //! neither has side effects. So the placeholder operation is generated, optimised and
@@ -19,10 +19,10 @@
 //! their source location, which no other operator has. A placeholder opcode represents one
 //! intrinsic only, because the optimiser would merge two different intrinsics with equal operands.
 //! For the same reason a function that also contains the operation for itself ([`are_apart`]) is
-//! compiled with sites only. The replaced instruction must be the only one with that opcode in its
-//! code range. The number of replaced instructions must equal the number that the code generator
-//! lists. If the guest's own operators generate some as well, the function is compiled again with
-//! sites only ([`Unpatched::Apart`]).
+//! compiled with patch points only. The replaced instruction must be the only one with that opcode
+//! in its code range. The number of replaced instructions must equal the number that the code
+//! generator lists. If the guest's own operators generate some as well, the function is compiled
+//! again with patch points only ([`Unpatched::Apart`]).
 
 use super::Id;
 use super::patch_point::Unpatched;
@@ -33,7 +33,7 @@ use std::ops::Range;
 
 /// An operation on two vectors with one result that guests hardly ever use otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carrier {
+pub(crate) enum PlaceholderOpcode {
     /// `x86_pmulhrsw`. Some guests generate it by `i16x8.q15mulr_sat_s`.
     Pmulhrsw,
     /// `x86_pmaddubsw`, with swapped operands. Some guests generate it by
@@ -41,7 +41,7 @@ pub(crate) enum Carrier {
     Pmaddubsw,
 }
 
-impl Carrier {
+impl PlaceholderOpcode {
     const ALL: [Self; 2] = [Self::Pmulhrsw, Self::Pmaddubsw];
 
     /// The opcode after 0f 38 (Intel SDM, volume 2).
@@ -62,19 +62,19 @@ impl Carrier {
 }
 
 /// The intrinsics that placeholders of a function represent, by source location.
-pub(crate) type Carried = HashMap<u32, Id>;
+pub(crate) type Placeholders = HashMap<u32, Id>;
 
 /// Whether every placeholder operation of a translated function represents an intrinsic, or none
 /// does. The optimiser could merge a guest's own operation, such as a relaxed operator, with a
 /// placeholder that has equal operands.
-pub(crate) fn are_apart(func: &Function, carried: &Carried) -> bool {
-    let carries = |inst| carried.contains_key(&func.srcloc(inst).bits());
+pub(crate) fn are_apart(func: &Function, placeholders: &Placeholders) -> bool {
+    let is_listed = |inst| placeholders.contains_key(&func.srcloc(inst).bits());
     let blocks = func.layout.blocks();
     let mut insts = blocks.flat_map(|block| func.layout.block_insts(block));
-    carried.is_empty() || insts.all(|inst| !is_carrier(func, inst) || carries(inst))
+    placeholders.is_empty() || insts.all(|inst| !is_placeholder(func, inst) || is_listed(inst))
 }
 
-fn is_carrier(func: &Function, inst: Inst) -> bool {
+fn is_placeholder(func: &Function, inst: Inst) -> bool {
     let opcode = func.dfg.insts[inst].opcode();
     matches!(opcode, Opcode::X86Pmulhrsw | Opcode::X86Pmaddubsw)
 }
@@ -83,31 +83,31 @@ fn is_carrier(func: &Function, inst: Inst) -> bool {
 /// instruction per line.
 pub(crate) fn patch(
     code: &mut [u8],
-    carried: &Carried,
+    placeholders: &Placeholders,
     locations: &[MachSrcLoc<Final>],
     listing: &str,
 ) -> Result<(), Unpatched> {
-    if carried.is_empty() {
+    if placeholders.is_empty() {
         return Ok(());
     }
-    let mut found = [0; Carrier::ALL.len()];
+    let mut found = [0; PlaceholderOpcode::ALL.len()];
     for location in locations {
-        let Some((carrier, opcode)) = carried
+        let Some((placeholder, opcode)) = placeholders
             .get(&location.loc.bits())
-            .and_then(|id| id.get().carrier)
+            .and_then(|id| id.get().placeholder)
         else {
             continue;
         };
         let range = location.start as usize..location.end as usize;
-        let at = only(code, range, carrier).ok_or(Unpatched::Apart)?;
+        let at = only(code, range, placeholder).ok_or(Unpatched::Apart)?;
         code[at] = opcode;
-        found[carrier as usize] += 1;
+        found[placeholder as usize] += 1;
     }
-    let all = Carrier::ALL.into_iter().zip(found);
-    let made = |carrier: Carrier| listing.matches(carrier.mnemonic()).count();
+    let all = PlaceholderOpcode::ALL.into_iter().zip(found);
+    let made = |placeholder: PlaceholderOpcode| listing.matches(placeholder.mnemonic()).count();
     match all
         .into_iter()
-        .all(|(carrier, found)| made(carrier) == found)
+        .all(|(placeholder, found)| made(placeholder) == found)
     {
         true => Ok(()),
         false => Err(Unpatched::Apart),
@@ -115,10 +115,10 @@ pub(crate) fn patch(
 }
 
 /// The offset of the opcode, if the range has exactly one such instruction.
-fn only(code: &[u8], range: Range<usize>, carrier: Carrier) -> Option<usize> {
+fn only(code: &[u8], range: Range<usize>, placeholder: PlaceholderOpcode) -> Option<usize> {
     let mut places = range.clone().filter(|at| {
         let before = code.get(range.start..*at).unwrap_or_default();
-        code.get(*at) == Some(&carrier.opcode()) && is_prefix(before)
+        code.get(*at) == Some(&placeholder.opcode()) && is_prefix(before)
     });
     let at = places.next()?;
     places.next().is_none().then_some(at)

@@ -1,7 +1,7 @@
-//! The intrinsics of x86-64 (Intel SDM, volume 2). Operand registers of a site are xmm0, xmm1 and
-//! xmm2 for vectors, rdi and rsi for integers. The result is in xmm0 or rax.
+//! The intrinsics of x86-64 (Intel SDM, volume 2). Operand registers of a patch point are xmm0,
+//! xmm1 and xmm2 for vectors, rdi and rsi for integers. The result is in xmm0 or rax.
 
-use super::{Carrier, Form, Intrinsic};
+use super::{Form, Intrinsic, PlaceholderOpcode};
 use pirn_format::cpu::Arch;
 use pirn_format::types::ValType::{self, I32, I64, V128};
 
@@ -24,14 +24,14 @@ pub(super) const INTRINSICS: &[Intrinsic] = &[
     },
     vectors("x86.sha256msg1", "sha", &[0x40, 0x0f, 0x38, 0xcc, 0xc1]),
     vectors("x86.sha256msg2", "sha", &[0x40, 0x0f, 0x38, 0xcd, 0xc1]),
-    // Guests execute so many of these that moves matter: with sites, AES in counter mode took 1.26
-    // times as long.
+    // Guests execute so many of these that moves matter: with patch points, AES in counter mode
+    // took 1.26 times as long.
     Intrinsic {
-        carrier: Some((Carrier::Pmulhrsw, 0xdc)),
+        placeholder: Some((PlaceholderOpcode::Pmulhrsw, 0xdc)),
         ..vectors("x86.aesenc", "aes", &[0x66, 0x0f, 0x38, 0xdc, 0xc1])
     },
     Intrinsic {
-        carrier: Some((Carrier::Pmaddubsw, 0xdd)),
+        placeholder: Some((PlaceholderOpcode::Pmaddubsw, 0xdd)),
         ..vectors("x86.aesenclast", "aes", &[0x66, 0x0f, 0x38, 0xdd, 0xc1])
     },
     vectors("x86.aesdec", "aes", &[0x66, 0x0f, 0x38, 0xde, 0xc1]),
@@ -117,7 +117,7 @@ const fn vectors(name: &'static str, feature: &'static str, code: &'static [u8])
         feature,
         form: Form::Plain,
         code,
-        carrier: None,
+        placeholder: None,
     }
 }
 

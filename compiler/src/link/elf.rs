@@ -153,7 +153,7 @@ impl<'a> Elf<'a> {
             Section::Text => &text.bytes[..],
             Section::Code => &text.code,
             Section::Traps => &text.traps,
-            Section::Sites => &text.sites,
+            Section::Sites => &text.address_map,
             Section::ImageRuns => &parts.image.runs,
             Section::Image => &parts.image.pages,
             Section::Data => &parts.image.data,

@@ -25,7 +25,7 @@ pub(crate) struct Text {
     /// Encoded [`TrapEntry`]s.
     pub(crate) traps: Vec<u8>,
     /// Encoded [`SiteEntry`]s.
-    pub(crate) sites: Vec<u8>,
+    pub(crate) address_map: Vec<u8>,
     /// Encoded [`HandlerEntry`]s.
     pub(crate) handlers: Vec<u8>,
 }
@@ -57,7 +57,7 @@ impl Text {
             arrays: Arrays::default(),
             code: vec![],
             traps: vec![],
-            sites: vec![],
+            address_map: vec![],
             handlers: vec![],
         };
         let mut of_arrays = vec![];
@@ -116,9 +116,9 @@ impl Text {
                 .encode(),
             );
         }
-        for (offset, wasm) in &function.sites {
+        for (offset, wasm) in &function.address_map {
             let offset = start + offset;
-            self.sites.extend(
+            self.address_map.extend(
                 SiteEntry {
                     offset,
                     wasm: *wasm,

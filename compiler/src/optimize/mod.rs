@@ -30,7 +30,7 @@ use crate::budget::work;
 use crate::code::CompiledFunction;
 use crate::error::CompileError;
 use crate::intrinsics::patch_point;
-use crate::intrinsics::placeholder::{self, Carried};
+use crate::intrinsics::placeholder::{self, Placeholders};
 use crate::ir::block::Registers;
 use after_cranelift::loads::{self, ValueUses};
 use after_cranelift::two_address;
@@ -53,7 +53,7 @@ use pirn_format::cpu::Arch;
 pub(crate) struct Isas<'a> {
     /// With the settings of this build.
     pub(crate) checked: &'a dyn TargetIsa,
-    /// Without the verifier: for functions with sites of intrinsics.
+    /// Without the verifier: for functions with patch points of intrinsics.
     pub(crate) unchecked: &'a dyn TargetIsa,
     /// Without verifier and optimiser: for functions that are optimised already, and for those with
     /// more vector constants than registers.
@@ -82,12 +82,12 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) arch: Arch,
     pub(crate) isas: Isas<'a>,
     /// The intrinsics that placeholder opcodes of the function stand for.
-    pub(crate) carried: &'a Carried,
+    pub(crate) placeholders: &'a Placeholders,
     pub(crate) backend: &'a dyn Backend,
 }
 
-/// The most vector constants of a function with sites that is optimised. The optimiser hoists
-/// constants out of loops, where they occupy registers and are spilled. SHA-256, which has
+/// The most vector constants of a function with patch points that is optimised. The optimiser
+/// hoists constants out of loops, where they occupy registers and are spilled. SHA-256, which has
 /// seventeen, took 1.3 times as long.
 const VECTORS_MAX: usize = 8;
 
@@ -104,12 +104,12 @@ impl Pipeline<'_> {
             true => self.isas.plain,
             false => self.isas.checked,
         };
-        if !placeholder::are_apart(&context.func, self.carried) {
+        if !placeholder::are_apart(&context.func, self.placeholders) {
             return Ok(None);
         }
         self.before_cranelift(context, isa);
-        if patch_point::has_sites(&context.func) {
-            // The last time that IR with sites can be verified.
+        if patch_point::has_patch_points(&context.func) {
+            // The last time that IR with patch points can be verified.
             self.backend.verify(&context.func, isa)?;
             patch_point::preserve_all(&mut context.func);
             let isa = match is_deep || context.func.dfg.constants.len() > VECTORS_MAX {
@@ -180,8 +180,8 @@ impl Pipeline<'_> {
             optimised.map_err(|error| self.backend.fault(error.to_string()))?;
         }
         self.after_cranelift(&mut context.func);
-        // The verifier does not support the calling convention of sites.
-        if self.rewrites() && !patch_point::has_sites(&context.func) {
+        // The verifier does not support the calling convention of patch points.
+        if self.rewrites() && !patch_point::has_patch_points(&context.func) {
             self.backend.verify(&context.func, self.isas.checked)?;
         }
         // The optimiser must not run again: it would undo the passes after it.
@@ -197,14 +197,14 @@ impl Pipeline<'_> {
         if self.rewrites() {
             // The operand that dies is the one that is overwritten; MOVZX and LEA where they help.
             // Assumes: the optimiser does not run again.
-            two_address::settle(func);
+            two_address::rewrite(func);
         }
         // Assumes: operands are in their final order. Both passes use the same uses of values:
         // `locate` changes source locations only.
         let uses = ValueUses::of(func);
         // A trap in an instruction with a memory operand is at the load. Lowering merges loads at
         // every optimisation level.
-        loads::locate(func, &uses, self.carried);
+        loads::locate(func, &uses, self.placeholders);
         if self.rewrites() {
             // Users move to their loads, which become memory operands.
             loads::fold(func, &uses);

@@ -3,8 +3,8 @@
 
 use super::Env;
 use super::frame::Frame;
-use crate::intrinsics::patch_point::Site;
-use crate::intrinsics::placeholder::Carried;
+use crate::intrinsics::patch_point::PatchPoint;
+use crate::intrinsics::placeholder::Placeholders;
 use crate::ir::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
 use crate::ir::values;
 use crate::parse::hints::Hints;
@@ -97,9 +97,9 @@ pub(super) struct FuncTranslator<'a, 'e> {
     callees: HashMap<Symbol, FuncRef>,
     arrays: HashMap<u32, GlobalValue>,
     signatures: HashMap<u32, SigRef>,
-    pub(super) sites: HashMap<Site, FuncRef>,
+    pub(super) patch_points: HashMap<PatchPoint, FuncRef>,
     /// Intrinsics that placeholder opcodes stand for, so far.
-    pub(super) carried: Carried,
+    pub(super) placeholders: Placeholders,
     /// Stack slot for the values of exceptions that this function throws.
     pub(super) thrown: Option<StackSlot>,
     /// Stack slot for expected values of compare-exchange, on targets that need it.
@@ -137,8 +137,8 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             callees: HashMap::new(),
             arrays: HashMap::new(),
             signatures: HashMap::new(),
-            sites: HashMap::new(),
-            carried: Carried::new(),
+            patch_points: HashMap::new(),
+            placeholders: Placeholders::new(),
             thrown: None,
             compared: None,
         };

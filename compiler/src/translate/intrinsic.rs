@@ -4,8 +4,8 @@ use super::call::Returns;
 use super::function::FuncTranslator;
 use crate::error::CompileError;
 use crate::intrinsics::imports;
-use crate::intrinsics::patch_point::{Part, Site};
-use crate::intrinsics::placeholder::Carrier;
+use crate::intrinsics::patch_point::{Part, PatchPoint};
+use crate::intrinsics::placeholder::PlaceholderOpcode;
 use crate::intrinsics::{Id, Intrinsic};
 use crate::ir::types::value_type;
 use crate::symbol::Symbol;
@@ -50,12 +50,12 @@ impl FuncTranslator<'_, '_> {
             return Ok(());
         }
         let operands = self.operands(intrinsic);
-        let result = match (intrinsic.carrier, &operands[..]) {
-            (Some((carrier, _)), [a, b]) if !self.env.plain => {
-                self.carried.insert(self.builder.srcloc().bits(), id);
-                self.carrier(carrier, *a, *b)
+        let result = match (intrinsic.placeholder, &operands[..]) {
+            (Some((placeholder, _)), [a, b]) if !self.env.plain => {
+                self.placeholders.insert(self.builder.srcloc().bits(), id);
+                self.placeholder(placeholder, *a, *b)
             }
-            _ => self.site(id, immediate, &operands),
+            _ => self.patch_point(id, immediate, &operands),
         };
         self.push(result);
         Ok(())
@@ -89,7 +89,7 @@ impl FuncTranslator<'_, '_> {
                 self.builder.switch_to_block(this);
                 next
             });
-            let result = self.site(id, value, &operands);
+            let result = self.patch_point(id, value, &operands);
             self.builder.ins().return_(&[result]);
             if let Some(next) = next {
                 self.builder.switch_to_block(next);
@@ -117,20 +117,20 @@ impl FuncTranslator<'_, '_> {
 
     /// A placeholder opcode that is replaced by the instruction. It belongs to SSSE3, which every
     /// processor has.
-    fn carrier(&mut self, carrier: Carrier, a: Value, b: Value) -> Value {
-        let result = match carrier {
-            Carrier::Pmulhrsw => {
+    fn placeholder(&mut self, placeholder: PlaceholderOpcode, a: Value, b: Value) -> Value {
+        let result = match placeholder {
+            PlaceholderOpcode::Pmulhrsw => {
                 let (a, b) = (self.view(a, types::I16X8), self.view(b, types::I16X8));
                 self.builder.ins().x86_pmulhrsw(a, b)
             }
             // Its second operand is the one that the replacing instruction overwrites.
-            Carrier::Pmaddubsw => self.builder.ins().x86_pmaddubsw(b, a),
+            PlaceholderOpcode::Pmaddubsw => self.builder.ins().x86_pmaddubsw(b, a),
         };
         self.view(result, types::I8X16)
     }
 
     /// Emits one or two calls that are patched into the instruction.
-    fn site(&mut self, id: Id, immediate: u8, operands: &[Value]) -> Value {
+    fn patch_point(&mut self, id: Id, immediate: u8, operands: &[Value]) -> Value {
         let intrinsic = id.get();
         let wiring = intrinsic.wiring();
         let arguments: Vec<Value> = wiring.arguments.iter().map(|at| operands[*at]).collect();
@@ -139,13 +139,13 @@ impl FuncTranslator<'_, '_> {
         // Values returned before the result are unchanged arguments.
         let mut results = params[..wiring.result].to_vec();
         results.push(result);
-        let site = |part| Site {
+        let point = |part| PatchPoint {
             intrinsic: id,
             immediate,
             part,
         };
         if !intrinsic.is_pair() {
-            let callee = self.site_callee(site(Part::Whole), &params, &results);
+            let callee = self.patch_point_callee(point(Part::Whole), &params, &results);
             let call = self.builder.ins().call(callee, &arguments);
             return self.builder.inst_results(call)[wiring.result];
         }
@@ -158,21 +158,26 @@ impl FuncTranslator<'_, '_> {
         } else {
             vec![types::I64]
         };
-        let first = self.site_callee(site(Part::First), &params, &between);
+        let first = self.patch_point_callee(point(Part::First), &params, &between);
         let first = self.builder.ins().call(first, &arguments);
         let second_arguments = if vectors {
             self.builder.inst_results(first).to_vec()
         } else {
             arguments
         };
-        let second = self.site_callee(site(Part::Second), &params, &results);
+        let second = self.patch_point_callee(point(Part::Second), &params, &results);
         let second = self.builder.ins().call(second, &second_arguments);
         self.builder.inst_results(second)[wiring.result]
     }
 
     /// The `FuncRef` by which this function calls a patch point.
-    fn site_callee(&mut self, site: Site, params: &[Type], results: &[Type]) -> FuncRef {
-        if let Some(known) = self.sites.get(&site) {
+    fn patch_point_callee(
+        &mut self,
+        point: PatchPoint,
+        params: &[Type],
+        results: &[Type],
+    ) -> FuncRef {
+        if let Some(known) = self.patch_points.get(&point) {
             return *known;
         }
         // The convention that preserves all registers is set after the verifier has checked the
@@ -184,14 +189,14 @@ impl FuncTranslator<'_, '_> {
         let name = self
             .builder
             .func
-            .declare_imported_user_function(site.name());
+            .declare_imported_user_function(point.name());
         let reference = self.builder.import_function(ExtFuncData {
             name: ExternalName::user(name),
             signature,
             colocated: true,
             patchable: false,
         });
-        self.sites.insert(site, reference);
+        self.patch_points.insert(point, reference);
         reference
     }
 }

@@ -28,7 +28,7 @@ use crate::budget::work::{self, Work};
 use crate::error::CompileError;
 use crate::intrinsics::Id;
 use crate::intrinsics::imports::Imports;
-use crate::intrinsics::placeholder::Carried;
+use crate::intrinsics::placeholder::Placeholders;
 use crate::ir::types::guest_signature;
 use crate::options::RelaxedSimd;
 use crate::parse::hints::Hints;
@@ -100,7 +100,7 @@ pub(crate) fn translate(
     body: Body<'_>,
     scratch: &mut Scratch,
     func: &mut ir::Function,
-) -> Result<Carried, CompileError> {
+) -> Result<Placeholders, CompileError> {
     let ty = env.metadata.funcs[body.index as usize];
     let symbol = Symbol::Func(body.index);
     func.name = UserFuncName::User(symbol.name());
@@ -157,11 +157,11 @@ pub(crate) fn translate(
     }
     operators.finish()?;
     t.leave_memory();
-    let carried = std::mem::take(&mut t.carried);
+    let placeholders = std::mem::take(&mut t.placeholders);
     t.finish();
     scratch.validator = validator.into_allocations();
     env.budget.draw(work::cost(func, pairs, env.budget))?;
-    Ok(carried)
+    Ok(placeholders)
 }
 
 /// Builds the wrapper function of an intrinsic in `func`, which must be empty. If nothing refers to

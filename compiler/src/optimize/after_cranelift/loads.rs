@@ -10,7 +10,7 @@
 //! The folded instruction carries the user's source location, so a trap would report that location.
 //! [`locate`] therefore gives the user the location of the load.
 
-use crate::intrinsics::placeholder::Carried;
+use crate::intrinsics::placeholder::Placeholders;
 use crate::ir::block::is_free;
 use crate::ir::values::{self, shared_values};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
@@ -78,7 +78,7 @@ pub(crate) fn other_operand(func: &Function, inst: Inst, value: Value) -> Option
 /// Gives the source location of each load to its only user, because a trap in the folded
 /// instruction reports that location. Skips placeholders of intrinsics, which are found by their
 /// own location.
-pub(crate) fn locate(func: &mut Function, uses: &ValueUses, carried: &Carried) {
+pub(crate) fn locate(func: &mut Function, uses: &ValueUses, placeholders: &Placeholders) {
     let blocks: Vec<_> = func.layout.blocks().collect();
     for block in blocks {
         let mut next = func.layout.first_inst(block);
@@ -92,8 +92,8 @@ pub(crate) fn locate(func: &mut Function, uses: &ValueUses, carried: &Carried) {
             while let Some(user) = uses.only(value) {
                 let opcode = func.dfg.insts[user].opcode();
                 let is_here = func.layout.inst_block(user) == Some(block);
-                let carries = carried.contains_key(&func.srcloc(user).bits());
-                if is_here && !carries && (is_free(opcode) || opcode == Opcode::Brif) {
+                let is_listed = placeholders.contains_key(&func.srcloc(user).bits());
+                if is_here && !is_listed && (is_free(opcode) || opcode == Opcode::Brif) {
                     func.set_srcloc(user, place);
                 }
                 // Lowering fuses a compare with the branch that uses it.

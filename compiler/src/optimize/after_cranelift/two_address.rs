@@ -12,7 +12,7 @@ use cranelift_codegen::ir::types::{I8, I16, I32, I64};
 use cranelift_codegen::ir::{Function, Inst, InstBuilder, InstructionData, Opcode, Value};
 
 /// Rewrites the operators of an optimised function.
-pub(crate) fn settle(func: &mut Function) {
+pub(crate) fn rewrite(func: &mut Function) {
     let shared = shared_values(func);
     let blocks: Vec<_> = func.layout.blocks().collect();
     let mut uses = LaterUses::default();
