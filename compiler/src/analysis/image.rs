@@ -1,9 +1,10 @@
 //! [`Image`]: the sparse initial contents of the module's first own memory, and the remaining data
 //! segments.
 
+use super::constant;
 use pirn_format::image::ImageRun;
 use pirn_format::layout::IMAGE_PAGE_BYTES;
-use pirn_format::metadata::{ConstExpr, ConstOp, DataSegment, Metadata, SegmentMode};
+use pirn_format::metadata::{DataSegment, Metadata, SegmentMode};
 use std::collections::BTreeMap;
 
 const PAGE: usize = IMAGE_PAGE_BYTES as usize;
@@ -42,7 +43,7 @@ impl Image {
             memory_bytes,
             ..Self::default()
         };
-        let pages = if own.is_some() && elements_fit(metadata) {
+        let pages = if own.is_some() && constant::elements_fit(metadata) {
             pages(metadata, data)
         } else {
             None
@@ -91,20 +92,6 @@ impl Image {
     }
 }
 
-/// Whether every active element segment goes to a table that the module defines, at a constant
-/// offset where it fits.
-pub(crate) fn elements_fit(metadata: &Metadata) -> bool {
-    metadata.elements.iter().all(|segment| {
-        let SegmentMode::Active { index, offset } = &segment.mode else {
-            return true;
-        };
-        let (own, start) = (*index >= metadata.imported_tables(), constant(offset));
-        let min = metadata.tables[*index as usize].min;
-        let end = start.and_then(|start| start.checked_add(segment.items.len() as u64));
-        own && end.is_some_and(|end| end <= min)
-    })
-}
-
 /// The pages of the module's first own memory that have a nonzero byte. `None` if the offset of a
 /// segment, of any memory, is not constant or is out of bounds.
 fn pages(metadata: &Metadata, data: &[&[u8]]) -> Option<BTreeMap<u32, Box<[u8; PAGE]>>> {
@@ -113,7 +100,7 @@ fn pages(metadata: &Metadata, data: &[&[u8]]) -> Option<BTreeMap<u32, Box<[u8; P
         let SegmentMode::Active { index, offset } = &segment.mode else {
             continue;
         };
-        let start = constant(offset)?;
+        let start = constant::integer(offset)?;
         // An imported memory has at least its type's minimum size.
         let memory = metadata.memories.get(*index as usize)?;
         let end = start.checked_add(bytes.len() as u64)?;
@@ -138,42 +125,11 @@ fn pages(metadata: &Metadata, data: &[&[u8]]) -> Option<BTreeMap<u32, Box<[u8; P
     Some(pages)
 }
 
-/// The value of an integer expression without globals, zero-extended.
-pub(crate) fn constant(expr: &ConstExpr) -> Option<u64> {
-    let narrow = |value: u64| value & u64::from(u32::MAX);
-    let mut stack = vec![];
-    for op in &expr.0 {
-        let value = match *op {
-            ConstOp::I32(value) => u64::from(value.cast_unsigned()),
-            ConstOp::I64(value) => value.cast_unsigned(),
-            ConstOp::I32Add
-            | ConstOp::I32Sub
-            | ConstOp::I32Mul
-            | ConstOp::I64Add
-            | ConstOp::I64Sub
-            | ConstOp::I64Mul => {
-                let (b, a): (u64, u64) = (stack.pop()?, stack.pop()?);
-                // The lower half of a result depends only on the lower halves of the operands.
-                match op {
-                    ConstOp::I32Add => narrow(a.wrapping_add(b)),
-                    ConstOp::I32Sub => narrow(a.wrapping_sub(b)),
-                    ConstOp::I32Mul => narrow(a.wrapping_mul(b)),
-                    ConstOp::I64Add => a.wrapping_add(b),
-                    ConstOp::I64Sub => a.wrapping_sub(b),
-                    _ => a.wrapping_mul(b),
-                }
-            }
-            _ => return None,
-        };
-        stack.push(value);
-    }
-    stack.pop()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use pirn_format::image::decode_runs;
+    use pirn_format::metadata::{ConstExpr, ConstOp};
     use pirn_format::types::{AddrType, MemoryType, PageSize};
 
     fn build(memory_pages: u64, segments: &[(Option<i32>, &[u8])]) -> (Image, Metadata) {

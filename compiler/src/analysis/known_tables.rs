@@ -25,9 +25,9 @@
 //! The code of an entry without a function is a stub that traps, because a mispredicting processor
 //! may run it speculatively.
 
-use crate::analysis::image::{constant, elements_fit};
+use super::constant;
 use crate::parse::Body;
-use pirn_format::metadata::{ConstExpr, ConstOp, ElementItems, Metadata, SegmentMode};
+use pirn_format::metadata::{Metadata, SegmentMode};
 use pirn_format::types::number_types;
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -88,7 +88,7 @@ impl KnownTables {
     pub(crate) fn new(metadata: &Metadata) -> Self {
         let sizes = metadata.tables.iter().map(|table| table.min);
         let elements = sizes.fold(0, u64::saturating_add);
-        if metadata.tables_change || !elements_fit(metadata) || elements > ELEMENTS_MAX {
+        if metadata.tables_change || !constant::elements_fit(metadata) || elements > ELEMENTS_MAX {
             return Self::default();
         }
         let types = numbers(metadata);
@@ -184,7 +184,7 @@ fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
     let min = metadata.tables[table as usize].min;
     let imported = metadata.imported_tables();
     let init = match &metadata.table_inits[(table - imported) as usize] {
-        Some(init) => item(init)?,
+        Some(init) => constant::function(init)?,
         None => None,
     };
     let imported = metadata.imported_funcs();
@@ -199,7 +199,10 @@ fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
         if *index != table {
             continue;
         }
-        let (start, items) = (constant(offset)?, items(&segment.items)?);
+        let (start, items) = (
+            constant::integer(offset)?,
+            constant::functions(&segment.items)?,
+        );
         let start = usize::try_from(start).ok()?;
         if items.iter().flatten().any(|func| *func < imported) {
             return None;
@@ -208,23 +211,6 @@ fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
         elements.get_mut(start..end)?.copy_from_slice(&items);
     }
     Some(elements)
-}
-
-/// The functions of a segment's items. `None` if an item reads a global.
-fn items(items: &ElementItems) -> Option<Vec<Option<u32>>> {
-    match items {
-        ElementItems::Funcs(funcs) => Some(funcs.iter().copied().map(Some).collect()),
-        ElementItems::Exprs(exprs) => exprs.iter().map(item).collect(),
-    }
-}
-
-/// The function that an expression refers to, or null. `None` if it reads a global.
-fn item(expr: &ConstExpr) -> Option<Option<u32>> {
-    match expr.0[..] {
-        [ConstOp::RefFunc(func)] => Some(Some(func)),
-        [ConstOp::RefNull] => Some(None),
-        _ => None,
-    }
 }
 
 /// Whether any instruction of a module writes to a table.

@@ -18,11 +18,10 @@
 
 use crate::budget::Budget;
 use crate::error::CompileError;
+use crate::ir::liveness::live_range_length;
 use crate::limits::{self, Limit};
 use crate::symbol::Symbol;
-use cranelift_codegen::entity::SecondaryMap;
-use cranelift_codegen::flowgraph::ControlFlowGraph;
-use cranelift_codegen::ir::{Block, Function, Signature, Value, ValueDef};
+use cranelift_codegen::ir::{Function, Signature};
 use pirn_format::metadata::Metadata;
 
 /// Up to this product of instructions and blocks a function is optimised. One function of a Ruby
@@ -39,9 +38,6 @@ const NODES_PER_BYTE: u64 = 1 << 6;
 /// costs a fiftieth of a value. The densest function of that interpreter has fifteen per byte.
 const OPERANDS_FREE: u64 = 1 << 16;
 const OPERANDS_PER_BYTE: u64 = 1 << 9;
-
-/// The cost of a block, in instructions, when a value's live range passes through it.
-const BLOCK_COST: u64 = 8;
 
 /// How many pairs of locals in a loop cost as much as one local and one edge to an exception
 /// handler: 20 ns and four bytes.
@@ -74,7 +70,7 @@ pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
     let operands = dfg.value_lists.capacity() as u64;
     // Counting stops once the result exceeds the budget.
     let most = limits::FUNCTION_HELD.most();
-    let held = held(
+    let held = live_range_length(
         func,
         most.min(budget.limit().saturating_mul(UNIT_NS) / HELD_NS),
     );
@@ -185,86 +181,6 @@ impl Work<'_> {
         if func.dfg.num_values() as u64 * func.dfg.num_insts() as u64 <= most {
             return Ok(());
         }
-        self.check(limits::FUNCTION_HELD, held(func, most))
-    }
-}
-
-/// A use of a value: its block and its position in the block.
-struct UsePlace {
-    value: Value,
-    block: Block,
-    place: u64,
-}
-
-/// The total length of all live ranges in instructions, or any number above `most` if the total
-/// exceeds it. A value that is live into a block counts as live to the block's end.
-fn held(func: &Function, most: u64) -> u64 {
-    let cfg = ControlFlowGraph::with_function(func);
-    let mut lengths: SecondaryMap<Block, u64> = SecondaryMap::new();
-    let mut made: SecondaryMap<Value, u64> = SecondaryMap::new();
-    let mut uses = vec![];
-    for block in func.layout.blocks() {
-        let mut place = 0;
-        for inst in func.layout.block_insts(block) {
-            place += 1;
-            for value in func.dfg.inst_values(inst) {
-                let value = func.dfg.resolve_aliases(value);
-                uses.push(UsePlace {
-                    value,
-                    block,
-                    place,
-                });
-            }
-            for value in func.dfg.inst_results(inst) {
-                made[*value] = place;
-            }
-        }
-        lengths[block] = place;
-    }
-    // The values are visited in a fixed order, one at a time, so one mark per block is enough.
-    uses.sort_by_key(|used| used.value);
-    let mut marks: SecondaryMap<Block, Option<Value>> = SecondaryMap::new();
-    let (mut sum, mut to_do) = (0, vec![]);
-    for uses in uses.chunk_by(|a, b| a.value == b.value) {
-        let value = uses[0].value;
-        let Some(home) = block_of(func, value) else {
-            continue;
-        };
-        let mut longest = 0;
-        for used in uses {
-            // A use at or before the definition in the same block means that the value is live
-            // around a loop.
-            if used.block == home && used.place > made[value] {
-                longest = longest.max(used.place - made[value]);
-            } else if marks[used.block] != Some(value) {
-                marks[used.block] = Some(value);
-                to_do.push(used.block);
-            }
-        }
-        while let Some(block) = to_do.pop() {
-            sum += lengths[block] + BLOCK_COST;
-            if sum > most {
-                return sum;
-            }
-            for pred in cfg.pred_iter(block) {
-                if pred.block == home {
-                    longest = lengths[home] - made[value];
-                } else if marks[pred.block] != Some(value) {
-                    marks[pred.block] = Some(value);
-                    to_do.push(pred.block);
-                }
-            }
-        }
-        sum += longest;
-    }
-    sum
-}
-
-/// The block that defines a value, if it is in the layout.
-fn block_of(func: &Function, value: Value) -> Option<Block> {
-    match func.dfg.value_def(value) {
-        ValueDef::Result(inst, _) => func.layout.inst_block(inst),
-        ValueDef::Param(block, _) => func.layout.is_block_inserted(block).then_some(block),
-        ValueDef::Union(..) => None,
+        self.check(limits::FUNCTION_HELD, live_range_length(func, most))
     }
 }

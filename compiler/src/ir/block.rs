@@ -54,7 +54,7 @@ pub(crate) struct Local {
     pub(crate) value: Value,
     /// The class of register that it needs.
     pub(crate) class: usize,
-    pub(crate) maker: Option<u32>,
+    pub(crate) definition: Option<u32>,
     /// Sorted.
     pub(crate) users: Vec<u32>,
     /// Whether another block uses or defines it. It is then taken to be live at the end of this
@@ -104,7 +104,7 @@ impl List {
                     continue;
                 }
                 local.users.push(at);
-                node.before.extend(local.maker);
+                node.before.extend(local.definition);
                 if !is_constant(func, value) {
                     node.uses.push(number);
                 }
@@ -112,7 +112,7 @@ impl List {
             let opcode = func.dfg.insts[*inst].opcode();
             for value in func.dfg.inst_results(*inst) {
                 let number = list.number(func, *value, shared, map);
-                list.values[number as usize].maker = Some(at);
+                list.values[number as usize].definition = Some(at);
                 if !is_constant(func, *value) {
                     node.makes.push(number);
                 }
@@ -139,7 +139,7 @@ impl List {
         self.values.push(Local {
             value,
             class: usize::from(ty.is_float() || ty.is_vector()),
-            maker: None,
+            definition: None,
             users: vec![],
             stays: shared.contains(value) && !is_constant(func, value),
         });

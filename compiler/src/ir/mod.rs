@@ -3,4 +3,5 @@
 
 pub(crate) mod types;
 pub(crate) mod values;
+pub(crate) mod liveness;
 pub(crate) mod block;

@@ -12,7 +12,8 @@
 
 use crate::intrinsics::placeholder::Placeholders;
 use crate::ir::block::is_free;
-use crate::ir::values::{self, shared_values};
+use crate::ir::liveness::shared_values;
+use crate::ir::values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::types::{I32, I64};
@@ -143,12 +144,12 @@ pub(crate) fn fold(func: &mut Function, uses: &ValueUses) {
                 continue;
             }
             if positions[user] > positions[behind] {
-                let maker = values::maker(&func.dfg, other);
-                let is_late = |maker: &Inst| {
-                    let is_here = func.layout.inst_block(*maker) == Some(block);
-                    is_here && positions[*maker] >= positions[behind]
+                let definition = values::definition(&func.dfg, other);
+                let is_late = |definition: &Inst| {
+                    let is_here = func.layout.inst_block(*definition) == Some(block);
+                    is_here && positions[*definition] >= positions[behind]
                 };
-                if maker.filter(is_late).is_some() {
+                if definition.filter(is_late).is_some() {
                     continue;
                 }
                 func.layout.remove_inst(user);
@@ -159,8 +160,8 @@ pub(crate) fn fold(func: &mut Function, uses: &ValueUses) {
             let made = func.dfg.first_result(user);
             if is_used_twice(func, uses, made) {
                 make_once(func, user);
-                if let Some(maker) = values::maker(&func.dfg, made) {
-                    positions[maker] = positions[user];
+                if let Some(definition) = values::definition(&func.dfg, made) {
+                    positions[definition] = positions[user];
                 }
             }
         }

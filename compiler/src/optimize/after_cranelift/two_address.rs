@@ -5,7 +5,8 @@
 //! three-operand instruction exists. The allocator keeps the order of the operands that it
 //! receives.
 
-use crate::ir::values::{self, shared_values};
+use crate::ir::liveness::shared_values;
+use crate::ir::values;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::entity::EntitySet;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};

@@ -18,7 +18,7 @@
 //! takes the result only if it is much smaller.
 
 use crate::ir::block::{List, Numbers, Registers, is_free};
-use crate::ir::values::shared_values;
+use crate::ir::liveness::shared_values;
 use cranelift_codegen::ir::{Block, Function, Inst};
 use std::collections::BinaryHeap;
 

@@ -16,7 +16,7 @@
 //! forward a store to a load sooner if both use rsp.
 
 use crate::ir::block::{List, Numbers, Registers, is_constant};
-use crate::ir::values::shared_values;
+use crate::ir::liveness::shared_values;
 use crate::optimize::after_cranelift::loads::{self, is_operand};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::types::I64;
@@ -98,7 +98,7 @@ impl<'a> Spiller<'a> {
             bytes: 0,
         };
         let numbers = 0..list.values.len() as u32;
-        let comes_in = |number: &u32| list.values[*number as usize].maker.is_none();
+        let comes_in = |number: &u32| list.values[*number as usize].definition.is_none();
         this.held = numbers
             .filter(|number| comes_in(number) && this.is_managed(*number))
             .collect();

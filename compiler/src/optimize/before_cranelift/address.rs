@@ -237,7 +237,7 @@ impl Fold<'_> {
         let dfg = &self.func.dfg;
         let mut memory = None;
         let mut from = base;
-        while let Some(inst) = values::maker(dfg, from)
+        while let Some(inst) = values::definition(dfg, from)
             && let InstructionData::Load { arg, offset, .. } = dfg.insts[inst]
         {
             memory = Some(offset.into());
@@ -320,7 +320,8 @@ impl Fold<'_> {
             return constant;
         }
         let dfg = &self.func.dfg;
-        let (Some(depth), Some(inst)) = (depth.checked_sub(1), values::maker(dfg, value)) else {
+        let (Some(depth), Some(inst)) = (depth.checked_sub(1), values::definition(dfg, value))
+        else {
             return u32::MAX;
         };
         match (dfg.insts[inst].opcode(), dfg.inst_args(inst)) {
@@ -395,7 +396,7 @@ impl Fold<'_> {
     /// An operator with two operands.
     fn binary(&self, value: Value) -> Option<(Opcode, [Value; 2])> {
         let dfg = &self.func.dfg;
-        match dfg.insts[values::maker(dfg, value)?] {
+        match dfg.insts[values::definition(dfg, value)?] {
             InstructionData::Binary { opcode, args } => {
                 Some((opcode, args.map(|arg| dfg.resolve_aliases(arg))))
             }
@@ -406,7 +407,7 @@ impl Fold<'_> {
     /// An operator with one operand.
     fn unary(&self, value: Value) -> Option<(Opcode, Value)> {
         let dfg = &self.func.dfg;
-        match dfg.insts[values::maker(dfg, value)?] {
+        match dfg.insts[values::definition(dfg, value)?] {
             InstructionData::Unary { opcode, arg } => Some((opcode, dfg.resolve_aliases(arg))),
             _ => None,
         }
