@@ -2,18 +2,19 @@
 
 use crate::analysis::Facts;
 use crate::analysis::image::Image;
+use crate::analysis::known_tables::KnownTables;
 use crate::cache::Run;
 use crate::code::CompiledFunction;
-use crate::codegen::isa::{self, Diagnostics};
+use crate::codegen::isa::OwnedIsas;
 use crate::codegen::progress::Progress;
 use crate::codegen::{self, Outputs};
 use crate::error::CompileError;
 use crate::link::dwarf::Lines;
 use crate::link::text::Text;
 use crate::link::{elf, listing, object};
-use crate::optimize::Isas;
-use crate::options::{OptLevel, Options};
-use crate::parse;
+use crate::options::Options;
+use crate::parse::{self, ParsedModule};
+use cranelift_codegen::isa::TargetIsa;
 use pirn_format::metadata::Metadata;
 use std::fmt::Write as _;
 use std::hash::Hash as _;
@@ -91,24 +92,7 @@ fn emit_counting(
     progress: &(dyn Fn(usize, usize) + Sync),
     note: &mut dyn FnMut(&str),
 ) -> Result<(Vec<u8>, u64), CompileError> {
-    let unchecked = Diagnostics {
-        verify: false,
-        report_blocks: emit == Emit::Asm,
-    };
-    let checked = Diagnostics {
-        verify: true,
-        ..unchecked
-    };
-    let isa = isa::build(options, checked)?;
-    let mut plain = options.clone();
-    plain.opt_level = OptLevel::None;
-    let plain = isa::build(&plain, unchecked)?;
-    let unchecked = isa::build(options, unchecked)?;
-    let isas = Isas {
-        checked: &*isa,
-        unchecked: &*unchecked,
-        plain: &*plain,
-    };
+    let isas = OwnedIsas::build(options, emit == Emit::Asm)?;
     let mut parsed = parse::parse(wasm)?;
     parsed.metadata.fuel = options.fuel;
     let facts = Facts::of(&mut parsed);
@@ -116,11 +100,10 @@ fn emit_counting(
         clif: emit == Emit::Clif,
         locations: options.debug_info || emit == Emit::Asm,
     };
-    let progress = Progress::new(progress);
     // Cranelift IR is not stored.
     let cache = options.cache.as_deref().filter(|_| !outputs.clif);
     let run = cache.map(|cache| {
-        Run::new(cache, &*isa, |state| {
+        Run::new(cache, isas.all().checked, |state| {
             options.hash_settings(state);
             outputs.locations.hash(state);
         })
@@ -128,49 +111,81 @@ fn emit_counting(
     let compiled = codegen::compile(
         &mut parsed,
         &facts,
-        isas,
+        isas.all(),
         options,
         outputs,
         run.as_ref(),
-        &progress,
+        &Progress::new(progress),
     );
     // Functions compiled before an error are cached as well.
     if let Some(Err(problem)) = run.map(Run::write) {
         note(&problem);
     }
     let (functions, work) = compiled?;
-    if emit == Emit::Clif {
-        return Ok((clif(&functions, &parsed.metadata).into_bytes(), work));
-    }
-    let mut metadata = parsed.metadata;
-    let text = Text::lay(&functions, &facts.tables, &mut metadata, &*isa)?;
-    if emit == Emit::Asm {
-        let listing = listing::write(&functions, &text, &metadata, options.cpu.arch());
-        return Ok((listing.into_bytes(), work));
-    }
-    let lines = options.debug_info.then(|| {
-        let (source, left_out) = parsed.debug.read();
-        if let Some(left_out) = left_out {
-            note(&left_out);
+    let file = match emit {
+        Emit::Clif => clif(&functions, &parsed.metadata).into_bytes(),
+        _ => {
+            let compiled = Compiled {
+                parsed,
+                tables: &facts.tables,
+                functions: &functions,
+                isa: isas.all().checked,
+            };
+            compiled.link(options, emit, note)?
         }
-        Lines::lay(&source, &parsed.debug, &functions, &text)
-    });
-    if emit == Emit::Obj {
-        let arch = options.cpu.arch();
-        let object = object::write(&functions, &text, &metadata, lines.as_ref(), arch)?;
-        return Ok((object, work));
-    }
-    let image = Image::build(&mut metadata, &parsed.data);
-    let file = elf::write(&elf::Parts {
-        functions: &functions,
-        text: &text,
-        image: &image,
-        metadata: &metadata,
-        lines: lines.as_ref(),
-        isa: &*isa,
-        cpu: options.cpu,
-    })?;
+    };
     Ok((file, work))
+}
+
+/// A module whose functions are compiled.
+struct Compiled<'a> {
+    parsed: ParsedModule<'a>,
+    tables: &'a KnownTables,
+    functions: &'a [CompiledFunction],
+    isa: &'a dyn TargetIsa,
+}
+
+impl Compiled<'_> {
+    /// Places the functions in one text, and writes a listing, an object or the shared object.
+    fn link(
+        self,
+        options: &Options,
+        emit: Emit,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Vec<u8>, CompileError> {
+        let Self {
+            parsed,
+            tables,
+            functions,
+            isa,
+        } = self;
+        let arch = options.cpu.arch();
+        let mut metadata = parsed.metadata;
+        let text = Text::lay(functions, tables, &mut metadata, isa)?;
+        if emit == Emit::Asm {
+            return Ok(listing::write(functions, &text, &metadata, arch).into_bytes());
+        }
+        let lines = options.debug_info.then(|| {
+            let (source, left_out) = parsed.debug.read();
+            if let Some(left_out) = left_out {
+                note(&left_out);
+            }
+            Lines::lay(&source, &parsed.debug, functions, &text)
+        });
+        if emit == Emit::Obj {
+            return object::write(functions, &text, &metadata, lines.as_ref(), arch);
+        }
+        let image = Image::build(&mut metadata, &parsed.data);
+        elf::write(&elf::Parts {
+            functions,
+            text: &text,
+            image: &image,
+            metadata: &metadata,
+            lines: lines.as_ref(),
+            isa,
+            cpu: options.cpu,
+        })
+    }
 }
 
 /// The Cranelift IR of all functions, each after a line that names it.

@@ -1,6 +1,7 @@
 //! The code generator's settings for a target.
 
 use crate::error::CompileError;
+use crate::optimize::Isas;
 use crate::options::{OptLevel, Options};
 use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
@@ -14,6 +15,47 @@ pub(crate) struct Diagnostics {
     pub(crate) verify: bool,
     /// The code generator reports where blocks begin.
     pub(crate) report_blocks: bool,
+}
+
+/// The code generator in the configurations of [`Isas`].
+pub(crate) struct OwnedIsas {
+    checked: OwnedTargetIsa,
+    unchecked: OwnedTargetIsa,
+    plain: OwnedTargetIsa,
+}
+
+impl OwnedIsas {
+    /// The target that the options ask for.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`].
+    pub(crate) fn build(options: &Options, report_blocks: bool) -> Result<Self, CompileError> {
+        let unchecked = Diagnostics {
+            verify: false,
+            report_blocks,
+        };
+        let checked = Diagnostics {
+            verify: true,
+            ..unchecked
+        };
+        let mut plain = options.clone();
+        plain.opt_level = OptLevel::None;
+        Ok(Self {
+            checked: build(options, checked)?,
+            plain: build(&plain, unchecked)?,
+            unchecked: build(options, unchecked)?,
+        })
+    }
+
+    /// All configurations.
+    pub(crate) fn all(&self) -> Isas<'_> {
+        Isas {
+            checked: &*self.checked,
+            unchecked: &*self.unchecked,
+            plain: &*self.plain,
+        }
+    }
 }
 
 /// The target that the options ask for.

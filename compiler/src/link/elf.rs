@@ -141,6 +141,8 @@ const READ_ONLY: [Section; 7] = [
 ];
 
 impl<'a> Elf<'a> {
+    /// Reserves every part of the file. The order of the reservations is the layout of the file, so
+    /// they are in one function, longer than others.
     fn reserve(
         parts: &'a Parts<'a>,
         metadata: &'a [u8],

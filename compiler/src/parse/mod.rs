@@ -132,6 +132,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
+    /// Describes one section. Longer than other functions: it has an arm for each section.
     fn section(&mut self, payload: Payload<'a>) -> Result<(), CompileError> {
         let m = &mut self.metadata;
         match payload {

@@ -24,7 +24,8 @@ pub(super) const TAG: i32 = TAG_ARRAY as i32;
 const FIRST: i32 = OBJECT_HEADER_BYTES as i32 - TAG;
 
 impl FuncTranslator<'_, '_> {
-    /// Translates an operator on arrays. Returns `false` for other operators.
+    /// Translates an operator on arrays. Returns `false` for other operators. Longer than other
+    /// functions: it has an arm for each operator.
     pub(super) fn array_operator(&mut self, op: &Operator<'_>) -> bool {
         match *op {
             Operator::ArrayNew { array_type_index } => {
