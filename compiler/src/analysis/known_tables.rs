@@ -18,8 +18,8 @@
 //! has one entry for each element, and one more for all indices out of bounds:
 //!
 //! ```text
-//! array ▶ │ code 0, type 0 │ code 1, type 1 │ ... │ stub, OUTSIDE │     8 bytes each, little-endian
-//!           i32     u32      code counts from the array's start
+//! start ▶ │ code 0, type 0 │ code 1, type 1 │ ... │ stub, OUTSIDE │     8 bytes each, little-endian
+//!           i32     u32      code counts from the table's start
 //! ```
 //!
 //! The code of an entry without a function is a stub that traps, because a mispredicting processor
@@ -143,7 +143,13 @@ impl KnownTables {
 
     /// The dispatch table for a table. It is placed at `start` of the text. `stub` is the function
     /// that traps.
-    pub(crate) fn array(&self, metadata: &Metadata, table: u32, start: u32, stub: u32) -> Vec<u8> {
+    pub(crate) fn dispatch_table(
+        &self,
+        metadata: &Metadata,
+        table: u32,
+        start: u32,
+        stub: u32,
+    ) -> Vec<u8> {
         let elements = self.table(table).map_or(&[][..], |table| &table.elements);
         let entries = elements.iter().map(|func| match func {
             Some(func) => {

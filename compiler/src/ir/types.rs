@@ -36,3 +36,12 @@ pub(crate) fn guest_signature(ty: &FuncType) -> Signature {
     signature.returns.extend(values(&ty.results));
     signature
 }
+
+/// The signature of a builtin or a stub in the guests' calling convention:
+/// `(vmctx, words...) -> words`.
+pub(crate) fn word_signature(params: usize, results: usize) -> Signature {
+    let mut signature = Signature::new(GUEST_CALL_CONV);
+    signature.params = vec![AbiParam::new(POINTER); 1 + params];
+    signature.returns = vec![AbiParam::new(POINTER); results];
+    signature
+}

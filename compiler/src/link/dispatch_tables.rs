@@ -1,4 +1,4 @@
-//! [`Arrays`]: the dispatch tables for known tables, placed after the machine code.
+//! [`DispatchTables`]: the dispatch tables for known tables, placed after the machine code.
 
 use crate::analysis::known_tables::{ENTRY_BYTES, KnownTables};
 use crate::code::FunctionReloc;
@@ -17,9 +17,9 @@ const ADRP_BYTES: i64 = sections::ADRP_BYTES as i64;
 
 /// The ranges of the dispatch tables in the text, by table.
 #[derive(Debug, Default)]
-pub(crate) struct Arrays(BTreeMap<u32, Range<u32>>);
+pub(crate) struct DispatchTables(BTreeMap<u32, Range<u32>>);
 
-impl Arrays {
+impl DispatchTables {
     /// Records that code refers to the dispatch table of a table.
     pub(super) fn want(&mut self, table: u32) {
         self.0.entry(table).or_default();
@@ -56,8 +56,8 @@ impl Arrays {
         stub: u32,
     ) {
         for (table, place) in &self.0 {
-            let array = tables.array(metadata, *table, place.start, stub);
-            text[place.start as usize..place.end as usize].copy_from_slice(&array);
+            let bytes = tables.dispatch_table(metadata, *table, place.start, stub);
+            text[place.start as usize..place.end as usize].copy_from_slice(&bytes);
         }
     }
 

@@ -85,16 +85,16 @@ pub(crate) fn write(
         }
         out.push('\n');
     }
-    for (table, place) in text.arrays.iter() {
+    for (table, place) in text.dispatch_tables.iter() {
         let _ = writeln!(out, ";; {}", Symbol::Table(table).describe(metadata));
-        array(&mut out, &text.bytes, place);
+        dispatch_table(&mut out, &text.bytes, place);
         out.push('\n');
     }
     out
 }
 
 /// Lists the dispatch table of a known table.
-fn array(out: &mut String, text: &[u8], place: Range<u32>) {
+fn dispatch_table(out: &mut String, text: &[u8], place: Range<u32>) {
     let start = place.start;
     let entries = text[start as usize..place.end as usize].as_chunks();
     for (at, entry) in (start..).step_by(8).zip(entries.0) {

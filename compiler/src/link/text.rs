@@ -1,6 +1,6 @@
 //! [`Text`]: all compiled functions placed one after another, with every call resolved.
 
-use super::dispatch_tables::Arrays;
+use super::dispatch_tables::DispatchTables;
 use crate::analysis::known_tables::KnownTables;
 use crate::code::{CompiledFunction, FunctionReloc};
 use crate::error::CompileError;
@@ -19,7 +19,7 @@ pub(crate) struct Text {
     /// The location of each function, in the order of the functions.
     pub(crate) entries: Vec<CodeEntry>,
     /// The dispatch tables after the functions.
-    pub(crate) arrays: Arrays,
+    pub(crate) dispatch_tables: DispatchTables,
     /// Encoded [`CodeEntry`]s.
     pub(crate) code: Vec<u8>,
     /// Encoded [`TrapEntry`]s.
@@ -54,21 +54,21 @@ impl Text {
         let mut text = Self {
             bytes: vec![],
             entries: Vec::with_capacity(functions.len()),
-            arrays: Arrays::default(),
+            dispatch_tables: DispatchTables::default(),
             code: vec![],
             traps: vec![],
             address_map: vec![],
             handlers: vec![],
         };
-        let mut of_arrays = vec![];
+        let mut table_relocs = vec![];
         for function in functions {
             let start = builder.append(true, &function.code, function.align, &mut control);
             limits::TEXT_BYTES.check(start + function.code.len() as u64)?;
             for reloc in &function.relocs {
                 let at = start + u64::from(reloc.offset);
                 if let Symbol::Table(table) = reloc.target {
-                    text.arrays.want(table);
-                    of_arrays.push((at as u32, function, reloc, table));
+                    text.dispatch_tables.want(table);
+                    table_relocs.push((at as u32, function, reloc, table));
                     continue;
                 }
                 let resolved = labels.get(&reloc.target).is_some_and(|label| {
@@ -81,17 +81,22 @@ impl Text {
             // In range: `TEXT_BYTES` was checked.
             text.place(function, start as u32);
         }
-        text.arrays.lay(&mut *builder, tables, &mut control)?;
+        text.dispatch_tables
+            .lay(&mut *builder, tables, &mut control)?;
         text.bytes = builder.finish(&mut control);
         limits::TEXT_BYTES.check(text.bytes.len() as u64)?;
         text.tell(functions, metadata);
         // The stub exists if any dispatch table exists.
         if let Some(stub) = labels.get(&Symbol::Mistyped) {
             let stub = text.entries[*stub].start;
-            text.arrays.write(&mut text.bytes, tables, metadata, stub);
+            text.dispatch_tables
+                .write(&mut text.bytes, tables, metadata, stub);
         }
-        for (at, function, reloc, table) in of_arrays {
-            if !text.arrays.resolve(&mut text.bytes, at, reloc, table) {
+        for (at, function, reloc, table) in table_relocs {
+            if !text
+                .dispatch_tables
+                .resolve(&mut text.bytes, at, reloc, table)
+            {
                 return Err(unresolved(function, reloc, metadata));
             }
         }

@@ -5,7 +5,7 @@
 mod bulk;
 
 use crate::analysis::known_tables;
-use crate::ir::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
+use crate::ir::types::{POINTER, guest_signature, value_type, word_signature};
 use crate::symbol::Symbol;
 use crate::translate::Env;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -35,11 +35,11 @@ pub(crate) fn build(
         Symbol::Entry(ty) => (host_signature(), Some(ty)),
         Symbol::Import(ty) => (guest_signature(metadata.func_type(ty)), Some(ty)),
         Symbol::Builtin(builtin) => (
-            words(builtin.params(), usize::from(builtin.has_result())),
+            word_signature(builtin.params(), usize::from(builtin.has_result())),
             None,
         ),
-        Symbol::Trap(_) => (words(0, 0), None),
-        Symbol::Mistyped => (words(1, 0), None),
+        Symbol::Trap(_) => (word_signature(0, 0), None),
+        Symbol::Mistyped => (word_signature(1, 0), None),
         Symbol::Func(_) | Symbol::Table(_) => unreachable!("it is no trampoline"),
     };
     func.signature = signature;
@@ -57,14 +57,6 @@ pub(crate) fn build(
     }
     t.builder.seal_all_blocks();
     t.builder.finalize(env.isa.frontend_config());
-}
-
-/// `(vmctx, words...) -> words` in the guests' calling convention.
-fn words(params: usize, results: usize) -> Signature {
-    let mut signature = Signature::new(GUEST_CALL_CONV);
-    signature.params = vec![AbiParam::new(POINTER); 1 + params];
-    signature.returns = vec![AbiParam::new(POINTER); results];
-    signature
 }
 
 /// `(word, word, word)` in the C convention: for entry trampolines and for the routines that exit

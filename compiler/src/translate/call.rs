@@ -126,7 +126,7 @@ impl FuncTranslator<'_, '_> {
                 self.call_func(func, returns);
             }
             (None, Some(Target::Many { number })) => {
-                let (array, entry, found) = self.entry(table, index);
+                let (dispatch_table, entry, found) = self.entry(table, index);
                 let number = i64::from(number);
                 let differs = self
                     .builder
@@ -135,7 +135,7 @@ impl FuncTranslator<'_, '_> {
                 self.unless(differs, |t| t.trap_mistyped(found));
                 let flags = self.flags(Region::Constant).with_readonly();
                 let code = self.builder.ins().sload32(flags, entry, 0);
-                let code = self.builder.ins().iadd(array, code);
+                let code = self.builder.ins().iadd(dispatch_table, code);
                 let code = self.null_where(differs, code);
                 self.enter_code(ty, Code::At(code), self.vmctx, returns);
             }
@@ -148,7 +148,7 @@ impl FuncTranslator<'_, '_> {
     /// select one further entry, without a branch. So the address is in the table even under
     /// speculation.
     fn entry(&mut self, table: u32, index: Value) -> (Value, Value, Value) {
-        let array = self.array(table);
+        let dispatch_table = self.dispatch_table(table);
         let index = self.extended(index);
         let last = self.word(self.env.tables.len(table));
         let outside = IntCC::UnsignedGreaterThanOrEqual;
@@ -159,9 +159,9 @@ impl FuncTranslator<'_, '_> {
             false => ins.select(outside, last, index),
         };
         let scaled = self.builder.ins().imul_imm_s(index, i64::from(ENTRY_BYTES));
-        let entry = self.builder.ins().iadd(array, scaled);
+        let entry = self.builder.ins().iadd(dispatch_table, scaled);
         let found = self.load_constant(types::I32, entry, ENTRY_TYPE);
-        (array, entry, found)
+        (dispatch_table, entry, found)
     }
 
     /// Calls the function at an index of a table that is not known, if the function has the type

@@ -5,15 +5,14 @@ use super::Env;
 use super::frame::Frame;
 use crate::intrinsics::patch_point::PatchPoint;
 use crate::intrinsics::placeholder::Placeholders;
-use crate::ir::types::{GUEST_CALL_CONV, POINTER, guest_signature, value_type};
+use crate::ir::types::{POINTER, guest_signature, value_type, word_signature};
 use crate::ir::values;
 use crate::parse::hints::Hints;
 use crate::symbol::Symbol;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    self, AbiParam, AliasRegion, AliasRegionData, Block, ExtFuncData, ExternalName, FuncRef,
-    GlobalValue, GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, StackSlot, Type,
-    Value, types,
+    self, AliasRegion, AliasRegionData, Block, ExtFuncData, ExternalName, FuncRef, GlobalValue,
+    GlobalValueData, InstBuilder, MemFlagsData, SigRef, StackSlot, Type, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use pirn_format::exit::{Builtin, TrapCode};
@@ -95,7 +94,7 @@ pub(super) struct FuncTranslator<'a, 'e> {
     pub(super) hints: Hints<'e>,
     regions: [AliasRegion; Region::ALL.len()],
     callees: HashMap<Symbol, FuncRef>,
-    arrays: HashMap<u32, GlobalValue>,
+    dispatch_tables: HashMap<u32, GlobalValue>,
     signatures: HashMap<u32, SigRef>,
     pub(super) patch_points: HashMap<PatchPoint, FuncRef>,
     /// Intrinsics that placeholder opcodes stand for, so far.
@@ -135,7 +134,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             hints: Hints::default(),
             regions,
             callees: HashMap::new(),
-            arrays: HashMap::new(),
+            dispatch_tables: HashMap::new(),
             signatures: HashMap::new(),
             patch_points: HashMap::new(),
             placeholders: Placeholders::new(),
@@ -394,7 +393,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
             Symbol::Trap(_) => self.word_signature(0, 0),
             Symbol::Mistyped => self.word_signature(1, 0),
             Symbol::Import(_) | Symbol::Entry(_) | Symbol::Table(_) => {
-                unreachable!("no guest function calls an entry trampoline or an array")
+                unreachable!("no guest function calls an entry trampoline or a dispatch table")
             }
         };
         let name = self
@@ -412,9 +411,9 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     }
 
     /// The address of the dispatch table of a known table.
-    pub(super) fn array(&mut self, table: u32) -> Value {
+    pub(super) fn dispatch_table(&mut self, table: u32) -> Value {
         let func = &mut self.builder.func;
-        let array = self.arrays.entry(table).or_insert_with(|| {
+        let symbol = self.dispatch_tables.entry(table).or_insert_with(|| {
             let name = func.declare_imported_user_function(Symbol::Table(table).name());
             func.create_global_value(GlobalValueData::Symbol {
                 name: ExternalName::user(name),
@@ -423,13 +422,11 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
                 tls: false,
             })
         });
-        self.builder.ins().symbol_value(POINTER, *array)
+        self.builder.ins().symbol_value(POINTER, *symbol)
     }
 
     fn word_signature(&mut self, params: usize, results: usize) -> SigRef {
-        let mut signature = Signature::new(GUEST_CALL_CONV);
-        signature.params = vec![AbiParam::new(POINTER); 1 + params];
-        signature.returns = vec![AbiParam::new(POINTER); results];
+        let signature = word_signature(params, results);
         self.builder.import_signature(signature)
     }
 
