@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Counts compiled functions and reports the count to a callback. Many threads call the callback.
 pub(crate) struct Progress<'a> {
     /// Receives (functions done, functions in all).
-    tell: &'a (dyn Fn(usize, usize) + Sync),
+    report: &'a (dyn Fn(usize, usize) + Sync),
     done: AtomicUsize,
     total: AtomicUsize,
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(tell: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
+    pub(crate) fn new(report: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
         Self {
-            tell,
+            report,
             done: AtomicUsize::new(0),
             total: AtomicUsize::new(0),
         }
@@ -23,12 +23,12 @@ impl<'a> Progress<'a> {
     pub(crate) fn start(&self, total: usize) {
         // Relaxed: the number is only for display and orders nothing.
         self.total.store(total, Ordering::Relaxed);
-        (self.tell)(0, total);
+        (self.report)(0, total);
     }
 
     /// Counts one more finished function.
     pub(crate) fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        (self.tell)(done, self.total.load(Ordering::Relaxed));
+        (self.report)(done, self.total.load(Ordering::Relaxed));
     }
 }

@@ -207,8 +207,8 @@ impl Source {
             return None;
         }
         let rows = &self.rows[sequence.rows.clone()];
-        let behind = rows.partition_point(|row| row.address <= address);
-        rows.get(behind.checked_sub(1)?)
+        let after = rows.partition_point(|row| row.address <= address);
+        rows.get(after.checked_sub(1)?)
     }
 }
 
@@ -217,8 +217,8 @@ impl Source {
 const OVERLAPPING_MAX: usize = 16;
 
 fn covering<T>(sorted: &[T], address: u32, range: impl Fn(&T) -> &Range<u32>) -> Option<&T> {
-    let behind = sorted.partition_point(|record| range(record).start <= address);
-    let before = sorted[..behind].iter().rev().take(OVERLAPPING_MAX);
+    let after = sorted.partition_point(|record| range(record).start <= address);
+    let before = sorted[..after].iter().rev().take(OVERLAPPING_MAX);
     before
         .into_iter()
         .find(|record| range(record).contains(&address))

@@ -116,10 +116,10 @@ fn refer<'a>(
     let (unit, at_offset) = match value {
         AttributeValue::UnitRef(at) => (unit, *at),
         AttributeValue::DebugInfoRef(at) => {
-            let behind = reader
+            let after = reader
                 .heads
                 .partition_point(|head| offset(&head.header) <= at.0);
-            let Some(of) = behind.checked_sub(1) else {
+            let Some(of) = after.checked_sub(1) else {
                 return Ok(None);
             };
             (of, UnitOffset(at.0 - offset(&reader.heads[of].header)))

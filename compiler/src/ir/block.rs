@@ -67,7 +67,7 @@ pub(crate) struct Local {
 pub(crate) struct Node {
     /// The values that it uses, each once, without constants.
     pub(crate) uses: Vec<u32>,
-    pub(crate) makes: Vec<u32>,
+    pub(crate) defines: Vec<u32>,
     /// Instructions that must precede it.
     pub(crate) before: Vec<u32>,
 }
@@ -114,7 +114,7 @@ impl List {
                 let number = list.number(func, *value, shared, map);
                 list.values[number as usize].definition = Some(at);
                 if !is_constant(func, *value) {
-                    node.makes.push(number);
+                    node.defines.push(number);
                 }
             }
             if !is_free(opcode) {
@@ -156,7 +156,7 @@ impl List {
     }
 
     /// Whether the register pressure exceeds the registers at any instruction.
-    pub(crate) fn presses(&self, registers: Registers) -> bool {
+    pub(crate) fn exceeds(&self, registers: Registers) -> bool {
         let class = |value: u32| self.values[value as usize].class;
         let mut live: Vec<_> = self.values.iter().map(|local| local.stays).collect();
         let mut count = [0; CLASSES];
@@ -164,7 +164,7 @@ impl List {
             count[local.class] += 1;
         }
         self.nodes.iter().rev().any(|node| {
-            for value in &node.makes {
+            for value in &node.defines {
                 let was = std::mem::replace(&mut live[*value as usize], false);
                 count[class(*value)] -= usize::from(was);
             }

@@ -44,7 +44,7 @@ struct UsePlace {
 pub(crate) fn live_range_length(func: &Function, most: u64) -> u64 {
     let cfg = ControlFlowGraph::with_function(func);
     let mut lengths: SecondaryMap<Block, u64> = SecondaryMap::new();
-    let mut made: SecondaryMap<Value, u64> = SecondaryMap::new();
+    let mut defined: SecondaryMap<Value, u64> = SecondaryMap::new();
     let mut uses = vec![];
     for block in func.layout.blocks() {
         let mut place = 0;
@@ -59,7 +59,7 @@ pub(crate) fn live_range_length(func: &Function, most: u64) -> u64 {
                 });
             }
             for value in func.dfg.inst_results(inst) {
-                made[*value] = place;
+                defined[*value] = place;
             }
         }
         lengths[block] = place;
@@ -77,8 +77,8 @@ pub(crate) fn live_range_length(func: &Function, most: u64) -> u64 {
         for used in uses {
             // A use at or before the definition in the same block means that the value is live
             // around a loop.
-            if used.block == home && used.place > made[value] {
-                longest = longest.max(used.place - made[value]);
+            if used.block == home && used.place > defined[value] {
+                longest = longest.max(used.place - defined[value]);
             } else if marks[used.block] != Some(value) {
                 marks[used.block] = Some(value);
                 to_do.push(used.block);
@@ -91,7 +91,7 @@ pub(crate) fn live_range_length(func: &Function, most: u64) -> u64 {
             }
             for pred in cfg.pred_iter(block) {
                 if pred.block == home {
-                    longest = lengths[home] - made[value];
+                    longest = lengths[home] - defined[value];
                 } else if marks[pred.block] != Some(value) {
                     marks[pred.block] = Some(value);
                     to_do.push(pred.block);

@@ -191,7 +191,7 @@ impl Data {
     /// The data at an offset; `None` if there is an instruction.
     fn next(&mut self, function: &CompiledFunction, code: &[u8], at: u32) -> Option<Datum> {
         if self.used.contains(&at) {
-            let end = self.behind(function, at);
+            let end = self.next_boundary(function, at);
             match self.jumped == Some(at) {
                 true => (self.table, self.table_end) = (at, end),
                 false => self.end = end,
@@ -216,7 +216,7 @@ impl Data {
         // Padding: no instruction consists of zeros.
         let next = *self.used.range(at + 1..).next()?;
         let is_padding = next - at < ALIGN_MAX
-            && self.behind(function, at) == next
+            && self.next_boundary(function, at) == next
             && code
                 .get(at as usize..next as usize)?
                 .iter()
@@ -225,7 +225,7 @@ impl Data {
     }
 
     /// The start of the next block, trap or data after an offset.
-    fn behind(&self, function: &CompiledFunction, at: u32) -> u32 {
+    fn next_boundary(&self, function: &CompiledFunction, at: u32) -> u32 {
         let block = function.blocks.partition_point(|block| *block <= at);
         let trap = function.traps.partition_point(|(trap, _)| *trap <= at);
         let next = [
@@ -353,13 +353,13 @@ fn absolute(instruction: &str, address: u64) -> String {
         let (sign, hex) = relative.split_at_checked(1)?;
         let digits = hex.strip_prefix("0x")?;
         let end = digits.find(|digit: char| !digit.is_ascii_hexdigit());
-        let (digits, behind) = digits.split_at(end.unwrap_or(digits.len()));
+        let (digits, rest) = digits.split_at(end.unwrap_or(digits.len()));
         let distance = u64::from_str_radix(digits, 16).ok()?;
         let target = match sign {
             "+" => address.wrapping_add(distance),
             _ => address.wrapping_sub(distance),
         };
-        Some(format!("{before}{target:#x}{behind}"))
+        Some(format!("{before}{target:#x}{rest}"))
     };
     target().unwrap_or_else(|| instruction.to_owned())
 }

@@ -85,7 +85,7 @@ impl Text {
             .lay(&mut *builder, tables, &mut control)?;
         text.bytes = builder.finish(&mut control);
         limits::TEXT_BYTES.check(text.bytes.len() as u64)?;
-        text.tell(functions, metadata);
+        text.write_offsets(functions, metadata);
         // The stub exists if any dispatch table exists.
         if let Some(stub) = labels.get(&Symbol::Mistyped) {
             let stub = text.entries[*stub].start;
@@ -142,7 +142,7 @@ impl Text {
     }
 
     /// Writes the offsets of functions and entry trampolines to the metadata.
-    fn tell(&self, functions: &[CompiledFunction], metadata: &mut Metadata) {
+    fn write_offsets(&self, functions: &[CompiledFunction], metadata: &mut Metadata) {
         metadata.code = vec![0; metadata.funcs.len()];
         let imported = metadata.imported_funcs() as usize;
         let mut imports = HashMap::new();

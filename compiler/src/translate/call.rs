@@ -241,7 +241,7 @@ impl FuncTranslator<'_, '_> {
             };
             return self.builder.inst_results(call).to_vec();
         };
-        let next = self.block_to_go_on(false);
+        let next = self.successor(false);
         let results = self.builder.func.dfg.signatures[signature].returns.clone();
         for result in &results {
             self.builder.append_block_param(next, result.value_type);
@@ -250,9 +250,9 @@ impl FuncTranslator<'_, '_> {
         let results: Vec<_> = (0..results.len() as u32)
             .map(BlockArg::TryCallRet)
             .collect();
-        let goes_on = dfg.block_call(next, &results);
+        let continuation = dfg.block_call(next, &results);
         let catches = ExceptionTableItem::Default(dfg.block_call(handler, &[]));
-        let table = ExceptionTableData::new(signature, goes_on, [catches]);
+        let table = ExceptionTableData::new(signature, continuation, [catches]);
         let table = dfg.exception_tables.push(table);
         let ins = self.builder.ins();
         match code {

@@ -122,8 +122,8 @@ impl FuncTranslator<'_, '_> {
         let (params, results) = self.block_type(ty)?;
         let condition = self.pop();
         let likely = self.hint();
-        let then = self.block_to_go_on(likely == Some(false));
-        let otherwise = self.block_to_go_on(likely == Some(true));
+        let then = self.successor(likely == Some(false));
+        let otherwise = self.successor(likely == Some(true));
         self.builder.ins().brif(condition, then, [], otherwise, []);
         self.builder.seal_block(then);
         self.builder.seal_block(otherwise);
@@ -197,10 +197,10 @@ impl FuncTranslator<'_, '_> {
                 }
             }
             BlockKind::Block | BlockKind::If(..) | BlockKind::Try(_) => {
-                if let BlockKind::Try(tried) = frame.kind {
+                if let BlockKind::Try(try_block) = frame.kind {
                     self.leave_body(self.frames.len());
                     self.stack.truncate(frame.height);
-                    self.end_try(&tried);
+                    self.end_try(&try_block);
                 }
                 self.builder.seal_block(frame.target);
                 self.stack.truncate(frame.height);
@@ -282,10 +282,10 @@ impl FuncTranslator<'_, '_> {
 
     /// Branches if `condition` is not zero. `likely` is the module's hint, if it has one.
     pub(super) fn branch_where(&mut self, condition: Value, likely: Option<bool>, depth: u32) {
-        let next = self.block_to_go_on(likely == Some(true));
+        let next = self.successor(likely == Some(true));
         if likely == Some(false) {
             // Other branches may share the target, so only the edge to it is cold.
-            let way = self.block_to_go_on(true);
+            let way = self.successor(true);
             self.builder.ins().brif(condition, way, [], next, []);
             self.builder.seal_block(way);
             self.builder.switch_to_block(way);
@@ -318,7 +318,7 @@ impl FuncTranslator<'_, '_> {
         let shared: BTreeMap<u32, Block> = times
             .into_iter()
             .filter(|(_, times)| *times > 1)
-            .map(|(depth, _)| (depth, self.block_to_go_on(false)))
+            .map(|(depth, _)| (depth, self.successor(false)))
             .collect();
         let mut calls = Vec::with_capacity(depths.len());
         for depth in depths {

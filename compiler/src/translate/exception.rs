@@ -32,21 +32,21 @@ use wasmparser::{BlockType, Catch, Operator, TryTable};
 
 impl FuncTranslator<'_, '_> {
     pub(super) fn try_table(&mut self, table: &TryTable) -> Result<(), CompileError> {
-        let tried = Try {
+        let try_block = Try {
             catches: table.catches.clone(),
             ..Try::default()
         };
-        self.enter_try(table.ty, tried)
+        self.enter_try(table.ty, try_block)
     }
 
     pub(super) fn r#try(&mut self, ty: BlockType) -> Result<(), CompileError> {
         self.enter_try(ty, Try::default())
     }
 
-    fn enter_try(&mut self, ty: BlockType, tried: Try) -> Result<(), CompileError> {
+    fn enter_try(&mut self, ty: BlockType, try_block: Try) -> Result<(), CompileError> {
         let (params, results) = self.block_type(ty)?;
         self.tries.push(self.frames.len());
-        self.enter(BlockKind::Try(Box::new(tried)), params.len(), &results);
+        self.enter(BlockKind::Try(Box::new(try_block)), params.len(), &results);
         Ok(())
     }
 
@@ -61,12 +61,12 @@ impl FuncTranslator<'_, '_> {
         // bodies are open.
         let within = self.tries.partition_point(|at| *at < count);
         let at = *self.tries[..within].last()?;
-        let BlockKind::Try(tried) = &mut self.frames[at].kind else {
+        let BlockKind::Try(try_block) = &mut self.frames[at].kind else {
             unreachable!("what is noted of it");
         };
-        tried.ways += 1;
+        try_block.ways += 1;
         let builder = &mut self.builder;
-        Some(*tried.handler.get_or_insert_with(|| {
+        Some(*try_block.handler.get_or_insert_with(|| {
             let block = builder.create_block();
             builder.set_cold_block(block);
             block
@@ -88,17 +88,17 @@ impl FuncTranslator<'_, '_> {
             op,
             Operator::End | Operator::Catch { .. } | Operator::CatchAll | Operator::Delegate { .. }
         );
-        let BlockKind::Try(tried) = &self.frames.last()?.kind else {
+        let BlockKind::Try(try_block) = &self.frames.last()?.kind else {
             return None;
         };
-        if !ends || tried.handler.is_none() {
+        if !ends || try_block.handler.is_none() {
             return None;
         }
-        let values = tried.catches.iter().map(|catch| match *catch {
+        let values = try_block.catches.iter().map(|catch| match *catch {
             Catch::One { tag, .. } | Catch::OneRef { tag, .. } => self.tag_params(tag).len() + 1,
             Catch::All { .. } | Catch::AllRef { .. } => 1,
         });
-        Some((tried.ways, values.sum()))
+        Some((try_block.ways, values.sum()))
     }
 
     /// The types of a tag's values.
@@ -148,10 +148,10 @@ impl FuncTranslator<'_, '_> {
     /// Rethrows the exception that a clause of an enclosing legacy `try` has caught.
     pub(super) fn rethrow(&mut self, depth: u32) {
         let at = self.frames.len() - 1 - depth as usize;
-        let BlockKind::Try(tried) = &self.frames[at].kind else {
+        let BlockKind::Try(try_block) = &self.frames[at].kind else {
             unreachable!("validated: the label is that of a clause");
         };
-        match &tried.caught {
+        match &try_block.caught {
             Some(Caught::Values(tag, values)) => {
                 let (tag, values) = (*tag, values.clone());
                 self.throw_values(tag, &values);
@@ -195,14 +195,14 @@ impl FuncTranslator<'_, '_> {
     }
 
     /// Emits the rest of the handler of a `try` whose end has been translated.
-    pub(super) fn end_try(&mut self, tried: &Try) {
+    pub(super) fn end_try(&mut self, try_block: &Try) {
         let height = self.stack.len();
-        match (tried.handler, tried.next) {
+        match (try_block.handler, try_block.next) {
             (Some(handler), _) => self.enter_handler(handler),
             (None, Some(next)) => self.builder.switch_to_block(next),
             (None, None) => return,
         }
-        for catch in &tried.catches {
+        for catch in &try_block.catches {
             let (tag, label, by_reference) = match *catch {
                 Catch::One { tag, label } => (Some(tag), label, false),
                 Catch::OneRef { tag, label } => (Some(tag), label, true),
@@ -226,7 +226,7 @@ impl FuncTranslator<'_, '_> {
                 None => return,
             }
         }
-        let outwards = tried.delegate.unwrap_or_default() as usize;
+        let outwards = try_block.delegate.unwrap_or_default() as usize;
         self.throw_on(self.frames.len() - outwards);
     }
 
@@ -239,7 +239,7 @@ impl FuncTranslator<'_, '_> {
         let wanted = self.env.layout.tag(tag);
         let wanted = self.load_constant(POINTER, self.vmctx, wanted);
         let differs = self.builder.ins().icmp(IntCC::NotEqual, found, wanted);
-        let (here, next) = (self.block_to_go_on(true), self.block_to_go_on(true));
+        let (here, next) = (self.successor(true), self.successor(true));
         self.builder.ins().brif(differs, next, [], here, []);
         self.builder.seal_block(here);
         self.builder.seal_block(next);
@@ -287,15 +287,15 @@ impl FuncTranslator<'_, '_> {
         self.reachable = false;
         self.stack.truncate(self.frames[at].height);
         self.leave_body(at);
-        let BlockKind::Try(tried) = &mut self.frames[at].kind else {
+        let BlockKind::Try(try_block) = &mut self.frames[at].kind else {
             return None;
         };
-        tried.caught = Some(Caught::Never);
-        if let Some(handler) = tried.handler.take() {
+        try_block.caught = Some(Caught::Never);
+        if let Some(handler) = try_block.handler.take() {
             self.enter_handler(handler);
             return Some(handler);
         }
-        let next = tried.next.take()?;
+        let next = try_block.next.take()?;
         self.builder.switch_to_block(next);
         Some(next)
     }
@@ -304,9 +304,9 @@ impl FuncTranslator<'_, '_> {
     fn enter_clause(&mut self, caught: Caught, next: Option<Block>) {
         self.reachable = true;
         if let Some(frame) = self.frames.last_mut()
-            && let BlockKind::Try(tried) = &mut frame.kind
+            && let BlockKind::Try(try_block) = &mut frame.kind
         {
-            (tried.caught, tried.next) = (Some(caught), next);
+            (try_block.caught, try_block.next) = (Some(caught), next);
         }
     }
 
@@ -331,9 +331,9 @@ impl FuncTranslator<'_, '_> {
     /// Ends a legacy `try` that delegates its exceptions to a label.
     pub(super) fn delegate(&mut self, depth: u32) {
         if let Some(frame) = self.frames.last_mut()
-            && let BlockKind::Try(tried) = &mut frame.kind
+            && let BlockKind::Try(try_block) = &mut frame.kind
         {
-            tried.delegate = Some(depth);
+            try_block.delegate = Some(depth);
         }
         self.end();
     }

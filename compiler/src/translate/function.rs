@@ -294,7 +294,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
 
     /// Emits code that does not return, in a cold block that runs if `condition` is not zero.
     pub(super) fn unless(&mut self, condition: Value, leave: impl FnOnce(&mut Self)) {
-        let (cold, next) = (self.block_to_go_on(true), self.block_to_go_on(false));
+        let (cold, next) = (self.successor(true), self.successor(false));
         self.builder.ins().brif(condition, cold, [], next, []);
         self.builder.switch_to_block(cold);
         self.builder.seal_block(cold);
@@ -311,7 +311,7 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
 
     /// A new block whose only predecessor is this one. It is cold if this one is cold or if the
     /// branch to it is unlikely.
-    pub(super) fn block_to_go_on(&mut self, seldom: bool) -> Block {
+    pub(super) fn successor(&mut self, seldom: bool) -> Block {
         let block = self.builder.create_block();
         if seldom || self.is_cold() {
             self.builder.set_cold_block(block);

@@ -14,8 +14,11 @@ impl FuncTranslator<'_, '_> {
     /// Translates an operator on tables or references. Returns `false` for other operators.
     pub(super) fn table(&mut self, op: &Operator<'_>) -> bool {
         // Calls through known tables rely on this.
-        let is_told = !is_write(op) || self.env.metadata.tables_change;
-        assert!(is_told, "what writes to tables was found before");
+        let is_expected = !is_write(op) || self.env.metadata.tables_change;
+        assert!(
+            is_expected,
+            "the analysis has found every operator that writes to a table"
+        );
         match op {
             Operator::RefNull { .. } => {
                 let null = self.builder.ins().iconst(POINTER, 0);

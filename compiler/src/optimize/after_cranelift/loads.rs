@@ -128,7 +128,7 @@ pub(crate) fn fold(func: &mut Function, uses: &ValueUses) {
             if is_free(opcode) {
                 continue;
             }
-            let Some(behind) = effect.replace(inst).filter(|_| opcode == Opcode::Load) else {
+            let Some(next_effect) = effect.replace(inst).filter(|_| opcode == Opcode::Load) else {
                 continue;
             };
             let loaded = func.dfg.first_result(inst);
@@ -143,24 +143,24 @@ pub(crate) fn fold(func: &mut Function, uses: &ValueUses) {
             if !ends || func.layout.inst_block(user) != Some(block) {
                 continue;
             }
-            if positions[user] > positions[behind] {
+            if positions[user] > positions[next_effect] {
                 let definition = values::definition(&func.dfg, other);
                 let is_late = |definition: &Inst| {
                     let is_here = func.layout.inst_block(*definition) == Some(block);
-                    is_here && positions[*definition] >= positions[behind]
+                    is_here && positions[*definition] >= positions[next_effect]
                 };
                 if definition.filter(is_late).is_some() {
                     continue;
                 }
                 func.layout.remove_inst(user);
-                func.layout.insert_inst(user, behind);
+                func.layout.insert_inst(user, next_effect);
                 // The user now precedes that instruction.
-                positions[user] = positions[behind];
+                positions[user] = positions[next_effect];
             }
-            let made = func.dfg.first_result(user);
-            if is_used_twice(func, uses, made) {
+            let result = func.dfg.first_result(user);
+            if is_used_twice(func, uses, result) {
                 make_once(func, user);
-                if let Some(definition) = values::definition(&func.dfg, made) {
+                if let Some(definition) = values::definition(&func.dfg, result) {
                     positions[definition] = positions[user];
                 }
             }
@@ -201,14 +201,14 @@ fn make_once(func: &mut Function, inst: Inst) {
     let mut cursor = FuncCursor::new(func).at_inst(inst);
     cursor.use_srcloc(inst);
     let (operator, dfg) = cursor.ins().Binary(opcode, ty, args[0], args[1]);
-    let made = dfg.first_result(operator);
+    let once = dfg.first_result(operator);
     if ty == I32 {
-        let made = cursor.ins().uextend(I64, made);
-        let both = cursor.ins().iconcat(made, vmctx);
+        let once = cursor.ins().uextend(I64, once);
+        let both = cursor.ins().iconcat(once, vmctx);
         let (low, _) = cursor.ins().isplit(both);
         cursor.ins().with_result(result).ireduce(I32, low);
     } else {
-        let both = cursor.ins().iconcat(made, vmctx);
+        let both = cursor.ins().iconcat(once, vmctx);
         cursor.ins().with_results([Some(result), None]).isplit(both);
     }
     cursor.remove_inst();

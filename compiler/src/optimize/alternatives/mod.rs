@@ -17,8 +17,8 @@ pub(super) const TRIED_FRAME_BYTES: u32 = 128;
 
 /// The longest block of the function must have at least this many IR instructions, and this
 /// percentage of all, for that comparison. Functions of many short blocks gain as well, but account
-/// for most of the compile time: comparing all functions of a Ruby interpreter makes it 5 % smaller
-/// and takes 1.36 times as long (bench `compare`, `compile`).
+/// for most of the compile time: comparing all functions of a Ruby interpreter makes it 5 %
+/// smaller and takes 1.36 times as long (bench `compare`, `compile`).
 const TRIED_INSTRUCTIONS: usize = 100;
 const TRIED_PERCENT: usize = 5;
 

@@ -41,7 +41,7 @@ pub(crate) fn schedule(func: &mut Function, registers: Registers) -> bool {
         }
         let shared = shared.get_or_insert_with(|| shared_values(func));
         let list = List::new(func, &insts, shared, &mut numbers);
-        if list.presses(registers) {
+        if list.exceeds(registers) {
             is_changed = true;
             let order = list.order();
             place(func, block, order.iter().map(|at| insts[*at as usize]));
@@ -60,15 +60,15 @@ fn place(func: &mut Function, block: Block, order: impl Iterator<Item = Inst>) {
 impl List {
     /// Returns an order of the instructions that keeps few values live.
     fn order(&self) -> Vec<u32> {
-        let mut behind = vec![0u32; self.nodes.len()];
+        let mut successors = vec![0u32; self.nodes.len()];
         for before in self.nodes.iter().flat_map(|node| &node.before) {
-            behind[*before as usize] += 1;
+            successors[*before as usize] += 1;
         }
         let mut order = Order {
             list: self,
             live: self.values.iter().map(|local| local.stays).collect(),
             wanted: vec![0; self.values.len()],
-            behind,
+            successors,
             ready: BinaryHeap::new(),
         };
         order.run()
@@ -83,7 +83,7 @@ struct Order<'a> {
     /// For each value, the time at which a user of the value was placed last.
     wanted: Vec<u32>,
     /// For each instruction, the number of its successors that are not placed yet.
-    behind: Vec<u32>,
+    successors: Vec<u32>,
     /// Ready queue, best candidate first. May hold stale entries.
     ready: BinaryHeap<(Worth, u32)>,
 }
@@ -98,7 +98,7 @@ impl Order<'_> {
         let mut order = Vec::with_capacity(count);
         let mut is_placed = vec![false; count];
         for at in 0..count as u32 {
-            if self.behind[at as usize] == 0 {
+            if self.successors[at as usize] == 0 {
                 self.add(at);
             }
         }
@@ -117,7 +117,7 @@ impl Order<'_> {
 
     fn place(&mut self, at: u32, time: u32) {
         let node = &self.list.nodes[at as usize];
-        for value in &node.makes {
+        for value in &node.defines {
             self.live[*value as usize] = false;
         }
         for value in &node.uses {
@@ -125,15 +125,15 @@ impl Order<'_> {
             if !std::mem::replace(&mut self.live[*value as usize], true) {
                 // The value is live now, so its other users no longer pay for it.
                 for user in &self.list.values[*value as usize].users {
-                    if *user != at && self.behind[*user as usize] == 0 {
+                    if *user != at && self.successors[*user as usize] == 0 {
                         self.add(*user);
                     }
                 }
             }
         }
         for before in &node.before {
-            self.behind[*before as usize] -= 1;
-            if self.behind[*before as usize] == 0 {
+            self.successors[*before as usize] -= 1;
+            if self.successors[*before as usize] == 0 {
                 self.add(*before);
             }
         }
@@ -143,8 +143,11 @@ impl Order<'_> {
         let node = &self.list.nodes[at as usize];
         let live = |value: &&u32| self.live[**value as usize];
         let begun = node.uses.iter().filter(|value| !live(value)).count();
-        let ended = node.makes.iter().filter(live).count();
-        let wanted = node.makes.iter().map(|value| self.wanted[*value as usize]);
+        let ended = node.defines.iter().filter(live).count();
+        let wanted = node
+            .defines
+            .iter()
+            .map(|value| self.wanted[*value as usize]);
         let worth = (ended as i32 - begun as i32, wanted.max().unwrap_or(0));
         self.ready.push((worth, at));
     }

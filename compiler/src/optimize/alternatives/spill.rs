@@ -40,7 +40,7 @@ pub(crate) fn spill(func: &mut Function, registers: Registers) {
     for block in blocks {
         let insts: Vec<_> = func.layout.block_insts(block).collect();
         let list = List::new(func, &insts, &shared, &mut numbers);
-        if list.presses(registers) {
+        if list.exceeds(registers) {
             let count = registers.0[0] - APART;
             Spiller::new(func, block, &list, &numbers, count).run(&insts);
         }
@@ -126,7 +126,7 @@ impl<'a> Spiller<'a> {
             for number in &uses {
                 self.passed[*number as usize] += 1;
             }
-            let behind = self.func.layout.next_inst(*inst).expect("not the last one");
+            let after = self.func.layout.next_inst(*inst).expect("not the last one");
             let operand = self.operand(*inst, &uses);
             for number in &uses {
                 if !self.held.contains(number) && operand != Some(*number) {
@@ -146,10 +146,13 @@ impl<'a> Spiller<'a> {
                     self.free.extend(self.places[*number as usize].take());
                 }
             }
-            let made = node.makes.iter().filter(|number| self.is_managed(**number));
-            let made: Vec<_> = made.copied().collect();
-            self.held.extend(made);
-            self.make_room(self.count, &[], behind);
+            let defined = node
+                .defines
+                .iter()
+                .filter(|number| self.is_managed(**number));
+            let defined: Vec<_> = defined.copied().collect();
+            self.held.extend(defined);
+            self.make_room(self.count, &[], after);
         }
         self.func.sized_stack_slots[self.slot].size = self.bytes as u32;
     }

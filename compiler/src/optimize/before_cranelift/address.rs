@@ -204,12 +204,12 @@ impl Fold<'_> {
                 let address = self.address(access, rest, byte);
                 self.write(access, address, displacement);
             }
-            None => self.behind(access),
+            None => self.fold_dominated(access),
         }
     }
 
     /// Rewrites an access to use the index of an access that dominates it.
-    fn behind(&mut self, access: &Access) {
+    fn fold_dominated(&mut self, access: &Access) {
         let (terms, constant) = self.sum(access.index);
         let place = (self.memory(access.base), terms);
         let known = self.known.entry(place).or_default();

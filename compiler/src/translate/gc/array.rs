@@ -220,8 +220,8 @@ impl FuncTranslator<'_, '_> {
         let log2 = i64::from(storage.log2());
         let bytes = self.builder.ins().ishl_imm_u(len, log2);
         let end = self.builder.ins().iadd(start, bytes);
-        let (head, body) = (self.block_to_go_on(false), self.block_to_go_on(false));
-        let next = self.block_to_go_on(false);
+        let (head, body) = (self.successor(false), self.successor(false));
+        let next = self.successor(false);
         let at = self.builder.append_block_param(head, types::I64);
         self.builder.ins().jump(head, &[start.into()]);
         self.builder.switch_to_block(head);

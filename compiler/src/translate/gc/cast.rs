@@ -208,7 +208,7 @@ impl FuncTranslator<'_, '_> {
         wanted: CastResult,
     ) -> (Value, Value) {
         let spectre = self.env.spectre;
-        let done = self.block_to_go_on(false);
+        let done = self.successor(false);
         let result = self.builder.append_block_param(done, types::I8);
         // Function references have no tags.
         let has_tag = !matches!(kind, Kind::Func);
@@ -253,7 +253,7 @@ impl FuncTranslator<'_, '_> {
 
     /// Branches to a block with arguments if a condition holds, else continues.
     fn go_on_unless(&mut self, condition: Value, other: Block, values: &[BlockArg]) {
-        let next = self.block_to_go_on(false);
+        let next = self.successor(false);
         let ins = self.builder.ins();
         ins.brif(condition, other, values, next, []);
         self.builder.switch_to_block(next);
@@ -271,7 +271,7 @@ impl FuncTranslator<'_, '_> {
             return equal;
         }
         let depth = metadata.depth(ty);
-        let done = self.block_to_go_on(false);
+        let done = self.successor(false);
         let result = self.builder.append_block_param(done, types::I8);
         self.go_on_unless(equal, done, &[equal.into()]);
         let rows = self.load_constant(POINTER, self.vmctx, CONTEXT_TYPE_ROWS);

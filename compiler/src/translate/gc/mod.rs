@@ -137,7 +137,7 @@ impl FuncTranslator<'_, '_> {
         let end = self.builder.ins().iadd(start, bytes);
         let full = IntCC::UnsignedGreaterThan;
         let full = self.builder.ins().icmp(full, end, limit);
-        let (cold, next) = (self.block_to_go_on(true), self.block_to_go_on(false));
+        let (cold, next) = (self.successor(true), self.successor(false));
         let is_masked = size == Size::Any && self.env.spectre;
         let (before, after) = match is_masked {
             true => {
@@ -320,7 +320,7 @@ impl FuncTranslator<'_, '_> {
         value: Value,
         otherwise: impl FnOnce(&mut Self) -> Value,
     ) -> Value {
-        let (cold, next) = (self.block_to_go_on(true), self.block_to_go_on(false));
+        let (cold, next) = (self.successor(true), self.successor(false));
         let ty = self.type_of(value);
         let result = self.builder.append_block_param(next, ty);
         let ins = self.builder.ins();

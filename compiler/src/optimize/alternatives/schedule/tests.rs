@@ -152,20 +152,20 @@ fn what_is_computed_long_before_its_use_is_computed_beside_it() {
     builder.ins().return_(&[sum.expect("sixty")]);
     builder.seal_all_blocks();
     builder.finalize(target());
-    let presses = |func: &Function, count: usize| {
+    let exceeds = |func: &Function, count: usize| {
         let list = List::new(
             func,
             &insts(func)[0],
             &EntitySet::new(),
             &mut Numbers::new(),
         );
-        list.presses(Registers([count; CLASSES]))
+        list.exceeds(Registers([count; CLASSES]))
     };
-    assert!(presses(&func, 58));
+    assert!(exceeds(&func, 58));
     // Enough registers: the block is left as it is.
     let as_it_was = insts(&func);
     assert!(!schedule(&mut func, Registers([60; CLASSES])));
     assert_eq!(insts(&func), as_it_was);
     assert!(schedule(&mut func, FEW));
-    assert!(!presses(&func, 3), "{}", func.display());
+    assert!(!exceeds(&func, 3), "{}", func.display());
 }

@@ -10,15 +10,15 @@ use cranelift_codegen::verify_function;
 const COUNT: usize = 8;
 
 /// Whether any block has more than `count` live integers at some instruction.
-fn presses(func: &Function, count: usize) -> bool {
+fn exceeds(func: &Function, count: usize) -> bool {
     let shared = shared_values(func);
-    let is_pressed = |insts: &Vec<Inst>| {
+    let is_exceeded = |insts: &Vec<Inst>| {
         let list = List::new(func, insts, &shared, &mut Numbers::new());
         let mut registers = [usize::MAX; CLASSES];
         registers[0] = count;
-        list.presses(Registers(registers))
+        list.exceeds(Registers(registers))
     };
-    insts(func).iter().any(is_pressed)
+    insts(func).iter().any(is_exceeded)
 }
 
 #[test]
@@ -27,19 +27,19 @@ fn few_values_are_alive_and_all_is_done_in_its_order() {
     let mut changed = 0;
     for seed in 1..300 {
         let mut func = random(seed, 20 + seed as usize);
-        let was_pressed = presses(&func, COUNT);
+        let was_exceeded = exceeds(&func, COUNT);
         let before = insts(&func);
         spill(&mut func, Registers([COUNT; CLASSES]));
         verify_function(&func, &flags).expect("it is valid behind");
         let behind = insts(&func);
-        changed += usize::from(was_pressed);
+        changed += usize::from(was_exceeded);
         for (before, behind) in before.iter().zip(&behind) {
             let kept = behind.iter().filter(|inst| before.contains(inst));
             assert!(kept.eq(before), "seed {seed}");
         }
         // Values that the second block uses as well are not spilled and come on top.
         assert!(
-            !presses(&func, COUNT + 3),
+            !exceeds(&func, COUNT + 3),
             "seed {seed}: {}",
             func.display()
         );
