@@ -6,23 +6,21 @@ mod features;
 pub(crate) mod hints;
 mod names;
 pub(crate) mod text;
-mod types;
+pub(crate) mod types;
 
 use crate::debug;
 use crate::error::CompileError;
 use crate::intrinsics;
 use crate::intrinsics::imports::Imports;
 use crate::limits;
-pub(crate) use features::FEATURES;
+use features::FEATURES;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{
     ConstExpr, DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata,
     SegmentMode,
 };
-use pirn_format::types::{
-    AddrType, ExternType, GlobalType, HeapType, Kind, Layouts, MemoryType, PageSize, RefType,
-    TableType, ValType,
-};
+use pirn_format::types::{ExternType, Kind, Layouts};
+use types::{global_type, memory_type, table_type};
 use wasmparser::{
     BranchHint, FuncToValidate, FunctionBody, KnownCustom, Parser, Payload, SectionLimited,
     ValidPayload, Validator, ValidatorResources,
@@ -439,103 +437,4 @@ fn constants_allocate(metadata: &Metadata) -> bool {
     let tables = metadata.table_inits.iter().flatten();
     let mut all = tables.chain(&metadata.global_inits).chain(elements);
     all.any(ConstExpr::allocates)
-}
-
-/// Converts a value type to the format's. `kinds` gives the kind of each type. `Err` for a type
-/// that is not in [`FEATURES`].
-pub(crate) fn value_type(
-    ty: wasmparser::ValType,
-    kinds: impl Fn(u32) -> Option<Kind>,
-) -> Result<ValType, ()> {
-    Ok(match ty {
-        wasmparser::ValType::I32 => ValType::I32,
-        wasmparser::ValType::I64 => ValType::I64,
-        wasmparser::ValType::F32 => ValType::F32,
-        wasmparser::ValType::F64 => ValType::F64,
-        wasmparser::ValType::V128 => ValType::V128,
-        wasmparser::ValType::Ref(ty) => ValType::Ref(RefType {
-            nullable: ty.is_nullable(),
-            heap: heap_type(ty.heap_type(), kinds)?,
-        }),
-    })
-}
-
-/// Converts a heap type to the format's. `kinds` gives the kind of each type. `Err` for a type that
-/// is not in [`FEATURES`].
-pub(crate) fn heap_type(
-    ty: wasmparser::HeapType,
-    kinds: impl Fn(u32) -> Option<Kind>,
-) -> Result<HeapType, ()> {
-    use wasmparser::AbstractHeapType as Abstract;
-    let ty = match ty {
-        wasmparser::HeapType::Concrete(index) => {
-            let index = index.as_module_index().ok_or(())?;
-            return Ok(HeapType::Concrete(kinds(index).ok_or(())?, index));
-        }
-        wasmparser::HeapType::Abstract { shared: false, ty } => ty,
-        _ => return Err(()),
-    };
-    Ok(match ty {
-        Abstract::Func => HeapType::Func,
-        Abstract::NoFunc => HeapType::NoFunc,
-        Abstract::Extern => HeapType::Extern,
-        Abstract::NoExtern => HeapType::NoExtern,
-        Abstract::Any => HeapType::Any,
-        Abstract::Eq => HeapType::Eq,
-        Abstract::I31 => HeapType::I31,
-        Abstract::Struct => HeapType::Struct,
-        Abstract::Array => HeapType::Array,
-        Abstract::None => HeapType::None,
-        Abstract::Exn => HeapType::Exn,
-        Abstract::NoExn => HeapType::NoExn,
-        Abstract::Cont | Abstract::NoCont => return Err(()),
-    })
-}
-
-fn table_type(ty: &wasmparser::TableType, kinds: &[Kind]) -> Result<TableType, CompileError> {
-    let kinds = |index| kinds.get(index as usize).copied();
-    let element = value_type(wasmparser::ValType::Ref(ty.element_type), kinds)
-        .map_err(|()| unsupported("a table of that type"))?;
-    Ok(TableType {
-        element,
-        address: address_type(ty.table64),
-        min: ty.initial,
-        max: ty.maximum,
-    })
-}
-
-fn memory_type(ty: &wasmparser::MemoryType) -> Result<MemoryType, CompileError> {
-    let page = match ty.page_size_log2 {
-        None | Some(16) => PageSize::Large,
-        Some(0) => PageSize::Byte,
-        Some(_) => return Err(unsupported("a memory with pages of that size")),
-    };
-    match page {
-        PageSize::Large => limits::MEMORY_PAGES.check(ty.initial)?,
-        PageSize::Byte => limits::MEMORY_BYTES.check(ty.initial)?,
-    }
-    Ok(MemoryType {
-        address: address_type(ty.memory64),
-        page,
-        min: ty.initial,
-        max: ty.maximum,
-        shared: ty.shared,
-    })
-}
-
-fn address_type(is_64: bool) -> AddrType {
-    match is_64 {
-        true => AddrType::I64,
-        false => AddrType::I32,
-    }
-}
-
-fn global_type(ty: &wasmparser::GlobalType, kinds: &[Kind]) -> Result<GlobalType, CompileError> {
-    let kinds = |index| kinds.get(index as usize).copied();
-    let content =
-        value_type(ty.content_type, kinds).map_err(|()| unsupported("a global of that type"))?;
-    Ok(GlobalType {
-        content,
-        mutable: ty.mutable,
-    })
 }

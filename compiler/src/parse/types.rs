@@ -1,9 +1,13 @@
-//! Converts the module's types from the validator's form to the format's.
+//! Converts types from the validator's form to the format's.
 
-use super::{unsupported, value_type};
+use super::unsupported;
 use crate::error::CompileError;
+use crate::limits;
 use pirn_format::metadata::Metadata;
-use pirn_format::types::{CompositeType, FieldType, FuncType, Kind, StorageType, SubType};
+use pirn_format::types::{
+    AddrType, CompositeType, FieldType, FuncType, GlobalType, HeapType, Kind, MemoryType, PageSize,
+    RefType, StorageType, SubType, TableType, ValType,
+};
 use wasmparser::{CompositeInnerType, TypeSectionReader};
 
 /// The kind of each type. Read first, because types may refer to later ones.
@@ -75,5 +79,110 @@ fn sub_type(ty: &wasmparser::SubType, kinds: &[Kind]) -> Result<SubType, Compile
         is_final: ty.is_final,
         supertype: ty.supertype_idxs.first().and_then(supertype),
         composite: composite().map_err(|()| unsupported("a type with a part of that type"))?,
+    })
+}
+
+/// Converts a value type to the format's. `kinds` gives the kind of each type. `Err` for a type
+/// that is not in [`FEATURES`](super::FEATURES).
+pub(crate) fn value_type(
+    ty: wasmparser::ValType,
+    kinds: impl Fn(u32) -> Option<Kind>,
+) -> Result<ValType, ()> {
+    Ok(match ty {
+        wasmparser::ValType::I32 => ValType::I32,
+        wasmparser::ValType::I64 => ValType::I64,
+        wasmparser::ValType::F32 => ValType::F32,
+        wasmparser::ValType::F64 => ValType::F64,
+        wasmparser::ValType::V128 => ValType::V128,
+        wasmparser::ValType::Ref(ty) => ValType::Ref(RefType {
+            nullable: ty.is_nullable(),
+            heap: heap_type(ty.heap_type(), kinds)?,
+        }),
+    })
+}
+
+/// Converts a heap type to the format's. `kinds` gives the kind of each type. `Err` for a type that
+/// is not in [`FEATURES`](super::FEATURES).
+pub(crate) fn heap_type(
+    ty: wasmparser::HeapType,
+    kinds: impl Fn(u32) -> Option<Kind>,
+) -> Result<HeapType, ()> {
+    use wasmparser::AbstractHeapType as Abstract;
+    let ty = match ty {
+        wasmparser::HeapType::Concrete(index) => {
+            let index = index.as_module_index().ok_or(())?;
+            return Ok(HeapType::Concrete(kinds(index).ok_or(())?, index));
+        }
+        wasmparser::HeapType::Abstract { shared: false, ty } => ty,
+        _ => return Err(()),
+    };
+    Ok(match ty {
+        Abstract::Func => HeapType::Func,
+        Abstract::NoFunc => HeapType::NoFunc,
+        Abstract::Extern => HeapType::Extern,
+        Abstract::NoExtern => HeapType::NoExtern,
+        Abstract::Any => HeapType::Any,
+        Abstract::Eq => HeapType::Eq,
+        Abstract::I31 => HeapType::I31,
+        Abstract::Struct => HeapType::Struct,
+        Abstract::Array => HeapType::Array,
+        Abstract::None => HeapType::None,
+        Abstract::Exn => HeapType::Exn,
+        Abstract::NoExn => HeapType::NoExn,
+        Abstract::Cont | Abstract::NoCont => return Err(()),
+    })
+}
+
+pub(super) fn table_type(
+    ty: &wasmparser::TableType,
+    kinds: &[Kind],
+) -> Result<TableType, CompileError> {
+    let kinds = |index| kinds.get(index as usize).copied();
+    let element = value_type(wasmparser::ValType::Ref(ty.element_type), kinds)
+        .map_err(|()| unsupported("a table of that type"))?;
+    Ok(TableType {
+        element,
+        address: address_type(ty.table64),
+        min: ty.initial,
+        max: ty.maximum,
+    })
+}
+
+pub(super) fn memory_type(ty: &wasmparser::MemoryType) -> Result<MemoryType, CompileError> {
+    let page = match ty.page_size_log2 {
+        None | Some(16) => PageSize::Large,
+        Some(0) => PageSize::Byte,
+        Some(_) => return Err(unsupported("a memory with pages of that size")),
+    };
+    match page {
+        PageSize::Large => limits::MEMORY_PAGES.check(ty.initial)?,
+        PageSize::Byte => limits::MEMORY_BYTES.check(ty.initial)?,
+    }
+    Ok(MemoryType {
+        address: address_type(ty.memory64),
+        page,
+        min: ty.initial,
+        max: ty.maximum,
+        shared: ty.shared,
+    })
+}
+
+fn address_type(is_64: bool) -> AddrType {
+    match is_64 {
+        true => AddrType::I64,
+        false => AddrType::I32,
+    }
+}
+
+pub(super) fn global_type(
+    ty: &wasmparser::GlobalType,
+    kinds: &[Kind],
+) -> Result<GlobalType, CompileError> {
+    let kinds = |index| kinds.get(index as usize).copied();
+    let content =
+        value_type(ty.content_type, kinds).map_err(|()| unsupported("a global of that type"))?;
+    Ok(GlobalType {
+        content,
+        mutable: ty.mutable,
     })
 }

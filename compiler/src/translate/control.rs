@@ -8,7 +8,7 @@ use super::frame::{BlockKind, Frame};
 use super::function::FuncTranslator;
 use crate::error::CompileError;
 use crate::ir::types;
-use crate::parse::value_type;
+use crate::parse::types::value_type;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, JumpTableData, Value};
 use pirn_format::types::ValType;

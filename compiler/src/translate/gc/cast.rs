@@ -14,7 +14,7 @@
 
 use crate::error::CompileError;
 use crate::ir::types::POINTER;
-use crate::parse::heap_type;
+use crate::parse::types::heap_type;
 use crate::translate::function::{FuncTranslator, Region};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, types};
