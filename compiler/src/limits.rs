@@ -109,7 +109,7 @@ pub(crate) const FUNCTION_LOOPS: Limit = Limit {
 };
 
 /// For each, the register allocator may examine the value once per register: 20 ns.
-pub(crate) const FUNCTION_HELD: Limit = Limit {
+pub(crate) const FUNCTION_LIVE_RANGES: Limit = Limit {
     what: "instructions that its values are held across",
     most: 1 << 31,
 };

@@ -48,7 +48,7 @@ const WAY_COST: u64 = 1 << 4;
 const FUNCTION_NS: u64 = 20_000;
 const NODE_NS: u64 = 3000;
 const OPERAND_NS: u64 = 300;
-const HELD_NS: u64 = 50;
+const LIVE_NS: u64 = 50;
 const PAIR_NS: u64 = 2;
 /// Price of each parameter and result beyond the first eight. It is stored and loaded, once more
 /// than other values where frames are large, and up to three code versions are tried.
@@ -69,10 +69,10 @@ pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
     let nodes = (dfg.num_insts() + dfg.num_values() + dfg.num_blocks()) as u64;
     let operands = dfg.value_lists.capacity() as u64;
     // Counting stops once the result exceeds the budget.
-    let most = limits::FUNCTION_HELD.most();
-    let held = live_range_length(
+    let most = limits::FUNCTION_LIVE_RANGES.most();
+    let live = live_range_length(
         func,
-        most.min(budget.limit().saturating_mul(UNIT_NS) / HELD_NS),
+        most.min(budget.limit().saturating_mul(UNIT_NS) / LIVE_NS),
     );
     // In range, because the limits of one function are.
     let ns = FUNCTION_NS
@@ -80,7 +80,7 @@ pub(crate) fn cost(func: &Function, pairs: u64, budget: &Budget) -> u64 {
         + operands * OPERAND_NS
         + stacked(func) * STACKED_NS
         + joined(func).pow(2) * JOINED_NS
-        + held * HELD_NS
+        + live * LIVE_NS
         + pairs * PAIR_NS;
     ns.div_ceil(UNIT_NS)
 }
@@ -175,12 +175,12 @@ impl Work<'_> {
     }
 
     /// Refuses a function whose live ranges have too many instructions in total.
-    pub(crate) fn check_held(self, func: &Function) -> Result<(), CompileError> {
-        let most = limits::FUNCTION_HELD.most();
+    pub(crate) fn check_live_ranges(self, func: &Function) -> Result<(), CompileError> {
+        let most = limits::FUNCTION_LIVE_RANGES.most();
         // An upper bound: each value is live across all instructions.
         if func.dfg.num_values() as u64 * func.dfg.num_insts() as u64 <= most {
             return Ok(());
         }
-        self.check(limits::FUNCTION_HELD, live_range_length(func, most))
+        self.check(limits::FUNCTION_LIVE_RANGES, live_range_length(func, most))
     }
 }

@@ -259,7 +259,7 @@ impl Backend for FunctionBackend<'_> {
             metadata: env.metadata,
             budget: env.budget,
         };
-        work.check_held(&context.func)?;
+        work.check_live_ranges(&context.func)?;
         context.set_disasm(!self.placeholders.is_empty());
         context
             .compile(isa, &mut ControlPlane::default())

@@ -14,9 +14,9 @@ use wasmparser::{
 /// The reader of the section while function bodies are collected. Only the first section before the
 /// code is used.
 #[derive(Default)]
-pub(super) struct Section<'a>(Option<Entries<'a, BranchHintFunction<'a>>>);
+pub(super) struct HintSection<'a>(Option<Entries<'a, BranchHintFunction<'a>>>);
 
-impl<'a> Section<'a> {
+impl<'a> HintSection<'a> {
     pub(super) fn note(&mut self, section: BranchHintSectionReader<'a>) {
         self.0.get_or_insert_with(|| Entries::of(section));
     }

@@ -123,7 +123,7 @@ struct Builder<'a> {
     data: Vec<&'a [u8]>,
     bodies: Vec<Body<'a>>,
     debug: debug::Sections<'a>,
-    hints: hints::Section<'a>,
+    hints: hints::HintSection<'a>,
     /// Indices of functions that can be referred to.
     escaped: Vec<u32>,
     exports_table: bool,
