@@ -109,8 +109,10 @@ impl Pipeline<'_> {
         }
         self.before_cranelift(context, isa);
         if patch_point::has_patch_points(&context.func) {
-            // The last time that IR with patch points can be verified.
             self.backend.verify(&context.func, isa)?;
+            // Patch points get the convention that preserves all registers.
+            // Assumes: the verifier has run; it refuses results in that convention.
+            // Keeps: all instructions and operands.
             patch_point::preserve_all(&mut context.func);
             let isa = match is_deep || context.func.dfg.constants.len() > VECTORS_MAX {
                 true => self.isas.plain,
@@ -128,7 +130,8 @@ impl Pipeline<'_> {
     fn before_cranelift(&self, context: &mut Context, isa: &dyn TargetIsa) {
         if optimises(isa) && self.is_x86_64() {
             // Constants added to an index become displacements.
-            // Assumes: IR as translated, so every access is base + index + offset; dominators.
+            // Assumes: IR as translated, where every access is base + index + offset; dominators.
+            // Keeps: that form, the base, and the end of the access within its reservation.
             context.flowgraph();
             address::fold(&mut context.func, &context.domtree);
         }
@@ -154,14 +157,16 @@ impl Pipeline<'_> {
         context.clear();
         context.func = unoptimised;
         let registers = Registers::of(self.arch);
-        // An order for low register pressure.
-        // Assumes: no optimiser runs after it, which would undo the order.
+        // Long blocks get an order for low register pressure.
+        // Assumes: Cranelift's optimiser does not run after it; it would undo the order.
+        // Keeps: the order of instructions that have an effect or may trap.
         if !schedule(&mut context.func, registers) {
             return Ok(kept);
         }
         if self.is_x86_64() {
-            // Stores to the frame and loads from it, where the pressure is still too high.
+            // Values are stored to the frame and loaded again where the pressure is too high.
             // Assumes: the final order of instructions.
+            // Keeps: that order; the only new accesses are to a stack slot of its own.
             spill(&mut context.func, registers);
         }
         let scheduled = self.version(context, self.isas.plain)?;
@@ -176,6 +181,7 @@ impl Pipeline<'_> {
         isa: &dyn TargetIsa,
     ) -> Result<Option<CompiledFunction>, CompileError> {
         if optimises(isa) || self.rewrites() {
+            // With `plain` it only removes unreachable blocks and constant block parameters.
             let optimised = context.optimize(isa, &mut ControlPlane::default());
             optimised.map_err(|error| self.backend.fault(error.to_string()))?;
         }
@@ -197,16 +203,20 @@ impl Pipeline<'_> {
         if self.rewrites() {
             // The operand that dies is the one that is overwritten; MOVZX and LEA where they help.
             // Assumes: the optimiser does not run again.
+            // Keeps: the result of each operator, and the order of instructions.
             two_address::rewrite(func);
         }
-        // Assumes: operands are in their final order. Both passes use the same uses of values:
-        // `locate` changes source locations only.
+        // For both passes below: the first one changes source locations only.
         let uses = ValueUses::of(func);
         // A trap in an instruction with a memory operand is at the load. Lowering merges loads at
         // every optimisation level.
+        // Assumes: operands are in their final order.
+        // Keeps: the locations of placeholder opcodes, and of all instructions that may trap.
         loads::locate(func, &uses, self.placeholders);
         if self.rewrites() {
             // Users move to their loads, which become memory operands.
+            // Assumes: traps are located at the loads.
+            // Keeps: the order of instructions that have an effect or may trap.
             loads::fold(func, &uses);
         }
     }
