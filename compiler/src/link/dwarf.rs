@@ -91,7 +91,7 @@ impl Lines {
                     add(other, vec![], description);
                 }
                 (Some(unit), _) => {
-                    add(unit, rows(source, sections, function, address), description)
+                    add(unit, rows(source, sections, function, address), description);
                 }
                 (None, Some(unit)) => add(unit, vec![], description),
                 (None, None) => {}
