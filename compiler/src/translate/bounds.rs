@@ -42,7 +42,7 @@
 //! An offset of 2^32 or more is out of bounds for every index. It is treated as 2^32, which no
 //! memory reaches, so that no sum wraps.
 
-use super::function::{FuncTranslator, Region};
+use super::function::{BoundsCheck, FuncTranslator, Region};
 use crate::ir::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, Value, types};
@@ -111,27 +111,15 @@ impl FuncTranslator<'_, '_> {
         }
         let bytes = self.memory_bytes(memory);
         let access_end = self.builder.ins().iadd_imm_s(index, end.cast_signed());
-        let outside = self
-            .builder
-            .ins()
-            .icmp(IntCC::UnsignedGreaterThan, access_end, bytes);
-        self.trap_if(outside, TrapCode::MemoryOutOfBounds);
+        let check = BoundsCheck {
+            outside: IntCC::UnsignedGreaterThan,
+            value: access_end,
+            bound: bytes,
+        };
+        self.trap_outside(check, TrapCode::MemoryOutOfBounds);
         let start = self.builder.ins().iadd_imm_s(index, offset.cast_signed());
-        let mut address = self.builder.ins().iadd(base, start);
-        if self.env.spectre {
-            // The comparison is repeated after the branch, so that the mask depends on the data and
-            // not on the prediction.
-            let outside = self
-                .builder
-                .ins()
-                .icmp(IntCC::UnsignedGreaterThan, access_end, bytes);
-            let null = self.builder.ins().iconst(POINTER, 0);
-            address = self
-                .builder
-                .ins()
-                .select_spectre_guard(outside, null, address);
-        }
-        (address, 0, flags)
+        let address = self.builder.ins().iadd(base, start);
+        (self.mask_outside(check, address, None), 0, flags)
     }
 
     /// The zero-extended lower half of an index into a memory. Traps if the upper half is not zero.

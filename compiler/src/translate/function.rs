@@ -60,6 +60,15 @@ impl Region {
     ];
 }
 
+/// A comparison of an index, or of the end of a range, with its bound.
+#[derive(Clone, Copy)]
+pub(super) struct BoundsCheck {
+    /// The comparison that holds out of bounds.
+    pub(super) outside: IntCC,
+    pub(super) value: Value,
+    pub(super) bound: Value,
+}
+
 /// The fuel counter during the translation of a function.
 #[derive(Clone, Copy)]
 pub(super) struct FuelCounter {
@@ -271,6 +280,37 @@ impl<'a, 'e> FuncTranslator<'a, 'e> {
     pub(super) fn trap_if_zero(&mut self, value: Value, code: TrapCode) {
         let zero = self.builder.ins().icmp_imm_u(IntCC::Equal, value, 0);
         self.trap_if(zero, code);
+    }
+
+    /// Exits with a trap if a value is out of bounds.
+    pub(super) fn trap_outside(&mut self, check: BoundsCheck, code: TrapCode) {
+        let outside = self.is_outside(check);
+        self.trap_if(outside, code);
+    }
+
+    /// `address`, or `safe` if the value is out of bounds, selected without a branch. `safe` is
+    /// null if it is `None`.
+    ///
+    /// The comparison is repeated after the branch of [`trap_outside`](Self::trap_outside), so that
+    /// the mask depends on the data and not on the prediction.
+    pub(super) fn mask_outside(
+        &mut self,
+        check: BoundsCheck,
+        address: Value,
+        safe: Option<Value>,
+    ) -> Value {
+        if !self.env.spectre {
+            return address;
+        }
+        let outside = self.is_outside(check);
+        let safe = safe.unwrap_or_else(|| self.builder.ins().iconst(POINTER, 0));
+        let ins = self.builder.ins();
+        ins.select_spectre_guard(outside, safe, address)
+    }
+
+    fn is_outside(&mut self, check: BoundsCheck) -> Value {
+        let ins = self.builder.ins();
+        ins.icmp(check.outside, check.value, check.bound)
     }
 
     /// `value`, or null if `wrong` is not zero, selected without a branch.

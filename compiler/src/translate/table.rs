@@ -1,6 +1,6 @@
 //! Tables and references (spec 4.4.3, 4.4.6).
 
-use super::function::{FuncTranslator, Region};
+use super::function::{BoundsCheck, FuncTranslator, Region};
 use crate::analysis::known_tables::is_write;
 use crate::ir::types::POINTER;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -98,23 +98,20 @@ impl FuncTranslator<'_, '_> {
     pub(super) fn table_element(&mut self, table: u32, index: Value, code: TrapCode) -> Value {
         let (base, elements) = self.table_bounds(table);
         let index = self.extended(index);
-        let outside = IntCC::UnsignedGreaterThanOrEqual;
-        let condition = self.builder.ins().icmp(outside, index, elements);
-        self.trap_if(condition, code);
+        let check = BoundsCheck {
+            outside: IntCC::UnsignedGreaterThanOrEqual,
+            value: index,
+            bound: elements,
+        };
+        self.trap_outside(check, code);
         let scaled = self
             .builder
             .ins()
             .imul_imm_s(index, i64::from(ELEMENT_BYTES));
         let address = self.builder.ins().iadd(base, scaled);
-        if !self.env.spectre {
-            return address;
-        }
         // Under misprediction the instance's own first element is read. For a table without
         // elements, the runtime writes null there before any code of the instance runs.
-        let condition = self.builder.ins().icmp(outside, index, elements);
-        self.builder
-            .ins()
-            .select_spectre_guard(condition, base, address)
+        self.mask_outside(check, address, Some(base))
     }
 
     /// Base and number of elements of a table.

@@ -9,7 +9,7 @@
 //! arrays.
 
 use super::{SMALL_BYTES, Sign, Size};
-use crate::translate::function::{FuncTranslator, Region};
+use crate::translate::function::{BoundsCheck, FuncTranslator, Region};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use pirn_format::exit::{Builtin, TrapCode};
@@ -174,9 +174,12 @@ impl FuncTranslator<'_, '_> {
     fn element_address(&mut self, array: Value, index: Value, storage: StorageType) -> Value {
         self.trap_if_zero(array, TrapCode::NullArrayReference);
         let len = self.array_len(array);
-        let outside = IntCC::UnsignedGreaterThanOrEqual;
-        let condition = self.builder.ins().icmp(outside, index, len);
-        self.trap_if(condition, TrapCode::ArrayOutOfBounds);
+        let mut check = BoundsCheck {
+            outside: IntCC::UnsignedGreaterThanOrEqual,
+            value: index,
+            bound: len,
+        };
+        self.trap_outside(check, TrapCode::ArrayOutOfBounds);
         let index = self.extend(index);
         let log2 = i64::from(storage.log2());
         let scaled = self.builder.ins().ishl_imm_u(index, log2);
@@ -184,11 +187,10 @@ impl FuncTranslator<'_, '_> {
         if !self.env.spectre {
             return address;
         }
-        let len = self.extend(len);
-        let condition = self.builder.ins().icmp(outside, index, len);
+        (check.value, check.bound) = (index, self.extend(len));
         // The mask is null, not the first element: after an empty array lies the header of another
         // object.
-        self.null_where(condition, address)
+        self.mask_outside(check, address, None)
     }
 
     /// The address minus [`FIRST`] of a range of elements, an i64, and their number. `index` and
