@@ -88,8 +88,8 @@ fn read(folder: &Path) -> (String, Vec<Source>) {
         for entry in fs::read_dir(next).expect("a folder of the crate") {
             let path = entry.expect("an entry").path();
             let below = path.strip_prefix(folder).expect("below the folder");
-            // Programs are crates of their own.
-            if below == Path::new("bin") {
+            // Programs are crates of their own, and tests may use everything.
+            if below == Path::new("bin") || below.ends_with("tests") {
                 continue;
             }
             if path.is_dir() {
@@ -252,12 +252,21 @@ fn code(text: &str) -> String {
     let mut code = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        if line.trim() == "#[cfg(test)]" {
-            let item = lines.next().unwrap_or_default();
+        if ["#[cfg(test)]", "#[cfg(all(test,"]
+            .iter()
+            .any(|start| line.trim().starts_with(start))
+        {
+            let is_attribute = |line: &&str| line.trim().starts_with("#[");
+            let item = lines
+                .by_ref()
+                .find(|line| !is_attribute(line))
+                .unwrap_or_default();
             let indent = item.len() - item.trim_start().len();
             let end = format!("{}}}", " ".repeat(indent));
             if item.ends_with('{') {
-                lines.by_ref().find(|line| *line == end);
+                lines
+                    .by_ref()
+                    .find(|line| line.trim_end_matches(';') == end);
             }
             continue;
         }
@@ -389,11 +398,15 @@ fn a_use_of_a_later_module_is_refused() {
 #[test]
 fn comments_and_tests_may_name_every_module() {
     let text = "//! See [`crate::high`].\n/// [Item](crate::high::Item)\nfn f() {} // crate::high\n\
-        #[cfg(test)]\nmod more;\n#[cfg(test)]\nmod tests {\n    use crate::high::Item;\n}\n";
+        #[cfg(test)]\nmod more;\n#[cfg(test)]\nmod tests {\n    use crate::high::Item;\n}\n\
+        #[cfg(all(test, unix))]\n#[allow(unused)]\nmod others {\n    use crate::high::Item;\n}\n";
     assert_eq!(problems_of(&[("low", text)]), [""; 0]);
-    // Code after a test module counts again.
-    let text = format!("{text}use crate::high::Item;\n");
-    assert_eq!(problems_of(&[("low", &text)]).len(), 1);
+    // Code after a test module, or after a `use` for tests, counts again.
+    let uses = "#[cfg(test)]\nuse crate::{\n    high::Item,\n    low::Item,\n};\n";
+    for text in [text, uses] {
+        let text = format!("{text}use crate::high::Item;\n");
+        assert_eq!(problems_of(&[("low", &text)]).len(), 1, "{text}");
+    }
 }
 
 #[test]
