@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_carries_one_intrinsic() {
+    fn a_placeholder_opcode_stands_for_one_intrinsic() {
         let opcodes = Id::all().filter_map(|id| id.get().placeholder);
         let mut opcodes: Vec<_> = opcodes
             .map(|(placeholder, _)| placeholder as usize)

@@ -10,7 +10,7 @@ fn function(bytes: usize) -> Option<CompiledFunction> {
 }
 
 #[test]
-fn the_other_is_taken_from_the_hundredth_on_that_it_is_to_save() {
+fn the_other_version_is_kept_only_if_it_is_small_enough() {
     for (first, other, taken) in [
         (1000, 969, 969),
         (1000, 970, 1000),
@@ -27,7 +27,7 @@ fn the_other_is_taken_from_the_hundredth_on_that_it_is_to_save() {
 }
 
 #[test]
-fn one_that_is_not_there_is_not_taken() {
+fn a_missing_version_is_never_kept() {
     let len = |function: Option<CompiledFunction>| function.map(|function| function.code.len());
     assert_eq!(len(smaller(None, function(9), 97)), Some(9));
     assert_eq!(len(smaller(function(9), None, 97)), Some(9));

@@ -22,7 +22,7 @@ fn exceeds(func: &Function, count: usize) -> bool {
 }
 
 #[test]
-fn few_values_are_alive_and_all_is_done_in_its_order() {
+fn pressure_stays_low_and_effects_keep_their_order() {
     let flags = Flags::new(settings::builder());
     let mut changed = 0;
     for seed in 1..300 {
@@ -30,11 +30,11 @@ fn few_values_are_alive_and_all_is_done_in_its_order() {
         let was_exceeded = exceeds(&func, COUNT);
         let before = insts(&func);
         spill(&mut func, Registers([COUNT; CLASSES]));
-        verify_function(&func, &flags).expect("it is valid behind");
-        let behind = insts(&func);
+        verify_function(&func, &flags).expect("the result is valid");
+        let after = insts(&func);
         changed += usize::from(was_exceeded);
-        for (before, behind) in before.iter().zip(&behind) {
-            let kept = behind.iter().filter(|inst| before.contains(inst));
+        for (before, after) in before.iter().zip(&after) {
+            let kept = after.iter().filter(|inst| before.contains(inst));
             assert!(kept.eq(before), "seed {seed}");
         }
         // Values that the second block uses as well are not spilled and come on top.
