@@ -19,7 +19,6 @@ mod account;
 mod error;
 mod host;
 mod instance;
-mod locks;
 mod module;
 mod region;
 mod shared;

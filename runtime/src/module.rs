@@ -3,8 +3,9 @@
 mod load;
 pub(crate) mod types;
 
+use crate::sys;
+use crate::sys::fork_lock::{self, ForkLock, Rank};
 use crate::value::{FuncType, GlobalType, MemoryType, TableType};
-use crate::{locks, sys};
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +21,7 @@ use pirn_format::types::{ExternType as FormatType, Layouts};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use thiserror::Error;
 
 /// A compiled module, checked and mapped. A clone is a handle to the same module.
@@ -119,23 +120,7 @@ impl fmt::Display for ExternType {
 
 /// The open modules. Files with equal contents are mapped once, so that slots that are warm for one
 /// handle are warm for all.
-static OPEN: Mutex<Vec<Weak<Inner>>> = Mutex::new(vec![]);
-
-/// Guards of this module's locks.
-pub(crate) struct Locks {
-    _open: MutexGuard<'static, Vec<Weak<Inner>>>,
-    _types: types::Lock,
-    _loader: MutexGuard<'static, ()>,
-}
-
-/// Takes this module's locks, in their locking order.
-pub(crate) fn lock() -> Locks {
-    Locks {
-        _open: sys::lock(&OPEN),
-        _types: types::lock(),
-        _loader: load::lock(),
-    }
-}
+static OPEN: ForkLock<Vec<Weak<Inner>>> = ForkLock::new(Rank::new(0), vec![]);
 
 impl Module {
     /// Checks a file that `aotc` wrote, and maps it.
@@ -147,7 +132,7 @@ impl Module {
     ///
     /// [`OpenError`], with the file and its defect.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        locks::hold_over_forks();
+        fork_lock::hold_over_forks();
         Self::from_file(load::File::read(path.as_ref())?)
     }
 
@@ -161,13 +146,13 @@ impl Module {
     /// As [`open`](Self::open). [`OpenError::Read`] if the system refuses a file in memory that may
     /// be executed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, OpenError> {
-        locks::hold_over_forks();
+        fork_lock::hold_over_forks();
         Self::from_file(load::File::copy(bytes)?)
     }
 
     fn from_file(file: load::File) -> Result<Self, OpenError> {
         // Held until the module is in the list, so that no content is mapped twice.
-        let mut open = locks::take(&OPEN);
+        let mut open = OPEN.take();
         open.retain(|module| module.strong_count() > 0);
         let alive: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
         let same = alive

@@ -9,7 +9,6 @@ pub(crate) use free::Wait;
 pub(crate) use layout::Limits;
 pub use reset::Reset;
 use reset::Strategy;
-pub(crate) use reset::{Lock, lock};
 pub(crate) use slot::Slot;
 
 use crate::account::Account;

@@ -31,10 +31,10 @@ mod word;
 
 pub(crate) use word::{GO, Why};
 
-use crate::locks;
 use crate::switch::Registers;
 use crate::switch::activation::Position;
 use crate::sys;
+use crate::sys::fork_lock::{ForkLock, Rank};
 use atomic_waker::AtomicWaker;
 use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
@@ -44,7 +44,6 @@ use core::task::Waker;
 use core::{mem, ptr};
 use std::io;
 use std::panic::catch_unwind;
-use std::sync::{Mutex, MutexGuard};
 use word::{SLICE, Word};
 
 /// The interrupt flag's value when the guest's time slice is over, and there is no other reason to
@@ -71,7 +70,7 @@ pub(crate) struct Control {
 }
 
 /// Controls that no instance uses.
-static FREE: Mutex<Vec<&'static Control>> = Mutex::new(Vec::new());
+static FREE: ForkLock<Vec<&'static Control>> = ForkLock::new(Rank::new(7), Vec::new());
 
 impl Control {
     /// Ends a generation: a thread that has the old generation's number cannot stop the next
@@ -180,27 +179,13 @@ impl Control {
     }
 }
 
-/// Guards of this module's locks.
-pub(crate) struct Locks {
-    _timer: timer::Locks,
-    _free: MutexGuard<'static, Vec<&'static Control>>,
-}
-
-/// Takes this module's locks, in their locking order.
-pub(crate) fn lock() -> Locks {
-    Locks {
-        _timer: timer::lock(),
-        _free: sys::lock(&FREE),
-    }
-}
-
 /// A control that no other thread owns.
 #[derive(Debug)]
 pub(crate) struct Owned(&'static Control);
 
 impl Owned {
     pub(crate) fn new() -> Self {
-        let mut free = locks::take(&FREE);
+        let mut free = FREE.take();
         Self(free.pop().unwrap_or_else(|| {
             Box::leak(Box::new(Control {
                 word: Word::new(),
@@ -213,7 +198,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let mut free = locks::take(&FREE);
+        let mut free = FREE.take();
         free.push(self.0);
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod fork;
+pub(crate) mod fork_lock;
 pub(crate) mod memory;
 pub(crate) mod pagemap;
 pub(crate) mod signal;

@@ -16,7 +16,8 @@
 #![allow(unsafe_code)]
 
 use super::OpenError;
-use crate::{locks, sys};
+use crate::sys;
+use crate::sys::fork_lock::{ForkLock, Rank};
 use core::slice;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use pirn_format::cpu;
@@ -28,7 +29,6 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
 
 /// A file that was read and checked.
 pub(super) struct File {
@@ -129,7 +129,7 @@ impl File {
     /// Maps the file that the loader knows by a name. Returns `None` if that is not the checked
     /// file.
     fn load_as(&self, name: &Path, held: Option<fs::File>) -> Result<Option<Loaded>, OpenError> {
-        let _loader = locks::take(&LOADER);
+        let _loader = LOADER.take();
         // SAFETY: the check found no code in the file that runs on loading.
         let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }
             .map_err(|error| self.refused(&error))?;
@@ -200,12 +200,7 @@ fn descriptor(file: &fs::File) -> io::Result<PathBuf> {
 
 /// Held while the dynamic loader is used. The loader has its own lock, but does not hold it across
 /// a fork.
-static LOADER: Mutex<()> = Mutex::new(());
-
-/// Takes the lock of the dynamic loader.
-pub(super) fn lock() -> MutexGuard<'static, ()> {
-    sys::lock(&LOADER)
-}
+static LOADER: ForkLock<()> = ForkLock::new(Rank::new(2), ());
 
 /// A mapped module.
 pub(super) struct Loaded {
@@ -223,7 +218,7 @@ pub(super) struct Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        let _loader = locks::take(&LOADER);
+        let _loader = LOADER.take();
         drop(self.library.take());
     }
 }

@@ -19,18 +19,18 @@
 
 mod table;
 
-use crate::{locks, sys};
+use crate::sys::fork_lock::{ForkLock, Rank};
 use pirn_format::metadata::Metadata;
 use pirn_format::types::{SubType, number_types};
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use table::{BLOCKS_MAX, NUMBERS_MAX, Table};
 
 /// The types that have numbers.
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: ForkLock<Option<Known>> = ForkLock::new(Rank::new(1), None);
 
 /// Address of the table of types; 0 while there is none.
 static ROWS: AtomicU64 = AtomicU64::new(0);
@@ -70,21 +70,13 @@ pub(super) struct Numbers {
     groups: Vec<Arc<[SubType]>>,
 }
 
-/// Guard of this module's lock.
-pub(super) type Lock = MutexGuard<'static, Option<Known>>;
-
-/// Takes this module's lock.
-pub(super) fn lock() -> Lock {
-    sys::lock(&KNOWN)
-}
-
 /// Numbers the types of a module: equal types have equal numbers.
 ///
 /// # Errors
 ///
 /// If the open modules have too many types, or the system has no memory for the table of types.
 pub(super) fn number(metadata: &Metadata) -> io::Result<Numbers> {
-    let mut known = locks::take(&KNOWN);
+    let mut known = KNOWN.take();
     let known = known.get_or_insert_with(|| Known::new(NUMBERS_MAX, BLOCKS_MAX));
     let numbers = known.hold(metadata)?;
     if let Some(table) = &known.table {
@@ -101,7 +93,7 @@ pub(crate) fn rows() -> u64 {
 /// Whether the types are equal, or `found` is declared as a subtype of `wanted`.
 pub(crate) fn is_subtype(found: u32, wanted: u32) -> bool {
     found == wanted || {
-        let known = locks::take(&KNOWN);
+        let known = KNOWN.take();
         let table = known.as_ref().and_then(|known| known.table.as_ref());
         table.is_some_and(|table| table.chain(found).any(|above| above == wanted))
     }
@@ -116,7 +108,7 @@ impl Numbers {
 
 impl Drop for Numbers {
     fn drop(&mut self) {
-        let mut known = locks::take(&KNOWN);
+        let mut known = KNOWN.take();
         if let Some(known) = known.as_mut() {
             known.release(&self.groups);
         }

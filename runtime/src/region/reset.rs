@@ -18,7 +18,7 @@ mod rewritten;
 mod scanned;
 mod tracked;
 
-pub(crate) use tracked::{Lock, Touched, lock, populate};
+pub(crate) use tracked::{Touched, populate};
 
 use super::layout::{Layout, Limits};
 use super::slot::Parts;

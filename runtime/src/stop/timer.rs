@@ -23,16 +23,15 @@
 
 use super::word::{CPU_BUDGET, DEADLINE, SLICE};
 use super::{Bounds, Control};
-use crate::locks;
 use crate::sys;
 use crate::sys::fork::ForkMark;
+use crate::sys::fork_lock::{ForkLock, Rank};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, fence};
 use core::{mem, ptr};
 use once_cell::race::OnceBox;
 use std::collections::{BTreeMap, btree_map};
 use std::io;
-use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -80,7 +79,7 @@ static NODES: AtomicPtr<Node> = AtomicPtr::new(ptr::null_mut());
 /// When the timer thread wakes by itself.
 static WAKES_AT: AtomicU64 = AtomicU64::new(NEVER);
 /// The timer thread of this process, or of the process that it was forked from.
-static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
+static THREAD: ForkLock<Option<Thread>> = ForkLock::new(Rank::new(4), None);
 
 impl Node {
     /// Takes a free node for this thread, or makes one.
@@ -329,28 +328,13 @@ impl Drop for Entry {
 }
 
 /// Calls that were killed while they ran.
-static KILLED: Mutex<Vec<(&'static Control, u64)>> = Mutex::new(Vec::new());
+static KILLED: ForkLock<Vec<(&'static Control, u64)>> = ForkLock::new(Rank::new(5), Vec::new());
 
 /// Calls that wait for an async host function, by their deadlines, with the generations of their
 /// controls. An entry stays until its time comes, unless [`forget_waiting`] removes it.
-static WAITING: Mutex<Waiting> = Mutex::new(Waiting::new());
+static WAITING: ForkLock<Waiting> = ForkLock::new(Rank::new(6), Waiting::new());
 
 type Waiting = BTreeMap<u64, Vec<(&'static Control, u64)>>;
-
-/// Guards of this module's locks.
-pub(super) type Locks = (
-    MutexGuard<'static, Option<Thread>>,
-    MutexGuard<'static, Vec<(&'static Control, u64)>>,
-    MutexGuard<'static, Waiting>,
-);
-
-/// Takes the locks of this module, in the order in which [`start`] takes them.
-pub(super) fn lock() -> Locks {
-    let thread = sys::lock(&THREAD);
-    let killed = sys::lock(&KILLED);
-    let waiting = sys::lock(&WAITING);
-    (thread, killed, waiting)
-}
 
 /// Schedules a wake-up of the task that waits with this control, at a time of
 /// [`sys::clock::now_ns`].
@@ -361,7 +345,7 @@ pub(super) fn lock() -> Locks {
 pub(crate) fn wake_waiting(control: &'static Control, time: u64) -> io::Result<()> {
     start()?;
     let tenant = control.word.tenant();
-    let mut waiting = locks::take(&WAITING);
+    let mut waiting = WAITING.take();
     waiting.entry(time).or_default().push((control, tenant));
     drop(waiting);
     wake_at(time);
@@ -371,7 +355,7 @@ pub(crate) fn wake_waiting(control: &'static Control, time: u64) -> io::Result<(
 /// Cancels one [`wake_waiting`] of this control's generation.
 pub(crate) fn forget_waiting(control: &'static Control, time: u64) {
     let tenant = control.word.tenant();
-    let mut waiting = locks::take(&WAITING);
+    let mut waiting = WAITING.take();
     if let btree_map::Entry::Occupied(mut at) = waiting.entry(time) {
         let waits = at.get_mut();
         let this =
@@ -388,7 +372,7 @@ pub(crate) fn forget_waiting(control: &'static Control, time: u64) {
 /// Wakes the waiting tasks whose time has come. Returns when the next time comes.
 fn wake_all_waiting(now: u64) -> u64 {
     loop {
-        let mut waiting = locks::take(&WAITING);
+        let mut waiting = WAITING.take();
         let Some(first) = waiting.first_entry() else {
             return NEVER;
         };
@@ -410,7 +394,7 @@ fn wake_all_waiting(now: u64) -> u64 {
 pub(crate) fn look_after(control: &'static Control, stamp: u64) {
     // Without a timer thread, there is no second interrupt.
     if start().is_ok() {
-        locks::take(&KILLED).push((control, stamp));
+        KILLED.take().push((control, stamp));
         wake_at(sys::clock::now_ns().saturating_add(AGAIN_NS));
     }
 }
@@ -436,7 +420,7 @@ pub(crate) fn start() -> io::Result<()> {
 
 #[cold]
 fn start_first() -> io::Result<()> {
-    let mut thread = locks::take(&THREAD);
+    let mut thread = THREAD.take();
     let same = SAME.get_or_try_init(|| ForkMark::new().map(Box::new))?;
     if !same.is_ours() {
         // In a fork, only the current thread exists.
@@ -444,7 +428,7 @@ fn start_first() -> io::Result<()> {
         nodes()
             .filter(|node| !mine.is_some_and(|mine| ptr::eq(*node, mine)))
             .for_each(Node::release);
-        locks::take(&KILLED).clear();
+        KILLED.take().clear();
         RUNS.store(false, Relaxed);
         same.renew();
     }
@@ -476,7 +460,7 @@ fn wake_at(time: u64) {
 /// Makes the timer thread recompute when to wake.
 #[cold]
 fn wake() {
-    let thread = locks::take(&THREAD);
+    let thread = THREAD.take();
     if let Some(thread) = &*thread {
         thread.unpark();
     }
@@ -511,14 +495,14 @@ fn nodes() -> impl Iterator<Item = &'static Node> {
 /// Stops the calls whose time is up. Returns when to check again.
 fn look_at_all(now: u64) -> u64 {
     // An interrupt may wake another thread, which may kill other calls and take this lock.
-    let mut killed = mem::take(&mut *locks::take(&KILLED));
+    let mut killed = mem::take(&mut *KILLED.take());
     let mut again = NEVER;
     killed.retain(|(control, stamp)| {
         let next = control.word.runs(*stamp).then(|| control.poke()).flatten();
         again = again.min(next.map_or(NEVER, |next| now + next));
         next.is_some()
     });
-    locks::take(&KILLED).append(&mut killed);
+    KILLED.take().append(&mut killed);
     again = again.min(wake_all_waiting(now));
     nodes().map(|node| node.look(now)).fold(again, u64::min)
 }

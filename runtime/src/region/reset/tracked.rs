@@ -42,12 +42,12 @@ mod registry;
 
 use super::lines::Lines;
 use super::{PAGE, PUT_BACK_MAX, SPARE};
-use crate::locks;
 use crate::module::{Inner, Module};
 use crate::region::layout::{Layout, Limits};
 use crate::region::slot::Parts;
 use crate::switch::arch::touch;
 use crate::sys::fork::ForkMark;
+use crate::sys::fork_lock;
 use crate::sys::memory::{Access, NotProtected, Reservation};
 use crate::sys::userfault::{Fill, Userfault, keeping_errno};
 use core::ops::Range;
@@ -56,7 +56,6 @@ use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use pages::{Account, Ledger};
 use registry::Registry;
 use std::io;
-use std::sync::MutexGuard;
 
 /// Maximum number of dirty pages that a slot lists. If an instance writes to more, the reset
 /// returns all its memory to the system.
@@ -83,18 +82,6 @@ static ZEROS: Zeros = Zeros([0; RUN_PAGES * PAGE]);
 
 /// The tracker of each tracked memory range. The signal handler looks trackers up here.
 static TRACKERS: Registry<Tracker> = Registry::new();
-
-/// Guard of this module's lock.
-pub(crate) struct Lock {
-    _trackers: MutexGuard<'static, registry::Old<Tracker>>,
-}
-
-/// Takes this module's lock.
-pub(crate) fn lock() -> Lock {
-    Lock {
-        _trackers: TRACKERS.lock(),
-    }
-}
 
 /// Tracks the pages of all slots of a region.
 #[derive(Debug)]
@@ -159,7 +146,7 @@ impl Tracker {
             slot_bytes: layout.bytes(),
             vmctx: layout.vmctx(),
         });
-        locks::hold_over_forks();
+        fork_lock::hold_over_forks();
         TRACKERS.add(chunks.iter().map(Reservation::range), &raw const *tracker);
         Ok(tracker)
     }

@@ -11,11 +11,10 @@
 //! that touches memory in the entry's range keeps that value alive.
 #![allow(unsafe_code)]
 
-use crate::sys;
+use crate::sys::fork_lock::{ForkLock, Rank};
 use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 /// Address ranges, each with a pointer to its owner.
 #[derive(Debug)]
@@ -25,11 +24,11 @@ pub(super) struct Registry<T> {
     /// Number of readers that may be reading a table.
     readers: AtomicUsize,
     /// Replaced tables that a reader may still be reading.
-    old: Mutex<Old<T>>,
+    old: ForkLock<Old<T>>,
 }
 
 /// Replaced tables, each allocated by a `Box`.
-pub(super) type Old<T> = Vec<*mut Vec<Entry<T>>>;
+type Old<T> = Vec<*mut Vec<Entry<T>>>;
 
 // SAFETY: every thread reaches the tables by the protocol in the module documentation.
 unsafe impl<T: Sync> Sync for Registry<T> {}
@@ -54,7 +53,7 @@ impl<T> Registry<T> {
         Self {
             table: AtomicPtr::new(ptr::null_mut()),
             readers: AtomicUsize::new(0),
-            old: Mutex::new(vec![]),
+            old: ForkLock::new(Rank::new(3), vec![]),
         }
     }
 
@@ -71,13 +70,8 @@ impl<T> Registry<T> {
         self.change(|table| table.retain(|entry| entry.value != value));
     }
 
-    /// Takes the lock that a writer holds.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Old<T>> {
-        sys::lock(&self.old)
-    }
-
     fn change(&self, change: impl FnOnce(&mut Vec<Entry<T>>)) {
-        let mut old = self.lock();
+        let mut old = self.old.take();
         let current = self.table.load(Ordering::SeqCst);
         // SAFETY: the pointer is null or the current table: only the holder of the lock replaces
         // it.
@@ -159,7 +153,7 @@ mod tests {
         registry.remove(one);
         assert_eq!(find(&registry, 10), None);
         assert_eq!(find(&registry, 25), Some((2, 20..30)));
-        assert_eq!(registry.old.lock().unwrap().len(), 0, "nobody reads");
+        assert_eq!(registry.old.take().len(), 0, "nobody reads");
     }
 
     #[test]
@@ -171,12 +165,12 @@ mod tests {
         let inner = unsafe {
             registry.with(5, |value, _| {
                 registry.add(core::iter::once(10..20), two);
-                assert_eq!(registry.old.lock().unwrap().len(), 1, "it is being read");
+                assert_eq!(registry.old.take().len(), 1, "it is being read");
                 *value
             })
         };
         assert_eq!(inner, Some(1));
         registry.remove(one);
-        assert_eq!(registry.old.lock().unwrap().len(), 0);
+        assert_eq!(registry.old.take().len(), 0);
     }
 }
