@@ -2,10 +2,11 @@
 //!
 //! A guest that can be stopped has a [`Control`]. To stop the guest, a thread writes to the
 //! control's word. The lowest byte of that word is the *interrupt flag*, called `gate` in the code.
-//! Unless the flag is [`GO`], no guest code is entered or resumed: the routines of
-//! [`crate::switch`] check it last. Any other value means that the flag is set. Guest code itself
-//! never checks it. Instead, a signal is sent to the thread that runs the guest. If the handler
-//! finds the flag set and the program counter in guest code, it makes the guest leave.
+//! Unless the flag is [`GO`](crate::switch::interrupt_flag::GO), no guest code is entered or
+//! resumed: the routines of [`crate::switch`] check it last. Any other value means that the flag is
+//! set. Guest code itself never checks it. Instead, a signal is sent to the thread that runs the
+//! guest. If the handler finds the flag set and the program counter in guest code, it makes the
+//! guest leave.
 //!
 //! ```text
 //!   killer, timer thread                     thread that runs the guest
@@ -29,31 +30,23 @@ mod registered;
 pub(crate) mod timer;
 mod word;
 
-pub(crate) use word::{GO, Why};
+pub(crate) use word::Why;
 
 use crate::switch::Registers;
 use crate::switch::activation::Position;
+use crate::switch::interrupt_flag::SLICE_IS_OVER;
 use crate::sys;
 use crate::sys::fork_lock::{ForkLock, Rank};
 use atomic_waker::AtomicWaker;
 use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU8};
 use core::task::Waker;
 use core::{mem, ptr};
 use std::io;
 use std::panic::catch_unwind;
-use word::{SLICE, Word};
-
-/// The interrupt flag's value when the guest's time slice is over, and there is no other reason to
-/// stop.
-pub(crate) const SLICE_IS_OVER: u8 = GO | SLICE as u8;
-
-/// Whether an interrupt flag is set for another reason than the end of a time slice.
-pub(crate) fn is_stopped(gate: &AtomicU8) -> bool {
-    gate.load(SeqCst) & !(SLICE as u8) != GO
-}
+use word::Word;
 
 /// The control that stops one guest. It serves one instance at a time, and is never freed.
 #[derive(Debug)]

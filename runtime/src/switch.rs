@@ -27,6 +27,7 @@
 pub(crate) mod activation;
 pub(crate) mod arch;
 pub(crate) mod floats;
+pub(crate) mod interrupt_flag;
 
 pub(crate) use activation::{AccountState, Activation, Fault, Guest, Record};
 pub(crate) use arch::{Registers, exit_routine, host_call_routine, resume, start};

@@ -17,6 +17,11 @@ mod free;
 #[path = "../../src/stop/word.rs"]
 mod word;
 
+#[path = "../../src/switch"]
+mod switch {
+    pub(crate) mod interrupt_flag;
+}
+
 #[path = "../../src/sys"]
 mod sys {
     pub(crate) mod thread;

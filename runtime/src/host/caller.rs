@@ -12,9 +12,10 @@ use crate::error::FuelError;
 use crate::instance::fuel;
 use crate::instance::memory::{Memory, MemoryMut, interface_view_mut, view, view_mut};
 use crate::shared::SharedMemory;
-use crate::stop;
+use crate::switch::interrupt_flag::is_stopped;
 use crate::switch::{Activation, Record};
 use core::fmt;
+use core::sync::atomic::Ordering;
 use pirn_format::layout::CONTEXT_ACTIVATION;
 
 /// The host function's access to the calling instance: its memory and the host's data.
@@ -51,7 +52,7 @@ impl<'a, T> Caller<'a, T> {
         unsafe {
             let place = self.vmctx.wrapping_offset(CONTEXT_ACTIVATION as isize);
             let activation = *place.cast::<*const Activation>();
-            stop::is_stopped(&*(*activation).gate)
+            is_stopped((*(*activation).gate).load(Ordering::SeqCst))
         }
     }
 

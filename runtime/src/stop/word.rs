@@ -2,6 +2,7 @@
 //!
 //! The package `runtime/loom` runs the tests at the end under loom, in all possible interleavings.
 
+use crate::switch::interrupt_flag::{self, GO};
 use sync::Ordering::SeqCst;
 use sync::{AtomicI32, AtomicU64};
 
@@ -13,14 +14,11 @@ mod sync {
     pub(super) use loom::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 }
 
-/// The interrupt flag's value while the guest may run.
-pub(crate) const GO: u8 = 1;
-
 /// Bits of a word. The bits above them hold the number of the call, counted over all generations.
 const KILL: u64 = 1 << 1;
 pub(super) const DEADLINE: u64 = 1 << 2;
 pub(super) const CPU_BUDGET: u64 = 1 << 3;
-pub(super) const SLICE: u64 = 1 << 4;
+pub(super) const SLICE: u64 = interrupt_flag::SLICE as u64;
 pub(super) const RUNNING: u64 = 1 << 8;
 /// A call was left and can be resumed.
 pub(super) const SUSPENDED: u64 = 1 << 9;

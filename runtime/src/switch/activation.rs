@@ -24,7 +24,7 @@ pub(crate) struct Activation {
     /// Callee-saved registers of the guest when an answer made it leave.
     pub(crate) guest_registers: [u64; SAVED_REGISTERS],
     /// Address of the interrupt flag. The guest is entered or resumed only while it is
-    /// [`GO`](crate::stop::GO).
+    /// [`GO`](super::interrupt_flag::GO).
     pub(crate) gate: *const AtomicU8,
     /// Buffer for the guest's registers when it is preempted; null if it cannot be preempted.
     pub(crate) registers: *mut Registers,

@@ -20,9 +20,9 @@
 #![allow(unsafe_code)]
 
 use crate::region::reset::{self, Touched};
-use crate::stop::{GO, SLICE_IS_OVER};
 use crate::switch::activation::{Position, within};
 use crate::switch::arch::{self, Interrupted};
+use crate::switch::interrupt_flag::{GO, SLICE_IS_OVER};
 use crate::switch::{Activation, Fault, Guest, Record};
 use crate::sys;
 use core::cell::Cell;

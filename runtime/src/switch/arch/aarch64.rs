@@ -52,11 +52,11 @@
 
 mod frame;
 
-use crate::stop::GO;
 use crate::switch::Answer;
 use crate::switch::activation::{
     Activation, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, Position, RECORD_HOSTS,
 };
+use crate::switch::interrupt_flag::GO;
 use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 use core::ops::Range;
@@ -326,7 +326,7 @@ unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
 ///
 /// Only instructions of this routine lie between the check of the flag and the guest's code. If a
 /// signal handler finds the thread among them with the flag set, it restarts the routine, see
-/// [`guest_position`]. A plain load is enough for the check: `crate::stop::Control` has the reason.
+/// [`guest_position`]. A plain load is enough for the check: `stop::word` has the reason.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(

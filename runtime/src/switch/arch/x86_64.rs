@@ -41,11 +41,11 @@
 //! guest leave.
 #![allow(unsafe_code)]
 
-use crate::stop::GO;
 use crate::switch::Answer;
 use crate::switch::activation::{
     Activation, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, Position, RECORD_HOSTS,
 };
+use crate::switch::interrupt_flag::GO;
 use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 use core::ops::Range;
