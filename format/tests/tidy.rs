@@ -161,6 +161,33 @@ fn unsafe_code_has_an_address() {
     }
 }
 
+/// The items of the list that follows a sentence, without line breaks.
+fn list_after(text: &str, sentence: &str) -> Vec<String> {
+    let (_, rest) = text.split_once(sentence).expect("the sentence");
+    let lines = rest.lines().map(|line| line.trim_start_matches("//!"));
+    let lines = lines.map(str::trim).skip_while(|line| line.is_empty());
+    let mut items: Vec<String> = vec![];
+    for line in lines.take_while(|line| !line.is_empty()) {
+        match (line.strip_prefix("* "), items.last_mut()) {
+            (Some(item), _) => items.push(item.to_owned()),
+            (None, Some(last)) => *last += &format!(" {line}"),
+            (None, None) => break,
+        }
+    }
+    items
+}
+
+#[test]
+fn the_signal_handler_has_the_list_of_the_document() {
+    let list = |path: &str| {
+        let text = fs::read_to_string(root().join(path)).expect("text");
+        list_after(&text, "It touches only:\n")
+    };
+    let handler = list("runtime/src/signals/handler.rs");
+    assert!(handler.len() > 4, "{handler:?}");
+    assert_eq!(handler, list("docs/internals/invariants.md"));
+}
+
 #[test]
 fn conditional_compilation_stays_in_its_drawers() {
     let drawers = [

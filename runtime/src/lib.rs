@@ -22,6 +22,7 @@ mod instance;
 mod module;
 mod region;
 mod shared;
+mod signals;
 mod stop;
 mod switch;
 mod sys;

@@ -13,9 +13,9 @@ pub(crate) use slot::Slot;
 
 use crate::account::Account;
 use crate::module::Module;
+use crate::signals;
 use crate::sys::memory::Reservation;
 use crate::sys::page_bytes;
-use crate::trap::handler;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -396,7 +396,7 @@ impl RegionBuilder {
                 expected: PART_ALIGN,
             });
         }
-        handler::install().map_err(RegionError::Signals)?;
+        signals::install().map_err(RegionError::Signals)?;
         let mut chunks = vec![];
         let chunk_slots = CHUNK_MEMORIES / limits.memories;
         for first in (0..limits.slots).step_by(chunk_slots as usize) {

@@ -1,7 +1,6 @@
 //! [`Trap`]: a fault of a guest, with its position in the WebAssembly code.
 
 pub(crate) mod backtrace;
-pub(crate) mod handler;
 
 use crate::account::HostBytesError;
 use crate::module::Module;

@@ -18,8 +18,6 @@ mod rewritten;
 mod scanned;
 mod tracked;
 
-pub(crate) use tracked::{Touched, populate};
-
 use super::layout::{Layout, Limits};
 use super::slot::Parts;
 use crate::module::Module;

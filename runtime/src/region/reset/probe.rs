@@ -61,7 +61,7 @@ pub(super) fn scanned() -> io::Result<Pagemap> {
 ///
 /// The error of a system call, or an error that says that the tracker's list is wrong.
 pub(super) fn tracked() -> io::Result<()> {
-    if !crate::trap::handler::gets(libc::SIGBUS)? {
+    if !crate::signals::handles(libc::SIGBUS)? {
         return Err(io::Error::other("another handler has taken SIGBUS"));
     }
     crate::sys::signal::prepare_thread()?;

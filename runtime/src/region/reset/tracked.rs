@@ -45,6 +45,7 @@ use super::{PAGE, PUT_BACK_MAX, SPARE};
 use crate::module::{Inner, Module};
 use crate::region::layout::{Layout, Limits};
 use crate::region::slot::Parts;
+use crate::signals::page_fault::{self, Touched};
 use crate::switch::arch::touch;
 use crate::sys::fork::ForkMark;
 use crate::sys::fork_lock;
@@ -110,17 +111,6 @@ pub(in crate::region) struct Reach {
     pub(in crate::region) marked: usize,
 }
 
-/// Result of a fault in a slot's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Touched {
-    /// The page is present: the instruction can run again.
-    There,
-    /// The system has no memory for the page.
-    Exhausted,
-    /// The address is not in tracked memory, or is past the memory's current size.
-    Elsewhere,
-}
-
 impl Tracker {
     /// Creates the tracker of a region's slots. No slot is tracked yet.
     ///
@@ -147,6 +137,7 @@ impl Tracker {
             vmctx: layout.vmctx(),
         });
         fork_lock::hold_over_forks();
+        page_fault::set_hook(populate);
         TRACKERS.add(chunks.iter().map(Reservation::range), &raw const *tracker);
         Ok(tracker)
     }
@@ -553,14 +544,14 @@ impl Drop for Tracker {
 }
 
 /// Fills or unprotects the page at an address, if it is in tracked memory of an instance. The
-/// instruction that touched it can then run again.
+/// instruction that touched it can then run again. This is the process's page-fault hook.
 ///
 /// Async-signal-safe.
 ///
 /// # Safety
 ///
 /// Only the handler of a fault may call this, on the thread that touched the address.
-pub(crate) unsafe fn populate(address: usize, write: bool) -> Touched {
+unsafe fn populate(address: usize, write: bool) -> Touched {
     keeping_errno(|| {
         // SAFETY: the thread that touches a slot's memory keeps its region alive, and with it the
         // tracker.

@@ -1,8 +1,18 @@
 //! The signal handler: decides whether a fault belongs to a guest, and makes the guest leave.
 //!
-//! It touches exactly these: the thread's [`CURRENT`] activation, the context that holds it, its
-//! interrupt flag, the buffer for its registers, the module's sorted, read-only trap table, and the
-//! lowest word of the thread's alternate stack. It takes no lock and allocates nothing.
+//! It takes no lock and allocates nothing. It touches only:
+//!
+//! * the activation of the call that runs on this thread, and the pointer to it;
+//! * the records of the instances that the call can reach;
+//! * the call's interrupt flag, and the place for the guest's registers;
+//! * the sorted, read-only trap tables of the modules of those instances;
+//! * the address ranges of the shared memories that those instances import;
+//! * the page-fault hook; where slots are tracked, the table of trackers, and the page table, the
+//!   list of dirty pages and the module's image of the slot that contains the address;
+//! * the handlers that were found installed before;
+//! * the lowest word of the thread's alternate stack.
+//!
+//! Invariant 5 in `docs/internals/invariants.md` gives the same list, and a test compares the two.
 //!
 //! The runtime's own accesses to guest memory may raise SIGBUS. The handler then resumes the access
 //! routine where it reports the failure ([`arch::touch`]).
@@ -19,7 +29,7 @@
 //! this thread. [`Running`] sets it, and the drop of [`Running`] restores the previous value.
 #![allow(unsafe_code)]
 
-use crate::region::reset::{self, Touched};
+use super::page_fault::{self, Touched};
 use crate::switch::activation::{Position, within};
 use crate::switch::arch::{self, Interrupted};
 use crate::switch::interrupt_flag::{GO, SLICE_IS_OVER};
@@ -51,7 +61,7 @@ pub(crate) fn install() -> io::Result<()> {
 /// # Errors
 ///
 /// The error of sigaction(2).
-pub(crate) fn gets(signal: i32) -> io::Result<bool> {
+pub(crate) fn handles(signal: i32) -> io::Result<bool> {
     sys::signal::is_handled(signal, on_signal)
 }
 
@@ -115,10 +125,10 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
             // The runtime populates the range, or reports that it cannot.
             return;
         }
-        let touched = if signal == libc::SIGBUS && fault.si_code == libc::BUS_ADRERR {
-            reset::populate(fault.si_addr() as usize, arch::wrote(interrupted))
-        } else {
-            Touched::Elsewhere
+        let is_missing = signal == libc::SIGBUS && fault.si_code == libc::BUS_ADRERR;
+        let touched = match page_fault::hook().filter(|_| is_missing) {
+            Some(hook) => hook(fault.si_addr() as usize, arch::wrote(interrupted)),
+            None => Touched::Elsewhere,
         };
         if touched == Touched::There {
             // The guest or the host touched the page: the instruction runs again.

@@ -1,0 +1,39 @@
+//! The page-fault hook: fills a missing page of a guest's memory when the signal handler finds
+//! that an instruction touched it.
+//!
+//! Whoever maps memory that is filled on demand sets the hook before an instance can reach the
+//! memory. So the handler knows nothing about regions and their reset strategies.
+
+use once_cell::race::OnceBox;
+
+/// Result of a fault in a slot's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Touched {
+    /// The page is present: the instruction can run again.
+    There,
+    /// The system has no memory for the page.
+    Exhausted,
+    /// The address is not in memory that is filled on demand, or is past the memory's current size.
+    Elsewhere,
+}
+
+/// Makes the page at an address present, and writable if the instruction writes (`write`).
+///
+/// It is async-signal-safe: it takes no lock, allocates nothing, and keeps `errno`.
+///
+/// # Safety
+///
+/// Only the handler of the fault may call it, on the thread that touched the address.
+pub(crate) type Hook = unsafe fn(address: usize, write: bool) -> Touched;
+
+static HOOK: OnceBox<Hook> = OnceBox::new();
+
+/// Sets the hook of the process. Every call must give the same function.
+pub(crate) fn set_hook(hook: Hook) {
+    HOOK.get_or_init(|| Box::new(hook));
+}
+
+/// The hook, if memory that is filled on demand was ever mapped. Async-signal-safe: one load.
+pub(super) fn hook() -> Option<Hook> {
+    HOOK.get().copied()
+}
