@@ -10,10 +10,11 @@ use super::Store;
 use crate::account::{Account, HostBytesError};
 use crate::error::FuelError;
 use crate::instance::fuel;
-use crate::instance::memory::{Memory, MemoryMut, interface_view_mut, view, view_mut};
-use crate::shared::SharedMemory;
+use crate::memory::view::{interface_view_mut, view, view_mut};
+use crate::memory::{Memory, MemoryMut, SharedImports, SharedMemory};
 use crate::switch::interrupt_flag::is_stopped;
 use crate::switch::{Activation, Record};
+use crate::value::Stamp;
 use core::fmt;
 use core::sync::atomic::Ordering;
 use pirn_format::layout::CONTEXT_ACTIVATION;
@@ -92,7 +93,7 @@ impl<'a, T> Caller<'a, T> {
     #[must_use]
     pub fn shared_memory(&self) -> Option<&SharedMemory> {
         // SAFETY: the context is initialised, and its instance keeps its imports alive.
-        let shared = unsafe { (*Record::of(self.vmctx)).guest.shared.as_ref() };
+        let shared = unsafe { SharedImports::of(self.vmctx) };
         shared?.get(0)
     }
 
@@ -182,8 +183,8 @@ impl<'a, T> Caller<'a, T> {
     pub fn interface_shared_memory(&self) -> Option<&SharedMemory> {
         // SAFETY: the context is initialised, and its instance keeps its imports alive.
         let (shared, index) = unsafe {
-            let record = &*Record::of(self.vmctx);
-            (record.guest.shared.as_ref(), record.interface_index)
+            let index = (*Record::of(self.vmctx)).interface_index;
+            (SharedImports::of(self.vmctx), index)
         };
         shared?.get(index)
     }
@@ -211,6 +212,16 @@ impl<'a, T, Q, A> Caller<'a, Store<T, Q, A>> {
     pub(crate) fn store(&mut self) -> &mut Store<T, Q, A> {
         self.data
     }
+}
+
+/// The id of the calling instance. It is created now if it is `needed` and there is none.
+#[inline]
+pub(crate) fn stamp<T>(caller: &Caller<'_, T>, needed: bool) -> Stamp {
+    if !needed {
+        return Stamp(0);
+    }
+    // SAFETY: the context of a caller is initialised, and its instance does not run.
+    unsafe { Record::stamp(caller.vmctx()) }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Caller<'_, T> {

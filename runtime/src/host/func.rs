@@ -6,9 +6,9 @@
 //! and calls that function with its real type.
 #![allow(unsafe_code)]
 
+use super::caller::stamp;
 use super::{Caller, HostError, Store};
 use crate::instance::exit;
-use crate::instance::memory::stamp;
 use crate::switch::HostEntry;
 use crate::value::typed::{Results, WasmTy, for_each_length, sealed};
 use crate::value::{Cell, FuncType, Value};

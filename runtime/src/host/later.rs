@@ -7,11 +7,11 @@
 //! and dropped only while the call that made the future borrows that instance.
 #![allow(unsafe_code)]
 
+use super::caller::stamp;
 use super::func::{Answered, HostCode, HostFunc, cells, func_type, needs_stamp};
 use super::store::{HostCall, Mode, Reply};
 use super::{Caller, HostError, HostResult, Store};
 use crate::error::{Operation, State, StateError};
-use crate::instance::memory::stamp;
 use crate::value::Cell;
 use crate::value::typed::sealed;
 use core::future::Future;

@@ -4,7 +4,7 @@ use super::func::{HostFunc, IntoFunc};
 use super::limiter::Limiter;
 use super::{Caller, HostError, HostFuture, HostResult, Store, later};
 use crate::error::LinkError;
-use crate::shared::SharedMemory;
+use crate::memory::SharedMemory;
 use crate::value::typed::Params;
 use crate::value::{Cell, FuncType, Stamp, Value};
 use core::convert::Infallible;

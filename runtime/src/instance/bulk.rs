@@ -14,7 +14,7 @@
 use super::builtin;
 use super::member::Member;
 use crate::account::HostBytesError;
-use crate::region::reset::populate;
+use crate::memory::populate;
 use crate::stop::Watched;
 use crate::switch::interrupt_flag::{GO, SLICE_IS_OVER};
 use core::{ptr, slice};

@@ -16,7 +16,7 @@ use super::step::Step;
 use crate::error::{CallError, Operation, State, StateError};
 use crate::host::HostFuture;
 use crate::host::store::{HostCall, Mode, Polled};
-use crate::shared::wait::{Waiting, Woken};
+use crate::memory::wait::{Waiting, Woken};
 use crate::stop::{Bounds, Why, timer};
 use crate::sys;
 use crate::value::Stamp;

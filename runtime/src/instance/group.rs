@@ -16,14 +16,14 @@ use super::imports::{
     memory_now, mismatch,
 };
 use super::member::{self, Inner, Member, Share};
-use super::memory::{Memory, MemoryMut};
 use super::usage::{Measure, Usage};
 use super::{builtin, prepared, untyped};
 use crate::error::{CallError, FuelError, GroupError, LinkError};
 use crate::host::{Linker, Store};
+use crate::memory::SharedMemory;
+use crate::memory::{Memory, MemoryMut};
 use crate::module::{Module, types};
 use crate::region::{Region, Wait};
-use crate::shared::SharedMemory;
 use crate::stop::kill::KillSwitch;
 use crate::stop::{Owned, Watch};
 use crate::switch::activation::LAST;

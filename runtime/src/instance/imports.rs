@@ -11,7 +11,7 @@ use crate::error::LinkError;
 use crate::host::Store;
 use crate::host::func::HostFunc;
 use crate::host::linker::{Item, Linker};
-use crate::shared::{SharedImports, SharedMemory};
+use crate::memory::{SharedImports, SharedMemory};
 use crate::switch::HostEntry;
 use crate::value::{Cell, ForeignRef, Stamp};
 use core::fmt::Display;

@@ -12,7 +12,6 @@ use super::constant::Constant;
 use super::exception::Exceptions;
 use super::heap::{self, Made};
 use super::imports::{Hosts, Imports, LinkedFunc};
-use super::memory::{self, Memory, MemoryMut};
 use super::plan::Plan;
 use super::{builtin, exit, fuel};
 use crate::account::{Account, Clocks};
@@ -20,10 +19,10 @@ use crate::error::{CallError, LinkError};
 use crate::host::Store;
 use crate::host::limiter::Limiter;
 use crate::host::linker::Linker;
+use crate::memory::wait::{Patience, Waiting};
+use crate::memory::{Memory, MemoryMut, SharedImports, SharedMemory, view};
 use crate::module::{Module, types};
 use crate::region::{Region, Slot};
-use crate::shared::wait::{Patience, Waiting};
-use crate::shared::{SharedImports, SharedMemory};
 use crate::stop::{Watch, Watched};
 use crate::switch::activation::LAST;
 use crate::switch::{
@@ -468,7 +467,7 @@ impl<T> Member<T> {
         }
         // SAFETY: `write_constants` wrote the record when the slot got the module, and the guest
         // does not run.
-        unsafe { (*Record::of(self.vmctx())).guest.shared = shared };
+        unsafe { shared.enter(Record::of(self.vmctx())) };
     }
 
     /// Writes all elements of the tables that the module defines. An empty table also gets its
@@ -629,7 +628,7 @@ impl<T> Member<T> {
             return Stamp(0);
         }
         // SAFETY: `vmctx` is an initialised context, and its guest does not run.
-        unsafe { memory::stamp_of(self.vmctx()) }
+        unsafe { Record::stamp(self.vmctx()) }
     }
 
     /// The type number of the object that `reference` refers to. `None` if that object has no type,
@@ -664,14 +663,14 @@ impl<T> Member<T> {
     pub(crate) fn memory(&self) -> Memory<'_> {
         // SAFETY: `vmctx` is an initialised context, and its guest does not run. Views that can
         // change the memory borrow the instance or the group mutably.
-        unsafe { memory::view(self.vmctx()) }
+        unsafe { view::view(self.vmctx()) }
     }
 
     /// Memory 0, mutable.
     pub(crate) fn memory_mut(&mut self) -> MemoryMut<'_> {
         // SAFETY: `vmctx` is an initialised context, and its guest does not run. The view borrows
         // the instance mutably.
-        unsafe { memory::view_mut(self.vmctx()) }
+        unsafe { view::view_mut(self.vmctx()) }
     }
 
     /// The exported memory with a name.
@@ -679,7 +678,7 @@ impl<T> Member<T> {
         let desc = self.memory_export(name)?;
         // SAFETY: the descriptor belongs to this initialised instance, whose guest does not run.
         // Views that can change the memory borrow the instance or the group mutably.
-        Some(unsafe { memory::view_of(desc) })
+        Some(unsafe { view::view_of(desc) })
     }
 
     /// The exported memory with a name, mutable.
@@ -687,7 +686,7 @@ impl<T> Member<T> {
         let desc = self.memory_export(name)?;
         // SAFETY: the descriptor belongs to this initialised instance, whose guest does not run.
         // The view borrows the instance mutably.
-        Some(unsafe { memory::view_mut_of(desc) })
+        Some(unsafe { view::view_mut_of(desc) })
     }
 
     /// The descriptor of the exported memory with a name.

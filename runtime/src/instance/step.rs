@@ -6,7 +6,7 @@ use super::{Instance, foreign};
 use crate::account::Clocks;
 use crate::error::{CallError, Operation, State, StateError};
 use crate::host::store::Mode;
-use crate::shared::wait::Patience;
+use crate::memory::wait::Patience;
 use crate::stop::Bounds;
 use crate::sys;
 use crate::value::typed::{Params, Results, sealed};

@@ -12,11 +12,10 @@
 #![allow(unsafe_code)]
 
 mod lines;
-pub(crate) mod populate;
 mod probe;
 mod rewritten;
 mod scanned;
-mod tracked;
+pub(crate) mod tracked;
 
 use super::layout::{Layout, Limits};
 use super::slot::Parts;

@@ -3,7 +3,7 @@
 use super::HostEntry;
 use super::arch::{Registers, SAVED_REGISTERS};
 use crate::account::Account;
-use crate::shared::SharedImports;
+use crate::value::Stamp;
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -77,8 +77,9 @@ pub(crate) struct Guest {
     pub(crate) traps: [usize; 2],
     /// Address range that accesses to the slot's memory can reach: start and end.
     pub(crate) memory: [usize; 2],
-    /// The shared host memories that the instance imports; null if there are none.
-    pub(crate) shared: *const SharedImports,
+    /// Address ranges that accesses to the shared host memories can reach which the instance
+    /// imports: start and end of each. Null if there are none.
+    pub(crate) shared: *const Vec<[usize; 2]>,
     /// Addresses of the guard below the slot's stack: start and end.
     pub(crate) stack_guard: [usize; 2],
     /// Addresses of the slot's stack: start and end.
@@ -121,6 +122,9 @@ pub(crate) struct Record {
     pub(crate) account: *const Account,
     /// Whether the account is this instance's.
     pub(crate) account_state: AccountState,
+    /// The shared host memories that the instance imports; null if there are none. Only
+    /// `SharedImports` knows the type.
+    pub(crate) shared_memories: *const (),
 }
 
 /// State of the account of a [`Record`].
@@ -175,6 +179,7 @@ impl Record {
             fuel_above: None,
             account,
             account_state: AccountState::Stale,
+            shared_memories: ptr::null(),
         }
     }
 }
@@ -191,6 +196,23 @@ impl Record {
         // SAFETY: the caller promises that the region lives, and with it the byte. Relaxed: the
         // kernel wipes the byte before a child process runs any code.
         unsafe { (*self.mark).load(Ordering::Relaxed) == 1 }
+    }
+}
+
+impl Record {
+    /// The id of an instance. It is created now if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `vmctx` must be the context of an initialised instance that does not run.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn stamp(vmctx: *mut u8) -> Stamp {
+        // SAFETY: the caller ensures that the context is initialised and its instance does not run.
+        let stamp = unsafe { &mut (*Self::of(vmctx)).stamp };
+        if *stamp == 0 {
+            *stamp = Stamp::fresh().0;
+        }
+        Stamp(*stamp)
     }
 }
 
@@ -288,7 +310,8 @@ impl Guest {
     pub(crate) unsafe fn reaches(&self, address: usize) -> bool {
         // SAFETY: the instance imports these memories and keeps them alive.
         let shared = unsafe { self.shared.as_ref() };
-        within(self.memory, address) || shared.is_some_and(|shared| shared.reach(address))
+        within(self.memory, address)
+            || shared.is_some_and(|ranges| ranges.iter().any(|range| within(*range, address)))
     }
 }
 

@@ -13,7 +13,7 @@
 use super::{Call, End};
 use crate::instance::builtin;
 use crate::instance::member::Member;
-use crate::shared::wait::{Blocked, Expected, NOT_EQUAL, Patience, Waiting, block};
+use crate::memory::wait::{Blocked, Expected, NOT_EQUAL, Patience, Waiting, block};
 use crate::stop::Watched;
 use crate::value::Cell;
 use pirn_format::exit::{Builtin, TrapCode};

@@ -569,7 +569,7 @@ unsafe fn populate(address: usize, write: bool) -> Touched {
 /// # Safety
 ///
 /// The range must lie in the memory of an instance that the caller borrows.
-pub(super) unsafe fn populate_range(range: Range<usize>, write: bool) -> Touched {
+pub(crate) unsafe fn populate_range(range: Range<usize>, write: bool) -> Touched {
     // SAFETY: the borrowed instance keeps its region alive, and with it the tracker.
     let tracked = unsafe {
         TRACKERS.with(range.start, |tracker, chunk| {

@@ -12,8 +12,7 @@
 //! references to the bytes are to atomics and cells, because guests may write at any time.
 #![allow(unsafe_code)]
 
-pub(crate) mod wait;
-
+use super::waiters::{Waiters, tell};
 use crate::sys;
 use crate::sys::memory::{Access, Reservation};
 use crate::trap::{Trap, TrapCode};
@@ -27,9 +26,8 @@ use pirn_format::layout::{
 };
 use pirn_format::types::MemoryType;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use thiserror::Error;
-use wait::Waiters;
 
 /// A linear memory that several instances use at once, each on its own thread (the threads
 /// proposal). A clone is a handle to the same memory.
@@ -226,6 +224,32 @@ impl SharedMemory {
         Ok(self.wake(address, count))
     }
 
+    /// Number of guests that wait at an address.
+    #[must_use]
+    pub fn waiters(&self, address: u64) -> usize {
+        self.waiting().count(address)
+    }
+
+    /// Wakes at most `count` waiters at an address. Returns how many were woken.
+    pub(crate) fn wake(&self, address: u64, count: u32) -> u32 {
+        let woken = self.waiting().remove(address, count);
+        // A waker may wake other waiters, which takes the lock. It is released by now.
+        let number = woken.len() as u32;
+        woken.into_iter().for_each(tell);
+        number
+    }
+
+    /// The waiters, locked.
+    pub(super) fn waiting(&self) -> MutexGuard<'_, Waiters> {
+        sys::lock(&self.0.waiters)
+    }
+
+    /// Start and end of the addresses that an access to the memory can reach.
+    pub(super) fn reach(&self) -> [usize; 2] {
+        let range = self.0.reservation.range();
+        [range.start, range.end]
+    }
+
     /// All current bytes, for libraries that copy from and to cells. Guests may write to them at
     /// the same time: read a cell only in a way that is valid while another thread writes it.
     #[must_use]
@@ -336,40 +360,5 @@ impl Shared {
         unsafe { self.reservation.protect(new, Access::ReadWrite)? };
         self.desc.bytes.store(desired, SeqCst);
         Ok(())
-    }
-}
-
-/// The shared host memories that an instance imports, by index. `None` if another instance defines
-/// the memory.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SharedImports(Vec<Option<SharedMemory>>);
-
-impl SharedImports {
-    /// Adds the next imported memory, or `None` for a memory of another instance.
-    pub(crate) fn push(&mut self, memory: Option<&SharedMemory>) {
-        self.0.push(memory.cloned());
-    }
-
-    /// Replaces the memory at an index.
-    pub(crate) fn replace(&mut self, index: usize, memory: &SharedMemory) {
-        self.0[index] = Some(memory.clone());
-    }
-
-    /// The memory at an index, if it is the host's.
-    pub(crate) fn get(&self, index: u32) -> Option<&SharedMemory> {
-        self.0.get(index as usize)?.as_ref()
-    }
-
-    /// The host's memories, with their indices.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &SharedMemory)> {
-        let all = (0..).zip(&self.0);
-        all.filter_map(|(index, memory)| Some((index, memory.as_ref()?)))
-    }
-
-    /// Whether accesses to one of the host's memories can reach an address. Called by the signal
-    /// handler.
-    pub(crate) fn reach(&self, address: usize) -> bool {
-        self.iter()
-            .any(|(_, memory)| memory.0.reservation.range().contains(&address))
     }
 }

@@ -12,7 +12,7 @@
 //! caller borrows the instance. Only a reset returns pages to the system.
 #![allow(unsafe_code)]
 
-use super::tracked;
+use crate::region::reset::tracked;
 use crate::signals::page_fault::Touched;
 use crate::switch::arch::touch::{FAILED, load, load_u32, load_u64, store, store_u32, store_u64};
 use pirn_format::exit::TrapCode;

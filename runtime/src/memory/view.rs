@@ -7,11 +7,9 @@
 //! mapped and writable. Only the runtime writes it, after the slot has made those bytes accessible.
 #![allow(unsafe_code)]
 
-use crate::host::Caller;
-use crate::region::reset::populate;
+use super::populate;
 use crate::switch::Record;
 use crate::trap::{Trap, TrapCode};
-use crate::value::Stamp;
 use core::slice;
 use pirn_format::layout::{CONTEXT_MEMORY, MemoryDesc};
 
@@ -112,30 +110,6 @@ unsafe fn bounds(place: *const MemoryDesc) -> (*mut u8, usize) {
         return nothing;
     }
     (desc.base as *mut u8, desc.bytes as usize)
-}
-
-/// The id of the calling instance. It is created now if it is `needed` and there is none.
-#[inline]
-pub(crate) fn stamp<T>(caller: &Caller<'_, T>, needed: bool) -> Stamp {
-    if !needed {
-        return Stamp(0);
-    }
-    // SAFETY: the context of a caller is initialised, and its instance does not run.
-    unsafe { stamp_of(caller.vmctx()) }
-}
-
-/// The id of an instance. It is created now if there is none.
-///
-/// # Safety
-///
-/// `vmctx` must be the context of an initialised instance that does not run.
-pub(crate) unsafe fn stamp_of(vmctx: *mut u8) -> Stamp {
-    // SAFETY: the caller ensures that the context is initialised and its instance does not run.
-    let stamp = unsafe { &mut (*Record::of(vmctx)).stamp };
-    if *stamp == 0 {
-        *stamp = Stamp::fresh().0;
-    }
-    Stamp(*stamp)
 }
 
 /// The range of `len` bytes at `address`, checked against a memory of `bytes` bytes.

@@ -11,20 +11,17 @@
 //! The compared address lies in a memory of an instance that the call borrows.
 #![allow(unsafe_code)]
 
-use super::SharedMemory;
+use super::shared::SharedMemory;
 use crate::stop::{Control, Watched, timer};
 use crate::sys;
 use crate::value::Cell;
 use core::mem;
-use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::io;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::task::Wake;
 use std::thread::{self, Thread};
@@ -33,49 +30,6 @@ use std::thread::{self, Thread};
 pub(crate) const WOKEN: u32 = 0;
 pub(crate) const NOT_EQUAL: u32 = 1;
 pub(crate) const TIMED_OUT: u32 = 2;
-
-/// The waiters of a memory.
-#[derive(Debug, Default)]
-pub(super) struct Waiters {
-    /// Wakers, by address and number of arrival.
-    waiting: BTreeMap<(u64, u64), Waker>,
-    /// The next number of arrival.
-    next: u64,
-}
-
-impl SharedMemory {
-    /// Number of guests that wait at an address.
-    #[must_use]
-    pub fn waiters(&self, address: u64) -> usize {
-        let waiters = sys::lock(&self.0.waiters);
-        let here = (address, 0)..=(address, u64::MAX);
-        waiters.waiting.range(here).count()
-    }
-
-    /// Wakes at most `count` waiters at an address. Returns how many were woken.
-    pub(crate) fn wake(&self, address: u64, count: u32) -> u32 {
-        let mut waiters = sys::lock(&self.0.waiters);
-        let here = (address, 0)..=(address, u64::MAX);
-        let first = waiters.waiting.range(here).take(count as usize);
-        let first: Vec<_> = first.map(|(key, _)| *key).collect();
-        let remove = |key| waiters.waiting.remove(&key);
-        let woken: Vec<_> = first.into_iter().filter_map(remove).collect();
-        // A waker may wake other waiters, which takes the lock.
-        drop(waiters);
-        let number = woken.len() as u32;
-        woken.into_iter().for_each(tell);
-        number
-    }
-}
-
-/// Calls one waker.
-fn tell(waker: Waker) {
-    // The waker is code of the embedder. If it panics, the other waiters must still be woken.
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // Dropping the panic's payload could panic as well.
-        mem::forget(panic);
-    }
-}
 
 /// The number that a guest expects at an address.
 #[derive(Debug, Clone, Copy)]
@@ -142,7 +96,7 @@ impl Wait {
             let waits = unsafe { expected.is_at(place) };
             return waits.then_some(Self { place: None, until });
         };
-        let mut waiters = sys::lock(&memory.0.waiters);
+        let mut waiters = memory.waiting();
         // SAFETY: the caller promises that `place` is accessible and aligned.
         if !unsafe { expected.is_at(place) } {
             return None;
@@ -166,7 +120,7 @@ impl Wait {
         };
         // Cloned before the lock is taken: a waker is code of the embedder.
         let waker = waker.clone();
-        let mut waiters = sys::lock(&memory.0.waiters);
+        let mut waiters = memory.waiting();
         let Some(known) = waiters.waiting.get_mut(key) else {
             drop(waiters);
             return Some(WOKEN);
@@ -187,7 +141,7 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         if let Some((memory, key)) = &self.place {
-            let known = sys::lock(&memory.0.waiters).waiting.remove(key);
+            let known = memory.waiting().waiting.remove(key);
             // Dropped after the lock is released: a waker is code of the embedder.
             drop(known);
         }
