@@ -1,5 +1,6 @@
 //! [`Module`]: a compiled module, checked and mapped.
 
+mod error;
 mod load;
 pub(crate) mod types;
 
@@ -9,9 +10,9 @@ use crate::value::{FuncType, GlobalType, MemoryType, TableType};
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
+pub use error::OpenError;
 use load::Loaded;
 use once_cell::race::OnceBox;
-use pirn_format::FormatError;
 use pirn_format::image::ImageRun;
 use pirn_format::layout::{IMAGE_PAGE_BYTES, InstanceLayout};
 use pirn_format::metadata::{ExportItem, Imported, Metadata};
@@ -20,9 +21,8 @@ use pirn_format::traps::{CodeTable, HandlerTable, SiteTable};
 use pirn_format::types::{ExternType as FormatType, Layouts};
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Weak};
-use thiserror::Error;
 
 /// A compiled module, checked and mapped. A clone is a handle to the same module.
 #[derive(Clone)]
@@ -49,46 +49,6 @@ pub(crate) struct Inner {
     /// Number of instances that used more memory than a slot keeps track of. No longer exact above
     /// [`WIDE`].
     wide: AtomicU32,
-}
-
-/// Reason why a file cannot be opened as a module.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The file cannot be read.
-    #[error("cannot read {path}: {error}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        error: io::Error,
-    },
-    /// The file is not what `aotc` writes, or not for this machine.
-    #[error("{path}: {error}")]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The defect.
-        error: FormatError,
-    },
-    /// The dynamic loader refused the file.
-    #[error("cannot load {path}: {message}")]
-    Load {
-        /// The file.
-        path: PathBuf,
-        /// The loader's message.
-        message: String,
-    },
-    /// The file changed while it was opened, or another file was written over it while it was in
-    /// use.
-    #[error(
-        "{path} was changed in place while it was in use; write a new file and rename it, as `aotc` \
-         does"
-    )]
-    Changed {
-        /// The file.
-        path: PathBuf,
-    },
 }
 
 /// Type of an import or export.

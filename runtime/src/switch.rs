@@ -21,7 +21,7 @@
 //! # Safety
 //!
 //! Owns the invariant that an [`Activation`] whose `host_sp` is used belongs to a `start` or
-//! `resume` that has not returned. Only `instance::exit` calls these functions.
+//! `resume` that has not returned. Only the crate's `call` module calls these functions.
 #![allow(unsafe_code)]
 
 pub(crate) mod activation;
@@ -29,40 +29,5 @@ pub(crate) mod arch;
 pub(crate) mod floats;
 pub(crate) mod interrupt_flag;
 
-pub(crate) use activation::{AccountState, Activation, Fault, Guest, Record};
+pub(crate) use activation::{AccountState, Activation, Answer, Fault, Guest, HostEntry, Record};
 pub(crate) use arch::{Registers, exit_routine, host_call_routine, resume, start};
-
-use crate::value::Cell;
-
-/// Called on the host stack when a guest calls the exit routine, as `answer(vmctx, reason, cells,
-/// call)`. `vmctx` is the context of the guest that calls, and `reason` is its request (see
-/// [`pirn_format::exit`]). `call` was given to [`start`]; it begins with the address of its
-/// activation.
-///
-/// Returns null to resume the guest. Otherwise returns the activation of the call, which then
-/// leaves the guest. Does not unwind.
-pub(crate) type Answer = unsafe extern "C" fn(
-    vmctx: *mut u8,
-    reason: u64,
-    cells: *mut Cell,
-    call: *mut (),
-) -> *mut Activation;
-
-/// Called on the host stack when a guest calls an import. Works like an [`Answer`], but takes this
-/// entry instead of a reason.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct HostEntry {
-    /// The function to call.
-    pub(crate) answer: HostAnswer,
-    /// The host function. `answer` knows its type.
-    pub(crate) func: *const (),
-}
-
-/// Type of [`HostEntry::answer`].
-pub(crate) type HostAnswer = unsafe extern "C" fn(
-    vmctx: *mut u8,
-    entry: *const HostEntry,
-    cells: *mut Cell,
-    call: *mut (),
-) -> *mut Activation;

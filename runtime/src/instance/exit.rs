@@ -386,7 +386,8 @@ unsafe extern "C" fn answer<T>(
     answered.unwrap_or_else(|panic| call.leave(End::Panic(panic)))
 }
 
-/// Answers a call of a host function, on the host's stack: a [`HostAnswer`](switch::HostAnswer).
+/// Answers a call of a host function, on the host's stack: a
+/// [`HostAnswer`](switch::activation::HostAnswer).
 ///
 /// # Safety
 ///

@@ -191,7 +191,8 @@ impl<T, Q, A> Instance<T, Q, A> {
 pub(super) fn counting(entry: &HostEntry) -> HostEntry {
     /// # Safety
     ///
-    /// As a [`HostAnswer`](crate::switch::HostAnswer), for an entry that [`counting`] made.
+    /// As a [`HostAnswer`](crate::switch::activation::HostAnswer), for an entry that [`counting`]
+    /// made.
     unsafe extern "C" fn answer(
         vmctx: *mut u8,
         entry: *const HostEntry,

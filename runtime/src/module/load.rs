@@ -15,7 +15,7 @@
 //! [`pirn_format::read`] has checked that.
 #![allow(unsafe_code)]
 
-use super::OpenError;
+use super::error::OpenError;
 use crate::sys;
 use crate::sys::fork_lock::{ForkLock, Rank};
 use core::slice;

@@ -27,7 +27,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use table::{BLOCKS_MAX, NUMBERS_MAX, Table};
+use table::{BLOCKS_MAX, NUMBERS_MAX, Table, full};
 
 /// The types that have numbers.
 static KNOWN: ForkLock<Option<Known>> = ForkLock::new(Rank::new(1), None);
@@ -241,14 +241,6 @@ impl Known {
         }
         self.free.extend(numbers);
     }
-}
-
-fn full(what: &str, found: usize, limit: usize) -> io::Error {
-    let message = format!(
-        "open modules have {found} {what}, the limit of a process is {limit}; close modules, or open this one in \
-         another process"
-    );
-    io::Error::other(message)
 }
 
 /// Returns a new number for a module.

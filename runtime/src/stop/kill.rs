@@ -1,7 +1,8 @@
 //! [`KillSwitch`]: stops a guest from any thread.
 
+use super::control::Control;
+use super::timer;
 use super::word::{Missed, RUNNING, SLICE, SUSPENDED, stamp};
-use super::{Control, timer};
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 use thiserror::Error;

@@ -21,8 +21,9 @@
 //! Owns the fact that nodes live as long as the process.
 #![allow(unsafe_code)]
 
+use super::bounds::Bounds;
+use super::control::{AGAIN_NS, Control};
 use super::word::{CPU_BUDGET, DEADLINE, SLICE};
-use super::{Bounds, Control};
 use crate::sys;
 use crate::sys::fork::ForkMark;
 use crate::sys::fork_lock::{ForkLock, Rank};
@@ -37,10 +38,6 @@ use std::time::Duration;
 
 /// A time that never comes, in nanoseconds.
 const NEVER: u64 = u64::MAX;
-/// Nanoseconds until a thread that still runs a stopped call is interrupted again.
-pub(super) const AGAIN_NS: u64 = 500_000;
-/// Nanoseconds until a thread that was in a host function, perhaps for long, is interrupted again.
-pub(super) const PATIENCE_NS: u64 = 8_000_000;
 /// Minimum interval between two checks of a thread's processor time, in nanoseconds.
 const LOOK_NS: u64 = 1_000_000;
 /// Nanoseconds until the timer thread checks a node again that its thread was writing.

@@ -1,9 +1,8 @@
 //! [`Record`]: the runtime's part of a context, below the fields that generated code reads.
 
-use super::HostEntry;
 use super::arch::{Registers, SAVED_REGISTERS};
 use crate::account::Account;
-use crate::value::Stamp;
+use crate::value::{Cell, Stamp};
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -66,6 +65,39 @@ pub(crate) const RECORD_HOSTS: i32 = CONTEXT_RUNTIME + offset_of!(Record, hosts)
 
 /// Offset of [`Activation::gate`].
 pub(crate) const GATE: usize = offset_of!(Activation, gate);
+
+/// Called on the host stack when a guest calls the exit routine, as `answer(vmctx, reason, cells,
+/// call)`. `vmctx` is the context of the guest that calls, and `reason` is its request (see
+/// [`pirn_format::exit`]). `call` was given to [`start`](super::start); it begins with the address
+/// of its activation.
+///
+/// Returns null to resume the guest. Otherwise returns the activation of the call, which then
+/// leaves the guest. Does not unwind.
+pub(crate) type Answer = unsafe extern "C" fn(
+    vmctx: *mut u8,
+    reason: u64,
+    cells: *mut Cell,
+    call: *mut (),
+) -> *mut Activation;
+
+/// Called on the host stack when a guest calls an import. Works like an [`Answer`], but takes this
+/// entry instead of a reason.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct HostEntry {
+    /// The function to call.
+    pub(crate) answer: HostAnswer,
+    /// The host function. `answer` knows its type.
+    pub(crate) func: *const (),
+}
+
+/// Type of [`HostEntry::answer`].
+pub(crate) type HostAnswer = unsafe extern "C" fn(
+    vmctx: *mut u8,
+    entry: *const HostEntry,
+    cells: *mut Cell,
+    call: *mut (),
+) -> *mut Activation;
 
 /// The data that the signal handler needs about one instance. Constant while a call runs.
 #[derive(Debug)]

@@ -10,11 +10,11 @@
 //! Reads only words of the running stack between its bounds.
 #![allow(unsafe_code)]
 
+use super::frame::Frame;
 use crate::account::HostBytesError;
 use crate::module::Module;
 use crate::switch::activation::within;
 use crate::switch::{Activation, Fault, Guest, arch};
-use crate::trap::Frame;
 use core::iter;
 use pirn_format::traps::CodeKind;
 use smallvec::SmallVec;

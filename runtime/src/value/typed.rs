@@ -1,6 +1,8 @@
 //! Rust types as WebAssembly types: [`WasmTy`], [`Params`] and [`Results`].
 
-use super::{AnyRef, Cell, ExternRef, ForeignRef, FuncRef, Stamp, ValType};
+use super::cell::Cell;
+use super::reference::{AnyRef, ExternRef, ForeignRef, FuncRef, Stamp};
+use pirn_format::types::ValType;
 
 /// A Rust type that represents one WebAssembly value.
 ///
@@ -95,7 +97,7 @@ macro_rules! reference {
 reference! {
     FuncRef, FUNCREF, Cell::from_func_ref, |cell, stamp| cell.func_ref(stamp);
     ExternRef, EXTERNREF, Cell::from_extern_ref, |cell, stamp| cell.extern_ref(stamp);
-    AnyRef, ANYREF, AnyRef::cell, |cell, stamp| AnyRef::read(cell.u64(), stamp);
+    AnyRef, ANYREF, Cell::from_any_ref, |cell, stamp| AnyRef::read(cell.u64(), stamp);
 }
 
 impl<A: WasmTy> Params for A {}

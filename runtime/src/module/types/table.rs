@@ -221,7 +221,7 @@ impl Table {
         }
         let (blocks, limit) = (self.chains.blocks + 1, self.chains.blocks_max);
         if blocks > limit {
-            return Err(super::full("types with subtypes", blocks, limit));
+            return Err(full("types with subtypes", blocks, limit));
         }
         let end = blocks * BLOCK_BYTES as usize;
         if end > self.chains.open {
@@ -256,6 +256,15 @@ impl Chains {
         }
         self.free[size].insert(offset);
     }
+}
+
+/// The error of a limit of the process that is reached.
+pub(super) fn full(what: &str, found: usize, limit: usize) -> io::Error {
+    let message = format!(
+        "open modules have {found} {what}, the limit of a process is {limit}; close modules, or open this one in \
+     another process"
+    );
+    io::Error::other(message)
 }
 
 #[cfg(test)]

@@ -52,16 +52,15 @@
 
 mod frame;
 
-use crate::switch::Answer;
 use crate::switch::activation::{
-    Activation, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, Position, RECORD_HOSTS,
+    Activation, Answer, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, Position, RECORD_HOSTS,
 };
 use crate::switch::interrupt_flag::GO;
 use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 use core::ops::Range;
 use core::ptr;
-use frame::{FpSimd, Syndrome, record};
+use frame::{FpSimd, Syndrome, VECTOR, record};
 use pirn_format::layout::CONTEXT_ACTIVATION;
 
 /// Number of callee-saved registers of the C convention (x19 to x29 and d8 to d15), and x30, which
@@ -484,8 +483,6 @@ pub(crate) struct Registers {
 
 /// Number of general registers except the stack pointer.
 const GENERAL: usize = 31;
-/// Number of vector registers.
-const VECTOR: usize = 32;
 /// Index of the link register, which holds the return address of the function.
 const LINK: usize = 30;
 /// Index of the frame pointer.

@@ -41,9 +41,8 @@
 //! guest leave.
 #![allow(unsafe_code)]
 
-use crate::switch::Answer;
 use crate::switch::activation::{
-    Activation, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, Position, RECORD_HOSTS,
+    Activation, Answer, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, Position, RECORD_HOSTS,
 };
 use crate::switch::interrupt_flag::GO;
 use core::arch::{asm, naked_asm};

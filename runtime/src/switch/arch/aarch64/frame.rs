@@ -6,7 +6,8 @@
 //! Owns the fact that a record is read only where the kernel has put a record of its type and size.
 #![allow(unsafe_code)]
 
-use super::VECTOR;
+/// Number of vector registers.
+pub(super) const VECTOR: usize = 32;
 
 /// Offset of the records after `pstate` in a `struct sigcontext`. The records are 16-byte aligned.
 /// Both are of `struct sigcontext`.

@@ -1,9 +1,89 @@
-//! [`AnyRef`]: references to structs and arrays, and 31-bit numbers, in the host.
+//! References of guests in the host: [`FuncRef`], [`ExternRef`], [`ExnRef`] and [`AnyRef`]. Each
+//! knows the instance that it belongs to.
 
-use super::{Cell, ExternRef, ForeignRef, HeapType, Stamp, is_own};
 use core::fmt;
 use core::num::NonZeroU64;
 use pirn_format::layout::{HOST_SHIFT, TAG_ARRAY, TAG_BITS, TAG_BOXED, TAG_HOST, TAG_I31};
+use pirn_format::types::HeapType;
+
+/// Identifies the instance or the group that a reference belongs to. 0 belongs to none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stamp(pub(crate) u64);
+
+impl Stamp {
+    /// An id that no other instance of this process has.
+    pub(crate) fn fresh() -> Self {
+        use core::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: only uniqueness matters, and 2^64 instances are never made.
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Whether a reference with the id `found` belongs to the instance or group with the id `own`.
+#[inline]
+pub(super) fn is_own(found: Stamp, own: Stamp) -> bool {
+    found == own && own != Stamp(0)
+}
+
+/// A reference was given to an instance that it does not belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("reference of another instance; pass only what this instance gave")]
+pub struct ForeignRef;
+
+/// A guest's reference to a function, in the host. It can be passed back only to the instance or
+/// the group that it came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FuncRef {
+    pub(super) address: NonZeroU64,
+    pub(super) stamp: Stamp,
+}
+
+/// A guest's reference to an exception, in the host.
+///
+/// It can be passed back only to the instance or the group that it came from. The guest must still
+/// have a reference to the exception: the host's reference alone does not keep it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ExnRef {
+    pub(super) number: NonZeroU64,
+    pub(super) stamp: Stamp,
+}
+
+/// A reference that the host makes: any number but 0.
+///
+/// The guest can store it, pass it, convert it and compare it with null. It can also be a reference
+/// that a guest has converted by `extern.convert_any`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ExternRef {
+    pub(super) number: NonZeroU64,
+    /// The instance id, for a converted reference to an object of the guest; 0 for a reference that
+    /// the host made.
+    pub(super) stamp: Stamp,
+}
+
+impl ExternRef {
+    /// A reference with this number.
+    ///
+    /// The runtime reserves the numbers from 2^64 - 2^49 up to 2^64 - 2^48. To pass such a number
+    /// to a guest is an error, like passing a reference of another instance.
+    #[must_use]
+    pub fn new(number: NonZeroU64) -> Self {
+        let stamp = Stamp(0);
+        Self { number, stamp }
+    }
+
+    /// The number. It has no meaning to the host for a reference that a guest has converted.
+    #[must_use]
+    pub fn get(self) -> NonZeroU64 {
+        self.number
+    }
+
+    /// The original reference, if a guest has converted it by `extern.convert_any`.
+    #[must_use]
+    pub fn any(self) -> Option<AnyRef> {
+        AnyRef::read(external::inner(self.number.get())?, self.stamp)
+    }
+}
 
 /// A non-null `anyref`: a reference to a struct or an array of a guest, a 31-bit number, or a
 /// converted reference of the host.
@@ -14,7 +94,7 @@ use pirn_format::layout::{HOST_SHIFT, TAG_ARRAY, TAG_BITS, TAG_BOXED, TAG_HOST, 
 pub struct AnyRef {
     word: NonZeroU64,
     /// The id of the instance that it belongs to; 0 if it belongs to none.
-    stamp: Stamp,
+    pub(super) stamp: Stamp,
 }
 
 /// The kind of an [`AnyRef`].
@@ -37,7 +117,7 @@ pub(super) mod external {
 
     /// The original reference, if `number` is a converted one.
     #[inline]
-    pub(in crate::value) fn inner(number: u64) -> Option<u64> {
+    pub(crate) fn inner(number: u64) -> Option<u64> {
         let is_guests = number >> EXTERNAL_SHIFT == EXTERNAL_PREFIX;
         is_guests.then_some(number & ((1 << EXTERNAL_SHIFT) - 1))
     }
@@ -110,20 +190,16 @@ impl AnyRef {
         })
     }
 
-    /// Whether it refers to an object in an instance's heap of structs and arrays.
-    fn is_owned(self) -> bool {
-        let tag = self.word.get() & TAG_BITS;
-        tag & TAG_I31 == 0 && tag != TAG_HOST
+    /// The word by which guests know it.
+    #[inline]
+    pub(super) fn word(self) -> u64 {
+        self.word.get()
     }
 
-    /// The cell of a reference or of null, for the instance with this id.
-    #[inline]
-    pub(super) fn cell(any: Option<Self>, stamp: Stamp) -> Result<Cell, ForeignRef> {
-        match any {
-            None => Ok(Cell::default()),
-            Some(any) if any.is_owned() && !is_own(any.stamp, stamp) => Err(ForeignRef),
-            Some(any) => Ok(Cell::from_u64(any.word.get())),
-        }
+    /// Whether it refers to an object in an instance's heap of structs and arrays.
+    pub(super) fn is_owned(self) -> bool {
+        let tag = self.word.get() & TAG_BITS;
+        tag & TAG_I31 == 0 && tag != TAG_HOST
     }
 }
 
@@ -135,45 +211,6 @@ impl fmt::Display for AnyRef {
             AnyKind::Array => f.write_str("arrayref"),
             AnyKind::Host(Some(reference)) => write!(f, "host {}", reference.get()),
             AnyKind::Host(None) => f.write_str("host"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_belongs_to_no_instance_is_what_it_was_made_of() {
-        for (given, found) in [
-            (0, 0),
-            (-1, -1),
-            (1 << 30, -(1 << 30)),
-            ((1 << 30) - 1, (1 << 30) - 1),
-        ] {
-            assert_eq!(AnyRef::i31(given).kind(), AnyKind::I31(found));
-            assert!(AnyRef::cell(Some(AnyRef::i31(given)), Stamp(0)).is_ok());
-        }
-        let host = |number| ExternRef::new(NonZeroU64::new(number).expect("it is not 0"));
-        let most = host((1 << 61) - 1);
-        assert_eq!(
-            AnyRef::host(most).map(AnyRef::kind),
-            Some(AnyKind::Host(Some(most)))
-        );
-        assert_eq!(AnyRef::host(host(1 << 61)), None);
-    }
-
-    #[test]
-    fn what_lies_in_an_instance_is_of_that_one() {
-        for tag in [0, TAG_ARRAY, TAG_BOXED] {
-            let any = AnyRef::read(0x1000 | tag, Stamp(7));
-            assert!(AnyRef::cell(any, Stamp(7)).is_ok());
-            for other in [Stamp(0), Stamp(8)] {
-                assert_eq!(AnyRef::cell(any, other), Err(ForeignRef));
-            }
-            // A reference with a forged id of 0 is refused as well.
-            let forged = AnyRef::read(0x1000 | tag, Stamp(0));
-            assert_eq!(AnyRef::cell(forged, Stamp(0)), Err(ForeignRef));
         }
     }
 }

@@ -1,0 +1,46 @@
+//! [`OpenError`]: why a file is no module.
+
+use pirn_format::FormatError;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Reason why a file cannot be opened as a module.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// The file is not what `aotc` writes, or not for this machine.
+    #[error("{path}: {error}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The defect.
+        error: FormatError,
+    },
+    /// The dynamic loader refused the file.
+    #[error("cannot load {path}: {message}")]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// The loader's message.
+        message: String,
+    },
+    /// The file changed while it was opened, or another file was written over it while it was in
+    /// use.
+    #[error(
+        "{path} was changed in place while it was in use; write a new file and rename it, as `aotc` \
+         does"
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+}
