@@ -1,9 +1,11 @@
 //! The errors of linking, instantiating and calling. Every message is one line.
 
-use crate::host::{HostError, HostPanic};
+mod host;
+
 use crate::stop::Bounds;
 use crate::trap::{Exception, Stop, Trap};
 use core::fmt;
+pub use host::{HostError, HostPanic};
 use std::io;
 use std::time::Duration;
 use thiserror::Error;

@@ -1,7 +1,6 @@
 //! Host functions: how guests import them, and how they access the calling instance.
 
 pub(crate) mod caller;
-pub(crate) mod error;
 pub(crate) mod func;
 pub(crate) mod later;
 pub(crate) mod limiter;
@@ -9,7 +8,6 @@ pub(crate) mod linker;
 pub(crate) mod store;
 
 pub use caller::Caller;
-pub use error::{HostError, HostPanic};
 pub use func::{HostResult, IntoFunc};
 pub use later::HostFuture;
 pub use limiter::{Growing, Growth, GrowthError};

@@ -31,12 +31,10 @@ mod value;
 
 pub use account::HostBytesError;
 pub use error::{
-    CallError, FuelError, GroupError, InstantiateError, LinkError, Operation, State, StateError,
+    CallError, FuelError, GroupError, HostError, HostPanic, InstantiateError, LinkError, Operation,
+    State, StateError,
 };
-pub use host::{
-    Caller, Growing, Growth, GrowthError, HostError, HostFuture, HostPanic, HostResult, IntoFunc,
-    Linker,
-};
+pub use host::{Caller, Growing, Growth, GrowthError, HostFuture, HostResult, IntoFunc, Linker};
 pub use instance::Instance;
 pub use instance::future::CallAsync;
 pub use instance::group::{Group, MemberId};

@@ -7,7 +7,8 @@
 #![allow(unsafe_code)]
 
 use super::caller::stamp;
-use super::{Caller, HostError, Store};
+use super::{Caller, Store};
+use crate::error::HostError;
 use crate::instance::exit;
 use crate::switch::HostEntry;
 use crate::value::typed::{Results, WasmTy, for_each_length, sealed};

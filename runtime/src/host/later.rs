@@ -10,7 +10,8 @@
 use super::caller::stamp;
 use super::func::{Answered, HostCode, HostFunc, cells, func_type, needs_stamp};
 use super::store::{HostCall, Mode, Reply};
-use super::{Caller, HostError, HostResult, Store};
+use super::{Caller, HostResult, Store};
+use crate::error::HostError;
 use crate::error::{Operation, State, StateError};
 use crate::value::Cell;
 use crate::value::typed::sealed;

@@ -2,7 +2,8 @@
 
 use super::func::{HostFunc, IntoFunc};
 use super::limiter::Limiter;
-use super::{Caller, HostError, HostFuture, HostResult, Store, later};
+use super::{Caller, HostFuture, HostResult, Store, later};
+use crate::error::HostError;
 use crate::error::LinkError;
 use crate::memory::SharedMemory;
 use crate::value::typed::Params;

@@ -7,7 +7,8 @@
 //! dropped or answered before that call continues.
 #![allow(unsafe_code)]
 
-use super::{Caller, HostError, HostFuture, HostResult};
+use super::{Caller, HostFuture, HostResult};
+use crate::error::HostError;
 use crate::value::typed::sealed;
 use crate::value::{Cell, Stamp};
 use core::fmt;

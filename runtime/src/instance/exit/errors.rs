@@ -1,8 +1,8 @@
 //! The errors of calls that did not begin, were stopped, or were ended by a host function.
 
 use crate::account::HostBytesError;
+use crate::error::HostError;
 use crate::error::{CallError, StateError};
-use crate::host::HostError;
 use crate::stop::{Bounds, NotBegun, Why};
 use crate::trap::backtrace::Trace;
 use crate::trap::{Stop, Trap, TrapCode};
