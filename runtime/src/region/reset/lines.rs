@@ -11,31 +11,15 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+mod routine;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-use super::PAGE;
+use super::memory0::PAGE;
 use core::fmt;
 use core::ptr;
-
-/// Number of bytes that are compared at a time, and stored if they differ.
-const LINE: usize = 64;
-
-/// Makes `page` equal to `initial`, and returns whether they differed.
-///
-/// Both have [`PAGE`] bytes and must not overlap. `page` must be writable and aligned to [`LINE`],
-/// and no other thread may use it. A routine with `ZEROS` set does not read `initial`, and makes
-/// `page` zero.
-type PutBack = unsafe fn(page: *mut u8, initial: *const u8) -> bool;
-
-/// Routines for this processor.
-#[derive(Clone, Copy)]
-pub(in crate::region) struct Lines {
-    name: &'static str,
-    restore: PutBack,
-    /// Restores a page to zeros.
-    clear: PutBack,
-}
+use routine::LINE;
+pub(in crate::region) use routine::Lines;
 
 impl Lines {
     /// The fastest routines that this processor can run.

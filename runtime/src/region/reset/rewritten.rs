@@ -1,4 +1,4 @@
-//! Rewritten and decommitted: the reset keeps a first part of the memory and rewrites all of it,
+//! Rewritten: a reset keeps the first 64 KiB of the memory resident, and rewrites all of them,
 //! whatever the instance wrote there. It returns the rest of the memory to the kernel.
 //!
 //! # Safety
@@ -6,42 +6,54 @@
 //! Owns this invariant: all writes lie in memory that the caller says is accessible.
 #![allow(unsafe_code)]
 
-use super::copy_image;
+use super::memory0::{Memory0, MemoryBacking, copy_image};
+use super::strategy::{ResetStrategy, Site};
 use crate::module::Module;
-use crate::region::slot::Parts;
+use crate::region::parts::Parts;
+use crate::sys::memory::NotProtected;
 use core::ptr;
+use pirn_format::layout::WASM_PAGE_BYTES;
 use std::io;
 
-/// Restores the first `used` bytes of memory 0, which are all accessible bytes, to the initial
-/// memory of the module.
-///
-/// At most the first `kept` bytes stay resident. The others return to the kernel, and the image's
-/// part of them is copied again. No byte after the initial memory stays resident: a later change of
-/// the slot's backing relies on this.
-///
-/// # Errors
-///
-/// The error of madvise(2). The contents are then unknown.
-///
-/// # Safety
-///
-/// No thread may use the slot during the call. The initial memory must be at most `used` bytes.
-pub(super) unsafe fn restore(
-    parts: &Parts<'_>,
-    used: usize,
-    kept: usize,
-    module: &Module,
-) -> io::Result<()> {
-    let kept = kept.min(module.memory_bytes() as usize);
-    let memory = parts.vmctx();
-    // SAFETY: the caller ensures that the memory is accessible up to `used`, and that no thread
-    // uses it.
-    unsafe {
-        parts.reservation.decommit(memory + kept..memory + used)?;
-        rewrite(memory as *mut u8, kept, module);
-        copy_image(memory as *mut u8, kept, module);
+/// Size of the part of memory that a reset rewrites and keeps resident, in bytes.
+const REWRITTEN_BYTES: usize = WASM_PAGE_BYTES as usize;
+
+/// See [`Reset::Rewritten`](super::Reset::Rewritten).
+#[derive(Debug)]
+pub(in crate::region) struct Rewritten;
+
+impl ResetStrategy for Rewritten {
+    /// It works everywhere.
+    fn probe(_: Site<'_>) -> io::Result<Self> {
+        Ok(Self)
     }
-    Ok(())
+
+    fn backing(&self, _: &Module) -> MemoryBacking {
+        MemoryBacking::Plain
+    }
+
+    /// At most the first [`REWRITTEN_BYTES`] stay resident. The others return to the kernel, and
+    /// the image's part of them is copied again. No byte after the initial memory stays resident: a
+    /// later change of the slot's backing relies on this.
+    unsafe fn restore(
+        &self,
+        parts: &Parts<'_>,
+        memory0: Memory0<'_>,
+        module: &Module,
+    ) -> Result<(), NotProtected> {
+        let kept = REWRITTEN_BYTES.min(module.memory_bytes() as usize);
+        let memory = parts.vmctx();
+        // SAFETY: the caller ensures that the memory is accessible up to `used`, and that no thread
+        // uses it.
+        unsafe {
+            parts
+                .reservation
+                .decommit(memory + kept..memory + memory0.used)?;
+            rewrite(memory as *mut u8, kept, module);
+            copy_image(memory as *mut u8, kept, module);
+        }
+        Ok(())
+    }
 }
 
 /// Rewrites the first `len` bytes of memory: with the image's pages where it has any, and with zero

@@ -20,7 +20,7 @@
 //! One large request must not slow down the small requests after it. So a listed page that several
 //! resets in a row find unchanged leaves the list and returns to the system. If an instance then
 //! needs the page again, it pays one page fault, and the slot becomes slower to return pages. A
-//! reset returns all memory of a slot with more than [`LISTED_MAX`] dirty pages or [`FILLED_MAX`]
+//! reset returns all memory of a slot with more than `LISTED_MAX` dirty pages or `FILLED_MAX`
 //! filled ones. A module whose instances do so again and again gets another reset strategy, see
 //! [`Module::note_wide`].
 //!
@@ -32,549 +32,140 @@
 //!
 //! # Safety
 //!
-//! Owns this invariant: every writable page of a tracked slot is on the slot's list, or the list
-//! has overflowed and says so. [`populate`] runs in the signal handler. It takes no lock, does not
-//! allocate, and reads only data that is constant while an instance has the slot.
+//! Owns the pages on which the strategy is tried. `tracker.rs` owns the lists of dirty pages.
 #![allow(unsafe_code)]
 
 mod pages;
 mod registry;
+mod tracker;
 
-use super::lines::Lines;
-use super::{PAGE, PUT_BACK_MAX, SPARE};
-use crate::module::{Inner, Module};
+use super::memory0::{Memory0, MemoryBacking, Reach};
+use super::rewritten::Rewritten;
+use super::scanned::Scanned;
+use super::strategy::{ResetStrategy, Site};
+use crate::module::Module;
 use crate::region::layout::{Layout, Limits};
-use crate::region::slot::Parts;
-use crate::signals::page_fault::{self, Touched};
-use crate::switch::arch::touch;
-use crate::sys::fork::ForkMark;
-use crate::sys::fork_lock;
-use crate::sys::memory::{Access, NotProtected, Reservation};
-use crate::sys::userfault::{Fill, Userfault, keeping_errno};
-use core::ops::Range;
-use core::slice;
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use pages::{Account, Ledger};
-use registry::Registry;
+use crate::region::parts::Parts;
+use crate::sys::memory::{NotProtected, Reservation};
+use crate::sys::page_bytes;
 use std::io;
+pub(in crate::region) use tracker::Tracker;
+pub(crate) use tracker::populate_range;
 
-/// Maximum number of dirty pages that a slot lists. If an instance writes to more, the reset
-/// returns all its memory to the system.
-const LISTED_MAX: u32 = PUT_BACK_MAX as u32;
-/// Maximum number of pages that a slot keeps between instances, dirty or only read: 16 MiB.
-const FILLED_MAX: u32 = 4096;
-/// Number of resets in a row that must find a page unchanged before it returns to the system: the
-/// initial value and the maximum. Filling a page again costs as much as comparing it some fifty
-/// times (bench `cycle`).
-const PATIENCE: u32 = 4;
-const PATIENCE_MAX: u32 = 64;
-/// Maximum number of faults in a row on pages that are already present and writable.
-const REPEATS_MAX: u32 = 10_000;
-/// Number of resets during which the tracker watches whether returning pages was a mistake.
-const REGRET: u32 = 64;
+/// Maximum size of an image for tracking, in bytes. With tracking, each slot has its own copy of
+/// the image pages that guests read. With a mapped image, all slots share them.
+const TRACKED_IMAGE_BYTES: usize = 4 << 20;
 
-/// Maximum number of pages that one ioctl fills: 64 KiB.
-const RUN_PAGES: usize = 16;
-
-/// Source for pages that are filled with zeros.
-#[repr(align(4096))]
-struct Zeros([u8; RUN_PAGES * PAGE]);
-static ZEROS: Zeros = Zeros([0; RUN_PAGES * PAGE]);
-
-/// The tracker of each tracked memory range. The signal handler looks trackers up here.
-static TRACKERS: Registry<Tracker> = Registry::new();
-
-/// Tracks the pages of all slots of a region.
+/// See [`Reset::Tracked`](super::Reset::Tracked).
 #[derive(Debug)]
-pub(in crate::region) struct Tracker {
-    userfault: Userfault,
-    mark: ForkMark,
-    lines: Lines,
-    ledger: Ledger,
-    /// Start of each reservation of the region, and the number of slots in each.
-    chunks: Vec<usize>,
-    chunk_slots: usize,
-    slot_bytes: usize,
-    /// Offset of the memory from the start of a slot.
-    vmctx: usize,
+pub(in crate::region) struct Tracked {
+    tracker: Box<Tracker>,
+    /// Serves modules that tracking does not suit, if scanning works.
+    scanned: Option<Scanned>,
 }
 
-/// The tracked parts of a slot's memory, in bytes from its start. Each bound is at most the next
-/// one.
-#[derive(Debug, Clone, Copy, Default)]
-pub(in crate::region) struct Reach {
-    /// End of the accessible part.
-    open: usize,
-    /// End of the part that is registered with userfaultfd.
-    tracked: usize,
-    /// End of the part whose mapping may differ from the original reservation.
-    pub(in crate::region) marked: usize,
-}
-
-impl Tracker {
-    /// Creates the tracker of a region's slots. No slot is tracked yet.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call that the kernel refused.
-    pub(super) fn new(
-        chunks: &[Reservation],
-        chunk_slots: u32,
-        layout: &Layout,
-        limits: &Limits,
-    ) -> io::Result<Box<Self>> {
-        if crate::sys::page_bytes() != PAGE {
-            return Err(io::Error::other("the kernel's pages are not of 4 KiB"));
-        }
-        let tracker = Box::new(Self {
-            userfault: Userfault::new()?,
-            mark: ForkMark::new()?,
-            lines: Lines::detect(),
-            ledger: Ledger::new(limits.slots as usize, limits.memory_bytes_max)?,
-            chunks: chunks.iter().map(|chunk| chunk.range().start).collect(),
-            chunk_slots: chunk_slots as usize,
-            slot_bytes: layout.bytes(),
-            vmctx: layout.vmctx(),
-        });
-        fork_lock::hold_over_forks();
-        page_fault::set_hook(populate);
-        TRACKERS.add(chunks.iter().map(Reservation::range), &raw const *tracker);
-        Ok(tracker)
-    }
-
-    /// Whether the tracker works in this process: it does not work in a fork.
-    #[inline]
-    pub(in crate::region) fn is_ours(&self) -> bool {
-        self.mark.is_ours()
-    }
-
-    /// The byte that tells whether this is still the process in which the tracker works.
-    pub(in crate::region) fn mark(&self) -> &AtomicU8 {
-        self.mark.byte()
-    }
-
-    /// Sets the size of a slot's memory to `bytes`, and starts to track the part that was not
-    /// tracked.
-    ///
-    /// # Errors
-    ///
-    /// The error of the system call that failed. The memory then keeps its size.
-    ///
-    /// # Safety
-    ///
-    /// The slot must belong to the caller, and no view of the newly accessible part may exist.
-    pub(in crate::region) unsafe fn resize(
-        &self,
-        index: u32,
-        parts: &Parts<'_>,
-        reach: &mut Reach,
-        bytes: usize,
-    ) -> Result<(), NotProtected> {
-        let memory = parts.vmctx();
-        if bytes > reach.tracked {
-            let new = memory + reach.tracked..memory + bytes;
-            reach.marked = reach.marked.max(bytes);
-            parts.reservation.never_merge(new.clone());
-            parts.reservation.wipe_on_fork(new.clone())?;
-            self.userfault.register(&new)?;
-            reach.tracked = bytes;
-        }
-        if bytes > reach.open {
-            let new = memory + reach.open..memory + bytes;
-            // SAFETY: the caller owns the slot and no view of this range exists. All of it is
-            // tracked.
-            unsafe { parts.reservation.protect(new, Access::ReadWrite)? };
-            reach.open = bytes;
-        }
-        if let Some(account) = self.ledger.account(index as usize) {
-            account.pages.bytes.store(bytes, Relaxed);
-        }
-        Ok(())
-    }
-
-    /// Assigns a slot to a module. All pages of the slot's memory must be missing, and the memory
-    /// must have the module's initial size.
-    pub(in crate::region) fn assign(&self, index: u32, module: &Module) {
-        let Some(account) = self.ledger.account(index as usize) else {
-            return;
-        };
-        account.clear_all();
-        let pages = account.pages;
-        pages.patience.store(PATIENCE, Relaxed);
-        pages.given_back.store(0, Relaxed);
-        pages
-            .module
-            .store(core::ptr::from_ref(module.inner()).cast_mut(), Relaxed);
-    }
-
-    /// Fills or unprotects the page at an address, if the address is in the current memory of a
-    /// slot.
-    ///
-    /// # Safety
-    ///
-    /// Only the handler of the fault may call this, on the thread that touched the address.
-    unsafe fn populate(&self, chunk: usize, address: usize, write: bool) -> Touched {
-        let Some((account, offset)) = self.find(chunk, address) else {
-            return Touched::Elsewhere;
-        };
-        // In a fork, the ioctls would change the parent's memory.
-        if offset >= account.pages.bytes.load(Relaxed) || !self.is_ours() {
-            return Touched::Elsewhere;
-        }
-        // SAFETY: the pointer is null while a probe tests the tracker. Otherwise a thread touches
-        // the memory below its size, so an instance of this module has the slot and keeps the
-        // module alive.
-        let module = unsafe { account.pages.module.load(Relaxed).as_ref() };
-        let (number, page) = (offset / PAGE, address - address % PAGE);
-        let source = module.map_or(0, |module| module.image_source(number * PAGE));
-        let from = module
-            .and_then(|module| module.image_at(source))
-            .unwrap_or(&ZEROS.0[..PAGE]);
-        // SAFETY: this is a missing page of the slot's memory. The thread that touches it expects
-        // the page's initial contents.
-        let filled = unsafe { self.userfault.fill(page, from.as_ptr(), PAGE, !write) };
-        let mut fresh = false;
-        let done = match filled {
-            Ok(Fill::Filled) => {
-                fresh = true;
-                account.pages.filled.fetch_add(1, Relaxed);
-                if (number * PAGE) as u64 >= module.map_or(0, Inner::memory_bytes) {
-                    account.pages.grown.store(1, Relaxed);
-                }
-                Ok(())
-            }
-            Ok(Fill::WasThere) if write => self.userfault.unprotect(page, PAGE),
-            Ok(Fill::WasThere) => Ok(()),
-            Err(error) => Err(error),
-        };
-        match done {
-            Ok(()) => {
-                // A fault by a write makes the page writable, so it is listed.
-                fresh |= write && account.list(number as u32, source);
-                if fresh {
-                    account.pages.repeats.store(0, Relaxed);
-                } else if account.pages.repeats.fetch_add(1, Relaxed) >= REPEATS_MAX {
-                    // Another thread that resolves the fault first explains few repeats, not
-                    // this many: the kernel cannot read the page back from swap.
-                    return Touched::Exhausted;
-                }
-                Touched::There
-            }
-            // The instruction runs again, and faults again.
-            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Touched::There,
-            Err(_) => Touched::Exhausted,
-        }
-    }
-
-    /// Returns the account of the slot at an address, and the offset of the address in the slot's
-    /// memory.
-    fn find(&self, chunk: usize, address: usize) -> Option<(Account<'_>, usize)> {
-        let chunk = self.chunks.iter().position(|start| *start == chunk)?;
-        let within = address - self.chunks[chunk];
-        let slot = chunk * self.chunk_slots + within / self.slot_bytes;
-        let offset = (within % self.slot_bytes).checked_sub(self.vmctx)?;
-        Some((self.ledger.account(slot)?, offset))
-    }
-
-    /// Fills or unprotects all pages of a range. One ioctl fills up to [`RUN_PAGES`] zero pages.
-    /// [`populate`](Self::populate) does this for one page.
-    ///
-    /// # Safety
-    ///
-    /// The range must lie in the memory of an instance that the caller borrows.
-    unsafe fn populate_range(&self, chunk: usize, range: Range<usize>, write: bool) -> Touched {
-        let Some((account, first)) = self.find(chunk, range.start) else {
-            return Touched::Elsewhere;
-        };
-        let bytes = account.pages.bytes.load(Relaxed);
-        // In a fork, the ioctls would change the parent's memory.
-        if first >= bytes || !self.is_ours() {
-            return Touched::Elsewhere;
-        }
-        // SAFETY: the caller borrows an instance of the module, which keeps the module alive. The
-        // pointer is null in a probe.
-        let module = unsafe { account.pages.module.load(Relaxed).as_ref() };
-        let source_of =
-            |page: usize| module.map_or(0, |module: &Inner| module.image_source(page * PAGE));
-        let memory = range.start - first;
-        let end = (first + range.len()).min(bytes).div_ceil(PAGE);
-        let (mut page, mut refused) = (first / PAGE, 0);
-        while page < end {
-            if account.is_listed(page as u32) {
-                page += 1;
-                continue;
-            }
-            let source = source_of(page);
-            let image = module.and_then(|module| module.image_at(source));
-            // One ioctl fills a run of zero pages, but only a single page from the image.
-            let is_run = |at: &usize| {
-                let new = image.is_none() && source_of(*at) == 0;
-                new && !account.is_listed(*at as u32)
-            };
-            let most = end.min(page + RUN_PAGES);
-            let pages = 1 + (page + 1..most).take_while(is_run).count();
-            let from = image.unwrap_or(&ZEROS.0).as_ptr();
-            let at = memory + page * PAGE;
-            // SAFETY: the pages belong to an instance that the caller borrows, and the kernel fills
-            // only missing pages. The source is a page of the image, or up to `RUN_PAGES` pages of
-            // zeros.
-            let filled = unsafe { self.userfault.fill_run(at, from, pages * PAGE, !write) };
-            // The kernel may allocate memory, and fail, before it checks whether the page is
-            // present.
-            // SAFETY: the page belongs to an instance that the caller borrows. Registered memory is
-            // readable once its page is present.
-            let filled = filled.or_else(|error| match unsafe { touch::load(at as *const u8) } {
-                touch::FAILED => Err(error),
-                _ => Ok(0),
-            });
-            let done = match filled {
-                Ok(0) if write => self.userfault.unprotect(at, PAGE).map(|()| 1),
-                Ok(0) => Ok(1),
-                Ok(bytes) => {
-                    account.note_filled((bytes / PAGE) as u32);
-                    let end = (page * PAGE + bytes) as u64;
-                    if end > module.map_or(0, Inner::memory_bytes) {
-                        account.pages.grown.store(1, Relaxed);
-                    }
-                    Ok(bytes / PAGE)
-                }
-                Err(error) => Err(error),
-            };
-            match done {
-                Ok(pages) => {
-                    for page in page..page + if write { pages } else { 0 } {
-                        account.list(page as u32, source);
-                    }
-                    page += pages;
-                }
-                // The kernel is changing the mappings of the process, for example in fork(2).
-                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
-                    refused += 1;
-                    if refused >= REPEATS_MAX {
-                        return Touched::Exhausted;
-                    }
-                }
-                Err(_) => return Touched::Exhausted,
-            }
-        }
-        account.pages.repeats.store(0, Relaxed);
-        Touched::There
-    }
-
-    /// Restores the memory of a slot to the initial memory of its module, but not its size.
-    ///
-    /// Touched pages beyond the initial size are zeroed and made inaccessible. They stay resident,
-    /// because the next instance probably grows its memory as well. If the list has overflowed, all
-    /// memory returns to the system instead.
-    ///
-    /// # Errors
-    ///
-    /// The error of madvise(2) or mprotect(2), or an error that says that this is a fork. The
-    /// contents of the memory are then unknown.
-    ///
-    /// # Safety
-    ///
-    /// No thread may use the slot during the call. The slot must be tracked and assigned to
-    /// `module`.
-    pub(super) unsafe fn restore(
-        &self,
-        index: u32,
-        parts: &Parts<'_>,
-        reach: &mut Reach,
-        module: &Module,
-    ) -> Result<(), NotProtected> {
-        let account = match self.ledger.account(index as usize) {
-            Some(account) if self.is_ours() => account,
-            _ => return Err(io::Error::other("a slot of another process").into()),
-        };
-        let (pages, memory) = (account.pages, parts.vmctx());
-        let initial = module.memory_bytes() as usize;
-        let (used, listed) = (pages.bytes.load(Relaxed), pages.listed.load(Relaxed));
-        if listed > LISTED_MAX || pages.filled.load(Relaxed) > FILLED_MAX {
-            module.note_wide();
-            // SAFETY: the caller promises that no thread uses the slot.
-            unsafe { parts.reservation.decommit(memory..memory + reach.marked)? };
-            account.clear_all();
-            return Ok(());
-        }
-        if listed > 0 {
-            // SAFETY: the caller promises that no thread uses the slot. Pages filled beyond `used`
-            // are inaccessible.
-            unsafe { self.restore_listed(account, listed, parts, used, module)? };
-        }
-        if used > initial && pages.grown.load(Relaxed) != 0 {
-            // SAFETY: the caller promises that no thread uses the slot.
-            unsafe {
-                let closed = memory + initial..memory + reach.open;
-                parts.reservation.protect(closed, Access::None)?;
-            }
-            reach.open = initial;
-        }
-        Ok(())
-    }
-
-    /// Counts the pages of a slot's memory that differ from the module's initial memory. Returns
-    /// `None` if the list has overflowed, or in a fork.
-    ///
-    /// # Safety
-    ///
-    /// The slot must be tracked and assigned to `module`. Its memory must start at `memory`, and no
-    /// thread may write to it during the call.
-    pub(in crate::region) unsafe fn changed(
-        &self,
-        index: u32,
-        memory: usize,
-        module: &Module,
-    ) -> Option<u64> {
-        let account = self.ledger.account(index as usize)?;
-        let listed = account.pages.listed.load(Relaxed);
-        if listed > LISTED_MAX || !self.is_ours() {
-            return None;
-        }
-        let used_pages = (account.pages.bytes.load(Relaxed) / PAGE) as u32;
-        let listed = account.list[..listed as usize]
-            .iter()
-            .map(pages::Listed::get);
-        let changed = listed.filter(|(page, _, source)| {
-            if *page >= used_pages {
-                return false;
-            }
-            let at = memory + *page as usize * PAGE;
-            // SAFETY: a listed page below the current size is present, and the caller promises that
-            // no thread writes to it.
-            let found = unsafe { slice::from_raw_parts(at as *const u8, PAGE) };
-            found != module.inner().image_at(*source).unwrap_or(&ZEROS.0[..PAGE])
-        });
-        Some(changed.count() as u64)
-    }
-
-    /// Restores the listed pages, and removes those from the list that stayed unchanged for many
-    /// resets.
-    ///
-    /// # Safety
-    ///
-    /// As for [`restore`](Self::restore). The first `used` bytes must be accessible, and pages
-    /// filled beyond them must be zero.
-    unsafe fn restore_listed(
-        &self,
-        account: Account<'_>,
-        listed: u32,
-        parts: &Parts<'_>,
-        used: usize,
-        module: &Module,
-    ) -> io::Result<()> {
-        let (pages, memory) = (account.pages, parts.vmctx());
-        let used_pages = (used / PAGE) as u32;
-        let patience = regretted(account, listed);
-        let (mut kept, mut given_back, mut run) = (0, 0, memory..memory);
-        for entry in &account.list[..listed as usize] {
-            let (page, idle, source) = entry.get();
-            let at = memory + page as usize * PAGE;
-            let initial = module.inner().image_at(source);
-            // SAFETY: a listed page below `used` is present and writable, and no thread uses it.
-            let changed =
-                page < used_pages && unsafe { self.lines.restore(at as *mut u8, initial) };
-            let idle = if changed { 0 } else { idle + 1 };
-            if idle < patience || listed - given_back <= SPARE as u32 {
-                account.list[kept as usize].set(page, idle.min(PATIENCE_MAX), source);
-                kept += 1;
-                continue;
-            }
-            given_back += 1;
-            account.clear(page);
-            if at != run.end {
-                // SAFETY: these pages hold their initial contents, and no thread uses them.
-                unsafe { parts.reservation.decommit(run)? };
-                run = at..at;
-            }
-            run.end = at + PAGE;
-        }
-        pages.listed.store(kept, Relaxed);
-        pages.kept.store(kept, Relaxed);
-        if given_back > 0 {
-            pages.filled.fetch_sub(given_back, Relaxed);
-            pages.given_back.store(given_back, Relaxed);
-            pages.since.store(0, Relaxed);
-        }
-        // SAFETY: these pages hold their initial contents, and no thread uses them.
-        unsafe { parts.reservation.decommit(run) }
-    }
-}
-
-/// Returns how many resets in a row must find a page unchanged before it returns to the system. The
-/// number rises if instances soon needed returned pages again.
-fn regretted(account: Account<'_>, listed: u32) -> u32 {
-    let pages = account.pages;
-    let (patience, given_back) = (pages.patience.load(Relaxed), pages.given_back.load(Relaxed));
-    if given_back == 0 {
-        return patience;
-    }
-    let since = pages.since.load(Relaxed) + 1;
-    pages.since.store(since, Relaxed);
-    let wanted_again = listed - pages.kept.load(Relaxed) >= given_back.div_ceil(2);
-    if wanted_again || since > REGRET {
-        pages.given_back.store(0, Relaxed);
-    }
-    if !wanted_again {
-        return patience;
-    }
-    let longer = (patience * 4).min(PATIENCE_MAX);
-    pages.patience.store(longer, Relaxed);
-    longer
-}
-
-/// Access for the probe.
-impl Tracker {
-    /// Lists the writable pages of a slot, in the order in which they first became writable.
-    pub(super) fn listed(&self, index: usize) -> Vec<u32> {
-        let Some(account) = self.ledger.account(index) else {
-            return vec![];
-        };
-        let listed = account.pages.listed.load(Relaxed).min(LISTED_MAX);
-        let pages = account.list[..listed as usize].iter();
-        pages.map(|listed| listed.get().0).collect()
-    }
-}
-
-impl Drop for Tracker {
-    fn drop(&mut self) {
-        // The region has no live instance, so no thread touches its memory.
-        TRACKERS.remove(&raw const *self);
-    }
-}
-
-/// Fills or unprotects the page at an address, if it is in tracked memory of an instance. The
-/// instruction that touched it can then run again. This is the process's page-fault hook.
-///
-/// Async-signal-safe.
-///
-/// # Safety
-///
-/// Only the handler of a fault may call this, on the thread that touched the address.
-unsafe fn populate(address: usize, write: bool) -> Touched {
-    keeping_errno(|| {
-        // SAFETY: the thread that touches a slot's memory keeps its region alive, and with it the
-        // tracker.
-        let tracked = unsafe {
-            TRACKERS.with(address, |tracker, chunk| {
-                tracker.populate(chunk.start, address, write)
-            })
-        };
-        tracked.unwrap_or(Touched::Elsewhere)
-    })
-}
-
-/// Fills or unprotects all pages of a range that are tracked memory of an instance.
-///
-/// # Safety
-///
-/// The range must lie in the memory of an instance that the caller borrows.
-pub(crate) unsafe fn populate_range(range: Range<usize>, write: bool) -> Touched {
-    // SAFETY: the borrowed instance keeps its region alive, and with it the tracker.
-    let tracked = unsafe {
-        TRACKERS.with(range.start, |tracker, chunk| {
-            tracker.populate_range(chunk.start, range.clone(), write)
+impl ResetStrategy for Tracked {
+    fn probe(site: Site<'_>) -> io::Result<Self> {
+        test()?;
+        Ok(Self {
+            tracker: Tracker::new(site.chunks, site.chunk_slots, site.layout, site.limits)?,
+            scanned: Scanned::probe(site).ok(),
         })
+    }
+
+    fn backing(&self, module: &Module) -> MemoryBacking {
+        let suits = self.tracker.is_ours()
+            && module.has_memory()
+            && !module.is_wide()
+            && module.image_bytes() <= TRACKED_IMAGE_BYTES;
+        match suits {
+            true => MemoryBacking::Tracked,
+            false => self.backing_untracked(module),
+        }
+    }
+
+    fn backing_untracked(&self, module: &Module) -> MemoryBacking {
+        match &self.scanned {
+            Some(scanned) => scanned.backing(module),
+            None => Rewritten.backing(module),
+        }
+    }
+
+    #[inline]
+    fn has_changed(&self, backing: MemoryBacking, module: &Module) -> bool {
+        backing == MemoryBacking::Tracked && (!self.tracker.is_ours() || module.is_wide())
+    }
+
+    #[inline]
+    fn tracker(&self) -> Option<&Tracker> {
+        Some(&self.tracker)
+    }
+
+    unsafe fn restore(
+        &self,
+        parts: &Parts<'_>,
+        memory0: Memory0<'_>,
+        module: &Module,
+    ) -> Result<(), NotProtected> {
+        // SAFETY: the caller ensures that no thread uses the slot, that the initial memory is
+        // accessible, and that `memory0` states the true backing.
+        unsafe {
+            match (memory0.backing, &self.scanned) {
+                (MemoryBacking::Tracked, _) => {
+                    self.tracker
+                        .restore(memory0.index, parts, memory0.reach, module)
+                }
+                (_, Some(scanned)) => scanned.restore(parts, memory0, module),
+                (_, None) => Rewritten.restore(parts, memory0, module),
+            }
+        }
+    }
+}
+
+/// Tests that a tracker distinguishes read pages from written ones, in this thread and with the
+/// signal handler that is installed.
+///
+/// # Errors
+///
+/// The error of a system call, or an error that says that the tracker's list is wrong.
+fn test() -> io::Result<()> {
+    if !crate::signals::handles(libc::SIGBUS)? {
+        return Err(io::Error::other("another handler has taken SIGBUS"));
+    }
+    crate::sys::signal::prepare_thread()?;
+    let mut limits = Limits {
+        slots: 1,
+        memories: 1,
+        memory_bytes_max: 1 << 16,
+        tables: 0,
+        table_elements: 0,
+        stack_bytes: 1 << 16,
+        instance_bytes: 1 << 16,
     };
-    tracked.unwrap_or(Touched::Elsewhere)
+    let layout = Layout::new(&mut limits).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let memory = [Reservation::new(layout.bytes())?];
+    let tracker = Tracker::new(&memory, 1, &layout, &limits)?;
+    let parts = Parts::new(&memory[0], memory[0].range().start, &layout);
+    let page = page_bytes();
+    let at = |n: usize| (parts.vmctx() + n * page) as *mut u8;
+    // SAFETY: no other code knows this reservation. The memory's size is set to three pages before
+    // the test touches them.
+    let read = unsafe {
+        tracker.resize(0, &parts, &mut Reach::default(), 3 * page)?;
+        let read = [at(0).read_volatile(), at(2).read_volatile()];
+        at(1).write_volatile(1);
+        at(2).write_volatile(2);
+        [
+            read[0],
+            read[1],
+            at(0).read_volatile(),
+            at(1).read_volatile(),
+        ]
+    };
+    if read != [0, 0, 0, 1] || tracker.listed(0) != [1, 2] {
+        return Err(io::Error::other(
+            "userfaultfd does not tell what is read from what is written",
+        ));
+    }
+    Ok(())
 }

@@ -5,7 +5,8 @@
 //! Every processor of our targets has NEON, which is part of the baseline.
 #![allow(unsafe_code)]
 
-use super::{LINE, Lines, PAGE};
+use super::routine::{LINE, Lines};
+use crate::region::reset::memory0::PAGE;
 use core::arch::aarch64::{
     uint8x16_t, vdupq_n_u8, veorq_u8, vld1q_u8, vmaxvq_u8, vorrq_u8, vst1q_u8,
 };
@@ -47,11 +48,11 @@ fn any([a, b, c, d]: [uint8x16_t; 4]) -> bool {
     unsafe { vmaxvq_u8(vorrq_u8(vorrq_u8(a, b), vorrq_u8(c, d))) != 0 }
 }
 
-/// NEON routine, see [`super::PutBack`].
+/// NEON routine, see [`super::routine::PutBack`].
 ///
 /// # Safety
 ///
-/// The conditions of [`super::PutBack`] must hold.
+/// The conditions of [`super::routine::PutBack`] must hold.
 unsafe fn put_back<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let mut changed = false;
     for at in (0..PAGE).step_by(LINE) {

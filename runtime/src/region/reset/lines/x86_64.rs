@@ -6,7 +6,8 @@
 //! that feature.
 #![allow(unsafe_code)]
 
-use super::{Lines, PAGE};
+use super::routine::Lines;
+use crate::region::reset::memory0::PAGE;
 use core::arch::x86_64::{
     __m256i, __m512i, _mm256_load_si256, _mm256_loadu_si256, _mm256_or_si256, _mm256_setzero_si256,
     _mm256_store_si256, _mm256_testz_si256, _mm256_xor_si256, _mm512_cmpneq_epi64_mask,
@@ -35,11 +36,11 @@ pub(super) fn add(all: &mut Vec<Lines>) {
     }
 }
 
-/// AVX-512 routine, see [`super::PutBack`].
+/// AVX-512 routine, see [`super::routine::PutBack`].
 ///
 /// # Safety
 ///
-/// The conditions of [`super::PutBack`] must hold.
+/// The conditions of [`super::routine::PutBack`] must hold.
 #[target_feature(enable = "avx512f")]
 unsafe fn put_back_512<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let (page, initial) = (page.cast::<__m512i>(), initial.cast::<__m512i>());
@@ -79,11 +80,11 @@ unsafe fn put_back_512<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> 
     changed
 }
 
-/// AVX2 routine, see [`super::PutBack`].
+/// AVX2 routine, see [`super::routine::PutBack`].
 ///
 /// # Safety
 ///
-/// The conditions of [`super::PutBack`] must hold.
+/// The conditions of [`super::routine::PutBack`] must hold.
 #[target_feature(enable = "avx2")]
 unsafe fn put_back_256<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let (page, initial) = (page.cast::<__m256i>(), initial.cast::<__m256i>());

@@ -14,12 +14,16 @@
 //! valid.
 #![allow(unsafe_code)]
 
-use super::{LISTED_MAX, PAGE};
 use crate::module::Inner;
+use crate::region::reset::memory0::{PAGE, PUT_BACK_MAX};
 use crate::sys::memory::{Access, Reservation};
 use core::slice;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::io;
+
+/// Maximum number of dirty pages that a slot lists. If an instance writes to more, the reset
+/// returns all its memory to the system.
+pub(super) const LISTED_MAX: u32 = PUT_BACK_MAX as u32;
 
 /// Page counters of one slot. Only the current user of the slot changes them: its instance, the
 /// host (perhaps on several threads) while it accesses the memory, and finally the reset. All

@@ -1,0 +1,89 @@
+//! [`Memory0`]: the memory of a slot that a reset cleans, and how the slot holds it.
+//!
+//! # Safety
+//!
+//! Owns this invariant: the image is copied only into memory that the caller says is writable.
+#![allow(unsafe_code)]
+
+use crate::module::Module;
+use core::ptr;
+use pirn_format::layout::IMAGE_PAGE_BYTES;
+
+/// Backing of memory 0 of a slot while the slot holds a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::region) enum MemoryBacking {
+    /// Private anonymous memory, accessible up to the memory's current size.
+    Plain,
+    /// Private anonymous memory, with the image mapped over this many bytes at its start.
+    Mapped(usize),
+    /// Memory that is filled on demand, see [`Reset::Tracked`].
+    Tracked,
+}
+
+impl MemoryBacking {
+    /// Number of bytes over which the image is mapped.
+    pub(in crate::region) fn mapped_bytes(self) -> usize {
+        match self {
+            Self::Mapped(bytes) => bytes,
+            Self::Plain | Self::Tracked => 0,
+        }
+    }
+}
+
+/// Memory 0 of a slot that a reset is to clean.
+#[derive(Debug)]
+pub(in crate::region) struct Memory0<'a> {
+    /// Index of the slot.
+    pub(in crate::region) index: u32,
+    /// Size of the accessible part, in bytes.
+    pub(in crate::region) used: usize,
+    /// Its backing.
+    pub(in crate::region) backing: MemoryBacking,
+    /// Number of resets in a row that found many more resident pages than changed pages. Only
+    /// scanning counts them.
+    pub(in crate::region) idle: &'a mut u8,
+    /// Its tracked part.
+    pub(in crate::region) reach: &'a mut Reach,
+}
+
+/// The tracked parts of a slot's memory, in bytes from its start. Each bound is at most the next
+/// one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::region) struct Reach {
+    /// End of the accessible part.
+    pub(super) open: usize,
+    /// End of the part that is registered with userfaultfd.
+    pub(super) tracked: usize,
+    /// End of the part whose mapping may differ from the original reservation.
+    pub(in crate::region) marked: usize,
+}
+
+/// Size of a page that a reset restores, in bytes.
+pub(super) const PAGE: usize = IMAGE_PAGE_BYTES as usize;
+
+/// Maximum number of pages of a slot that a reset restores: 4 MiB. It returns further pages to the
+/// kernel.
+pub(super) const PUT_BACK_MAX: usize = 1024;
+
+/// Number of unchanged resident pages that a slot may keep without limit in time: comparing them at
+/// each reset costs less than a system call.
+pub(super) const SPARE: usize = 8;
+
+/// Copies the part of the image that starts at offset `from` into memory. The memory must be zero
+/// there, because only the image's pages are written.
+///
+/// # Safety
+///
+/// `memory` must be writable for the whole size of the module's initial memory, and no other thread
+/// may use it.
+pub(in crate::region) unsafe fn copy_image(memory: *mut u8, from: usize, module: &Module) {
+    for (start, bytes) in module.image_pieces() {
+        let skipped = from.saturating_sub(start).min(bytes.len());
+        let bytes = &bytes[skipped..];
+        // SAFETY: `Module::open` checked that the image's runs lie in the initial memory, which the
+        // caller says is writable.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), memory.add(start + skipped), bytes.len());
+        };
+    }
+}
