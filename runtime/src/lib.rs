@@ -16,36 +16,35 @@
 compile_error!("pirn-runtime runs on 64-bit little-endian Linux");
 
 mod account;
+mod call;
 mod error;
-mod host;
 mod instance;
+mod linker;
 mod memory;
 mod module;
 mod region;
 mod signals;
 mod stop;
+mod store;
 mod switch;
 mod sys;
 mod trap;
 mod value;
 
 pub use account::HostBytesError;
+pub use call::{Caller, HostFuture, HostResult, IntoFunc};
 pub use error::{
     CallError, FuelError, GroupError, HostError, HostPanic, InstantiateError, LinkError, Operation,
     State, StateError,
 };
-pub use host::{Caller, Growing, Growth, GrowthError, HostFuture, HostResult, IntoFunc, Linker};
-pub use instance::Instance;
-pub use instance::future::CallAsync;
-pub use instance::group::{Group, MemberId};
-pub use instance::limited::Limited;
-pub use instance::prepared::{Func, Prepared};
-pub use instance::step::Step;
-pub use instance::usage::{Measure, Usage};
+pub use instance::{CallAsync, Func, Group, Instance, Limited, MemberId, Prepared, Step};
+pub use linker::Linker;
 pub use memory::{Memory, MemoryMut, SharedMemory, SharedMemoryError};
 pub use module::{ExternType, Module, OpenError};
 pub use region::{Description, Region, RegionBuilder, RegionError, Reset};
 pub use stop::kill::{KillError, KillSwitch, Met};
+pub use store::growth::{Growing, Growth, GrowthError};
+pub use store::usage::{Measure, Usage};
 pub use trap::{Exception, Frame, Stop, Trap, TrapCode};
 pub use value::typed::{Params, Results, WasmTy};
 pub use value::{

@@ -1,6 +1,6 @@
 //! Stopping guests from outside: [`kill::KillSwitch`], deadlines, budgets of processor time.
 //!
-//! A guest that can be stopped has a [`Control`](control::Control). To stop the guest, a thread
+//! A guest that can be stopped has a [`Control`]. To stop the guest, a thread
 //! writes to the control's word. The lowest byte of that word is the *interrupt flag*, called
 //! `gate` in the code. Unless the flag is [`GO`](crate::switch::interrupt_flag::GO), no guest code
 //! is entered or resumed: the routines of [`crate::switch`] check it last. Any other value means
@@ -21,6 +21,7 @@
 
 mod bounds;
 mod control;
+mod halt;
 pub(crate) mod kill;
 mod registered;
 pub(crate) mod timer;
@@ -29,5 +30,6 @@ mod word;
 
 pub(crate) use bounds::Bounds;
 pub(crate) use control::{Control, Owned};
+pub(crate) use halt::{Halt, look};
 pub(crate) use watched::{NotBegun, Watch, Watched};
 pub(crate) use word::Why;

@@ -9,13 +9,12 @@
 //! If a [`CallAsync`] is forgotten, the future in it is forgotten, too.
 #![allow(unsafe_code)]
 
-use super::Instance;
-use super::exit::steps;
-use super::prepared::Func;
+use super::func::Func;
+use super::handle::Instance;
 use super::step::Step;
+use crate::call::host_state::{HostCall, Mode, Polled};
+use crate::call::{HostFuture, steps};
 use crate::error::{CallError, Operation, State, StateError};
-use crate::host::HostFuture;
-use crate::host::store::{HostCall, Mode, Polled};
 use crate::memory::wait::{Waiting, Woken};
 use crate::stop::{Bounds, Why, timer};
 use crate::sys;

@@ -11,28 +11,29 @@
 //! No member is dropped before the group, and the slot of a member does not move.
 #![allow(unsafe_code)]
 
-use super::imports::{
-    GlobalImport, Hosts, Imports, LinkedFunc, Resolved, describe, limits_fit, memory_matches,
-    memory_now, mismatch,
-};
-use super::member::{self, Inner, Member, Share};
-use super::usage::{Measure, Usage};
-use super::{builtin, prepared, untyped};
+use super::prepared;
+use crate::call::{HostState, not_of_the_host, start, untyped};
 use crate::error::{CallError, FuelError, GroupError, LinkError};
-use crate::host::{Linker, Store};
+use crate::linker::Linker;
+use crate::linker::exports::Linked;
+use crate::linker::resolve::Resolved;
 use crate::memory::SharedMemory;
 use crate::memory::{Memory, MemoryMut};
-use crate::module::{Module, types};
+use crate::module::Module;
 use crate::region::{Region, Wait};
 use crate::stop::kill::KillSwitch;
 use crate::stop::{Owned, Watch};
+use crate::store::host_func::Hosts;
+use crate::store::imports::Imports;
+use crate::store::member::Member;
+use crate::store::preparation::{Preparation, Share};
+use crate::store::usage::{Measure, Usage};
 use crate::switch::activation::LAST;
 use crate::switch::{AccountState, Record};
 use crate::value::{Stamp, Value};
 use core::convert::Infallible;
 use pirn_format::layout::CONTEXT_ACTIVATION;
-use pirn_format::metadata::{ExportItem, Import};
-use pirn_format::types::{ExternType, TableType, ValType};
+use pirn_format::metadata::ExportItem;
 use std::collections::HashMap;
 
 /// Instances that import from each other, and share the host's data `T`. Each instance has its own
@@ -54,7 +55,7 @@ pub struct Group<T> {
 }
 
 /// The host's state of instances that cannot be suspended.
-type Alone<T> = Store<T, Infallible, Infallible>;
+type Alone<T> = HostState<T, Infallible, Infallible>;
 
 /// Identifies an instance of a group. The id is not valid in another group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,7 +78,7 @@ impl<T: 'static> Group<T> {
             control: None,
             start_fuel: None,
             measure: None,
-            store: Store::new(data),
+            store: HostState::new(data),
         }
     }
 
@@ -100,7 +101,7 @@ impl<T: 'static> Group<T> {
     ) -> Result<MemberId, GroupError> {
         let (imports, hosts) = self.resolve(module, linker)?;
         let limiter = linker.limiter.clone();
-        let inner = Inner::linked(module, &self.region, imports, hosts, limiter)?;
+        let inner = Preparation::linked(module, &self.region, imports, hosts, limiter)?;
         let slot = prepared::take(&self.region, module, Wait::No)?;
         let mut member = Member::new(slot, Share::alone(inner), None);
         // The slot may hold the constants of another instance, which refer to other imports.
@@ -118,7 +119,7 @@ impl<T: 'static> Group<T> {
         self.members.push(member);
         self.link_calls(at);
         self.watched(at, |group| {
-            member::start(&mut group.members, at, &mut group.store)
+            start::start(&mut group.members, at, &mut group.store)
                 .map_err(|error| GroupError::Instantiate(error.into()))
         })?;
         let group = self.stamp.0;
@@ -352,7 +353,7 @@ impl<T: 'static> Group<T> {
                     imports: &mut imports,
                 };
                 if linked.member(owner, item)? {
-                    hosts.skip();
+                    hosts.skip(not_of_the_host::<Alone<T>>());
                 }
             } else {
                 imports.host(metadata, import, linker, &mut hosts)?;
@@ -372,145 +373,5 @@ struct Watched<'a, T> {
 impl<T> Drop for Watched<'_, T> {
     fn drop(&mut self) {
         self.group.watch = self.group.members[self.at].watch.take();
-    }
-}
-
-/// An import that is being resolved to an export of a member.
-struct Linked<'a> {
-    module: &'a Module,
-    import: &'a Import,
-    imports: &'a mut Imports,
-}
-
-impl Linked<'_> {
-    /// Resolves the import, and returns whether it is a function.
-    fn member<T>(&mut self, owner: &Member<T>, item: ExportItem) -> Result<bool, LinkError> {
-        let matched = match (self.import.ty, item) {
-            (ExternType::Func(ty), ExportItem::Func(index)) => {
-                self.func(owner, ty, index).then_some(true)
-            }
-            (ExternType::Global(wanted), ExportItem::Global(index)) => {
-                let found = owner.inner.module.metadata().globals[index as usize];
-                let (content, into) = self.numbered(owner, found.content, wanted.content);
-                let fits = match (found.mutable, wanted.mutable) {
-                    (true, true) => content == into,
-                    (false, false) => content.matches(into, types::is_subtype),
-                    _ => false,
-                };
-                fits.then(|| self.global(owner, index, wanted.mutable))
-            }
-            (ExternType::Table(wanted), ExportItem::Table(index)) => {
-                let desc = builtin::table(owner, index);
-                // SAFETY: the descriptor belongs to a table of a member, and no guest runs.
-                let now = unsafe { (*desc).elements };
-                let found = owner.inner.module.metadata().tables[index as usize];
-                let (element, into) = self.numbered(owner, found.element, wanted.element);
-                let fits = element == into
-                    && found.address == wanted.address
-                    && limits_fit(now, found.max, wanted.min, wanted.max);
-                fits.then(|| {
-                    self.imports.tables.push(desc as u64);
-                    false
-                })
-            }
-            (ExternType::Memory(wanted), ExportItem::Memory(index)) => {
-                let found = owner.inner.module.metadata().memories[index as usize];
-                let desc = builtin::memory(owner, index);
-                // SAFETY: the descriptor belongs to a memory of a member, and no guest runs.
-                let now = unsafe { builtin::bytes_of(desc) };
-                memory_matches(&found, now, &wanted).then(|| {
-                    self.imports.memories.push(desc as u64);
-                    self.imports.shared.push(owner.shared(index));
-                    false
-                })
-            }
-            (ExternType::Tag(wanted), ExportItem::Tag(index)) => {
-                let module = &owner.inner.module;
-                let ty = module.metadata().tags[index as usize];
-                let fits =
-                    module.type_ids()[ty as usize] == self.module.type_ids()[wanted as usize];
-                fits.then(|| {
-                    let identity = owner.cell::<u64>(module.layout().tag(index));
-                    // SAFETY: the cell holds the identity of a tag of a member: `initialise` wrote
-                    // it.
-                    self.imports.tags.push(unsafe { *identity });
-                    false
-                })
-            }
-            _ => None,
-        };
-        matched.ok_or_else(|| {
-            let found = self.found(owner, item);
-            mismatch(
-                self.module.metadata(),
-                self.import,
-                found,
-                "export what the module wants",
-            )
-        })
-    }
-
-    /// The found type and the wanted type, with type numbers of the process in place of the indices
-    /// of each module.
-    fn numbered<T>(
-        &self,
-        owner: &Member<T>,
-        found: ValType,
-        wanted: ValType,
-    ) -> (ValType, ValType) {
-        let number =
-            |module: &Module, ty: ValType| ty.renamed(|index| module.type_ids()[index as usize]);
-        (
-            number(&owner.inner.module, found),
-            number(self.module, wanted),
-        )
-    }
-
-    fn func<T>(&mut self, owner: &Member<T>, ty: u32, index: u32) -> bool {
-        let Some((target, type_id)) = owner.linked(index) else {
-            return false;
-        };
-        if !types::is_subtype(type_id, self.module.type_ids()[ty as usize]) {
-            return false;
-        }
-        self.imports.funcs.push(Some(LinkedFunc {
-            code: target.code as u64,
-            vmctx: target.vmctx as u64,
-            type_id,
-        }));
-        true
-    }
-
-    fn global<T>(&mut self, owner: &Member<T>, index: u32, mutable: bool) -> bool {
-        let cell = owner.global_cell(index);
-        self.imports.globals.push(if mutable {
-            GlobalImport::At(cell as u64)
-        } else {
-            // SAFETY: the cell belongs to a global of a member, and no guest runs.
-            GlobalImport::Value(unsafe { *cell })
-        });
-        false
-    }
-
-    /// Describes the export in words, with its current size.
-    fn found<T>(&self, owner: &Member<T>, item: ExportItem) -> String {
-        let metadata = owner.inner.module.metadata();
-        let ty = match item {
-            ExportItem::Func(i) => ExternType::Func(metadata.funcs[i as usize]),
-            ExportItem::Table(i) => ExternType::Table(TableType {
-                // SAFETY: the descriptor belongs to a table of a member, and no guest runs.
-                min: unsafe { (*builtin::table(owner, i)).elements },
-                ..metadata.tables[i as usize]
-            }),
-            ExportItem::Memory(i) => {
-                let ty = metadata.memories[i as usize];
-                // SAFETY: the descriptor belongs to a memory of a member, and no guest runs.
-                let bytes = unsafe { builtin::bytes_of(builtin::memory(owner, i)) };
-                ExternType::Memory(memory_now(ty, bytes))
-            }
-            ExportItem::Global(i) => ExternType::Global(metadata.globals[i as usize]),
-            ExportItem::Tag(i) => ExternType::Tag(metadata.tags[i as usize]),
-        };
-        describe(metadata, &ty)
     }
 }

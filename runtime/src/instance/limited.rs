@@ -1,8 +1,8 @@
 //! [`Limited`]: one call of an instance, with limits.
 
-use super::Instance;
+use super::func::Func;
 use super::future::CallAsync;
-use super::prepared::Func;
+use super::handle::Instance;
 use super::step::Step;
 use crate::error::{CallError, Operation, State, StateError};
 use crate::stop::Bounds;
@@ -30,6 +30,52 @@ use core::time::Duration;
 pub struct Limited<'a, T, Q = Infallible, A = Infallible> {
     instance: &'a mut Instance<T, Q, A>,
     bounds: Bounds,
+}
+
+impl<T, Q, A> Instance<T, Q, A> {
+    /// Calls a function as a future, on any executor.
+    ///
+    /// Async host functions ([`Linker::func_async`](crate::Linker::func_async)) suspend the guest.
+    /// Meanwhile the executor's thread can run other tasks.
+    ///
+    /// A kill of a waiting guest calls the task's waker on the thread that kills. A deadline calls
+    /// it on the timer thread, of which there is one. So a waker that does more than wake delays
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// The future returns errors as [`call`](Self::call) does.
+    pub fn call_async<P: Params, R: Results>(
+        &mut self,
+        func: &Func<P, R>,
+        params: P,
+    ) -> CallAsync<'_, T, Q, A, P, R> {
+        Limited::new(self).call_async(func, params)
+    }
+
+    /// Limits the wall time of the next call: after that time it ends with [`CallError::Deadline`].
+    ///
+    /// Guest code is interrupted at any instruction. A host function first runs to its end, and its
+    /// result is discarded.
+    pub fn deadline(&mut self, limit: Duration) -> Limited<'_, T, Q, A> {
+        Limited::new(self).deadline(limit)
+    }
+
+    /// Limits the processor time of the next call: after that time it ends with
+    /// [`CallError::CpuBudget`].
+    ///
+    /// The limit counts the processor time that the call's thread uses for it. The guest is
+    /// interrupted as by a [`deadline`](Self::deadline).
+    pub fn cpu_budget(&mut self, limit: Duration) -> Limited<'_, T, Q, A> {
+        Limited::new(self).cpu_budget(limit)
+    }
+
+    /// Suspends the next call each time that it has run for this long, at any instruction.
+    ///
+    /// This applies to calls by [`Limited::start`] and [`Limited::call_async`].
+    pub fn timeslice(&mut self, slice: Duration) -> Limited<'_, T, Q, A> {
+        Limited::new(self).timeslice(slice)
+    }
 }
 
 impl<'a, T, Q, A> Limited<'a, T, Q, A> {

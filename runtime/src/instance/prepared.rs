@@ -1,25 +1,28 @@
 //! [`Prepared`]: a module linked to the host and checked against a region, ready to be
 //! instantiated.
 
-use super::Instance;
-use super::imports::check_memory;
+use super::func::Func;
+use super::handle::Instance;
 use super::limited::nanoseconds;
-use super::member::{Inner, Member, Share, Target};
-use super::usage::Measure;
+use crate::call::HostState;
 use crate::error::{FuelError, InstantiateError, LinkError};
-use crate::host::{Linker, Store};
+use crate::linker::Linker;
+use crate::linker::resolve::check_memory;
 use crate::memory::{SharedImports, SharedMemory};
 use crate::module::Module;
 use crate::region::{Region, Slot, TakeError, Wait};
 use crate::stop::Bounds;
+use crate::store::member::Member;
+use crate::store::preparation::{Preparation, Share};
+use crate::store::usage::Measure;
 use crate::sys;
+use crate::value::FuncType;
 use crate::value::typed::{Params, Results, sealed};
-use crate::value::{Cell, FuncType, Stamp};
 use core::convert::Infallible;
 use core::marker::PhantomData;
-use pirn_format::layout::WASM_PAGE_BYTES;
+
 use pirn_format::metadata::{ExportItem, Metadata};
-use pirn_format::types::{CompositeType, ExternType, MemoryType};
+use pirn_format::types::ExternType;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,7 +32,7 @@ use std::time::{Duration, Instant};
 /// first request.
 #[derive(Debug)]
 pub struct Prepared<T, Q = Infallible, A = Infallible> {
-    shares: Shares<Store<T, Q, A>>,
+    shares: Shares<HostState<T, Q, A>>,
     /// The limits of an instance's start.
     start: Bounds,
     /// The initial fuel of instances; `None` for the maximum.
@@ -37,7 +40,7 @@ pub struct Prepared<T, Q = Infallible, A = Infallible> {
     /// Shared memories that replace those of the linker, if any.
     memories: Option<Arc<SharedImports>>,
     /// The measurements that are made of instances, if any.
-    pub(super) measure: Option<Measure>,
+    pub(crate) measure: Option<Measure>,
 }
 
 /// One share per thread, see [`Share`].
@@ -67,7 +70,7 @@ impl Region {
         module: &Module,
         linker: &Linker<T, Q, A>,
     ) -> Result<Prepared<T, Q, A>, LinkError> {
-        let inner = Inner::new(module, self, linker)?;
+        let inner = Preparation::new(module, self, linker)?;
         Ok(Prepared {
             shares: Share::split(inner).into(),
             start: Bounds::default(),
@@ -78,62 +81,10 @@ impl Region {
     }
 }
 
-/// An exported function of a module, looked up and checked once. It can be called on every instance
-/// of the preparation in which it was looked up.
-#[derive(Debug)]
-pub struct Func<P, R> {
-    pub(crate) prepared: Stamp,
-    code: usize,
-    entry: usize,
-    /// Offset from the instance's context to the address that the code takes as its first argument.
-    context: i32,
-    types: PhantomData<fn(P) -> R>,
-}
-
-impl<P, R> Clone for Func<P, R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P, R> Copy for Func<P, R> {}
-
-impl<P: Params, R: Results> Func<P, R> {
-    /// Number of cells for a call: the larger of the numbers of parameters and of results.
-    #[inline]
-    pub(crate) fn cells(&self) -> usize {
-        let parameters = <P as sealed::List>::TYPES.len();
-        parameters.max(<R as sealed::List>::TYPES.len())
-    }
-
-    /// Whether a parameter or a result carries the instance id.
-    #[inline]
-    pub(crate) fn needs_stamp(&self) -> bool {
-        <P as sealed::List>::NEEDS_STAMP || <R as sealed::List>::NEEDS_STAMP
-    }
-}
-
-impl<P, R> Func<P, R> {
-    /// Distinguishes the function from others of its preparation. The code alone is not enough:
-    /// imported functions of one type share their code.
-    pub(crate) fn identity(&self) -> (usize, i32) {
-        (self.code, self.context)
-    }
-
-    /// The call target in the instance with this context.
-    pub(crate) fn target(&self, vmctx: *mut u8) -> Target {
-        Target {
-            code: self.code,
-            entry: self.entry,
-            vmctx: vmctx.wrapping_offset(self.context as isize),
-        }
-    }
-}
-
 impl<T, Q, A> Prepared<T, Q, A> {
     /// The share of this thread.
     #[inline]
-    fn share(&self) -> &Arc<Share<Store<T, Q, A>>> {
+    fn share(&self) -> &Arc<Share<HostState<T, Q, A>>> {
         // The number of shares is a power of two.
         &self.shares[sys::thread::number() & (self.shares.len() - 1)]
     }
@@ -342,7 +293,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
     #[inline(always)]
     fn fill(
         &self,
-        share: &Arc<Share<Store<T, Q, A>>>,
+        share: &Arc<Share<HostState<T, Q, A>>>,
         slot: Slot,
         data: T,
     ) -> Result<Instance<T, Q, A>, InstantiateError> {
@@ -417,80 +368,3 @@ fn no_export(metadata: &Metadata, kind: &'static str, name: &str) -> LinkError {
 
 /// Maximum number of exports that an error lists.
 const EXPORTS_NAMED: usize = 8;
-
-/// Checks that a module fits into the slots of a region.
-///
-/// # Errors
-///
-/// [`LinkError::Limit`].
-pub(crate) fn check_limits(module: &Module, region: &Region) -> Result<(), LinkError> {
-    let (metadata, limits) = (module.metadata(), region.limits());
-    let check = |what, needed: u64, limit: u64, unit, setting| {
-        let error = LinkError::Limit {
-            what,
-            needed,
-            limit,
-            unit,
-            setting,
-        };
-        if needed > limit { Err(error) } else { Ok(()) }
-    };
-    let kib = |bytes: u64| bytes.div_ceil(1024);
-    let memories = module.own_memories();
-    check(
-        "memories",
-        u64::from(module.memories()),
-        u64::from(limits.memories),
-        "pieces",
-        "memories",
-    )?;
-    let bytes = memories.iter().map(MemoryType::accessible_bytes);
-    let bytes = bytes.map(|bytes| bytes.unwrap_or(u64::MAX)).max();
-    let memory = bytes.unwrap_or(0).div_ceil(WASM_PAGE_BYTES);
-    let memory_max = limits.memory_bytes_max as u64 / WASM_PAGE_BYTES;
-    check("memory", memory, memory_max, "pages", "memory_max")?;
-    let area = u64::from(module.layout().bytes());
-    let area_max = limits.instance_bytes as u64;
-    check(
-        "globals and imports",
-        kib(area),
-        area_max / 1024,
-        "KiB",
-        "instance_bytes",
-    )?;
-    let own = &metadata.tables[module.imported().tables as usize..];
-    check(
-        "tables",
-        own.len() as u64,
-        u64::from(limits.tables),
-        "pieces",
-        "tables",
-    )?;
-    let elements = own.iter().map(|table| table.min).max().unwrap_or(0);
-    let elements_max = u64::from(limits.table_elements);
-    check(
-        "a table",
-        elements,
-        elements_max,
-        "elements",
-        "table_elements",
-    )?;
-    let widest = metadata
-        .types
-        .iter()
-        .filter_map(|ty| match &ty.composite {
-            CompositeType::Func(ty) => Some(ty.params.len().max(ty.results.len())),
-            _ => None,
-        })
-        .max();
-    let cells = (widest.unwrap_or(0) * size_of::<Cell>()) as u64;
-    // The cells of a call lie on the stack. At least three quarters of the stack remain for the
-    // guest.
-    check(
-        "parameters",
-        kib(cells),
-        limits.stack_bytes as u64 / 4096,
-        "KiB",
-        "stack",
-    )
-}

@@ -1,11 +1,13 @@
 //! Calls step by step: [`Instance::start`], [`Instance::resume`], [`Step`].
 
-use super::exit::steps::{self, Progress};
-use super::prepared::Func;
-use super::{Instance, foreign};
+use super::func::Func;
+use super::handle::Instance;
+use super::suspended::Suspended;
 use crate::account::Clocks;
+use crate::call::errors::foreign;
+use crate::call::host_state::Mode;
+use crate::call::{Progress, steps};
 use crate::error::{CallError, Operation, State, StateError};
-use crate::host::store::Mode;
 use crate::memory::wait::Patience;
 use crate::stop::Bounds;
 use crate::sys;
@@ -22,23 +24,6 @@ pub enum Step<R, Q = core::convert::Infallible> {
     Asked(Q),
     /// The time slice of the call has ended. Continue by [`Instance::resume`].
     Preempted,
-}
-
-/// A suspended call, which can be resumed.
-#[derive(Debug)]
-pub(crate) struct Suspended {
-    /// The function that was called, see [`Func::identity`].
-    func: (usize, i32),
-    /// Why the call was suspended.
-    state: State,
-}
-
-impl Suspended {
-    /// The error of an operation that the suspended call does not allow.
-    #[cold]
-    pub(crate) fn refuses(&self, operation: Operation) -> StateError {
-        StateError::new(operation, self.state)
-    }
 }
 
 impl<T, Q, A> Instance<T, Q, A> {

@@ -1,0 +1,32 @@
+//! Every way into a guest and out of it: calls and steps, host functions, and the instructions that
+//! the runtime executes.
+
+mod answer;
+mod builtin;
+mod bulk;
+pub(crate) mod caller;
+mod end;
+pub(crate) mod enter;
+pub(crate) mod errors;
+mod exception;
+pub(crate) mod func;
+mod grow;
+mod heap;
+mod host_code;
+pub(crate) mod host_result;
+pub(crate) mod host_state;
+pub(crate) mod later;
+mod make;
+mod running;
+mod segments;
+pub(crate) mod start;
+pub(crate) mod steps;
+pub(crate) mod untyped;
+mod wait;
+
+pub(crate) use answer::not_of_the_host;
+pub use caller::Caller;
+pub use func::IntoFunc;
+pub use host_result::{HostFuture, HostResult};
+pub(crate) use host_state::HostState;
+pub(crate) use running::Progress;

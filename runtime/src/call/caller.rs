@@ -1,0 +1,216 @@
+//! [`Caller`]: the host function's access to the instance that calls it.
+//!
+//! # Safety
+//!
+//! This file owns one fact. The context of a `Caller` belongs to an instance that does not run
+//! while the `Caller` lives. [`Caller::new`] requires it, and every view borrows the `Caller`.
+#![allow(unsafe_code)]
+
+use crate::account::{Account, HostBytesError};
+use crate::error::FuelError;
+use crate::memory::view::{interface_view_mut, view, view_mut};
+use crate::memory::{Memory, MemoryMut, SharedImports, SharedMemory};
+use crate::store::fuel;
+use crate::switch::interrupt_flag::is_stopped;
+use crate::switch::{Activation, Record};
+use crate::value::Stamp;
+use core::fmt;
+use core::sync::atomic::Ordering;
+use pirn_format::layout::CONTEXT_ACTIVATION;
+
+/// The host function's access to the calling instance: its memory and the host's data.
+pub struct Caller<'a, T> {
+    pub(super) vmctx: *mut u8,
+    pub(super) data: &'a mut T,
+}
+
+// SAFETY: the caller of `new` ensured exclusive access to the instance, and the data is `Send`.
+unsafe impl<T: Send> Send for Caller<'_, T> {}
+// SAFETY: a shared reference only allows reads of the memory, and the data is `Sync`.
+unsafe impl<T: Sync> Sync for Caller<'_, T> {}
+
+impl<'a, T> Caller<'a, T> {
+    /// # Safety
+    ///
+    /// `vmctx` must be the context of an instance that stays in place and does not run for `'a`.
+    /// Nothing else may view its memory during `'a`.
+    pub(crate) unsafe fn new(vmctx: *mut u8, data: &'a mut T) -> Self {
+        Self { vmctx, data }
+    }
+
+    /// The context of the calling instance.
+    pub(crate) fn vmctx(&self) -> *mut u8 {
+        self.vmctx
+    }
+
+    /// Whether a kill or a limit has stopped the guest since it called. Such a guest does not
+    /// continue. A host function that waits should check this now and then.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        // SAFETY: an initialised context contains the address of the running call's activation. The
+        // activation contains the address of its interrupt flag.
+        unsafe {
+            let place = self.vmctx.wrapping_offset(CONTEXT_ACTIVATION as isize);
+            let activation = *place.cast::<*const Activation>();
+            is_stopped((*(*activation).gate).load(Ordering::SeqCst))
+        }
+    }
+
+    /// The host's data of the instance.
+    #[must_use]
+    #[inline]
+    pub fn data(&self) -> &T {
+        self.data
+    }
+
+    /// The host's data of the instance, mutable.
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut T {
+        self.data
+    }
+
+    /// Memory 0 of the calling instance. It is empty if there is none, or if it is a shared memory
+    /// of the host ([`shared_memory`](Self::shared_memory)).
+    #[must_use]
+    #[inline]
+    pub fn memory(&self) -> Memory<'_> {
+        // SAFETY: the caller of `new` ensured that the instance does not run. The view borrows
+        // `self`.
+        unsafe { view(self.vmctx) }
+    }
+
+    /// Memory 0 of the calling instance, mutable; empty if it has none.
+    #[inline]
+    pub fn memory_mut(&mut self) -> MemoryMut<'_> {
+        // SAFETY: the caller of `new` ensured that the instance does not run. The view borrows
+        // `self` mutably, so there is no other view.
+        unsafe { view_mut(self.vmctx) }
+    }
+
+    /// Memory 0 of the calling instance, if it is a shared memory from the host. Such a memory has
+    /// no view.
+    #[must_use]
+    pub fn shared_memory(&self) -> Option<&SharedMemory> {
+        // SAFETY: the context is initialised, and its instance keeps its imports alive.
+        let shared = unsafe { SharedImports::of(self.vmctx) };
+        shared?.get(0)
+    }
+
+    /// The remaining fuel of the calling instance, as [`Instance::fuel`](crate::Instance::fuel).
+    #[must_use]
+    pub fn fuel(&self) -> Option<u64> {
+        // SAFETY: the caller of `new` ensured that the context is initialised and the instance does
+        // not run.
+        unsafe { fuel::left(self.vmctx) }
+    }
+
+    /// Sets the remaining fuel of the calling instance.
+    ///
+    /// The host can take fuel for its own work on behalf of the guest, or give more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::set_fuel`](crate::Instance::set_fuel).
+    pub fn set_fuel(&mut self, fuel: u64) -> Result<(), FuelError> {
+        // SAFETY: the caller of `new` ensured that the context is initialised and the instance does
+        // not run.
+        unsafe { fuel::set(self.vmctx, fuel) }
+    }
+
+    /// Counts `bytes` of the host's own memory as held for the guest.
+    ///
+    /// Call it before you allocate memory that outlives this host call, or whose size the guest
+    /// decides. [`release_host_bytes`](Self::release_host_bytes) gives the bytes back, and so does
+    /// the end of the instance. The instances of a group share one sum.
+    ///
+    /// # Errors
+    ///
+    /// [`HostBytesError`] if the sum would exceed
+    /// [`RegionBuilder::host_bytes_max`](crate::RegionBuilder::host_bytes_max). Then nothing is
+    /// counted. A host function that returns this error ends the call with
+    /// [`TrapCode::HostMemoryExhausted`](crate::TrapCode::HostMemoryExhausted).
+    pub fn hold_host_bytes(&mut self, bytes: usize) -> Result<(), HostBytesError> {
+        // SAFETY: the caller of `new` ensured that the context is initialised. The instance keeps
+        // its region alive.
+        unsafe { Record::account(self.vmctx) }.hold(bytes)
+    }
+
+    /// Counts `bytes` as no longer held. [`hold_host_bytes`](Self::hold_host_bytes) must have
+    /// counted them before.
+    pub fn release_host_bytes(&mut self, bytes: usize) {
+        // SAFETY: the caller of `new` ensured that the context is initialised. The instance keeps
+        // its region alive.
+        unsafe { Record::account(self.vmctx) }.release(bytes);
+    }
+
+    /// Bytes of the host's own memory that are held for the guest, as
+    /// [`Instance::host_bytes`](crate::Instance::host_bytes).
+    #[must_use]
+    pub fn host_bytes(&self) -> usize {
+        // SAFETY: the caller of `new` ensured that the context is initialised. The instance keeps
+        // its region alive.
+        let account = unsafe { Record::open_account(self.vmctx) };
+        account.map_or(0, Account::host_bytes)
+    }
+
+    /// Counts bytes that the guest has read from files, streams or sockets of the host, and bytes
+    /// that it has written to them, for [`Instance::usage`](crate::Instance::usage).
+    pub fn count_io(&mut self, read: u64, written: u64) {
+        // SAFETY: the caller of `new` ensured that the context is initialised. The instance keeps
+        // its region alive.
+        let account = unsafe { Record::account(self.vmctx) };
+        account.bytes_read.add(read);
+        account.bytes_written.add(written);
+    }
+
+    /// The memory that pointers of an interface like WASI preview 1 refer to, and the data, both
+    /// mutable.
+    ///
+    /// It is the memory that the calling instance exports as `memory`, or memory 0 if there is no
+    /// such export. If it is a shared memory of the host, the view is empty: see
+    /// [`interface_shared_memory`](Self::interface_shared_memory).
+    #[inline]
+    pub fn interface_split(&mut self) -> (MemoryMut<'_>, &mut T) {
+        // SAFETY: the caller of `new` ensured that the instance does not run, and `self` is
+        // borrowed mutably. The data is the host's and not part of the memory.
+        (unsafe { interface_view_mut(self.vmctx) }, self.data)
+    }
+
+    /// The memory of [`interface_split`](Self::interface_split), if it is a shared memory from the
+    /// host.
+    #[must_use]
+    pub fn interface_shared_memory(&self) -> Option<&SharedMemory> {
+        // SAFETY: the context is initialised, and its instance keeps its imports alive.
+        let (shared, index) = unsafe {
+            let index = (*Record::of(self.vmctx)).interface_index;
+            (SharedImports::of(self.vmctx), index)
+        };
+        shared?.get(index)
+    }
+
+    /// Memory 0 and the data, both mutable.
+    #[inline]
+    pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {
+        // SAFETY: the caller of `new` ensured that the instance does not run, and `self` is
+        // borrowed mutably. The data is the host's and not part of the memory.
+        (unsafe { view_mut(self.vmctx) }, self.data)
+    }
+}
+
+/// The id of the calling instance. It is created now if it is `needed` and there is none.
+#[inline]
+pub(crate) fn stamp<T>(caller: &Caller<'_, T>, needed: bool) -> Stamp {
+    if !needed {
+        return Stamp(0);
+    }
+    // SAFETY: the context of a caller is initialised, and its instance does not run.
+    unsafe { Record::stamp(caller.vmctx()) }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Caller<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller")
+            .field("data", &self.data)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,297 @@
+//! Calls into guests: how a guest is entered, how its exits are answered, and how a call ends.
+//!
+//! Every exit of a guest takes one path (see [`crate::switch`]). The runtime answers an exit by a
+//! call on the host's stack. So host functions run on the host's stack. A panic of a host function
+//! is caught before it can reach a guest frame, and becomes the error of the call.
+//!
+//! An answer resumes the guest, or the switch *leaves* the guest: it returns to the host although
+//! the guest has not returned. A guest that was left by a step of a call can be resumed later.
+//!
+//! # Safety
+//!
+//! Only this file, `steps.rs` and `start.rs` enter guests. They own three facts. A guest is entered
+//! with the activation that its context names. It runs on the stack of its own slot. The call
+//! borrows every instance that the guest can reach.
+#![allow(unsafe_code)]
+
+use super::answer::answer;
+use super::errors::{left_behind, not_begun};
+use super::running::{Call, is_whole};
+use crate::account::{Clocks, Stopwatch};
+use crate::error::CallError;
+use crate::signals::Running;
+use crate::stop::{Bounds, Control, NotBegun, Watched, Why};
+use crate::store::member::{Member, Target};
+use crate::switch::floats::AsGuests;
+use crate::switch::{self, Activation, Answer, Record, Registers};
+use crate::sys;
+use core::mem::ManuallyDrop;
+use core::ptr;
+
+/// Calls a function on the stack of member `root`.
+///
+/// The top `cells` cells of that stack hold the parameters. After a return they hold the results.
+///
+/// # Errors
+///
+/// The reason why the call ended. The guest's changes stay. The instance can be called again,
+/// except after a kill, or in a fork that did not inherit its memory.
+#[inline(always)]
+pub(crate) fn run<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+) -> Result<(), CallError> {
+    sys::signal::prepare_thread()?;
+    if !is_whole(members) {
+        return Err(left_behind());
+    }
+    if members[root].clocks != Clocks::None {
+        return run_timed(members, root, target, cells, data);
+    }
+    run_untimed(members, root, target, cells, data)
+}
+
+/// [`run`] of an instance whose calls are timed.
+///
+/// # Errors
+///
+/// As [`run`].
+#[inline(never)]
+fn run_timed<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+) -> Result<(), CallError> {
+    timed(members, root, |members| {
+        run_untimed(members, root, target, cells, data)
+    })
+}
+
+/// Measures the time of a call. The clocks of member `root` say that its calls are timed.
+pub(super) fn timed<T, R>(
+    members: &mut [Member<T>],
+    root: usize,
+    run: impl FnOnce(&mut [Member<T>]) -> R,
+) -> R {
+    // SAFETY: `vmctx` is an initialised context, and its guest does not run. The members keep the
+    // region alive.
+    let account = unsafe { Record::account(members[root].vmctx()) };
+    let stopwatch = Stopwatch::start(account, members[root].clocks);
+    let result = run(members);
+    stopwatch.stop(false);
+    result
+}
+
+/// [`run`] on a thread for which `prepare_thread` has succeeded.
+///
+/// # Errors
+///
+/// As [`run`].
+#[inline(always)]
+fn run_untimed<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+) -> Result<(), CallError> {
+    if let Some(watch) = &members[root].watch {
+        let (control, bounds) = (watch.control(), watch.bounds);
+        begin_in_time(bounds).map_err(|error| not_begun(error, bounds, None))?;
+        return run_watched(members, root, target, cells, data, control, bounds);
+    }
+    enter_unwatched(members, root, target, cells, data)
+}
+
+/// Enters a function in a call that cannot be stopped.
+///
+/// # Errors
+///
+/// As [`run`].
+#[inline(always)]
+pub(super) fn enter_unwatched<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+) -> Result<(), CallError> {
+    // SAFETY: the instance cannot be stopped, so its activation still has its original interrupt
+    // flag.
+    unsafe { enter(members, root, target, cells, data, None, ended) }
+}
+
+/// Refuses a call whose time limit is zero.
+#[inline]
+pub(super) fn begin_in_time(bounds: Bounds) -> Result<(), NotBegun> {
+    match (bounds.wall_ns, bounds.cpu_ns) {
+        (Some(0), _) => Err(NotBegun::Stopped(Why::Deadline)),
+        (_, Some(0)) => Err(NotBegun::Stopped(Why::CpuBudget)),
+        _ => Ok(()),
+    }
+}
+
+/// [`run`] of an instance that can be stopped.
+///
+/// # Errors
+///
+/// As [`run`].
+#[inline(never)]
+fn run_watched<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+    control: &'static Control,
+    bounds: Bounds,
+) -> Result<(), CallError> {
+    let watched = Watched::begin(control, bounds);
+    let watched = watched.map_err(|error| not_begun(error, bounds, None))?;
+    enter_watched(members, root, target, cells, data, control, &watched)
+}
+
+/// Enters a function in a call that [`Watched::begin`] has announced.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(super) fn enter_watched<T>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+    control: &'static Control,
+    watched: &Watched,
+) -> Result<(), CallError> {
+    let record = Record::of(members[root].vmctx());
+    // SAFETY: `record` belongs to an initialised context, and its guest does not run. The registers
+    // are cleared because they are unknown until the guest exits.
+    unsafe { (*record).activation.guest_registers = Default::default() };
+    let _gate = Gate::of(record, control, ptr::null_mut());
+    // SAFETY: the activation uses the interrupt flag of `control`, which `watched` announced, until
+    // the call has ended.
+    unsafe { enter(members, root, target, cells, data, Some(watched), ended) }
+}
+
+/// Guard: while it lives, an activation uses the interrupt flag of a control. The activation also
+/// gets the address to which the signal handler writes the registers of a preempted guest.
+pub(super) struct Gate(*mut Record);
+
+impl Gate {
+    pub(super) fn of(
+        record: *mut Record,
+        control: &'static Control,
+        registers: *mut Registers,
+    ) -> Self {
+        // SAFETY: `record` belongs to an initialised context, and its guest does not run.
+        unsafe {
+            (*record).activation.gate = control.gate();
+            (*record).activation.registers = registers;
+        }
+        Self(record)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // SAFETY: `of` received the record of an initialised context, and the call has ended.
+        unsafe {
+            (*self.0).activation.gate = (*self.0).mark;
+            (*self.0).activation.registers = ptr::null_mut();
+        }
+    }
+}
+
+/// The error of a call that did not return and cannot be resumed.
+fn ended<T>(call: &mut Call<'_, T>) -> Result<(), CallError> {
+    Err(call.left())
+}
+
+/// Enters the guest, and comes back when the guest has returned or has been left.
+///
+/// If the guest was left, `left` computes the result.
+///
+/// # Errors
+///
+/// The errors of `left`.
+///
+/// # Safety
+///
+/// The activation of member `root` must use the interrupt flag of `watched`. Without `watched`, it
+/// must use its original flag.
+#[inline(always)]
+pub(super) unsafe fn enter<T, R: Default>(
+    members: &mut [Member<T>],
+    root: usize,
+    target: Target,
+    cells: usize,
+    data: &mut T,
+    watched: Option<&Watched>,
+    left: impl FnOnce(&mut Call<'_, T>) -> Result<R, CallError>,
+) -> Result<R, CallError> {
+    let Target { code, entry, vmctx } = target;
+    let start = |activation, cells, answer, call| {
+        // SAFETY: code, entry and context belong to a function of a loaded module and to its
+        // instance, see `Member::target`. `enter_by` supplies valid values for the other arguments.
+        unsafe { switch::start(activation, vmctx, entry, code, cells, answer, call) }
+    };
+    // SAFETY: the caller ensures that the activation uses the right interrupt flag.
+    unsafe { enter_by(members, root, cells, data, watched, start, left) }
+}
+
+/// Like [`enter`], but the closure `by` chooses the entry routine of [`crate::switch`].
+///
+/// # Errors
+///
+/// The errors of `left`.
+///
+/// # Safety
+///
+/// As [`enter`].
+#[inline(always)]
+pub(super) unsafe fn enter_by<T, R: Default>(
+    members: &mut [Member<T>],
+    root: usize,
+    cells: usize,
+    data: &mut T,
+    watched: Option<&Watched>,
+    by: impl FnOnce(*mut Activation, *mut u8, Answer, *mut ()) -> bool,
+    left: impl FnOnce(&mut Call<'_, T>) -> Result<R, CallError>,
+) -> Result<R, CallError> {
+    let activation = Record::of(members[root].vmctx()).cast::<Activation>();
+    let cells = members[root].cells_address(cells);
+    // `left` takes the contents of the call. After a return there is nothing to drop.
+    let mut call = ManuallyDrop::new(Call {
+        activation,
+        members,
+        data,
+        watched,
+        end: None,
+    });
+    // SAFETY: the record belongs to an initialised context. The borrow of `members` keeps it in
+    // place.
+    let _running = unsafe { Running::enter(activation) };
+    // The stack below the cells is free, and 16-byte aligned like the cells. `answer::<T>` matches
+    // the type of `call`.
+    let floats = AsGuests::begin();
+    let (cells, of_call) = (cells as *mut u8, (&raw mut *call).cast());
+    let mut returned = by(activation, cells, answer::<T>, of_call);
+    while !returned && call.catches() {
+        // SAFETY: the guest has exited. It continues in the same call, where it catches its
+        // exception.
+        returned = unsafe { switch::resume(activation, ptr::null(), cells, answer::<T>, of_call) };
+    }
+    drop(floats);
+    if returned {
+        Ok(R::default())
+    } else {
+        left(&mut call)
+    }
+}

@@ -1,0 +1,58 @@
+//! [`HostResult`] and [`HostFuture`]: what host functions return.
+
+use crate::error::HostError;
+use crate::value::FuncType;
+use crate::value::typed::{Results, sealed};
+use core::future::Future;
+use core::pin::Pin;
+
+/// The return type of a host function: results, or a `Result` of them with any error.
+pub trait HostResult: 'static {
+    /// The results.
+    type Results: Results;
+    /// Converts the return value to the results or to an error.
+    ///
+    /// # Errors
+    ///
+    /// The error that the host function returned.
+    fn into_result(self) -> Result<Self::Results, HostError>;
+}
+
+impl<R: Results> HostResult for R {
+    type Results = R;
+    fn into_result(self) -> Result<R, HostError> {
+        Ok(self)
+    }
+}
+
+impl<R: Results, E: Into<HostError> + 'static> HostResult for Result<R, E> {
+    type Results = R;
+    fn into_result(self) -> Result<R, HostError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// The return type of an async host function: a future of its results, or of a `Result` of them. It
+/// borrows the [`Caller`](crate::Caller).
+pub type HostFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
+
+/// Number of cells of a function over these parameters and results.
+#[inline]
+pub(super) fn cells<P: sealed::List, R: HostResult>() -> usize {
+    let results = <R::Results as sealed::List>::TYPES;
+    P::TYPES.len().max(results.len())
+}
+
+/// Whether one of these values carries the instance id.
+#[inline]
+pub(super) fn needs_stamp<P: sealed::List, R: HostResult>() -> bool {
+    P::NEEDS_STAMP || <R::Results as sealed::List>::NEEDS_STAMP
+}
+
+/// The type of a function over these parameters and results.
+pub(super) fn func_type<P: sealed::List, R: sealed::List>() -> FuncType {
+    FuncType {
+        params: P::TYPES.to_vec(),
+        results: R::TYPES.to_vec(),
+    }
+}

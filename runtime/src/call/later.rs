@@ -1,0 +1,183 @@
+//! Host functions for which the guest waits: [`Asking`] functions, which the caller of the guest
+//! answers, and [`Async`] functions.
+//!
+//! # Safety
+//!
+//! This file owns one fact. The future of an async host function borrows an instance. It is polled
+//! and dropped only while the call that made the future borrows that instance.
+#![allow(unsafe_code)]
+
+use super::caller::{Caller, stamp};
+use super::host_code::{Answered, HostCode};
+use super::host_result::{HostFuture, HostResult, cells, func_type, needs_stamp};
+use super::host_state::{HostCall, HostState, Mode, Reply};
+use crate::error::{HostError, Operation, State, StateError};
+use crate::store::host_func::HostFunc;
+use crate::value::Cell;
+use crate::value::typed::sealed;
+use core::marker::PhantomData;
+use core::slice;
+use core::task::Poll;
+
+/// A host function that asks the caller of the guest.
+struct Asking<P, R, F, G> {
+    ask: F,
+    reply: G,
+    types: PhantomData<fn(P) -> R>,
+}
+
+/// A function that asks the question of `ask`, and returns to the guest the results that `reply`
+/// computes from the answer.
+pub(crate) fn asking<T, Q, A, P, R, F, G>(ask: F, reply: G) -> HostFunc<HostState<T, Q, A>>
+where
+    T: 'static,
+    Q: 'static,
+    A: 'static,
+    P: sealed::List,
+    R: HostResult,
+    F: Fn(Caller<'_, T>, P) -> Result<Q, HostError> + Send + Sync + 'static,
+    G: Fn(Caller<'_, T>, P, A) -> R + Send + Sync + 'static,
+{
+    let types = PhantomData;
+    HostFunc::of(func_type::<P, R::Results>(), Asking { ask, reply, types })
+}
+
+impl<T, Q, A, P, R, F, G> HostCode<HostState<T, Q, A>> for Asking<P, R, F, G>
+where
+    P: sealed::List,
+    R: HostResult,
+    F: Fn(Caller<'_, T>, P) -> Result<Q, HostError> + Send + Sync + 'static,
+    G: Fn(Caller<'_, T>, P, A) -> R + Send + Sync + 'static,
+{
+    fn cells(&self) -> usize {
+        cells::<P, R>()
+    }
+
+    #[inline]
+    fn call(
+        &self,
+        mut caller: Caller<'_, HostState<T, Q, A>>,
+        cells: &mut [Cell],
+    ) -> Result<Answered, HostError> {
+        let vmctx = caller.vmctx();
+        let state = match caller.store().mode {
+            Mode::Steps => None,
+            Mode::Call => Some(State::Called),
+            Mode::Async(_) => Some(State::Awaited),
+        };
+        if let Some(state) = state {
+            return Err(StateError::new(Operation::Ask, state).into());
+        }
+        let parameters = P::load(cells, stamp(&caller, needs_stamp::<P, R>()));
+        let store = caller.store();
+        // SAFETY: the context belongs to the calling instance, whose guest waits. Nothing else
+        // views its memory.
+        let view = unsafe { Caller::new(vmctx, &mut store.data) };
+        let question = (self.ask)(view, parameters)?;
+        store.question = Some(question);
+        store.reply = Some(Reply {
+            code: (&raw const *self).cast(),
+            vmctx,
+            cells: cells.as_mut_ptr(),
+            give: give::<T, A, P, R, F, G>,
+        });
+        Ok(Answered::Later)
+    }
+}
+
+/// Gives the guest an answer: a [`GiveAnswer`](super::host_state::GiveAnswer).
+///
+/// # Safety
+///
+/// `code` must point to an [`Asking`] function with these types. `caller` and `at` must be the
+/// caller and the cells of the call of that function.
+unsafe fn give<T, A, P, R, F, G>(
+    code: *const (),
+    caller: Caller<'_, T>,
+    at: *mut Cell,
+    answer: A,
+) -> Result<(), HostError>
+where
+    P: sealed::List,
+    R: HostResult,
+    G: Fn(Caller<'_, T>, P, A) -> R,
+{
+    // SAFETY: the caller ensures that `code` points to an `Asking` with these types.
+    let code = unsafe { &*code.cast::<Asking<P, R, F, G>>() };
+    // SAFETY: the caller ensures that `at` points to the cells of the call. The guest waits, and
+    // its parameters are still there.
+    let cells = unsafe { slice::from_raw_parts_mut(at, cells::<P, R>()) };
+    let stamp = stamp(&caller, needs_stamp::<P, R>());
+    let results = (code.reply)(caller, P::load(cells, stamp), answer).into_result()?;
+    sealed::List::store(results, cells, stamp)?;
+    Ok(())
+}
+
+/// An async host function.
+struct Async<P, R, F> {
+    func: F,
+    types: PhantomData<fn(P) -> R>,
+}
+
+/// A function that returns a future.
+pub(crate) fn future<T, Q, A, P, R, F>(func: F) -> HostFunc<HostState<T, Q, A>>
+where
+    T: 'static,
+    Q: 'static,
+    A: 'static,
+    P: sealed::List,
+    R: HostResult,
+    F: for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
+{
+    let types = PhantomData;
+    HostFunc::of(func_type::<P, R::Results>(), Async { func, types })
+}
+
+impl<T, Q, A, P, R, F> HostCode<HostState<T, Q, A>> for Async<P, R, F>
+where
+    T: 'static,
+    P: sealed::List,
+    R: HostResult,
+    F: for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
+{
+    fn cells(&self) -> usize {
+        cells::<P, R>()
+    }
+
+    #[inline]
+    fn call(
+        &self,
+        mut caller: Caller<'_, HostState<T, Q, A>>,
+        cells: &mut [Cell],
+    ) -> Result<Answered, HostError> {
+        let stamp = stamp(&caller, needs_stamp::<P, R>());
+        let vmctx = caller.vmctx();
+        let store: *mut HostState<T, Q, A> = caller.store();
+        // SAFETY: `store` comes from the exclusive borrow in `caller`.
+        let mut polled = match unsafe { (*store).mode } {
+            Mode::Async(polled) => polled,
+            Mode::Call => return Err(StateError::new(Operation::Await, State::Called).into()),
+            Mode::Steps => return Err(StateError::new(Operation::Await, State::Stepped).into()),
+        };
+        // SAFETY: the data outlives the future. The call drops the future before it uses the
+        // instance for anything else: see `instance/future.rs`. Until then only other fields of the
+        // store are used.
+        let caller: Caller<'static, T> = unsafe { Caller::new(vmctx, &mut (*store).data) };
+        let mut future = (self.func)(caller, P::load(cells, stamp));
+        // SAFETY: both pointers are valid during a poll, and this code runs inside that poll.
+        let (polled, context) = unsafe {
+            let polled = polled.as_mut();
+            let context = polled.context.as_mut();
+            (polled, context)
+        };
+        if let Poll::Ready(results) = future.as_mut().poll(context) {
+            drop(future);
+            sealed::List::store(results.into_result()?, cells, stamp)?;
+            return Ok(Answered::Done);
+        }
+        // SAFETY: the cells belong to this call, whose guest will be left, and there are as many as
+        // the function has.
+        polled.host = Some(unsafe { HostCall::new(future, cells.as_mut_ptr(), stamp) });
+        Ok(Answered::Later)
+    }
+}

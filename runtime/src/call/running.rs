@@ -1,0 +1,361 @@
+//! [`Call`]: a running call, and what the runtime does when its guest exits.
+//!
+//! # Safety
+//!
+//! This file owns one fact. The call borrows every instance that the guest can reach, and the guest
+//! waits while the runtime works for it.
+#![allow(unsafe_code)]
+
+use super::caller::Caller;
+use super::end::End;
+use super::errors::{host_error, left_behind, not_a_step, stopped};
+use super::host_code::{Answered, HostCode};
+use super::wait::wait;
+use super::{builtin, exception};
+use crate::error::{CallError, HostError, HostPanic};
+use crate::module::Module;
+use crate::stop::{Halt, Watched};
+use crate::store::bulk::Bulk;
+use crate::store::member::Member;
+use crate::switch::{Activation, Fault, Guest, Record};
+use crate::trap::backtrace::Trace;
+use crate::trap::{Exception, Trap, TrapCode};
+use crate::value::Cell;
+use core::mem;
+use core::panic::AssertUnwindSafe;
+use core::{ptr, slice};
+use pirn_format::exit::{Builtin, Kind};
+use std::panic;
+
+/// A running call: the state that answers need, and the reason why an answer ended it.
+///
+/// The routines of [`crate::switch`] expect the address of the activation in the first field.
+#[repr(C)]
+pub(super) struct Call<'a, T> {
+    pub(super) activation: *mut Activation,
+    pub(super) members: &'a mut [Member<T>],
+    pub(super) data: &'a mut T,
+    /// The means to stop the call; `None` if the call cannot be stopped.
+    pub(super) watched: Option<&'a Watched>,
+    /// Why an answer made the switch leave the guest.
+    pub(super) end: Option<End>,
+}
+
+impl<T> Call<'_, T> {
+    /// Calls a host function.
+    ///
+    /// # Errors
+    ///
+    /// The panic of the host function, or the error that it returned.
+    ///
+    /// # Safety
+    ///
+    /// `vmctx` must be the context of the calling instance, which must be a member of this call.
+    /// `cells` must point to as many cells as the function has.
+    #[inline(always)]
+    pub(super) unsafe fn host<C: HostCode<T>>(
+        &mut self,
+        code: &C,
+        vmctx: *mut u8,
+        cells: *mut Cell,
+    ) -> std::thread::Result<Result<Answered, HostError>> {
+        // SAFETY: the caller ensures that `cells` points to that many cells.
+        let cells = unsafe { slice::from_raw_parts_mut(cells, code.cells()) };
+        // SAFETY: the call borrows the instance, whose guest waits. The call holds no view of its
+        // memory.
+        let caller = unsafe { Caller::new(vmctx, self.data) };
+        panic::catch_unwind(AssertUnwindSafe(|| code.call(caller, cells)))
+    }
+
+    /// Lets the guest continue, unless the embedder's code has forked and a memory was not
+    /// inherited.
+    #[inline(never)]
+    pub(super) fn go_on_whole(&mut self) -> *mut Activation {
+        if is_whole(self.members) {
+            ptr::null_mut()
+        } else {
+            self.leave(End::Invalid(left_behind()))
+        }
+    }
+
+    /// Runs a builtin of the runtime that the guest has called.
+    ///
+    /// # Errors
+    ///
+    /// Why the guest must be left.
+    ///
+    /// # Safety
+    ///
+    /// `vmctx` and `cells` must come from the guest's exit.
+    unsafe fn builtin(&mut self, vmctx: *mut u8, number: u32, cells: *mut Cell) -> Result<(), End> {
+        let at = member_of(self.members, vmctx);
+        let (Some(at), Some(builtin)) = (at, Builtin::from_number(number)) else {
+            return Err(End::Trap(TrapCode::Unreachable));
+        };
+        let left = exception::Left {
+            activation: self.activation,
+            cells,
+            watched: self.watched,
+        };
+        // SAFETY: the trampoline of the builtin passes an address on the guest's stack. There is
+        // room for every parameter, and for at least one result. The guest does not run.
+        let cells = unsafe { slice::from_raw_parts_mut(cells, builtin.params().max(1)) };
+        match builtin {
+            Builtin::MemoryWait32 | Builtin::MemoryWait64 => {
+                wait(self.members, at, self.watched, builtin, cells)
+            }
+            Builtin::Throw => {
+                // SAFETY: generated code supplies as many cells as the tag has values.
+                let thrown = unsafe {
+                    exception::throw(self.members, left, at, cells[0].u32(), cells[1].u64())
+                };
+                Err(thrown.map_or_else(|refused| End::refused(&refused), |()| End::Throws))
+            }
+            Builtin::ThrowRef => {
+                // SAFETY: the guest has exited by this call of the builtin, and the reference is in
+                // its cells.
+                let thrown = unsafe { exception::throw_ref(self.members, left, cells[0].u64()) };
+                Err(thrown.map_or_else(|refused| End::refused(&refused), |()| End::Throws))
+            }
+            Builtin::Rethrow => Err(End::Throws),
+            Builtin::Keep => {
+                // SAFETY: the guest has exited by this call of the builtin.
+                let kept = unsafe { exception::keep(self.members, left) };
+                cells[0] = Cell::from_u64(kept.map_err(|refused| End::refused(&refused))?);
+                Ok(())
+            }
+            other => {
+                let bulk = builtin::run(self.members, at, other, cells, self.data);
+                match bulk.map_err(End::Trap)? {
+                    None => Ok(()),
+                    Some(bulk) => self.bulk(at, bulk),
+                }
+            }
+        }
+    }
+
+    /// Performs the bulk write of a builtin of member `at`.
+    ///
+    /// # Errors
+    ///
+    /// Why the guest must be left. If only its time slice ended, the member keeps the rest of the
+    /// write.
+    #[inline]
+    fn bulk(&mut self, at: usize, mut bulk: Bulk) -> Result<(), End> {
+        match bulk.run(&self.members[at], self.watched) {
+            Ok(()) => Ok(()),
+            Err(Halt::Trap(code)) => Err(End::Trap(code)),
+            Err(Halt::Stopped) => Err(End::Halted),
+            Err(Halt::SliceIsOver) => {
+                self.members[at].bulk = Some(Box::new(bulk));
+                Err(End::Halted)
+            }
+        }
+    }
+
+    /// Whether a guest that was left continues in a handler for the exception that it threw.
+    #[inline]
+    pub(super) fn catches(&mut self) -> bool {
+        matches!(self.end, Some(End::Throws)) && self.goes_on()
+    }
+
+    #[cold]
+    fn goes_on(&mut self) -> bool {
+        // SAFETY: the guest has exited through an answer, in this call.
+        let goes_on = unsafe { exception::land(self.members, self.activation) };
+        if goes_on {
+            self.end = None;
+        }
+        goes_on
+    }
+
+    /// Answers an exit that is not a call of a host function.
+    ///
+    /// # Errors
+    ///
+    /// Why the guest must be left.
+    ///
+    /// # Safety
+    ///
+    /// `vmctx` and `cells` must come from the guest's exit.
+    pub(super) unsafe fn answer(
+        &mut self,
+        vmctx: *mut u8,
+        wanted: Option<(Kind, u32)>,
+        cells: *mut Cell,
+    ) -> Result<(), End> {
+        match wanted {
+            Some((Kind::Builtin, number)) => {
+                // SAFETY: the caller ensures that `vmctx` and `cells` come from the guest's exit.
+                unsafe { self.builtin(vmctx, number, cells) }
+            }
+            // Only a module of another version has unknown trap codes, and `open` refuses such a
+            // module.
+            Some((Kind::Trap, number)) => Err(End::Trap(
+                TrapCode::from_number(number).unwrap_or(TrapCode::Unreachable),
+            )),
+            None => Err(End::Invalid(CallError::Invalid(
+                "guest left for what no guest leaves for".to_owned(),
+            ))),
+        }
+    }
+
+    /// Notes the end of a guest. The switch leaves the guest of the activation that this returns.
+    #[inline]
+    pub(super) fn leave(&mut self, end: End) -> *mut Activation {
+        // `goes_on` clears the old value before a guest continues, so there is nothing to drop.
+        mem::forget(self.end.replace(end));
+        self.activation
+    }
+
+    /// The error that ended the call, once the guest was left. A trap gets the guest's backtrace.
+    ///
+    /// Callers pass the error on unchanged, so that it is built where the result of `call` lies. A
+    /// copy on the way takes some 5 ns (bench `trap`).
+    #[cold]
+    pub(super) fn left(&mut self) -> CallError {
+        // SAFETY: the guest has been left, so nothing else uses the activation.
+        if let Some(Fault { code, .. }) = unsafe { (*self.activation).fault } {
+            let Some(code) = code else {
+                return self.stopped();
+            };
+            let trap = self.trap(code);
+            // SAFETY: the guest has been left, so nothing else uses the activation. The fault is
+            // cleared because the next trap may not come from a signal.
+            unsafe { (*self.activation).fault = None };
+            return trap;
+        }
+        // Otherwise an answer ended the call, or the switch refused to enter or resume the guest.
+        if let Some(End::Trap(code)) = self.end {
+            return self.trap(code);
+        }
+        match self.end.take() {
+            Some(End::Host(error)) => host_error(error, || self.trace()),
+            Some(End::Invalid(error)) => error,
+            Some(End::Throws) => self.uncaught(),
+            Some(End::Panic(payload)) => CallError::Panic(HostPanic::new(payload, self.trace())),
+            Some(End::Waits) if self.watched.and_then(Watched::why).is_none() => not_a_step(),
+            Some(End::Trap(_) | End::Waits | End::Halted) | None => self.stopped(),
+        }
+    }
+
+    /// The progress of a step, once the guest was left.
+    ///
+    /// # Errors
+    ///
+    /// As [`left`](Self::left), if the call cannot be resumed.
+    #[inline]
+    pub(super) fn left_step(&mut self) -> Result<Progress, CallError> {
+        match (&self.end, self.watched) {
+            // If the call was stopped during a host function, the result of that function is
+            // discarded.
+            (Some(End::Waits), watched) if watched.and_then(Watched::why).is_none() => {
+                Ok(Progress::Waits)
+            }
+            // A trap that a signal reported in the meantime has priority: such a guest cannot be
+            // resumed.
+            (None | Some(End::Halted), Some(watched))
+                if watched.slice_is_over() && !self.has_faulted() =>
+            {
+                Ok(Progress::Preempted)
+            }
+            _ => Err(self.left()),
+        }
+    }
+
+    /// Whether a signal ended the guest: such a guest cannot be resumed.
+    fn has_faulted(&self) -> bool {
+        // SAFETY: the guest has been left, so nothing else uses the activation.
+        unsafe { (*self.activation).fault.is_some() }
+    }
+
+    /// The error of a call whose interrupt flag was set.
+    fn stopped(&mut self) -> CallError {
+        self.locate();
+        let trace = self.trace();
+        // SAFETY: the guest has been left, so nothing else uses the activation.
+        unsafe { (*self.activation).fault = None };
+        match self.watched.map(|watched| (watched.why(), watched.bounds)) {
+            Some((Some(why), bounds)) => stopped(why, bounds, Some(trace)),
+            // Only a fork sets the interrupt flag of a call that cannot be stopped.
+            _ => left_behind(),
+        }
+    }
+
+    /// Records the position of a guest that a signal suspended and that will not be resumed.
+    fn locate(&mut self) {
+        // SAFETY: the guest has been left, so nothing else uses the activation or its saved
+        // registers.
+        unsafe {
+            let activation = &mut *self.activation;
+            if let Some(registers) = activation.registers.as_ref()
+                && registers.taken
+                && activation.guest_sp == 0
+                && activation.fault.is_none()
+            {
+                let (code, at) = (None, registers.position());
+                activation.fault = Some(Fault { code, at });
+            }
+        }
+    }
+
+    /// The error of a call whose guest threw an exception that nothing caught.
+    fn uncaught(&mut self) -> CallError {
+        let (tag, values, pcs) = exception::uncaught(self.members);
+        let trace = Trace::of_pcs(&pcs, self.modules());
+        CallError::Exception(Exception::new(tag, values, trace))
+    }
+
+    fn trap(&self, code: TrapCode) -> CallError {
+        CallError::Trap(Trap::with_trace(code, self.trace()))
+    }
+
+    /// The modules of all instances that the call can reach.
+    fn modules(&self) -> impl Iterator<Item = Module> + use<'_, T> {
+        let members = self.members.iter();
+        members.map(|member| member.inner.module.clone())
+    }
+
+    /// The guest's backtrace at its exit.
+    fn trace(&self) -> Box<Trace> {
+        let modules = self.modules();
+        // SAFETY: the record belongs to the running call, whose guest has been left.
+        unsafe {
+            let root: *const Guest = &raw const (*self.activation.cast::<Record>()).guest;
+            Trace::of(&*self.activation, root, modules)
+        }
+    }
+}
+
+/// Whether this process has the memory of every member. A fork does not inherit the memory of
+/// [tracked](crate::Reset::Tracked) slots.
+#[inline]
+pub(super) fn is_whole<T>(members: &[Member<T>]) -> bool {
+    // SAFETY: the records belong to initialised contexts. The members keep their regions alive.
+    let whole = |member: &Member<T>| unsafe { (*Record::of(member.vmctx())).is_whole() };
+    match members {
+        [only] => whole(only),
+        several => several.iter().all(whole),
+    }
+}
+
+/// The index of the member that has this context.
+pub(super) fn member_of<T>(members: &[Member<T>], vmctx: *mut u8) -> Option<usize> {
+    if let [only] = members {
+        return (only.vmctx() == vmctx).then_some(0);
+    }
+    members.iter().position(|member| member.vmctx() == vmctx)
+}
+
+/// The progress of a step. One word wide, like [`Answered`].
+#[repr(u64)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// The call has returned: the cells hold the results.
+    #[default]
+    Returned,
+    /// The guest waits for a host function, or in `memory.atomic.wait`.
+    Waits,
+    /// The time slice has ended.
+    Preempted,
+}

@@ -1,0 +1,303 @@
+//! Steps of calls: the first step, and those that resume a suspended guest.
+//!
+//! # Safety
+//!
+//! This file owns one fact. A guest is resumed only at the point where it left, and in the call
+//! that it left.
+#![allow(unsafe_code)]
+
+use super::enter::{Gate, begin_in_time, enter, enter_by};
+use super::errors::{host_error, left_behind, not_begun, stopped};
+use super::host_state::Reply;
+use super::running::{Progress, is_whole};
+use super::wait::{Next, wait_on};
+use crate::account::{Clocks, Stopwatch};
+use crate::error::{CallError, HostError, HostPanic};
+use crate::stop::{Bounds, Control, Halt, Watched, Why};
+use crate::store::member::{Member, Target};
+use crate::switch::{self, Fault, Record, Registers};
+use crate::sys;
+use crate::trap::Trap;
+use crate::trap::backtrace::Trace;
+use core::panic::AssertUnwindSafe;
+use core::{iter, ptr, slice};
+use std::panic;
+
+/// Makes a step of a call: the first one, or the next one from where the guest was suspended.
+///
+/// # Errors
+///
+/// The reason why the call ended, as with [`run`](super::enter::run).
+#[inline(always)]
+pub(crate) fn step<T>(
+    member: &mut Member<T>,
+    target: Target,
+    first: bool,
+    cells: usize,
+    data: &mut T,
+) -> Result<Progress, CallError> {
+    sys::signal::prepare_thread()?;
+    let members = slice::from_mut(member);
+    if !is_whole(members) {
+        return Err(left_behind());
+    }
+    if members[0].clocks != Clocks::None {
+        return step_timed(members, target, first, cells, data);
+    }
+    step_untimed(members, target, first, cells, data)
+}
+
+/// [`step`] of an instance whose calls are timed.
+///
+/// # Errors
+///
+/// As [`step`].
+#[inline(never)]
+fn step_timed<T>(
+    members: &mut [Member<T>],
+    target: Target,
+    first: bool,
+    cells: usize,
+    data: &mut T,
+) -> Result<Progress, CallError> {
+    // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps its
+    // region alive.
+    let account = unsafe { Record::account(members[0].vmctx()) };
+    let stopwatch = Stopwatch::start(account, members[0].clocks);
+    let stepped = step_untimed(members, target, first, cells, data);
+    stopwatch.stop(matches!(stepped, Ok(Progress::Waits | Progress::Preempted)));
+    stepped
+}
+
+/// [`step`] on a thread for which `prepare_thread` has succeeded.
+///
+/// # Errors
+///
+/// As [`step`].
+#[inline(always)]
+fn step_untimed<T>(
+    members: &mut [Member<T>],
+    target: Target,
+    first: bool,
+    cells: usize,
+    data: &mut T,
+) -> Result<Progress, CallError> {
+    let Some(watch) = &mut members[0].watch else {
+        // SAFETY: the instance cannot be stopped, so its activation has its original interrupt
+        // flag. If this is not the first step, the caller has checked that the guest is suspended
+        // in a call of `target`.
+        return unsafe { enter_step(members, target, first, cells, data, None) };
+    };
+    let (control, bounds, registers) = (watch.control(), watch.bounds, watch.registers());
+    step_watched(
+        members,
+        target,
+        first,
+        cells,
+        data,
+        (control, bounds, registers),
+    )
+}
+
+/// [`step`] of an instance that can be stopped.
+///
+/// # Errors
+///
+/// As [`step`].
+#[inline(never)]
+fn step_watched<T>(
+    members: &mut [Member<T>],
+    target: Target,
+    first: bool,
+    cells: usize,
+    data: &mut T,
+    (control, bounds, registers): (&'static Control, Bounds, *mut Registers),
+) -> Result<Progress, CallError> {
+    let begun = begin_in_time(bounds).and_then(|()| Watched::begin(control, bounds));
+    let watched = begun.map_err(|error| {
+        let trace = (!first).then(|| trace_of(&members[0]));
+        not_begun(error, bounds, trace)
+    })?;
+    let gate = Gate::of(Record::of(members[0].vmctx()), control, registers);
+    let stepped = match wait_on(&mut members[0], &watched) {
+        Next::GoesOn => match finish_bulk(&mut members[0], &watched) {
+            // SAFETY: `gate` gave the activation the interrupt flag of `watched`. If this is not
+            // the first step, the caller has checked that the guest is suspended in a call of
+            // `target`.
+            Ok(()) => unsafe { enter_step(members, target, first, cells, data, Some(&watched)) },
+            Err(Halt::SliceIsOver) => Ok(Progress::Preempted),
+            Err(Halt::Stopped) => {
+                let why = watched.why().unwrap_or(Why::Killed);
+                Err(stopped_waiting(&members[0], why, bounds))
+            }
+            Err(Halt::Trap(code)) => {
+                let trace = trace_of(&members[0]);
+                Err(CallError::Trap(Trap::with_trace(code, trace)))
+            }
+        },
+        Next::Waits => Ok(Progress::Waits),
+        Next::Stopped => {
+            let why = watched.why().unwrap_or(Why::Killed);
+            Err(stopped_waiting(&members[0], why, bounds))
+        }
+    };
+    drop(gate);
+    if !matches!(stepped, Ok(Progress::Returned) | Err(_)) {
+        watched.suspend();
+        if let (Some(watch), Some(left)) = (&mut members[0].watch, watched.cpu_left_ns()) {
+            watch.bounds.cpu_ns = Some(left);
+        }
+    }
+    stepped
+}
+
+/// Completes the bulk write of a builtin that the suspended guest has called.
+///
+/// # Errors
+///
+/// Why the write stopped early. After [`Halt::SliceIsOver`] the member keeps the rest.
+fn finish_bulk<T>(member: &mut Member<T>, watched: &Watched) -> Result<(), Halt> {
+    let Some(mut bulk) = member.bulk.take() else {
+        return Ok(());
+    };
+    let done = watched.in_host(|| bulk.run(member, Some(watched)));
+    if done == Err(Halt::SliceIsOver) {
+        member.bulk = Some(bulk);
+    }
+    done
+}
+
+/// [`enter`] for a step.
+///
+/// # Errors
+///
+/// The reason why the step ended.
+///
+/// # Safety
+///
+/// As [`enter`]. If this is not the first step, the guest must be suspended in a call of `target`.
+#[inline(always)]
+unsafe fn enter_step<T>(
+    members: &mut [Member<T>],
+    target: Target,
+    first: bool,
+    cells: usize,
+    data: &mut T,
+    watched: Option<&Watched>,
+) -> Result<Progress, CallError> {
+    let vmctx = members[0].vmctx();
+    // SAFETY: the record belongs to an initialised context, and its guest does not run.
+    let activation = unsafe { &mut (*Record::of(vmctx)).activation };
+    let registers = activation.registers;
+    // SAFETY: `registers` is null or the address that `step_watched` gave the activation. The guest
+    // does not run.
+    let mut taken = unsafe { registers.as_mut() };
+    if first {
+        // The registers are unknown until the guest exits.
+        activation.guest_registers = Default::default();
+        activation.guest_sp = 0;
+        if let Some(registers) = &mut taken {
+            registers.taken = false;
+        }
+    }
+    // If an answer made the guest exit, its state is newer than the registers that a signal saved
+    // earlier.
+    let answered = activation.guest_sp != 0;
+    if !answered && !taken.is_some_and(|registers| registers.taken) {
+        // The guest has not been entered yet.
+        // SAFETY: the caller ensures what `enter` requires.
+        return unsafe {
+            enter(members, 0, target, cells, data, watched, |call| {
+                call.left_step()
+            })
+        };
+    }
+    let registers = if answered { ptr::null_mut() } else { registers };
+    let go_on = |activation, cells, answer, call| {
+        // SAFETY: the caller ensures that the guest is suspended in this call, so it left at that
+        // point.
+        unsafe { switch::resume(activation, registers, cells, answer, call) }
+    };
+    // SAFETY: the caller ensures what `enter_by` requires.
+    unsafe {
+        enter_by(members, 0, cells, data, watched, go_on, |call| {
+            call.left_step()
+        })
+    }
+}
+
+/// Whether this thread may poll or answer the host function that a suspended guest waits for.
+///
+/// # Errors
+///
+/// Why the guest's call ends.
+pub(crate) fn may_go_on<T>(member: &Member<T>) -> Result<(), CallError> {
+    // The host function may access the guest's memory, and its faults need the signal handler.
+    sys::signal::prepare_thread()?;
+    if !is_whole(slice::from_ref(member)) {
+        return Err(left_behind());
+    }
+    match &member.watch {
+        Some(watch) if watch.control().is_killed() => {
+            Err(stopped_waiting(member, Why::Killed, watch.bounds))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives a suspended guest the answer that it waits for.
+///
+/// # Errors
+///
+/// The error of the guest's call, if the host function returns an error or panics.
+pub(crate) fn reply<T, D, A>(
+    member: &Member<T>,
+    reply: Reply<D, A>,
+    data: &mut D,
+    answer: A,
+) -> Result<(), CallError> {
+    // SAFETY: the guest has waited for the answer since the reply was stored. The caller's borrow
+    // of the host data implies a borrow of the instance.
+    let given = panic::catch_unwind(AssertUnwindSafe(|| unsafe { reply.give(data, answer) }));
+    ended_waiting(member, given)
+}
+
+/// The result of a host function that a suspended guest waited for.
+///
+/// # Errors
+///
+/// The error of the guest's call, if the host function returned an error or panicked.
+pub(crate) fn ended_waiting<T>(
+    member: &Member<T>,
+    ended: std::thread::Result<Result<(), HostError>>,
+) -> Result<(), CallError> {
+    match ended {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(host_error(error, || trace_of(member))),
+        Err(panic) => Err(CallError::Panic(HostPanic::new(panic, trace_of(member)))),
+    }
+}
+
+/// The error of a call that was stopped while its guest waited.
+pub(crate) fn stopped_waiting<T>(member: &Member<T>, why: Why, bounds: Bounds) -> CallError {
+    stopped(why, bounds, Some(trace_of(member)))
+}
+
+/// The backtrace of a suspended guest at its exit.
+fn trace_of<T>(member: &Member<T>) -> Box<Trace> {
+    let modules = iter::once(member.inner.module.clone());
+    let record = Record::of(member.vmctx());
+    // SAFETY: the record belongs to an initialised context, and its guest does not run.
+    unsafe {
+        // If an answer made the guest exit, its state is newer than the registers that a signal
+        // saved earlier.
+        let preempted = match (&member.watch, (*record).activation.guest_sp) {
+            (Some(watch), 0) => watch.preempted(),
+            _ => None,
+        };
+        (*record).activation.fault = preempted.map(|at| Fault { code: None, at });
+        let trace = Trace::of(&(*record).activation, &raw const (*record).guest, modules);
+        (*record).activation.fault = None;
+        trace
+    }
+}

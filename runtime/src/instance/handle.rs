@@ -1,0 +1,240 @@
+//! [`Instance`]: a module in its own slot, with the host's data.
+
+use super::func::Func;
+use super::suspended::Suspended;
+use crate::call::errors::foreign;
+use crate::call::{HostState, enter, start, untyped};
+use crate::error::{CallError, FuelError, Operation};
+use crate::memory::{Memory, MemoryMut, SharedMemory};
+use crate::stop::kill::KillSwitch;
+use crate::store::member::Member;
+use crate::store::usage::Usage;
+use crate::value::Value;
+use crate::value::typed::{Params, Results, sealed};
+use core::convert::Infallible;
+use pirn_format::metadata::ExportItem;
+
+/// A module in its own slot, with the host's data `T`.
+///
+/// Dropping an instance resets its slot, which then serves another instance. An instance can be
+/// dropped on a thread other than the one that made it.
+#[derive(Debug)]
+pub struct Instance<T, Q = Infallible, A = Infallible> {
+    pub(crate) member: Member<HostState<T, Q, A>>,
+    pub(crate) store: HostState<T, Q, A>,
+    /// The suspended call, if there is one.
+    pub(crate) suspended: Option<Suspended>,
+}
+
+impl<T, Q, A> Instance<T, Q, A> {
+    #[inline(always)]
+    pub(crate) fn new(member: Member<HostState<T, Q, A>>, data: T) -> Self {
+        Self {
+            member,
+            store: HostState::new(data),
+            suspended: None,
+        }
+    }
+
+    /// Runs the rest of the start: see [`start::start`].
+    pub(crate) fn run_start(&mut self) -> Result<(), CallError> {
+        let members = core::slice::from_mut(&mut self.member);
+        start::start(members, 0, &mut self.store)
+    }
+
+    /// Calls a function.
+    ///
+    /// The instance can be called again after a trap or an error of a host function. The changes
+    /// that the guest has made until then stay (spec 4.5.5).
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Trap`] if the guest trapped; [`CallError::Host`] if a host function returned an
+    /// error; [`CallError::Invalid`] if the function comes from another preparation, or if a
+    /// parameter is a reference of another instance.
+    pub fn call<P: Params, R: Results>(
+        &mut self,
+        func: &Func<P, R>,
+        params: P,
+    ) -> Result<R, CallError> {
+        self.check(func, Operation::Call)?;
+        let (count, stamp) = (func.cells(), self.member.stamp(func.needs_stamp()));
+        sealed::List::store(params, self.member.cells(count), stamp).map_err(foreign)?;
+        let target = func.target(self.member.vmctx());
+        let members = core::slice::from_mut(&mut self.member);
+        enter::run(members, 0, target, count, &mut self.store)?;
+        Ok(<R as sealed::List>::load(self.member.cells(count), stamp))
+    }
+
+    /// Checks that a function belongs to this instance's preparation, and that no call is
+    /// suspended.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Invalid`] or [`CallError::State`] if one of these conditions does not hold.
+    #[inline]
+    pub(super) fn check<P, R>(
+        &self,
+        func: &Func<P, R>,
+        operation: Operation,
+    ) -> Result<(), CallError> {
+        if func.prepared != self.member.inner.id {
+            return Err(looked_up_elsewhere());
+        }
+        match &self.suspended {
+            None => Ok(()),
+            Some(call) => Err(call.refuses(operation).into()),
+        }
+    }
+
+    /// Calls the exported function `name` with values of its parameter types.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call); also [`CallError::Invalid`] if there is no such function, or if the
+    /// values do not have its parameter types.
+    pub fn call_values(&mut self, name: &str, params: &[Value]) -> Result<Vec<Value>, CallError> {
+        if let Some(call) = &self.suspended {
+            return Err(call.refuses(Operation::Call).into());
+        }
+        let members = core::slice::from_mut(&mut self.member);
+        untyped::call(members, 0, name, params, &mut self.store)
+    }
+
+    /// A switch that ends the guest's calls from any thread, until the instance is dropped.
+    pub fn kill_switch(&mut self) -> KillSwitch {
+        let control = self.member.watch().control();
+        if self.is_suspended() {
+            control.is_suspended();
+        }
+        KillSwitch::new(control)
+    }
+
+    /// Bytes of the host's own memory that are held for the guest.
+    ///
+    /// They hold exceptions that the guest keeps. They include the bytes that host functions have
+    /// counted by [`Caller::hold_host_bytes`](crate::Caller::hold_host_bytes). The maximum is
+    /// [`RegionBuilder::host_bytes_max`](crate::RegionBuilder::host_bytes_max).
+    #[must_use]
+    pub fn host_bytes(&self) -> usize {
+        self.member.host_bytes()
+    }
+
+    /// Memory 0. It is empty if the module has none, or if it is a shared memory of the host
+    /// ([`shared_memory`](Self::shared_memory)).
+    #[must_use]
+    pub fn memory(&self) -> Memory<'_> {
+        self.member.memory()
+    }
+
+    /// Memory 0, mutable; empty if the module has none.
+    pub fn memory_mut(&mut self) -> MemoryMut<'_> {
+        self.member.memory_mut()
+    }
+
+    /// The exported memory `name`. This works for every exported memory of a module.
+    #[must_use]
+    pub fn exported_memory(&self, name: &str) -> Option<Memory<'_>> {
+        self.member.exported_memory(name)
+    }
+
+    /// The exported memory `name`, mutable.
+    pub fn exported_memory_mut(&mut self, name: &str) -> Option<MemoryMut<'_>> {
+        self.member.exported_memory_mut(name)
+    }
+
+    /// The exported memory `name`, if it is a shared memory from the host. Such a memory has no
+    /// view.
+    #[must_use]
+    pub fn shared_memory(&self, name: &str) -> Option<&SharedMemory> {
+        self.member.exported_shared(name)
+    }
+
+    /// The host's data.
+    #[must_use]
+    pub fn data(&self) -> &T {
+        &self.store.data
+    }
+
+    /// The host's data, mutable.
+    pub fn data_mut(&mut self) -> &mut T {
+        &mut self.store.data
+    }
+
+    /// Mutable borrows of memory 0 and of the host's data at the same time.
+    pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {
+        (self.member.memory_mut(), &mut self.store.data)
+    }
+
+    /// Ends the instance and returns the host's data.
+    #[must_use]
+    pub fn into_data(self) -> T {
+        self.store.data
+    }
+
+    /// The value of the exported global `name`, if there is one.
+    #[must_use]
+    pub fn global(&mut self, name: &str) -> Option<Value> {
+        let item = self.member.inner.module.metadata().export(name)?;
+        match item {
+            ExportItem::Global(index) => Some(self.member.global(index)),
+            _ => None,
+        }
+    }
+}
+
+impl<T, Q, A> Instance<T, Q, A> {
+    /// The remaining fuel; `None` if the module was compiled without `aotc --fuel`.
+    ///
+    /// The number is exact unless a signal ended the guest: an out-of-bounds memory access, a stack
+    /// overflow, a kill or a deadline. Then the operators since the last loop header, call or
+    /// function entry are not counted. The same applies to a preempted guest until it is resumed.
+    #[must_use]
+    pub fn fuel(&self) -> Option<u64> {
+        self.member.fuel()
+    }
+
+    /// Sets the remaining fuel, whatever it was.
+    ///
+    /// Each WebAssembly operator that a guest executes uses 1 unit of fuel (docs/reference/cli.md
+    /// lists operators that use more, or none). Without fuel, the guest enters no function and
+    /// begins no further iteration of a loop. The call then ends with
+    /// [`TrapCode::OutOfFuel`](crate::TrapCode::OutOfFuel). The instance can be called again once
+    /// it has fuel. A new instance has `u64::MAX`, or the value of
+    /// [`Prepared::start_fuel`](crate::Prepared::start_fuel).
+    ///
+    /// # Errors
+    ///
+    /// [`FuelError::NotCounted`] if the module was compiled without `aotc --fuel`.
+    /// [`FuelError::State`] while a call is suspended, because a preempted call has its count in a
+    /// register. A host function for which the guest waits can set the fuel, by its
+    /// [`Caller`](crate::Caller).
+    pub fn set_fuel(&mut self, fuel: u64) -> Result<(), FuelError> {
+        if let Some(call) = &self.suspended {
+            return Err(call.refuses(Operation::SetFuel).into());
+        }
+        self.member.set_fuel(fuel)
+    }
+}
+
+impl<T, Q, A> Instance<T, Q, A> {
+    /// The resources that the instance has used since it was made, with its start.
+    ///
+    /// This works between calls and while a call is suspended. Values that are not measured are
+    /// `None`, see [`Measure`](crate::Measure).
+    ///
+    /// This method compares pages, which takes some 50 ns for each page that was written to.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        Usage::of(core::slice::from_ref(&self.member))
+    }
+}
+
+#[cold]
+fn looked_up_elsewhere() -> CallError {
+    CallError::Invalid(
+        "function was looked up in another preparation than the instance is of; look it up where the \
+         instance came from"
+            .to_owned(),
+    )
+}

@@ -1,0 +1,96 @@
+//! What the host reads and writes of an instance while the guest does not run.
+//!
+//! # Safety
+//!
+//! This file owns one fact. A view or a value of an instance is made only of descriptors and cells
+//! of an initialised instance, whose guest does not run while the view lives.
+#![allow(unsafe_code)]
+
+use super::descriptors;
+use super::member::Member;
+use crate::memory::{Memory, MemoryMut, view};
+use crate::switch::Record;
+use crate::value::{Cell, Stamp, Value};
+use pirn_format::layout::{FuncRef, MemoryDesc};
+use pirn_format::metadata::ExportItem;
+
+/// Access for the host while the guest does not run.
+impl<T> Member<T> {
+    /// The instance id that function references carry. It is created now if it is `needed` and
+    /// there is none.
+    pub(crate) fn stamp(&mut self, needed: bool) -> Stamp {
+        if !needed {
+            return Stamp(0);
+        }
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run.
+        unsafe { Record::stamp(self.vmctx()) }
+    }
+
+    /// The type number of the object that `reference` refers to. `None` if that object has no type,
+    /// or if it belongs to another instance or group.
+    pub(crate) fn type_of(&mut self, reference: Value) -> Option<u32> {
+        let stamp = self.stamp(true);
+        let cell = Cell::from_value(reference, stamp).ok()?;
+        match reference {
+            // SAFETY: `from_value` checked the id: this instance or another one of its group made
+            // the reference. Its target was written earlier and stays as long as they do.
+            Value::FuncRef(Some(_)) => Some(unsafe { (*(cell.u64() as *const FuncRef)).type_id }),
+            Value::AnyRef(Some(any)) => {
+                let header = any.header()?;
+                // SAFETY: `from_value` checked that the reference belongs here, and an object
+                // header begins with the type id.
+                Some(unsafe { *(header as *const u32) })
+            }
+            _ => None,
+        }
+    }
+
+    /// The value of global `index`.
+    pub(crate) fn global(&mut self, index: u32) -> Value {
+        let ty = self.inner.module.metadata().globals[index as usize].content;
+        let stamp = self.stamp(true);
+        // SAFETY: the cell belongs to a global of an initialised instance, and the guest does not
+        // run.
+        unsafe { *self.global_cell(index) }.value(ty, stamp)
+    }
+
+    /// Memory 0; empty if there is none.
+    pub(crate) fn memory(&self) -> Memory<'_> {
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run. Views that can
+        // change the memory borrow the instance or the group mutably.
+        unsafe { view::view(self.vmctx()) }
+    }
+
+    /// Memory 0, mutable.
+    pub(crate) fn memory_mut(&mut self) -> MemoryMut<'_> {
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run. The view borrows
+        // the instance mutably.
+        unsafe { view::view_mut(self.vmctx()) }
+    }
+
+    /// The exported memory with a name.
+    pub(crate) fn exported_memory(&self, name: &str) -> Option<Memory<'_>> {
+        let desc = self.memory_export(name)?;
+        // SAFETY: the descriptor belongs to this initialised instance, whose guest does not run.
+        // Views that can change the memory borrow the instance or the group mutably.
+        Some(unsafe { view::view_of(desc) })
+    }
+
+    /// The exported memory with a name, mutable.
+    pub(crate) fn exported_memory_mut(&mut self, name: &str) -> Option<MemoryMut<'_>> {
+        let desc = self.memory_export(name)?;
+        // SAFETY: the descriptor belongs to this initialised instance, whose guest does not run.
+        // The view borrows the instance mutably.
+        Some(unsafe { view::view_mut_of(desc) })
+    }
+
+    /// The descriptor of the exported memory with a name.
+    fn memory_export(&self, name: &str) -> Option<*const MemoryDesc> {
+        match self.inner.module.metadata().export(name)? {
+            // A shared memory of the host has no view, because other instances write to it.
+            ExportItem::Memory(index) if self.shared(index).is_some() => None,
+            ExportItem::Memory(index) => Some(descriptors::memory(self, index)),
+            _ => None,
+        }
+    }
+}
