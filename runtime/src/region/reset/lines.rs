@@ -76,11 +76,11 @@ const PORTABLE: Lines = Lines {
 /// A line as integers, for processors without suitable vector instructions.
 type Words = [u64; LINE / 8];
 
-/// Portable routine, see [`PutBack`].
+/// Portable routine, see [`PutBack`](routine::PutBack).
 ///
 /// # Safety
 ///
-/// The conditions of [`PutBack`] must hold.
+/// The conditions of [`PutBack`](routine::PutBack) must hold.
 unsafe fn put_back<const ZEROS: bool>(page: *mut u8, initial: *const u8) -> bool {
     let mut changed = false;
     for at in (0..PAGE).step_by(LINE) {

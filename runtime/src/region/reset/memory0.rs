@@ -16,7 +16,7 @@ pub(in crate::region) enum MemoryBacking {
     Plain,
     /// Private anonymous memory, with the image mapped over this many bytes at its start.
     Mapped(usize),
-    /// Memory that is filled on demand, see [`Reset::Tracked`].
+    /// Memory that is filled on demand, see [`Reset::Tracked`](super::Reset::Tracked).
     Tracked,
 }
 

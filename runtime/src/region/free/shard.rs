@@ -1,0 +1,111 @@
+//! [`Shard`]: the free slots that one thread looks at first.
+
+use super::front::Front;
+use super::sync::Mutex;
+use core::hash::{BuildHasherDefault, Hasher};
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+
+/// Identifies a module. No two modules of a process have equal ids.
+pub(crate) type ModuleId = u64;
+
+/// Hashes module ids. They ascend from 0 and no user chooses them, so one multiplication
+/// distributes them well enough over a table.
+#[derive(Debug, Default)]
+pub(super) struct NumberHasher(u64);
+
+pub(super) type Numbered = BuildHasherDefault<NumberHasher>;
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0 ^ u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // 2^64 over the golden ratio: Knuth, The Art of Computer Programming, 6.4.
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A part of the list. It has its own cache lines, so that threads do not share them falsely.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct Shard<S> {
+    pub(super) front: Front<Entry<S>>,
+    pub(super) stacks: Mutex<Stacks<S>>,
+}
+
+/// A slot, and the module for which it is clean.
+#[derive(Debug)]
+pub(super) struct Entry<S> {
+    pub(super) module: Option<ModuleId>,
+    pub(super) slot: S,
+}
+
+/// A slot that was taken from the list. Its owner returns it with [`FreeList::put`](super::FreeList::put).
+#[derive(Debug)]
+pub(crate) struct Taken<S>(pub(super) Box<Entry<S>>);
+
+impl<S> Deref for Taken<S> {
+    type Target = S;
+
+    #[inline]
+    fn deref(&self) -> &S {
+        &self.0.slot
+    }
+}
+
+impl<S> DerefMut for Taken<S> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.0.slot
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Stacks<S> {
+    /// Slots that hold no module.
+    pub(super) cold: Vec<Box<Entry<S>>>,
+    /// Slots that are clean for a module.
+    pub(super) warm: HashMap<ModuleId, Vec<Box<Entry<S>>>, Numbered>,
+}
+
+/// Number of stacks of a shard from which a further stack first removes the empty ones.
+pub(super) const LISTS_KEPT: usize = 64;
+
+impl<S> Stacks<S> {
+    pub(super) fn len(&self) -> usize {
+        self.cold.len() + self.warm.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Takes a slot that is warm for the module, else a cold one.
+    pub(super) fn good(&mut self, module: ModuleId) -> Option<Box<Entry<S>>> {
+        let own = self.warm.get_mut(&module).and_then(Vec::pop);
+        own.or_else(|| self.cold.pop())
+    }
+
+    /// Takes a cold slot, else the slot that was put last of the module with the most slots.
+    pub(super) fn any(&mut self) -> Option<Box<Entry<S>>> {
+        self.cold.pop().or_else(|| {
+            let most = self.warm.values_mut().max_by_key(|slots| slots.len())?;
+            most.pop()
+        })
+    }
+
+    pub(super) fn put(&mut self, entry: Box<Entry<S>>) {
+        let Some(module) = entry.module else {
+            self.cold.push(entry);
+            return;
+        };
+        if self.warm.len() >= LISTS_KEPT && !self.warm.contains_key(&module) {
+            self.warm.retain(|_, slots| !slots.is_empty());
+        }
+        self.warm.entry(module).or_default().push(entry);
+    }
+}
