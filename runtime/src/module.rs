@@ -47,8 +47,8 @@ pub(crate) struct Inner {
     /// Offsets of the fields of its structs.
     structs: Layouts,
     /// Number of instances that used more memory than a slot keeps track of. No longer exact above
-    /// [`WIDE`].
-    wide: AtomicU32,
+    /// [`LARGE_WORKING_SETS`].
+    large_working_sets: AtomicU32,
 }
 
 /// Type of an import or export.
@@ -138,7 +138,7 @@ impl Module {
             layout: checked.layout,
             run_starts: starts(&checked.runs),
             image_file: OnceBox::new(),
-            wide: AtomicU32::new(0),
+            large_working_sets: AtomicU32::new(0),
             runs: checked.runs,
         });
         open.push(Arc::downgrade(&inner));
@@ -298,15 +298,17 @@ impl Module {
     }
 
     /// Records that an instance used more memory than a slot keeps track of.
-    pub(crate) fn note_wide(&self) {
+    pub(crate) fn note_large_working_set(&self) {
         // Relaxed: this is only a hint.
-        let seen = self.0.wide.load(Ordering::Relaxed);
-        self.0.wide.store(seen.saturating_add(1), Ordering::Relaxed);
+        let seen = self.0.large_working_sets.load(Ordering::Relaxed);
+        self.0
+            .large_working_sets
+            .store(seen.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Whether several instances had a large working set: more memory than a slot keeps track of.
-    pub(crate) fn is_wide(&self) -> bool {
-        self.0.wide.load(Ordering::Relaxed) >= WIDE
+    pub(crate) fn has_large_working_set(&self) -> bool {
+        self.0.large_working_sets.load(Ordering::Relaxed) >= LARGE_WORKING_SETS
     }
 
     /// Size of the image, in bytes, without the pages of zeros.
@@ -350,8 +352,9 @@ impl Module {
     }
 }
 
-/// Number of instances with a large working set after which [`Module::is_wide`] holds.
-const WIDE: u32 = 3;
+/// Number of instances with a large working set after which [`Module::has_large_working_set`]
+/// holds.
+const LARGE_WORKING_SETS: u32 = 3;
 
 /// Functions that the signal handler may call: they take no lock and do not allocate.
 impl Inner {

@@ -16,7 +16,7 @@ use crate::module::Module;
 pub use builder::{RegionBuilder, RegionError};
 use core::sync::atomic::Ordering;
 pub use description::Description;
-pub(crate) use free::Wait;
+pub(crate) use free::WaitLimit;
 pub(crate) use layout::Limits;
 use pirn_format::types::MemoryType;
 pub use pool::Region;

@@ -1,12 +1,11 @@
 //! Stopping guests from outside: [`kill::KillSwitch`], deadlines, budgets of processor time.
 //!
-//! A guest that can be stopped has a [`Control`]. To stop the guest, a thread
-//! writes to the control's word. The lowest byte of that word is the *interrupt flag*, called
-//! `gate` in the code. Unless the flag is [`GO`](crate::switch::interrupt_flag::GO), no guest code
-//! is entered or resumed: the routines of [`crate::switch`] check it last. Any other value means
-//! that the flag is set. Guest code itself never checks it. Instead, a signal is sent to the thread
-//! that runs the guest. If the handler finds the flag set and the program counter in guest code, it
-//! makes the guest leave.
+//! A guest that can be stopped has a [`Control`]. To stop the guest, a thread writes to the
+//! control's word. The lowest byte of that word is the *interrupt flag*. Unless the flag is
+//! [`GO`](crate::switch::interrupt_flag::GO), no guest code is entered or resumed: the routines of
+//! [`crate::switch`] check it last. Any other value means that the flag is set. Guest code itself
+//! never checks it. Instead, a signal is sent to the thread that runs the guest. If the handler
+//! finds the flag set and the program counter in guest code, it makes the guest leave.
 //!
 //! ```text
 //!   killer, timer thread                     thread that runs the guest

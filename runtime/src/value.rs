@@ -7,7 +7,7 @@ pub(crate) mod typed;
 pub(crate) use cell::Cell;
 use reference::is_own;
 pub use reference::{AnyKind, AnyRef, ExnRef, ExternRef, FuncRef};
-pub(crate) use reference::{ForeignRef, Stamp};
+pub(crate) use reference::{ForeignRef, InstanceId};
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -94,7 +94,7 @@ impl Value {
     /// Zero or null: the initial value of a local of this type (spec 4.2.1).
     #[must_use]
     pub fn default_of(ty: ValType) -> Self {
-        Cell::default().value(ty, Stamp(0))
+        Cell::default().value(ty, InstanceId(0))
     }
 }
 
@@ -124,7 +124,7 @@ impl fmt::Display for Value {
 impl Cell {
     /// Reads a value of a type. The instance with this id has written it.
     #[inline]
-    pub(crate) fn value(self, ty: ValType, stamp: Stamp) -> Value {
+    pub(crate) fn value(self, ty: ValType, instance_id: InstanceId) -> Value {
         match ty {
             ValType::I32 => Value::I32(self.u32() as i32),
             ValType::I64 => Value::I64(self.u64() as i64),
@@ -133,12 +133,17 @@ impl Cell {
             ValType::V128 => Value::V128(self.u128()),
             ValType::Ref(ty) => match ty.heap {
                 HeapType::Func | HeapType::NoFunc | HeapType::Concrete(Kind::Func, _) => {
-                    Value::FuncRef(self.func_ref(stamp))
+                    Value::FuncRef(self.func_ref(instance_id))
                 }
-                HeapType::Extern | HeapType::NoExtern => Value::ExternRef(self.extern_ref(stamp)),
+                HeapType::Extern | HeapType::NoExtern => {
+                    Value::ExternRef(self.extern_ref(instance_id))
+                }
                 HeapType::Exn | HeapType::NoExn => {
                     let number = NonZeroU64::new(self.u64());
-                    Value::ExnRef(number.map(|number| ExnRef { number, stamp }))
+                    Value::ExnRef(number.map(|number| ExnRef {
+                        number,
+                        instance_id,
+                    }))
                 }
                 HeapType::Any
                 | HeapType::Eq
@@ -147,7 +152,7 @@ impl Cell {
                 | HeapType::Array
                 | HeapType::None
                 | HeapType::Concrete(Kind::Struct | Kind::Array, _) => {
-                    Value::AnyRef(AnyRef::read(self.u64(), stamp))
+                    Value::AnyRef(AnyRef::read(self.u64(), instance_id))
                 }
             },
         }
@@ -160,18 +165,18 @@ impl Cell {
     /// [`ForeignRef`] for a reference of another instance, and for a number that the runtime
     /// reserves.
     #[inline]
-    pub(crate) fn from_value(value: Value, stamp: Stamp) -> Result<Self, ForeignRef> {
+    pub(crate) fn from_value(value: Value, instance_id: InstanceId) -> Result<Self, ForeignRef> {
         Ok(match value {
             Value::I32(value) => Self::from_u32(value as u32),
             Value::I64(value) => Self::from_u64(value as u64),
             Value::F32(bits) => Self::from_u32(bits),
             Value::F64(bits) => Self::from_u64(bits),
             Value::V128(bits) => Self::from_u128(bits),
-            Value::FuncRef(reference) => Self::from_func_ref(reference, stamp)?,
-            Value::ExternRef(reference) => Self::from_extern_ref(reference, stamp)?,
-            Value::AnyRef(reference) => Self::from_any_ref(reference, stamp)?,
+            Value::FuncRef(reference) => Self::from_func_ref(reference, instance_id)?,
+            Value::ExternRef(reference) => Self::from_extern_ref(reference, instance_id)?,
+            Value::AnyRef(reference) => Self::from_any_ref(reference, instance_id)?,
             Value::ExnRef(None) => Self::default(),
-            Value::ExnRef(Some(reference)) if is_own(reference.stamp, stamp) => {
+            Value::ExnRef(Some(reference)) if is_own(reference.instance_id, instance_id) => {
                 Self::from_u64(reference.number.get())
             }
             Value::ExnRef(Some(_)) => return Err(ForeignRef),

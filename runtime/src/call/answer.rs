@@ -38,7 +38,7 @@ pub(super) unsafe extern "C" fn answer<T>(
     // SAFETY: the caller ensures that `vmctx` and `cells` come from the guest's exit.
     let answer = AssertUnwindSafe(|| match unsafe { call.answer(vmctx, wanted, cells) } {
         // A limiter may have forked the process, just as a host function may.
-        Ok(()) => call.go_on_whole(),
+        Ok(()) => call.continue_whole(),
         Err(end) => call.leave(end),
     });
     let answered = match watched {
@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
         // With one memory, the interrupt flag tells the switch whether the host function has
         // forked.
         Ok(Ok(Answered::Done)) if call.members.len() == 1 => ptr::null_mut(),
-        Ok(Ok(Answered::Done)) => call.go_on_whole(),
+        Ok(Ok(Answered::Done)) => call.continue_whole(),
         Ok(Ok(Answered::Later)) => call.leave(End::Waits),
         Ok(Err(error)) => call.leave(End::Host(error)),
         Err(panic) => call.leave(End::Panic(panic)),
@@ -101,7 +101,7 @@ unsafe fn answer_watched<T, C: HostCode<T>>(
     // SAFETY: the caller ensures that `vmctx` and `cells` belong to the guest's call of `code`.
     let answered = watched.in_host(|| unsafe { call.host(code, vmctx, cells) });
     match answered {
-        Ok(Ok(Answered::Done)) => call.go_on_whole(),
+        Ok(Ok(Answered::Done)) => call.continue_whole(),
         Ok(Ok(Answered::Later)) => call.leave(End::Waits),
         Ok(Err(error)) => call.leave(End::Host(error)),
         Err(panic) => call.leave(End::Panic(panic)),

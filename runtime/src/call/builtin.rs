@@ -31,6 +31,7 @@ use pirn_format::exit::{Builtin, TrapCode};
 /// # Errors
 ///
 /// The trap of the instruction.
+// Longer than a screen: an arm for each builtin.
 pub(crate) fn run<T>(
     members: &mut [Member<T>],
     at: usize,

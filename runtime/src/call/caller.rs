@@ -13,7 +13,7 @@ use crate::memory::{Memory, MemoryMut, SharedImports, SharedMemory};
 use crate::store::fuel;
 use crate::switch::interrupt_flag::is_stopped;
 use crate::switch::{Activation, Record};
-use crate::value::Stamp;
+use crate::value::InstanceId;
 use core::fmt;
 use core::sync::atomic::Ordering;
 use pirn_format::layout::CONTEXT_ACTIVATION;
@@ -52,7 +52,7 @@ impl<'a, T> Caller<'a, T> {
         unsafe {
             let place = self.vmctx.wrapping_offset(CONTEXT_ACTIVATION as isize);
             let activation = *place.cast::<*const Activation>();
-            is_stopped((*(*activation).gate).load(Ordering::SeqCst))
+            is_stopped((*(*activation).interrupt_flag).load(Ordering::SeqCst))
         }
     }
 
@@ -199,12 +199,12 @@ impl<'a, T> Caller<'a, T> {
 
 /// The id of the calling instance. It is created now if it is `needed` and there is none.
 #[inline]
-pub(crate) fn stamp<T>(caller: &Caller<'_, T>, needed: bool) -> Stamp {
+pub(crate) fn instance_id<T>(caller: &Caller<'_, T>, needed: bool) -> InstanceId {
     if !needed {
-        return Stamp(0);
+        return InstanceId(0);
     }
     // SAFETY: the context of a caller is initialised, and its instance does not run.
-    unsafe { Record::stamp(caller.vmctx()) }
+    unsafe { Record::instance_id(caller.vmctx()) }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Caller<'_, T> {

@@ -174,7 +174,7 @@ pub(super) fn enter_watched<T>(
     // SAFETY: `record` belongs to an initialised context, and its guest does not run. The registers
     // are cleared because they are unknown until the guest exits.
     unsafe { (*record).activation.guest_registers = Default::default() };
-    let _gate = Gate::of(record, control, ptr::null_mut());
+    let _flag = FlagInUse::of(record, control, ptr::null_mut());
     // SAFETY: the activation uses the interrupt flag of `control`, which `watched` announced, until
     // the call has ended.
     unsafe { enter(members, root, target, cells, data, Some(watched), ended) }
@@ -182,9 +182,9 @@ pub(super) fn enter_watched<T>(
 
 /// Guard: while it lives, an activation uses the interrupt flag of a control. The activation also
 /// gets the address to which the signal handler writes the registers of a preempted guest.
-pub(super) struct Gate(*mut Record);
+pub(super) struct FlagInUse(*mut Record);
 
-impl Gate {
+impl FlagInUse {
     pub(super) fn of(
         record: *mut Record,
         control: &'static Control,
@@ -192,18 +192,18 @@ impl Gate {
     ) -> Self {
         // SAFETY: `record` belongs to an initialised context, and its guest does not run.
         unsafe {
-            (*record).activation.gate = control.gate();
+            (*record).activation.interrupt_flag = control.interrupt_flag();
             (*record).activation.registers = registers;
         }
         Self(record)
     }
 }
 
-impl Drop for Gate {
+impl Drop for FlagInUse {
     fn drop(&mut self) {
         // SAFETY: `of` received the record of an initialised context, and the call has ended.
         unsafe {
-            (*self.0).activation.gate = (*self.0).mark;
+            (*self.0).activation.interrupt_flag = (*self.0).mark;
             (*self.0).activation.registers = ptr::null_mut();
         }
     }

@@ -30,7 +30,7 @@ use crate::store::{descriptors, heap};
 use crate::switch::activation::within;
 use crate::switch::{Activation, Guest, Record, arch};
 use crate::trap::{TrapCode, backtrace};
-use crate::value::{Cell, Stamp, Value};
+use crate::value::{Cell, InstanceId, Value};
 use core::{mem, slice};
 use pirn_format::layout::{CONTEXT_EXCEPTION_TAG, CONTEXT_EXCEPTION_VALUES};
 use pirn_format::metadata::ExportItem;
@@ -394,11 +394,13 @@ pub(super) fn uncaught<T>(
         return (None, vec![], SmallVec::new());
     };
     let (at, tag) = exception.by;
-    let stamp = members[at].stamp(true);
+    let instance_id = members[at].instance_id(true);
     let metadata = members[at].inner.module.metadata();
     let types = &metadata.func_type(metadata.tags[tag as usize]).params;
     let values = exception.values.iter().zip(types);
-    let values = values.map(|(cell, ty)| cell.value(*ty, stamp)).collect();
+    let values = values
+        .map(|(cell, ty)| cell.value(*ty, instance_id))
+        .collect();
     let imports = metadata.imports.iter();
     let imported = imports
         .filter(|import| matches!(import.ty, ExternType::Tag(_)))
@@ -415,11 +417,11 @@ pub(super) fn uncaught<T>(
 
 /// Whether a value of the host is null or refers to an exception that is still kept. Values of
 /// other types count as kept.
-pub(super) fn is_kept<T>(members: &[Member<T>], value: Value, stamp: Stamp) -> bool {
+pub(super) fn is_kept<T>(members: &[Member<T>], value: Value, instance_id: InstanceId) -> bool {
     let Value::ExnRef(Some(_)) = value else {
         return true;
     };
-    let Ok(cell) = Cell::from_value(value, stamp) else {
+    let Ok(cell) = Cell::from_value(value, instance_id) else {
         return false;
     };
     let exceptions = members[0].exceptions.as_ref();

@@ -7,9 +7,9 @@
 #![allow(unsafe_code)]
 
 use super::answer::answer_host;
-use super::caller::{Caller, stamp};
+use super::caller::{Caller, instance_id};
 use super::host_code::{Answered, HostCode};
-use super::host_result::{HostResult, cells, func_type, needs_stamp};
+use super::host_result::{HostResult, cells, func_type, needs_instance_id};
 use super::host_state::HostState;
 use crate::error::HostError;
 use crate::store::host_func::HostFunc;
@@ -65,8 +65,8 @@ where
     ) -> Result<Answered, HostError> {
         let caller = caller.of_data();
         let FuncType { params, results } = &self.ty;
-        let stamp = stamp(&caller, true);
-        let read = |(cell, ty): (&Cell, _)| cell.value(ty, stamp);
+        let instance_id = instance_id(&caller, true);
+        let read = |(cell, ty): (&Cell, _)| cell.value(ty, instance_id);
         let arguments: Vec<_> = cells.iter().zip(params.iter().copied()).map(read).collect();
         let mut answers: Vec<_> = results.iter().copied().map(Value::default_of).collect();
         (self.func)(caller, &arguments, &mut answers)?;
@@ -77,7 +77,7 @@ where
                     "host function gave a result of type {found}, its type says {ty}"
                 )));
             }
-            *cell = Cell::from_value(answer, stamp)?;
+            *cell = Cell::from_value(answer, instance_id)?;
         }
         Ok(Answered::Done)
     }
@@ -115,10 +115,10 @@ where
         cells: &mut [Cell],
     ) -> Result<Answered, HostError> {
         let caller = caller.of_data();
-        let stamp = stamp(&caller, needs_stamp::<P, R>());
-        let parameters = P::load(cells, stamp);
+        let instance_id = instance_id(&caller, needs_instance_id::<P, R>());
+        let parameters = P::load(cells, instance_id);
         let answer = (self.func)(caller, parameters).into_result()?;
-        sealed::List::store(answer, cells, stamp)?;
+        sealed::List::store(answer, cells, instance_id)?;
         Ok(Answered::Done)
     }
 }

@@ -45,8 +45,8 @@ pub(super) fn cells<P: sealed::List, R: HostResult>() -> usize {
 
 /// Whether one of these values carries the instance id.
 #[inline]
-pub(super) fn needs_stamp<P: sealed::List, R: HostResult>() -> bool {
-    P::NEEDS_STAMP || <R::Results as sealed::List>::NEEDS_STAMP
+pub(super) fn needs_instance_id<P: sealed::List, R: HostResult>() -> bool {
+    P::NEEDS_INSTANCE_ID || <R::Results as sealed::List>::NEEDS_INSTANCE_ID
 }
 
 /// The type of a function over these parameters and results.

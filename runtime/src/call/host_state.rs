@@ -11,7 +11,7 @@ use super::caller::Caller;
 use super::host_result::{HostFuture, HostResult};
 use crate::error::HostError;
 use crate::value::typed::sealed;
-use crate::value::{Cell, Stamp};
+use crate::value::{Cell, InstanceId};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -81,7 +81,7 @@ impl<T: fmt::Debug, Q, A> fmt::Debug for HostState<T, Q, A> {
 pub(crate) struct HostCall {
     future: MaybeUninit<[usize; 2]>,
     cells: *mut Cell,
-    stamp: Stamp,
+    instance_id: InstanceId,
     poll: unsafe fn(&mut Self, &mut Context<'_>) -> Poll<Result<(), HostError>>,
     drop: unsafe fn(&mut Self),
 }
@@ -97,7 +97,7 @@ impl HostCall {
     pub(crate) unsafe fn new<R: HostResult>(
         future: HostFuture<'static, R>,
         cells: *mut Cell,
-        stamp: Stamp,
+        instance_id: InstanceId,
     ) -> Self {
         const { assert!(size_of::<HostFuture<'static, R>>() == size_of::<[usize; 2]>()) };
         let mut place = MaybeUninit::<[usize; 2]>::uninit();
@@ -111,7 +111,7 @@ impl HostCall {
         Self {
             future: place,
             cells,
-            stamp,
+            instance_id,
             poll: Self::poll_of::<R>,
             drop: Self::drop_of::<R>,
         }
@@ -137,7 +137,7 @@ impl HostCall {
             // SAFETY: the caller of `new` ensured that there are so many cells, and that the guest
             // waits.
             let cells = unsafe { slice::from_raw_parts_mut(self.cells, count) };
-            sealed::List::store(results, cells, self.stamp)?;
+            sealed::List::store(results, cells, self.instance_id)?;
             Ok(())
         })
     }

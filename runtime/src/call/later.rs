@@ -7,9 +7,9 @@
 //! and dropped only while the call that made the future borrows that instance.
 #![allow(unsafe_code)]
 
-use super::caller::{Caller, stamp};
+use super::caller::{Caller, instance_id};
 use super::host_code::{Answered, HostCode};
-use super::host_result::{HostFuture, HostResult, cells, func_type, needs_stamp};
+use super::host_result::{HostFuture, HostResult, cells, func_type, needs_instance_id};
 use super::host_state::{HostCall, HostState, Mode, Reply};
 use crate::error::{HostError, Operation, State, StateError};
 use crate::store::host_func::HostFunc;
@@ -68,7 +68,7 @@ where
         if let Some(state) = state {
             return Err(StateError::new(Operation::Ask, state).into());
         }
-        let parameters = P::load(cells, stamp(&caller, needs_stamp::<P, R>()));
+        let parameters = P::load(cells, instance_id(&caller, needs_instance_id::<P, R>()));
         let store = caller.store();
         // SAFETY: the context belongs to the calling instance, whose guest waits. Nothing else
         // views its memory.
@@ -107,9 +107,9 @@ where
     // SAFETY: the caller ensures that `at` points to the cells of the call. The guest waits, and
     // its parameters are still there.
     let cells = unsafe { slice::from_raw_parts_mut(at, cells::<P, R>()) };
-    let stamp = stamp(&caller, needs_stamp::<P, R>());
-    let results = (code.reply)(caller, P::load(cells, stamp), answer).into_result()?;
-    sealed::List::store(results, cells, stamp)?;
+    let instance_id = instance_id(&caller, needs_instance_id::<P, R>());
+    let results = (code.reply)(caller, P::load(cells, instance_id), answer).into_result()?;
+    sealed::List::store(results, cells, instance_id)?;
     Ok(())
 }
 
@@ -150,7 +150,7 @@ where
         mut caller: Caller<'_, HostState<T, Q, A>>,
         cells: &mut [Cell],
     ) -> Result<Answered, HostError> {
-        let stamp = stamp(&caller, needs_stamp::<P, R>());
+        let instance_id = instance_id(&caller, needs_instance_id::<P, R>());
         let vmctx = caller.vmctx();
         let store: *mut HostState<T, Q, A> = caller.store();
         // SAFETY: `store` comes from the exclusive borrow in `caller`.
@@ -163,7 +163,7 @@ where
         // instance for anything else: see `instance/future.rs`. Until then only other fields of the
         // store are used.
         let caller: Caller<'static, T> = unsafe { Caller::new(vmctx, &mut (*store).data) };
-        let mut future = (self.func)(caller, P::load(cells, stamp));
+        let mut future = (self.func)(caller, P::load(cells, instance_id));
         // SAFETY: both pointers are valid during a poll, and this code runs inside that poll.
         let (polled, context) = unsafe {
             let polled = polled.as_mut();
@@ -172,12 +172,12 @@ where
         };
         if let Poll::Ready(results) = future.as_mut().poll(context) {
             drop(future);
-            sealed::List::store(results.into_result()?, cells, stamp)?;
+            sealed::List::store(results.into_result()?, cells, instance_id)?;
             return Ok(Answered::Done);
         }
         // SAFETY: the cells belong to this call, whose guest will be left, and there are as many as
         // the function has.
-        polled.host = Some(unsafe { HostCall::new(future, cells.as_mut_ptr(), stamp) });
+        polled.host = Some(unsafe { HostCall::new(future, cells.as_mut_ptr(), instance_id) });
         Ok(Answered::Later)
     }
 }

@@ -111,6 +111,7 @@ pub(super) fn make<T>(
 }
 
 /// The value of a constant expression of a member. The globals that it uses have their values.
+// Longer than a screen: an arm for each operator.
 fn value<T>(
     members: &mut [Member<T>],
     at: usize,

@@ -70,7 +70,7 @@ impl<T> Call<'_, T> {
     /// Lets the guest continue, unless the embedder's code has forked and a memory was not
     /// inherited.
     #[inline(never)]
-    pub(super) fn go_on_whole(&mut self) -> *mut Activation {
+    pub(super) fn continue_whole(&mut self) -> *mut Activation {
         if is_whole(self.members) {
             ptr::null_mut()
         } else {
@@ -156,17 +156,17 @@ impl<T> Call<'_, T> {
     /// Whether a guest that was left continues in a handler for the exception that it threw.
     #[inline]
     pub(super) fn catches(&mut self) -> bool {
-        matches!(self.end, Some(End::Throws)) && self.goes_on()
+        matches!(self.end, Some(End::Throws)) && self.lands()
     }
 
     #[cold]
-    fn goes_on(&mut self) -> bool {
+    fn lands(&mut self) -> bool {
         // SAFETY: the guest has exited through an answer, in this call.
-        let goes_on = unsafe { exception::land(self.members, self.activation) };
-        if goes_on {
+        let lands = unsafe { exception::land(self.members, self.activation) };
+        if lands {
             self.end = None;
         }
-        goes_on
+        lands
     }
 
     /// Answers an exit that is not a call of a host function.
@@ -203,7 +203,7 @@ impl<T> Call<'_, T> {
     /// Notes the end of a guest. The switch leaves the guest of the activation that this returns.
     #[inline]
     pub(super) fn leave(&mut self, end: End) -> *mut Activation {
-        // `goes_on` clears the old value before a guest continues, so there is nothing to drop.
+        // `lands` clears the old value before a guest continues, so there is nothing to drop.
         mem::forget(self.end.replace(end));
         self.activation
     }

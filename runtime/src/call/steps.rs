@@ -6,7 +6,7 @@
 //! that it left.
 #![allow(unsafe_code)]
 
-use super::enter::{Gate, begin_in_time, enter, enter_by};
+use super::enter::{FlagInUse, begin_in_time, enter, enter_by};
 use super::errors::{host_error, left_behind, not_begun, stopped};
 use super::host_state::Reply;
 use super::running::{Progress, is_whole};
@@ -118,10 +118,10 @@ fn step_watched<T>(
         let trace = (!first).then(|| trace_of(&members[0]));
         not_begun(error, bounds, trace)
     })?;
-    let gate = Gate::of(Record::of(members[0].vmctx()), control, registers);
+    let flag = FlagInUse::of(Record::of(members[0].vmctx()), control, registers);
     let stepped = match wait_on(&mut members[0], &watched) {
-        Next::GoesOn => match finish_bulk(&mut members[0], &watched) {
-            // SAFETY: `gate` gave the activation the interrupt flag of `watched`. If this is not
+        Next::Continues => match finish_bulk(&mut members[0], &watched) {
+            // SAFETY: `flag` gave the activation the interrupt flag of `watched`. If this is not
             // the first step, the caller has checked that the guest is suspended in a call of
             // `target`.
             Ok(()) => unsafe { enter_step(members, target, first, cells, data, Some(&watched)) },
@@ -141,7 +141,7 @@ fn step_watched<T>(
             Err(stopped_waiting(&members[0], why, bounds))
         }
     };
-    drop(gate);
+    drop(flag);
     if !matches!(stepped, Ok(Progress::Returned) | Err(_)) {
         watched.suspend();
         if let (Some(watch), Some(left)) = (&mut members[0].watch, watched.cpu_left_ns()) {
@@ -231,7 +231,7 @@ unsafe fn enter_step<T>(
 /// # Errors
 ///
 /// Why the guest's call ends.
-pub(crate) fn may_go_on<T>(member: &Member<T>) -> Result<(), CallError> {
+pub(crate) fn may_resume<T>(member: &Member<T>) -> Result<(), CallError> {
     // The host function may access the guest's memory, and its faults need the signal handler.
     sys::signal::prepare_thread()?;
     if !is_whole(slice::from_ref(member)) {

@@ -20,12 +20,12 @@ pub(crate) fn call<T>(
     let (target, ty) = find(&members[at], name)?;
     count_of(name, &ty, params)?;
     let count = ty.params.len().max(ty.results.len());
-    let stamp = members[at].stamp(true);
+    let instance_id = members[at].instance_id(true);
     for (position, (value, ty)) in params.iter().zip(&ty.params).enumerate() {
-        let cell = Cell::from_value(*value, stamp).map_err(foreign)?;
+        let cell = Cell::from_value(*value, instance_id).map_err(foreign)?;
         let member = &mut members[at];
         check(member, name, position, *value, *ty)?;
-        if !exception::is_kept(members, *value, stamp) {
+        if !exception::is_kept(members, *value, instance_id) {
             return Err(CallError::Invalid(format!(
                 "function {name:?} takes an exception as value {position}, which the instance does not \
                  keep any more; have the guest keep what is to be given back"
@@ -36,7 +36,9 @@ pub(crate) fn call<T>(
     }
     run(members, at, target, count, data)?;
     let cells = members[at].cells(count).iter().zip(&ty.results);
-    Ok(cells.map(|(cell, ty)| cell.value(*ty, stamp)).collect())
+    Ok(cells
+        .map(|(cell, ty)| cell.value(*ty, instance_id))
+        .collect())
 }
 
 /// The exported function `name`, and its type.

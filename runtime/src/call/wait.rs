@@ -12,7 +12,7 @@
 
 use super::end::End;
 use crate::memory::populate;
-use crate::memory::wait::{Blocked, Expected, NOT_EQUAL, Patience, Wait, Waiting, block};
+use crate::memory::wait::{Blocked, Blocking, Expected, NOT_EQUAL, Wait, Waiting, block};
 use crate::stop::Watched;
 use crate::store::descriptors::atomic_place;
 use crate::store::member::Member;
@@ -91,10 +91,10 @@ pub(super) fn wait<T>(
         cells[0] = Cell::from_u64(NOT_EQUAL.into());
         return Ok(());
     };
-    let patience = members[at].patience;
-    let blocked = match patience {
-        Patience::Leaves => Blocked::SliceIsOver,
-        patience => block(&wait, watched, patience),
+    let blocking = members[at].blocking;
+    let blocked = match blocking {
+        Blocking::Leaves => Blocked::SliceIsOver,
+        blocking => block(&wait, watched, blocking),
     };
     match blocked {
         Blocked::Answered(answer) => {
@@ -114,7 +114,7 @@ pub(super) fn wait<T>(
 /// The state of a guest that was left during a wait.
 pub(super) enum Next {
     /// The guest has its answer and may be resumed.
-    GoesOn,
+    Continues,
     /// The guest still waits.
     Waits,
     /// The guest was stopped.
@@ -124,15 +124,15 @@ pub(super) enum Next {
 /// Continues the wait of a guest that was left during it, if there is one.
 pub(super) fn wait_on<T>(member: &mut Member<T>, watched: &Watched) -> Next {
     let Some(waiting) = member.waiting.take() else {
-        return Next::GoesOn;
+        return Next::Continues;
     };
     let blocked =
-        watched.in_host(|| block(&waiting.wait, Some(watched), Patience::UntilSliceIsOver));
+        watched.in_host(|| block(&waiting.wait, Some(watched), Blocking::UntilSliceIsOver));
     match blocked {
         Blocked::Answered(answer) => {
             // SAFETY: the member is borrowed, and its guest has not been resumed.
             unsafe { waiting.give(answer) };
-            Next::GoesOn
+            Next::Continues
         }
         Blocked::Stopped => Next::Stopped,
         Blocked::SliceIsOver => {

@@ -1,7 +1,7 @@
 //! [`Func`]: an exported function, looked up and checked once.
 
 use crate::store::member::Target;
-use crate::value::Stamp;
+use crate::value::InstanceId;
 use crate::value::typed::{Params, Results, sealed};
 use core::marker::PhantomData;
 
@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 /// of the preparation in which it was looked up.
 #[derive(Debug)]
 pub struct Func<P, R> {
-    pub(crate) prepared: Stamp,
+    pub(crate) prepared: InstanceId,
     pub(super) code: usize,
     pub(super) entry: usize,
     /// Offset from the instance's context to the address that the code takes as its first argument.
@@ -35,8 +35,8 @@ impl<P: Params, R: Results> Func<P, R> {
 
     /// Whether a parameter or a result carries the instance id.
     #[inline]
-    pub(crate) fn needs_stamp(&self) -> bool {
-        <P as sealed::List>::NEEDS_STAMP || <R as sealed::List>::NEEDS_STAMP
+    pub(crate) fn needs_instance_id(&self) -> bool {
+        <P as sealed::List>::NEEDS_INSTANCE_ID || <R as sealed::List>::NEEDS_INSTANCE_ID
     }
 }
 

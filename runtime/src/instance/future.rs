@@ -18,7 +18,7 @@ use crate::error::{CallError, Operation, State, StateError};
 use crate::memory::wait::{Waiting, Woken};
 use crate::stop::{Bounds, Why, timer};
 use crate::sys;
-use crate::value::Stamp;
+use crate::value::InstanceId;
 use crate::value::typed::{Params, Results};
 use core::fmt;
 use core::future::Future;
@@ -181,7 +181,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         if let Some(Waiting { wait, cells }) = member.waiting.take().map(|waiting| *waiting) {
             let future = Box::pin(Woken::new(wait, member.watch().control()));
             // SAFETY: the cells belong to the call, whose guest has been left.
-            self.polled.host = Some(unsafe { HostCall::new(future, cells, Stamp(0)) });
+            self.polled.host = Some(unsafe { HostCall::new(future, cells, InstanceId(0)) });
         }
     }
 
@@ -274,7 +274,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         if self.polled.host.is_some() {
             // SAFETY: this future borrows the instance. A host function's future does not borrow
             // the member.
-            steps::may_go_on(unsafe { &(*self.instance.as_ptr()).member })?;
+            steps::may_resume(unsafe { &(*self.instance.as_ptr()).member })?;
         }
         if self.poll_turn(context)?.is_pending() || self.poll_host(context)?.is_pending() {
             return Ok(Poll::Pending);

@@ -20,7 +20,7 @@ use crate::linker::resolve::Resolved;
 use crate::memory::SharedMemory;
 use crate::memory::{Memory, MemoryMut};
 use crate::module::Module;
-use crate::region::{Region, Wait};
+use crate::region::{Region, WaitLimit};
 use crate::stop::kill::KillSwitch;
 use crate::stop::{Owned, Watch};
 use crate::store::host_func::Hosts;
@@ -30,7 +30,7 @@ use crate::store::preparation::{Preparation, Share};
 use crate::store::usage::{Measure, Usage};
 use crate::switch::activation::LAST;
 use crate::switch::{AccountState, Record};
-use crate::value::{Stamp, Value};
+use crate::value::{InstanceId, Value};
 use core::convert::Infallible;
 use pirn_format::layout::CONTEXT_ACTIVATION;
 use pirn_format::metadata::ExportItem;
@@ -43,7 +43,7 @@ pub struct Group<T> {
     members: Vec<Member<Alone<T>>>,
     names: HashMap<String, MemberId>,
     region: Region,
-    stamp: Stamp,
+    instance_id: InstanceId,
     /// The means to stop a call of any member. It must be dropped before `control`.
     watch: Option<Watch>,
     control: Option<Owned>,
@@ -73,7 +73,7 @@ impl<T: 'static> Group<T> {
             members: vec![],
             names: HashMap::new(),
             region: region.clone(),
-            stamp: Stamp::fresh(),
+            instance_id: InstanceId::fresh(),
             watch: None,
             control: None,
             start_fuel: None,
@@ -102,7 +102,7 @@ impl<T: 'static> Group<T> {
         let (imports, hosts) = self.resolve(module, linker)?;
         let limiter = linker.limiter.clone();
         let inner = Preparation::linked(module, &self.region, imports, hosts, limiter)?;
-        let slot = prepared::take(&self.region, module, Wait::No)?;
+        let slot = prepared::take(&self.region, module, WaitLimit::No)?;
         let mut member = Member::new(slot, Share::alone(inner), None);
         // The slot may hold the constants of another instance, which refer to other imports.
         member.slot.set_warm(false);
@@ -110,7 +110,7 @@ impl<T: 'static> Group<T> {
         member.initialise(at);
         member.slot.set_warm(false);
         // SAFETY: `initialise` has just written the context.
-        unsafe { (*Record::of(member.vmctx())).stamp = self.stamp.0 };
+        unsafe { (*Record::of(member.vmctx())).instance_id = self.instance_id.0 };
         self.share_account(&mut member);
         if let Some(fuel) = self.start_fuel {
             // The call fails for a module that does not count fuel, and such a module needs none.
@@ -122,7 +122,7 @@ impl<T: 'static> Group<T> {
             start::start(&mut group.members, at, &mut group.store)
                 .map_err(|error| GroupError::Instantiate(error.into()))
         })?;
-        let group = self.stamp.0;
+        let group = self.instance_id.0;
         Ok(MemberId { at, group })
     }
 
@@ -236,7 +236,7 @@ impl<T: 'static> Group<T> {
     /// Makes a call of a member. The kill switch of the group can stop that call.
     fn watched<R>(&mut self, at: usize, call: impl FnOnce(&mut Self) -> R) -> R {
         self.members[at].watch = self.watch.take();
-        let watched = Watched { group: self, at };
+        let watched = GroupWatch { group: self, at };
         call(&mut *watched.group)
     }
 
@@ -291,7 +291,7 @@ impl<T: 'static> Group<T> {
 
     /// The index of a member; `None` for an id of another group.
     fn position(&self, member: MemberId) -> Option<usize> {
-        (member.group == self.stamp.0).then_some(member.at)
+        (member.group == self.instance_id.0).then_some(member.at)
     }
 
     fn member(&self, member: MemberId) -> Option<&Member<Alone<T>>> {
@@ -365,12 +365,12 @@ impl<T: 'static> Group<T> {
 
 /// Gives a member's watch back to the group when a call ends, also during unwinding. Otherwise a
 /// panic of the embedder's code would make the group's kill switch ineffective.
-struct Watched<'a, T> {
+struct GroupWatch<'a, T> {
     group: &'a mut Group<T>,
     at: usize,
 }
 
-impl<T> Drop for Watched<'_, T> {
+impl<T> Drop for GroupWatch<'_, T> {
     fn drop(&mut self) {
         self.group.watch = self.group.members[self.at].watch.take();
     }

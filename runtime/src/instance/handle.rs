@@ -58,12 +58,18 @@ impl<T, Q, A> Instance<T, Q, A> {
         params: P,
     ) -> Result<R, CallError> {
         self.check(func, Operation::Call)?;
-        let (count, stamp) = (func.cells(), self.member.stamp(func.needs_stamp()));
-        sealed::List::store(params, self.member.cells(count), stamp).map_err(foreign)?;
+        let (count, instance_id) = (
+            func.cells(),
+            self.member.instance_id(func.needs_instance_id()),
+        );
+        sealed::List::store(params, self.member.cells(count), instance_id).map_err(foreign)?;
         let target = func.target(self.member.vmctx());
         let members = core::slice::from_mut(&mut self.member);
         enter::run(members, 0, target, count, &mut self.store)?;
-        Ok(<R as sealed::List>::load(self.member.cells(count), stamp))
+        Ok(<R as sealed::List>::load(
+            self.member.cells(count),
+            instance_id,
+        ))
     }
 
     /// Checks that a function belongs to this instance's preparation, and that no call is

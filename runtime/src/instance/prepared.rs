@@ -10,7 +10,7 @@ use crate::linker::Linker;
 use crate::linker::resolve::check_memory;
 use crate::memory::{SharedImports, SharedMemory};
 use crate::module::Module;
-use crate::region::{Region, Slot, TakeError, Wait};
+use crate::region::{Region, Slot, TakeError, WaitLimit};
 use crate::stop::Bounds;
 use crate::store::member::Member;
 use crate::store::preparation::{Preparation, Share};
@@ -231,7 +231,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
     /// [`InstantiateError::Start`] if a segment does not fit or the start function does not return;
     /// [`InstantiateError::System`] and [`InstantiateError::Thread`] if the system refuses memory.
     pub fn instantiate(&self, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
-        self.make(Wait::Forever, data)
+        self.make(WaitLimit::Forever, data)
     }
 
     /// Makes an instance, or fails at once if all slots are taken.
@@ -240,7 +240,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
     ///
     /// As [`instantiate`](Self::instantiate), and [`InstantiateError::Full`].
     pub fn try_instantiate(&self, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
-        self.make(Wait::No, data)
+        self.make(WaitLimit::No, data)
     }
 
     /// Makes an instance. If all slots are taken, the thread waits in a queue, at most for
@@ -257,7 +257,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
         // A time that cannot be represented is never reached.
         let until = Instant::now()
             .checked_add(timeout)
-            .map_or(Wait::Forever, Wait::Until);
+            .map_or(WaitLimit::Forever, WaitLimit::Until);
         self.make(until, data).map_err(|error| match error {
             InstantiateError::Full { slots } => InstantiateError::Timeout {
                 slots,
@@ -283,7 +283,7 @@ impl<T, Q, A> Prepared<T, Q, A> {
         self.fill(&share, slot, data)
     }
 
-    fn make(&self, wait: Wait, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
+    fn make(&self, wait: WaitLimit, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
         let share = self.share();
         let slot = take(&share.region, &share.module, wait)?;
         self.fill(share, slot, data)
@@ -329,7 +329,11 @@ impl<T, Q, A> Prepared<T, Q, A> {
 }
 
 /// Takes a slot that holds the module's image.
-pub(crate) fn take(region: &Region, module: &Module, wait: Wait) -> Result<Slot, InstantiateError> {
+pub(crate) fn take(
+    region: &Region,
+    module: &Module,
+    wait: WaitLimit,
+) -> Result<Slot, InstantiateError> {
     let taken = region.take(module, wait);
     taken.map_err(|error| take_error(region, module, error))
 }

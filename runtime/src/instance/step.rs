@@ -8,7 +8,7 @@ use crate::call::errors::foreign;
 use crate::call::host_state::Mode;
 use crate::call::{Progress, steps};
 use crate::error::{CallError, Operation, State, StateError};
-use crate::memory::wait::Patience;
+use crate::memory::wait::Blocking;
 use crate::stop::Bounds;
 use crate::sys;
 use crate::value::typed::{Params, Results, sealed};
@@ -76,7 +76,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         let Some(reply) = self.store.reply.take() else {
             return Err(StateError::new(Operation::ResumeWith, State::Idle).into());
         };
-        let given = steps::may_go_on(&self.member)
+        let given = steps::may_resume(&self.member)
             .and_then(|()| steps::reply(&self.member, reply, &mut self.store.data, answer));
         match given {
             Ok(()) => self.advance(func, false, Mode::Steps),
@@ -123,9 +123,9 @@ impl<T, Q, A> Instance<T, Q, A> {
         params: P,
     ) -> Result<(), CallError> {
         self.check(func, Operation::Call)?;
-        let stamp = self.member.stamp(func.needs_stamp());
+        let instance_id = self.member.instance_id(func.needs_instance_id());
         let cells = self.member.cells(func.cells());
-        sealed::List::store(params, cells, stamp).map_err(foreign)
+        sealed::List::store(params, cells, instance_id).map_err(foreign)
     }
 
     /// Checks that a call of this function is suspended in the wanted state.
@@ -160,15 +160,15 @@ impl<T, Q, A> Instance<T, Q, A> {
         let count = func.cells();
         self.suspended = None;
         self.store.mode = mode;
-        self.member.patience = match mode {
-            Mode::Call => Patience::Blocks,
-            Mode::Steps => Patience::UntilSliceIsOver,
-            Mode::Async(_) => Patience::Leaves,
+        self.member.blocking = match mode {
+            Mode::Call => Blocking::Blocks,
+            Mode::Steps => Blocking::UntilSliceIsOver,
+            Mode::Async(_) => Blocking::Leaves,
         };
         let target = func.target(self.member.vmctx());
         let stepped = steps::step(&mut self.member, target, first, count, &mut self.store);
         self.store.mode = Mode::Call;
-        self.member.patience = Patience::Blocks;
+        self.member.blocking = Blocking::Blocks;
         let progress = match stepped {
             Ok(progress) => progress,
             Err(error) => {
@@ -178,8 +178,8 @@ impl<T, Q, A> Instance<T, Q, A> {
         };
         let (step, state) = match (progress, self.store.question.take()) {
             (Progress::Returned, _) => {
-                let stamp = self.member.stamp(func.needs_stamp());
-                let results = <R as sealed::List>::load(self.member.cells(count), stamp);
+                let instance_id = self.member.instance_id(func.needs_instance_id());
+                let results = <R as sealed::List>::load(self.member.cells(count), instance_id);
                 return Ok(Step::Returned(results));
             }
             (Progress::Waits, Some(question)) => (Step::Asked(question), State::Asked),

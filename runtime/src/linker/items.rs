@@ -7,7 +7,7 @@ use crate::memory::SharedMemory;
 use crate::store::growth::Limiter;
 use crate::store::host_func::HostFunc;
 use crate::value::typed::Params;
-use crate::value::{Cell, FuncType, Stamp, Value};
+use crate::value::{Cell, FuncType, InstanceId, Value};
 use core::convert::Infallible;
 use core::fmt;
 use std::collections::{HashMap, HashSet};
@@ -191,7 +191,7 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         value: Value,
     ) -> Result<&mut Self, LinkError> {
         // Values that belong to no instance are valid in every instance.
-        if Cell::from_value(value, Stamp(0)).is_err() {
+        if Cell::from_value(value, InstanceId(0)).is_err() {
             return Err(LinkError::Foreign {
                 import: format!("{module}.{name}"),
             });

@@ -9,7 +9,7 @@ use crate::region::Region;
 use crate::store::host_func::Hosts;
 use crate::store::imports::{GlobalImport, Imports, interface_memory};
 use crate::store::preparation::Preparation;
-use crate::value::{Cell, ForeignRef, Stamp};
+use crate::value::{Cell, ForeignRef, InstanceId};
 use core::fmt::Display;
 use pirn_format::metadata::{Import, Metadata};
 use pirn_format::types::{AddrType, ExternType, GlobalType, MemoryType};
@@ -87,7 +87,7 @@ impl Imports {
                 }),
                 Item::Global(value),
             ) if value.fits(*content) => {
-                let cell = Cell::from_value(*value, Stamp(0)).map_err(|ForeignRef| {
+                let cell = Cell::from_value(*value, InstanceId(0)).map_err(|ForeignRef| {
                     LinkError::Foreign {
                         import: full_name(import),
                     }

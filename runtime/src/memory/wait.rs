@@ -222,7 +222,7 @@ impl Drop for Woken {
 
 /// How long a waiting guest may block its thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum Blocking {
     /// Until it is woken or stopped.
     #[default]
     Blocks,
@@ -244,7 +244,7 @@ pub(crate) enum Blocked {
 }
 
 /// Blocks this thread until the wait has a result, or the call is suspended or stopped.
-pub(crate) fn block(wait: &Wait, watched: Option<&Watched>, patience: Patience) -> Blocked {
+pub(crate) fn block(wait: &Wait, watched: Option<&Watched>, blocking: Blocking) -> Blocked {
     let waker = Waker::from(Arc::new(Parked(thread::current())));
     let blocked = loop {
         // The waker is registered first, so that a later stop wakes this thread.
@@ -260,7 +260,7 @@ pub(crate) fn block(wait: &Wait, watched: Option<&Watched>, patience: Patience) 
             break Blocked::Answered(answer);
         }
         let slice_is_over = || watched.is_some_and(Watched::slice_is_over);
-        if patience == Patience::UntilSliceIsOver && slice_is_over() {
+        if blocking == Blocking::UntilSliceIsOver && slice_is_over() {
             break Blocked::SliceIsOver;
         }
         match wait.until {

@@ -42,7 +42,7 @@ const WITHIN: u32 = 1 << 31;
 /// The types that have numbers.
 #[derive(Debug)]
 pub(super) struct Known {
-    groups: HashMap<Arc<[SubType]>, Group>,
+    groups: HashMap<Arc<[SubType]>, TypeGroup>,
     /// Free numbers that types had before, the one that has been free longest first.
     free: VecDeque<u32>,
     /// The first number that was never given to a type.
@@ -56,7 +56,7 @@ pub(super) struct Known {
 
 /// A group of types with numbers.
 #[derive(Debug)]
-struct Group {
+struct TypeGroup {
     numbers: Box<[u32]>,
     /// Number of declarations in open modules. Never 0.
     holders: usize,
@@ -159,7 +159,7 @@ impl Known {
         let key = match self.groups.get_key_value(&*group) {
             Some((key, _)) => Arc::clone(key),
             None => {
-                let added = Group {
+                let added = TypeGroup {
                     numbers: self.add(&group)?,
                     holders: 0,
                 };

@@ -38,7 +38,7 @@ mod waiter;
 
 use crate::sys;
 use front::Front;
-use shard::{Entry, Shard, Stacks};
+use shard::{FreeSlot, Shard, Stacks};
 pub(crate) use shard::{ModuleId, Taken};
 use std::collections::{HashMap, VecDeque};
 use std::task::{Poll, Waker};
@@ -48,7 +48,7 @@ use waiter::{Given, Queue, Waiter};
 
 /// Time that a caller waits for a slot.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Wait {
+pub(crate) enum WaitLimit {
     /// Not at all.
     No,
     /// Until a slot is free.
@@ -77,7 +77,7 @@ impl<S> FreeList<S> {
         debug_assert!(count.is_power_of_two());
         let mut lists: Vec<Vec<_>> = (0..count).map(|_| vec![]).collect();
         for (at, slot) in cold.into_iter().enumerate() {
-            lists[at % count].push(Box::new(Entry { module: None, slot }));
+            lists[at % count].push(Box::new(FreeSlot { module: None, slot }));
         }
         let shard = |mut cold: Vec<_>| {
             // `pop` takes the last element first.
@@ -112,9 +112,9 @@ impl<S> FreeList<S> {
     /// Takes a slot, best one for `module` first.
     ///
     /// Returns `None` if no slot is free until `wait` ends, or if the list is closed. With
-    /// [`Wait::No`], also returns `None` while another caller waits.
+    /// [`WaitLimit::No`], also returns `None` while another caller waits.
     #[inline]
-    pub(crate) fn take(&self, module: ModuleId, wait: Wait) -> Option<Taken<S>> {
+    pub(crate) fn take(&self, module: ModuleId, wait: WaitLimit) -> Option<Taken<S>> {
         // A caller does not overtake waiters. Relaxed: a caller that arrives at the same moment as
         // a waiter may come first.
         if self.waiting.load(Ordering::Relaxed) == 0
@@ -123,9 +123,9 @@ impl<S> FreeList<S> {
             return Some(slot);
         }
         let deadline = match wait {
-            Wait::No => return None,
-            Wait::Forever => None,
-            Wait::Until(deadline) => Some(deadline),
+            WaitLimit::No => return None,
+            WaitLimit::Forever => None,
+            WaitLimit::Until(deadline) => Some(deadline),
         };
         self.queue_for(deadline)
     }
@@ -164,7 +164,7 @@ impl<S> FreeList<S> {
 
     /// Takes a slot from any shard, best one first. Moves `front`, the slot from this shard's
     /// front, to the stacks first.
-    fn search(&self, module: ModuleId, front: Option<Box<Entry<S>>>) -> Option<Taken<S>> {
+    fn search(&self, module: ModuleId, front: Option<Box<FreeSlot<S>>>) -> Option<Taken<S>> {
         let put = front.is_some();
         let mut stacks = lock(&self.shard(0).stacks);
         if let Some(entry) = front {

@@ -1,6 +1,6 @@
 //! Taking a slot: now, in the queue on this thread, or in the queue as a future.
 
-use super::free::{Place, Taken, Wait};
+use super::free::{Place, Taken, WaitLimit};
 use super::kept::Kept;
 use super::pool::Region;
 use super::slot::Slot;
@@ -18,7 +18,7 @@ impl Region {
     ///
     /// [`TakeError`], if no slot is free for as long as `wait` allows, or if the system refuses
     /// memory.
-    pub(crate) fn take(&self, module: &Module, wait: Wait) -> Result<Slot, TakeError> {
+    pub(crate) fn take(&self, module: &Module, wait: WaitLimit) -> Result<Slot, TakeError> {
         let kept = self.0.free.take(module.id(), wait);
         self.taken(kept.ok_or_else(|| self.nothing_free())?, module)
     }
@@ -65,7 +65,7 @@ impl Future for TakeAsync<'_> {
         let (region, module) = (self.region, self.module);
         let free = &region.0.free;
         if self.place.is_none()
-            && let Some(kept) = free.take(module.id(), Wait::No)
+            && let Some(kept) = free.take(module.id(), WaitLimit::No)
         {
             return Poll::Ready(region.taken(kept, module));
         }

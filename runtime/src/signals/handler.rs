@@ -165,11 +165,11 @@ unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
     // flag is valid, and so is its register buffer if it has one.
     unsafe {
         let record = activation.cast::<Record>();
-        let gate = (*activation).gate;
-        if gate == (*record).mark {
+        let flag = (*activation).interrupt_flag;
+        if flag == (*record).mark {
             return;
         }
-        let (why, registers) = ((*gate).load(Ordering::SeqCst), (*activation).registers);
+        let (why, registers) = ((*flag).load(Ordering::SeqCst), (*activation).registers);
         if why == GO {
             return;
         }

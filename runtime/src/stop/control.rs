@@ -19,7 +19,7 @@ use std::panic::catch_unwind;
 /// Nanoseconds until a thread that still runs a stopped call is interrupted again.
 pub(super) const AGAIN_NS: u64 = 500_000;
 /// Nanoseconds until a thread that was in a host function, perhaps for long, is interrupted again.
-pub(super) const PATIENCE_NS: u64 = 8_000_000;
+pub(super) const HOST_AGAIN_NS: u64 = 8_000_000;
 
 /// The control that stops one guest. It serves one instance at a time, and is never freed.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ static FREE: ForkLock<Vec<&'static Control>> = ForkLock::new(Rank::new(7), Vec::
 impl Control {
     /// Ends a generation: a thread that has the old generation's number cannot stop the next
     /// instance.
-    pub(super) fn next_tenant(&self) {
-        self.word.next_tenant();
+    pub(super) fn next_generation(&self) {
+        self.word.next_generation();
         // Only a call that was leaked has left a waker. The waker's drop is code of the embedder
         // and may panic.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.waits_no_more())) {
@@ -51,8 +51,8 @@ impl Control {
     }
 
     /// Address of the interrupt flag: the lowest byte of the word.
-    pub(crate) fn gate(&self) -> *const AtomicU8 {
-        self.word.gate()
+    pub(crate) fn interrupt_flag(&self) -> *const AtomicU8 {
+        self.word.flag_address()
     }
 
     /// Announces a call on this thread and returns its number. `sliced` tells whether the call has
@@ -116,11 +116,11 @@ impl Control {
     /// Interrupts the thread that runs the guest, so that it checks the interrupt flag. A guest in
     /// a host function is not interrupted: it checks the flag when the function returns. Returns
     /// after how many nanoseconds to interrupt again, or `None` if there is no thread.
-    pub(super) fn poke(&self) -> Option<u64> {
+    pub(super) fn interrupt(&self) -> Option<u64> {
         if self.in_host.load(Relaxed) {
             // The guest may be in the host because it waits for another guest.
             self.wake();
-            return Some(PATIENCE_NS);
+            return Some(HOST_AGAIN_NS);
         }
         sys::signal::poke(self.word.thread()).then_some(AGAIN_NS)
     }

@@ -2,7 +2,7 @@
 
 use super::control::Control;
 use super::timer;
-use super::word::{Missed, RUNNING, SLICE, SUSPENDED, stamp};
+use super::word::{Missed, RUNNING, SLICE, SUSPENDED, call_of};
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 use thiserror::Error;
@@ -14,7 +14,7 @@ use thiserror::Error;
 #[derive(Clone)]
 pub struct KillSwitch {
     control: &'static Control,
-    tenant: u64,
+    generation: u64,
 }
 
 /// State of the instance when a [`KillSwitch`] stopped it.
@@ -46,14 +46,17 @@ pub enum KillError {
 
 impl KillSwitch {
     pub(crate) fn new(control: &'static Control) -> Self {
-        let tenant = control.word.tenant();
-        Self { control, tenant }
+        let generation = control.word.generation();
+        Self {
+            control,
+            generation,
+        }
     }
 
     /// Whether a call of the instance is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.control.word.runs_for(self.tenant)
+        self.control.word.runs_for(self.generation)
     }
 
     /// Ends the time slice of the running call, if it has one ([`Instance::timeslice`]). For
@@ -62,15 +65,15 @@ impl KillSwitch {
     ///
     /// [`Instance::timeslice`]: crate::Instance::timeslice
     pub fn preempt(&self) -> bool {
-        let Some(word) = self.control.word.preempt(self.tenant) else {
+        let Some(word) = self.control.word.preempt(self.generation) else {
             return false;
         };
         if word & SLICE != 0 {
             // An earlier `preempt` or the timer already interrupts this call.
             return true;
         }
-        self.control.poke();
-        timer::look_after(self.control, stamp(word));
+        self.control.interrupt();
+        timer::look_after(self.control, call_of(word));
         true
     }
 
@@ -84,7 +87,7 @@ impl KillSwitch {
     /// [`KillError::Gone`] if the instance was dropped, [`KillError::Killed`] if it was killed
     /// before.
     pub fn kill(&self) -> Result<Met, KillError> {
-        let killed = self.control.word.kill(self.tenant);
+        let killed = self.control.word.kill(self.generation);
         let word = killed.map_err(|missed| match missed {
             Missed::Gone => KillError::Gone,
             Missed::Killed => KillError::Killed,
@@ -95,10 +98,10 @@ impl KillSwitch {
             return Ok(if suspended { Met::Suspended } else { Met::Idle });
         }
         let in_host = self.control.in_host.load(Relaxed);
-        self.control.poke();
+        self.control.interrupt();
         // The interrupt may be lost, or the guest may have left the host function: the timer thread
         // repeats it.
-        timer::look_after(self.control, stamp(word));
+        timer::look_after(self.control, call_of(word));
         let met = if in_host { Met::Host } else { Met::Guest };
         Ok(met)
     }

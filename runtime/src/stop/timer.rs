@@ -60,7 +60,7 @@ struct Node {
     /// When the call's time slice ends.
     slice: AtomicU64,
     control: AtomicPtr<Control>,
-    stamp: AtomicU64,
+    call: AtomicU64,
     /// The thread's processor-time clock.
     clock: AtomicI32,
     taken: AtomicBool,
@@ -92,7 +92,7 @@ impl Node {
             cpu: AtomicU64::new(NEVER),
             slice: AtomicU64::new(NEVER),
             control: AtomicPtr::new(ptr::null_mut()),
-            stamp: AtomicU64::new(0),
+            call: AtomicU64::new(0),
             clock: AtomicI32::new(0),
             taken: AtomicBool::new(true),
             next: AtomicPtr::new(NODES.load(Relaxed)),
@@ -120,7 +120,7 @@ impl Node {
             cpu: self.cpu.load(Relaxed),
             slice: self.slice.load(Relaxed),
             control: self.control.load(Relaxed),
-            stamp: self.stamp.load(Relaxed),
+            call: self.call.load(Relaxed),
             clock: self.clock.load(Relaxed),
         }
     }
@@ -137,7 +137,7 @@ impl Node {
         self.cpu.store(content.cpu, Relaxed);
         self.slice.store(content.slice, Relaxed);
         self.control.store(content.control, Relaxed);
-        self.stamp.store(content.stamp, Relaxed);
+        self.call.store(content.call, Relaxed);
         self.clock.store(content.clock, Relaxed);
         self.until.store(content.until, Relaxed);
         self.version.store(writing + 1, Release);
@@ -183,32 +183,32 @@ impl Content {
             return NEVER;
         };
         if self.wall <= now {
-            return overdue(control, self.stamp, DEADLINE, now);
+            return overdue(control, self.call, DEADLINE, now);
         }
         let mut again = self.wall;
         if self.cpu != NEVER {
             let used = sys::clock::time_ns(self.clock);
             if self.cpu <= used {
-                return overdue(control, self.stamp, CPU_BUDGET, now);
+                return overdue(control, self.call, CPU_BUDGET, now);
             }
             // Processor time advances at most as fast as wall time, and may not advance at all.
             let left = (self.cpu - used).max(LOOK_NS);
             again = again.min(now.saturating_add(left));
         }
         if self.slice <= now {
-            return again.min(overdue(control, self.stamp, SLICE, now));
+            return again.min(overdue(control, self.call, SLICE, now));
         }
         again.min(self.slice)
     }
 }
 
 /// Sets the interrupt flag of a call, and interrupts its thread. Returns when to check again.
-fn overdue(control: &Control, stamp: u64, reason: u64, now: u64) -> u64 {
-    if !control.word.stop(stamp, reason) {
+fn overdue(control: &Control, call: u64, reason: u64, now: u64) -> u64 {
+    if !control.word.stop(call, reason) {
         return NEVER;
     }
     // If there is no thread, nothing runs.
-    control.poke().map_or(NEVER, |again| now + again)
+    control.interrupt().map_or(NEVER, |again| now + again)
 }
 
 /// Content of a [`Node`].
@@ -219,7 +219,7 @@ struct Content {
     cpu: u64,
     slice: u64,
     control: *mut Control,
-    stamp: u64,
+    call: u64,
     clock: libc::clockid_t,
 }
 
@@ -231,7 +231,7 @@ impl Content {
         cpu: NEVER,
         slice: NEVER,
         control: ptr::null_mut(),
-        stamp: 0,
+        call: 0,
         clock: libc::CLOCK_MONOTONIC,
     };
 }
@@ -251,7 +251,7 @@ impl Drop for Mine {
 
 /// A running call with a limit on this thread.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct TimerEntry {
     node: &'static Node,
     /// Whether the node belongs to this call alone. Destructors of thread locals may run guests
     /// after the thread's own node is gone.
@@ -260,8 +260,8 @@ pub(crate) struct Entry {
     outer: Content,
 }
 
-impl Entry {
-    pub(crate) fn new(control: &'static Control, stamp: u64, bounds: Bounds) -> Self {
+impl TimerEntry {
+    pub(crate) fn new(control: &'static Control, call: u64, bounds: Bounds) -> Self {
         let mine = Node::mine();
         let node = mine.unwrap_or_else(Node::take);
         let outer = node.content();
@@ -273,7 +273,7 @@ impl Entry {
             wall,
             slice,
             control: ptr::from_ref(control).cast_mut(),
-            stamp,
+            call,
             ..Content::NONE
         };
         if let Some(ns) = bounds.cpu_ns {
@@ -314,7 +314,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for TimerEntry {
     fn drop(&mut self) {
         if self.alone {
             self.node.release();
@@ -329,9 +329,9 @@ static KILLED: ForkLock<Vec<(&'static Control, u64)>> = ForkLock::new(Rank::new(
 
 /// Calls that wait for an async host function, by their deadlines, with the generations of their
 /// controls. An entry stays until its time comes, unless [`forget_waiting`] removes it.
-static WAITING: ForkLock<Waiting> = ForkLock::new(Rank::new(6), Waiting::new());
+static WAITING: ForkLock<WaitingTasks> = ForkLock::new(Rank::new(6), WaitingTasks::new());
 
-type Waiting = BTreeMap<u64, Vec<(&'static Control, u64)>>;
+type WaitingTasks = BTreeMap<u64, Vec<(&'static Control, u64)>>;
 
 /// Schedules a wake-up of the task that waits with this control, at a time of
 /// [`sys::clock::now_ns`].
@@ -341,9 +341,9 @@ type Waiting = BTreeMap<u64, Vec<(&'static Control, u64)>>;
 /// As [`start`].
 pub(crate) fn wake_waiting(control: &'static Control, time: u64) -> io::Result<()> {
     start()?;
-    let tenant = control.word.tenant();
+    let generation = control.word.generation();
     let mut waiting = WAITING.take();
-    waiting.entry(time).or_default().push((control, tenant));
+    waiting.entry(time).or_default().push((control, generation));
     drop(waiting);
     wake_at(time);
     Ok(())
@@ -351,12 +351,12 @@ pub(crate) fn wake_waiting(control: &'static Control, time: u64) -> io::Result<(
 
 /// Cancels one [`wake_waiting`] of this control's generation.
 pub(crate) fn forget_waiting(control: &'static Control, time: u64) {
-    let tenant = control.word.tenant();
+    let generation = control.word.generation();
     let mut waiting = WAITING.take();
     if let btree_map::Entry::Occupied(mut at) = waiting.entry(time) {
         let waits = at.get_mut();
         let this =
-            |(other, of): &(&'static Control, u64)| ptr::eq(*other, control) && *of == tenant;
+            |(other, of): &(&'static Control, u64)| ptr::eq(*other, control) && *of == generation;
         if let Some(position) = waits.iter().position(this) {
             waits.swap_remove(position);
         }
@@ -379,8 +379,8 @@ fn wake_all_waiting(now: u64) -> u64 {
         let due = first.remove();
         // A woken task may make a call that takes this lock.
         drop(waiting);
-        for (control, tenant) in due {
-            if control.word.tenant() == tenant {
+        for (control, generation) in due {
+            if control.word.generation() == generation {
                 control.wake();
             }
         }
@@ -388,10 +388,10 @@ fn wake_all_waiting(now: u64) -> u64 {
 }
 
 /// Interrupts a call again if it still runs some time from now.
-pub(crate) fn look_after(control: &'static Control, stamp: u64) {
+pub(crate) fn look_after(control: &'static Control, call: u64) {
     // Without a timer thread, there is no second interrupt.
     if start().is_ok() {
-        KILLED.take().push((control, stamp));
+        KILLED.take().push((control, call));
         wake_at(sys::clock::now_ns().saturating_add(AGAIN_NS));
     }
 }
@@ -494,8 +494,12 @@ fn look_at_all(now: u64) -> u64 {
     // An interrupt may wake another thread, which may kill other calls and take this lock.
     let mut killed = mem::take(&mut *KILLED.take());
     let mut again = NEVER;
-    killed.retain(|(control, stamp)| {
-        let next = control.word.runs(*stamp).then(|| control.poke()).flatten();
+    killed.retain(|(control, call)| {
+        let next = control
+            .word
+            .runs(*call)
+            .then(|| control.interrupt())
+            .flatten();
         again = again.min(next.map_or(NEVER, |next| now + next));
         next.is_some()
     });

@@ -62,7 +62,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.control.next_tenant();
+        self.control.next_generation();
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Watched {
     control: &'static Control,
     /// Limits of the call.
     pub(crate) bounds: Bounds,
-    timer: Option<timer::Entry>,
+    timer: Option<timer::TimerEntry>,
     /// Whether the call can be resumed.
     suspended: Cell<bool>,
 }
@@ -88,8 +88,8 @@ impl Watched {
             timer::start().map_err(NotBegun::System)?;
         }
         let sliced = bounds.slice_ns.is_some();
-        let stamp = control.begin(sliced).map_err(NotBegun::Stopped)?;
-        let timer = (!bounds.is_none()).then(|| timer::Entry::new(control, stamp, bounds));
+        let call = control.begin(sliced).map_err(NotBegun::Stopped)?;
+        let timer = (!bounds.is_none()).then(|| timer::TimerEntry::new(control, call, bounds));
         let suspended = Cell::new(false);
         Ok(Self {
             control,
@@ -136,13 +136,13 @@ impl Watched {
 
     /// Whether the end of the time slice is the only reason to stop.
     pub(crate) fn slice_is_over(&self) -> bool {
-        self.control.word.in_gate() == SLICE_IS_OVER
+        self.control.word.flag() == SLICE_IS_OVER
     }
 
     /// The value of the interrupt flag.
     #[inline]
     pub(crate) fn flag(&self) -> u8 {
-        self.control.word.in_gate()
+        self.control.word.flag()
     }
 
     /// Records that the call can be resumed after the guest leaves.

@@ -24,7 +24,7 @@ pub(super) const RUNNING: u64 = 1 << 8;
 pub(super) const SUSPENDED: u64 = 1 << 9;
 /// The running call has a time slice.
 const SLICED: u64 = 1 << 10;
-const STAMP_SHIFT: u32 = 11;
+const CALL_SHIFT: u32 = 11;
 
 /// Reason to stop a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(super) struct Word {
     word: AtomicU64,
     /// Number of the generation. It is written before the word, so a thread that reads it after the
     /// word knows which generation the word belongs to.
-    tenant: AtomicU64,
+    generation: AtomicU64,
     /// The thread that runs the guest, or ran it last. It is written before [`RUNNING`] is set, so
     /// a thread that finds [`RUNNING`] also finds this value.
     thread: AtomicI32,
@@ -86,15 +86,15 @@ impl Word {
     pub(super) fn new() -> Self {
         Self {
             word: AtomicU64::new(GO.into()),
-            tenant: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
             thread: AtomicI32::new(0),
         }
     }
 
     /// Ends a generation: a thread that has the old generation's number cannot stop the next
     /// instance.
-    pub(super) fn next_tenant(&self) {
-        self.tenant.fetch_add(1, SeqCst);
+    pub(super) fn next_generation(&self) {
+        self.generation.fetch_add(1, SeqCst);
         self.next_call(|_| 0);
     }
 
@@ -102,27 +102,27 @@ impl Word {
     /// word.
     fn next_call(&self, stays: impl Fn(u64) -> u64) {
         let next = |word: u64| {
-            let call = (word >> STAMP_SHIFT) + 1;
-            Some(call << STAMP_SHIFT | stays(word) | u64::from(GO))
+            let call = (word >> CALL_SHIFT) + 1;
+            Some(call << CALL_SHIFT | stays(word) | u64::from(GO))
         };
         // Never fails: the closure always returns a word.
         let _ = self.word.fetch_update(SeqCst, SeqCst, next);
     }
 
     /// Number of the current generation.
-    pub(super) fn tenant(&self) -> u64 {
-        self.tenant.load(SeqCst)
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(SeqCst)
     }
 
     /// Address of the interrupt flag: the lowest byte of the word.
     #[cfg(not(loom))]
-    pub(super) fn gate(&self) -> *const core::sync::atomic::AtomicU8 {
+    pub(super) fn flag_address(&self) -> *const core::sync::atomic::AtomicU8 {
         // Little-endian, as `lib.rs` requires.
         (&raw const self.word).cast()
     }
 
     /// Value of the interrupt flag.
-    pub(super) fn in_gate(&self) -> u8 {
+    pub(super) fn flag(&self) -> u8 {
         self.word.load(SeqCst) as u8
     }
 
@@ -147,7 +147,7 @@ impl Word {
         let sliced = if sliced { SLICED } else { 0 };
         let word = self.word.fetch_or(RUNNING | sliced, SeqCst);
         match Why::of(word) {
-            None => Ok(word >> STAMP_SHIFT),
+            None => Ok(word >> CALL_SHIFT),
             Some(why) => {
                 self.end(false);
                 Err(why)
@@ -177,24 +177,24 @@ impl Word {
     }
 
     /// Sets the interrupt flag of a call for a reason. Returns whether the call still runs.
-    pub(super) fn stop(&self, stamp: u64, reason: u64) -> bool {
+    pub(super) fn stop(&self, call: u64, reason: u64) -> bool {
         let still = |word: u64| {
-            let runs = word >> STAMP_SHIFT == stamp && word & RUNNING != 0;
+            let runs = word >> CALL_SHIFT == call && word & RUNNING != 0;
             runs.then_some(word | reason)
         };
         self.word.fetch_update(SeqCst, SeqCst, still).is_ok()
     }
 
     /// Whether this call runs.
-    pub(super) fn runs(&self, stamp: u64) -> bool {
+    pub(super) fn runs(&self, call: u64) -> bool {
         let word = self.word.load(SeqCst);
-        word >> STAMP_SHIFT == stamp && word & RUNNING != 0
+        word >> CALL_SHIFT == call && word & RUNNING != 0
     }
 
     /// Whether a call of this generation runs.
-    pub(super) fn runs_for(&self, tenant: u64) -> bool {
+    pub(super) fn runs_for(&self, generation: u64) -> bool {
         let word = self.word.load(SeqCst);
-        self.tenant.load(SeqCst) == tenant && word & RUNNING != 0
+        self.generation.load(SeqCst) == generation && word & RUNNING != 0
     }
 
     /// Stops a generation's instance for good. Returns the previous word.
@@ -202,12 +202,12 @@ impl Word {
     /// # Errors
     ///
     /// The reason why the kill had no effect.
-    pub(super) fn kill(&self, tenant: u64) -> Result<u64, Missed> {
+    pub(super) fn kill(&self, generation: u64) -> Result<u64, Missed> {
         let mut missed = Missed::Gone;
         let killed = |word: u64| {
             // Read after the word: if the generation has changed by then, so has the word, and the
             // update fails.
-            if self.tenant.load(SeqCst) != tenant {
+            if self.generation.load(SeqCst) != generation {
                 missed = Missed::Gone;
                 return None;
             }
@@ -223,10 +223,10 @@ impl Word {
 
     /// Ends the time slice of this generation's running call, if it has one. Returns the previous
     /// word.
-    pub(super) fn preempt(&self, tenant: u64) -> Option<u64> {
+    pub(super) fn preempt(&self, generation: u64) -> Option<u64> {
         let over = |word: u64| {
             // Read after the word, as in `kill`.
-            let ours = self.tenant.load(SeqCst) == tenant;
+            let ours = self.generation.load(SeqCst) == generation;
             (ours && word & RUNNING != 0 && word & SLICED != 0).then_some(word | SLICE)
         };
         self.word.fetch_update(SeqCst, SeqCst, over).ok()
@@ -234,8 +234,8 @@ impl Word {
 }
 
 /// Number of the call in a word.
-pub(super) fn stamp(word: u64) -> u64 {
-    word >> STAMP_SHIFT
+pub(super) fn call_of(word: u64) -> u64 {
+    word >> CALL_SHIFT
 }
 
 /// Loom runs these tests in every interleaving, with every value that a load may see.
@@ -278,7 +278,7 @@ mod orders {
             if self.word.word.load(sync::Ordering::Relaxed) as u8 != GO {
                 return;
             }
-            while !self.signal.load(SeqCst) || self.word.in_gate() == GO {
+            while !self.signal.load(SeqCst) || self.word.flag() == GO {
                 thread::yield_now();
             }
         }
@@ -330,19 +330,19 @@ mod orders {
     fn a_deadline_meets_its_own_call_or_none() {
         loom::model(|| {
             let guest = Guest::new();
-            let stamp = guest.word.begin(THREAD, false).unwrap();
+            let call = guest.word.begin(THREAD, false).unwrap();
             let other = Arc::clone(&guest);
-            let timer = thread::spawn(move || other.word.stop(stamp, DEADLINE));
+            let timer = thread::spawn(move || other.word.stop(call, DEADLINE));
             let met = guest.word.why();
             guest.word.end(false);
             // A timer that came too late stopped no call.
             let next = guest.word.begin(THREAD, false).unwrap();
-            assert_ne!(next, stamp);
-            assert_eq!((guest.word.in_gate(), guest.word.why()), (GO, None));
+            assert_ne!(next, call);
+            assert_eq!((guest.word.flag(), guest.word.why()), (GO, None));
             let closed = timer.join().unwrap();
             assert!(closed || met.is_none());
-            assert!(guest.word.runs(next) && !guest.word.runs(stamp));
-            assert_eq!((guest.word.in_gate(), guest.word.why()), (GO, None));
+            assert!(guest.word.runs(next) && !guest.word.runs(call));
+            assert_eq!((guest.word.flag(), guest.word.why()), (GO, None));
         });
     }
 
@@ -357,10 +357,10 @@ mod orders {
                 let other = Arc::clone(&guest);
                 let switched = thread::spawn(move || switch(&other.word));
                 guest.word.end(true);
-                guest.word.next_tenant();
+                guest.word.next_generation();
                 guest.word.begin(THREAD, true).unwrap();
                 switched.join().unwrap();
-                assert_eq!((guest.word.in_gate(), guest.word.why()), (GO, None));
+                assert_eq!((guest.word.flag(), guest.word.why()), (GO, None));
                 assert!(!guest.word.runs_for(0) && guest.word.runs_for(1));
             });
         }
@@ -388,7 +388,7 @@ mod orders {
     fn a_slice_that_is_ended_twice_ends_once() {
         loom::model(|| {
             let guest = Guest::new();
-            let stamp = guest.word.begin(THREAD, true).unwrap();
+            let call = guest.word.begin(THREAD, true).unwrap();
             let others = [0, 1].map(|_| Arc::clone(&guest));
             let [one, two] = others.map(|other| {
                 thread::spawn(move || match other.word.preempt(0) {
@@ -400,11 +400,11 @@ mod orders {
                 })
             });
             guest.runs();
-            assert_eq!(guest.word.in_gate(), GO | SLICE as u8);
+            assert_eq!(guest.word.flag(), GO | SLICE as u8);
             guest.word.end(true);
             let first = one.join().unwrap() + two.join().unwrap();
             assert_eq!(first, 1);
-            assert!(!guest.word.runs(stamp));
+            assert!(!guest.word.runs(call));
             assert_eq!(guest.word.why(), None);
         });
     }

@@ -10,7 +10,7 @@ use super::descriptors;
 use super::member::Member;
 use crate::memory::{Memory, MemoryMut, view};
 use crate::switch::Record;
-use crate::value::{Cell, Stamp, Value};
+use crate::value::{Cell, InstanceId, Value};
 use pirn_format::layout::{FuncRef, MemoryDesc};
 use pirn_format::metadata::ExportItem;
 
@@ -18,19 +18,19 @@ use pirn_format::metadata::ExportItem;
 impl<T> Member<T> {
     /// The instance id that function references carry. It is created now if it is `needed` and
     /// there is none.
-    pub(crate) fn stamp(&mut self, needed: bool) -> Stamp {
+    pub(crate) fn instance_id(&mut self, needed: bool) -> InstanceId {
         if !needed {
-            return Stamp(0);
+            return InstanceId(0);
         }
         // SAFETY: `vmctx` is an initialised context, and its guest does not run.
-        unsafe { Record::stamp(self.vmctx()) }
+        unsafe { Record::instance_id(self.vmctx()) }
     }
 
     /// The type number of the object that `reference` refers to. `None` if that object has no type,
     /// or if it belongs to another instance or group.
     pub(crate) fn type_of(&mut self, reference: Value) -> Option<u32> {
-        let stamp = self.stamp(true);
-        let cell = Cell::from_value(reference, stamp).ok()?;
+        let instance_id = self.instance_id(true);
+        let cell = Cell::from_value(reference, instance_id).ok()?;
         match reference {
             // SAFETY: `from_value` checked the id: this instance or another one of its group made
             // the reference. Its target was written earlier and stays as long as they do.
@@ -48,10 +48,10 @@ impl<T> Member<T> {
     /// The value of global `index`.
     pub(crate) fn global(&mut self, index: u32) -> Value {
         let ty = self.inner.module.metadata().globals[index as usize].content;
-        let stamp = self.stamp(true);
+        let instance_id = self.instance_id(true);
         // SAFETY: the cell belongs to a global of an initialised instance, and the guest does not
         // run.
-        unsafe { *self.global_cell(index) }.value(ty, stamp)
+        unsafe { *self.global_cell(index) }.value(ty, instance_id)
     }
 
     /// Memory 0; empty if there is none.

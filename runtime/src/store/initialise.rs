@@ -62,6 +62,44 @@ impl<T> Member<T> {
             // `check_limits`. The slot is exclusively ours, and its guest does not run.
             unsafe { self.cell::<u32>(layout.type_id(index as u32)).write(*id) };
         }
+        self.write_references();
+        for index in 0..metadata.tags.len() as u32 {
+            let cell = self.cell::<u64>(layout.tag(index));
+            let imported = self.inner.imports.tags.get(index as usize).copied();
+            // SAFETY: the offset of the tag comes from the layout, and the slot holds the layout's
+            // area, see `check_limits`. The slot is exclusively ours, and its guest does not run.
+            unsafe { cell.write(imported.unwrap_or(cell as u64)) };
+        }
+        let interface = self.inner.plan.interface_memory;
+        let memory = self.memory_desc(0);
+        let interface = (interface, self.memory_desc(interface));
+        let mark = self.slot.mark(&self.inner.region);
+        let account = self.slot.account(&self.inner.region);
+        let record = Record::new(
+            self.guest(),
+            memory,
+            interface,
+            member as u64,
+            mark,
+            account,
+        );
+        // SAFETY: the context lies in the instance area, and the record in the context. The slot is
+        // exclusively ours, and its guest does not run.
+        unsafe {
+            Record::of(vmctx).write(record);
+            self.cell::<u64>(CONTEXT_ACTIVATION)
+                .write(Record::of(vmctx) as u64);
+            self.cell::<u64>(CONTEXT_EXIT).write(exit_routine());
+            self.cell::<u64>(CONTEXT_HOST_CALL)
+                .write(host_call_routine());
+            self.cell::<u64>(CONTEXT_TYPE_ROWS).write(types::rows());
+        }
+    }
+
+    /// Writes the functions of which guests have references.
+    fn write_references(&self) {
+        let (module, vmctx) = (&self.inner.module, self.vmctx());
+        let (metadata, layout) = (module.metadata(), module.layout());
         for (position, func) in metadata.escaped.iter().enumerate() {
             let linked = self
                 .inner
@@ -95,37 +133,6 @@ impl<T> Member<T> {
                 self.cell::<FuncRef>(layout.funcref(position as u32))
                     .write(reference);
             };
-        }
-        for index in 0..metadata.tags.len() as u32 {
-            let cell = self.cell::<u64>(layout.tag(index));
-            let imported = self.inner.imports.tags.get(index as usize).copied();
-            // SAFETY: the offset of the tag comes from the layout, and the slot holds the layout's
-            // area, see `check_limits`. The slot is exclusively ours, and its guest does not run.
-            unsafe { cell.write(imported.unwrap_or(cell as u64)) };
-        }
-        let interface = self.inner.plan.interface_memory;
-        let memory = self.memory_desc(0);
-        let interface = (interface, self.memory_desc(interface));
-        let mark = self.slot.mark(&self.inner.region);
-        let account = self.slot.account(&self.inner.region);
-        let record = Record::new(
-            self.guest(),
-            memory,
-            interface,
-            member as u64,
-            mark,
-            account,
-        );
-        // SAFETY: the context lies in the instance area, and the record in the context. The slot is
-        // exclusively ours, and its guest does not run.
-        unsafe {
-            Record::of(vmctx).write(record);
-            self.cell::<u64>(CONTEXT_ACTIVATION)
-                .write(Record::of(vmctx) as u64);
-            self.cell::<u64>(CONTEXT_EXIT).write(exit_routine());
-            self.cell::<u64>(CONTEXT_HOST_CALL)
-                .write(host_call_routine());
-            self.cell::<u64>(CONTEXT_TYPE_ROWS).write(types::rows());
         }
     }
 
@@ -221,7 +228,7 @@ impl<T> Member<T> {
         unsafe {
             self.cell::<MemoryDesc>(CONTEXT_MEMORY).write(first);
             let record = &mut *Record::of(vmctx);
-            record.stamp = 0;
+            record.instance_id = 0;
             record.account_state = AccountState::Stale;
             self.cell::<[u64; 2]>(CONTEXT_EXCEPTION_TAG).write([0; 2]);
             // The heap starts empty: none of its addresses is accessible yet.

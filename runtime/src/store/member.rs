@@ -12,7 +12,7 @@ use super::fuel;
 use super::preparation::Share;
 use crate::account::{Account, Clocks};
 use crate::error::FuelError;
-use crate::memory::wait::{Patience, Waiting};
+use crate::memory::wait::{Blocking, Waiting};
 use crate::memory::{SharedImports, SharedMemory};
 use crate::region::Slot;
 use crate::stop::Watch;
@@ -43,7 +43,7 @@ pub(crate) struct Member<T> {
     /// The clocks that the runtime reads for its calls.
     pub(crate) clocks: Clocks,
     /// How long its guest may block the thread by waiting.
-    pub(crate) patience: Patience,
+    pub(crate) blocking: Blocking,
     // The next two fields are boxed: an instance rarely has either of them, and is moved when it is
     // made. Moving an instance of more than 256 bytes takes 10 ns longer (bench `cycle`, null).
     /// The wait of a guest that was left during it.
@@ -87,7 +87,7 @@ impl<T> Member<T> {
             made: Made::default(),
             memories,
             clocks: Clocks::None,
-            patience: Patience::default(),
+            blocking: Blocking::default(),
             waiting: None,
             bulk: None,
         }

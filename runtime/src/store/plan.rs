@@ -77,9 +77,10 @@ pub(crate) struct Elements {
 
 impl Plan {
     /// Computes the plan for a module with these imports.
+    // Longer than a screen: each field follows from those before it.
     pub(crate) fn new(module: &Module, imports: &Imports) -> Self {
         let (metadata, layout) = (module.metadata(), module.layout());
-        let mut plan = State::new(layout);
+        let mut plan = InitialState::new(layout);
         let globals = plan.globals(metadata, layout, imports);
         plan.imported(metadata, layout, imports);
         plan.dropped(metadata, layout);
@@ -190,13 +191,13 @@ fn is_active(segment: &DataSegment) -> bool {
 }
 
 /// The state while it is being computed.
-struct State {
+struct InitialState {
     start: i32,
     bytes: Vec<u8>,
     relative: Vec<(usize, i64)>,
 }
 
-impl State {
+impl InitialState {
     fn new(layout: &InstanceLayout) -> Self {
         let start = layout.state();
         let bytes = (-(CONTEXT_BYTES as i32) - start) as usize;

@@ -8,7 +8,7 @@ use crate::error::LinkError;
 use crate::module::Module;
 use crate::region::Region;
 use crate::sys;
-use crate::value::{Cell, Stamp};
+use crate::value::{Cell, InstanceId};
 use core::ops::Deref;
 use pirn_format::layout::WASM_PAGE_BYTES;
 use pirn_format::types::{CompositeType, MemoryType};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Preparation<T> {
     /// Identifies this preparation: no other one in the process has this id.
-    pub(crate) id: Stamp,
+    pub(crate) id: InstanceId,
     pub(crate) module: Module,
     pub(crate) region: Region,
     pub(crate) hosts: Hosts<T>,
@@ -45,7 +45,7 @@ impl<T> Preparation<T> {
         check_limits(module, region)?;
         let plan = Plan::new(module, &imports);
         Ok(Self {
-            id: Stamp::fresh(),
+            id: InstanceId::fresh(),
             module: module.clone(),
             region: region.clone(),
             hosts,

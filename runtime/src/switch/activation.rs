@@ -2,7 +2,7 @@
 
 use super::arch::{Registers, SAVED_REGISTERS};
 use crate::account::Account;
-use crate::value::{Cell, Stamp};
+use crate::value::{Cell, InstanceId};
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -24,7 +24,7 @@ pub(crate) struct Activation {
     pub(crate) guest_registers: [u64; SAVED_REGISTERS],
     /// Address of the interrupt flag. The guest is entered or resumed only while it is
     /// [`GO`](super::interrupt_flag::GO).
-    pub(crate) gate: *const AtomicU8,
+    pub(crate) interrupt_flag: *const AtomicU8,
     /// Buffer for the guest's registers when it is preempted; null if it cannot be preempted.
     pub(crate) registers: *mut Registers,
     /// The place where a signal made the guest leave, until the runtime reports it.
@@ -63,8 +63,8 @@ pub(crate) const GUEST_REGISTERS: usize = offset_of!(Activation, guest_registers
 /// Offset of [`Record::hosts`] from `vmctx`.
 pub(crate) const RECORD_HOSTS: i32 = CONTEXT_RUNTIME + offset_of!(Record, hosts) as i32;
 
-/// Offset of [`Activation::gate`].
-pub(crate) const GATE: usize = offset_of!(Activation, gate);
+/// Offset of [`Activation::interrupt_flag`].
+pub(crate) const INTERRUPT_FLAG: usize = offset_of!(Activation, interrupt_flag);
 
 /// Called on the host stack when a guest calls the exit routine, as `answer(vmctx, reason, cells,
 /// call)`. `vmctx` is the context of the guest that calls, and `reason` is its request (see
@@ -146,7 +146,7 @@ pub(crate) struct Record {
     pub(crate) mark: *const AtomicU8,
     /// Instance id in the host's copies of this instance's function references; 0 if there are
     /// none.
-    pub(crate) stamp: u64,
+    pub(crate) instance_id: u64,
     /// Fuel beyond the amount in the context's own field; `None` if the module does not count fuel.
     pub(crate) fuel_above: Option<u64>,
     /// The account of the slot, or of the first instance of the group. It lives as long as the
@@ -196,7 +196,7 @@ impl Record {
                 host_sp: 0,
                 guest_sp: 0,
                 guest_registers: [0; SAVED_REGISTERS],
-                gate: mark,
+                interrupt_flag: mark,
                 registers: ptr::null_mut(),
                 fault: None,
             },
@@ -207,7 +207,7 @@ impl Record {
             interface_index,
             member,
             mark,
-            stamp: 0,
+            instance_id: 0,
             fuel_above: None,
             account,
             account_state: AccountState::Stale,
@@ -238,13 +238,13 @@ impl Record {
     ///
     /// `vmctx` must be the context of an initialised instance that does not run.
     #[allow(unsafe_code)]
-    pub(crate) unsafe fn stamp(vmctx: *mut u8) -> Stamp {
+    pub(crate) unsafe fn instance_id(vmctx: *mut u8) -> InstanceId {
         // SAFETY: the caller ensures that the context is initialised and its instance does not run.
-        let stamp = unsafe { &mut (*Self::of(vmctx)).stamp };
-        if *stamp == 0 {
-            *stamp = Stamp::fresh().0;
+        let instance_id = unsafe { &mut (*Self::of(vmctx)).instance_id };
+        if *instance_id == 0 {
+            *instance_id = InstanceId::fresh().0;
         }
-        Stamp(*stamp)
+        InstanceId(*instance_id)
     }
 }
 

@@ -7,9 +7,9 @@
 //! `once_cell::race`, each thread makes its own value, and all use the first one.
 //!
 //! This file does not know who has such a lock. Each lock names its [`Rank`], and each rank has a
-//! gate here. A thread takes the gate of the rank before the lock itself, so a thread that holds
-//! all gates knows that no other thread holds one of the locks. Nothing is registered, and the
-//! handlers of fork(2) allocate nothing.
+//! mutex here. A thread takes the mutex of the rank before the lock itself, so a thread that holds
+//! all these mutexes knows that no other thread holds one of the locks. Nothing is registered, and
+//! the handlers of fork(2) allocate nothing.
 
 use core::cell::{Cell, RefCell};
 use core::ops::{Deref, DerefMut};
@@ -29,13 +29,13 @@ impl Rank {
     /// The rank with a number below [`RANKS`]. Two locks have the same rank only if no thread holds
     /// both.
     pub(crate) const fn new(number: usize) -> Self {
-        assert!(number < RANKS, "more ranks than gates");
+        assert!(number < RANKS, "more ranks than mutexes");
         Self(number)
     }
 }
 
-/// One gate for each rank. A thread takes it before a lock of that rank, and before it forks.
-static GATES: [Mutex<()>; RANKS] = [const { Mutex::new(()) }; RANKS];
+/// One mutex for each rank. A thread takes it before a lock of that rank, and before it forks.
+static RANK_MUTEXES: [Mutex<()>; RANKS] = [const { Mutex::new(()) }; RANKS];
 
 /// A lock that a thread holds while it forks.
 #[derive(Debug)]
@@ -47,10 +47,10 @@ pub(crate) struct ForkLock<T> {
 /// Guard of a [`ForkLock`].
 #[derive(Debug)]
 pub(crate) struct ForkGuard<'a, T> {
-    // Fields are dropped in this order: the gate is released last.
+    // Fields are dropped in this order: the mutex of the rank is released last.
     value: MutexGuard<'a, T>,
     _order: InOrder,
-    _gate: MutexGuard<'static, ()>,
+    _rank: MutexGuard<'static, ()>,
 }
 
 impl<T> ForkLock<T> {
@@ -65,11 +65,11 @@ impl<T> ForkLock<T> {
     pub(crate) fn take(&self) -> ForkGuard<'_, T> {
         hold_over_forks();
         let order = InOrder::enter(self.rank);
-        let gate = super::lock(&GATES[self.rank.0]);
+        let rank = super::lock(&RANK_MUTEXES[self.rank.0]);
         ForkGuard {
             value: super::lock(&self.value),
             _order: order,
-            _gate: gate,
+            _rank: rank,
         }
     }
 }
@@ -135,23 +135,23 @@ pub(crate) fn hold_over_forks() {
     }
 }
 
-/// The gates of all ranks, in the locking order.
-type AllGates = [MutexGuard<'static, ()>; RANKS];
+/// The mutexes of all ranks, in the locking order.
+type AllRanks = [MutexGuard<'static, ()>; RANKS];
 
 thread_local! {
-    static GATES_HELD: RefCell<Option<AllGates>> = const { RefCell::new(None) };
+    static RANKS_LOCKED: RefCell<Option<AllRanks>> = const { RefCell::new(None) };
 }
 
 extern "C" fn before_fork() {
-    // While the thread's locals are being destroyed, it cannot keep the gates.
-    let _ = GATES_HELD.try_with(|held| {
+    // While the thread's locals are being destroyed, it cannot keep the mutexes.
+    let _ = RANKS_LOCKED.try_with(|held| {
         held.borrow_mut()
-            .get_or_insert_with(|| GATES.each_ref().map(|gate| super::lock(gate)));
+            .get_or_insert_with(|| RANK_MUTEXES.each_ref().map(|rank| super::lock(rank)));
     });
 }
 
 extern "C" fn after_fork() {
-    let _ = GATES_HELD.try_with(|held| held.replace(None));
+    let _ = RANKS_LOCKED.try_with(|held| held.replace(None));
 }
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_thread_that_forks_holds_every_lock() {
         before_fork();
-        let other = std::thread::spawn(|| GATES.iter().all(|gate| gate.try_lock().is_err()));
+        let other = std::thread::spawn(|| RANK_MUTEXES.iter().all(|rank| rank.try_lock().is_err()));
         let held = other.join();
         after_fork();
         assert!(held.expect("the thread ends"));

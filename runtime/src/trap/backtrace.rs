@@ -170,7 +170,7 @@ impl Trace {
 
 /// A call in progress on a guest's stack.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Call {
+pub(crate) struct CallInProgress {
     /// Return address of the call.
     pub(crate) pc: usize,
     /// Frame pointer of the callee.
@@ -187,12 +187,12 @@ pub(crate) struct Call {
 ///
 /// `stack` must belong to a guest that is not running. Its slot must stay taken while the iterator
 /// is used.
-pub(crate) unsafe fn calls(stack: [usize; 2], fp: usize) -> impl Iterator<Item = Call> {
+pub(crate) unsafe fn calls(stack: [usize; 2], fp: usize) -> impl Iterator<Item = CallInProgress> {
     // SAFETY: the caller promises that the guest is not running and its slot stays taken.
     let word = move |address| unsafe { word(stack, address) };
     let call = move |of: usize| {
         let (by, pc) = (word(of)?, word(of.wrapping_add(8))?);
-        (word(by) != Some(0)).then_some(Call { pc, of, by })
+        (word(by) != Some(0)).then_some(CallInProgress { pc, of, by })
     };
     iter::successors(call(fp), move |last| {
         (last.by > last.of).then(|| call(last.by)).flatten()

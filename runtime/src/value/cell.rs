@@ -1,6 +1,6 @@
 //! [`Cell`]: the place in which a value crosses to or from a guest.
 
-use super::reference::{AnyRef, ExternRef, ForeignRef, FuncRef, Stamp, external, is_own};
+use super::reference::{AnyRef, ExternRef, ForeignRef, FuncRef, InstanceId, external, is_own};
 use core::num::NonZeroU64;
 
 /// One parameter or result between guest and host: see
@@ -50,28 +50,34 @@ impl Cell {
     }
 
     #[inline]
-    pub(crate) fn func_ref(self, stamp: Stamp) -> Option<FuncRef> {
-        NonZeroU64::new(self.u64()).map(|address| FuncRef { address, stamp })
+    pub(crate) fn func_ref(self, instance_id: InstanceId) -> Option<FuncRef> {
+        NonZeroU64::new(self.u64()).map(|address| FuncRef {
+            address,
+            instance_id,
+        })
     }
 
     #[inline]
-    pub(crate) fn extern_ref(self, stamp: Stamp) -> Option<ExternRef> {
+    pub(crate) fn extern_ref(self, instance_id: InstanceId) -> Option<ExternRef> {
         let number = NonZeroU64::new(self.u64())?;
-        let stamp = match external::inner(number.get()) {
-            None => Stamp(0),
-            Some(_) => stamp,
+        let instance_id = match external::inner(number.get()) {
+            None => InstanceId(0),
+            Some(_) => instance_id,
         };
-        Some(ExternRef { number, stamp })
+        Some(ExternRef {
+            number,
+            instance_id,
+        })
     }
 
     #[inline]
     pub(crate) fn from_func_ref(
         reference: Option<FuncRef>,
-        stamp: Stamp,
+        instance_id: InstanceId,
     ) -> Result<Self, ForeignRef> {
         match reference {
             None => Ok(Self::default()),
-            Some(reference) if is_own(reference.stamp, stamp) => {
+            Some(reference) if is_own(reference.instance_id, instance_id) => {
                 Ok(Self::from_u64(reference.address.get()))
             }
             Some(_) => Err(ForeignRef),
@@ -81,13 +87,13 @@ impl Cell {
     #[inline]
     pub(crate) fn from_extern_ref(
         reference: Option<ExternRef>,
-        stamp: Stamp,
+        instance_id: InstanceId,
     ) -> Result<Self, ForeignRef> {
         let Some(reference) = reference else {
             return Ok(Self::default());
         };
         let number = reference.number.get();
-        if external::inner(number).is_some() && !is_own(reference.stamp, stamp) {
+        if external::inner(number).is_some() && !is_own(reference.instance_id, instance_id) {
             return Err(ForeignRef);
         }
         Ok(Self::from_u64(number))
@@ -95,10 +101,13 @@ impl Cell {
 
     /// The cell of a reference or of null, for the instance with this id.
     #[inline]
-    pub(crate) fn from_any_ref(any: Option<AnyRef>, stamp: Stamp) -> Result<Self, ForeignRef> {
+    pub(crate) fn from_any_ref(
+        any: Option<AnyRef>,
+        instance_id: InstanceId,
+    ) -> Result<Self, ForeignRef> {
         match any {
             None => Ok(Self::default()),
-            Some(any) if any.is_owned() && !is_own(any.stamp, stamp) => Err(ForeignRef),
+            Some(any) if any.is_owned() && !is_own(any.instance_id, instance_id) => Err(ForeignRef),
             Some(any) => Ok(Self::from_u64(any.word())),
         }
     }
@@ -119,7 +128,7 @@ mod tests {
             ((1 << 30) - 1, (1 << 30) - 1),
         ] {
             assert_eq!(AnyRef::i31(given).kind(), AnyKind::I31(found));
-            assert!(Cell::from_any_ref(Some(AnyRef::i31(given)), Stamp(0)).is_ok());
+            assert!(Cell::from_any_ref(Some(AnyRef::i31(given)), InstanceId(0)).is_ok());
         }
         let host = |number| ExternRef::new(NonZeroU64::new(number).expect("it is not 0"));
         let most = host((1 << 61) - 1);
@@ -133,14 +142,14 @@ mod tests {
     #[test]
     fn what_lies_in_an_instance_is_of_that_one() {
         for tag in [0, TAG_ARRAY, TAG_BOXED] {
-            let any = AnyRef::read(0x1000 | tag, Stamp(7));
-            assert!(Cell::from_any_ref(any, Stamp(7)).is_ok());
-            for other in [Stamp(0), Stamp(8)] {
+            let any = AnyRef::read(0x1000 | tag, InstanceId(7));
+            assert!(Cell::from_any_ref(any, InstanceId(7)).is_ok());
+            for other in [InstanceId(0), InstanceId(8)] {
                 assert_eq!(Cell::from_any_ref(any, other), Err(ForeignRef));
             }
             // A reference with a forged id of 0 is refused as well.
-            let forged = AnyRef::read(0x1000 | tag, Stamp(0));
-            assert_eq!(Cell::from_any_ref(forged, Stamp(0)), Err(ForeignRef));
+            let forged = AnyRef::read(0x1000 | tag, InstanceId(0));
+            assert_eq!(Cell::from_any_ref(forged, InstanceId(0)), Err(ForeignRef));
         }
     }
 }

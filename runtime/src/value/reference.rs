@@ -8,9 +8,9 @@ use pirn_format::types::HeapType;
 
 /// Identifies the instance or the group that a reference belongs to. 0 belongs to none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Stamp(pub(crate) u64);
+pub struct InstanceId(pub(crate) u64);
 
-impl Stamp {
+impl InstanceId {
     /// An id that no other instance of this process has.
     pub(crate) fn fresh() -> Self {
         use core::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +22,8 @@ impl Stamp {
 
 /// Whether a reference with the id `found` belongs to the instance or group with the id `own`.
 #[inline]
-pub(super) fn is_own(found: Stamp, own: Stamp) -> bool {
-    found == own && own != Stamp(0)
+pub(super) fn is_own(found: InstanceId, own: InstanceId) -> bool {
+    found == own && own != InstanceId(0)
 }
 
 /// A reference was given to an instance that it does not belong to.
@@ -36,7 +36,7 @@ pub struct ForeignRef;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FuncRef {
     pub(super) address: NonZeroU64,
-    pub(super) stamp: Stamp,
+    pub(super) instance_id: InstanceId,
 }
 
 /// A guest's reference to an exception, in the host.
@@ -46,7 +46,7 @@ pub struct FuncRef {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExnRef {
     pub(super) number: NonZeroU64,
-    pub(super) stamp: Stamp,
+    pub(super) instance_id: InstanceId,
 }
 
 /// A reference that the host makes: any number but 0.
@@ -58,7 +58,7 @@ pub struct ExternRef {
     pub(super) number: NonZeroU64,
     /// The instance id, for a converted reference to an object of the guest; 0 for a reference that
     /// the host made.
-    pub(super) stamp: Stamp,
+    pub(super) instance_id: InstanceId,
 }
 
 impl ExternRef {
@@ -68,8 +68,11 @@ impl ExternRef {
     /// to a guest is an error, like passing a reference of another instance.
     #[must_use]
     pub fn new(number: NonZeroU64) -> Self {
-        let stamp = Stamp(0);
-        Self { number, stamp }
+        let instance_id = InstanceId(0);
+        Self {
+            number,
+            instance_id,
+        }
     }
 
     /// The number. It has no meaning to the host for a reference that a guest has converted.
@@ -81,7 +84,7 @@ impl ExternRef {
     /// The original reference, if a guest has converted it by `extern.convert_any`.
     #[must_use]
     pub fn any(self) -> Option<AnyRef> {
-        AnyRef::read(external::inner(self.number.get())?, self.stamp)
+        AnyRef::read(external::inner(self.number.get())?, self.instance_id)
     }
 }
 
@@ -94,7 +97,7 @@ impl ExternRef {
 pub struct AnyRef {
     word: NonZeroU64,
     /// The id of the instance that it belongs to; 0 if it belongs to none.
-    pub(super) stamp: Stamp,
+    pub(super) instance_id: InstanceId,
 }
 
 /// The kind of an [`AnyRef`].
@@ -130,7 +133,7 @@ impl AnyRef {
         let word = u64::from((value as u32) << 1) | TAG_I31;
         Self {
             word: NonZeroU64::MIN.saturating_add(word - 1),
-            stamp: Stamp(0),
+            instance_id: InstanceId(0),
         }
     }
 
@@ -141,8 +144,8 @@ impl AnyRef {
         let word = number << HOST_SHIFT | TAG_HOST;
         let fits = word >> HOST_SHIFT == number;
         let word = NonZeroU64::new(word).filter(|_| fits)?;
-        let stamp = Stamp(0);
-        Some(Self { word, stamp })
+        let instance_id = InstanceId(0);
+        Some(Self { word, instance_id })
     }
 
     /// The kind of the reference.
@@ -181,11 +184,15 @@ impl AnyRef {
     }
 
     /// The reference in a word that the instance with this id has written; `None` for null.
-    pub(crate) fn read(word: u64, stamp: Stamp) -> Option<Self> {
+    pub(crate) fn read(word: u64, instance_id: InstanceId) -> Option<Self> {
         let word = NonZeroU64::new(word)?;
-        let any = Self { word, stamp };
+        let any = Self { word, instance_id };
         Some(Self {
-            stamp: if any.is_owned() { stamp } else { Stamp(0) },
+            instance_id: if any.is_owned() {
+                instance_id
+            } else {
+                InstanceId(0)
+            },
             ..any
         })
     }

@@ -1,7 +1,7 @@
 //! Rust types as WebAssembly types: [`WasmTy`], [`Params`] and [`Results`].
 
 use super::cell::Cell;
-use super::reference::{AnyRef, ExternRef, ForeignRef, FuncRef, Stamp};
+use super::reference::{AnyRef, ExternRef, ForeignRef, FuncRef, InstanceId};
 use pirn_format::types::ValType;
 
 /// A Rust type that represents one WebAssembly value.
@@ -18,18 +18,18 @@ pub trait Params: sealed::List {}
 pub trait Results: sealed::List {}
 
 pub(crate) mod sealed {
-    use super::{Cell, ForeignRef, Stamp, ValType};
+    use super::{Cell, ForeignRef, InstanceId, ValType};
 
     /// Conversion of one value to and from a cell.
     pub trait Ty: Sized + 'static {
         /// Its WebAssembly type.
         const TYPE: ValType;
         /// Whether the conversion needs the instance id.
-        const NEEDS_STAMP: bool = false;
+        const NEEDS_INSTANCE_ID: bool = false;
         /// Writes the value to a cell.
-        fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef>;
+        fn store(self, cell: &mut Cell, instance_id: InstanceId) -> Result<(), ForeignRef>;
         /// Reads the value from a cell.
-        fn load(cell: &Cell, stamp: Stamp) -> Self;
+        fn load(cell: &Cell, instance_id: InstanceId) -> Self;
     }
 
     /// Conversion of several values to and from cells.
@@ -37,11 +37,11 @@ pub(crate) mod sealed {
         /// The WebAssembly types of the values.
         const TYPES: &'static [ValType];
         /// Whether the conversion of one of them needs the instance id.
-        const NEEDS_STAMP: bool;
+        const NEEDS_INSTANCE_ID: bool;
         /// Writes the values to cells. There must be a cell for each type.
-        fn store(self, cells: &mut [Cell], stamp: Stamp) -> Result<(), ForeignRef>;
+        fn store(self, cells: &mut [Cell], instance_id: InstanceId) -> Result<(), ForeignRef>;
         /// Reads the values from cells. There must be a cell for each type.
-        fn load(cells: &[Cell], stamp: Stamp) -> Self;
+        fn load(cells: &[Cell], instance_id: InstanceId) -> Self;
     }
 }
 
@@ -51,13 +51,13 @@ macro_rules! number {
         impl sealed::Ty for $rust {
             const TYPE: ValType = ValType::$wasm;
             #[inline]
-            fn store(self, cell: &mut Cell, _: Stamp) -> Result<(), ForeignRef> {
+            fn store(self, cell: &mut Cell, _: InstanceId) -> Result<(), ForeignRef> {
                 let into: fn(Self) -> _ = $into;
                 *cell = Cell::$from(into(self));
                 Ok(())
             }
             #[inline]
-            fn load(cell: &Cell, _: Stamp) -> Self {
+            fn load(cell: &Cell, _: InstanceId) -> Self {
                 let load: fn(&Cell) -> Self = $load;
                 load(cell)
             }
@@ -76,18 +76,18 @@ number! {
 }
 
 macro_rules! reference {
-    ($($of:ident, $ty:ident, $cell:path, |$from:ident, $stamp:ident| $load:expr;)*) => {$(
+    ($($of:ident, $ty:ident, $cell:path, |$from:ident, $instance_id:ident| $load:expr;)*) => {$(
         impl WasmTy for Option<$of> {}
         impl sealed::Ty for Option<$of> {
             const TYPE: ValType = ValType::$ty;
-            const NEEDS_STAMP: bool = true;
+            const NEEDS_INSTANCE_ID: bool = true;
             #[inline]
-            fn store(self, cell: &mut Cell, stamp: Stamp) -> Result<(), ForeignRef> {
-                *cell = $cell(self, stamp)?;
+            fn store(self, cell: &mut Cell, instance_id: InstanceId) -> Result<(), ForeignRef> {
+                *cell = $cell(self, instance_id)?;
                 Ok(())
             }
             #[inline]
-            fn load($from: &Cell, $stamp: Stamp) -> Self {
+            fn load($from: &Cell, $instance_id: InstanceId) -> Self {
                 $load
             }
         }
@@ -95,23 +95,23 @@ macro_rules! reference {
 }
 
 reference! {
-    FuncRef, FUNCREF, Cell::from_func_ref, |cell, stamp| cell.func_ref(stamp);
-    ExternRef, EXTERNREF, Cell::from_extern_ref, |cell, stamp| cell.extern_ref(stamp);
-    AnyRef, ANYREF, Cell::from_any_ref, |cell, stamp| AnyRef::read(cell.u64(), stamp);
+    FuncRef, FUNCREF, Cell::from_func_ref, |cell, instance_id| cell.func_ref(instance_id);
+    ExternRef, EXTERNREF, Cell::from_extern_ref, |cell, instance_id| cell.extern_ref(instance_id);
+    AnyRef, ANYREF, Cell::from_any_ref, |cell, instance_id| AnyRef::read(cell.u64(), instance_id);
 }
 
 impl<A: WasmTy> Params for A {}
 impl<A: WasmTy> Results for A {}
 impl<A: WasmTy> sealed::List for A {
     const TYPES: &'static [ValType] = &[A::TYPE];
-    const NEEDS_STAMP: bool = A::NEEDS_STAMP;
+    const NEEDS_INSTANCE_ID: bool = A::NEEDS_INSTANCE_ID;
     #[inline]
-    fn store(self, cells: &mut [Cell], stamp: Stamp) -> Result<(), ForeignRef> {
-        sealed::Ty::store(self, &mut cells[0], stamp)
+    fn store(self, cells: &mut [Cell], instance_id: InstanceId) -> Result<(), ForeignRef> {
+        sealed::Ty::store(self, &mut cells[0], instance_id)
     }
     #[inline]
-    fn load(cells: &[Cell], stamp: Stamp) -> Self {
-        sealed::Ty::load(&cells[0], stamp)
+    fn load(cells: &[Cell], instance_id: InstanceId) -> Self {
+        sealed::Ty::load(&cells[0], instance_id)
     }
 }
 
@@ -121,17 +121,17 @@ macro_rules! tuple {
         impl<$($name: WasmTy),*> Results for ($($name,)*) {}
         impl<$($name: WasmTy),*> sealed::List for ($($name,)*) {
             const TYPES: &'static [ValType] = &[$($name::TYPE),*];
-            const NEEDS_STAMP: bool = false $(|| $name::NEEDS_STAMP)*;
+            const NEEDS_INSTANCE_ID: bool = false $(|| $name::NEEDS_INSTANCE_ID)*;
             #[allow(unused_variables, reason = "the empty tuple has no cell")]
             #[inline]
-            fn store(self, cells: &mut [Cell], stamp: Stamp) -> Result<(), ForeignRef> {
-                $(sealed::Ty::store(self.$at, &mut cells[$at], stamp)?;)*
+            fn store(self, cells: &mut [Cell], instance_id: InstanceId) -> Result<(), ForeignRef> {
+                $(sealed::Ty::store(self.$at, &mut cells[$at], instance_id)?;)*
                 Ok(())
             }
             #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple has no cell")]
             #[inline]
-            fn load(cells: &[Cell], stamp: Stamp) -> Self {
-                ($(<$name as sealed::Ty>::load(&cells[$at], stamp),)*)
+            fn load(cells: &[Cell], instance_id: InstanceId) -> Self {
+                ($(<$name as sealed::Ty>::load(&cells[$at], instance_id),)*)
             }
         }
     };

@@ -18,7 +18,7 @@ fn list(slots: u32, shards: usize) -> Arc<FreeList<u32>> {
 }
 
 /// Takes a slot for a module and returns it.
-fn cycle(list: &FreeList<u32>, module: ModuleId, wait: Wait) {
+fn cycle(list: &FreeList<u32>, module: ModuleId, wait: WaitLimit) {
     if let Some(slot) = list.take(module, wait) {
         list.put(slot, Some(module));
     }
@@ -37,8 +37,8 @@ fn who_waits_is_served() {
         model(move || {
             let list = list(1, shards);
             let other = Arc::clone(&list);
-            let thread = spawn(1, move || cycle(&other, modules[1], Wait::Forever));
-            cycle(&list, modules[0], Wait::Forever);
+            let thread = spawn(1, move || cycle(&other, modules[1], WaitLimit::Forever));
+            cycle(&list, modules[0], WaitLimit::Forever);
             thread.join().unwrap();
             assert_eq!(list.len(), 1);
             assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
@@ -75,7 +75,7 @@ fn without_one_order_a_place_is_missed() {
 
 fn place_beside_a_giver(leaves: bool) {
     let list = list(1, 2);
-    let slot = list.take(0, Wait::No).unwrap();
+    let slot = list.take(0, WaitLimit::No).unwrap();
     let other = Arc::clone(&list);
     let thread = spawn(1, move || other.put(slot, Some(0)));
     let woken = std::sync::Arc::new(Woken(false.into()));
@@ -106,13 +106,13 @@ fn place_beside_a_giver(leaves: bool) {
 fn nobody_waits_at_a_list_that_is_closed_meanwhile() {
     model(|| {
         let list = list(1, 2);
-        let lost = list.take(0, Wait::No).unwrap();
+        let lost = list.take(0, WaitLimit::No).unwrap();
         let other = Arc::clone(&list);
         let thread = spawn(1, move || {
             drop(lost);
             other.close();
         });
-        assert!(list.take(0, Wait::Forever).is_none());
+        assert!(list.take(0, WaitLimit::Forever).is_none());
         thread.join().unwrap();
         assert_eq!(list.waiting.load(Ordering::SeqCst), 0);
     });
@@ -123,11 +123,11 @@ fn nobody_waits_at_a_list_that_is_closed_meanwhile() {
 fn a_slot_on_its_way_is_not_missed() {
     model(|| {
         let list = list(2, 2);
-        let [one, two] = [0, 0].map(|_| list.take(7, Wait::No).unwrap());
+        let [one, two] = [0, 0].map(|_| list.take(7, WaitLimit::No).unwrap());
         list.put(one, Some(7));
         let other = Arc::clone(&list);
-        let thread = spawn(1, move || cycle(&other, 9, Wait::Forever));
-        cycle(&list, 8, Wait::Forever);
+        let thread = spawn(1, move || cycle(&other, 9, WaitLimit::Forever));
+        cycle(&list, 8, WaitLimit::Forever);
         list.put(two, Some(7));
         thread.join().unwrap();
         assert_eq!(list.len(), 2);
@@ -142,7 +142,7 @@ fn a_slot_is_given_to_one() {
         let has = Arc::new(AtomicUsize::new(0));
         let run = |list: Arc<FreeList<u32>>, has: Arc<AtomicUsize>| {
             move || {
-                if let Some(slot) = list.take(3, Wait::No) {
+                if let Some(slot) = list.take(3, WaitLimit::No) {
                     assert_eq!(has.fetch_add(1, Ordering::SeqCst), 0);
                     has.fetch_sub(1, Ordering::SeqCst);
                     list.put(slot, Some(3));

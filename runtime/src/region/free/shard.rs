@@ -37,20 +37,21 @@ impl Hasher for NumberHasher {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Shard<S> {
-    pub(super) front: Front<Entry<S>>,
+    pub(super) front: Front<FreeSlot<S>>,
     pub(super) stacks: Mutex<Stacks<S>>,
 }
 
 /// A slot, and the module for which it is clean.
 #[derive(Debug)]
-pub(super) struct Entry<S> {
+pub(super) struct FreeSlot<S> {
     pub(super) module: Option<ModuleId>,
     pub(super) slot: S,
 }
 
-/// A slot that was taken from the list. Its owner returns it with [`FreeList::put`](super::FreeList::put).
+/// A slot that was taken from the list. Its owner returns it with
+/// [`FreeList::put`](super::FreeList::put).
 #[derive(Debug)]
-pub(crate) struct Taken<S>(pub(super) Box<Entry<S>>);
+pub(crate) struct Taken<S>(pub(super) Box<FreeSlot<S>>);
 
 impl<S> Deref for Taken<S> {
     type Target = S;
@@ -71,9 +72,9 @@ impl<S> DerefMut for Taken<S> {
 #[derive(Debug)]
 pub(super) struct Stacks<S> {
     /// Slots that hold no module.
-    pub(super) cold: Vec<Box<Entry<S>>>,
+    pub(super) cold: Vec<Box<FreeSlot<S>>>,
     /// Slots that are clean for a module.
-    pub(super) warm: HashMap<ModuleId, Vec<Box<Entry<S>>>, Numbered>,
+    pub(super) warm: HashMap<ModuleId, Vec<Box<FreeSlot<S>>>, Numbered>,
 }
 
 /// Number of stacks of a shard from which a further stack first removes the empty ones.
@@ -85,20 +86,20 @@ impl<S> Stacks<S> {
     }
 
     /// Takes a slot that is warm for the module, else a cold one.
-    pub(super) fn good(&mut self, module: ModuleId) -> Option<Box<Entry<S>>> {
+    pub(super) fn good(&mut self, module: ModuleId) -> Option<Box<FreeSlot<S>>> {
         let own = self.warm.get_mut(&module).and_then(Vec::pop);
         own.or_else(|| self.cold.pop())
     }
 
     /// Takes a cold slot, else the slot that was put last of the module with the most slots.
-    pub(super) fn any(&mut self) -> Option<Box<Entry<S>>> {
+    pub(super) fn any(&mut self) -> Option<Box<FreeSlot<S>>> {
         self.cold.pop().or_else(|| {
             let most = self.warm.values_mut().max_by_key(|slots| slots.len())?;
             most.pop()
         })
     }
 
-    pub(super) fn put(&mut self, entry: Box<Entry<S>>) {
+    pub(super) fn put(&mut self, entry: Box<FreeSlot<S>>) {
         let Some(module) = entry.module else {
             self.cold.push(entry);
             return;

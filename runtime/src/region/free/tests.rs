@@ -17,7 +17,7 @@ fn number(taken: Option<&Taken<u32>>) -> Option<u32> {
 
 /// A slot that was not in the list before.
 fn slot(number: u32) -> Taken<u32> {
-    Taken(Box::new(Entry {
+    Taken(Box::new(FreeSlot {
         module: None,
         slot: number,
     }))
@@ -76,7 +76,7 @@ fn nobody_waits_at_a_closed_list() {
     let place = list.queue();
     assert!(list.given(&place, &Waker::from(woken.clone())).is_pending());
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| list.take(0, Wait::Forever).is_none());
+        let thread = scope.spawn(|| list.take(0, WaitLimit::Forever).is_none());
         while waiting(&list) < 2 {
             std::thread::yield_now();
         }
@@ -90,7 +90,7 @@ fn nobody_waits_at_a_closed_list() {
     let given = list.given(&place, Waker::noop());
     assert!(matches!(given, Poll::Ready(None)), "{given:?}");
     list.leave(&place);
-    assert!(list.take(0, Wait::Forever).is_none());
+    assert!(list.take(0, WaitLimit::Forever).is_none());
     let late = list.queue();
     let given = list.given(&late, Waker::noop());
     assert!(matches!(given, Poll::Ready(None)), "{given:?}");
@@ -103,14 +103,14 @@ fn nobody_waits_at_a_closed_list() {
 
 /// Takes a slot for a module if one is free, does not return it, and gives its number.
 fn taken(list: &FreeList<u32>, module: ModuleId) -> Option<u32> {
-    number(list.take(module, Wait::No).as_ref())
+    number(list.take(module, WaitLimit::No).as_ref())
 }
 
 #[test]
 fn a_module_gets_its_own_slot_back_first() {
     for shards in [1, 2, 8] {
         let list = FreeList::with_shards(vec![1, 2, 3], shards);
-        let mut all: Vec<_> = (0..3).filter_map(|_| list.take(7, Wait::No)).collect();
+        let mut all: Vec<_> = (0..3).filter_map(|_| list.take(7, WaitLimit::No)).collect();
         assert_eq!((taken(&list, 7), list.len()), (None, 0));
         let numbers: Vec<_> = all.iter().map(|slot| Some(**slot)).collect();
         for module in [None, Some(8), Some(7)] {
@@ -135,7 +135,7 @@ fn a_lone_thread_takes_slots_in_order() {
 fn lists_of_modules_that_are_gone_do_not_pile_up() {
     let list = FreeList::with_shards(vec![0], 1);
     for module in 0..10_000 {
-        let slot = list.take(module, Wait::No).unwrap();
+        let slot = list.take(module, WaitLimit::No).unwrap();
         list.put(slot, Some(module));
     }
     assert!(lock(&list.shards[0].stacks).warm.len() <= LISTS_KEPT + 1);
@@ -145,7 +145,7 @@ fn lists_of_modules_that_are_gone_do_not_pile_up() {
 #[test]
 fn a_slot_of_any_shard_is_found() {
     let list = FreeList::with_shards((0..4).collect(), 4);
-    let taken: Vec<_> = (0..4).filter_map(|_| list.take(0, Wait::No)).collect();
+    let taken: Vec<_> = (0..4).filter_map(|_| list.take(0, WaitLimit::No)).collect();
     assert_eq!(taken.len(), 4);
     // Other threads return them, each to its own shard.
     std::thread::scope(|scope| {
@@ -154,7 +154,7 @@ fn a_slot_of_any_shard_is_found() {
         }
     });
     assert_eq!(list.len(), 4);
-    let all: Vec<_> = (0..5).filter_map(|_| list.take(9, Wait::No)).collect();
+    let all: Vec<_> = (0..5).filter_map(|_| list.take(9, WaitLimit::No)).collect();
     assert_eq!((all.len(), list.len()), (4, 0));
 }
 
@@ -168,7 +168,7 @@ fn who_waits_longest_is_served_first_and_nobody_overtakes() {
         threads.push(std::thread::spawn({
             let list = Arc::clone(&list);
             move || {
-                let slot = list.take(0, Wait::Forever);
+                let slot = list.take(0, WaitLimit::Forever);
                 told.send((turn, number(slot.as_ref()))).unwrap();
             }
         }));
@@ -191,7 +191,7 @@ fn who_waits_longest_is_served_first_and_nobody_overtakes() {
 #[test]
 fn who_gives_up_loses_no_slot() {
     let list = FreeList::<u32>::with_shards(vec![], 2);
-    let soon = Wait::Until(Instant::now() + Duration::from_millis(5));
+    let soon = WaitLimit::Until(Instant::now() + Duration::from_millis(5));
     assert!(list.take(0, soon).is_none());
     assert_eq!(
         (waiting(&list), list.waiting.load(Ordering::Relaxed)),
@@ -199,7 +199,7 @@ fn who_gives_up_loses_no_slot() {
     );
     list.put(slot(1), None);
     assert_eq!(list.len(), 1);
-    let past = Wait::Until(Instant::now());
+    let past = WaitLimit::Until(Instant::now());
     assert_eq!(number(list.take(0, past).as_ref()), Some(1));
 }
 
@@ -244,9 +244,9 @@ fn many_threads_share_few_slots() {
                 scope.spawn(move || {
                     for round in 0..2_000 {
                         let wait = match round % 3 {
-                            0 => Wait::Forever,
-                            1 => Wait::Until(Instant::now() + Duration::from_micros(20)),
-                            _ => Wait::No,
+                            0 => WaitLimit::Forever,
+                            1 => WaitLimit::Until(Instant::now() + Duration::from_micros(20)),
+                            _ => WaitLimit::No,
                         };
                         if let Some(slot) = list.take(thread % 3, wait) {
                             list.put(slot, (round % 2 == 0).then_some(thread % 3));

@@ -109,7 +109,7 @@ impl Scanned {
                 .reservation
                 .decommit(memory + initial..memory + used)?;
         };
-        let mut pages = Pages {
+        let mut pages = ScannedPages {
             lines: &self.lines,
             parts,
             module,
@@ -129,7 +129,7 @@ impl Scanned {
                 // thread uses.
                 unsafe { pages.restore(run) }
             })?;
-        let Pages { found, changed, .. } = pages;
+        let ScannedPages { found, changed, .. } = pages;
         *idle = if found > 2 * changed + SPARE {
             *idle + 1
         } else {
@@ -146,7 +146,7 @@ impl Scanned {
 }
 
 /// Restores the pages of one reset, and counts them.
-struct Pages<'a> {
+struct ScannedPages<'a> {
     lines: &'a Lines,
     parts: &'a Parts<'a>,
     module: &'a Module,
@@ -154,7 +154,7 @@ struct Pages<'a> {
     changed: usize,
 }
 
-impl Pages<'_> {
+impl ScannedPages<'_> {
     /// Restores a run of pages. `false` if the rest of the memory returned to the kernel instead.
     ///
     /// # Safety

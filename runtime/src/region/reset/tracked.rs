@@ -17,18 +17,18 @@
 //! reset of a grown memory closes that part, by one mprotect(2). So `memory.grow` is a store,
 //! except where it opens a closed part or first exceeds the memory's largest size.
 //!
-//! One large request must not slow down the small requests after it. So a listed page that several
+//! One large request must not slow down the small requests after it. So a dirty page that several
 //! resets in a row find unchanged leaves the list and returns to the system. If an instance then
 //! needs the page again, it pays one page fault, and the slot becomes slower to return pages. A
-//! reset returns all memory of a slot with more than `LISTED_MAX` dirty pages or `FILLED_MAX`
+//! reset returns all memory of a slot with more than `DIRTY_MAX` dirty pages or `FILLED_MAX`
 //! filled ones. A module whose instances do so again and again gets another reset strategy, see
-//! [`Module::note_wide`].
+//! [`Module::note_large_working_set`].
 //!
 //! None of this works in a fork, because the file descriptor belongs to the parent process. There,
 //! the memory is filled with zeros. Before an instance of the child gets a slot, the slot is mapped
 //! again and gets another reset strategy.
 //!
-//! [`Module::note_wide`]: crate::module::Module::note_wide
+//! [`Module::note_large_working_set`]: crate::module::Module::note_large_working_set
 //!
 //! # Safety
 //!
@@ -76,7 +76,7 @@ impl ResetStrategy for Tracked {
     fn backing(&self, module: &Module) -> MemoryBacking {
         let suits = self.tracker.is_ours()
             && module.has_memory()
-            && !module.is_wide()
+            && !module.has_large_working_set()
             && module.image_bytes() <= TRACKED_IMAGE_BYTES;
         match suits {
             true => MemoryBacking::Tracked,
@@ -93,7 +93,8 @@ impl ResetStrategy for Tracked {
 
     #[inline]
     fn has_changed(&self, backing: MemoryBacking, module: &Module) -> bool {
-        backing == MemoryBacking::Tracked && (!self.tracker.is_ours() || module.is_wide())
+        backing == MemoryBacking::Tracked
+            && (!self.tracker.is_ours() || module.has_large_working_set())
     }
 
     #[inline]

@@ -53,7 +53,7 @@
 mod frame;
 
 use crate::switch::activation::{
-    Activation, Answer, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, Position, RECORD_HOSTS,
+    Activation, Answer, GUEST_REGISTERS, GUEST_SP, HOST_SP, INTERRUPT_FLAG, Position, RECORD_HOSTS,
 };
 use crate::switch::interrupt_flag::GO;
 use core::arch::{asm, naked_asm};
@@ -279,7 +279,7 @@ macro_rules! to_host {
             "cbnz x0, 3f",
             "ldr x9, [sp, #24]",
             "ldr x9, [x9]",
-            "ldr x10, [x9, {gate}]",
+            "ldr x10, [x9, {flag}]",
             "ldrb w10, [x10]",
             "cmp w10, {go}",
             "b.ne 2f",
@@ -295,7 +295,7 @@ macro_rules! to_host {
             "udf #0x7069; udf #0x726e",
             activation = const CONTEXT_ACTIVATION,
             host_sp = const HOST_SP,
-            gate = const GATE,
+            flag = const INTERRUPT_FLAG,
             go = const GO,
             finish = sym finish,
             $($operand)*
@@ -329,7 +329,7 @@ unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(
-        "ldr x11, [x9, {gate}]",
+        "ldr x11, [x9, {flag}]",
         "ldrb w11, [x11]",
         "cmp w11, {go}",
         "b.ne 2f",
@@ -338,7 +338,7 @@ unsafe extern "C" fn enter() {
         "mov x0, x9",
         "b {leave}",
         "udf #0x7069; udf #0x726e",
-        gate = const GATE,
+        flag = const INTERRUPT_FLAG,
         go = const GO,
         leave = sym leave,
     )
@@ -349,7 +349,7 @@ unsafe extern "C" fn enter() {
 #[unsafe(naked)]
 unsafe extern "C" fn go_on() {
     naked_asm!(
-        "ldr x11, [x9, {gate}]",
+        "ldr x11, [x9, {flag}]",
         "ldrb w11, [x11]",
         "cmp w11, {go}",
         "b.ne 2f",
@@ -371,7 +371,7 @@ unsafe extern "C" fn go_on() {
         "mov x0, x9",
         "b {leave}",
         "udf #0x7069; udf #0x726e",
-        gate = const GATE,
+        flag = const INTERRUPT_FLAG,
         go = const GO,
         saved = const GUEST_REGISTERS,
         guest_sp = const GUEST_SP,
@@ -390,7 +390,7 @@ unsafe extern "C" fn go_on() {
 #[unsafe(naked)]
 unsafe extern "C" fn restore() {
     naked_asm!(
-        "ldr x11, [x9, {gate}]",
+        "ldr x11, [x9, {flag}]",
         "ldrb w11, [x11]",
         "cmp w11, {go}",
         "b.ne 2f",
@@ -439,7 +439,7 @@ unsafe extern "C" fn restore() {
         "mov x0, x9",
         "b {leave}",
         "udf #0x7069; udf #0x726e",
-        gate = const GATE,
+        flag = const INTERRUPT_FLAG,
         go = const GO,
         sp = const offset_of!(Registers, sp),
         pc = const offset_of!(Registers, pc),

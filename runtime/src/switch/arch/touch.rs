@@ -18,7 +18,7 @@ pub(crate) const FAILED: u32 = 256;
 /// What a routine that loads a number returns, in two registers.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedNumber {
     /// The number, unless the access raised SIGBUS.
     pub(crate) number: u64,
     /// 0, or 1 if the access raised SIGBUS.
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "C" fn store(at: *mut u8, byte: u32) -> u32 {
 ///
 /// As [`load`], for 4 bytes.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn load_u32(at: *const u8) -> Loaded {
+pub(crate) unsafe extern "C" fn load_u32(at: *const u8) -> LoadedNumber {
     #[cfg(target_arch = "x86_64")]
     naked_asm!("mov eax, dword ptr [rdi]", "xor edx, edx", "ret");
     #[cfg(target_arch = "aarch64")]
@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn load_u32(at: *const u8) -> Loaded {
 ///
 /// As [`load`], for 8 bytes.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn load_u64(at: *const u8) -> Loaded {
+pub(crate) unsafe extern "C" fn load_u64(at: *const u8) -> LoadedNumber {
     #[cfg(target_arch = "x86_64")]
     naked_asm!("mov rax, qword ptr [rdi]", "xor edx, edx", "ret");
     #[cfg(target_arch = "aarch64")]
@@ -107,9 +107,9 @@ pub(crate) unsafe extern "C" fn store_u64(at: *mut u8, number: u64) -> u32 {
 }
 
 /// A routine whose access raised SIGBUS resumes here. Returns [`FAILED`], and 1 as
-/// [`Loaded::failed`].
+/// [`LoadedNumber::failed`].
 #[unsafe(naked)]
-unsafe extern "C" fn failed() -> Loaded {
+unsafe extern "C" fn failed() -> LoadedNumber {
     #[cfg(target_arch = "x86_64")]
     naked_asm!("mov eax, {failed}", "mov edx, 1", "ret", failed = const FAILED);
     #[cfg(target_arch = "aarch64")]

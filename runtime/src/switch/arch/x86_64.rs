@@ -42,7 +42,7 @@
 #![allow(unsafe_code)]
 
 use crate::switch::activation::{
-    Activation, Answer, GATE, GUEST_REGISTERS, GUEST_SP, HOST_SP, Position, RECORD_HOSTS,
+    Activation, Answer, GUEST_REGISTERS, GUEST_SP, HOST_SP, INTERRUPT_FLAG, Position, RECORD_HOSTS,
 };
 use crate::switch::interrupt_flag::GO;
 use core::arch::{asm, naked_asm};
@@ -295,7 +295,7 @@ macro_rules! to_host {
             "jnz {finish}",
             "mov rcx, [rsp + 16]",
             "mov rcx, [rcx]",
-            "mov rdx, [rcx + {gate}]",
+            "mov rdx, [rcx + {flag}]",
             "cmp byte ptr [rdx], {go}",
             "jne 2f",
             "mov rsp, [rsp]",
@@ -308,7 +308,7 @@ macro_rules! to_host {
             "ud2; ud2; ud2; ud2",
             activation = const CONTEXT_ACTIVATION,
             host_sp = const HOST_SP,
-            gate = const GATE,
+            flag = const INTERRUPT_FLAG,
             go = const GO,
             finish = sym finish,
             $($operand)*
@@ -342,7 +342,7 @@ unsafe extern "C" fn host_call(vmctx: *mut u8, host: u64, cells: u64) {
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(
-        "mov r10, [rcx + {gate}]",
+        "mov r10, [rcx + {flag}]",
         "cmp byte ptr [r10], {go}",
         "jne 2f",
         "jmp rax",
@@ -350,7 +350,7 @@ unsafe extern "C" fn enter() {
         "mov rax, rcx",
         "jmp {leave}",
         "ud2; ud2; ud2; ud2",
-        gate = const GATE,
+        flag = const INTERRUPT_FLAG,
         go = const GO,
         leave = sym leave,
     )
@@ -361,7 +361,7 @@ unsafe extern "C" fn enter() {
 #[unsafe(naked)]
 unsafe extern "C" fn go_on() {
     naked_asm!(
-        "mov rdx, [rcx + {gate}]",
+        "mov rdx, [rcx + {flag}]",
         "cmp byte ptr [rdx], {go}",
         "jne 2f",
         "mov rbx, [rcx + {saved}]",
@@ -378,7 +378,7 @@ unsafe extern "C" fn go_on() {
         "mov rax, rcx",
         "jmp {leave}",
         "ud2; ud2; ud2; ud2",
-        gate = const GATE,
+        flag = const INTERRUPT_FLAG,
         go = const GO,
         saved = const GUEST_REGISTERS,
         guest_sp = const GUEST_SP,
@@ -393,7 +393,7 @@ unsafe extern "C" fn go_on() {
 #[unsafe(naked)]
 unsafe extern "C" fn restore() {
     naked_asm!(
-        "mov rdx, [rcx + {gate}]",
+        "mov rdx, [rcx + {flag}]",
         "cmp byte ptr [rdx], {go}",
         "jne 2f",
         "mov edx, ss",
@@ -439,7 +439,7 @@ unsafe extern "C" fn restore() {
         "mov rax, rcx",
         "jmp {leave}",
         "ud2; ud2; ud2; ud2",
-        gate = const GATE,
+        flag = const INTERRUPT_FLAG,
         go = const GO,
         rip = const offset_of!(Registers, rip),
         rsp = const offset_of!(Registers, rsp),
@@ -726,7 +726,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_with_a_gate_are_where_they_seem_to_be() {
+    fn the_parts_with_an_interrupt_flag_are_where_they_seem_to_be() {
         // The assembled parts are a few instructions each.
         for part in coming_back().into_iter().chain([entering(), going_on()]) {
             assert!((16..64).contains(&part.len()), "{part:x?}");

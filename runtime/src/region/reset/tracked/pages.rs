@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   one reservation:  │ slot 0                              │ slot 1 ...
-//!   each slot:        │ Pages │ one bit per page │ list │ unused │
+//!   each slot:        │ PageCounters │ one bit per page │ list │ unused │
 //! ```
 //!
 //! All bytes are zero at first. The kernel commits a page of the ledger when it is first used. So a
@@ -23,26 +23,27 @@ use std::io;
 
 /// Maximum number of dirty pages that a slot lists. If an instance writes to more, the reset
 /// returns all its memory to the system.
-pub(super) const LISTED_MAX: u32 = PUT_BACK_MAX as u32;
+pub(super) const DIRTY_MAX: u32 = PUT_BACK_MAX as u32;
 
 /// Page counters of one slot. Only the current user of the slot changes them: its instance, the
 /// host (perhaps on several threads) while it accesses the memory, and finally the reset. All
 /// accesses are relaxed: the hand-over of a slot between threads orders them.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Pages {
-    /// Current size of memory 0. Pages beyond it are not filled. 0 while the slot is not tracked.
+pub(super) struct PageCounters {
+    /// Current size of memory 0. PageCounters beyond it are not filled. 0 while the slot is not
+    /// tracked.
     pub(super) bytes: AtomicUsize,
     /// The module whose image fills the pages. Valid while an instance of the module has the slot.
     pub(super) module: AtomicPtr<Inner>,
     /// Number of pages that were filled and have not returned to the system.
     pub(super) filled: AtomicU32,
-    /// Number of writable pages. Those beyond [`LISTED_MAX`] are counted, but are not on the list.
+    /// Number of writable pages. Those beyond [`DIRTY_MAX`] are counted, but are not on the list.
     pub(super) listed: AtomicU32,
     /// Number of pages that the latest reset left on the list.
     pub(super) kept: AtomicU32,
     /// Number of resets in a row that must find a page unchanged before it returns to the system.
-    pub(super) patience: AtomicU32,
+    pub(super) hysteresis: AtomicU32,
     /// Number of pages that last returned to the system because they were unchanged, and the number
     /// of resets since then.
     pub(super) given_back: AtomicU32,
@@ -56,7 +57,7 @@ pub(super) struct Pages {
 /// A page on the list.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Listed {
+pub(super) struct DirtyPage {
     /// Page number. From bit [`IDLE_SHIFT`] on: number of resets in a row that found it unchanged.
     page: AtomicU32,
     /// Page of the image that restores it, counted from 1, or 0 for zeros.
@@ -66,7 +67,7 @@ pub(super) struct Listed {
 /// 2^20 pages of 4 KiB are 4 GiB.
 const IDLE_SHIFT: u32 = 24;
 
-impl Listed {
+impl DirtyPage {
     /// Returns page number, number of resets that found it unchanged, and source.
     pub(super) fn get(&self) -> (u32, u32, u32) {
         let page = self.page.load(Ordering::Relaxed);
@@ -93,11 +94,11 @@ pub(super) struct Ledger {
 
 /// The page record of one slot.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Account<'a> {
-    pub(super) pages: &'a Pages,
+pub(super) struct SlotPages<'a> {
+    pub(super) pages: &'a PageCounters,
     /// One bit per page: whether the page is listed or counted.
     written: &'a [AtomicU64],
-    pub(super) list: &'a [Listed],
+    pub(super) list: &'a [DirtyPage],
 }
 
 impl Ledger {
@@ -108,7 +109,8 @@ impl Ledger {
     /// The error of mmap(2) or mprotect(2).
     pub(super) fn new(slots: usize, memory_bytes_max: usize) -> io::Result<Self> {
         let words = memory_bytes_max.div_ceil(PAGE * 64);
-        let bytes = size_of::<Pages>() + words * 8 + LISTED_MAX as usize * size_of::<Listed>();
+        let bytes =
+            size_of::<PageCounters>() + words * 8 + DIRTY_MAX as usize * size_of::<DirtyPage>();
         let stride = bytes.next_multiple_of(crate::sys::page_bytes());
         let memory = Reservation::new(slots * stride)?;
         // SAFETY: the reservation was just created, and no other code knows its address.
@@ -121,27 +123,27 @@ impl Ledger {
     }
 
     /// Returns the record of a slot, or `None` if there is no such slot.
-    pub(super) fn account(&self, index: usize) -> Option<Account<'_>> {
+    pub(super) fn account(&self, index: usize) -> Option<SlotPages<'_>> {
         let range = self.memory.range();
         let start = range.start + index.checked_mul(self.stride)?;
         if start >= range.end {
             return None;
         }
-        let bits = start + size_of::<Pages>();
+        let bits = start + size_of::<PageCounters>();
         let list = bits + self.words * 8;
         // SAFETY: `new` reserved `stride` bytes for each slot, with the three parts one after
         // another. The size of each part is a multiple of 8 bytes, so each is aligned.
         unsafe {
-            Some(Account {
-                pages: &*(start as *const Pages),
+            Some(SlotPages {
+                pages: &*(start as *const PageCounters),
                 written: slice::from_raw_parts(bits as *const AtomicU64, self.words),
-                list: slice::from_raw_parts(list as *const Listed, LISTED_MAX as usize),
+                list: slice::from_raw_parts(list as *const DirtyPage, DIRTY_MAX as usize),
             })
         }
     }
 }
 
-impl Account<'_> {
+impl SlotPages<'_> {
     /// Lists a page that becomes writable. Returns whether it was not yet listed.
     pub(super) fn list(&self, page: u32, source: u32) -> bool {
         let bit = 1 << (page % 64);
@@ -162,7 +164,7 @@ impl Account<'_> {
     }
 
     /// Whether a page is listed or counted, and thus present and writable.
-    pub(super) fn is_listed(&self, page: u32) -> bool {
+    pub(super) fn is_dirty(&self, page: u32) -> bool {
         let word = self.written[page as usize / 64].load(Ordering::Relaxed);
         word & 1 << (page % 64) != 0
     }
@@ -199,7 +201,7 @@ mod tests {
 
     #[test]
     fn pages_are_listed_once_and_what_is_too_much_is_counted() {
-        let pages = LISTED_MAX + 100;
+        let pages = DIRTY_MAX + 100;
         let ledger = Ledger::new(2, pages as usize * PAGE).unwrap();
         assert!(ledger.account(2).is_none());
         let (one, other) = (ledger.account(0).unwrap(), ledger.account(1).unwrap());

@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 #[derive(Debug)]
 pub(super) struct Registry<T> {
     /// The current table, or null.
-    table: AtomicPtr<Vec<Entry<T>>>,
+    table: AtomicPtr<Vec<RangeEntry<T>>>,
     /// Number of readers that may be reading a table.
     readers: AtomicUsize,
     /// Replaced tables that a reader may still be reading.
@@ -28,18 +28,18 @@ pub(super) struct Registry<T> {
 }
 
 /// Replaced tables, each allocated by a `Box`.
-type Old<T> = Vec<*mut Vec<Entry<T>>>;
+type Old<T> = Vec<*mut Vec<RangeEntry<T>>>;
 
 // SAFETY: every thread reaches the tables by the protocol in the module documentation.
 unsafe impl<T: Sync> Sync for Registry<T> {}
 
 #[derive(Debug)]
-pub(super) struct Entry<T> {
+pub(super) struct RangeEntry<T> {
     range: Range<usize>,
     value: *const T,
 }
 
-impl<T> Clone for Entry<T> {
+impl<T> Clone for RangeEntry<T> {
     fn clone(&self) -> Self {
         Self {
             range: self.range.clone(),
@@ -60,7 +60,7 @@ impl<T> Registry<T> {
     /// Adds ranges that belong to `value`. No other value may own a part of them.
     pub(super) fn add(&self, ranges: impl Iterator<Item = Range<usize>>, value: *const T) {
         self.change(|table| {
-            table.extend(ranges.map(|range| Entry { range, value }));
+            table.extend(ranges.map(|range| RangeEntry { range, value }));
             table.sort_by_key(|entry| entry.range.start);
         });
     }
@@ -70,7 +70,7 @@ impl<T> Registry<T> {
         self.change(|table| table.retain(|entry| entry.value != value));
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<Entry<T>>)) {
+    fn change(&self, change: impl FnOnce(&mut Vec<RangeEntry<T>>)) {
         let mut old = self.old.take();
         let current = self.table.load(Ordering::SeqCst);
         // SAFETY: the pointer is null or the current table: only the holder of the lock replaces

@@ -8,7 +8,7 @@
 //! allocate, and reads only data that is constant while an instance has the slot.
 #![allow(unsafe_code)]
 
-use super::pages::{self, Account, LISTED_MAX, Ledger};
+use super::pages::{self, DIRTY_MAX, Ledger, SlotPages};
 use super::registry::Registry;
 use crate::module::{Inner, Module};
 use crate::region::layout::{Layout, Limits};
@@ -31,12 +31,12 @@ const FILLED_MAX: u32 = 4096;
 /// Number of resets in a row that must find a page unchanged before it returns to the system: the
 /// initial value and the maximum. Filling a page again costs as much as comparing it some fifty
 /// times (bench `cycle`).
-const PATIENCE: u32 = 4;
-const PATIENCE_MAX: u32 = 64;
+const HYSTERESIS: u32 = 4;
+const HYSTERESIS_MAX: u32 = 64;
 /// Maximum number of faults in a row on pages that are already present and writable.
 const REPEATS_MAX: u32 = 10_000;
 /// Number of resets during which the tracker watches whether returning pages was a mistake.
-const REGRET: u32 = 64;
+const WATCHED_RESETS: u32 = 64;
 
 /// Maximum number of pages that one ioctl fills: 64 KiB.
 const RUN_PAGES: usize = 16;
@@ -153,7 +153,7 @@ impl Tracker {
         };
         account.clear_all();
         let pages = account.pages;
-        pages.patience.store(PATIENCE, Relaxed);
+        pages.hysteresis.store(HYSTERESIS, Relaxed);
         pages.given_back.store(0, Relaxed);
         pages
             .module
@@ -221,7 +221,7 @@ impl Tracker {
 
     /// Returns the account of the slot at an address, and the offset of the address in the slot's
     /// memory.
-    fn find(&self, chunk: usize, address: usize) -> Option<(Account<'_>, usize)> {
+    fn find(&self, chunk: usize, address: usize) -> Option<(SlotPages<'_>, usize)> {
         let chunk = self.chunks.iter().position(|start| *start == chunk)?;
         let within = address - self.chunks[chunk];
         let slot = chunk * self.chunk_slots + within / self.slot_bytes;
@@ -235,6 +235,7 @@ impl Tracker {
     /// # Safety
     ///
     /// The range must lie in the memory of an instance that the caller borrows.
+    // Longer than a screen: one pass over the pages, each of which may have one of several states.
     unsafe fn populate_range(&self, chunk: usize, range: Range<usize>, write: bool) -> Touched {
         let Some((account, first)) = self.find(chunk, range.start) else {
             return Touched::Elsewhere;
@@ -253,7 +254,7 @@ impl Tracker {
         let end = (first + range.len()).min(bytes).div_ceil(PAGE);
         let (mut page, mut refused) = (first / PAGE, 0);
         while page < end {
-            if account.is_listed(page as u32) {
+            if account.is_dirty(page as u32) {
                 page += 1;
                 continue;
             }
@@ -262,7 +263,7 @@ impl Tracker {
             // One ioctl fills a run of zero pages, but only a single page from the image.
             let is_run = |at: &usize| {
                 let new = image.is_none() && source_of(*at) == 0;
-                new && !account.is_listed(*at as u32)
+                new && !account.is_dirty(*at as u32)
             };
             let most = end.min(page + RUN_PAGES);
             let pages = 1 + (page + 1..most).take_while(is_run).count();
@@ -343,17 +344,17 @@ impl Tracker {
         let (pages, memory) = (account.pages, parts.vmctx());
         let initial = module.memory_bytes() as usize;
         let (used, listed) = (pages.bytes.load(Relaxed), pages.listed.load(Relaxed));
-        if listed > LISTED_MAX || pages.filled.load(Relaxed) > FILLED_MAX {
-            module.note_wide();
+        if listed > DIRTY_MAX || pages.filled.load(Relaxed) > FILLED_MAX {
+            module.note_large_working_set();
             // SAFETY: the caller promises that no thread uses the slot.
             unsafe { parts.reservation.decommit(memory..memory + reach.marked)? };
             account.clear_all();
             return Ok(());
         }
         if listed > 0 {
-            // SAFETY: the caller promises that no thread uses the slot. Pages filled beyond `used`
-            // are inaccessible.
-            unsafe { self.restore_listed(account, listed, parts, used, module)? };
+            // SAFETY: the caller promises that no thread uses the slot. PageCounters filled beyond
+            // `used` are inaccessible.
+            unsafe { self.restore_dirty(account, listed, parts, used, module)? };
         }
         if used > initial && pages.grown.load(Relaxed) != 0 {
             // SAFETY: the caller promises that no thread uses the slot.
@@ -381,13 +382,13 @@ impl Tracker {
     ) -> Option<u64> {
         let account = self.ledger.account(index as usize)?;
         let listed = account.pages.listed.load(Relaxed);
-        if listed > LISTED_MAX || !self.is_ours() {
+        if listed > DIRTY_MAX || !self.is_ours() {
             return None;
         }
         let used_pages = (account.pages.bytes.load(Relaxed) / PAGE) as u32;
         let listed = account.list[..listed as usize]
             .iter()
-            .map(pages::Listed::get);
+            .map(pages::DirtyPage::get);
         let changed = listed.filter(|(page, _, source)| {
             if *page >= used_pages {
                 return false;
@@ -408,9 +409,9 @@ impl Tracker {
     ///
     /// As for [`restore`](Self::restore). The first `used` bytes must be accessible, and pages
     /// filled beyond them must be zero.
-    unsafe fn restore_listed(
+    unsafe fn restore_dirty(
         &self,
-        account: Account<'_>,
+        account: SlotPages<'_>,
         listed: u32,
         parts: &Parts<'_>,
         used: usize,
@@ -418,7 +419,7 @@ impl Tracker {
     ) -> io::Result<()> {
         let (pages, memory) = (account.pages, parts.vmctx());
         let used_pages = (used / PAGE) as u32;
-        let patience = regretted(account, listed);
+        let hysteresis = hysteresis_of(account, listed);
         let (mut kept, mut given_back, mut run) = (0, 0, memory..memory);
         for entry in &account.list[..listed as usize] {
             let (page, idle, source) = entry.get();
@@ -428,8 +429,8 @@ impl Tracker {
             let changed =
                 page < used_pages && unsafe { self.lines.restore(at as *mut u8, initial) };
             let idle = if changed { 0 } else { idle + 1 };
-            if idle < patience || listed - given_back <= SPARE as u32 {
-                account.list[kept as usize].set(page, idle.min(PATIENCE_MAX), source);
+            if idle < hysteresis || listed - given_back <= SPARE as u32 {
+                account.list[kept as usize].set(page, idle.min(HYSTERESIS_MAX), source);
                 kept += 1;
                 continue;
             }
@@ -456,23 +457,26 @@ impl Tracker {
 
 /// Returns how many resets in a row must find a page unchanged before it returns to the system. The
 /// number rises if instances soon needed returned pages again.
-fn regretted(account: Account<'_>, listed: u32) -> u32 {
+fn hysteresis_of(account: SlotPages<'_>, listed: u32) -> u32 {
     let pages = account.pages;
-    let (patience, given_back) = (pages.patience.load(Relaxed), pages.given_back.load(Relaxed));
+    let (hysteresis, given_back) = (
+        pages.hysteresis.load(Relaxed),
+        pages.given_back.load(Relaxed),
+    );
     if given_back == 0 {
-        return patience;
+        return hysteresis;
     }
     let since = pages.since.load(Relaxed) + 1;
     pages.since.store(since, Relaxed);
     let wanted_again = listed - pages.kept.load(Relaxed) >= given_back.div_ceil(2);
-    if wanted_again || since > REGRET {
+    if wanted_again || since > WATCHED_RESETS {
         pages.given_back.store(0, Relaxed);
     }
     if !wanted_again {
-        return patience;
+        return hysteresis;
     }
-    let longer = (patience * 4).min(PATIENCE_MAX);
-    pages.patience.store(longer, Relaxed);
+    let longer = (hysteresis * 4).min(HYSTERESIS_MAX);
+    pages.hysteresis.store(longer, Relaxed);
     longer
 }
 
@@ -483,7 +487,7 @@ impl Tracker {
         let Some(account) = self.ledger.account(index) else {
             return vec![];
         };
-        let listed = account.pages.listed.load(Relaxed).min(LISTED_MAX);
+        let listed = account.pages.listed.load(Relaxed).min(DIRTY_MAX);
         let pages = account.list[..listed as usize].iter();
         pages.map(|listed| listed.get().0).collect()
     }

@@ -25,7 +25,7 @@ fn syndrome(esr: u64) -> [u64; 2] {
 }
 
 /// The record of an instance without a module, with this interrupt flag.
-fn record_of(gate: *const core::sync::atomic::AtomicU8) -> crate::switch::Record {
+fn record_of(flag: *const core::sync::atomic::AtomicU8) -> crate::switch::Record {
     crate::switch::Record::new(
         crate::switch::Guest {
             text: [0; 2],
@@ -39,7 +39,7 @@ fn record_of(gate: *const core::sync::atomic::AtomicU8) -> crate::switch::Record
         0,
         (0, 0),
         0,
-        gate,
+        flag,
         ptr::null(),
     )
 }
@@ -99,7 +99,7 @@ fn registers_are_those_of_the_context() {
 }
 
 #[test]
-fn the_parts_with_a_gate_are_where_they_seem_to_be() {
+fn the_parts_with_an_interrupt_flag_are_where_they_seem_to_be() {
     // The assembled parts are a few instructions each.
     for part in coming_back().into_iter().chain([entering(), going_on()]) {
         assert!((28..96).contains(&part.len()), "{part:x?}");
@@ -134,8 +134,8 @@ unsafe extern "C" fn no_answer(
 
 #[test]
 fn a_guest_that_was_interrupted_before_an_exclusive_store_loads_again() {
-    let gate = core::sync::atomic::AtomicU8::new(GO);
-    let mut record = record_of(&raw const gate);
+    let flag = core::sync::atomic::AtomicU8::new(GO);
+    let mut record = record_of(&raw const flag);
     let activation = &raw mut record.activation;
     let (mut word, mut refused) = (5_u64, 7_u64);
     let mut stack = [0_u128; 64];
