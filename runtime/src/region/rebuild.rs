@@ -121,6 +121,7 @@ impl Kept {
     }
 
     /// Cleans the slot for the next instance of its module.
+    #[inline]
     pub(super) fn clean(&mut self, pool: &Pool, module: &Module) -> io::Result<()> {
         let parts = pool.parts(self.index);
         let bytes = module.memory_bytes() as usize;

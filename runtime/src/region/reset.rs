@@ -110,6 +110,7 @@ macro_rules! strategies {
             /// # Safety
             ///
             /// As [`ResetStrategy::restore`].
+            #[inline]
             pub(super) unsafe fn restore(
                 &self,
                 parts: &Parts<'_>,

@@ -102,6 +102,7 @@ impl ResetStrategy for Tracked {
         Some(&self.tracker)
     }
 
+    #[inline]
     unsafe fn restore(
         &self,
         parts: &Parts<'_>,
