@@ -12,7 +12,7 @@
 //! caller borrows the instance. Only a reset returns pages to the system.
 #![allow(unsafe_code)]
 
-use crate::region::reset::tracked;
+use crate::region::reset::tracker;
 use crate::signals::page_fault::Touched;
 use crate::switch::arch::touch::{FAILED, load, load_u32, load_u64, store, store_u32, store_u64};
 use pirn_format::exit::TrapCode;
@@ -182,7 +182,7 @@ unsafe fn fill(at: *mut u8, len: usize, write: bool) -> Result<(), TrapCode> {
     let start = at as usize;
     for _ in 0..FAILURES_MAX {
         // SAFETY: the range lies in the memory of an instance that the caller borrows.
-        let touched = unsafe { tracked::populate_range(start..start + len.min(BATCH), write) };
+        let touched = unsafe { tracker::populate_range(start..start + len.min(BATCH), write) };
         if touched != Touched::There {
             break;
         }

@@ -18,7 +18,8 @@ mod memory0;
 mod rewritten;
 mod scanned;
 mod strategy;
-pub(crate) mod tracked;
+mod tracked;
+pub(crate) mod tracker;
 
 use super::parts::Parts;
 use crate::module::Module;
@@ -28,7 +29,7 @@ pub(super) use memory0::{Memory0, MemoryBacking, Reach, copy_image};
 use std::io;
 use strategy::ResetStrategy;
 pub(super) use strategy::Site;
-use tracked::Tracker;
+use tracker::Tracker;
 
 /// Defines [`Reset`] and [`Strategy`] from the list of strategies. Each line has the name, the type
 /// that implements [`ResetStrategy`], and the word by which a region's description names it.

@@ -1,7 +1,7 @@
 //! [`ResetStrategy`]: what every reset strategy does.
 
 use super::memory0::{Memory0, MemoryBacking};
-use super::tracked::Tracker;
+use super::tracker::Tracker;
 use crate::module::Module;
 use crate::region::layout::{Layout, Limits};
 use crate::region::parts::Parts;

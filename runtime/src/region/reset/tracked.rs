@@ -35,22 +35,17 @@
 //! Owns the pages on which the strategy is tried. `tracker.rs` owns the lists of dirty pages.
 #![allow(unsafe_code)]
 
-mod pages;
-mod registry;
-mod tracker;
-
 use super::memory0::{Memory0, MemoryBacking, Reach};
 use super::rewritten::Rewritten;
 use super::scanned::Scanned;
 use super::strategy::{ResetStrategy, Site};
+use super::tracker::Tracker;
 use crate::module::Module;
 use crate::region::layout::{Layout, Limits};
 use crate::region::parts::Parts;
 use crate::sys::memory::{NotProtected, Reservation};
 use crate::sys::page_bytes;
 use std::io;
-pub(in crate::region) use tracker::Tracker;
-pub(crate) use tracker::populate_range;
 
 /// Maximum size of an image for tracking, in bytes. With tracking, each slot has its own copy of
 /// the image pages that guests read. With a mapped image, all slots share them.

@@ -8,13 +8,14 @@
 //! allocate, and reads only data that is constant while an instance has the slot.
 #![allow(unsafe_code)]
 
-use super::pages::{self, DIRTY_MAX, Ledger, SlotPages};
-use super::registry::Registry;
+mod pages;
+mod registry;
+
+use super::lines::Lines;
+use super::memory0::{PAGE, Reach, SPARE};
 use crate::module::{Inner, Module};
 use crate::region::layout::{Layout, Limits};
 use crate::region::parts::Parts;
-use crate::region::reset::lines::Lines;
-use crate::region::reset::memory0::{PAGE, Reach, SPARE};
 use crate::signals::page_fault::{self, Touched};
 use crate::switch::arch::touch;
 use crate::sys::fork::ForkMark;
@@ -24,6 +25,8 @@ use crate::sys::userfault::{Fill, Userfault, keeping_errno};
 use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use pages::{DIRTY_MAX, Ledger, SlotPages};
+use registry::Registry;
 use std::io;
 
 /// Maximum number of pages that a slot keeps between instances, dirty or only read: 16 MiB.
@@ -70,7 +73,7 @@ impl Tracker {
     /// # Errors
     ///
     /// The error of the system call that the kernel refused.
-    pub(in crate::region::reset) fn new(
+    pub(super) fn new(
         chunks: &[Reservation],
         chunk_slots: u32,
         layout: &Layout,
