@@ -360,10 +360,10 @@ const LARGE_WORKING_SETS: u32 = 3;
 impl Inner {
     /// The image page at an offset in memory 0, counted from 1; 0 if that page is all zeros.
     pub(crate) fn image_source(&self, offset: usize) -> u32 {
-        let behind = self
+        let after = self
             .runs
             .partition_point(|run| run.start() <= offset as u64);
-        let Some(at) = behind.checked_sub(1) else {
+        let Some(at) = after.checked_sub(1) else {
             return 0;
         };
         let (run, start) = (self.runs[at], self.run_starts[at]);

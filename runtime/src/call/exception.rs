@@ -378,7 +378,7 @@ pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activat
     // SAFETY: the handler belongs to the frame for which it was found. That frame lies on the
     // guest's stack and is unchanged since its call. Everything below its stack pointer belongs to
     // its callees.
-    unsafe { arch::go_on_at(&mut *activation, to, sp, call.by) };
+    unsafe { arch::reenter_at(&mut *activation, to, sp, call.by) };
     true
 }
 

@@ -213,14 +213,14 @@ unsafe fn enter_step<T>(
         };
     }
     let registers = if answered { ptr::null_mut() } else { registers };
-    let go_on = |activation, cells, answer, call| {
+    let resume = |activation, cells, answer, call| {
         // SAFETY: the caller ensures that the guest is suspended in this call, so it left at that
         // point.
         unsafe { switch::resume(activation, registers, cells, answer, call) }
     };
     // SAFETY: the caller ensures what `enter_by` requires.
     unsafe {
-        enter_by(members, 0, cells, data, watched, go_on, |call| {
+        enter_by(members, 0, cells, data, watched, resume, |call| {
             call.left_step()
         })
     }

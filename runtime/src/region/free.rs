@@ -210,7 +210,7 @@ impl<S> FreeList<S> {
                 waker: None,
                 is_closed: false,
             }),
-            told: Condvar::new(),
+            notified: Condvar::new(),
         });
         // Before `serve` searches the shards: the module's documentation gives the reason.
         self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -231,7 +231,7 @@ impl<S> FreeList<S> {
         let close = |waiter: &Arc<Waiter<S>>| {
             let mut given = lock(&waiter.given);
             given.is_closed = true;
-            waiter.told.notify_one();
+            waiter.notified.notify_one();
             given.waker.take()
         };
         let wakers: Vec<_> = queue.waiters.iter().filter_map(close).collect();
@@ -256,7 +256,7 @@ impl<S> FreeList<S> {
             let mut given = lock(&waiter.given);
             given.slot = Some(slot);
             wakers.extend(given.waker.take());
-            waiter.told.notify_one();
+            waiter.notified.notify_one();
         }
         drop(queue);
         // Without the lock, because a waker may call this function.
@@ -286,12 +286,12 @@ impl<S> FreeList<S> {
             None if !given.is_closed => Poll::Pending,
             slot => Poll::Ready(slot),
         };
-        let (told, known) = match answer {
+        let (unused, known) = match answer {
             Poll::Ready(_) => (Some(waker), given.waker.take()),
             Poll::Pending => (None, given.waker.replace(waker)),
         };
         drop(given);
-        drop((told, known));
+        drop((unused, known));
         answer
     }
 

@@ -213,7 +213,7 @@ fn what_is_given_between_giving_up_and_leaving_the_queue_is_taken() {
             waker: None,
             is_closed: false,
         }),
-        told: Condvar::new(),
+        notified: Condvar::new(),
     });
     list.waiting.fetch_add(1, Ordering::Relaxed);
     lock(&list.queue).waiters.push_back(Arc::clone(&waiter));

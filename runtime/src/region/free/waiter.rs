@@ -13,7 +13,7 @@ use std::time::Instant;
 pub(super) struct Waiter<S> {
     /// A slot is stored here only while the queue is locked.
     pub(super) given: Mutex<Given<S>>,
-    pub(super) told: Condvar,
+    pub(super) notified: Condvar,
 }
 
 /// The result for a waiter.
@@ -43,13 +43,13 @@ impl<S> Waiter<S> {
         while given.slot.is_none() && !given.is_closed {
             let Some(deadline) = deadline else {
                 given = self
-                    .told
+                    .notified
                     .wait(given)
                     .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let left = deadline.checked_duration_since(Instant::now())?;
-            let result = self.told.wait_timeout(given, left);
+            let result = self.notified.wait_timeout(given, left);
             given = result.unwrap_or_else(PoisonError::into_inner).0;
         }
         given.slot.take()

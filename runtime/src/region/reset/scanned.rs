@@ -211,12 +211,12 @@ fn tested_pagemap() -> io::Result<Pagemap> {
     }
     for (range, backing) in [(image, Backing::File), (zeros, Backing::Zero)] {
         let second = range.start + page..range.start + 2 * page;
-        let mut told: Vec<Range<usize>> = vec![];
+        let mut reported: Vec<Range<usize>> = vec![];
         pagemap.written(range.clone(), backing, |run| {
-            told.push(run);
+            reported.push(run);
             Ok(true)
         })?;
-        if told != [second] {
+        if reported != [second] {
             return Err(io::Error::other(
                 "PAGEMAP_SCAN tells pages that were not written",
             ));

@@ -178,7 +178,7 @@ pub(crate) unsafe fn resume(
             .write(returned as *const () as usize);
     };
     let on = if registers.is_null() {
-        go_on as *const ()
+        reenter as *const ()
     } else {
         restore as *const ()
     };
@@ -347,7 +347,7 @@ unsafe extern "C" fn enter() {
 /// Resumes the guest of the activation in x9 after its call of an exit routine, unless its
 /// interrupt flag is set. Runs on the host stack.
 #[unsafe(naked)]
-unsafe extern "C" fn go_on() {
+unsafe extern "C" fn reenter() {
     naked_asm!(
         "ldr x11, [x9, {flag}]",
         "ldrb w11, [x11]",
@@ -608,13 +608,13 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
-/// Makes [`go_on`] resume a guest that has left at `to`, with these stack and frame pointers.
+/// Makes [`reenter`] resume a guest that has left at `to`, with these stack and frame pointers.
 ///
 /// # Safety
 ///
 /// `sp` must be inside the stack, and no data below `sp` may be in use. The code at `to` must not
 /// depend on any other register.
-pub(crate) unsafe fn go_on_at(activation: &mut Activation, to: usize, sp: usize, fp: usize) {
+pub(crate) unsafe fn reenter_at(activation: &mut Activation, to: usize, sp: usize, fp: usize) {
     activation.guest_registers[FRAME_POINTER] = fp as u64;
     activation.guest_registers[SAVED_LINK] = to as u64;
     activation.guest_sp = sp as u64;
@@ -674,9 +674,9 @@ fn restoring() -> Range<usize> {
     part(restore as *const (), None)
 }
 
-/// Instructions of [`go_on`] from the check of the interrupt flag on.
-fn going_on() -> Range<usize> {
-    part(go_on as *const (), None)
+/// Instructions of [`reenter`] from the check of the interrupt flag on.
+fn reentering() -> Range<usize> {
+    part(reenter as *const (), None)
 }
 
 /// The same part of `exit` and `host_call`, which return to the guest by `ret`.
@@ -719,7 +719,7 @@ pub(crate) unsafe fn guest_position(
     if restoring().contains(&at.pc) {
         return Interrupted::Restoring;
     }
-    let mut routines = coming_back().into_iter().chain([going_on()]);
+    let mut routines = coming_back().into_iter().chain([reentering()]);
     let Some(routine) = routines.find(|routine| routine.contains(&at.pc)) else {
         return Interrupted::At(at);
     };

@@ -196,7 +196,7 @@ pub(crate) unsafe fn resume(
             .write(returned as *const () as usize + RETURNED);
     };
     let on = if registers.is_null() {
-        go_on as *const ()
+        reenter as *const ()
     } else {
         restore as *const ()
     };
@@ -359,7 +359,7 @@ unsafe extern "C" fn enter() {
 /// Resumes the guest of the activation in rcx after its call of an exit routine, unless its
 /// interrupt flag is set. Runs on the host stack.
 #[unsafe(naked)]
-unsafe extern "C" fn go_on() {
+unsafe extern "C" fn reenter() {
     naked_asm!(
         "mov rdx, [rcx + {flag}]",
         "cmp byte ptr [rdx], {go}",
@@ -604,17 +604,17 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
-/// Makes [`go_on`] resume a guest that has left at `to`, with these stack and frame pointers.
+/// Makes [`reenter`] resume a guest that has left at `to`, with these stack and frame pointers.
 ///
 /// # Safety
 ///
 /// `sp` must be inside the stack, and no data below `sp` may be in use. The code at `to` must not
 /// depend on any other register.
-pub(crate) unsafe fn go_on_at(activation: &mut Activation, to: usize, sp: usize, fp: usize) {
+pub(crate) unsafe fn reenter_at(activation: &mut Activation, to: usize, sp: usize, fp: usize) {
     activation.guest_registers[FRAME_POINTER] = fp as u64;
     let top = sp - 8;
     activation.guest_sp = top as u64;
-    // SAFETY: the caller promises that this word of the stack is unused. `go_on` pops it.
+    // SAFETY: the caller promises that this word of the stack is unused. `reenter` pops it.
     unsafe { (top as *mut usize).write(to) };
 }
 
@@ -656,9 +656,9 @@ fn restoring() -> Range<usize> {
     part(restore as *const (), &[])
 }
 
-/// Instructions of [`go_on`] from the check of the interrupt flag on.
-fn going_on() -> Range<usize> {
-    part(go_on as *const (), &[])
+/// Instructions of [`reenter`] from the check of the interrupt flag on.
+fn reentering() -> Range<usize> {
+    part(reenter as *const (), &[])
 }
 
 /// The same part of `exit` and `host_call`, which return to the guest by `ret`.
@@ -703,8 +703,8 @@ pub(crate) unsafe fn guest_position(
     if restoring().contains(&pc) {
         return Interrupted::Restoring;
     }
-    let (going_on, coming_back) = (going_on(), coming_back());
-    let mut routines = coming_back.into_iter().chain([going_on.clone()]);
+    let (reentering, coming_back) = (reentering(), coming_back());
+    let mut routines = coming_back.into_iter().chain([reentering.clone()]);
     let Some(routine) = routines.find(|routine| routine.contains(&pc)) else {
         return Interrupted::At(at);
     };
@@ -715,7 +715,7 @@ pub(crate) unsafe fn guest_position(
     // The thread is before the last instruction, which jumps to the address on top of the guest's
     // stack. In the routines that end with a `ret`, that instruction has not popped the address
     // yet.
-    let sp = if going_on.contains(&pc) { sp } else { sp + 8 };
+    let sp = if reentering.contains(&pc) { sp } else { sp + 8 };
     // SAFETY: the routine loaded the stack pointer that the guest left with.
     let pc = unsafe { *((sp - 8) as *const usize) };
     Interrupted::At(Position { pc, sp, ..at })
@@ -728,7 +728,7 @@ mod tests {
     #[test]
     fn the_parts_with_an_interrupt_flag_are_where_they_seem_to_be() {
         // The assembled parts are a few instructions each.
-        for part in coming_back().into_iter().chain([entering(), going_on()]) {
+        for part in coming_back().into_iter().chain([entering(), reentering()]) {
             assert!((16..64).contains(&part.len()), "{part:x?}");
         }
         assert!(

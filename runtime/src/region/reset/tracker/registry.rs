@@ -109,8 +109,8 @@ impl<T> Registry<T> {
         // counted.
         let table = unsafe { self.table.load(Ordering::SeqCst).as_ref() };
         let result = table.and_then(|table| {
-            let behind = table.partition_point(|entry| entry.range.start <= address);
-            let entry = table.get(behind.checked_sub(1)?)?;
+            let after = table.partition_point(|entry| entry.range.start <= address);
+            let entry = table.get(after.checked_sub(1)?)?;
             if !entry.range.contains(&address) {
                 return None;
             }

@@ -101,7 +101,7 @@ fn registers_are_those_of_the_context() {
 #[test]
 fn the_parts_with_an_interrupt_flag_are_where_they_seem_to_be() {
     // The assembled parts are a few instructions each.
-    for part in coming_back().into_iter().chain([entering(), going_on()]) {
+    for part in coming_back().into_iter().chain([entering(), reentering()]) {
         assert!((28..96).contains(&part.len()), "{part:x?}");
     }
     assert!(
