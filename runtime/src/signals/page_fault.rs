@@ -1,8 +1,8 @@
 //! The page-fault hook: fills a missing page of a guest's memory when the signal handler finds
 //! that an instruction touched it.
 //!
-//! Whoever maps memory that is filled on demand sets the hook before an instance can reach the
-//! memory. So the handler knows nothing about regions and their reset strategies.
+//! A region that fills memory on demand sets the hook before an instance can reach the memory. So
+//! the handler knows nothing about regions and their reset strategies.
 
 use once_cell::race::OnceBox;
 

@@ -109,8 +109,8 @@ pub(crate) struct Guest {
     pub(crate) traps: [usize; 2],
     /// Address range that accesses to the slot's memory can reach: start and end.
     pub(crate) memory: [usize; 2],
-    /// Address ranges that accesses to the shared host memories can reach which the instance
-    /// imports: start and end of each. Null if there are none.
+    /// Address ranges of the shared host memories that the instance imports: start and end of each,
+    /// as far as an access can reach. Null if there are none.
     pub(crate) shared: *const Vec<[usize; 2]>,
     /// Addresses of the guard below the slot's stack: start and end.
     pub(crate) stack_guard: [usize; 2],

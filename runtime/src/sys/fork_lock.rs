@@ -6,7 +6,7 @@
 //! `std::sync::OnceLock` lets other threads wait for the thread that makes it. With
 //! `once_cell::race`, each thread makes its own value, and all use the first one.
 //!
-//! This file does not know who has such a lock. Each lock names its [`Rank`], and each rank has a
+//! This file does not know the locks. Each lock names its [`Rank`], and each rank has a
 //! mutex here. A thread takes the mutex of the rank before the lock itself, so a thread that holds
 //! all these mutexes knows that no other thread holds one of the locks. Nothing is registered, and
 //! the handlers of fork(2) allocate nothing.
