@@ -9,11 +9,5 @@ pub(crate) mod signal;
 pub(crate) mod thread;
 pub(crate) mod userfault;
 
+pub(crate) use fork_lock::lock;
 pub(crate) use memory::page_bytes;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Takes a lock whose contents are consistent at every step, so a poisoned lock is still valid.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

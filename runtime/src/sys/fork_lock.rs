@@ -15,7 +15,12 @@ use core::cell::{Cell, RefCell};
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Takes a lock whose contents are consistent at every step, so a poisoned lock is still valid.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Position of a lock in the locking order. A thread that holds a lock may take locks of a higher
 /// rank only. The ranks ascend in the order of the modules: 0 to 2 in `module`, 3 in `region`, 4 to
@@ -66,9 +71,9 @@ impl<T> ForkLock<T> {
     pub(crate) fn take(&self) -> ForkGuard<'_, T> {
         hold_over_forks();
         let order = InOrder::enter(self.rank);
-        let rank = super::lock(&RANK_MUTEXES[self.rank.0]);
+        let rank = lock(&RANK_MUTEXES[self.rank.0]);
         ForkGuard {
-            value: super::lock(&self.value),
+            value: lock(&self.value),
             _order: order,
             _rank: rank,
         }
@@ -147,7 +152,7 @@ extern "C" fn before_fork() {
     // While the thread's locals are being destroyed, it cannot keep the mutexes.
     let _ = RANKS_LOCKED.try_with(|held| {
         held.borrow_mut()
-            .get_or_insert_with(|| RANK_MUTEXES.each_ref().map(|rank| super::lock(rank)));
+            .get_or_insert_with(|| RANK_MUTEXES.each_ref().map(|rank| lock(rank)));
     });
 }
 
