@@ -1,4 +1,5 @@
-//! All system calls of the runtime.
+//! All system calls of the runtime. They go through nix. A comment at each call of libc says what
+//! nix lacks there.
 
 pub(crate) mod clock;
 pub(crate) mod fork;

@@ -23,6 +23,9 @@
 //! in the slot of a reachable instance. Every other fault goes to the handler that was installed
 //! before.
 //!
+//! The arguments have the types of libc, as the kernel passes them: a handler converts nothing that
+//! it only compares.
+//!
 //! # Safety
 //!
 //! Owns the fact that `CURRENT` is null or points to the activation of a call that is running on
@@ -38,6 +41,7 @@ use crate::sys;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use core::{ptr, slice};
+use nix::sys::signal::Signal;
 use pirn_format::exit::TrapCode;
 use pirn_format::traps::TrapTable;
 use std::io;
@@ -61,7 +65,7 @@ pub(crate) fn install() -> io::Result<()> {
 /// # Errors
 ///
 /// The error of sigaction(2).
-pub(crate) fn handles(signal: i32) -> io::Result<bool> {
+pub(crate) fn handles(signal: Signal) -> io::Result<bool> {
     sys::signal::is_handled(signal, on_signal)
 }
 
@@ -110,7 +114,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     // context is a ucontext_t (sigaction(2)). The references end before the handler does.
     unsafe {
         let (fault, interrupted) = (&*info, &mut *context.cast::<libc::ucontext_t>());
-        if signal == sys::signal::POKE {
+        if signal == sys::signal::POKE as i32 {
             // Any sender counts: if the signal queue is full, our signals carry no mark. A thread
             // that never ran a guest is skipped.
             if sys::signal::is_poke(fault) || sys::signal::is_prepared(interrupted) {

@@ -220,6 +220,7 @@ struct Content {
     slice: u64,
     control: *mut Control,
     call: u64,
+    /// As libc has it, because [`sys::clock::time_ns`] reads clocks by libc.
     clock: libc::clockid_t,
 }
 

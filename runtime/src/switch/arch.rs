@@ -1,4 +1,7 @@
 //! One complete file per architecture. A port adds one file.
+//!
+//! The registers of an interrupted thread are read and written in libc's `ucontext_t`: nix has no
+//! access to them.
 
 pub(crate) mod touch;
 

@@ -21,6 +21,7 @@ use std::io;
 ///
 /// The error of pthread_atfork(3), if there is no memory to register the functions.
 pub(crate) fn around_forks(before: extern "C" fn(), after: extern "C" fn()) -> io::Result<()> {
+    // nix lacks pthread_atfork(3).
     // SAFETY: the functions have the type that pthread_atfork(3) expects.
     match unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) } {
         0 => Ok(()),

@@ -10,14 +10,20 @@
 //! the contents of the range.
 #![allow(unsafe_code)]
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_void};
 use core::num::NonZeroUsize;
 use core::ops::Range;
-use core::ptr;
+use core::ptr::NonNull;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags};
+use nix::sys::mman::{madvise, mmap, mmap_anonymous, mprotect, munmap};
+use nix::unistd::{SysconfVar, sysconf};
 use once_cell::race::OnceNonZeroUsize;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 
 /// Size of a page of this kernel, in bytes.
@@ -25,8 +31,7 @@ pub(crate) fn page_bytes() -> usize {
     static PAGE: OnceNonZeroUsize = OnceNonZeroUsize::new();
     const USUAL: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
     let ask = || {
-        // SAFETY: sysconf(3) has no preconditions.
-        let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        let bytes = sysconf(SysconfVar::PAGE_SIZE).ok()??;
         usize::try_from(bytes).ok().and_then(NonZeroUsize::new)
     };
     PAGE.get_or_init(|| ask().unwrap_or(USUAL)).get()
@@ -66,6 +71,11 @@ impl From<io::Error> for NotProtected {
     }
 }
 
+/// How a mapping is made over a range of a reservation.
+const OVER: MapFlags = MapFlags::MAP_PRIVATE
+    .union(MapFlags::MAP_FIXED)
+    .union(MapFlags::MAP_NORESERVE);
+
 /// A range of address space, inaccessible until [`protect`](Self::protect) makes it accessible.
 #[derive(Debug)]
 pub(crate) struct Reservation {
@@ -80,20 +90,19 @@ impl Reservation {
     ///
     /// The error of mmap(2).
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
-        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let kind = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // mmap(2) refuses an empty mapping with this error.
+        let length = NonZeroUsize::new(bytes).ok_or(Errno::EINVAL)?;
         // SAFETY: this makes a fresh anonymous mapping at an address that the kernel chooses.
-        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, kind, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let start = unsafe { mmap_anonymous(None, length, ProtFlags::PROT_NONE, kind)? };
         let reservation = Self {
-            start: start as usize,
+            start: start.as_ptr() as usize,
             bytes,
         };
         // A huge page would commit 2 MiB where a guest touches one byte. A kernel without huge
         // pages refuses the advice, and does not need it.
         // SAFETY: this is advice about our own mapping and changes no contents.
-        unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+        let _ = unsafe { madvise(start, bytes, MmapAdvise::MADV_NOHUGEPAGE) };
         Ok(reservation)
     }
 
@@ -124,25 +133,24 @@ impl Reservation {
         range: Range<usize>,
         access: Access,
     ) -> Result<(), NotProtected> {
-        self.check(&range);
+        let (start, bytes) = self.check(&range);
         if range.is_empty() {
             return Ok(());
         }
-        const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
+        const BOTH: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
         let (rights, other) = match access {
-            Access::None => (libc::PROT_NONE, BOTH),
-            Access::ReadWrite => (BOTH, libc::PROT_NONE),
+            Access::None => (ProtFlags::PROT_NONE, BOTH),
+            Access::ReadWrite => (BOTH, ProtFlags::PROT_NONE),
         };
-        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
         // SAFETY: the range is in our own mapping (`check`), and the caller owns it.
-        cvt(unsafe { libc::mprotect(start, bytes, rights) }).map_err(|error| {
+        unsafe { mprotect(start, bytes, rights) }.map_err(|error| {
             // This call splits only mappings that were just merged, and needs only memory that was
             // just released.
             // SAFETY: the range is in our own mapping, and gets back the rights that the caller
             // expects.
-            let taken_back = cvt(unsafe { libc::mprotect(start, bytes, other) });
+            let taken_back = unsafe { mprotect(start, bytes, other) };
             NotProtected {
-                error,
+                error: error.into(),
                 is_unchanged: taken_back.is_ok(),
             }
         })
@@ -160,13 +168,13 @@ impl Reservation {
     /// The range must lie in this reservation and belong to the caller, and no reference into it
     /// may exist.
     pub(crate) unsafe fn decommit(&self, range: Range<usize>) -> io::Result<()> {
-        self.check(&range);
+        let (start, bytes) = self.check(&range);
         if range.is_empty() {
             return Ok(());
         }
-        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
         // SAFETY: the range is private memory in our own mapping (`check`), and the caller owns it.
-        cvt(unsafe { libc::madvise(start, bytes, libc::MADV_DONTNEED) })
+        unsafe { madvise(start, bytes, MmapAdvise::MADV_DONTNEED)? };
+        Ok(())
     }
 
     /// Makes the kernel replace a page-aligned range by zeros in every child of this process.
@@ -175,20 +183,19 @@ impl Reservation {
     ///
     /// The error of madvise(2).
     pub(crate) fn wipe_on_fork(&self, range: Range<usize>) -> io::Result<()> {
-        self.check(&range);
-        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
+        let (start, bytes) = self.check(&range);
         // SAFETY: this is advice about our own mapping and changes no contents in this process.
-        cvt(unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) })
+        unsafe { madvise(start, bytes, MmapAdvise::MADV_WIPEONFORK)? };
+        Ok(())
     }
 
     /// Forbids the kernel to merge pages of a page-aligned range with identical pages
     /// (Documentation/admin-guide/mm/ksm.rst). A merged page would lose its write-protection.
     pub(crate) fn never_merge(&self, range: Range<usize>) {
-        self.check(&range);
-        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
+        let (start, bytes) = self.check(&range);
         // A kernel without page merging refuses the advice, and does not need it.
         // SAFETY: this is advice about our own mapping and changes no contents.
-        unsafe { libc::madvise(start, bytes, libc::MADV_UNMERGEABLE) };
+        let _ = unsafe { madvise(start, bytes, MmapAdvise::MADV_UNMERGEABLE) };
     }
 
     /// Maps a file, from its start, over a page-aligned range, privately. The range is inaccessible
@@ -209,9 +216,22 @@ impl Reservation {
         range: Range<usize>,
         file: BorrowedFd<'_>,
     ) -> io::Result<()> {
-        // SAFETY: the caller owns the range, has no reference into it, and promises that the file
-        // is long enough.
-        unsafe { self.map(range, 0, file.as_raw_fd()) }
+        let (start, bytes) = self.check(&range);
+        if let Some(bytes) = NonZeroUsize::new(bytes) {
+            // SAFETY: the range is in our own mapping (`check`). The caller owns it, has no
+            // reference into it, and promises that the file is long enough.
+            unsafe {
+                mmap(
+                    Some(start.addr()),
+                    bytes,
+                    ProtFlags::PROT_NONE,
+                    OVER,
+                    file,
+                    0,
+                )?
+            };
+        }
+        Ok(())
     }
 
     /// Maps fresh, inaccessible memory over a page-aligned range. The previous contents are lost.
@@ -224,36 +244,20 @@ impl Reservation {
     ///
     /// As for [`decommit`](Self::decommit).
     pub(crate) unsafe fn map_fresh(&self, range: Range<usize>) -> io::Result<()> {
-        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
-        // SAFETY: the caller owns the range and has no reference into it. The advice is about our
-        // own mapping and changes no contents.
-        unsafe {
-            self.map(range, libc::MAP_ANONYMOUS, -1)?;
-            libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
+        let (start, bytes) = self.check(&range);
+        if let Some(bytes) = NonZeroUsize::new(bytes) {
+            // SAFETY: the range is in our own mapping (`check`). The caller owns it and has no
+            // reference into it.
+            unsafe { mmap_anonymous(Some(start.addr()), bytes, ProtFlags::PROT_NONE, OVER)? };
         }
+        // SAFETY: this is advice about our own mapping and changes no contents.
+        let _ = unsafe { madvise(start, bytes, MmapAdvise::MADV_NOHUGEPAGE) };
         Ok(())
     }
 
-    /// # Safety
-    ///
-    /// The caller must own the range and have no reference into it. A mapped file must be as long
-    /// as the range and never become shorter.
-    unsafe fn map(&self, range: Range<usize>, kind: i32, file: i32) -> io::Result<()> {
-        self.check(&range);
-        if range.is_empty() {
-            return Ok(());
-        }
-        let kind = kind | libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        let (start, bytes) = (range.start as *mut libc::c_void, range.len());
-        // SAFETY: the range is in our own mapping (`check`), and the caller owns it.
-        let mapped = unsafe { libc::mmap(start, bytes, libc::PROT_NONE, kind, file, 0) };
-        if mapped == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-
-    fn check(&self, range: &Range<usize>) {
+    /// Address and length of a range, for a system call. Panics unless the range consists of whole
+    /// pages of this reservation.
+    fn check(&self, range: &Range<usize>) -> (NonNull<c_void>, usize) {
         let page = page_bytes();
         let own = self.range();
         // A range outside the reservation would change other memory. The check is cheap compared
@@ -266,14 +270,17 @@ impl Reservation {
                 && range.end.is_multiple_of(page),
             "range {range:x?} is not of whole pages of reservation {own:x?}"
         );
+        // SAFETY: the range starts in the reservation, which mmap(2) did not place at address 0.
+        let start = unsafe { NonNull::new_unchecked(range.start as *mut c_void) };
+        (start, range.len())
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: `new` made the mapping, and the owner that drops it no longer uses any address in
-        // it. If unmapping failed, nothing could be done about it.
-        unsafe { libc::munmap(self.start as *mut _, self.bytes) };
+        // SAFETY: `new` made the mapping, not at address 0, and the owner that drops it no longer
+        // uses any address in it. If unmapping failed, nothing could be done about it.
+        let _ = unsafe { munmap(NonNull::new_unchecked(self.start as *mut _), self.bytes) };
     }
 }
 
@@ -286,7 +293,7 @@ impl Drop for Reservation {
 pub(crate) fn image_file<'a>(
     pieces: impl Iterator<Item = (usize, &'a [u8])>,
 ) -> io::Result<fs::File> {
-    sealed(memory_file(c"pirn-image", 0)?, pieces)
+    sealed(memory_file(c"pirn-image", MFdFlags::empty())?, pieces)
 }
 
 /// Makes a file in memory with these bytes that can be mapped as executable. The file is sealed: no
@@ -296,23 +303,18 @@ pub(crate) fn image_file<'a>(
 ///
 /// As [`image_file`]. memfd_create(2) also fails where `vm.memfd_noexec` forbids executable files.
 pub(crate) fn code_file(bytes: &[u8]) -> io::Result<fs::File> {
-    // Linux 6.3 and later ask for this flag; earlier kernels reject it.
-    let file = match memory_file(c"pirn-module", libc::MFD_EXEC) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => memory_file(c"pirn-module", 0),
+    // Linux 6.3 and later ask for this flag; earlier kernels reject it. nix does not name it.
+    let exec = MFdFlags::from_bits_retain(libc::MFD_EXEC);
+    let file = match memory_file(c"pirn-module", exec) {
+        Err(Errno::EINVAL) => memory_file(c"pirn-module", MFdFlags::empty()),
         made => made,
     };
     sealed(file?, [(0, bytes)].into_iter())
 }
 
-fn memory_file(name: &CStr, flags: u32) -> io::Result<fs::File> {
-    let flags = flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name ends in a zero byte.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made, and no other code owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
+fn memory_file(name: &CStr, flags: MFdFlags) -> nix::Result<fs::File> {
+    let flags = flags | MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    memfd_create(name, flags).map(fs::File::from)
 }
 
 /// Writes the pieces, and then seals the file against any change.
@@ -326,17 +328,12 @@ fn sealed<'a>(
         end = at + bytes.len();
     }
     file.set_len(end.next_multiple_of(page_bytes()) as u64)?;
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
-    // SAFETY: the arguments are a valid descriptor of ours and a set of seals.
-    cvt(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+    let any_change = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
+    fcntl(
+        &file,
+        FcntlArg::F_ADD_SEALS(any_change | SealFlag::F_SEAL_SEAL),
+    )?;
     Ok(file)
-}
-
-fn cvt(result: i32) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

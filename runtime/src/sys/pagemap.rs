@@ -14,7 +14,7 @@
 
 use super::fork::ForkMark;
 use core::ops::Range;
-use core::ptr;
+use nix::ioctl_readwrite;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -45,8 +45,14 @@ struct PageRegion {
     categories: u64,
 }
 
-/// `_IOWR('f', 16, struct pm_scan_arg)`
-const PAGEMAP_SCAN: u64 = 3 << 30 | (size_of::<ScanArg>() as u64) << 16 | (b'f' as u64) << 8 | 16;
+ioctl_readwrite!(
+    /// `PAGEMAP_SCAN`. Returns the number of runs that it has listed.
+    pagemap_scan,
+    b'f',
+    16,
+    ScanArg
+);
+
 const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
@@ -128,16 +134,7 @@ impl Pagemap {
             };
             // SAFETY: the argument and the array that it points to are valid, and have the sizes it
             // states.
-            let count = unsafe {
-                libc::ioctl(
-                    self.file.as_raw_fd(),
-                    PAGEMAP_SCAN as _,
-                    ptr::from_mut(&mut arg),
-                )
-            };
-            if count < 0 {
-                return Err(io::Error::last_os_error());
-            }
+            let count = unsafe { pagemap_scan(self.file.as_raw_fd(), &raw mut arg)? };
             for run in &runs[..(count as usize).min(RUNS)] {
                 if !found(run.start as usize..run.end as usize)? {
                     return Ok(());

@@ -17,6 +17,9 @@
 //!               └──────────┘ a handler that forwards to ours: the next one is called
 //! ```
 //!
+//! An action that was found, `siginfo_t` and `ucontext_t` have the types of libc: nix has no types
+//! for the latter two, and its type of an action hides the flags that nix does not name.
+//!
 //! # Safety
 //!
 //! Owns three facts. The installed handler does only what signal-safety(7) allows: it reads memory
@@ -26,27 +29,34 @@
 #![allow(unsafe_code)]
 
 use core::cell::Cell;
+use core::ffi::c_void;
+use core::num::NonZeroUsize;
+use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicPtr};
 use core::{mem, ptr};
+use nix::errno::Errno;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
+use nix::unistd::getpid;
 use once_cell::race::OnceBox;
 use std::io;
 
 /// The signal that interrupts a thread whose guest must stop. By default, the kernel ignores this
 /// signal, so a late one does no harm.
-pub(crate) const POKE: i32 = libc::SIGURG;
+pub(crate) const POKE: Signal = Signal::SIGURG;
 
 /// The signals by which the kernel reports a fault, and [`POKE`].
-const SIGNALS: [i32; 5] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
+const SIGNALS: [Signal; 5] = [
+    Signal::SIGSEGV,
+    Signal::SIGBUS,
+    Signal::SIGFPE,
+    Signal::SIGILL,
     POKE,
 ];
 
 /// A handler in the form of `SA_SIGINFO`.
-pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
 
 /// The runtime's handler.
 static HANDLER: OnceBox<Handler> = OnceBox::new();
@@ -86,23 +96,22 @@ pub(crate) fn install(handler: Handler) -> io::Result<()> {
 /// Takes no lock, because a process may fork in the meantime.
 fn put_in_front(at: usize, handler: Handler) -> io::Result<()> {
     loop {
-        let found = action(SIGNALS[at], None)?;
+        let found = action(SIGNALS[at])?;
         if found.sa_sigaction == handler as *const () as usize {
             return Ok(());
         }
         if !put_behind(at, found) {
             continue;
         }
-        // SAFETY: all-zero is a valid sigaction.
-        let mut ours: libc::sigaction = unsafe { mem::zeroed() };
-        ours.sa_sigaction = handler as *const () as usize;
-        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         // The mask of the previous handler stays, with `POKE` added. A `POKE` during the handler of
         // a fault would not interrupt guest code and would be lost. Blocked, it waits.
-        ours.sa_mask = found.sa_mask;
         // SAFETY: the kernel returned this set.
-        unsafe { libc::sigaddset(&raw mut ours.sa_mask, POKE) };
-        action(SIGNALS[at], Some(&ours))?;
+        let mut mask = unsafe { SigSet::from_sigset_t_unchecked(found.sa_mask) };
+        mask.add(POKE);
+        let flags = SaFlags::SA_ONSTACK | SaFlags::SA_RESTART;
+        let ours = SigAction::new(SigHandler::SigAction(handler), flags, mask);
+        // SAFETY: the handler does only what signal-safety(7) allows.
+        unsafe { sigaction(SIGNALS[at], &ours)? };
         return Ok(());
     }
 }
@@ -141,20 +150,17 @@ fn put_behind(at: usize, found: libc::sigaction) -> bool {
 /// # Errors
 ///
 /// The error of sigaction(2).
-pub(crate) fn is_handled(signal: i32, handler: Handler) -> io::Result<bool> {
-    Ok(action(signal, None)?.sa_sigaction == handler as *const () as usize)
+pub(crate) fn is_handled(signal: Signal, handler: Handler) -> io::Result<bool> {
+    Ok(action(signal)?.sa_sigaction == handler as *const () as usize)
 }
 
-/// Returns a signal's action, and replaces it if `new` is given.
-fn action(signal: i32, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
+/// Returns a signal's action. nix returns one only when it sets another.
+fn action(signal: Signal) -> nix::Result<libc::sigaction> {
     // SAFETY: all zeros is a valid `sigaction`.
-    let mut old: libc::sigaction = unsafe { mem::zeroed() };
-    let new = new.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: `new` is null or valid, `old` is valid.
-    match unsafe { libc::sigaction(signal, new, &raw mut old) } {
-        0 => Ok(old),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: `action` is valid, and a null pointer changes nothing.
+    let asked = unsafe { libc::sigaction(signal as i32, ptr::null(), &raw mut action) };
+    Errno::result(asked).map(|_| action)
 }
 
 /// Whether a process sent the signal, by kill(2) or a similar call. A fault did not cause it then.
@@ -169,18 +175,19 @@ pub(crate) fn poke(thread: i32) -> bool {
         // handler.
         let _ = put_in_front(SIGNALS.len() - 1, *handler);
     }
+    // nix lacks rt_tgsigqueueinfo(2), and has no type for its argument.
     // SAFETY: all zeros is a valid `siginfo_t`.
     let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
-    info.si_signo = POKE;
+    info.si_signo = POKE as i32;
     info.si_code = libc::SI_QUEUE;
     // SAFETY: `info` is valid and has the layout of `Queued`. If the signal queue is full, the
     // signal arrives without `info` (kernel/signal.c, "silent loss of information").
     unsafe {
         let value = (&raw mut info).cast::<Queued>();
         (*value).value = MARK.as_ptr() as usize;
-        let process = libc::getpid();
+        let process = getpid().as_raw();
         let call = libc::SYS_rt_tgsigqueueinfo;
-        libc::syscall(call, process, thread, POKE, &raw const info) == 0
+        libc::syscall(call, process, thread, POKE as i32, &raw const info) == 0
     }
 }
 
@@ -211,12 +218,8 @@ pub(crate) fn is_poke(info: &libc::siginfo_t) -> bool {
 
 /// Blocks all signals on this thread.
 pub(crate) fn block_all() {
-    // SAFETY: the set is filled before it is used. The call cannot fail with these arguments.
-    unsafe {
-        let mut all: libc::sigset_t = mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, ptr::null_mut());
-    }
+    // This cannot fail with these arguments.
+    let _ = SigSet::all().thread_block();
 }
 
 /// Forwards a signal that is not ours, or not ours alone, to the handler that was installed before
@@ -229,8 +232,8 @@ pub(crate) fn block_all() {
 /// # Safety
 ///
 /// Only the installed handler may call this, with its own arguments.
-pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let Some(at) = SIGNALS.iter().position(|s| *s == signal) else {
+pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(at) = SIGNALS.iter().position(|s| *s as i32 == signal) else {
         return;
     };
     // SAFETY: the pointer is null, or points to an entry that is never freed.
@@ -240,7 +243,7 @@ pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *
     let later = |behind: &&Behind| !behind.next.is_null() || behind.again.load(Relaxed);
     let Some(first) = first.filter(later) else {
         // SAFETY: the caller is the installed handler and passes its own arguments.
-        return unsafe { call(first, signal, info, context) };
+        return unsafe { call(first, SIGNALS[at], info, context) };
     };
     let outer = PASSING.get();
     let here = (&raw const outer).addr();
@@ -258,7 +261,7 @@ pub(crate) unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *
         behind: behind.map_or(ptr::null(), ptr::from_ref),
     });
     // SAFETY: the caller is the installed handler and passes its own arguments.
-    unsafe { call(behind, signal, info, context) };
+    unsafe { call(behind, SIGNALS[at], info, context) };
     PASSING.set(outer);
 }
 
@@ -293,9 +296,9 @@ thread_local! {
 /// As for [`pass_on`].
 unsafe fn call(
     behind: Option<&Behind>,
-    signal: i32,
+    signal: Signal,
     info: *mut libc::siginfo_t,
-    context: *mut libc::c_void,
+    context: *mut c_void,
 ) {
     // SAFETY: `info` is the argument of the running handler.
     let was_sent = was_sent(unsafe { &*info });
@@ -315,42 +318,32 @@ unsafe fn call(
         libc::SIG_DFL | libc::SIG_IGN => {
             // A fault cannot be ignored: the kernel kills the process in either case. If this call
             // fails, a signal handler can do nothing about it, and the signal comes again.
-            // SAFETY: all zeros is a valid `sigaction`: the default action.
-            let _ = action(signal, Some(&unsafe { mem::zeroed() }));
+            let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+            // SAFETY: the default action calls no function.
+            let _ = unsafe { sigaction(signal, &default) };
             if was_sent {
                 // The signal was sent, so no instruction will cause it again.
-                // SAFETY: raise(3) is async-signal-safe.
-                unsafe { libc::raise(signal) };
+                let _ = raise(signal);
             }
         }
         handler => {
             if flags & libc::SA_NODEFER != 0 {
-                unblock_only(signal);
+                // `SA_NODEFER`: the signal is not blocked while its handler runs. This cannot fail
+                // with these arguments.
+                let _ = SigSet::from(signal).thread_unblock();
             }
             if flags & libc::SA_SIGINFO != 0 {
                 // SAFETY: an action with SA_SIGINFO that is not the default holds a function of
                 // this type (sigaction(2)). The arguments are those that the kernel passed.
                 let handler: Handler = unsafe { mem::transmute(handler) };
-                handler(signal, info, context);
+                handler(signal as i32, info, context);
             } else {
                 // SAFETY: an action without SA_SIGINFO that is not the default holds a function of
                 // this type.
                 let handler: extern "C" fn(i32) = unsafe { mem::transmute(handler) };
-                handler(signal);
+                handler(signal as i32);
             }
         }
-    }
-}
-
-/// Unblocks a signal on this thread while its handler runs, as `SA_NODEFER` requires.
-fn unblock_only(signal: i32) {
-    // SAFETY: the set is emptied before it is used, and pthread_sigmask(3) is async-signal-safe.
-    // The call cannot fail with these arguments.
-    unsafe {
-        let mut set: libc::sigset_t = mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
     }
 }
 
@@ -387,16 +380,10 @@ fn prepare_thread_first() -> io::Result<()> {
 }
 
 fn unblock() -> io::Result<()> {
-    // SAFETY: the set is emptied before it is used.
-    let unblocked = unsafe {
-        let mut set: libc::sigset_t = mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        for signal in SIGNALS {
-            libc::sigaddset(&raw mut set, signal);
-        }
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut())
-    };
-    match unblocked {
+    let set: SigSet = SIGNALS.into_iter().collect();
+    // nix takes the error number that pthread_sigmask(3) returns for success.
+    // SAFETY: the set is valid.
+    match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ref(), ptr::null_mut()) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
@@ -431,21 +418,19 @@ pub(crate) fn is_prepared(context: &libc::ucontext_t) -> bool {
     ptr::eq(lowest, MARK.as_ptr())
 }
 
-/// Returns this thread's alternate stack, and replaces it if `new` is given.
-fn alternate_stack(new: Option<&libc::stack_t>) -> io::Result<libc::stack_t> {
+/// Returns this thread's alternate stack, and replaces it if `new` is given. nix lacks
+/// sigaltstack(2).
+fn alternate_stack(new: Option<&libc::stack_t>) -> nix::Result<libc::stack_t> {
     // SAFETY: all zeros is a valid `stack_t`.
     let mut old: libc::stack_t = unsafe { mem::zeroed() };
     let new = new.map_or(ptr::null(), ptr::from_ref);
     // SAFETY: `new` is null or valid, `old` is valid.
-    match unsafe { libc::sigaltstack(new, &raw mut old) } {
-        0 => Ok(old),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Errno::result(unsafe { libc::sigaltstack(new, &raw mut old) }).map(|_| old)
 }
 
 /// An alternate stack that this library gave a thread, with a guard page below it.
 struct AlternateStack {
-    mapping: *mut libc::c_void,
+    mapping: NonNull<c_void>,
     bytes: usize,
     previous: libc::stack_t,
 }
@@ -453,22 +438,17 @@ struct AlternateStack {
 impl AlternateStack {
     /// Makes one for this thread, at least as large as `previous`, up to
     /// [`ALTERNATE_STACK_BYTES_MAX`].
-    fn new(previous: libc::stack_t) -> io::Result<Self> {
+    fn new(previous: libc::stack_t) -> nix::Result<Self> {
         let guard = super::page_bytes();
         let like = previous
             .ss_size
             .clamp(ALTERNATE_STACK_BYTES, ALTERNATE_STACK_BYTES_MAX);
         let size = like.next_multiple_of(guard);
         let bytes = guard + size;
-        let (access, kind) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        );
+        let length = NonZeroUsize::new(bytes).ok_or(Errno::EINVAL)?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: this makes a fresh anonymous mapping at an address that the kernel chooses.
-        let mapping = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
-        if mapping == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let mapping = unsafe { mmap_anonymous(None, length, access, MapFlags::MAP_PRIVATE)? };
         // `stack` owns the mapping from here on: a failure below unmaps it.
         let stack = Self {
             mapping,
@@ -476,10 +456,8 @@ impl AlternateStack {
             previous,
         };
         // SAFETY: this is the first page of the mapping just made.
-        if unsafe { libc::mprotect(mapping, guard, libc::PROT_NONE) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let lowest = mapping.wrapping_byte_add(guard);
+        unsafe { mprotect(mapping, guard, ProtFlags::PROT_NONE)? };
+        let lowest = mapping.as_ptr().wrapping_byte_add(guard);
         // SAFETY: the address is the start of the mapping's second page, which is writable and
         // aligned.
         unsafe { lowest.cast::<*const u8>().write(MARK.as_ptr()) };
@@ -495,7 +473,7 @@ impl AlternateStack {
 impl Drop for AlternateStack {
     fn drop(&mut self) {
         let ours = |stack: libc::stack_t| {
-            let start = self.mapping as usize;
+            let start = self.mapping.as_ptr() as usize;
             (start..start + self.bytes).contains(&(stack.ss_sp as usize))
         };
         // Other code may have replaced the stack since. Then that stack stays.
@@ -508,6 +486,6 @@ impl Drop for AlternateStack {
         }
         // SAFETY: `new` made the mapping, and the kernel no longer uses it as a stack. If unmapping
         // failed, nothing could be done about it.
-        unsafe { libc::munmap(self.mapping, self.bytes) };
+        let _ = unsafe { munmap(self.mapping, self.bytes) };
     }
 }

@@ -18,6 +18,8 @@
 #![allow(unsafe_code)]
 
 use core::ops::Range;
+use nix::errno::Errno;
+use nix::ioctl_readwrite;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -56,16 +58,12 @@ struct WriteProtect {
     mode: u64,
 }
 
-/// `_IOWR(0xaa, number, argument)`
-const fn request<T>(number: u64) -> u64 {
-    3 << 30 | (size_of::<T>() as u64) << 16 | 0xaa << 8 | number
-}
+ioctl_readwrite!(uffdio_api, UFFD_API, 0x3f, Api);
+ioctl_readwrite!(uffdio_register, UFFD_API, 0, Register);
+ioctl_readwrite!(uffdio_copy, UFFD_API, 3, Copy);
+ioctl_readwrite!(uffdio_writeprotect, UFFD_API, 6, WriteProtect);
 
-const UFFDIO_API: u64 = request::<Api>(0x3f);
-const UFFDIO_REGISTER: u64 = request::<Register>(0);
-const UFFDIO_COPY: u64 = request::<Copy>(3);
-const UFFDIO_WRITEPROTECT: u64 = request::<WriteProtect>(6);
-
+/// Type of the ioctls, and version of the interface.
 const UFFD_API: u64 = 0xaa;
 const UFFD_USER_MODE_ONLY: i32 = 1;
 const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
@@ -96,22 +94,18 @@ impl Userfault {
     /// the kernel lacks the feature or a part of it.
     pub(crate) fn new() -> io::Result<Self> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
+        // nix lacks userfaultfd(2).
         // SAFETY: the arguments contain no pointers.
-        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = Errno::result(unsafe { libc::syscall(libc::SYS_userfaultfd, flags) })?;
         // SAFETY: the descriptor was just made, and no other code owns it.
         let userfault = Self(unsafe { OwnedFd::from_raw_fd(fd as i32) });
-        let wanted = FEATURE_SIGBUS | FEATURE_PAGEFAULT_FLAG_WP;
-        userfault.ioctl(
-            UFFDIO_API,
-            &mut Api {
-                api: UFFD_API,
-                features: wanted,
-                ioctls: 0,
-            },
-        )?;
+        let mut api = Api {
+            api: UFFD_API,
+            features: FEATURE_SIGBUS | FEATURE_PAGEFAULT_FLAG_WP,
+            ioctls: 0,
+        };
+        // SAFETY: the descriptor is a userfaultfd, and the argument is valid.
+        unsafe { uffdio_api(userfault.0.as_raw_fd(), &raw mut api)? };
         Ok(userfault)
     }
 
@@ -122,15 +116,15 @@ impl Userfault {
     ///
     /// The error of ioctl(2): EINVAL if the range is not private anonymous memory.
     pub(crate) fn register(&self, range: &Range<usize>) -> io::Result<()> {
-        self.ioctl(
-            UFFDIO_REGISTER,
-            &mut Register {
-                start: range.start as u64,
-                len: range.len() as u64,
-                mode: REGISTER_MISSING | REGISTER_WP,
-                ioctls: 0,
-            },
-        )
+        let mut register = Register {
+            start: range.start as u64,
+            len: range.len() as u64,
+            mode: REGISTER_MISSING | REGISTER_WP,
+            ioctls: 0,
+        };
+        // SAFETY: the descriptor is a userfaultfd, and the argument is valid.
+        unsafe { uffdio_register(self.0.as_raw_fd(), &raw mut register)? };
+        Ok(())
     }
 
     /// Fills a page of a registered range with a copy of another page, write-protected if
@@ -152,20 +146,19 @@ impl Userfault {
         from: *const u8,
         bytes: usize,
         protected: bool,
-    ) -> io::Result<Fill> {
-        let filled = self.ioctl(
-            UFFDIO_COPY,
-            &mut Copy {
-                dst: page as u64,
-                src: from as u64,
-                len: bytes as u64,
-                mode: if protected { COPY_WP } else { 0 },
-                copied: 0,
-            },
-        );
-        match filled {
-            Ok(()) => Ok(Fill::Filled),
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(Fill::WasThere),
+    ) -> nix::Result<Fill> {
+        let mut copy = Copy {
+            dst: page as u64,
+            src: from as u64,
+            len: bytes as u64,
+            mode: if protected { COPY_WP } else { 0 },
+            copied: 0,
+        };
+        // SAFETY: the descriptor is a userfaultfd, and the argument is valid. The caller owns the
+        // page and promises a readable source.
+        match unsafe { uffdio_copy(self.0.as_raw_fd(), &raw mut copy) } {
+            Ok(_) => Ok(Fill::Filled),
+            Err(Errno::EEXIST) => Ok(Fill::WasThere),
             Err(error) => Err(error),
         }
     }
@@ -189,7 +182,7 @@ impl Userfault {
         from: *const u8,
         bytes: usize,
         protected: bool,
-    ) -> io::Result<usize> {
+    ) -> nix::Result<usize> {
         let mut copy = Copy {
             dst: pages as u64,
             src: from as u64,
@@ -197,11 +190,13 @@ impl Userfault {
             mode: if protected { COPY_WP } else { 0 },
             copied: 0,
         };
-        match self.ioctl(UFFDIO_COPY, &mut copy) {
-            Ok(()) => Ok(bytes),
+        // SAFETY: the descriptor is a userfaultfd, and the argument is valid. The caller owns the
+        // pages and promises a readable source.
+        match unsafe { uffdio_copy(self.0.as_raw_fd(), &raw mut copy) } {
+            Ok(_) => Ok(bytes),
             // The kernel stopped after some pages, and answers EAGAIN.
             Err(_) if copy.copied > 0 => Ok(copy.copied as usize),
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(0),
+            Err(Errno::EEXIST) => Ok(0),
             Err(error) => Err(error),
         }
     }
@@ -211,42 +206,22 @@ impl Userfault {
     /// # Errors
     ///
     /// The error of ioctl(2): EAGAIN if the caller should try again.
-    pub(crate) fn unprotect(&self, page: usize, bytes: usize) -> io::Result<()> {
-        self.ioctl(
-            UFFDIO_WRITEPROTECT,
-            &mut WriteProtect {
-                start: page as u64,
-                len: bytes as u64,
-                mode: 0,
-            },
-        )
-    }
-
-    fn ioctl<T>(&self, request: u64, argument: &mut T) -> io::Result<()> {
-        // SAFETY: the argument is the structure that the request number names, with the size that
-        // it encodes.
-        match unsafe {
-            libc::ioctl(
-                self.0.as_raw_fd(),
-                request as _,
-                core::ptr::from_mut(argument),
-            )
-        } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+    pub(crate) fn unprotect(&self, page: usize, bytes: usize) -> nix::Result<()> {
+        let mut protection = WriteProtect {
+            start: page as u64,
+            len: bytes as u64,
+            mode: 0,
+        };
+        // SAFETY: the descriptor is a userfaultfd, and the argument is valid.
+        unsafe { uffdio_writeprotect(self.0.as_raw_fd(), &raw mut protection) }.map(drop)
     }
 }
 
 /// Runs a function that may change `errno`, and restores `errno`. For handlers that interrupt any
 /// code.
 pub(crate) fn keeping_errno<R>(run: impl FnOnce() -> R) -> R {
-    // SAFETY: the function returns the address of this thread's errno(3).
-    let place = unsafe { libc::__errno_location() };
-    // SAFETY: `place` is the address of this thread's errno(3).
-    let before = unsafe { *place };
+    let before = Errno::last_raw();
     let result = run();
-    // SAFETY: `place` is the address of this thread's errno(3).
-    unsafe { *place = before };
+    Errno::set_raw(before);
     result
 }

@@ -45,6 +45,7 @@ use crate::region::layout::{Layout, Limits};
 use crate::region::parts::Parts;
 use crate::sys::memory::{NotProtected, Reservation};
 use crate::sys::page_bytes;
+use nix::sys::signal::Signal;
 use std::io;
 
 /// Maximum size of an image for tracking, in bytes. With tracking, each slot has its own copy of
@@ -126,7 +127,7 @@ impl ResetStrategy for Tracked {
 ///
 /// The error of a system call, or an error that says that the tracker's list is wrong.
 fn test() -> io::Result<()> {
-    if !crate::signals::handles(libc::SIGBUS)? {
+    if !crate::signals::handles(Signal::SIGBUS)? {
         return Err(io::Error::other("another handler has taken SIGBUS"));
     }
     crate::sys::signal::prepare_thread()?;

@@ -25,6 +25,7 @@ use crate::sys::userfault::{Fill, Userfault, keeping_errno};
 use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use nix::errno::Errno;
 use pages::{DIRTY_MAX, Ledger, SlotPages};
 use registry::Registry;
 use std::io;
@@ -217,7 +218,7 @@ impl Tracker {
                 Touched::There
             }
             // The instruction runs again, and faults again.
-            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Touched::There,
+            Err(Errno::EAGAIN) => Touched::There,
             Err(_) => Touched::Exhausted,
         }
     }
@@ -305,7 +306,7 @@ impl Tracker {
                     page += pages;
                 }
                 // The kernel is changing the mappings of the process, for example in fork(2).
-                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                Err(Errno::EAGAIN) => {
                     refused += 1;
                     if refused >= REPEATS_MAX {
                         return Touched::Exhausted;
