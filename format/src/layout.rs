@@ -141,6 +141,9 @@ pub struct FuncRef {
 }
 
 /// The fixed fields of an instance. They end where memory 0 begins.
+///
+/// The alignment is part of the layout that generated code shares: it is no padding against false
+/// sharing, and does not follow the processor's cache lines.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Context {

@@ -36,7 +36,6 @@ pub struct HostBytesError {
 /// same time, because the counting thread has borrowed the instance. So an addition is a load and a
 /// store.
 #[derive(Debug)]
-#[repr(align(128))]
 pub(crate) struct Account {
     /// Maximum number of bytes that may be held.
     host_bytes_max: usize,

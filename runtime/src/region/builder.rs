@@ -10,6 +10,7 @@ use crate::signals;
 use crate::sys::memory::Reservation;
 use crate::sys::page_bytes;
 use core::sync::atomic::AtomicU32;
+use crossbeam_utils::CachePadded;
 use std::io;
 use std::sync::Arc;
 use thiserror::Error;
@@ -243,7 +244,7 @@ impl RegionBuilder {
             refused: chosen.refused,
             free: FreeList::new(slots),
             accounts: (0..limits.slots)
-                .map(|_| Account::new(host_bytes_max))
+                .map(|_| CachePadded::new(Account::new(host_bytes_max)))
                 .collect(),
             lost: AtomicU32::new(0),
             failed: AtomicU32::new(0),

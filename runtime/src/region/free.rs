@@ -37,6 +37,7 @@ mod sync;
 mod waiter;
 
 use crate::sys;
+use crossbeam_utils::CachePadded;
 use front::Front;
 use shard::{FreeSlot, Shard, Stacks};
 pub(crate) use shard::{ModuleId, Taken};
@@ -60,7 +61,8 @@ pub(crate) enum WaitLimit {
 /// The free slots. `S` is a slot with its state.
 #[derive(Debug)]
 pub(crate) struct FreeList<S> {
-    shards: Box<[Shard<S>]>,
+    /// Each on cache lines of its own, so that threads do not share them falsely.
+    shards: Box<[CachePadded<Shard<S>>]>,
     /// Number of callers that wait or are about to wait.
     waiting: AtomicUsize,
     queue: Mutex<Queue<S>>,
@@ -82,13 +84,13 @@ impl<S> FreeList<S> {
         let shard = |mut cold: Vec<_>| {
             // `pop` takes the last element first.
             cold.reverse();
-            Shard {
+            CachePadded::new(Shard {
                 front: Front::new(),
                 stacks: Mutex::new(Stacks {
                     cold,
                     warm: HashMap::default(),
                 }),
-            }
+            })
         };
         Self {
             shards: lists.into_iter().map(shard).collect(),
@@ -102,7 +104,7 @@ impl<S> FreeList<S> {
 
     /// Number of free slots.
     pub(crate) fn len(&self) -> usize {
-        let held = |shard: &Shard<S>| {
+        let held = |shard: &CachePadded<Shard<S>>| {
             let stacks = lock(&shard.stacks);
             stacks.len() + usize::from(!shard.front.is_empty())
         };
@@ -185,7 +187,7 @@ impl<S> FreeList<S> {
 
     /// Takes any slot of any shard.
     fn any(&self) -> Option<Taken<S>> {
-        let any = |shard: &Shard<S>| {
+        let any = |shard: &CachePadded<Shard<S>>| {
             let stacked = lock(&shard.stacks).any();
             stacked.or_else(|| shard.front.take())
         };

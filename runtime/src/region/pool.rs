@@ -8,6 +8,7 @@ use super::reset::{Reset, Strategy};
 use crate::account::Account;
 use crate::sys::memory::Reservation;
 use core::sync::atomic::{AtomicU32, Ordering};
+use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
 /// A set of slots. Each slot holds one instance at a time.
@@ -26,8 +27,8 @@ pub(crate) struct Pool {
     /// Better reset strategies that do not work on this machine, each with the reason.
     pub(super) refused: Vec<(Reset, String)>,
     pub(crate) free: FreeList<Kept>,
-    /// The counters of each slot's instances.
-    pub(crate) accounts: Box<[Account]>,
+    /// The counters of each slot's instances, each on cache lines of its own.
+    pub(crate) accounts: Box<[CachePadded<Account>]>,
     /// Number of slots that are never used again. Accesses of this counter and the next are
     /// relaxed: no other data depends on their order.
     pub(super) lost: AtomicU32,

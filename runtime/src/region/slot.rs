@@ -123,7 +123,7 @@ impl Slot {
 
     /// The counters of the slot's instances. They live as long as the region.
     pub(crate) fn account(&self, region: &Region) -> *const Account {
-        &raw const region.0.accounts[self.kept.index as usize]
+        &raw const *region.0.accounts[self.kept.index as usize]
     }
 
     /// Number of pages of memory 0 that differ from the module's initial memory. `None` if the slot

@@ -14,6 +14,7 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU8};
 use core::task::Waker;
+use crossbeam_utils::CachePadded;
 use std::panic::catch_unwind;
 
 /// Nanoseconds until a thread that still runs a stopped call is interrupted again.
@@ -23,7 +24,6 @@ pub(super) const HOST_AGAIN_NS: u64 = 8_000_000;
 
 /// The control that stops one guest. It serves one instance at a time, and is never freed.
 #[derive(Debug)]
-#[repr(align(64))]
 pub(crate) struct Control {
     /// The interrupt flag and the rest of the state that threads share.
     pub(super) word: Word,
@@ -35,7 +35,7 @@ pub(crate) struct Control {
     pub(super) waker: AtomicWaker,
 }
 
-/// Controls that no instance uses.
+/// Controls that no instance uses. Each is on cache lines of its own.
 static FREE: ForkLock<Vec<&'static Control>> = ForkLock::new(Rank::new(7), Vec::new());
 
 impl Control {
@@ -153,11 +153,11 @@ impl Owned {
     pub(crate) fn new() -> Self {
         let mut free = FREE.take();
         Self(free.pop().unwrap_or_else(|| {
-            Box::leak(Box::new(Control {
+            Box::leak(Box::new(CachePadded::new(Control {
                 word: Word::new(),
                 in_host: AtomicBool::new(false),
                 waker: AtomicWaker::new(),
-            }))
+            })))
         }))
     }
 }

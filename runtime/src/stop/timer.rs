@@ -30,6 +30,7 @@ use crate::sys::fork_lock::{ForkLock, Rank};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, fence};
 use core::{mem, ptr};
+use crossbeam_utils::CachePadded;
 use once_cell::race::OnceBox;
 use std::collections::{BTreeMap, btree_map};
 use std::io;
@@ -48,7 +49,6 @@ const WRITING_NS: u64 = 50_000;
 /// The node is a sequence lock. Its thread is the only writer, and an odd version means that it is
 /// writing.
 #[derive(Debug)]
-#[repr(align(128))]
 struct Node {
     version: AtomicU64,
     /// When to check the node, on the monotonic clock, in nanoseconds.
@@ -85,7 +85,7 @@ impl Node {
             // Acquire: the writes of the node's previous thread are complete.
             return node;
         }
-        let node: &'static Self = Box::leak(Box::new(Self {
+        let node: &'static Self = Box::leak(Box::new(CachePadded::new(Self {
             version: AtomicU64::new(0),
             until: AtomicU64::new(NEVER),
             wall: AtomicU64::new(NEVER),
@@ -98,7 +98,7 @@ impl Node {
             next: AtomicPtr::new(NODES.load(Relaxed)),
             seen: AtomicU64::new(0),
             again: AtomicU64::new(NEVER),
-        }));
+        })));
         let this = ptr::from_ref(node).cast_mut();
         let mut first = node.next.load(Relaxed);
         while let Err(other) = NODES.compare_exchange_weak(first, this, Release, Relaxed) {

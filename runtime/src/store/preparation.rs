@@ -10,6 +10,7 @@ use crate::region::Region;
 use crate::sys;
 use crate::value::{Cell, InstanceId};
 use core::ops::Deref;
+use crossbeam_utils::CachePadded;
 use pirn_format::layout::WASM_PAGE_BYTES;
 use pirn_format::types::{CompositeType, MemoryType};
 use std::sync::Arc;
@@ -62,20 +63,19 @@ impl<T> Preparation<T> {
 /// decrement the reference count of a share. So threads that instantiate one preparation avoid
 /// false sharing.
 #[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct Share<T>(Arc<Preparation<T>>);
+pub(crate) struct Share<T>(CachePadded<Arc<Preparation<T>>>);
 
 impl<T> Share<T> {
     /// Shares of a preparation. A thread uses the one at its number modulo the number of shares.
     pub(crate) fn split(inner: Preparation<T>) -> Box<[Arc<Self>]> {
         let inner = Arc::new(inner);
-        let share = |_| Arc::new(Self(Arc::clone(&inner)));
+        let share = |_| Arc::new(Self(CachePadded::new(Arc::clone(&inner))));
         (0..sys::thread::parts()).map(share).collect()
     }
 
     /// The only share in a preparation.
     pub(crate) fn alone(inner: Preparation<T>) -> Arc<Self> {
-        Arc::new(Self(Arc::new(inner)))
+        Arc::new(Self(CachePadded::new(Arc::new(inner))))
     }
 }
 

@@ -33,9 +33,8 @@ impl Hasher for NumberHasher {
     }
 }
 
-/// A part of the list. It has its own cache lines, so that threads do not share them falsely.
+/// A part of the list.
 #[derive(Debug)]
-#[repr(align(128))]
 pub(super) struct Shard<S> {
     pub(super) front: Front<FreeSlot<S>>,
     pub(super) stacks: Mutex<Stacks<S>>,

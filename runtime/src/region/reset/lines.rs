@@ -107,6 +107,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // The routines under test store whole aligned lines. This is no padding against false sharing.
     #[repr(align(64))]
     struct Page([u8; PAGE]);
 
