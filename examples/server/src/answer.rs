@@ -1,4 +1,7 @@
 //! Parses the output of a CGI program as an HTTP response (RFC 3875, section 6).
+//!
+//! hyper's types check names, values and status codes. The split into lines is not httparse's:
+//! httparse does not tell which line is wrong, and [`Malformed`] names it.
 
 use bytes::Bytes;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};

@@ -2,6 +2,7 @@
 
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
+use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use thiserror::Error;
@@ -129,24 +130,17 @@ fn server_name(headers: &HeaderMap, local: SocketAddr) -> String {
 }
 
 /// Decodes the percent-encoding of a path.
-fn decoded(path: &str) -> Result<String, BadRequest> {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.bytes();
-    while let Some(byte) = rest.next() {
-        let byte = match byte {
-            b'%' => {
-                let mut digit = || char::from(rest.next()?).to_digit(16);
-                let value = digit().and_then(|high| Some(high << 4 | digit()?));
-                value.ok_or(BadRequest::Path)? as u8
-            }
-            byte => byte,
-        };
-        if byte == 0 {
-            return Err(BadRequest::Path);
-        }
-        bytes.push(byte);
-    }
-    String::from_utf8(bytes).map_err(|_| BadRequest::Path)
+fn decoded(path: &str) -> Result<Cow<'_, str>, BadRequest> {
+    // The decoder keeps a `%` that two digits do not follow.
+    let is_encoded = |rest: &str| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let is_whole = path.split('%').skip(1).all(is_encoded);
+    let text = percent_decode_str(path).decode_utf8();
+    text.ok()
+        .filter(|text| is_whole && !text.contains('\0'))
+        .ok_or(BadRequest::Path)
 }
 
 #[cfg(test)]
@@ -241,7 +235,9 @@ mod tests {
 
     #[test]
     fn paths_that_mean_nothing_are_refused() {
-        for path in ["/a/%00", "/a/%", "/a/%4", "/a/%zz", "/a/%ff", "/a/%+1"] {
+        for path in [
+            "/a/%00", "/a/%", "/a/%4", "/a/%zz", "/a/%ff", "/a/%+1", "/a/%%41", "/a/%4%41",
+        ] {
             assert_eq!(of(path, &[], "/a", 0), Err(BadRequest::Path), "{path}");
         }
     }
