@@ -2,36 +2,12 @@
 
 use super::front::Front;
 use super::sync::Mutex;
-use core::hash::{BuildHasherDefault, Hasher};
+use rustc_hash::FxBuildHasher;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 
 /// Identifies a module. No two modules of a process have equal ids.
 pub(crate) type ModuleId = u64;
-
-/// Hashes module ids. They ascend from 0 and no user chooses them, so one multiplication
-/// distributes them well enough over a table.
-#[derive(Debug, Default)]
-pub(super) struct NumberHasher(u64);
-
-pub(super) type Numbered = BuildHasherDefault<NumberHasher>;
-
-impl Hasher for NumberHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(self.0 ^ u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // 2^64 over the golden ratio: Knuth, The Art of Computer Programming, 6.4.
-        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
 
 /// A part of the list.
 #[derive(Debug)]
@@ -72,8 +48,9 @@ impl<S> DerefMut for Taken<S> {
 pub(super) struct Stacks<S> {
     /// Slots that hold no module.
     pub(super) cold: Vec<Box<FreeSlot<S>>>,
-    /// Slots that are clean for a module.
-    pub(super) warm: HashMap<ModuleId, Vec<Box<FreeSlot<S>>>, Numbered>,
+    /// Slots that are clean for a module. No user chooses the ids, so one multiplication hashes
+    /// them well enough.
+    pub(super) warm: HashMap<ModuleId, Vec<Box<FreeSlot<S>>>, FxBuildHasher>,
 }
 
 /// Number of stacks of a shard from which a further stack first removes the empty ones.
