@@ -61,7 +61,9 @@ impl House {
         let memory = instance.memory();
         let (found, expected) = (memory.as_slice(), &self.memory);
         assert_eq!(found.len(), expected.len(), "{what}");
-        if let Some(at) = (0..found.len()).find(|at| found[*at] != expected[*at]) {
+        if found != expected {
+            let at = (0..found.len()).find(|at| found[*at] != expected[*at]);
+            let at = at.expect("a byte differs");
             panic!(
                 "{what}: byte {at:#x} is {}, not {}",
                 found[at], expected[at]

@@ -327,9 +327,15 @@ fn times(a: u8, b: u8) -> u8 {
     }) as u8
 }
 
-/// The multiplicative inverse of a byte, which is its power of 254.
+/// The multiplicative inverse of a byte, which is its power of 254: the product of its powers of 2,
+/// 4, 8, up to 128.
 fn inverse(a: u8) -> u8 {
-    (0..254).fold(1, |power, _| times(power, a))
+    let (mut square, mut product) = (a, 1);
+    for _ in 1..8 {
+        square = times(square, square);
+        product = times(product, square);
+    }
+    product
 }
 
 /// Multiplies each byte by the bit matrix in its half of the vector, and adds a constant. The

@@ -209,11 +209,33 @@ fn killed_at<R: pirn_runtime::Results>(
     (ended, counted.cast_signed(), instance)
 }
 
+/// The stepped instructions of a whole call that nothing kills. Unoptimised, the runtime has five
+/// times as many as optimised.
+fn instructions<R: pirn_runtime::Results>(prepared: &Prepared<()>, func: &Func<(), R>) -> u32 {
+    let (ended, ..) = killed_at(prepared, func, u32::MAX);
+    assert!(ended.is_ok() || matches!(ended, Err(CallError::Trap(_))));
+    STEPS.load(Ordering::SeqCst)
+}
+
+/// One of how many of a call's instructions is tried: `sample` of them, or more of them if the call
+/// is so long that over [`POSITIONS_MAX`] would be tried. Each takes as many steps as lie before it.
+fn stride(sample: u32, instructions: u32) -> u32 {
+    every(sample.max(instructions / POSITIONS_MAX))
+}
+
+const POSITIONS_MAX: u32 = 80;
+
+/// Instructions that cover the way into a loop and several iterations of it.
+fn many(prepared: &Prepared<()>) -> u32 {
+    let twice = prepared.func::<(), i32>("counts_twice");
+    instructions(prepared, &twice.expect("it is exported")) + arch::ITERATIONS
+}
+
 /// Makes some kills first: afterwards the timer thread exists and needs to allocate nothing.
 fn warm_up(prepared: &Prepared<()>) {
     let counts = prepared.func::<(), ()>("counts").expect("it is exported");
     for at in 0..40 {
-        let (ended, ..) = killed_at(prepared, &counts, arch::MANY / 3 + at);
+        let (ended, ..) = killed_at(prepared, &counts, arch::ITERATIONS + at);
         assert!(matches!(ended, Err(CallError::Killed(_))), "{ended:?}");
     }
 }
@@ -223,11 +245,12 @@ fn a_loop_ends_wherever_it_is_killed() {
     let _alone = STEPPING.lock().expect("no panic");
     let prepared = prepare(COUNTERS);
     warm_up(&prepared);
+    let many = many(&prepared);
     for name in ["counts", "counts_and_calls", "counts_by_tail_calls"] {
         let func = prepared.func::<(), ()>(name).expect("it is exported");
         let mut met = [0; 4];
         // Covers the way in and several iterations of the loop.
-        for at in (0..arch::MANY).step_by(every(7) as usize) {
+        for at in (0..many).step_by(stride(7, many) as usize) {
             let (ended, counted, _) = killed_at(&prepared, &func, at);
             assert!(
                 matches!(ended, Err(CallError::Killed(_))),
@@ -259,8 +282,9 @@ fn a_call_that_ends_is_killed_or_returns() {
     let func = prepared
         .func::<(), i32>("counts_twice")
         .expect("it is exported");
-    let (mut killed, mut returned, every) = (0, 0, every(3));
-    for at in (0..2000).step_by(every as usize) {
+    let whole = instructions(&prepared, &func);
+    let (mut killed, mut returned, every) = (0, 0, stride(3, whole));
+    for at in (0..2 * whole).step_by(every as usize) {
         let (ended, counted, mut instance) = killed_at(&prepared, &func, at);
         match ended {
             Ok(result) => {
@@ -297,8 +321,9 @@ fn a_call_that_traps_by_a_table_is_killed_or_traps() {
     warm_up(&prepared);
     let func = prepared.func::<(), ()>("counts_and_traps");
     let func = func.expect("it is exported");
-    let (mut killed, mut trapped, every) = (0, 0, every(3));
-    for at in (0..2000).step_by(every as usize) {
+    let whole = instructions(&prepared, &func);
+    let (mut killed, mut trapped, every) = (0, 0, stride(3, whole));
+    for at in (0..2 * whole).step_by(every as usize) {
         let (ended, counted, _) = killed_at(&prepared, &func, at);
         match ended.expect_err("it never returns") {
             CallError::Trap(trap) => {
@@ -322,16 +347,17 @@ fn a_call_that_traps_by_a_table_is_killed_or_traps() {
 
 #[test]
 fn a_guest_that_is_preempted_at_any_instruction_goes_on_there() {
-    preempted_at("mixes", every(37));
+    preempted_at("mixes", 37);
 }
 
 #[test]
 fn a_guest_that_is_preempted_around_tail_calls_goes_on_there() {
-    preempted_at("tails", every(11));
+    preempted_at("tails", 11);
 }
 
-/// Preempts calls of a function, each at another multiple of `nth` instructions.
-fn preempted_at(name: &str, nth: u32) {
+/// Preempts calls of a function, each at another multiple of as many instructions as the sample, or
+/// the function's length, says.
+fn preempted_at(name: &str, sample: u32) {
     let _alone = STEPPING.lock().expect("no panic");
     let prepared = prepare(COUNTERS);
     warm_up(&prepared);
@@ -340,6 +366,8 @@ fn preempted_at(name: &str, nth: u32) {
         .try_instantiate(())
         .and_then(|mut instance| Ok(instance.call(&func, ())?))
         .expect("it returns");
+    let (in_all, many) = (instructions(&prepared, &func), many(&prepared));
+    let (nth, first) = (stride(sample, in_all), stride(7, in_all));
     PREEMPT.store(0, Ordering::SeqCst);
     let other = std::thread::spawn(preempts);
     *OTHER.lock().expect("no panic") = Some(other.thread().clone());
@@ -347,7 +375,7 @@ fn preempted_at(name: &str, nth: u32) {
     loop {
         // Until the runtime has announced the call, there is nothing to preempt; use small steps
         // there.
-        at += if steps == 0 { 7 } else { nth };
+        at += if steps == 0 { first.min(nth) } else { nth };
         let mut instance = prepared.try_instantiate(()).expect("the slot is free");
         *SWITCH.lock().expect("no panic") = Some(instance.kill_switch());
         instance.memory_mut().write_u32(0, 0).expect("a page");
@@ -367,7 +395,7 @@ fn preempted_at(name: &str, nth: u32) {
             // Preempt once more, on the way in or later. Then let the call run to its end.
             if suspended == 1 {
                 AT.store(
-                    STEPS.load(Ordering::SeqCst) + at * 7 % arch::MANY,
+                    STEPS.load(Ordering::SeqCst) + at * 7 % many,
                     Ordering::SeqCst,
                 );
             }
@@ -384,5 +412,5 @@ fn preempted_at(name: &str, nth: u32) {
     other.thread().unpark();
     other.join().expect("no panic");
     println!("{name}: preempted {steps} times");
-    assert!(steps > arch::MANY / 2 / nth, "{steps}");
+    assert!(steps > arch::ITERATIONS / 2 / nth, "{steps}");
 }

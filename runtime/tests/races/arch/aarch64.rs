@@ -12,8 +12,8 @@ use std::fs;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Number of instructions that cover the way into a loop and several iterations of it.
-pub(crate) const MANY: u32 = 300;
+/// Stepped instructions of several iterations of a loop.
+pub(crate) const ITERATIONS: u32 = 300;
 /// Whether the runtime's own code is stepped too, beyond its routines around the guest.
 pub(crate) const EVERYWHERE: bool = false;
 

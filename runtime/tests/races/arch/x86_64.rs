@@ -3,8 +3,8 @@
 
 use core::arch::asm;
 
-/// Number of instructions that cover the way into a loop and several iterations of it.
-pub(crate) const MANY: u32 = 900;
+/// Stepped instructions of several iterations of a loop.
+pub(crate) const ITERATIONS: u32 = 300;
 /// Whether the runtime's own code is stepped too: before the guest starts, after it ends, and while
 /// a host function runs.
 pub(crate) const EVERYWHERE: bool = true;
