@@ -1,5 +1,8 @@
-//! Errnos for errors that would otherwise make wasi-common end the guest.
+//! Calls of wasi-common, and errnos for errors that would otherwise make it end the guest.
 
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 use pirn_runtime::HostError;
 use rustix::io::Errno as Os;
 use std::io;
@@ -18,11 +21,29 @@ pub(crate) const NAMETOOLONG: i32 = Errno::Nametoolong as i32;
 /// A socket function was called for a descriptor that is no socket.
 const NOTSOCK: i32 = Errno::Notsock as i32;
 
+/// Runs a function of wasi-common and returns its errno.
+pub(crate) fn of_call(
+    name: &str,
+    answer: impl Future<Output = Result<i32, wiggle::error::Error>>,
+) -> Result<i32, HostError> {
+    ready(answer)?.or_else(|error| of(name, &error))
+}
+
+/// The value of a future that is ready at once. All futures of a synchronous context are.
+fn ready<F: Future>(future: F) -> Result<F::Output, HostError> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Ok(value),
+        Poll::Pending => Err(HostError::message(
+            "the WASI context is asynchronous; make it with WasiCtxBuilder",
+        )),
+    }
+}
+
 /// The errno for an error of wasi-common.
 ///
 /// It covers kernel errors for which wasi-common has no errno, and argument values that preview 1
 /// does not define. Other errors, such as a pointer outside the memory, end the call.
-pub(crate) fn of(name: &str, error: &wiggle::error::Error) -> Result<i32, HostError> {
+fn of(name: &str, error: &wiggle::error::Error) -> Result<i32, HostError> {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return Ok(from_os(error) as i32);
     }
@@ -74,6 +95,12 @@ pub(crate) fn of_socket(ctx: &WasiCtx, fd: i32, errno: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_future_that_waits_is_refused() {
+        let error = ready(core::future::pending::<()>()).unwrap_err();
+        assert!(error.to_string().contains("asynchronous"));
+    }
 
     #[test]
     fn what_the_kernel_refuses_has_a_number() {

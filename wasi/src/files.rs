@@ -4,13 +4,13 @@
 //! cap-std resolves the paths. No path leads outside the directory, whatever components it has.
 
 use crate::streams::Stream;
+use crate::times::{clear_early, since_epoch};
 use cap_fs_ext::{
     DirExt, FileTypeExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsMaybeDirExt,
     OpenOptionsSyncExt, OsMetadataExt, SystemTimeSpec as Time,
 };
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use cap_std::time::SystemTime;
-use core::time::Duration;
 use rustix::fs::{Mode, OFlags as OsFlags};
 use std::any::Any;
 use std::io::{self, ErrorKind};
@@ -180,26 +180,6 @@ fn filestat(found: &Metadata) -> Filestat {
     };
     clear_early(&mut stat);
     stat
-}
-
-/// A time from seconds and nanoseconds since the epoch; `None` if it lies before the epoch.
-pub(crate) fn since_epoch(seconds: i64, nanoseconds: i64) -> Option<std::time::SystemTime> {
-    let (seconds, nanoseconds) = (
-        u64::try_from(seconds).ok()?,
-        u32::try_from(nanoseconds).ok()?,
-    );
-    std::time::SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
-}
-
-/// Removes times before the epoch, which preview 1 cannot express. The guest sees them as 0.
-/// wasi-common panics on such times.
-pub(crate) fn clear_early(stat: &mut Filestat) {
-    for time in [&mut stat.atim, &mut stat.mtim, &mut stat.ctim] {
-        *time = time.filter(|time| {
-            time.duration_since(std::time::SystemTime::UNIX_EPOCH)
-                .is_ok()
-        });
-    }
 }
 
 fn time(time: Option<SystemTimeSpec>) -> Option<Time> {

@@ -24,27 +24,30 @@
 
 #![forbid(unsafe_code)]
 
-mod bounded;
-mod buffers;
-mod context;
+mod abi;
 mod errno;
 mod exit;
-mod files;
 mod guest;
-mod pieces;
-mod poll;
-mod preview1;
+mod wait;
+mod times;
+mod bounded;
 mod quota;
 mod scratch;
-mod sleep;
+mod buffers;
 mod streams;
+mod files;
+mod sleep;
+mod poll;
+mod context;
 mod vectors;
-mod wait;
+mod pieces;
+mod preview1;
 
+pub use abi::MODULE;
 pub use bounded::Bounded;
 pub use context::WasiCtxBuilder;
 pub use exit::Exit;
-pub use preview1::{MODULE, link, link_async};
+pub use preview1::{link, link_async};
 pub use wasi_common::WasiCtx;
 pub use wasi_common::pipe;
 pub use wasi_common::sync::{Dir, ambient_authority};

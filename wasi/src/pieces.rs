@@ -4,9 +4,9 @@
 //! A long result is made piece by piece. Between two pieces the host checks whether the guest was
 //! stopped.
 
-use crate::errno::NAMETOOLONG;
+use crate::abi::MODULE;
+use crate::errno::{self, NAMETOOLONG};
 use crate::guest::{ContextOf, split};
-use crate::preview1::{MODULE, errno};
 use crate::scratch::{PATH_MAX, PIECE_BYTES, Scratch};
 use pirn_runtime::{Caller, HostError, LinkError, Linker};
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
@@ -141,7 +141,7 @@ fn random<T>(
         let some = (len - done).min(PIECE_BYTES as u32);
         let here = &mut scratch.memory();
         let got = wasi::random_get(ctx(data), here, at as i32, some.cast_signed());
-        match errno("random_get", got)? {
+        match errno::of_call("random_get", got)? {
             0 => memory.write(start + done, scratch.range(at, some as usize))?,
             errno => return Ok(errno),
         }
@@ -178,7 +178,7 @@ fn readdir<T>(
             cookie,
             got as i32,
         );
-        match errno("fd_readdir", read)? {
+        match errno::of_call("fd_readdir", read)? {
             0 => (),
             errno => return Ok(errno),
         }
@@ -260,7 +260,7 @@ fn readlink<T>(
         len.cast_signed(),
         used,
     );
-    let errno = errno("path_readlink", read)?;
+    let errno = errno::of_call("path_readlink", read)?;
     if errno == 0 {
         let bytes = scratch.number(used as usize).min(len);
         memory.write(buf, scratch.range(at, bytes as usize))?;
@@ -283,14 +283,14 @@ fn dir_name<T>(
     let len = len.min(PIECE_BYTES as u32).cast_signed();
     let here = &mut scratch.memory();
     let named = wasi::fd_prestat_dir_name(ctx, here, fd, at as i32, len);
-    match errno("fd_prestat_dir_name", named)? {
+    match errno::of_call("fd_prestat_dir_name", named)? {
         0 => (),
         errno => return Ok(errno),
     }
     // Get the length of the name.
     let here = &mut scratch.memory();
     let got = wasi::fd_prestat_get(ctx, here, fd, stat as i32);
-    let errno = errno("fd_prestat_get", got)?;
+    let errno = errno::of_call("fd_prestat_get", got)?;
     if errno == 0 {
         let bytes = scratch.number(stat + 4).min(len.cast_unsigned());
         memory.write(path, scratch.range(at, bytes as usize))?;

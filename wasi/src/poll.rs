@@ -3,9 +3,9 @@
 //!
 //! Memory layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
 
+use crate::abi::{EVENT_BYTES, SUBSCRIPTION_BYTES};
 use crate::errno::{self, BADF};
-use crate::preview1;
-use crate::sleep::SUBSCRIPTION_BYTES;
+use crate::sleep::Sleep;
 use crate::wait::LOOK;
 use core::time::Duration;
 use pirn_runtime::HostError;
@@ -20,7 +20,6 @@ use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
 use wasi_common::{Error, WasiCtx};
 use wiggle::GuestMemory;
 
-pub(crate) const EVENT_BYTES: usize = 32;
 const TAG: usize = 8;
 const TAG_CLOCK: u8 = 0;
 const TAG_READ: u8 = 1;
@@ -35,7 +34,7 @@ const ALIGN: usize = 8;
 
 /// The subscriptions of a call: clocks and descriptors.
 pub(crate) struct Polled {
-    clocks: Option<crate::sleep::Sleep>,
+    clocks: Option<Sleep>,
     /// Subscriptions to open descriptors, one after the other.
     files: Vec<u8>,
     /// Error events for descriptors that are not open.
@@ -69,7 +68,7 @@ impl Polled {
         }
         let clocks = match clocks.is_empty() {
             true => None,
-            false => Some(crate::sleep::Sleep::of(ctx, &clocks).ok_or(errno::INVAL)?),
+            false => Some(Sleep::of(ctx, &clocks).ok_or(errno::INVAL)?),
         };
         if subscriptions.is_empty() {
             return Err(errno::INVAL);
@@ -155,7 +154,7 @@ fn ask(ctx: &mut WasiCtx, files: &[u8], time: Duration) -> Result<Result<Vec<u8>
     let [at, number, told] = [events, count, stored].map(|n| n as i32);
     let mut guest = GuestMemory::Unshared(memory);
     let polled = wasi::poll_oneoff(ctx, &mut guest, 0, at, number, told);
-    match preview1::errno("poll_oneoff", polled)? {
+    match errno::of_call("poll_oneoff", polled)? {
         0 => {}
         errno => return Ok(Err(errno)),
     }

@@ -1,24 +1,19 @@
 //! The functions of WASI preview 1. Almost all of them call wasi-common. Functions with paths do so
 //! through [`Scratch`] memory.
 
+use crate::abi::{EVENT_BYTES, MODULE, SUBSCRIPTION_BYTES};
 use crate::errno::{self, INVAL, NAMETOOLONG};
 use crate::exit::Exit;
 use crate::guest::{ContextOf, split};
-use crate::poll::{EVENT_BYTES, Polled};
+use crate::poll::Polled;
 use crate::scratch::Scratch;
-use crate::sleep::{SUBSCRIPTION_BYTES, SUBSCRIPTIONS_MAX, Sleep};
+use crate::sleep::{SUBSCRIPTIONS_MAX, Sleep};
 use crate::{pieces, vectors, wait};
-use core::future::Future;
-use core::pin::pin;
-use core::task::{Context, Poll, Waker};
 use pirn_runtime::{Caller, HostError, HostFuture, LinkError, Linker, Trap};
 use std::sync::Arc;
 use std::time::Instant;
 use wasi_common::WasiCtx;
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
-
-/// Name of the module from which guests import preview 1.
-pub const MODULE: &str = "wasi_snapshot_preview1";
 
 /// Defines the functions of preview 1 in a linker. `ctx` returns the context in an instance's host
 /// data.
@@ -189,7 +184,7 @@ fn link_sockets<T: 'static, Q: 'static, A: 'static>(
                 memory.check_answer(accepted.cast_unsigned(), DESCRIPTOR)?;
                 let (ctx, here) = (ctx(data), &mut memory.all());
                 let answer = wasi::sock_accept(ctx, here, fd, flags, accepted);
-                let errno = errno("sock_accept", answer)?;
+                let errno = errno::of_call("sock_accept", answer)?;
                 Ok(errno::of_socket(ctx, fd, errno))
             })
         },
@@ -201,7 +196,7 @@ fn link_sockets<T: 'static, Q: 'static, A: 'static>(
             let (mut memory, data) = split(&mut caller);
             let (ctx, here) = (ctx(data), &mut memory.all());
             let answer = wasi::sock_shutdown(ctx, here, fd, how);
-            let errno = errno("sock_shutdown", answer)?;
+            let errno = errno::of_call("sock_shutdown", answer)?;
             Ok(errno::of_socket(ctx, fd, errno))
         },
     )?;
@@ -229,7 +224,7 @@ macro_rules! functions {
             let (mut memory, data) = split(caller);
             $(memory.check_answer($answer.cast_unsigned(), $layout)?;)*
             let here = &mut memory.all();
-            errno(stringify!($name), wasi::$name(ctx(data), here, $($arg),*))
+            errno::of_call(stringify!($name), wasi::$name(ctx(data), here, $($arg),*))
         })*
 
         fn link_functions<T: 'static, Q: 'static, A: 'static>(
@@ -271,7 +266,7 @@ macro_rules! path_functions {
                     };)*
                     $(let $answer = scratch.answer(&memory, $answer, $layout)?;)*
                     let here = &mut scratch.memory();
-                    let errno = errno(stringify!($name), wasi::$name(ctx(data), here, $($arg),*))?;
+                    let errno = errno::of_call(stringify!($name), wasi::$name(ctx(data), here, $($arg),*))?;
                     if errno == 0 {
                         scratch.give(&mut memory)?;
                     }
@@ -335,24 +330,6 @@ path_functions! {
     path_unlink_file(fd: i32, path: i32, path_len: i32) path(path, path_len);
 }
 
-/// Runs a function of wasi-common and returns its errno.
-pub(crate) fn errno(
-    name: &str,
-    answer: impl Future<Output = Result<i32, wiggle::error::Error>>,
-) -> Result<i32, HostError> {
-    ready(answer)?.or_else(|error| errno::of(name, &error))
-}
-
-/// The value of a future that is ready at once. All futures of a synchronous context are.
-fn ready<F: Future>(future: F) -> Result<F::Output, HostError> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => Ok(value),
-        Poll::Pending => Err(HostError::message(
-            "the WASI context is asynchronous; make it with WasiCtxBuilder",
-        )),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -378,12 +355,6 @@ mod tests {
         "sock_send",
         "sock_shutdown",
     ];
-
-    #[test]
-    fn a_future_that_waits_is_refused() {
-        let error = ready(core::future::pending::<()>()).unwrap_err();
-        assert!(error.to_string().contains("asynchronous"));
-    }
 
     #[test]
     fn all_of_preview_1_is_there() {

@@ -175,9 +175,9 @@ impl Drop for Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::{EVENT_BYTES, SUBSCRIPTION_BYTES};
     use crate::buffers::VECTORS_MAX;
-    use crate::poll::EVENT_BYTES;
-    use crate::sleep::{SUBSCRIPTION_BYTES, SUBSCRIPTIONS_MAX};
+    use crate::sleep::SUBSCRIPTIONS_MAX;
 
     #[test]
     fn there_is_room_for_all_that_a_call_reserves() {

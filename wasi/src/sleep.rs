@@ -2,7 +2,7 @@
 //!
 //! Memory layouts are those of preview 1 (`subscription`: 48 bytes, `event`: 32 bytes).
 
-use crate::poll::EVENT_BYTES;
+use crate::abi::{EVENT_BYTES, SUBSCRIPTION_BYTES};
 use crate::wait::LOOK;
 use core::time::Duration;
 use pirn_runtime::Caller;
@@ -10,7 +10,6 @@ use std::thread;
 use std::time::{Instant, SystemTime};
 use wasi_common::WasiCtx;
 
-pub(crate) const SUBSCRIPTION_BYTES: usize = 48;
 /// Most subscriptions of one call. They take host memory, and wasi-common would take more of it.
 /// wasi-common also does not end its wait when the guest is stopped.
 pub(crate) const SUBSCRIPTIONS_MAX: u32 = 1024;

@@ -2,7 +2,7 @@
 //! would block, it waits in intervals of a millisecond. [`Standard`] is a standard stream of this
 //! process.
 
-use crate::{files, wait};
+use crate::{times, wait};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use rustix::event::PollFlags;
@@ -249,9 +249,9 @@ impl WasiFile for Stream {
         let found = self.file.pollable().map(rustix::fs::fstat);
         if let Some(Ok(found)) = found {
             // wasi-common returns the creation time here.
-            stat.ctim = files::since_epoch(found.st_ctime, found.st_ctime_nsec as i64);
+            stat.ctim = times::since_epoch(found.st_ctime, found.st_ctime_nsec as i64);
         }
-        files::clear_early(&mut stat);
+        times::clear_early(&mut stat);
         Ok(stat)
     }
 

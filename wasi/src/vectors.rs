@@ -1,9 +1,9 @@
 //! The functions of preview 1 with I/O vectors, see [`buffers`].
 
+use crate::abi::MODULE;
 use crate::buffers::{self, Places};
 use crate::errno;
 use crate::guest::ContextOf;
-use crate::preview1::{MODULE, errno as errno_of};
 use pirn_runtime::{Caller, HostError, LinkError, Linker};
 use wasi_common::WasiCtx;
 use wasi_common::snapshots::preview_1::wasi_snapshot_preview1 as wasi;
@@ -36,7 +36,7 @@ fn link_senders<T: 'static, Q: 'static, A: 'static>(
             let places = places(iovs, len, written);
             buffers::send(&mut caller, ctx, places, |ctx, memory, at, _| {
                 let sent = wasi::fd_write(ctx, memory, fd, at.vectors, at.count, at.moved);
-                errno_of("fd_write", sent)
+                errno::of_call("fd_write", sent)
             })
         },
     )?;
@@ -54,7 +54,7 @@ fn link_senders<T: 'static, Q: 'static, A: 'static>(
                 let (iovs, len, written) = (at.vectors, at.count, at.moved);
                 let offset = offset.wrapping_add(done.into());
                 let sent = wasi::fd_pwrite(ctx, memory, fd, iovs, len, offset, written);
-                errno_of("fd_pwrite", sent)
+                errno::of_call("fd_pwrite", sent)
             })
         },
     )?;
@@ -66,7 +66,7 @@ fn link_senders<T: 'static, Q: 'static, A: 'static>(
             buffers::send(&mut caller, ctx, places, |ctx, memory, at, _| {
                 let (iovs, len, written) = (at.vectors, at.count, at.moved);
                 let sent = wasi::sock_send(ctx, memory, fd, iovs, len, how, written);
-                let errno = errno_of("sock_send", sent)?;
+                let errno = errno::of_call("sock_send", sent)?;
                 Ok(errno::of_socket(ctx, fd, errno))
             })
         },
@@ -85,7 +85,7 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
             let (places, continues) = (places(iovs, len, read), |ctx: &mut _| is_regular(ctx, fd));
             buffers::receive(&mut caller, ctx, places, continues, |ctx, memory, at, _| {
                 let read = wasi::fd_read(ctx, memory, fd, at.vectors, at.count, at.moved);
-                errno_of("fd_read", read)
+                errno::of_call("fd_read", read)
             })
         },
     )?;
@@ -103,7 +103,7 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
                     let (iovs, len, read) = (at.vectors, at.count, at.moved);
                     let offset = offset.wrapping_add(done.into());
                     let read = wasi::fd_pread(ctx, memory, fd, iovs, len, offset, read);
-                    errno_of("fd_pread", read)
+                    errno::of_call("fd_pread", read)
                 },
             )
         },
@@ -125,7 +125,7 @@ fn link_receivers<T: 'static, Q: 'static, A: 'static>(
                 let (iovs, len, received) = (at.vectors, at.count, at.moved);
                 let flags = at.flags.unwrap_or(flags);
                 let got = wasi::sock_recv(ctx, memory, fd, iovs, len, how, received, flags);
-                let errno = errno_of("sock_recv", got)?;
+                let errno = errno::of_call("sock_recv", got)?;
                 Ok(errno::of_socket(ctx, fd, errno))
             })
         },
@@ -150,7 +150,7 @@ fn is_regular(ctx: &mut WasiCtx, fd: i32) -> Result<bool, HostError> {
     struct Stat([u8; 24]);
     let mut stat = Stat([0; 24]);
     let mut memory = GuestMemory::Unshared(&mut stat.0);
-    let got = errno_of(
+    let got = errno::of_call(
         "fd_fdstat_get",
         wasi::fd_fdstat_get(ctx, &mut memory, fd, 0),
     )?;

@@ -2,15 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-mod args;
-mod load;
-mod outcome;
-mod run;
-mod threads;
-mod timings;
 #[path = "../../../../compiler/src/bin/aotc/usage.rs"]
 mod usage;
+mod args;
+mod timings;
+mod load;
+mod outcome;
+mod threads;
 mod used;
+mod run;
 
 use args::Args;
 use clap::Parser;
