@@ -1,8 +1,9 @@
 //! The command line of a server. It is independent of the engine that runs the guests.
 
 use crate::engine::Engine;
+use crate::limits::Limits;
 use crate::pirn::Settings;
-use crate::server::{Limits, Server};
+use crate::server::Server;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Parser;
 use std::net::SocketAddr;

@@ -15,22 +15,24 @@
 
 #![forbid(unsafe_code)]
 
-pub mod answer;
-pub mod args;
-mod body;
-mod clients;
+mod place;
 pub mod engine;
-mod environment;
-mod front;
+pub mod pirn;
+mod limits;
 mod journal;
+mod clients;
+pub mod answer;
+mod body;
+mod stream;
+mod environment;
 pub mod load;
 mod metrics;
-pub mod pirn;
-mod place;
+mod front;
 mod server;
-mod stream;
+pub mod args;
 
 pub use engine::{End, Engine, Ran, Running, Slots, Work};
+pub use limits::Limits;
 pub use pirn::{Pirn, Settings};
 pub use place::Place;
-pub use server::{Limits, Server};
+pub use server::Server;
