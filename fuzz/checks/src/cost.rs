@@ -6,9 +6,10 @@
 //! is measured in two ways: by the processor's clock ([`Found::cpu_ns`]), for people; and by bytes
 //! of machine code ([`Found::code_bytes`]), for tests, because they are the same each time.
 
+mod shapes;
+mod types;
 mod bodies;
 mod parts;
-mod shapes;
 
 use crate::random::Random;
 use core::fmt;

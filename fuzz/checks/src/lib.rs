@@ -8,18 +8,18 @@
 
 #![forbid(unsafe_code)]
 
-pub mod artifact;
-pub mod campaign;
-pub mod compile;
-pub mod cost;
-pub mod differential;
-pub mod engine;
-pub mod guest;
-pub mod lifecycle;
 pub mod random;
+pub mod campaign;
 pub mod setting;
 pub mod value;
+pub mod artifact;
+pub mod cost;
+pub mod lifecycle;
 pub mod wasi;
+pub mod guest;
+pub mod compile;
+pub mod engine;
+pub mod differential;
 
 /// Environment variable that turns on the canary of the fuzz targets.
 pub const CANARY: &str = "PIRN_FUZZ_CANARY";

@@ -2,8 +2,9 @@
 //! Each instance must start with exactly the state that its module defines. No instance may access
 //! another's memory. Every state must allow its operations and no others.
 
-mod house;
+mod modules;
 mod tenant;
+mod house;
 
 use crate::random::Random;
 use house::House;

@@ -1,9 +1,11 @@
 //! A guest calls WASI with hostile arguments. For any arguments, a call must stay within limits:
 //! host memory, time past its deadline, descriptors, and access only inside the guest's directory.
 
+mod functions;
+mod world;
+mod bounds;
 mod arguments;
 mod guest;
-mod world;
 
 use crate::random::Random;
 use guest::House;
@@ -17,17 +19,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use world::World;
 
-pub use guest::FUNCTIONS;
+pub use bounds::{Canary, DEADLINE, DESCRIPTORS_MAX, HOST_BYTES_MAX, LATE_MAX};
+pub use functions::FUNCTIONS;
 
-/// Most bytes that the host may allocate during one call.
-pub const HOST_BYTES_MAX: usize = 1 << 20;
-/// Deadline of each call.
-pub const DEADLINE: Duration = Duration::from_millis(20);
-/// Most time that a call may take past its deadline. It is large because the machine may be busy or
-/// emulated.
-pub const LATE_MAX: Duration = Duration::from_secs(2);
-/// Most host descriptors of one context: those that the guest opens, and those that it is given.
-pub const DESCRIPTORS_MAX: usize = 64 + world::GIVEN;
 /// Time after which a call counts as endless.
 const HANG: Duration = Duration::from_secs(60);
 /// Most calls of one case.
@@ -43,17 +37,6 @@ pub struct Meter {
     pub start: fn(),
     /// The maximum of live bytes since the start, minus the bytes that were live at the start.
     pub peak: fn() -> usize,
-}
-
-/// A host function that breaks a limit on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Canary {
-    /// Allocates more than [`HOST_BYTES_MAX`].
-    Memory,
-    /// Takes longer than [`DEADLINE`] and [`LATE_MAX`].
-    Time,
-    /// Keeps a descriptor after its guest has ended.
-    Descriptors,
 }
 
 /// Counts of calls, and of how they ended.

@@ -1,7 +1,7 @@
 //! The function bodies of a [`Shape`].
 
-use super::parts::{ARRAY, BOTH, EMPTY, MAKES, STRUCT, TAKES, VECTOR};
 use super::shapes::Shape;
+use super::types::{ARRAY, BOTH, EMPTY, MAKES, STRUCT, TAKES, VECTOR};
 use std::borrow::Cow;
 use wasm_encoder::{BlockType, Catch, HeapType, Instruction as I, MemArg, MemArgTarget};
 

@@ -2,32 +2,25 @@
 
 use super::bodies::body;
 use super::shapes::Shape;
+use super::types::{BOTH, EMPTY, MAKES, TAKES, structure, values};
 use std::borrow::Cow;
 use wasm_encoder::{
-    CodeSection, CompositeInnerType, CompositeType, ConstExpr, DataSection, ElementSection,
-    Elements, EntityType, ExportKind, ExportSection, FieldType, Function, FunctionSection,
-    GlobalSection, GlobalType, ImportSection, Instruction, MemorySection, MemoryType, Module,
-    NameMap, NameSection, RefType, StorageType, StructType, SubType, TableSection, TableType,
-    TagKind, TagSection, TagType, TypeSection, ValType,
+    CodeSection, ConstExpr, DataSection, ElementSection, Elements, EntityType, ExportKind,
+    ExportSection, Function, FunctionSection, GlobalSection, GlobalType, ImportSection,
+    Instruction, MemorySection, MemoryType, Module, NameMap, NameSection, RefType, StorageType,
+    TableSection, TableType, TagKind, TagSection, TagType, TypeSection, ValType,
 };
 
-/// `() -> ()`
-pub(super) const EMPTY: u32 = 0;
-/// `() -> values`
-pub(super) const MAKES: u32 = 1;
-/// `values -> ()`
-pub(super) const TAKES: u32 = 2;
-/// `values -> values`
-pub(super) const BOTH: u32 = 3;
-/// `v128 -> v128`
-pub(super) const VECTOR: u32 = 4;
-/// An array of i32.
-pub(super) const ARRAY: u32 = 5;
-/// A struct with a field for each value.
-pub(super) const STRUCT: u32 = 6;
+impl Shape {
+    /// The module.
+    #[must_use]
+    pub fn module(self) -> Vec<u8> {
+        Parts::of(self)
+    }
+}
 
 /// The sections of a module.
-pub(super) struct Parts {
+struct Parts {
     shape: Shape,
     types: TypeSection,
     imports: ImportSection,
@@ -42,7 +35,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// The module for a shape.
-    pub(super) fn of(shape: Shape) -> Vec<u8> {
+    fn of(shape: Shape) -> Vec<u8> {
         let mut parts = Self::new(shape);
         let Shape { count, arity, .. } = shape;
         if let Some(body) = body(shape) {
@@ -217,37 +210,5 @@ impl Parts {
             .section(&self.data)
             .section(&self.names);
         module.finish()
-    }
-}
-
-/// The value types of a shape.
-fn values(shape: Shape) -> Vec<ValType> {
-    let ty = match shape.value {
-        0 => ValType::I32,
-        1 => ValType::I64,
-        2 => ValType::F64,
-        3 => ValType::V128,
-        _ => ValType::FUNCREF,
-    };
-    vec![ty; shape.arity as usize]
-}
-
-/// A struct type with `fields` fields.
-fn structure(fields: u32, supertype: Option<u32>) -> SubType {
-    let field = FieldType {
-        element_type: StorageType::Val(ValType::I64),
-        mutable: true,
-    };
-    SubType {
-        is_final: false,
-        supertype_idxs: supertype.into_iter().collect(),
-        composite_type: CompositeType {
-            inner: CompositeInnerType::Struct(StructType {
-                fields: vec![field; fields as usize].into(),
-            }),
-            shared: false,
-            descriptor: None,
-            describes: None,
-        },
     }
 }

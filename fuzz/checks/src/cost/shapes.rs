@@ -2,7 +2,6 @@
 //! may be large for the compiler. [`bodies`](super::bodies) makes the function bodies, and
 //! [`parts`](super::parts) the other sections.
 
-use super::parts::Parts;
 use crate::random::Random;
 
 /// All kinds of modules, named after the construct that they repeat.
@@ -125,11 +124,5 @@ impl Shape {
     #[must_use]
     pub fn name(self) -> &'static str {
         KINDS[self.kind]
-    }
-
-    /// The module.
-    #[must_use]
-    pub fn module(self) -> Vec<u8> {
-        Parts::of(self)
     }
 }

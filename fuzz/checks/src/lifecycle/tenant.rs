@@ -1,6 +1,6 @@
 //! [`Tenant`]: an instance, and the state that the check expects.
 
-use super::house::{FRESH, FUEL, Funcs, PAGE, Shape, is_initial};
+use super::modules::{FRESH, FUEL, Funcs, PAGE, Shape, is_initial};
 use crate::random::Random;
 use pirn_runtime::{
     CallError, Func, Instance, KillError, KillSwitch, Met, Operation, Step, TrapCode, Value,

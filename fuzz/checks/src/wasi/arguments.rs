@@ -1,7 +1,7 @@
 //! Hostile arguments, and the guest memory that they point to.
 
-use super::guest::{FUNCTIONS, Kind};
-use super::world::SECRET;
+use super::functions::{FUNCTIONS, Kind};
+use super::world::{FOLDER, SECRET};
 use crate::random::Random;
 use pirn_runtime::Value;
 
@@ -111,7 +111,7 @@ pub(super) fn openers() -> Vec<(&'static str, Vec<Value>)> {
     const READ: i64 = 2;
     let open = |index, rights, flags| {
         let (start, len) = path(index);
-        let words = [super::world::FOLDER as i32, 1, start, len, 0];
+        let words = [FOLDER as i32, 1, start, len, 0];
         let mut arguments: Vec<_> = words.into_iter().map(Value::I32).collect();
         arguments.extend([Value::I64(rights), Value::I64(rights)]);
         arguments.extend([Value::I32(flags), Value::I32(ANSWER)]);

@@ -1,7 +1,9 @@
 //! The guests: modules that export every preview 1 function under its own name.
 
+use super::arguments::memory;
+use super::bounds::{Canary, DEADLINE, HOST_BYTES_MAX, LATE_MAX};
+use super::functions::{FUNCTIONS, Kind};
 use super::world::World;
-use super::{Canary, DEADLINE, HOST_BYTES_MAX, LATE_MAX};
 use pirn_compiler::Options;
 use pirn_runtime::{Caller, ExternType, Instance, Linker, Module, Prepared, Region, SharedMemory};
 use pirn_wasi::WasiCtx;
@@ -12,85 +14,6 @@ use std::thread;
 
 /// An instance of one of the guests.
 pub(super) type Guest = Instance<WasiCtx>;
-
-/// The meaning of a parameter, which determines its hostile values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A descriptor.
-    Fd,
-    /// The address of an array: of vectors, or of subscriptions.
-    Array,
-    /// The number of elements of an array.
-    Count,
-    /// The address of a path.
-    Path,
-    /// The length of a path, or of a buffer.
-    Len,
-    /// An address to write to.
-    Out,
-    /// Flags, a clock, a signal: a small number.
-    Small,
-    /// A number of 64 bits: an offset, rights, a time.
-    Wide,
-}
-
-use Kind::{Array, Count, Fd, Len, Out, Path, Small, Wide};
-
-/// Every function of preview 1, with its parameters.
-pub const FUNCTIONS: &[(&str, &[Kind])] = &[
-    ("args_get", &[Out, Out]),
-    ("args_sizes_get", &[Out, Out]),
-    ("environ_get", &[Out, Out]),
-    ("environ_sizes_get", &[Out, Out]),
-    ("clock_res_get", &[Small, Out]),
-    ("clock_time_get", &[Small, Wide, Out]),
-    ("fd_advise", &[Fd, Wide, Wide, Small]),
-    ("fd_allocate", &[Fd, Wide, Wide]),
-    ("fd_close", &[Fd]),
-    ("fd_datasync", &[Fd]),
-    ("fd_fdstat_get", &[Fd, Out]),
-    ("fd_fdstat_set_flags", &[Fd, Small]),
-    ("fd_fdstat_set_rights", &[Fd, Wide, Wide]),
-    ("fd_filestat_get", &[Fd, Out]),
-    ("fd_filestat_set_size", &[Fd, Wide]),
-    ("fd_filestat_set_times", &[Fd, Wide, Wide, Small]),
-    ("fd_pread", &[Fd, Array, Count, Wide, Out]),
-    ("fd_prestat_get", &[Fd, Out]),
-    ("fd_prestat_dir_name", &[Fd, Out, Len]),
-    ("fd_pwrite", &[Fd, Array, Count, Wide, Out]),
-    ("fd_read", &[Fd, Array, Count, Out]),
-    ("fd_readdir", &[Fd, Out, Len, Wide, Out]),
-    ("fd_renumber", &[Fd, Fd]),
-    ("fd_seek", &[Fd, Wide, Small, Out]),
-    ("fd_sync", &[Fd]),
-    ("fd_tell", &[Fd, Out]),
-    ("fd_write", &[Fd, Array, Count, Out]),
-    ("path_create_directory", &[Fd, Path, Len]),
-    ("path_filestat_get", &[Fd, Small, Path, Len, Out]),
-    (
-        "path_filestat_set_times",
-        &[Fd, Small, Path, Len, Wide, Wide, Small],
-    ),
-    ("path_link", &[Fd, Small, Path, Len, Fd, Path, Len]),
-    (
-        "path_open",
-        &[Fd, Small, Path, Len, Small, Wide, Wide, Small, Out],
-    ),
-    ("path_readlink", &[Fd, Path, Len, Out, Len, Out]),
-    ("path_remove_directory", &[Fd, Path, Len]),
-    ("path_rename", &[Fd, Path, Len, Fd, Path, Len]),
-    ("path_symlink", &[Path, Len, Fd, Path, Len]),
-    ("path_unlink_file", &[Fd, Path, Len]),
-    ("poll_oneoff", &[Array, Out, Count, Out]),
-    ("proc_exit", &[Small]),
-    ("proc_raise", &[Small]),
-    ("random_get", &[Out, Len]),
-    ("sched_yield", &[]),
-    ("sock_accept", &[Fd, Small, Out]),
-    ("sock_recv", &[Fd, Array, Count, Small, Out, Out]),
-    ("sock_send", &[Fd, Array, Count, Small, Out]),
-    ("sock_shutdown", &[Fd, Small]),
-];
 
 /// Bytes of a page.
 const PAGE: usize = 64 << 10;
@@ -111,7 +34,7 @@ impl fmt::Display for House {
 
 /// The text of a module with this memory, which exports every function that it imports.
 fn text(memory: &str) -> String {
-    let ty = |kind: &Kind| if *kind == Wide { "i64" } else { "i32" };
+    let ty = |kind: &Kind| if *kind == Kind::Wide { "i64" } else { "i32" };
     let (mut imports, mut exports) = (String::new(), String::new());
     for (name, kinds) in FUNCTIONS {
         let types: Vec<_> = kinds.iter().map(ty).collect();
@@ -180,7 +103,7 @@ impl House {
     pub(super) fn instance(&self, world: &World) -> Result<Guest, String> {
         let instance = self.prepared.try_instantiate(world.context()?);
         let mut instance = instance.map_err(|error| error.to_string())?;
-        for (at, bytes) in super::arguments::memory(self.bytes()) {
+        for (at, bytes) in memory(self.bytes()) {
             match &self.shared {
                 Some(shared) => shared.write(at as u64, &bytes),
                 None => instance.memory_mut().write(at as u32, &bytes),
