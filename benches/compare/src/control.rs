@@ -3,7 +3,7 @@
 //! Where Wasmtime has two ways, the cheaper one is used: epochs, if a guest need only be stopped.
 
 use crate::best::best;
-use crate::{Row, Run};
+use crate::row::{Row, Run};
 use pirn_compiler::Options;
 use pirn_runtime as ours;
 use std::future::Future;

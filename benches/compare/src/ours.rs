@@ -1,6 +1,7 @@
 //! The operations on pirn.
 
-use crate::{Phase, Run};
+use crate::phase::Phase;
+use crate::row::Run;
 use pirn_runtime::{Linker, Module, Prepared, Region};
 use pirn_wasi::WasiCtxBuilder;
 use pirn_wasi::pipe::WritePipe;

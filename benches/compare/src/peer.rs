@@ -1,7 +1,8 @@
 //! The operations on Wasmtime, with two settings.
 
 use crate::best::best;
-use crate::{Phase, Run};
+use crate::phase::Phase;
+use crate::row::Run;
 use wasmtime::{
     Config, Extern, InstanceAllocationStrategy, InstancePre, Linker, Module,
     PoolingAllocationConfig, Store,

@@ -1,7 +1,8 @@
 //! The operations on Wasmer: compiled with Cranelift, with a store for each instance, as its
 //! documentation recommends.
 
-use crate::{Phase, Run};
+use crate::phase::Phase;
+use crate::row::Run;
 use wasmer::{Function, Imports, Instance, Module, Store, TypedFunction, imports};
 
 pub struct Engine {
