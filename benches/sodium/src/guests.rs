@@ -1,7 +1,7 @@
 //! The guests: the programs of a set. The same clang with the same flags compiles them for
 //! wasm32-wasi and for this machine. pirn then compiles the modules.
 
-use crate::set::{Library, Program, Set};
+use crate::set::{Kind, Library, Program, Set};
 use anyhow::{Context, Result, bail, ensure};
 use pirn_compiler::Options;
 use pirn_format::cpu::{CpuFeatures, detect};
@@ -36,24 +36,6 @@ impl Target {
         match self {
             Self::Native => "native",
             Self::Wasm => "wasm",
-        }
-    }
-}
-
-/// The variant of a program.
-#[derive(Debug, Clone, Copy)]
-pub enum Kind {
-    /// Prints its results, which are compared with the expected ones.
-    Right,
-    /// Computes this many times and prints picoseconds.
-    Timed(u64),
-}
-
-impl Kind {
-    fn name(self) -> String {
-        match self {
-            Self::Right => "right".to_owned(),
-            Self::Timed(count) => format!("{count}"),
         }
     }
 }

@@ -9,22 +9,22 @@
 
 #![forbid(unsafe_code)]
 
-mod engines;
-mod guest;
-mod guests;
-mod measure;
-mod plot;
-mod report;
-mod set;
 mod source;
+mod set;
+mod guests;
+mod engines;
+mod measure;
+mod report;
+mod plot;
+mod guest;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use guests::{Flags, Guests, Kind};
+use guests::{Flags, Guests};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use report::Table;
-use set::{Name, Set};
+use set::{Kind, Name, Set};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

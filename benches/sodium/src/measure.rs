@@ -2,8 +2,8 @@
 //! engine.
 
 use crate::engines::Engine;
-use crate::guests::{Built, Guests, Kind};
-use crate::set::Program;
+use crate::guests::{Built, Guests};
+use crate::set::{Kind, Program};
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! The sets of programs: where their sources are, how they are compiled, and their expected output.
 
-use crate::guests::Kind;
 use crate::source::{self, Packages};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -85,6 +84,25 @@ pub struct Program {
     pub expected: PathBuf,
     /// Whether it computes anything when it is timed.
     pub timed: bool,
+}
+
+/// The variant of a program.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// Prints its results, which are compared with the expected ones.
+    Right,
+    /// Computes this many times and prints picoseconds.
+    Timed(u64),
+}
+
+impl Kind {
+    /// The part of a file name that says the variant.
+    pub fn name(self) -> String {
+        match self {
+            Self::Right => "right".to_owned(),
+            Self::Timed(count) => format!("{count}"),
+        }
+    }
 }
 
 /// Files that are compiled once for each target.
