@@ -5,22 +5,24 @@
 //!
 //! * a path from a module of a crate to a later module of the crate's order;
 //! * a circle between the files of a folder. They have no listed order of their own;
-//! * a path to a name that lib.rs only exports again: the path must name the module that has it;
+//! * a path to a name of lib.rs or main.rs that is no constant: it must name the module that has it;
 //! * a module that is in the crate or in its order, but not in both.
 //!
 //! A folder's `mod.rs` and the files of the folder count as one unit: the files share types that
 //! `mod.rs` defines, and `mod.rs` calls the files. Test code may use everything. A call of a method
 //! names no file, so the test cannot see it.
 //!
-//! To add a crate, add it to [`CRATES`] with its modules, lowest first, and let its lib.rs declare
-//! them in that order.
+//! To add a crate, add it to [`CRATES`] with its modules, lowest first, and let its root (lib.rs, or
+//! main.rs of a program) declare them in that order. A module with `#[path]` belongs to the crate
+//! that has the file, and is in no other order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 2] = [
+const CRATES: [(&str, &[&str]); 8] = [
     (
         "format/src",
         &[
@@ -49,6 +51,67 @@ const CRATES: [(&str, &[&str]); 2] = [
             "codegen",
             "link",
             "driver",
+        ],
+    ),
+    (
+        "wasi/src",
+        &[
+            "abi", "errno", "exit", "guest", "wait", "times", "bounded", "quota", "scratch",
+            "buffers", "streams", "files", "sleep", "poll", "context", "vectors", "pieces",
+            "preview1",
+        ],
+    ),
+    (
+        "wasi/src/bin/aotrun",
+        &[
+            "args", "timings", "load", "outcome", "threads", "used", "run",
+        ],
+    ),
+    (
+        "benches/compare/src",
+        &["best", "row", "phase", "ours", "peer", "wasmer", "control"],
+    ),
+    (
+        "benches/sodium/src",
+        &[
+            "source", "set", "guests", "engines", "measure", "report", "plot", "guest",
+        ],
+    ),
+    (
+        "examples/server/src",
+        &[
+            "place",
+            "engine",
+            "pirn",
+            "limits",
+            "journal",
+            "clients",
+            "answer",
+            "body",
+            "stream",
+            "environment",
+            "load",
+            "metrics",
+            "front",
+            "server",
+            "args",
+        ],
+    ),
+    (
+        "fuzz/checks/src",
+        &[
+            "random",
+            "campaign",
+            "setting",
+            "value",
+            "artifact",
+            "cost",
+            "lifecycle",
+            "wasi",
+            "guest",
+            "compile",
+            "engine",
+            "differential",
         ],
     ),
 ];
@@ -80,15 +143,17 @@ fn each_module_uses_only_modules_before_it() {
     assert!(found.is_empty(), "layers:\n  {}", found.join("\n  "));
 }
 
-/// The text of a crate's lib.rs, and all other files of the library except tests.
+/// The text of a crate's root, and all other files of the crate except tests.
 fn read(folder: &Path) -> (String, Vec<Source>) {
+    let is_library = folder.join("lib.rs").exists();
+    let root = Path::new(if is_library { "lib.rs" } else { "main.rs" });
     let mut sources = vec![];
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(next).expect("a folder of the crate") {
             let path = entry.expect("an entry").path();
             let below = path.strip_prefix(folder).expect("below the folder");
-            // Programs are crates of their own, and tests may use everything.
+            // Programs beside a library are crates of their own, and tests may use everything.
             if below == Path::new("bin") || below.ends_with("tests") {
                 continue;
             }
@@ -96,14 +161,14 @@ fn read(folder: &Path) -> (String, Vec<Source>) {
                 folders.push(path);
                 continue;
             }
-            let below = below.with_extension("");
-            let mut module: ItemPath = below
+            let without_extension = below.with_extension("");
+            let mut module: ItemPath = without_extension
                 .iter()
                 .map(|part| part.to_string_lossy().into_owned())
                 .collect();
             let name = module.last().cloned().unwrap_or_default();
             let is_source = path.extension().is_some_and(|extension| extension == "rs");
-            if !is_source || name == "tests" || name == "lib" {
+            if !is_source || name == "tests" || below == root {
                 continue;
             }
             if name == "mod" {
@@ -114,8 +179,8 @@ fn read(folder: &Path) -> (String, Vec<Source>) {
         }
     }
     sources.sort_by(|a, b| a.module.cmp(&b.module));
-    let library = fs::read_to_string(folder.join("lib.rs")).expect("lib.rs");
-    (library, sources)
+    let text = fs::read_to_string(folder.join(root)).expect("lib.rs or main.rs");
+    (text, sources)
 }
 
 /// Everything that is wrong with the layers of a crate, a line each.
@@ -133,7 +198,7 @@ fn problems(order: &[&str], library: &str, sources: &[Source]) -> Vec<String> {
                 let item = path.first().map_or("", String::as_str);
                 if !defines(library, item) {
                     found.push(format!(
-                        "{} uses {item} of lib.rs; name the module that has it",
+                        "{} uses {item} of the crate's root; name the module that has it",
                         from.join("::")
                     ));
                 }
@@ -171,7 +236,7 @@ fn problems(order: &[&str], library: &str, sources: &[Source]) -> Vec<String> {
     found
 }
 
-/// How the order, the files, and the declarations in lib.rs differ.
+/// How the order, the files, and the declarations in the crate's root differ.
 fn differences(order: &[&str], library: &str, sources: &[Source]) -> Vec<String> {
     let mut found = vec![];
     let files: BTreeSet<&str> = sources.iter().map(|file| file.module[0].as_str()).collect();
@@ -182,20 +247,23 @@ fn differences(order: &[&str], library: &str, sources: &[Source]) -> Vec<String>
     for name in listed.difference(&files) {
         found.push(format!("the order has {name}, which is not there"));
     }
-    let declared: Vec<&str> = library
-        .lines()
-        .filter_map(|line| {
+    let lines = library.lines();
+    let declared: Vec<&str> = lines
+        .clone()
+        .zip(iter::once("").chain(lines))
+        .filter(|(_, before)| !before.starts_with("#[path"))
+        .filter_map(|(line, _)| {
             let line = line.strip_prefix("pub ").unwrap_or(line);
             line.strip_prefix("mod ")?.strip_suffix(';')
         })
         .collect();
     if declared != order {
-        found.push(format!("lib.rs declares {declared:?}, in another order"));
+        found.push(format!("the root declares {declared:?}, in another order"));
     }
     found
 }
 
-/// Whether lib.rs defines a constant of this name, and does not only export it again.
+/// Whether the root defines a constant of this name, and does not only export it again.
 fn defines(library: &str, name: &str) -> bool {
     library.contains(&format!("pub const {name}:"))
 }
@@ -436,7 +504,7 @@ fn a_name_that_the_library_exports_again_is_refused() {
     let found = problems_of(&[("low", "use crate::Shown;")]);
     assert_eq!(
         found,
-        ["low uses Shown of lib.rs; name the module that has it"]
+        ["low uses Shown of the crate's root; name the module that has it"]
     );
 }
 
@@ -454,4 +522,7 @@ fn the_order_and_the_crate_have_the_same_modules() {
     let found = problems(&["low", "high"], "mod high;\nmod low;\n", &both);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("in another order"), "{found:?}");
+    // A module that is a file of another crate.
+    let with_path = "#[path = \"../other.rs\"]\nmod other;\nmod low;\nmod high;\n";
+    assert_eq!(problems(&["low", "high"], with_path, &both), [""; 0]);
 }
