@@ -15,21 +15,21 @@
 )))]
 compile_error!("pirn-runtime runs on 64-bit little-endian Linux");
 
-mod account;
-mod call;
-mod error;
-mod instance;
-mod linker;
-mod memory;
-mod module;
-mod region;
-mod signals;
-mod stop;
-mod store;
-mod switch;
 mod sys;
-mod trap;
+mod account;
 mod value;
+mod module;
+mod switch;
+mod trap;
+mod stop;
+mod error;
+mod signals;
+mod region;
+mod memory;
+mod store;
+mod call;
+mod linker;
+mod instance;
 
 pub use account::HostBytesError;
 pub use call::{Caller, HostFuture, HostResult, IntoFunc};

@@ -2,9 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+mod output;
 mod args;
 mod inspect;
-mod output;
 mod usage;
 
 use anyhow::{Context, Result};
