@@ -1,8 +1,8 @@
 //! [`Control`]: the state by which other threads stop one guest.
 //!
 //! Controls live as long as the process. So any thread that holds a control's address may read it,
-//! and its word tells whether it still serves the same call. `timer.rs` relies on that in unsafe
-//! code.
+//! and its word tells whether it still serves the same call. `timer/node.rs` relies on that in
+//! unsafe code.
 
 use super::registered;
 use super::word::{Why, Word};

@@ -1,0 +1,39 @@
+//! [`Alarm`]: the time at which the timer thread wakes by itself. Calls bring it forward.
+
+use super::NEVER;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicU64, fence};
+
+/// A time at which the timer thread wakes, in nanoseconds.
+#[derive(Debug)]
+pub(super) struct Alarm(AtomicU64);
+
+impl Alarm {
+    /// An alarm that never comes.
+    pub(super) const fn new() -> Self {
+        Self(AtomicU64::new(NEVER))
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+
+    pub(super) fn set(&self, time: u64) {
+        self.0.store(time, SeqCst);
+    }
+
+    /// Makes the alarm come at this time or earlier. Returns whether the timer thread must be
+    /// woken, because it may sleep for longer.
+    #[inline]
+    pub(super) fn bring_forward(&self, time: u64) -> bool {
+        time < self.0.load(SeqCst) && time < self.0.fetch_min(time, SeqCst)
+    }
+
+    /// Checks all calls after the alarm came, and sets it to the next time, which `check` returns.
+    pub(super) fn rearm(&self, check: impl FnOnce() -> u64) {
+        self.0.store(NEVER, SeqCst);
+        // The reads that follow see the node of every call that saw an older alarm.
+        fence(SeqCst);
+        self.0.fetch_min(check(), SeqCst);
+    }
+}
