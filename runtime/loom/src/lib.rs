@@ -11,11 +11,20 @@
     reason = "the models use only a part of these runtime files"
 )]
 
+mod weakened;
+
 #[path = "../../src/region/free.rs"]
 mod free;
 
-#[path = "../../src/stop/word.rs"]
-mod word;
+#[path = "../../src/region/reset/tracker"]
+mod tracker {
+    mod registry;
+}
+
+#[path = "../../src/stop"]
+mod stop {
+    pub(crate) mod word;
+}
 
 #[path = "../../src/switch"]
 mod switch {
@@ -24,5 +33,7 @@ mod switch {
 
 #[path = "../../src/sys"]
 mod sys {
+    #[path = "../../loom/src/fork_lock.rs"]
+    pub(crate) mod fork_lock;
     pub(crate) mod thread;
 }

@@ -5,22 +5,28 @@
 //! count is zero. A later reader gets the new table, because all accesses to the count and the
 //! table pointer are in the SeqCst order.
 //!
+//! The package `runtime/loom` runs the tests of `registry/orders.rs` with loom.
+//!
 //! # Safety
 //!
 //! Owns the tables. The value that an entry points to lives until [`Registry::remove`]. A thread
 //! that touches memory in the entry's range keeps that value alive.
 #![allow(unsafe_code)]
 
+#[cfg(all(test, loom))]
+mod orders;
+mod sync;
+
 use crate::sys::fork_lock::{ForkLock, Rank};
 use core::ops::Range;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use sync::{AtomicPtr, AtomicUsize, Ordering, Watch};
 
 /// Address ranges, each with a pointer to its owner.
 #[derive(Debug)]
 pub(super) struct Registry<T> {
     /// The current table, or null.
-    table: AtomicPtr<Vec<RangeEntry<T>>>,
+    table: AtomicPtr<Table<T>>,
     /// Number of readers that may be reading a table.
     readers: AtomicUsize,
     /// Replaced tables that a reader may still be reading.
@@ -28,7 +34,14 @@ pub(super) struct Registry<T> {
 }
 
 /// Replaced tables, each allocated by a `Box`.
-type Old<T> = Vec<*mut Vec<RangeEntry<T>>>;
+type Old<T> = Vec<*mut Table<T>>;
+
+#[derive(Debug)]
+struct Table<T> {
+    /// Sorted by their starts.
+    entries: Vec<RangeEntry<T>>,
+    watch: Watch,
+}
 
 // SAFETY: every thread reaches the tables by the protocol in the module documentation.
 unsafe impl<T: Sync> Sync for Registry<T> {}
@@ -49,6 +62,7 @@ impl<T> Clone for RangeEntry<T> {
 }
 
 impl<T> Registry<T> {
+    #[cfg(not(loom))]
     pub(super) const fn new() -> Self {
         Self {
             table: AtomicPtr::new(ptr::null_mut()),
@@ -75,20 +89,26 @@ impl<T> Registry<T> {
         let current = self.table.load(Ordering::SeqCst);
         // SAFETY: the pointer is null or the current table: only the holder of the lock replaces
         // it.
-        let mut table = unsafe { current.as_ref() }.cloned().unwrap_or_default();
-        change(&mut table);
-        let new = Box::into_raw(Box::new(table));
+        let table = unsafe { current.as_ref() };
+        let mut entries = table.map_or_else(Vec::new, |table| table.entries.clone());
+        change(&mut entries);
+        let watch = Watch::new();
+        watch.write();
+        let new = Box::into_raw(Box::new(Table { entries, watch }));
         self.table.store(new, Ordering::SeqCst);
         if !current.is_null() {
             old.push(current);
         }
         // In a child process that was forked during a read, the count never reaches zero. That
         // child never frees its old tables.
+        sync::in_one_order();
         if self.readers.load(Ordering::SeqCst) == 0 {
             for table in old.drain(..) {
                 // SAFETY: `Box::into_raw` made the pointer. The table is replaced and no reader
                 // uses it: a reader that starts now finds the new table.
-                drop(unsafe { Box::from_raw(table) });
+                let table = unsafe { Box::from_raw(table) };
+                table.watch.write();
+                sync::free(table);
             }
         }
     }
@@ -105,12 +125,15 @@ impl<T> Registry<T> {
         found: impl FnOnce(&T, &Range<usize>) -> R,
     ) -> Option<R> {
         self.readers.fetch_add(1, Ordering::SeqCst);
+        sync::in_one_order();
         // SAFETY: the pointer is null, or a table that stays allocated while this reader is
         // counted.
         let table = unsafe { self.table.load(Ordering::SeqCst).as_ref() };
         let result = table.and_then(|table| {
-            let after = table.partition_point(|entry| entry.range.start <= address);
-            let entry = table.get(after.checked_sub(1)?)?;
+            table.watch.read();
+            let entries = &table.entries;
+            let after = entries.partition_point(|entry| entry.range.start <= address);
+            let entry = entries.get(after.checked_sub(1)?)?;
             if !entry.range.contains(&address) {
                 return None;
             }
@@ -122,7 +145,7 @@ impl<T> Registry<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
