@@ -23,7 +23,16 @@ mod tracker {
 
 #[path = "../../src/stop"]
 mod stop {
+    #[path = "../../loom/src/control.rs"]
+    mod control;
+    mod timer {
+        mod alarm;
+        mod node;
+        mod sync;
+    }
     pub(crate) mod word;
+
+    pub(crate) use control::Control;
 }
 
 #[path = "../../src/switch"]
@@ -33,6 +42,8 @@ mod switch {
 
 #[path = "../../src/sys"]
 mod sys {
+    #[path = "../../loom/src/clock.rs"]
+    pub(crate) mod clock;
     #[path = "../../loom/src/fork_lock.rs"]
     pub(crate) mod fork_lock;
     pub(crate) mod thread;

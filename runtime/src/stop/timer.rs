@@ -18,13 +18,14 @@
 
 mod alarm;
 mod node;
+mod sync;
 
 use super::bounds::Bounds;
 use super::control::{AGAIN_NS, Control};
 use crate::sys;
 use crate::sys::fork::ForkMark;
 use crate::sys::fork_lock::{ForkLock, Rank};
-use alarm::Alarm;
+use alarm::{Alarm, NEVER};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 use core::{mem, ptr};
@@ -34,9 +35,6 @@ use std::collections::{BTreeMap, btree_map};
 use std::io;
 use std::thread::Thread;
 use std::time::Duration;
-
-/// A time that never comes, in nanoseconds.
-const NEVER: u64 = u64::MAX;
 
 /// All nodes: a list that only grows.
 static NODES: Nodes = Nodes::new();

@@ -1,8 +1,10 @@
 //! [`Alarm`]: the time at which the timer thread wakes by itself. Calls bring it forward.
 
-use super::NEVER;
-use core::sync::atomic::Ordering::SeqCst;
-use core::sync::atomic::{AtomicU64, fence};
+use super::sync::Ordering::SeqCst;
+use super::sync::{AtomicU64, fence};
+
+/// A time that never comes, in nanoseconds.
+pub(super) const NEVER: u64 = u64::MAX;
 
 /// A time at which the timer thread wakes, in nanoseconds.
 #[derive(Debug)]
@@ -10,7 +12,13 @@ pub(super) struct Alarm(AtomicU64);
 
 impl Alarm {
     /// An alarm that never comes.
+    #[cfg(not(loom))]
     pub(super) const fn new() -> Self {
+        Self(AtomicU64::new(NEVER))
+    }
+
+    #[cfg(loom)]
+    pub(super) fn new() -> Self {
         Self(AtomicU64::new(NEVER))
     }
 

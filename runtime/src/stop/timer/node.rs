@@ -1,17 +1,22 @@
 //! [`Node`]: the call that one thread runs, with its limits, for the timer thread.
 //!
+//! The package `runtime/loom` runs the tests of `node/orders.rs` with loom.
+//!
 //! # Safety
 //!
 //! Owns the fact that nodes live as long as the process.
 #![allow(unsafe_code)]
 
-use super::NEVER;
+#[cfg(all(test, loom))]
+mod orders;
+
+use super::alarm::NEVER;
+use super::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use super::sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, fence};
 use crate::stop::Control;
 use crate::stop::word::{CPU_BUDGET, DEADLINE, SLICE};
 use crate::sys;
 use core::ptr;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, fence};
 use crossbeam_utils::CachePadded;
 
 /// Minimum interval between two checks of a thread's processor time, in nanoseconds.
@@ -54,6 +59,7 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// An empty list.
+    #[cfg(not(loom))]
     pub(super) const fn new() -> Self {
         Self {
             first: AtomicPtr::new(ptr::null_mut()),
@@ -149,15 +155,21 @@ impl Node {
         self.taken.store(false, Release);
     }
 
-    /// Stops the call if its time is up. Returns when to check again.
-    pub(super) fn look(&self, now: u64) -> u64 {
+    /// The content and its version, unless the node's thread is writing.
+    fn read(&self) -> Option<(u64, Content)> {
         let version = self.version.load(Acquire);
         let content = self.content();
         // The content that was read is of one version if the node still has that version.
         fence(Acquire);
-        if !version.is_multiple_of(2) || self.version.load(Relaxed) != version {
+        let is_whole = version.is_multiple_of(2) && self.version.load(Relaxed) == version;
+        is_whole.then_some((version, content))
+    }
+
+    /// Stops the call if its time is up. Returns when to check again.
+    pub(super) fn look(&self, now: u64) -> u64 {
+        let Some((version, content)) = self.read() else {
             return now + WRITING_NS;
-        }
+        };
         let due = if self.seen.load(Relaxed) == version {
             self.again.load(Relaxed)
         } else {
