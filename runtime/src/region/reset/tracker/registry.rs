@@ -90,7 +90,7 @@ impl<T> Registry<T> {
         // SAFETY: the pointer is null or the current table: only the holder of the lock replaces
         // it.
         let table = unsafe { current.as_ref() };
-        let mut entries = table.map_or_else(Vec::new, |table| table.entries.clone());
+        let mut entries = table.map(|table| table.entries.clone()).unwrap_or_default();
         change(&mut entries);
         let watch = Watch::new();
         watch.write();
