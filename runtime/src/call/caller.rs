@@ -20,8 +20,8 @@ use pirn_format::layout::CONTEXT_ACTIVATION;
 
 /// The host function's access to the calling instance: its memory and the host's data.
 pub struct Caller<'a, T> {
-    pub(super) vmctx: *mut u8,
-    pub(super) data: &'a mut T,
+    vmctx: *mut u8,
+    data: &'a mut T,
 }
 
 // SAFETY: the caller of `new` ensured exclusive access to the instance, and the data is `Send`.
@@ -36,6 +36,15 @@ impl<'a, T> Caller<'a, T> {
     /// Nothing else may view its memory during `'a`.
     pub(crate) unsafe fn new(vmctx: *mut u8, data: &'a mut T) -> Self {
         Self { vmctx, data }
+    }
+
+    /// The same caller with a part of the host's data.
+    #[inline]
+    pub(super) fn with_part<P>(self, part: impl FnOnce(&'a mut T) -> &'a mut P) -> Caller<'a, P> {
+        Caller {
+            vmctx: self.vmctx,
+            data: part(self.data),
+        }
     }
 
     /// The context of the calling instance.

@@ -174,7 +174,9 @@ pub(super) fn enter_watched<T>(
     // SAFETY: `record` belongs to an initialised context, and its guest does not run. The registers
     // are cleared because they are unknown until the guest exits.
     unsafe { (*record).activation.guest_registers = Default::default() };
-    let _flag = FlagInUse::of(record, control, ptr::null_mut());
+    // SAFETY: `record` belongs to the first member, which this call borrows, so it stays in place
+    // until the guard is dropped. Its guest does not run.
+    let _flag = unsafe { FlagInUse::of(record, control, ptr::null_mut()) };
     // SAFETY: the activation uses the interrupt flag of `control`, which `watched` announced, until
     // the call has ended.
     unsafe { enter(members, root, target, cells, data, Some(watched), ended) }
@@ -185,12 +187,17 @@ pub(super) fn enter_watched<T>(
 pub(super) struct FlagInUse(*mut Record);
 
 impl FlagInUse {
-    pub(super) fn of(
+    /// # Safety
+    ///
+    /// `record` must belong to an initialised context that outlives the guard, and its guest must
+    /// not run now. `registers` must be null, or valid for writes until the guard is dropped.
+    pub(super) unsafe fn of(
         record: *mut Record,
         control: &'static Control,
         registers: *mut Registers,
     ) -> Self {
-        // SAFETY: `record` belongs to an initialised context, and its guest does not run.
+        // SAFETY: the caller ensures that `record` belongs to an initialised context whose guest does
+        // not run.
         unsafe {
             (*record).activation.interrupt_flag = control.interrupt_flag();
             (*record).activation.registers = registers;
@@ -201,7 +208,7 @@ impl FlagInUse {
 
 impl Drop for FlagInUse {
     fn drop(&mut self) {
-        // SAFETY: `of` received the record of an initialised context, and the call has ended.
+        // SAFETY: the caller of `of` ensured that the context outlives the guard. The call has ended.
         unsafe {
             (*self.0).activation.interrupt_flag = (*self.0).mark;
             (*self.0).activation.registers = ptr::null_mut();

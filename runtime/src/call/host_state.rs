@@ -204,14 +204,11 @@ impl<'a, T, Q, A> Caller<'a, HostState<T, Q, A>> {
     /// The caller as host functions of the embedder get it, with the embedder's data.
     #[inline]
     pub(crate) fn of_data(self) -> Caller<'a, T> {
-        Caller {
-            vmctx: self.vmctx,
-            data: &mut self.data.data,
-        }
+        self.with_part(|state| &mut state.data)
     }
 
     /// The host's state of the calling instance, which contains the embedder's data.
     pub(crate) fn store(&mut self) -> &mut HostState<T, Q, A> {
-        self.data
+        self.data_mut()
     }
 }

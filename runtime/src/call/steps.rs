@@ -118,7 +118,11 @@ fn step_watched<T>(
         let trace = (!first).then(|| trace_of(&members[0]));
         not_begun(error, bounds, trace)
     })?;
-    let flag = FlagInUse::of(Record::of(members[0].vmctx()), control, registers);
+    let record = Record::of(members[0].vmctx());
+    // SAFETY: the record belongs to the first member, which this call borrows, so it stays in place
+    // until the guard is dropped. Its guest does not run. `registers` belongs to the member's watch,
+    // or is null.
+    let flag = unsafe { FlagInUse::of(record, control, registers) };
     let stepped = match wait_on(&mut members[0], &watched) {
         Next::Continues => match finish_bulk(&mut members[0], &watched) {
             // SAFETY: `flag` gave the activation the interrupt flag of `watched`. If this is not

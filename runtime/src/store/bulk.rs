@@ -32,12 +32,19 @@ pub(crate) enum Source {
     Repeated,
 }
 
-/// A bulk write of a builtin.
+/// A bulk write of a builtin. Other files cannot change its ranges.
 #[derive(Debug)]
 pub(crate) struct Bulk {
+    write: Write,
+    /// Number of bytes that are written.
+    done: usize,
+}
+
+/// What a [`Bulk`] writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Write {
     pub(crate) to: *mut u8,
     pub(crate) bytes: usize,
-    pub(crate) done: usize,
     pub(crate) source: Source,
     /// Whether the pages of the destination, and those of the source, are populated first.
     pub(crate) populates: [bool; 2],
@@ -54,12 +61,14 @@ unsafe impl Sync for Bulk {}
 impl Bulk {
     fn new(to: *mut u8, bytes: usize, source: Source) -> Self {
         Self {
-            to,
-            bytes,
+            write: Write {
+                to,
+                bytes,
+                source,
+                populates: [false; 2],
+                grows: None,
+            },
             done: 0,
-            source,
-            populates: [false; 2],
-            grows: None,
         }
     }
 
@@ -114,13 +123,29 @@ impl Bulk {
 
     /// Populates the pages of the destination, and of the source, before the write accesses them.
     pub(crate) fn populating(mut self, to: bool, from: bool) -> Self {
-        self.populates = [to, from];
+        self.write.populates = [to, from];
         self
     }
 
     /// Sets the size of a table once the write is complete.
     pub(crate) fn growing(mut self, table: *mut TableDesc, elements: u64) -> Self {
-        self.grows = Some((table, elements));
+        self.write.grows = Some((table, elements));
         self
+    }
+
+    /// What is written, and how many bytes of it are written already.
+    #[inline]
+    pub(crate) fn progress(&self) -> (Write, usize) {
+        (self.write, self.done)
+    }
+
+    /// Notes that so many more bytes are written.
+    ///
+    /// # Safety
+    ///
+    /// At most as many bytes as are left.
+    #[inline]
+    pub(crate) unsafe fn advance(&mut self, bytes: usize) {
+        self.done += bytes;
     }
 }

@@ -99,7 +99,12 @@ impl<T> Hosts<T> {
     }
 
     /// Adds a function of another instance as the next import. `entry` reports an error.
-    pub(crate) fn skip(&mut self, entry: HostEntry) {
+    ///
+    /// # Safety
+    ///
+    /// The code of `entry` must take the host's data of type `T`. Its function must be one that the
+    /// code does not read, or one that lives as long as `self`.
+    pub(crate) unsafe fn skip(&mut self, entry: HostEntry) {
         self.entries.push(entry);
     }
 

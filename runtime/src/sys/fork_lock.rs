@@ -169,6 +169,7 @@ mod tests {
     static HIGH: ForkLock<u32> = ForkLock::new(Rank::new(RANKS - 1), 2);
 
     #[test]
+    #[cfg(debug_assertions)]
     fn locks_are_taken_in_the_order_of_their_ranks() {
         let (low, high) = (LOW.take(), HIGH.take());
         assert_eq!((*low, *high), (1, 2));
