@@ -60,8 +60,8 @@ pub struct Metadata {
     pub elements: Vec<ElementSegment>,
     /// Data segments, in order.
     pub data: Vec<DataSegment>,
-    /// Whether the module has an instruction that changes a table, or exports a table. If not, a
-    /// reset need not restore the tables.
+    /// Whether the module imports or exports a table, or has an instruction that changes one. If
+    /// not, a reset need not restore the tables.
     pub tables_change: bool,
     /// Whether the module allocates on the instance's heap: structs, arrays or boxed references.
     pub heap: bool,

@@ -12,7 +12,9 @@
 //!   one;
 //! * every active element segment fits in its table, whatever the host provides. Then an instance
 //!   has all elements before any of its code runs, or it never runs;
-//! * the initial value and the segments contain only null and functions that the module defines.
+//! * the initial value and the segments contain only null and functions that the module defines;
+//! * the table holds function references, and all tables together have at most [`ELEMENTS_MAX`]
+//!   elements.
 //!
 //! Calls through a known table read a dispatch table in the text instead (`translate/call.rs`). It
 //! has one entry for each element, and one more for all indices out of bounds:
@@ -53,7 +55,8 @@ pub(crate) struct KnownTables {
     types: Vec<u32>,
     /// Whether each type is final; calls through non-final types check subtypes at run time.
     finals: Vec<bool>,
-    /// By table index. Empty if any table may change.
+    /// By table index. Empty if a table may change, a segment may not fit, or there are more than
+    /// [`ELEMENTS_MAX`] elements.
     tables: Vec<Option<KnownTable>>,
 }
 
@@ -83,8 +86,8 @@ pub(crate) enum Target {
 }
 
 impl KnownTables {
-    /// Finds the known tables of a module. `tables_change` must say whether an instruction writes
-    /// to a table.
+    /// Finds the known tables of a module. `tables_change` must be complete: the parser sets it for
+    /// imported and exported tables, `Facts::of` if an instruction writes to a table.
     pub(crate) fn new(metadata: &Metadata) -> Self {
         let sizes = metadata.tables.iter().map(|table| table.min);
         let elements = sizes.fold(0, u64::saturating_add);

@@ -197,8 +197,9 @@ impl FunctionCompiler<'_> {
         Ok(function)
     }
 
-    /// Generates the machine code of the function in the context. `None` if the two calls of an
-    /// intrinsic are not adjacent, or if a placeholder was not found.
+    /// Generates the machine code of the function in the context, or only its IR text if `--emit
+    /// clif` asks for it. `None` if it must be translated again without placeholder opcodes and
+    /// pairs of calls.
     fn finish(
         &self,
         symbol: Symbol,

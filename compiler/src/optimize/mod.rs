@@ -4,7 +4,7 @@
 //! translated IR ─▶ before_cranelift ─┬▶ version 1: Cranelift's optimiser ─┐
 //!                                    ├▶ version 2: no optimiser ──────────┤ after_cranelift,
 //!                                    └▶ version 3: schedule, spill ───────┘ then machine code
-//!                                                      smallest machine code: kept (alternatives)
+//!                                                           one version is kept (alternatives)
 //! ```
 //!
 //! Most functions have one version only. The per-function driver (`codegen/function.rs`) calls
@@ -12,7 +12,9 @@
 //!
 //! Every pass keeps
 //!
-//! * valid IR: in builds with self-checks the verifier runs after the last pass;
+//! * valid IR: in builds with self-checks the verifier runs after the last pass. It sees functions
+//!   with patch points before Cranelift's optimiser at the latest. It sees a version for
+//!   [`Isas::plain`] only on x86_64, in an optimised compilation;
 //! * traps, calls, stores to the guest's memory, and their order;
 //! * the source location of each instruction that may trap: a trap reports it;
 //! * the base and the bounds of each access to a memory: a pass may rewrite an address only within
@@ -55,8 +57,9 @@ pub(crate) struct Isas<'a> {
     pub(crate) checked: &'a dyn TargetIsa,
     /// Without the verifier: for functions with patch points of intrinsics.
     pub(crate) unchecked: &'a dyn TargetIsa,
-    /// Without verifier and optimiser: for functions that are optimised already, and for those with
-    /// more vector constants than registers.
+    /// Without verifier and optimiser: for functions that are optimised already or too deep to
+    /// optimise, for alternatives, and for functions with patch points and more than
+    /// [`VECTORS_MAX`] vector constants.
     pub(crate) plain: &'a dyn TargetIsa,
 }
 
@@ -137,7 +140,8 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Compares versions of a function with a long block, and keeps the smallest.
+    /// Compiles up to three versions of a function with a long block. A later version replaces an
+    /// earlier one only if it is smaller by a stated percentage.
     fn alternatives(
         &self,
         context: &mut Context,

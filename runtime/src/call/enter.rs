@@ -9,9 +9,9 @@
 //!
 //! # Safety
 //!
-//! Only this file, `steps.rs` and `start.rs` enter guests. They own three facts. A guest is entered
-//! with the activation that its context names. It runs on the stack of its own slot. The call
-//! borrows every instance that the guest can reach.
+//! Only this file and `steps.rs` call the entry routines of [`crate::switch`]. They own three
+//! facts. A guest is entered with the activation that its context names. It runs on the stack of
+//! its own slot. The call borrows every instance that the guest can reach.
 #![allow(unsafe_code)]
 
 use super::answer::answer;

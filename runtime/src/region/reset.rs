@@ -1,10 +1,10 @@
 //! [`Reset`]: the strategies that clean a slot for the next instance.
 //!
-//! A strategy is a file that implements [`ResetStrategy`], and a line in the list below. Its
-//! interface is one function, [`ResetStrategy::restore`]. It turns memory that the last instance of
-//! a module may have changed into exactly the module's initial memory again, or returns an error.
-//! After an error, the contents of the slot are unknown. `Kept::pave` in `rebuild.rs` then rebuilds
-//! the slot's memory before an instance gets the slot.
+//! A strategy is a file that implements [`ResetStrategy`], and a line in the list below. Its main
+//! function, [`ResetStrategy::restore`], turns memory that the last instance of a module may have
+//! changed into exactly the module's initial memory again, or returns an error. After an error, the
+//! contents of the slot are unknown. `Kept::pave` in `rebuild.rs` then rebuilds the slot's memory
+//! before an instance gets the slot.
 //!
 //! # Safety
 //!

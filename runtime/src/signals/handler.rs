@@ -7,9 +7,11 @@
 //! * the call's interrupt flag, and the place for the guest's registers;
 //! * the sorted, read-only trap tables of the modules of those instances;
 //! * the address ranges of the shared memories that those instances import;
-//! * the page-fault hook; where slots are tracked, the table of trackers, and the page table, the
-//!   list of dirty pages and the module's image of the slot that contains the address;
-//! * the handlers that were found installed before;
+//! * the page-fault hook; where slots are tracked, the table of trackers, the tracker's fork mark,
+//!   and the page counters, the page bitmap, the list of dirty pages and the module's image of the
+//!   slot that contains the address;
+//! * the handlers that were found installed before, and this thread's record of the signal that it
+//!   forwards to them (`PASSING`);
 //! * the lowest word of the thread's alternate stack.
 //!
 //! Invariant 5 in `docs/internals/invariants.md` gives the same list, and a test compares the two.
@@ -17,11 +19,12 @@
 //! The runtime's own accesses to guest memory may raise SIGBUS. The handler then resumes the access
 //! routine where it reports the failure ([`arch::touch`]).
 //!
-//! A fault belongs to the guest only if all of these hold. This thread runs a guest. The program
-//! counter is in the text of a module that the running call can reach. The address is in the guard
-//! of the running stack, or else the module's trap table lists the instruction *and* the address is
-//! in the slot of a reachable instance. Every other fault goes to the handler that was installed
-//! before.
+//! A fault belongs to the guest only if all of these hold. No process sent the signal. This thread
+//! runs a guest. The program counter is in the text of a module that the running call can reach.
+//! The address of a SIGSEGV or SIGBUS is in the guard of the running stack, or else the module's
+//! trap table lists the instruction. In the latter case a SIGSEGV or SIGBUS also needs an address
+//! that a reachable instance can access: in its slot or in a shared memory. Every other fault goes
+//! to the handler that was installed before.
 //!
 //! The arguments have the types of libc, as the kernel passes them: a handler converts nothing that
 //! it only compares.

@@ -1,5 +1,5 @@
-//! The page-fault hook: fills a missing page of a guest's memory when the signal handler finds
-//! that an instruction touched it.
+//! The page-fault hook: fills or unprotects a page of a guest's memory when the signal handler
+//! finds that an instruction touched it.
 //!
 //! A region that fills memory on demand sets the hook before an instance can reach the memory. So
 //! the handler knows nothing about regions and their reset strategies.
@@ -11,9 +11,11 @@ use once_cell::race::OnceBox;
 pub(crate) enum Touched {
     /// The page is present: the instruction can run again.
     There,
-    /// The system has no memory for the page.
+    /// The page cannot be provided: the system has no memory, or too many attempts in a row changed
+    /// nothing.
     Exhausted,
-    /// The address is not in memory that is filled on demand, or is past the memory's current size.
+    /// The address is not in memory that is filled on demand, or is past the memory's current size,
+    /// or this process is a fork.
     Elsewhere,
 }
 

@@ -59,9 +59,9 @@ impl<T> Preparation<T> {
 
 /// A shared reference to a preparation, on cache lines of its own.
 ///
-/// With at most one thread per processor, each thread has its own share. Instances increment and
-/// decrement the reference count of a share. So threads that instantiate one preparation avoid
-/// false sharing.
+/// There are as many shares as processors, rounded up to a power of two, at most 64. A thread's
+/// number selects its share. Instances increment and decrement the reference count of a share. So
+/// threads that instantiate one preparation avoid false sharing.
 #[derive(Debug)]
 pub(crate) struct Share<T>(CachePadded<Arc<Preparation<T>>>);
 

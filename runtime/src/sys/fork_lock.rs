@@ -6,10 +6,12 @@
 //! `std::sync::OnceLock` lets other threads wait for the thread that makes it. With
 //! `once_cell::race`, each thread makes its own value, and all use the first one.
 //!
-//! This file does not know the locks. Each lock names its [`Rank`], and each rank has a
-//! mutex here. A thread takes the mutex of the rank before the lock itself, so a thread that holds
-//! all these mutexes knows that no other thread holds one of the locks. Nothing is registered, and
-//! the handlers of fork(2) allocate nothing.
+//! This file does not know the locks. Each lock names its [`Rank`], and each rank has a mutex here.
+//! A thread takes the mutex of the rank before the lock itself, so a thread that holds all these
+//! mutexes knows that no other thread holds one of the locks. No lock is registered. The handlers
+//! of fork(2) allocate once in each thread that forks, when its first fork registers the destructor
+//! of a thread-local variable. This is safe: glibc runs the handlers before it takes the locks of
+//! malloc(3).
 
 use core::cell::{Cell, RefCell};
 use core::ops::{Deref, DerefMut};
@@ -130,8 +132,8 @@ impl Drop for InOrder {
 
 /// Registers the handlers that hold the locks across forks.
 ///
-/// A fork that is in progress during the first call does not hold them. So this function is called
-/// long before one of the locks is taken.
+/// A fork that is in progress during the first call does not hold them. So `Module::open`,
+/// `Module::from_bytes` and `Tracker::new` call it before they take a lock.
 pub(crate) fn hold_over_forks() {
     static DONE: AtomicBool = AtomicBool::new(false);
     // Several threads may register the handlers at once. `before_fork` works if it is called

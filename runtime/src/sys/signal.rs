@@ -22,10 +22,9 @@
 //!
 //! # Safety
 //!
-//! Owns three facts. The installed handler does only what signal-safety(7) allows: it reads memory
-//! that is constant while a guest runs, and calls the recorded handlers. The list of recorded
-//! handlers is never freed. An alternate stack is unmapped only after the kernel was told to forget
-//! it.
+//! Owns three facts. The installed handler does only what signal-safety(7) allows: it takes no
+//! lock, allocates nothing, and calls the recorded handlers. The list of recorded handlers is never
+//! freed. An alternate stack is unmapped only after the kernel was told to forget it.
 #![allow(unsafe_code)]
 
 use core::cell::Cell;

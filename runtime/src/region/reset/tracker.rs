@@ -4,8 +4,9 @@
 //! # Safety
 //!
 //! Owns this invariant: every writable page of a tracked slot is on the slot's list, or the list
-//! has overflowed and says so. [`populate`] runs in the signal handler. It takes no lock, does not
-//! allocate, and reads only data that is constant while an instance has the slot.
+//! has overflowed and says so. [`populate`] runs in the signal handler. It takes no lock and does
+//! not allocate. It uses the registry of trackers and the slot's atomic counters, bitmap and list.
+//! All other data that it reads is constant while an instance has the slot.
 #![allow(unsafe_code)]
 
 mod pages;
@@ -37,7 +38,8 @@ const FILLED_MAX: u32 = 4096;
 /// times (bench `cycle`).
 const HYSTERESIS: u32 = 4;
 const HYSTERESIS_MAX: u32 = 64;
-/// Maximum number of faults in a row on pages that are already present and writable.
+/// Maximum number of faults in a row that find nothing to do, and of `EAGAIN` in one
+/// `populate_range`.
 const REPEATS_MAX: u32 = 10_000;
 /// Number of resets during which the tracker watches whether returning pages was a mistake.
 const WATCHED_RESETS: u32 = 64;
@@ -322,8 +324,8 @@ impl Tracker {
     /// Restores the memory of a slot to the initial memory of its module, but not its size.
     ///
     /// Touched pages beyond the initial size are zeroed and made inaccessible. They stay resident,
-    /// because the next instance probably grows its memory as well. If the list has overflowed, all
-    /// memory returns to the system instead.
+    /// because the next instance probably grows its memory as well. If the list has overflowed, or
+    /// more than [`FILLED_MAX`] pages were filled, all memory returns to the system instead.
     ///
     /// # Errors
     ///
@@ -356,8 +358,8 @@ impl Tracker {
             return Ok(());
         }
         if listed > 0 {
-            // SAFETY: the caller promises that no thread uses the slot. PageCounters filled beyond
-            // `used` are inaccessible.
+            // SAFETY: the caller promises that no thread uses the slot. Pages filled beyond `used`
+            // are inaccessible.
             unsafe { self.restore_dirty(account, listed, parts, used, module)? };
         }
         if used > initial && pages.grown.load(Relaxed) != 0 {

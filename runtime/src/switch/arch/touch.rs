@@ -2,7 +2,7 @@
 //!
 //! Each routine begins with the only instruction that can fault. If it raises SIGBUS, the signal
 //! handler fills no page, but resumes at [`failed`], which reports the failure to the caller of the
-//! routine. The caller then fills many pages at once (`reset/populate.rs`).
+//! routine. The caller then fills many pages at once (`memory/populate.rs`).
 //!
 //! # Safety
 //!

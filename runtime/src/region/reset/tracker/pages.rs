@@ -31,8 +31,7 @@ pub(super) const DIRTY_MAX: u32 = PUT_BACK_MAX as u32;
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct PageCounters {
-    /// Current size of memory 0. PageCounters beyond it are not filled. 0 while the slot is not
-    /// tracked.
+    /// Current size of memory 0. Pages beyond it are not filled. 0 while the slot is not tracked.
     pub(super) bytes: AtomicUsize,
     /// The module whose image fills the pages. Valid while an instance of the module has the slot.
     pub(super) module: AtomicPtr<Inner>,
@@ -48,7 +47,8 @@ pub(super) struct PageCounters {
     /// of resets since then.
     pub(super) given_back: AtomicU32,
     pub(super) since: AtomicU32,
-    /// Number of faults in a row on pages that were already present and writable.
+    /// Number of faults in a row that found nothing to do: the page was present, and listed if the
+    /// fault was a write.
     pub(super) repeats: AtomicU32,
     /// Whether a page beyond the initial memory was filled.
     pub(super) grown: AtomicU32,
