@@ -2,7 +2,7 @@
 //! change them.
 //!
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
-//! │ This file says which function a call through a table enters. Every change wants two reviews. │
+//! │ This file says which function a call through a table enters. Every change needs two reviews. │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘
 //!
 //! A table's elements are known if
@@ -16,8 +16,9 @@
 //! * the table holds function references, and all tables together have at most [`ELEMENTS_MAX`]
 //!   elements.
 //!
-//! Calls through a known table read a dispatch table in the text instead (`translate/call.rs`). It
-//! has one entry for each element, and one more for all indices out of bounds:
+//! Calls through a known table read a dispatch table in the text, not the instance's table
+//! (`translate/call.rs`). It has one entry for each element, and one more for all indices out of
+//! bounds:
 //!
 //! ```text
 //! start ▶ │ code 0, type 0 │ code 1, type 1 │ ... │ stub, OUTSIDE │     8 bytes each, little-endian
@@ -64,7 +65,7 @@ pub(crate) struct KnownTables {
 struct KnownTable {
     /// The function index of each element, or null.
     elements: Vec<Option<u32>>,
-    /// By the type numbers of the elements.
+    /// For each type number, the elements of that type.
     targets: HashMap<u32, Target>,
 }
 
@@ -116,8 +117,8 @@ impl KnownTables {
         }
     }
 
-    /// The functions that a call with a type can enter through a table. `None` if they are unknown
-    /// or if there are none.
+    /// The functions that a call with a type can enter through a table. `None` if they are unknown,
+    /// if the type is not final, or if there are none.
     pub(crate) fn target(&self, table: u32, ty: u32) -> Option<Target> {
         let number = self.types.get(ty as usize)?;
         self.finals[ty as usize].then_some(())?;
@@ -188,7 +189,8 @@ fn numbers(metadata: &Metadata) -> Vec<u32> {
     })
 }
 
-/// The elements of a table that never changes, if all are null or functions of the module.
+/// The elements of a table that never changes, if all are null or functions that the module
+/// defines.
 fn elements_of(metadata: &Metadata, table: u32) -> Option<Vec<Option<u32>>> {
     let min = metadata.tables[table as usize].min;
     let imported = metadata.imported_tables();

@@ -12,9 +12,9 @@
 //!
 //! Every pass keeps
 //!
-//! * valid IR: in builds with self-checks the verifier runs after the last pass. It sees functions
-//!   with patch points before Cranelift's optimiser at the latest. It sees a version for
-//!   [`Isas::plain`] only on x86_64, in an optimised compilation;
+//! * valid IR: in builds with self-checks the verifier runs after the last pass. It does not see
+//!   the final IR of functions with patch points. It sees a version for [`Isas::plain`] only on
+//!   x86_64, in an optimised compilation;
 //! * traps, calls, stores to the guest's memory, and their order;
 //! * the source location of each instruction that may trap: a trap reports it;
 //! * the base and the bounds of each access to a memory: a pass may rewrite an address only within
@@ -89,9 +89,9 @@ pub(crate) struct Pipeline<'a> {
     pub(crate) backend: &'a dyn Backend,
 }
 
-/// The most vector constants of a function with patch points that is optimised. The optimiser
-/// hoists constants out of loops, where they occupy registers and are spilled. SHA-256, which has
-/// seventeen, took 1.3 times as long.
+/// Maximum number of vector constants for which a function with patch points is optimised. The
+/// optimiser hoists constants out of loops, where they occupy registers and are spilled. SHA-256
+/// has seventeen; optimised, it took 1.3 times as long.
 const VECTORS_MAX: usize = 8;
 
 impl Pipeline<'_> {
@@ -205,15 +205,16 @@ impl Pipeline<'_> {
             return;
         }
         if self.rewrites() {
-            // The operand that dies is the one that is overwritten; MOVZX and LEA where they help.
+            // An instruction overwrites the operand that is not used again. MOVZX and LEA are used
+            // where they help.
             // Assumes: the optimiser does not run again.
             // Keeps: the result of each operator, and the order of instructions.
             two_address::rewrite(func);
         }
         // For both passes below: the first one changes source locations only.
         let uses = ValueUses::of(func);
-        // A trap in an instruction with a memory operand is at the load. Lowering merges loads at
-        // every optimisation level.
+        // An instruction that may get a memory operand gets the source location of its load, which
+        // a trap reports. Lowering merges loads at every optimisation level.
         // Assumes: operands are in their final order.
         // Keeps: the locations of placeholder opcodes, and of all instructions that may trap.
         loads::locate(func, &uses, self.placeholders);

@@ -67,8 +67,8 @@ impl<T> Call<'_, T> {
         panic::catch_unwind(AssertUnwindSafe(|| code.call(caller, cells)))
     }
 
-    /// Lets the guest continue, unless the embedder's code has forked and a memory was not
-    /// inherited.
+    /// Returns null, so that the guest continues. If a fork did not inherit the memory of a member,
+    /// leaves the guest instead.
     #[inline(never)]
     pub(super) fn continue_whole(&mut self) -> *mut Activation {
         if is_whole(self.members) {
@@ -153,7 +153,7 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// Whether a guest that was left continues in a handler for the exception that it threw.
+    /// Makes a guest that threw continue in its handler. Returns whether there is one.
     #[inline]
     pub(super) fn catches(&mut self) -> bool {
         matches!(self.end, Some(End::Throws)) && self.lands()
@@ -200,7 +200,7 @@ impl<T> Call<'_, T> {
         }
     }
 
-    /// Notes the end of a guest. The switch leaves the guest of the activation that this returns.
+    /// Records why the guest must be left. Returns its activation, by which the switch leaves it.
     #[inline]
     pub(super) fn leave(&mut self, end: End) -> *mut Activation {
         // `lands` clears the old value before a guest continues, so there is nothing to drop.
@@ -210,8 +210,8 @@ impl<T> Call<'_, T> {
 
     /// The error that ended the call, once the guest was left. A trap gets the guest's backtrace.
     ///
-    /// Callers pass the error on unchanged, so that it is built where the result of `call` lies. A
-    /// copy on the way takes some 5 ns (bench `trap`).
+    /// Callers return the error unchanged, so that it is built in the place of the caller's result.
+    /// A copy takes 5 ns (bench `trap`).
     #[cold]
     pub(super) fn left(&mut self) -> CallError {
         // SAFETY: the guest has been left, so nothing else uses the activation.
@@ -247,8 +247,8 @@ impl<T> Call<'_, T> {
     #[inline]
     pub(super) fn left_step(&mut self) -> Result<Progress, CallError> {
         match (&self.end, self.watched) {
-            // If the call was stopped during a host function, the result of that function is
-            // discarded.
+            // A call that was stopped meanwhile does not wait: it ends below, and the host
+            // function's result is discarded.
             (Some(End::Waits), watched) if watched.and_then(Watched::why).is_none() => {
                 Ok(Progress::Waits)
             }
@@ -277,7 +277,8 @@ impl<T> Call<'_, T> {
         unsafe { (*self.activation).fault = None };
         match self.watched.map(|watched| (watched.why(), watched.bounds)) {
             Some((Some(why), bounds)) => stopped(why, bounds, Some(trace)),
-            // Only a fork sets the interrupt flag of a call that cannot be stopped.
+            // The interrupt flag of a call that cannot be stopped changes only in a fork, where the
+            // kernel wipes it.
             _ => left_behind(),
         }
     }

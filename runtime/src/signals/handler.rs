@@ -1,4 +1,5 @@
-//! The signal handler: decides whether a fault belongs to a guest, and makes the guest leave.
+//! The signal handler: fills pages of guest memory, decides whether a fault belongs to a guest, and
+//! makes guests leave.
 //!
 //! It takes no lock and allocates nothing. It touches only:
 //!
@@ -26,8 +27,7 @@
 //! that a reachable instance can access: in its slot or in a shared memory. Every other fault goes
 //! to the handler that was installed before.
 //!
-//! The arguments have the types of libc, as the kernel passes them: a handler converts nothing that
-//! it only compares.
+//! The arguments have libc's types: nix has no types for `siginfo_t` and `ucontext_t`.
 //!
 //! # Safety
 //!
@@ -118,18 +118,20 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     unsafe {
         let (fault, interrupted) = (&*info, &mut *context.cast::<libc::ucontext_t>());
         if signal == sys::signal::POKE as i32 {
-            // Any sender counts: if the signal queue is full, our signals carry no mark. A thread
-            // that never ran a guest is skipped.
+            // The interrupt flag decides, not the sender: if the signal queue is full, our signal
+            // arrives without its mark. Without the mark, a thread that never ran a guest is
+            // skipped, because its thread-local variables may not be allocated.
             if sys::signal::is_poke(fault) || sys::signal::is_prepared(interrupted) {
                 stop(interrupted, CURRENT.get());
             }
-            // The signal may also have been sent by other code: of two pending signals, the kernel
-            // delivers one.
+            // Other code may have sent the signal as well: the kernel merges pending signals. So it
+            // is always forwarded.
             sys::signal::pass_on(signal, info, context);
             return;
         }
         if signal == libc::SIGBUS && arch::touch::fail(interrupted) {
-            // The runtime populates the range, or reports that it cannot.
+            // The access routine reports the failure. Its caller then fills the pages, or returns
+            // an error.
             return;
         }
         let is_missing = signal == libc::SIGBUS && fault.si_code == libc::BUS_ADRERR;
@@ -157,9 +159,9 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
 }
 
 /// Makes the guest on this thread leave if its interrupt flag is set and the signal interrupted
-/// guest code. The guest leaves for good. If only its time slice is over, it leaves with its
-/// registers saved. If the signal interrupted other code, the flag is checked before the guest is
-/// resumed.
+/// guest code. If only its time slice is over, its registers are saved so that it can be resumed.
+/// Otherwise it cannot be resumed. If the signal interrupted other code, the flag is checked before
+/// the guest is resumed.
 ///
 /// # Safety
 ///

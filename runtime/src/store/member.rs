@@ -3,7 +3,7 @@
 //! # Safety
 //!
 //! This file owns one fact. The slot of a [`Member`] is given back when the member is dropped, and
-//! nothing uses it afterwards. It reads what `initialise.rs` has written.
+//! nothing uses it afterwards. It reads instance state that `initialise.rs` has written.
 #![allow(unsafe_code)]
 
 use super::bulk::Bulk;
@@ -23,8 +23,9 @@ use pirn_format::layout::FuncRef;
 use pirn_format::metadata::ExportItem;
 use std::sync::Arc;
 
-/// References of element segments that an instance has made, by segment. The list is empty for
-/// other segments and for dropped segments.
+/// The references that an instance made for its element segments: one list for each segment, up to
+/// the last one that has any. The list of a segment without such references is empty. A list stays
+/// when its segment is dropped.
 pub(crate) type Made = Vec<Vec<u64>>;
 
 /// One instance in its slot.
@@ -34,21 +35,22 @@ pub(crate) struct Member<T> {
     pub(crate) inner: Arc<Share<T>>,
     /// The means to stop the instance; `None` if it cannot be stopped.
     pub(crate) watch: Option<Watch>,
-    /// The exceptions of the store, if there were any. In a group, the first member has them.
+    /// The exceptions that the runtime keeps for the guest, once there were any. In a group, the
+    /// first member has them.
     pub(crate) exceptions: Option<Box<Exceptions>>,
-    /// References of element segments that only this instance has, made at its start.
+    /// The references that this instance made for its element segments at its start.
     pub(crate) made: Made,
     /// The shared memories that this instance imports, unless it uses those of its preparation.
     memories: Option<Arc<SharedImports>>,
-    /// The clocks that the runtime reads for its calls.
+    /// The clocks that the runtime reads for calls of this instance.
     pub(crate) clocks: Clocks,
     /// How long its guest may block the thread by waiting.
     pub(crate) blocking: Blocking,
     // The next two fields are boxed: an instance rarely has either of them, and is moved when it is
     // made. Moving an instance of more than 256 bytes takes 10 ns longer (bench `cycle`, null).
-    /// The wait of a guest that was left during it.
+    /// The wait during which the guest was left.
     pub(crate) waiting: Option<Box<Waiting>>,
-    /// The rest of a bulk write of a builtin that the suspended call has called.
+    /// The rest of a bulk write, if the guest was suspended during it.
     pub(crate) bulk: Option<Box<Bulk>>,
 }
 
@@ -123,7 +125,8 @@ impl<T> Member<T> {
         self.slot.vmctx()
     }
 
-    /// The account of the instance or of its group, opened for this instance.
+    /// The account of the instance or its group. Clears it first if it may hold data of an earlier
+    /// instance of the slot.
     pub(crate) fn account(&self) -> &Account {
         // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps
         // its region alive.

@@ -29,13 +29,18 @@ pub(crate) struct Preparation<T> {
 }
 
 impl<T> Preparation<T> {
-    /// Whether instantiation runs code or writes data to which the limits of a call apply.
+    /// Whether an instance has work at its start, under the limits of one call: dynamic segments,
+    /// values that it makes, large tables to fill, or a start function.
     #[inline]
     pub(crate) fn starts(&self) -> bool {
         self.plan.prepares || self.module.metadata().start.is_some()
     }
 
     /// Prepares a module whose imports are already resolved.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Limit`].
     pub(crate) fn linked(
         module: &Module,
         region: &Region,
@@ -73,7 +78,7 @@ impl<T> Share<T> {
         (0..sys::thread::parts()).map(share).collect()
     }
 
-    /// The only share in a preparation.
+    /// A share of a preparation that has no other.
     pub(crate) fn alone(inner: Preparation<T>) -> Arc<Self> {
         Arc::new(Self(CachePadded::new(Arc::new(inner))))
     }

@@ -1,17 +1,17 @@
-//! [`ForkLock`]: a process-wide lock. A thread that forks holds all of them until fork(2) has
-//! returned.
+//! [`ForkLock`]: a process-wide lock. A thread that forks keeps all these locks free of other
+//! holders until fork(2) has returned.
 //!
 //! While a thread forks, no other thread may hold one of these locks: in the child, no thread would
 //! release it. For the same reason, no thread waits for a value that the process makes once.
 //! `std::sync::OnceLock` lets other threads wait for the thread that makes it. With
 //! `once_cell::race`, each thread makes its own value, and all use the first one.
 //!
-//! This file does not know the locks. Each lock names its [`Rank`], and each rank has a mutex here.
-//! A thread takes the mutex of the rank before the lock itself, so a thread that holds all these
-//! mutexes knows that no other thread holds one of the locks. No lock is registered. The handlers
-//! of fork(2) allocate once in each thread that forks, when its first fork registers the destructor
-//! of a thread-local variable. This is safe: glibc runs the handlers before it takes the locks of
-//! malloc(3).
+//! This file has no list of the locks. Each lock names its [`Rank`], and each rank has a mutex
+//! here. A thread takes the mutex of the rank before the lock itself, so a thread that holds all
+//! these mutexes knows that no other thread holds one of the locks. No lock is registered. The
+//! handlers of fork(2) allocate once in each thread that forks, when its first fork registers the
+//! destructor of a thread-local variable. This is safe: glibc runs the handlers before it takes the
+//! locks of malloc(3).
 
 use core::cell::{Cell, RefCell};
 use core::ops::{Deref, DerefMut};
@@ -45,7 +45,7 @@ impl Rank {
 /// One mutex for each rank. A thread takes it before a lock of that rank, and before it forks.
 static RANK_MUTEXES: [Mutex<()>; RANKS] = [const { Mutex::new(()) }; RANKS];
 
-/// A lock that a thread holds while it forks.
+/// A lock that no other thread holds while a thread forks.
 #[derive(Debug)]
 pub(crate) struct ForkLock<T> {
     rank: Rank,
@@ -176,7 +176,7 @@ mod tests {
         let (low, high) = (LOW.take(), HIGH.take());
         assert_eq!((*low, *high), (1, 2));
         drop(low);
-        // A lock of a lower rank, and the same lock, would wait for a thread that waits for them.
+        // Taking a lock of a lower rank, or the same lock again, could deadlock.
         catch_unwind(|| drop(LOW.take())).expect_err("it is out of order");
         catch_unwind(|| drop(HIGH.take())).expect_err("it is held");
         drop(high);

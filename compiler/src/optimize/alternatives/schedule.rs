@@ -6,10 +6,10 @@
 //! the order decides how many values are spilled.
 //!
 //! This pass schedules such a block from its end to its start. An instruction is ready once all its
-//! users are scheduled, and the next effect, if it is one itself. The pass picks the ready
-//! instruction that keeps the fewest values live, and among equals the one whose user was scheduled
-//! last (bottom-up list scheduling for registers: Goodman and Hsu, Code scheduling and register
-//! allocation in large basic blocks, 1988).
+//! users are scheduled. One with an effect also waits for the next one with an effect. The pass
+//! picks the ready instruction that keeps the fewest values live, and among equals the one whose
+//! user was scheduled last (bottom-up list scheduling for registers: Goodman and Hsu, Code
+//! scheduling and register allocation in large basic blocks, 1988).
 //!
 //! Loads, stores, and instructions that have another effect or may trap keep their order, so a
 //! guest cannot observe the change.
@@ -25,8 +25,9 @@ use std::collections::BinaryHeap;
 /// A block is reordered only if at least this percentage of its instructions may move.
 const FREE_PERCENT: usize = 75;
 
-/// Reorders the blocks whose register pressure exceeds the registers and most of whose instructions
-/// may move. Returns whether there was such a block; its new order may equal the old one.
+/// Reorders the blocks whose register pressure exceeds the number of registers and most of whose
+/// instructions may move. Returns whether there was such a block; its new order may equal the old
+/// one.
 pub(crate) fn schedule(func: &mut Function, registers: Registers) -> bool {
     let mut is_changed = false;
     let mut shared = None;
@@ -78,7 +79,7 @@ impl List {
 /// The state of the bottom-up scheduler. Instructions are placed from the block's end to its start.
 struct Order<'a> {
     list: &'a List,
-    /// Whether each value is live before the instructions placed so far.
+    /// For each value, whether it is live above the instructions placed so far.
     live: Vec<bool>,
     /// For each value, the time at which a user of the value was placed last.
     wanted: Vec<u32>,
@@ -88,8 +89,8 @@ struct Order<'a> {
     ready: BinaryHeap<(Worth, u32)>,
 }
 
-/// By how many live values the pressure falls above the instruction, then when its result was used
-/// last.
+/// Priority: how many live values fewer there are above the instruction; then when a user of its
+/// result was placed.
 type Worth = (i32, u32);
 
 impl Order<'_> {

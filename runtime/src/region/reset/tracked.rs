@@ -19,10 +19,10 @@
 //!
 //! One large request must not slow down the small requests after it. So a dirty page that several
 //! resets in a row find unchanged leaves the list and returns to the system. The last `SPARE` pages
-//! on the list stay. If an instance then needs the page again, it pays one page fault, and the slot
-//! becomes slower to return pages. A reset returns all memory of a slot with more than `DIRTY_MAX`
-//! dirty pages or `FILLED_MAX` filled ones. After three such resets, a module's slots get another
-//! backing, see [`Module::note_large_working_set`].
+//! on the list stay. If an instance needs a returned page again, it pays one page fault, and the
+//! slot becomes slower to return pages. A reset returns all memory of a slot with more than
+//! `DIRTY_MAX` dirty pages or `FILLED_MAX` filled ones. After three such resets, a module's slots
+//! get another backing, see [`Module::note_large_working_set`].
 //!
 //! None of this works in a fork, because the file descriptor belongs to the parent process. There,
 //! the memory is filled with zeros. Before an instance of the child gets a slot, the slot is mapped
@@ -32,7 +32,7 @@
 //!
 //! # Safety
 //!
-//! Owns the pages on which the strategy is tried. `tracker.rs` owns the lists of dirty pages.
+//! Owns the pages on which the strategy is probed. `tracker.rs` owns the lists of dirty pages.
 #![allow(unsafe_code)]
 
 use super::memory0::{Memory0, MemoryBacking, Reach};
