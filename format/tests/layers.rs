@@ -186,7 +186,8 @@ fn read(folder: &Path) -> (String, Vec<Source>) {
                 .collect();
             let name = module.last().cloned().unwrap_or_default();
             let is_source = path.extension().is_some_and(|extension| extension == "rs");
-            if !is_source || name == "tests" || below == root {
+            // The models of loom are tests, too.
+            if !is_source || name == "tests" || name == "orders" || below == root {
                 continue;
             }
             if name == "mod" {
@@ -341,12 +342,12 @@ fn paths(text: &str, module: &[String]) -> Vec<ItemPath> {
     found
 }
 
-/// The code of a file: without comments, and without test modules.
+/// The code of a file: without comments, test modules and what only loom's models use.
 fn code(text: &str) -> String {
     let mut code = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        if ["#[cfg(test)]", "#[cfg(all(test,"]
+        if ["#[cfg(test)]", "#[cfg(all(test,", "#[cfg(loom)]"]
             .iter()
             .any(|start| line.trim().starts_with(start))
         {
@@ -492,7 +493,7 @@ fn a_use_of_a_later_module_is_refused() {
 #[test]
 fn comments_and_tests_may_name_every_module() {
     let text = "//! See [`crate::high`].\n/// [Item](crate::high::Item)\nfn f() {} // crate::high\n\
-        #[cfg(test)]\nmod more;\n#[cfg(test)]\nmod tests {\n    use crate::high::Item;\n}\n\
+        #[cfg(loom)]\nuse crate::high::Item;\n#[cfg(test)]\nmod more;\n#[cfg(test)]\nmod tests {\n    use crate::high::Item;\n}\n\
         #[cfg(all(test, unix))]\n#[allow(unused)]\nmod others {\n    use crate::high::Item;\n}\n";
     assert_eq!(problems_of(&[("low", text)]), [""; 0]);
     // Code after a test module, or after a `use` for tests, counts again.

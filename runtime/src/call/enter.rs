@@ -196,8 +196,8 @@ impl FlagInUse {
         control: &'static Control,
         registers: *mut Registers,
     ) -> Self {
-        // SAFETY: the caller ensures that `record` belongs to an initialised context whose guest does
-        // not run.
+        // SAFETY: the caller ensures that `record` belongs to an initialised context, whose guest
+        // does not run.
         unsafe {
             (*record).activation.interrupt_flag = control.interrupt_flag();
             (*record).activation.registers = registers;
@@ -208,7 +208,8 @@ impl FlagInUse {
 
 impl Drop for FlagInUse {
     fn drop(&mut self) {
-        // SAFETY: the caller of `of` ensured that the context outlives the guard. The call has ended.
+        // SAFETY: the caller of `of` ensured that the context outlives the guard. The call has
+        // ended.
         unsafe {
             (*self.0).activation.interrupt_flag = (*self.0).mark;
             (*self.0).activation.registers = ptr::null_mut();

@@ -120,8 +120,8 @@ fn step_watched<T>(
     })?;
     let record = Record::of(members[0].vmctx());
     // SAFETY: the record belongs to the first member, which this call borrows, so it stays in place
-    // until the guard is dropped. Its guest does not run. `registers` belongs to the member's watch,
-    // or is null.
+    // until the guard is dropped. Its guest does not run. `registers` belongs to the member's
+    // watch, or is null.
     let flag = unsafe { FlagInUse::of(record, control, registers) };
     let stepped = match wait_on(&mut members[0], &watched) {
         Next::Continues => match finish_bulk(&mut members[0], &watched) {

@@ -30,7 +30,7 @@ pub(crate) type Hook = unsafe fn(address: usize, write: bool) -> Touched;
 
 static HOOK: OnceBox<Hook> = OnceBox::new();
 
-/// Sets the hook of the process. Only the first call has an effect, and every call must give the same
+/// Sets the hook of the process. Only the first call has an effect. Every call must give the same
 /// function, which must do what [`Hook`] says.
 pub(crate) fn set_hook(hook: Hook) {
     HOOK.get_or_init(|| Box::new(hook));
