@@ -217,13 +217,15 @@ fn instructions<R: pirn_runtime::Results>(prepared: &Prepared<()>, func: &Func<(
     STEPS.load(Ordering::SeqCst)
 }
 
-/// One of how many of a call's instructions is tried: `sample` of them, or more of them if the call
-/// is so long that over [`POSITIONS_MAX`] would be tried. Each takes as many steps as lie before it.
+/// One of how many of a call's instructions is tried: `sample` of them, or more of them if the trials
+/// would take more than [`STEPS_MAX`] steps. Each takes as many steps as lie before its instruction.
 fn stride(sample: u32, instructions: u32) -> u32 {
-    every(sample.max(instructions / POSITIONS_MAX))
+    let all = u64::from(instructions).pow(2) / 2;
+    every(sample.max((all / STEPS_MAX) as u32))
 }
 
-const POSITIONS_MAX: u32 = 80;
+/// In a virtual machine, a step takes 15 us.
+const STEPS_MAX: u64 = 80_000;
 
 /// Instructions that cover the way into a loop and several iterations of it.
 fn many(prepared: &Prepared<()>) -> u32 {
