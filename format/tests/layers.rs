@@ -5,16 +5,17 @@
 //!
 //! * a path from a module of a crate to a later module of the crate's order;
 //! * a circle between the files of a folder. They have no listed order of their own;
-//! * a path to a name of lib.rs or main.rs that is no constant: it must name the module that has it;
+//! * a path to a name of lib.rs or main.rs that is no constant: name the module that defines it;
 //! * a module that is in the crate or in its order, but not in both.
 //!
 //! A folder's `mod.rs` and the files of the folder count as one unit: the files share types that
-//! `mod.rs` defines, and `mod.rs` calls the files. So do the files that [`UNITS`] lists. Test code may
-//! use everything. A call of a method names no file, so the test cannot see it.
+//! `mod.rs` defines, and `mod.rs` calls the files. The files that [`UNITS`] lists count as one
+//! unit, too. Test code may use everything. A call of a method names no file, so the test cannot
+//! see it.
 //!
-//! To add a crate, add it to [`CRATES`] with its modules, lowest first, and let its root (lib.rs, or
-//! main.rs of a program) declare them in that order. A module with `#[path]` belongs to the crate
-//! that has the file, and is in no other order.
+//! To add a crate, add it to [`CRATES`] with its modules, lowest first. Its root (lib.rs, or
+//! main.rs of a program) must declare them in that order. A module with `#[path]` belongs to the
+//! crate that has the file, and is in no other order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -21,7 +21,7 @@
 //! bounds:
 //!
 //! ```text
-//! start ▶ │ code 0, type 0 │ code 1, type 1 │ ... │ stub, OUTSIDE │     8 bytes each, little-endian
+//! start ▶ │ code 0, type 0 │ code 1, type 1 │ ... │ stub, OUTSIDE │    8 bytes each, little-endian
 //!           i32     u32      code counts from the table's start
 //! ```
 //!

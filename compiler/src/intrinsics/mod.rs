@@ -3,7 +3,7 @@
 //! ```text
 //! (import "hw" "x86.aesenc" ...) ─ imports ─▶ Id, a function of the module after the host's
 //!
-//!   call $aesenc ─┬─ --cpu has aes ─▶ a patch point: a call that patch_point.rs overwrites with the
+//!   call $aesenc ─┬─ --cpu has aes ─▶ a patch point: a call that patch_point.rs replaces with the
 //!                 │                   instruction, or a placeholder opcode that placeholder.rs
 //!                 │                   replaces
 //!                 └─ otherwise ─────▶ a call of the portable body

@@ -1,6 +1,6 @@
 // SHA-1, SHA-256, AES-128 in counter mode, GHASH and CRC-32C, as such code is written for x86: with
-// the intrinsics of immintrin.h, here from include/. The functions work on memory at `buffer`, which
-// the host fills; the only imports are the instructions.
+// the intrinsics of immintrin.h, here from include/. The functions work on memory at `buffer`. The
+// host fills it. The only imports are the instructions.
 //
 // Sources: FIPS 180-4, FIPS 197, SP 800-38A and 800-38D; RFC 3720, B.4. For the use of the
 // instructions see their names in the Intel SDM, volume 2.
@@ -225,11 +225,11 @@ EXPORT("ghash") void ghash(const __m128i *powers, uint8_t *sum, const uint8_t *f
     store(sum, _mm_shuffle_epi8(x, reverse));
 }
 
-// ------------------------------------------------------------------------------------------- CRC-32C
+// ----------------------------------------------------------------------------------------- CRC-32C
 
-// Bytes of each of three streams: the instruction has a latency of three cycles and can start in each.
+// Bytes of each of three streams: the instruction takes three cycles, and one can start in each.
 #define STREAM 1024
-// x to the power of 8 n - 33, bit-reversed, where n is the bytes of one stream and of two. A product
+// x to the power of 8 n - 33, bit-reversed, where n is the bytes of one stream or two. A product
 // with it advances a checksum over n zero bytes.
 #define BEHIND_ONE 0x170076fa
 #define BEHIND_TWO 0xa51b6135

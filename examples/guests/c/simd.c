@@ -2,10 +2,10 @@
 //
 //     simd [rounds]     rounds: how often the kernels run, 1 if not given; the output is the same
 //
-// Prints a line for each kernel with the FNV-1a hash of its result. If a kernel differs from plain C,
-// the program says so and exits with 1. The vectoriser must be off (see build.sh), or the plain C is
-// vector code too. Built for another target, only the plain C runs: so the expected output comes from
-// a compiler without WebAssembly.
+// Prints a line for each kernel with the FNV-1a hash of its result. If a kernel differs from plain
+// C, the program says so and exits with 1. The vectoriser must be off (see build.sh), or the plain
+// C is vector code too. Built for another target, only the plain C runs. So a compiler without
+// WebAssembly made the expected output.
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>

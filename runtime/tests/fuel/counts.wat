@@ -163,7 +163,7 @@
   (func (export "callee") (call $stop) (drop (i32.const 1)))
   (func $stop (drop (i32.const 1)) (unreachable))
 
-  ;; A trap by a signal reports the fuel stored last: at a function start, an iteration start or a call.
+  ;; A trap by a signal reports the fuel stored last: at a function, an iteration or a call.
   ;; outside uses 0, traps: out of bounds memory access
   (func (export "outside") (drop (i32.load (i32.const -1))))
   ;; outside-after 3 uses 24, traps: out of bounds memory access

@@ -209,22 +209,23 @@ fn killed_at<R: pirn_runtime::Results>(
     (ended, counted.cast_signed(), instance)
 }
 
-/// The stepped instructions of a whole call that nothing kills. Unoptimised, the runtime has five
-/// times as many as optimised.
+/// Number of instructions of a whole call that nothing kills. An unoptimised runtime executes five
+/// times as many as an optimised one.
 fn instructions<R: pirn_runtime::Results>(prepared: &Prepared<()>, func: &Func<(), R>) -> u32 {
     let (ended, ..) = killed_at(prepared, func, u32::MAX);
     assert!(ended.is_ok() || matches!(ended, Err(CallError::Trap(_))));
     STEPS.load(Ordering::SeqCst)
 }
 
-/// One of how many of a call's instructions is tried: `sample` of them, or more of them if the trials
-/// would take more than [`STEPS_MAX`] steps. Each takes as many steps as lie before its instruction.
+/// Distance between two instructions of a call at which the test intervenes. At least `sample`, and
+/// so large that all trials together take at most [`STEPS_MAX`] steps: a trial at instruction n
+/// takes n steps.
 fn stride(sample: u32, instructions: u32) -> u32 {
     let all = u64::from(instructions).pow(2) / 2;
     every(sample.max((all / STEPS_MAX) as u32))
 }
 
-/// In a virtual machine, a step takes 15 us.
+/// Maximum number of steps of the trials of one call. A step takes 15 us in a virtual machine.
 const STEPS_MAX: u64 = 80_000;
 
 /// Instructions that cover the way into a loop and several iterations of it.

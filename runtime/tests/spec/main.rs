@@ -195,7 +195,7 @@ fn folders(files: &[TestFile<'static>], reports: &[Report]) -> Vec<(String, usiz
     folders
 }
 
-/// Runs all files on as many threads as there are processors, with or without fuel.
+/// Runs all files, with or without fuel. Starts one thread for each processor.
 fn run(files: &[TestFile<'static>], fuel: bool) -> Vec<Report> {
     let next = AtomicUsize::new(0);
     let reports: Vec<_> = files

@@ -1,7 +1,7 @@
 // A request handler: one JSON order on stdin, one JSON document on stdout.
 //
-// Exit code 0: the order's totals. Exit code 2: the request is invalid, and the document says where:
-// {"error":{"kind":"syntax"|"type"|"field"|"order","at":...,"message":...}}. Exit code 1: the host failed.
+// Exit code 0: the order's totals. Exit code 1: the host failed. Exit code 2: an invalid request.
+// Its document is {"error":{"kind":"syntax"|"type"|"field"|"order","at":...,"message":...}}.
 // All amounts of money are whole cents. The limits below keep every product within an int64 and
 // every weight finite.
 package main

@@ -1,4 +1,4 @@
-// Runs guests on many threads of a Go program, while other goroutines cause the same signals for Go:
+// Runs guests on many threads of a Go program. Other goroutines cause the same signals for Go:
 // SIGSEGV for nil pointers, SIGURG for preemption.
 //
 //	hosts run        Go's handlers are installed first, then the runtime's
