@@ -128,7 +128,12 @@ impl Bulk {
     }
 
     /// Sets the size of a table once the write is complete.
-    pub(crate) fn growing(mut self, table: *mut TableDesc, elements: u64) -> Self {
+    ///
+    /// # Safety
+    ///
+    /// The descriptor must belong to a table of the instance that keeps the write, or of its group.
+    /// The table must have room for the elements, and the write must fill the new ones.
+    pub(crate) unsafe fn growing(mut self, table: *mut TableDesc, elements: u64) -> Self {
         self.write.grows = Some((table, elements));
         self
     }
@@ -139,11 +144,11 @@ impl Bulk {
         (self.write, self.done)
     }
 
-    /// Notes that so many more bytes are written.
+    /// Adds to the number of bytes that are written.
     ///
     /// # Safety
     ///
-    /// At most as many bytes as are left.
+    /// The next chunk of the write must be written, and have this length.
     #[inline]
     pub(crate) unsafe fn advance(&mut self, bytes: usize) {
         self.done += bytes;
