@@ -494,7 +494,8 @@ fn a_use_of_a_later_module_is_refused() {
 #[test]
 fn comments_and_tests_may_name_every_module() {
     let text = "//! See [`crate::high`].\n/// [Item](crate::high::Item)\nfn f() {} // crate::high\n\
-        #[cfg(loom)]\nuse crate::high::Item;\n#[cfg(test)]\nmod more;\n#[cfg(test)]\nmod tests {\n    use crate::high::Item;\n}\n\
+        #[cfg(loom)]\nuse crate::high::Item;\n#[cfg(test)]\nmod more;\n\
+        #[cfg(test)]\nmod tests {\n    use crate::high::Item;\n}\n\
         #[cfg(all(test, unix))]\n#[allow(unused)]\nmod others {\n    use crate::high::Item;\n}\n";
     assert_eq!(problems_of(&[("low", text)]), [""; 0]);
     // Code after a test module, or after a `use` for tests, counts again.

@@ -266,7 +266,8 @@ macro_rules! path_functions {
                     };)*
                     $(let $answer = scratch.answer(&memory, $answer, $layout)?;)*
                     let here = &mut scratch.memory();
-                    let errno = errno::of_call(stringify!($name), wasi::$name(ctx(data), here, $($arg),*))?;
+                    let answer = wasi::$name(ctx(data), here, $($arg),*);
+                    let errno = errno::of_call(stringify!($name), answer)?;
                     if errno == 0 {
                         scratch.give(&mut memory)?;
                     }

@@ -239,8 +239,8 @@ impl<T, Q, A> Instance<T, Q, A> {
 #[cold]
 fn looked_up_elsewhere() -> CallError {
     CallError::Invalid(
-        "function was looked up in another preparation than the instance is of; look it up where the \
-         instance came from"
+        "function was looked up in another preparation than the instance is of; look it up where \
+         the instance came from"
             .to_owned(),
     )
 }

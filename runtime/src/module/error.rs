@@ -36,8 +36,8 @@ pub enum OpenError {
     /// The file changed while it was opened, or another file was written over it while it was in
     /// use.
     #[error(
-        "{path} was changed in place while it was in use; write a new file and rename it, as `aotc` \
-         does"
+        "{path} was changed in place while it was in use; write a new file and rename it, as \
+         `aotc` does"
     )]
     Changed {
         /// The file.

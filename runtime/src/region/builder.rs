@@ -37,8 +37,8 @@ pub enum RegionError {
     },
     /// The system refused the address space.
     #[error(
-        "{gib} GiB of address space for {slots} slots are refused: {error}; lower `slots`, or raise \
-         `ulimit -v`"
+        "{gib} GiB of address space for {slots} slots are refused: {error}; lower `slots`, or \
+         raise `ulimit -v`"
     )]
     AddressSpace {
         /// Size of the address space for all slots, in GiB.

@@ -65,8 +65,8 @@ impl fmt::Display for Description {
         };
         write!(
             f,
-            "{slots} slots ({} free) of {} MiB of address space: {memory} up to {} KiB, {tables} tables \
-             of {table_elements} elements, stack {} KiB, instance data {} KiB; reset {}",
+            "{slots} slots ({} free) of {} MiB of address space: {memory} up to {} KiB, {tables} \
+             tables of {table_elements} elements, stack {} KiB, instance data {} KiB; reset {}",
             self.slots_free,
             self.slot_bytes >> 20,
             kib(memory_bytes_max),

@@ -306,7 +306,8 @@ mod tests {
             "(module (table 3 funcref) (elem (i32.const 0) func $f $f $f) (func $f))";
         for empty in [
             "(module (table 0 funcref))",
-            "(module (table 0 5 funcref) (func (export \"grow\") (drop (table.grow (ref.null func) (i32.const 1)))))",
+            "(module (table 0 5 funcref)
+               (func (export \"grow\") (drop (table.grow (ref.null func) (i32.const 1)))))",
         ] {
             for reset in Reset::ALL {
                 let region = Region::builder().slots(1).reset(reset).build();

@@ -51,16 +51,19 @@ const SECOND: Extra = Extra {
     fields: r#"
       (memory $second 2 3) (data (memory $second) (i32.const 65535) "\01\02\03\04\05\06\07\08")
       (func $second (export "second") (result i32) (local $at i32) (local $or i64)
-        (local.set $or (i64.xor (i64.load $second (i32.const 65535)) (i64.const 0x0807060504030201)))
+        (local.set $or
+          (i64.xor (i64.load $second (i32.const 65535)) (i64.const 0x0807060504030201)))
         (i64.store $second (i32.const 65535) (i64.const 0))
         (loop $next
           (local.set $or (i64.or (local.get $or) (i64.load $second (local.get $at))))
           (local.set $at (i32.add (local.get $at) (i32.const 8)))
           (br_if $next (i32.lt_u (local.get $at) (i32.const 131072))))
-        (i32.or (i64.ne (local.get $or) (i64.const 0)) (i32.ne (memory.size $second) (i32.const 2))))"#,
+        (i32.or (i64.ne (local.get $or) (i64.const 0))
+          (i32.ne (memory.size $second) (i32.const 2))))"#,
     mess: r#"
       (drop (memory.grow $second (i32.const 1)))
-      (memory.fill $second (i32.const 0) (local.get $n) (i32.mul (memory.size $second) (i32.const 65536)))"#,
+      (memory.fill $second (i32.const 0) (local.get $n)
+        (i32.mul (memory.size $second) (i32.const 65536)))"#,
     fresh: "(call $second)",
 };
 
@@ -69,11 +72,13 @@ const SECOND: Extra = Extra {
 const HEAP: Extra = Extra {
     fields: r#"
       (type $bytes (array (mut i8)))
-      (type $cell (struct (field (mut i64)) (field (mut (ref null $cell))) (field (mut (ref null $bytes)))))
+      (type $cell (struct
+        (field (mut i64)) (field (mut (ref null $cell))) (field (mut (ref null $bytes)))))
       (global $kept (mut (ref null $cell)) (ref.null $cell))
       (table $cells 3 9 (ref null $cell))
       (func $heap (export "heap") (result i32)
-        (local $at i32) (local $or i64) (local $cell (ref null $cell)) (local $bytes (ref null $bytes))
+        (local $at i32) (local $or i64)
+        (local $cell (ref null $cell)) (local $bytes (ref null $bytes))
         (local.set $cell (struct.new_default $cell))
         (local.set $bytes (array.new_default $bytes (i32.const 5000)))
         (local.set $or (struct.get $cell 0 (local.get $cell)))
@@ -85,15 +90,19 @@ const HEAP: Extra = Extra {
         (i32.eqz (i32.and
           (i32.and (i64.eqz (local.get $or)) (ref.is_null (global.get $kept)))
           (i32.and
-            (i32.and (ref.is_null (struct.get $cell 1 (local.get $cell))) (ref.is_null (struct.get $cell 2 (local.get $cell))))
-            (i32.and (ref.is_null (table.get $cells (i32.const 2))) (i32.eq (table.size $cells) (i32.const 3)))))))"#,
+            (i32.and (ref.is_null (struct.get $cell 1 (local.get $cell)))
+              (ref.is_null (struct.get $cell 2 (local.get $cell))))
+            (i32.and (ref.is_null (table.get $cells (i32.const 2)))
+              (i32.eq (table.size $cells) (i32.const 3)))))))"#,
     mess: r#"
       (if (ref.is_null (global.get $kept))
         (then (global.set $kept
-          (struct.new $cell (i64.const -1) (ref.null $cell) (array.new $bytes (i32.const 255) (i32.const 20000))))))
+          (struct.new $cell (i64.const -1) (ref.null $cell)
+            (array.new $bytes (i32.const 255) (i32.const 20000))))))
       (struct.set $cell 0 (global.get $kept) (i64.extend_i32_u (local.get $n)))
       (struct.set $cell 1 (global.get $kept) (global.get $kept))
-      (array.fill $bytes (struct.get $cell 2 (global.get $kept)) (i32.const 0) (local.get $n) (i32.const 20000))
+      (array.fill $bytes (struct.get $cell 2 (global.get $kept))
+        (i32.const 0) (local.get $n) (i32.const 20000))
       (drop (table.grow $cells (global.get $kept) (i32.const 2)))
       (table.fill $cells (i32.const 0) (global.get $kept) (table.size $cells))"#,
     fresh: "(call $heap)",
@@ -117,7 +126,8 @@ fn text(pages: usize, max: usize, data: &[(usize, usize)], extras: &[Extra]) -> 
     format!(
         r#"(module
           (import "host" "kill" (func $kill)) (import "host" "preempt" (func $preempt))
-          (import "host" "fail" (func $fail)) (import "host" "ask" (func $ask (param i32) (result i32)))
+          (import "host" "fail" (func $fail))
+          (import "host" "ask" (func $ask (param i32) (result i32)))
           (memory (export "memory") {pages} {max}) {data} {fields}
           (global $a (export "a") (mut i64) (i64.const {pages}))
           (global $v (export "v") (mut v128) (v128.const i64x2 1 2))
@@ -146,14 +156,16 @@ fn text(pages: usize, max: usize, data: &[(usize, usize)], extras: &[Extra]) -> 
             (call $mess (local.get 0)) (call $preempt) (i32.mul (local.get 0) (i32.const 3)))
           (func (export "forever") (param i32) (result i32)
             (loop $next
-              (call $mess (i32.and (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 255)))
+              (call $mess
+                (i32.and (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 255)))
               (br $next))
             unreachable)
           (func (export "kills") (param i32) (result i32)
             (call $mess (local.get 0)) (call $kill) (loop (br 0)) unreachable)
           (func (export "fails") (param i32) (result i32)
             (call $mess (local.get 0)) (call $fail) (local.get 0))
-          (func (export "unreachable") (param i32) (result i32) (call $mess (local.get 0)) unreachable)
+          (func (export "unreachable") (param i32) (result i32)
+            (call $mess (local.get 0)) unreachable)
           (func $deep (export "deep") (param i32) (result i32)
             (i32.add (call $deep (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))
           (func (export "fresh") (result i32)
@@ -163,7 +175,8 @@ fn text(pages: usize, max: usize, data: &[(usize, usize)], extras: &[Extra]) -> 
                 (memory.fill (i32.const 0) (i32.const 0) (i32.const 7))))
             {fresh} (i32.add (i32.mul (table.size $t) (i32.const 1000))
               (i32.add (i32.mul (table.size $u) (i32.const 100))
-                (i32.add (i32.mul (call_indirect $known (type $number) (i32.const 1)) (i32.const 10))
+                (i32.add
+                  (i32.mul (call_indirect $known (type $number) (i32.const 1)) (i32.const 10))
                   (i32.add (i32.mul (call_indirect $t (type $number) (i32.const 1)) (i32.const 4))
                     (i32.add (i32.mul (ref.is_null (table.get $t (i32.const 0))) (i32.const 2))
                       (ref.is_null (table.get $u (i32.const 2)))))))) {closed}))"#

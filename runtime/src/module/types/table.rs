@@ -261,8 +261,8 @@ impl Chains {
 /// The error of a limit of the process that is reached.
 pub(super) fn full(what: &str, found: usize, limit: usize) -> io::Error {
     let message = format!(
-        "open modules have {found} {what}, the limit of a process is {limit}; close modules, or open this one in \
-     another process"
+        "open modules have {found} {what}, the limit of a process is {limit}; close modules, or \
+         open this one in another process"
     );
     io::Error::other(message)
 }
