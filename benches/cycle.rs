@@ -3,12 +3,12 @@
 
 use criterion::{Bencher, Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, hello, instance, phase, prepared, sink};
-use pirn_runtime::{Func, Measure, Prepared, Reset};
+use pirn_runtime::{Measure, Prepared, Reset, TypedFunc};
 
 /// Times the cycle of a guest without arguments. Not inlined, so that all variants run the same
 /// code.
 #[inline(never)]
-fn call(b: &mut Bencher<'_>, prepared: &Prepared<()>, run: &Func<(), ()>) {
+fn call(b: &mut Bencher<'_>, prepared: &Prepared<()>, run: &TypedFunc<(), ()>) {
     b.iter(|| instance(prepared).call(run, ()).expect("it returns"));
 }
 

@@ -6,7 +6,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pirn_benches::{guest, instance, prepared, text};
-use pirn_runtime::{Func, Linker, Prepared, Region, Reset};
+use pirn_runtime::{Linker, Prepared, Region, Reset, TypedFunc};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -241,7 +241,7 @@ fn builtin(operators: &str) -> String {
 
 /// Time from the kill of a guest that has run for `delay`, usually in a builtin, until its thread
 /// reports the end.
-fn killed(prepared: &Prepared<()>, run: &Func<(), ()>, delay: Duration) -> Duration {
+fn killed(prepared: &Prepared<()>, run: &TypedFunc<(), ()>, delay: Duration) -> Duration {
     let mut guest = prepared.instantiate(()).expect("the slot is free");
     let switch = guest.kill_switch();
     let (say, ended) = mpsc::channel();
@@ -266,7 +266,7 @@ fn builtins(_: &mut Criterion) {
     let region = Region::builder()
         .slots(1)
         .memories(5)
-        .memory_max(PAGES as usize * 65_536)
+        .memory_bytes_max(PAGES as usize * 65_536)
         .table_elements(ELEMENTS);
     let region = region.build().expect("a region");
     for (name, operators) in BUILTINS {

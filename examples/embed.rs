@@ -4,7 +4,7 @@
 //! A server would open a module that `aotc` has compiled, and would contain no compiler. This
 //! example compiles its guest first, so that it runs on its own.
 
-use pirn_runtime::{CallError, Caller, Func, Linker, Module, Prepared, Region, Trap};
+use pirn_runtime::{CallError, Caller, Linker, Module, Prepared, Region, Trap, TypedFunc};
 use std::error::Error;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ struct Request {
 /// The prepared guest.
 struct Filter {
     prepared: Prepared<Request>,
-    handle: Func<(), u32>,
+    handle: TypedFunc<(), u32>,
 }
 
 impl Filter {
@@ -86,7 +86,10 @@ fn compile() -> Result<Module, Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let region = Region::builder().slots(100).memory_max(1 << 20).build()?;
+    let region = Region::builder()
+        .slots(100)
+        .memory_bytes_max(1 << 20)
+        .build()?;
     println!("{}", region.describe());
     let filter = Filter::new(&compile()?, &region)?;
     for body in ["a first request", "another one", ""] {

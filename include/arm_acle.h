@@ -1,2 +1,2 @@
-// The name that code with CRC32 includes: arm_neon.h has it all.
+// Code that uses CRC32 on Arm includes this name. All definitions are in arm_neon.h.
 #include "arm_neon.h"

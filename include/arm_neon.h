@@ -1,10 +1,11 @@
-// Arm's intrinsics for guests, as far as code that hashes, encrypts and checks needs them: SHA-1, SHA-256, AES, PMULL and
-// CRC32 are the instructions (hw.h), the others are WebAssembly's own. A vector is to operators what it is on Arm: lanes
-// of its type. But poly128_t is a vector here, and no number.
+// Arm's intrinsics for guests: a subset for hashes, encryption and checksums.
 //
 //     clang --target=wasm32-wasi -msimd128 -I include -O3 ...
 //
-// Each means what Arm's C Language Extensions say of the name. Counts and lanes are constants.
+// SHA-1, SHA-256, AES, PMULL and CRC32 become processor instructions (hw.h). The others become
+// WebAssembly's own operators. Each name behaves as in Arm's C Language Extensions. Counts and
+// lanes must be constants. C operators treat a vector as lanes of its type, as on Arm; but
+// poly128_t is a vector here, not an integer.
 #ifndef PIRN_ARM_NEON_H
 #define PIRN_ARM_NEON_H
 
@@ -19,7 +20,7 @@ typedef poly8_t poly8x16_t __attribute__((__vector_size__(16)));
 typedef poly64_t poly64x2_t __attribute__((__vector_size__(16)));
 typedef poly64_t poly128_t __attribute__((__vector_size__(16)));
 
-// A name for what a function does with vectors.
+// Define `name` on Arm's vector types by a function `what` on v128_t.
 #define HW_ARM_OF_1(type, name, what) HW_INLINE type name(type a) { return (type)what((v128_t)a); }
 #define HW_ARM_OF_2(type, name, what) HW_INLINE type name(type a, type b) { return (type)what((v128_t)a, (v128_t)b); }
 #define HW_ARM_OF_3(type, name, what) \
@@ -29,7 +30,7 @@ typedef poly64_t poly128_t __attribute__((__vector_size__(16)));
         return (uint32x4_t)what((v128_t)abcd, hw_lowest(e), (v128_t)w); \
     }
 
-// ------------------------------------------------------------------------------------------- the instructions
+// ------------------------------------------------------------------------------------ instructions
 
 HW_INLINE v128_t hw_lowest(uint32_t word) { return wasm_u32x4_make(word, 0, 0, 0); }
 HW_SHA1(vsha1cq_u32, hw_aarch64_sha1c)
@@ -62,7 +63,7 @@ HW_INLINE uint32_t __crc32ch(uint32_t crc, uint16_t data) { return hw_aarch64_cr
 HW_INLINE uint32_t __crc32cw(uint32_t crc, uint32_t data) { return hw_aarch64_crc32cw(crc, data); }
 HW_INLINE uint32_t __crc32cd(uint32_t crc, uint64_t data) { return hw_aarch64_crc32cx(crc, data); }
 
-// ------------------------------------------------------------------------------------------- the rest
+// --------------------------------------------------------------------- WebAssembly's own operators
 
 HW_INLINE uint8x16_t vld1q_u8(const uint8_t *from) { return (uint8x16_t)wasm_v128_load(from); }
 HW_INLINE uint32x4_t vld1q_u32(const uint32_t *from) { return (uint32x4_t)wasm_v128_load(from); }

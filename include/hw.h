@@ -1,12 +1,13 @@
 // Processor instructions for guests, by pirn's names. docs/reference/intrinsics.md describes each.
 //
-// Existing code finds them in immintrin.h and arm_neon.h, by the names of C compilers. A guest that is to
-// run in engines that know nothing of `hw` is compiled with -DHW_PORTABLE, and linked with
-// compiler/src/intrinsics/portable.c, which computes the same without them.
+// immintrin.h and arm_neon.h define the names of C compilers, for existing code. For engines
+// without the `hw` imports, compile a guest with -DHW_PORTABLE and link it with
+// compiler/src/intrinsics/portable.c, which implements the same functions in plain WebAssembly.
 #ifndef PIRN_HW_H
 #define PIRN_HW_H
 
-// Fatal, so that nothing else is said: to clang #error is not, but it is heard with -w, too.
+// A fatal warning stops clang at this message; after #error clang would report further errors. The
+// #error below covers -w, which silences warnings.
 #pragma clang diagnostic push
 #pragma clang diagnostic fatal "-W#warnings"
 #if !defined(__wasm__)
@@ -33,8 +34,8 @@
 extern "C" {
 #endif
 
-// An immediate is the last parameter, and a constant wherever it is given: these are not for pointers to
-// functions.
+// An immediate is the last parameter. Every call must pass a constant for it, so do not take the
+// address of these functions.
 
 HW_IMPORT("x86.sha1rnds4") v128_t hw_x86_sha1rnds4(v128_t abcd, v128_t words, int32_t group);
 HW_IMPORT("x86.sha1nexte") v128_t hw_x86_sha1nexte(v128_t abcd, v128_t words);
@@ -67,7 +68,8 @@ HW_IMPORT("x86.pext_u64") uint64_t hw_x86_pext_u64(uint64_t a, uint64_t mask);
 HW_IMPORT("x86.pdep_u32") uint32_t hw_x86_pdep_u32(uint32_t a, uint32_t mask);
 HW_IMPORT("x86.pdep_u64") uint64_t hw_x86_pdep_u64(uint64_t a, uint64_t mask);
 
-// What is one word of SHA-1 is the lowest of a vector. The changed register comes first.
+// Where SHA-1 uses one word, that word is lane 0 of a vector. The first parameter is the register
+// that the instruction overwrites.
 
 HW_IMPORT("aarch64.sha1c") v128_t hw_aarch64_sha1c(v128_t abcd, v128_t e, v128_t words);
 HW_IMPORT("aarch64.sha1p") v128_t hw_aarch64_sha1p(v128_t abcd, v128_t e, v128_t words);

@@ -1,11 +1,11 @@
-// Intel's intrinsics for integers of 128 bits, to SSE4.2, for guests: SHA, AES, PCLMULQDQ, GFNI, CRC32, PEXT and PDEP are
-// the instructions (hw.h), the others are WebAssembly's own. docs/guide/intrinsics-in-c.md lists all
-// intrinsics.
+// Intel's intrinsics for guests: 128-bit integer vectors up to SSE4.2, and operations on integers.
 //
 //     clang --target=wasm32-wasi -msimd128 -I include -O3 ...
 //
-// Each means what Intel's guide says of the name, and a vector is to operators what it is on x86: two numbers of 64 bits.
-// Lanes, and what else is an immediate there, are constants.
+// SHA, AES, PCLMULQDQ, GFNI, CRC32, PEXT and PDEP become processor instructions (hw.h). The others
+// become WebAssembly's own operators. docs/guide/intrinsics-in-c.md lists all intrinsics. Each name
+// behaves as in Intel's guide. C operators treat a vector as two 64-bit integers, as on x86. Lanes
+// and other immediates must be constants.
 #ifndef PIRN_IMMINTRIN_H
 #define PIRN_IMMINTRIN_H
 
@@ -14,7 +14,7 @@
 typedef long long __m128i __attribute__((__vector_size__(16), __aligned__(16), __may_alias__));
 typedef long long __m128i_u __attribute__((__vector_size__(16), __aligned__(1), __may_alias__));
 
-// For casts: nothing computes with floating point.
+// For casts and shuffles only: this header has no floating-point arithmetic.
 typedef float __m128 __attribute__((__vector_size__(16), __aligned__(16), __may_alias__));
 typedef double __m128d __attribute__((__vector_size__(16), __aligned__(16), __may_alias__));
 
@@ -22,11 +22,11 @@ typedef signed char hw_i8x16 __attribute__((__vector_size__(16)));
 typedef short hw_i16x8 __attribute__((__vector_size__(16)));
 typedef int hw_i32x4 __attribute__((__vector_size__(16)));
 
-// A name for what the function or the macro `what` does with vectors.
+// Define `name` on __m128i by a function or macro `what` on v128_t.
 #define HW_OF_1(name, what) HW_INLINE __m128i name(__m128i a) { return (__m128i)what((v128_t)a); }
 #define HW_OF_2(name, what) HW_INLINE __m128i name(__m128i a, __m128i b) { return (__m128i)what((v128_t)a, (v128_t)b); }
 
-// ------------------------------------------------------------------------------------------- the instructions
+// ------------------------------------------------------------------------------------ instructions
 
 #define HW_V128(a) ((v128_t)(__m128i)(a))
 #define _mm_sha1rnds4_epu32(a, b, group) ((__m128i)hw_x86_sha1rnds4(HW_V128(a), HW_V128(b), (group)))
@@ -46,7 +46,7 @@ HW_OF_2(_mm_aesdeclast_si128, hw_x86_aesdeclast)
 HW_OF_1(_mm_aesimc_si128, hw_x86_aesimc)
 #define _mm_aeskeygenassist_si128(a, rcon) ((__m128i)hw_x86_aeskeygenassist(HW_V128(a), (rcon) & 0xff))
 
-// Of the immediate only bits 0 and 4 count.
+// The instruction uses bits 0 and 4 of the immediate only.
 #define _mm_clmulepi64_si128(a, b, halves) ((__m128i)hw_x86_pclmulqdq(HW_V128(a), HW_V128(b), (halves) & 0x11))
 
 HW_OF_2(_mm_gf2p8mul_epi8, hw_x86_gf2p8mulb)
@@ -65,7 +65,7 @@ HW_INLINE uint64_t _pext_u64(uint64_t a, uint64_t mask) { return hw_x86_pext_u64
 HW_INLINE uint32_t _pdep_u32(uint32_t a, uint32_t mask) { return hw_x86_pdep_u32(a, mask); }
 HW_INLINE uint64_t _pdep_u64(uint64_t a, uint64_t mask) { return hw_x86_pdep_u64(a, mask); }
 
-// ------------------------------------------------------------------------------------------- numbers
+// ---------------------------------------------------------------------------------------- integers
 
 HW_INLINE int _mm_popcnt_u32(unsigned a) { return __builtin_popcount(a); }
 HW_INLINE long long _mm_popcnt_u64(unsigned long long a) { return __builtin_popcountll(a); }
@@ -91,7 +91,8 @@ HW_INLINE long long _bswap64(long long a) { return (long long)__builtin_bswap64(
 HW_OF_BITS(unsigned, u32)
 HW_OF_BITS(unsigned long long, u64)
 
-// A carry is 0 or not. With wide arithmetic (-mwide-arithmetic) 128 bits are fewer instructions than the builtins' comparisons.
+// Any carry other than 0 means 1. With -mwide-arithmetic, 128-bit arithmetic needs fewer
+// instructions than the builtins, which compare to compute the carry.
 #define HW_CARRIED(name, type, what) \
     HW_INLINE unsigned char name(unsigned char carry, type a, type b, type *to) { \
         type out; \
@@ -119,13 +120,13 @@ HW_INLINE unsigned long long _mulx_u64(unsigned long long a, unsigned long long 
     return (unsigned long long)product;
 }
 
-// ADCX has a flag of its own, which makes no difference here.
+// ADCX uses another flag than ADC does. Guests have no flags, so the functions are equal.
 HW_INLINE unsigned char _addcarryx_u32(unsigned char carry, unsigned a, unsigned b, unsigned *to) { return _addcarry_u32(carry, a, b, to); }
 HW_INLINE unsigned char _addcarryx_u64(unsigned char carry, unsigned long long a, unsigned long long b, unsigned long long *to) {
     return _addcarry_u64(carry, a, b, to);
 }
 
-// Advice, and order among threads, which a guest has one of.
+// Prefetches do nothing. Fences order memory accesses for the C compiler only.
 #define _MM_HINT_NTA 0
 #define _MM_HINT_T0 3
 #define _MM_HINT_T1 2
@@ -136,7 +137,7 @@ HW_INLINE void _mm_sfence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 HW_INLINE void _mm_lfence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 HW_INLINE void _mm_mfence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
-// ------------------------------------------------------------------------------------------- memory and constants
+// ---------------------------------------------------------------------------- memory and constants
 
 HW_INLINE __m128i _mm_load_si128(const __m128i *from) { return (__m128i)wasm_v128_load(from); }
 HW_INLINE __m128i _mm_loadu_si128(const __m128i_u *from) { return (__m128i)wasm_v128_load(from); }
@@ -200,7 +201,7 @@ HW_INLINE __m128d _mm_castps_pd(__m128 a) { return (__m128d)a; }
 #define _mm_insert_epi32(a, value, lane) ((__m128i)wasm_i32x4_replace_lane(HW_V128(a), (lane) & 3, (value)))
 #define _mm_insert_epi64(a, value, lane) ((__m128i)wasm_i64x2_replace_lane(HW_V128(a), (lane) & 1, (value)))
 
-// ------------------------------------------------------------------------------------------- arithmetic
+// -------------------------------------------------------------------------------------- arithmetic
 
 HW_OF_2(_mm_xor_si128, wasm_v128_xor)
 HW_OF_2(_mm_or_si128, wasm_v128_or)
@@ -264,7 +265,8 @@ HW_INLINE __m128i _mm_blendv_epi8(__m128i a, __m128i b, __m128i by) {
     return (__m128i)wasm_v128_bitselect((v128_t)b, (v128_t)a, wasm_i8x16_shr((v128_t)by, 7));
 }
 
-// Numbers 0 and 2 of four. The shuffle is one that the compiler does not see through: it would make products of 64 bits.
+// Selects lanes 0 and 2 of four. This intrinsic keeps the C compiler from folding the shuffle into
+// 64-bit multiplications.
 HW_INLINE v128_t hw_even(__m128i a) { return wasm_i32x4_shuffle((v128_t)a, (v128_t)a, 0, 2, 0, 2); }
 HW_INLINE __m128i _mm_mul_epu32(__m128i a, __m128i b) {
     return (__m128i)wasm_u64x2_extmul_low_u32x4(hw_even(a), hw_even(b));
@@ -272,7 +274,7 @@ HW_INLINE __m128i _mm_mul_epu32(__m128i a, __m128i b) {
 HW_INLINE __m128i _mm_mul_epi32(__m128i a, __m128i b) {
     return (__m128i)wasm_i64x2_extmul_low_i32x4(hw_even(a), hw_even(b));
 }
-// The upper halves of products.
+// Selects the upper 16 bits of eight 32-bit products.
 #define HW_UPPER(low, high) __builtin_shufflevector((hw_i16x8)(low), (hw_i16x8)(high), 1, 3, 5, 7, 9, 11, 13, 15)
 HW_INLINE __m128i _mm_mulhi_epi16(__m128i a, __m128i b) {
     return (__m128i)HW_UPPER(wasm_i32x4_extmul_low_i16x8((v128_t)a, (v128_t)b), wasm_i32x4_extmul_high_i16x8((v128_t)a, (v128_t)b));
@@ -280,13 +282,13 @@ HW_INLINE __m128i _mm_mulhi_epi16(__m128i a, __m128i b) {
 HW_INLINE __m128i _mm_mulhi_epu16(__m128i a, __m128i b) {
     return (__m128i)HW_UPPER(wasm_u32x4_extmul_low_u16x8((v128_t)a, (v128_t)b), wasm_u32x4_extmul_high_u16x8((v128_t)a, (v128_t)b));
 }
-// -1 times -1 is -1: WebAssembly saturates it.
+// In Q15, -1 times -1 is -1 on x86. WebAssembly saturates that product to the largest value.
 HW_INLINE __m128i _mm_mulhrs_epi16(__m128i a, __m128i b) {
     const __m128i least = _mm_set1_epi16((short)0x8000);
     __m128i product = (__m128i)wasm_i16x8_q15mulr_sat((v128_t)a, (v128_t)b);
     return product ^ (_mm_cmpeq_epi16(a, least) & _mm_cmpeq_epi16(b, least));
 }
-// Bytes of a, which have no sign, by bytes of b, which have one.
+// Multiplies unsigned bytes of a by signed bytes of b, and adds adjacent products.
 HW_INLINE __m128i _mm_maddubs_epi16(__m128i a, __m128i b) {
     v128_t even = wasm_i16x8_mul((v128_t)(a & _mm_set1_epi16(0xff)), wasm_i16x8_shr(wasm_i16x8_shl((v128_t)b, 8), 8));
     v128_t odd = wasm_i16x8_mul(wasm_u16x8_shr((v128_t)a, 8), wasm_i16x8_shr((v128_t)b, 8));
@@ -306,7 +308,8 @@ HW_SIGN(_mm_sign_epi8, i8x16, 8)
 HW_SIGN(_mm_sign_epi16, i16x8, 16)
 HW_SIGN(_mm_sign_epi32, i32x4, 32)
 
-// A count is a number without a sign, and one of all bits or more gives 0, or the sign; WebAssembly's shifts take it modulo their width.
+// On x86 a count is unsigned. A count of at least the lane's width gives 0, or the sign bit in all
+// bits. WebAssembly takes the count modulo the width, so large counts are a case of their own here.
 #define HW_SHIFTS(by_number, by_vector, what, bits) \
     HW_INLINE __m128i by_number(__m128i a, int n) { \
         return (uint32_t)n < (bits) ? (__m128i)what((v128_t)a, (uint32_t)n) : _mm_setzero_si128(); \
@@ -349,7 +352,8 @@ HW_SIGNED_SHIFTS(_mm_srai_epi32, _mm_sra_epi32, wasm_i32x4_shr, 32)
 #define _mm_shuffle_pd(a, b, by) \
     ((__m128d)__builtin_shufflevector((__m128d)(a), (__m128d)(b), (by) & 1, ((by) >> 1 & 1) + 2))
 
-// An index with its highest bit set gives 0; of others the lowest four count. Constants cost nothing.
+// An index with bit 7 set selects 0; any other index is taken modulo 16. The C compiler folds the
+// mask if the indexes are constant.
 HW_INLINE __m128i _mm_shuffle_epi8(__m128i a, __m128i by) {
     return (__m128i)wasm_i8x16_swizzle((v128_t)a, wasm_v128_and((v128_t)by, wasm_i8x16_splat((int8_t)0x8f)));
 }
@@ -382,7 +386,7 @@ HW_OF_1(_mm_cvtepu32_epi64, wasm_u64x2_extend_low_u32x4)
 HW_INLINE __m128i _mm_cvtepu8_epi32(__m128i a) { return _mm_cvtepu16_epi32(_mm_cvtepu8_epi16(a)); }
 HW_INLINE __m128i _mm_cvtepu16_epi64(__m128i a) { return _mm_cvtepu32_epi64(_mm_cvtepu16_epi32(a)); }
 HW_INLINE __m128i _mm_cvtepu8_epi64(__m128i a) { return _mm_cvtepu16_epi64(_mm_cvtepu8_epi16(a)); }
-// Each with its neighbour.
+// Apply `what` to pairs of adjacent lanes.
 #define HW_NEIGHBOURS_16(name, what) \
     HW_INLINE __m128i name(__m128i a, __m128i b) { \
         return (__m128i)what((v128_t)__builtin_shufflevector((hw_i16x8)a, (hw_i16x8)b, 0, 2, 4, 6, 8, 10, 12, 14), \
@@ -400,15 +404,15 @@ HW_NEIGHBOURS_16(_mm_hsub_epi16, wasm_i16x8_sub)
 HW_NEIGHBOURS_32(_mm_hsub_epi32, wasm_i32x4_sub)
 HW_NEIGHBOURS_16(_mm_hsubs_epi16, wasm_i16x8_sub_sat)
 
-// 16 bytes of `low` and `high` one behind the other, from byte n on; n is 0 to 16.
+// 16 bytes from byte n of the 32 bytes that are `low` followed by `high`; n is 0 to 16.
 #define HW_BYTES(low, high, n) \
     ((__m128i)__builtin_shufflevector((hw_i8x16)(__m128i)(low), (hw_i8x16)(__m128i)(high), (n), (n) + 1, (n) + 2, (n) + 3, \
                                       (n) + 4, (n) + 5, (n) + 6, (n) + 7, (n) + 8, (n) + 9, (n) + 10, (n) + 11, (n) + 12, \
                                       (n) + 13, (n) + 14, (n) + 15))
-// An immediate of 8 bits, but 16 where it is more.
+// The lowest 8 bits of an immediate, at most 16; and the part that exceeds 16, at most 16.
 #define HW_TO_16(n) (((n) & 0xff) > 16 ? 16 : (n) & 0xff)
 #define HW_BEYOND_16(n) (((n) & 0xff) < 16 ? 0 : HW_TO_16(((n) & 0xff) - 16))
-// Zeros come behind both.
+// Zeros follow the bytes of b and a.
 #define _mm_alignr_epi8(a, b, n) HW_BYTES(HW_BYTES((b), (a), HW_TO_16(n)), _mm_setzero_si128(), HW_BEYOND_16(n))
 #define _mm_srli_si128(a, n) HW_BYTES((a), _mm_setzero_si128(), HW_TO_16(n))
 #define _mm_slli_si128(a, n) HW_BYTES(_mm_setzero_si128(), (a), 16 - HW_TO_16(n))

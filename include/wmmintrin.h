@@ -1,2 +1,2 @@
-// A name that code for x86 includes: immintrin.h has it all.
+// Code for x86 includes this name. All definitions are in immintrin.h.
 #include "immintrin.h"

@@ -1,2 +1,3 @@
-// A name that code for x86 includes: immintrin.h has what there is, and no floating point.
+// Code for x86 includes this name. All definitions are in immintrin.h, which has no floating-point
+// arithmetic.
 #include "immintrin.h"

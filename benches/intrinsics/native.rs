@@ -330,14 +330,14 @@ mod x86_64 {
         std::hint::black_box(x);
     }
 
-    /// Bytes of each of three interleaved streams. `BEHIND` has the factors that move a checksum
-    /// past one and two streams.
+    /// Bytes of each of three interleaved streams. `ADVANCE` has the factors that advance a
+    /// checksum over one and two streams of zeros.
     const STREAM: usize = 1024;
-    const BEHIND: [i64; 2] = [0x1700_76fa, 0xa51b_6135];
+    const ADVANCE: [i64; 2] = [0x1700_76fa, 0xa51b_6135];
 
     #[inline]
     #[target_feature(enable = "pclmulqdq,sse4.2")]
-    fn moved(crc: u64, by: i64) -> u64 {
+    fn advance(crc: u64, by: i64) -> u64 {
         let crc = _mm_cvtsi64_si128(crc.cast_signed());
         let product = _mm_clmulepi64_si128::<0>(crc, _mm_cvtsi64_si128(by));
         _mm_crc32_u64(0, _mm_cvtsi128_si64(product).cast_unsigned())
@@ -359,7 +359,7 @@ mod x86_64 {
                 sums[1] = _mm_crc32_u64(sums[1], word(b));
                 sums[2] = _mm_crc32_u64(sums[2], word(c));
             }
-            crc = moved(sums[0], BEHIND[1]) ^ moved(sums[1], BEHIND[0]) ^ sums[2];
+            crc = advance(sums[0], ADVANCE[1]) ^ advance(sums[1], ADVANCE[0]) ^ sums[2];
         }
         for bytes in rest.as_chunks::<8>().0 {
             crc = _mm_crc32_u64(crc, word(bytes));

@@ -1,5 +1,5 @@
-/* Included first where a test program is to print what it finds. Such a program writes its results to a
-   file and reads them again beside libsodium's own; here both files are its output, at whose end it reads
-   nothing twice, and the results are for us to compare. */
+/* Included first in a libsodium test program that checks results. Such a program writes its results
+   to a file and compares this file with libsodium's expected one. Here both files are stdout, where
+   the program reads nothing. The bench compares the output. */
 #include <stdio.h>
 #define fopen(name, mode) stdout

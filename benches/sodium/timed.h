@@ -1,6 +1,6 @@
-/* Included first where a test program is timed. Such a program takes its random numbers from libsodium's
-   generator with a seed of the host's, and some compute more or less by what those are; here it takes them
-   from the same cipher's family with a seed that is the same in each run. */
+/* Included first in a libsodium test program that is timed. Such a program seeds libsodium's
+   generator from the host, and in some programs the numbers determine the amount of work. Here the
+   generator uses a cipher of the same family with a fixed seed, so that all runs do equal work. */
 #include "sodium.h"
 
 static const char *fixed_name(void)

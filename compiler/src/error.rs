@@ -11,7 +11,8 @@ pub enum CompileError {
     Text(String),
     /// The bytes are an ELF file, as compiled modules are.
     #[error(
-        "it is compiled already: an ELF file; run it with `aotrun`, look at it with `aotc inspect`"
+        "it is an ELF file, so it is compiled already; run it with `aotrun`, or inspect it with \
+         `aotc inspect`"
     )]
     Compiled,
     /// The bytes are not a valid module, or they use a feature that is not supported.
@@ -23,7 +24,7 @@ pub enum CompileError {
         offset: usize,
     },
     /// The module is valid, but exceeds a limit of this compiler.
-    #[error("module has {found} {what}, the limit is {limit}")]
+    #[error("module has {found} {what}, the limit is {limit}; use fewer")]
     Limit {
         /// The limited quantity.
         what: &'static str,
@@ -45,7 +46,7 @@ pub enum CompileError {
         module_bytes: u64,
     },
     /// The module is valid, but the code of one of its functions exceeds a limit of this compiler.
-    #[error("function {func} has {found} {what}, the limit is {limit}; split it")]
+    #[error("function {func} has {found} {what}, the limit is {limit}; split the function")]
     FunctionLimit {
         /// Index or name of the function.
         func: String,
@@ -69,7 +70,9 @@ pub enum CompileError {
     #[error("{0}")]
     Options(String),
     /// The code generator refused a function, which is a fault of this compiler.
-    #[error("cannot compile function {func}: {message}; this is a fault of the compiler")]
+    #[error(
+        "cannot compile function {func}: {message}; this is a fault of the compiler, report it"
+    )]
     Codegen {
         /// Index or name of the function.
         func: String,
@@ -77,6 +80,6 @@ pub enum CompileError {
         message: String,
     },
     /// The object could not be written, which is a fault of this compiler.
-    #[error("cannot write the object: {0}; this is a fault of the compiler")]
+    #[error("cannot write the object: {0}; this is a fault of the compiler, report it")]
     Object(String),
 }

@@ -21,27 +21,27 @@ pub(crate) const MODULE_BYTES: Limit = Limit {
 
 /// Globals, imports and function references must be in reach of a 32-bit displacement.
 pub(crate) const INSTANCE_AREA_BYTES: Limit = Limit {
-    what: "bytes of globals, imports and function references or more",
+    what: "or more bytes of globals, imports and function references",
     most: INSTANCE_AREA_BYTES_MAX,
 };
 
 /// No memory can have the last page that its addresses would reach, so a module with such an
 /// initial size could not run.
 pub(crate) const MEMORY_PAGES: Limit = Limit {
-    what: "pages of memory to begin with",
+    what: "initial pages of memory",
     most: MEMORY_PAGES_MAX,
 };
 
 /// The limit of the initial size of a memory in bytes.
 pub(crate) const MEMORY_BYTES: Limit = Limit {
-    what: "bytes of memory to begin with",
+    what: "initial bytes of memory",
     most: MEMORY_BYTES_MAX,
 };
 
 /// A constant expression is evaluated each time its element segment is copied or its instance is
 /// created. The largest array that it can create has 10,000 values.
 pub(crate) const CONSTANT_OPERATORS: Limit = Limit {
-    what: "operators of a constant expression",
+    what: "operators in a constant expression",
     most: CONSTANT_OPERATORS_MAX,
 };
 
@@ -104,13 +104,13 @@ pub(crate) const FUNCTION_OPERANDS: Limit = Limit {
 
 /// For each pair of locals used in a loop, Cranelift may move one: 1.3 ns.
 pub(crate) const FUNCTION_LOOPS: Limit = Limit {
-    what: "pairs of locals in its loops",
+    what: "pairs of locals that its loops use",
     most: 1 << 32,
 };
 
 /// For each, the register allocator may examine the value once per register: 20 ns.
 pub(crate) const FUNCTION_LIVE_RANGES: Limit = Limit {
-    what: "instructions that its values are held across",
+    what: "instructions across which its values are live",
     most: 1 << 31,
 };
 

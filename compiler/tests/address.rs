@@ -1,5 +1,7 @@
-//! Addresses on x86_64: which added constants become displacements and which must not.
-//! `runtime/tests/address` checks that guests observe no difference.
+//! On x86_64, checks which constants in address sums become displacements of an access.
+//!
+//! An address sum wraps around at 32 bits, but a displacement does not. So the compiler must prove
+//! that the sum cannot wrap. `runtime/tests/address` checks that guests observe no difference.
 
 mod common;
 
@@ -21,8 +23,8 @@ fn optimised(code: &str) -> Vec<String> {
     listing(code, Arch::X86_64, OptLevel::Speed)
 }
 
-/// Number of additions, except those that free the frame. The function combines loaded values by
-/// `xor`, so all additions are of addresses.
+/// Number of additions in a listing, except those that free the frame. The function combines loaded
+/// values by `xor`, so each addition computes an address.
 fn sums(listing: &[String]) -> usize {
     let adds = |text: &&String| {
         (text.starts_with("lea") || text.starts_with("add")) && !text.ends_with("%rsp")
@@ -30,7 +32,7 @@ fn sums(listing: &[String]) -> usize {
     listing.iter().filter(adds).count()
 }
 
-/// Combines the value at an index with the earlier ones.
+/// Code that loads the value at an index and combines it with the earlier values.
 fn load(index: &str) -> String {
     format!("(local.set $s (i64.xor (local.get $s) (i64.load {index})))")
 }
@@ -42,15 +44,15 @@ fn plus(index: &str, constant: i32) -> String {
 const P: &str = "(local.get $p)";
 const Q: &str = "(local.get $q)";
 
-/// Loads of eight consecutive words.
+/// Code that loads eight consecutive words.
 fn words() -> String {
     let rest = (1..8).map(|at| load(&plus(P, at * 8)));
     load(P) + &rest.collect::<String>()
 }
 
-/// After an access at an index, accesses at small distances above it need no addition.
+/// After an access at an index, an access at a small distance above this index needs no addition.
 #[test]
-fn what_is_behind_an_access_is_a_displacement() {
+fn a_small_distance_from_an_earlier_access_is_a_displacement() {
     for level in [OptLevel::Speed, OptLevel::SpeedAndSize] {
         let code = listing(&words(), Arch::X86_64, level);
         assert_eq!(sums(&code), 0, "{code:#?}");
@@ -62,9 +64,9 @@ fn what_is_behind_an_access_is_a_displacement() {
     }
 }
 
-/// The first access may itself be at a sum, which is computed once.
+/// The index of the first access may itself be a sum. The code computes this sum once.
 #[test]
-fn it_is_so_from_a_sum_that_was_computed() {
+fn a_small_distance_from_a_computed_sum_is_a_displacement() {
     let first = plus(P, 1000);
     let all = (0..8).map(|at| load(&plus(&first, at * 8)));
     let code = optimised(&all.collect::<String>());
@@ -75,9 +77,9 @@ fn it_is_so_from_a_sum_that_was_computed() {
     assert_eq!(sums(&code), 1, "{code:#?}");
 }
 
-/// The first access dominates the others, so the sum cannot wrap around there.
+/// Where the first access dominates a later one, the later sum cannot wrap around.
 #[test]
-fn it_is_so_where_the_first_access_was_passed() {
+fn a_distance_from_a_dominating_access_is_a_displacement() {
     let behind = load(&plus(P, 8));
     let first = load(P);
     for code in [
@@ -94,10 +96,10 @@ fn it_is_so_where_the_first_access_was_passed() {
     }
 }
 
-/// No earlier access dominates these, or it is above them or at another index, so the sum may wrap
-/// around.
+/// The sum may wrap around if no earlier access dominates the access, or if the earlier access is
+/// at a higher address or another index.
 #[test]
-fn it_is_not_so_where_the_sum_might_wrap() {
+fn a_sum_that_might_wrap_is_computed() {
     let behind = load(&plus(P, 8));
     let first = load(P);
     for code in [
@@ -117,14 +119,14 @@ fn it_is_not_so_where_the_sum_might_wrap() {
 
 /// The largest distance that becomes a displacement is a page of 64 KiB.
 #[test]
-fn it_is_so_at_most_a_page_above() {
+fn distances_up_to_64_kib_are_displacements() {
     let far = |above| sums(&optimised(&(load(P) + &load(&plus(P, above)))));
     assert_eq!([far(65_536), far(65_537)], [0, 1]);
 }
 
 /// The largest offset that the guard region covers, and one byte more.
 #[test]
-fn it_is_so_where_the_guard_covers_it() {
+fn offsets_within_the_guard_region_are_displacements() {
     let far = |offset| {
         let at = plus(P, 1000);
         let code = format!("{} (local.set $s (i64.load offset={offset} {at}))", load(P));
@@ -137,7 +139,7 @@ fn it_is_so_where_the_guard_covers_it() {
 /// Only a few earlier accesses are searched, so that compile time is linear in the number of
 /// accesses.
 #[test]
-fn it_is_so_behind_one_of_the_last_few() {
+fn only_the_last_few_accesses_are_searched() {
     let far = |accesses: i32| {
         let down = (1..=accesses).map(|at| load(&plus(P, at * -1_000_000)));
         let code = load(P) + &down.collect::<String>() + &load(&plus(P, 8));
@@ -148,7 +150,7 @@ fn it_is_so_behind_one_of_the_last_few() {
 
 /// A constant added to an index with few significant bits cannot wrap around.
 #[test]
-fn what_is_added_to_a_small_number_is_a_displacement() {
+fn a_constant_added_to_a_narrow_index_is_a_displacement() {
     for small in [
         format!("(i32.and {P} (i32.const 0xfffff8))"),
         format!("(i32.shr_u {P} (i32.const 8))"),
@@ -170,7 +172,7 @@ fn what_is_added_to_a_small_number_is_a_displacement() {
 }
 
 #[test]
-fn a_byte_that_selects_an_entry_of_a_table_is_extended_and_scaled() {
+fn a_byte_index_is_zero_extended_and_scaled() {
     for (by, mask, scale) in [
         (8, 0xff, ""),
         (15, 0x1fe, ",2"),
@@ -201,14 +203,14 @@ fn is_scaled(index: &str, scale: &str) {
 
 /// The reference for the optimised levels.
 #[test]
-fn nothing_is_rewritten_without_the_optimiser() {
+fn addresses_are_not_rewritten_without_the_optimiser() {
     let code = listing(&words(), Arch::X86_64, OptLevel::None);
     assert_eq!(sums(&code), 7, "{code:#?}");
 }
 
 /// On aarch64 an access has an index or a displacement, not both.
 #[test]
-fn nothing_is_rewritten_on_aarch64() {
+fn addresses_are_not_rewritten_on_aarch64() {
     for level in [OptLevel::None, OptLevel::Speed] {
         let code = listing(&words(), Arch::Aarch64, level);
         assert_eq!(sums(&code), 7, "{code:#?}");

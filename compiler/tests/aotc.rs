@@ -55,7 +55,7 @@ fn refused(output: &Output, parts: &[&str]) {
 }
 
 #[test]
-fn a_module_becomes_a_shared_object_beside_it() {
+fn the_default_output_is_a_shared_object_beside_the_input() {
     let (_folder, wasm) = folder("hello.wasm");
     assert_eq!(works(&aotc([&wasm])), "");
     let so = fs::read(wasm.with_extension("so")).expect("it is written");
@@ -73,7 +73,7 @@ fn a_module_becomes_a_shared_object_beside_it() {
 }
 
 #[test]
-fn output_goes_where_it_is_asked_to_go() {
+fn the_output_option_names_the_output_file() {
     let (folder, wat) = folder("add.wat");
     let expected = compile(
         &parse_text(&fs::read(&wat).expect("the guest")).expect("text"),
@@ -97,7 +97,7 @@ fn output_goes_where_it_is_asked_to_go() {
 }
 
 #[test]
-fn the_input_is_not_written_over() {
+fn the_input_is_not_overwritten() {
     let (folder, wasm) = folder("fib.wasm");
     let bytes = fs::read(&wasm).expect("the guest");
     let named = |name: &str| folder.path().join(name);
@@ -127,7 +127,7 @@ fn the_input_is_not_written_over() {
     let so = named("fib.so");
     fs::rename(&wasm, &so).expect("a free name");
     spared(&so, &so, false);
-    // A copy is another file, and so is a new output file.
+    // A copy of the input, and a new file, are not the input.
     let copy = named("copy.wasm");
     fs::copy(&so, &copy).expect("room for a file");
     for output in [&copy, &named("new.so")] {
@@ -159,9 +159,9 @@ fn everything_is_emitted_for_both_targets() {
     }
 }
 
-/// `-g` keeps the guest's debug information, and warns if the guest has none.
+/// `-g` keeps the guest's debug information. It warns if the guest has no debug information.
 #[test]
-fn lines_are_carried_over_or_their_absence_is_told() {
+fn debug_lines_are_kept_or_a_warning_reports_their_absence() {
     let (_folder, wasm) = folder("lines.wasm");
     for option in ["-g", "--debug-info"] {
         assert_eq!(works(&aotc([option.as_ref(), wasm.as_os_str()])), "");
@@ -191,7 +191,7 @@ fn inspected(module: &Path) -> String {
 }
 
 #[test]
-fn inspect_tells_what_a_module_holds() {
+fn inspect_lists_the_content_of_a_module() {
     let (_folder, wasm) = folder("hello.wasm");
     works(&aotc([
         wasm.as_os_str(),
@@ -256,7 +256,7 @@ fn inspect_tells_what_a_module_holds() {
     );
 }
 
-/// The deterministic result needs other code than the fastest.
+/// With deterministic relaxed SIMD, the compiler emits other instructions than by default.
 #[test]
 fn relaxed_simd_is_deterministic_on_request() {
     let (folder, _) = folder("add.wat");
@@ -287,14 +287,17 @@ fn relaxed_simd_is_deterministic_on_request() {
 }
 
 #[test]
-fn mistakes_are_told_in_one_line() {
+fn errors_are_reported_in_one_line() {
     let (folder, wat) = folder("add.wat");
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
         fs::write(&path, text).expect("room for a file");
         path
     };
-    refused(&aotc::<&str>([]), &["no module given", "aotc module.wasm"]);
+    refused(
+        &aotc::<&str>([]),
+        &["no module was given", "aotc module.wasm"],
+    );
     refused(&aotc(["/no/such.wasm"]), &["cannot read /no/such.wasm"]);
     refused(&aotc([folder.path()]), &["cannot read"]);
     refused(
@@ -312,12 +315,12 @@ fn mistakes_are_told_in_one_line() {
     let with = |option: &str, value: &str| aotc([wat.as_os_str(), option.as_ref(), value.as_ref()]);
     refused(
         &with("--target", "riscv64"),
-        &["target riscv64 is not supported", "x86_64 and aarch64"],
+        &["target riscv64 is not supported", "x86_64, aarch64"],
     );
     // The permitted levels depend on the machine's architecture.
     refused(
         &with("--cpu", "pentium"),
-        &["\"pentium\" is unknown for", "there are baseline, "],
+        &["\"pentium\" is unknown for", "use one of baseline, "],
     );
     refused(&with("--cpu", "baseline,+neon"), &["\"+neon\" is unknown"]);
     refused(
@@ -327,7 +330,7 @@ fn mistakes_are_told_in_one_line() {
     // The message does not contain the temporary name of the output file.
     let said = text(&with("-o", "/no/such/folder/x.so").stderr);
     assert!(
-        said.contains("no folder /no/such/folder;") && !said.contains(".aotc-"),
+        said.contains("folder /no/such/folder does not exist;") && !said.contains(".aotc-"),
         "{said}"
     );
     refused(
@@ -354,14 +357,14 @@ fn mistakes_are_told_in_one_line() {
     works(&aotc([wat.as_os_str(), "-o".as_ref(), so.as_os_str()]));
     refused(
         &aotc([&so]),
-        &["x.so: it is compiled already", "run it with `aotrun`"],
+        &["x.so: it is an ELF file", "run it with `aotrun`"],
     );
     assert!(!wat.with_extension("so").exists(), "nothing was written");
     assert!(works(&aotc(["--help"])).contains("inspect"));
 }
 
 #[test]
-fn command_lines_that_are_wrong_are_told_in_one_line() {
+fn invalid_command_lines_are_reported_in_one_line() {
     for (line, parts) in [
         (
             &["--emit", "wasm", "x.wasm"][..],
@@ -374,15 +377,15 @@ fn command_lines_that_are_wrong_are_told_in_one_line() {
         (&["-O2", "x.wasm"], &["option -O is unknown"]),
         (
             &["--emti", "asm", "x.wasm"],
-            &["option --emti is unknown; --emit is like it"],
+            &["option --emti is unknown; --emit is similar"],
         ),
         (&["inspect"], &["<FILE> is missing"]),
         (
             &["inspect", "x.so", "y.so"],
             &["\"y.so\" is one argument too many"],
         ),
-        (&["x.wasm", "-o", ""], &["--output is without a value"]),
-        (&["x.wasm", "-o"], &["--output is without a value"]),
+        (&["x.wasm", "-o", ""], &["--output has no value"]),
+        (&["x.wasm", "-o"], &["--output has no value"]),
         (
             &["x.wasm", "--fuel=3"],
             &["--fuel takes no value, \"3\" was given"],
@@ -393,14 +396,11 @@ fn command_lines_that_are_wrong_are_told_in_one_line() {
         ),
         (
             &["x.wasm", "y.wasm"],
-            &[
-                "\"y.wasm\" is one argument too many",
-                "one module at a time",
-            ],
+            &["\"y.wasm\" is one argument too many", "give one module"],
         ),
         (
             &["--fuel", "inspect", "x.so"],
-            &["a command is the first argument"],
+            &["a command as the first argument"],
         ),
         (
             &["--emit", "a\nb", "x.wasm"],
@@ -419,12 +419,12 @@ fn command_lines_that_are_wrong_are_told_in_one_line() {
 
 /// `-g` has no effect on intermediate code, and the compiler says so.
 #[test]
-fn debug_information_of_what_has_none_is_told_off() {
+fn debug_information_for_intermediate_code_is_reported_as_useless() {
     let (_folder, wasm) = folder("lines.wasm");
     let output = aotc([wasm.as_os_str(), "-g".as_ref(), "--emit=clif".as_ref()]);
     assert_eq!(output.status.code(), Some(0));
     let said = text(&output.stderr);
-    assert!(said.contains("-g does nothing with --emit clif"), "{said}");
+    assert!(said.contains("-g has no effect with --emit clif"), "{said}");
 }
 
 #[test]

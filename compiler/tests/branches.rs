@@ -1,5 +1,4 @@
-//! `br_table`: the moves on the way to a target exist once, however often the table names the
-//! target.
+//! `br_table`: the compiler emits the moves for a target once, even if many entries name it.
 
 mod common;
 
@@ -34,13 +33,13 @@ fn instructions(text: &str, arch: Arch, level: OptLevel, fuel: bool) -> usize {
 }
 
 #[test]
-fn many_entries_of_one_target_take_no_more_code_than_few() {
+fn many_entries_with_one_target_need_no_more_code_than_few() {
     for arch in Arch::ALL {
         for level in [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize] {
             for fuel in [false, true] {
                 let [few, many] =
                     [3, 300].map(|entries| instructions(&interpreter(entries), arch, level, fuel));
-                // A difference of two at most: constants that do not fit one instruction.
+                // Large constants may need up to two more instructions.
                 assert!(many <= few + 2, "{arch:?} {level:?}: {few} and {many}");
             }
         }
@@ -50,7 +49,7 @@ fn many_entries_of_one_target_take_no_more_code_than_few() {
 /// The table jumps directly to a target that is named twice and needs no moves. One unreachable
 /// jump may remain after the table.
 #[test]
-fn entries_for_which_nothing_is_moved_cost_no_jump() {
+fn entries_without_moves_need_no_extra_jump() {
     let table = |targets: &str| {
         format!(
             r#"(module (func (export "run") (param i32) (result i32)

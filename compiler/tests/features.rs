@@ -317,7 +317,7 @@ fn rows(name: &str) -> Vec<Vec<&'static str>> {
 }
 
 #[test]
-fn what_is_supported_compiles() {
+fn supported_features_compile() {
     for (name, text) in SUPPORTED {
         for arch in Arch::ALL {
             let result = compiled(text, arch);
@@ -328,7 +328,7 @@ fn what_is_supported_compiles() {
 }
 
 #[test]
-fn what_is_refused_is_refused_by_the_documents_message() {
+fn refused_features_get_the_documented_message() {
     let mut missing = vec![];
     for (name, text) in REFUSED {
         for arch in Arch::ALL {
@@ -357,7 +357,7 @@ fn what_is_refused_is_refused_by_the_documents_message() {
 }
 
 #[test]
-fn what_is_not_valid_is_refused() {
+fn invalid_uses_of_supported_features_are_refused() {
     for (text, part) in INVALID {
         match compiled(text, Arch::X86_64) {
             Err(CompileError::Invalid { message, .. }) => {

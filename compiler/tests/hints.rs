@@ -1,5 +1,5 @@
-//! Branch hints: unlikely code follows the function's return. Invalid hints never prevent a module
-//! from compiling as it does without them.
+//! Branch hints: the compiler puts unlikely code after the function's return. A module with invalid
+//! hints compiles to the code of the module without hints.
 
 mod common;
 
@@ -20,9 +20,9 @@ const OTHER: i32 = 222;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Before,
-    Behind,
+    After,
 }
-use Place::{Before, Behind};
+use Place::{After, Before};
 
 /// The places of [`ONE`] and [`OTHER`] in a module's first function.
 fn places(text: &str, arch: Arch) -> [Place; 2] {
@@ -40,12 +40,13 @@ fn places(text: &str, arch: Arch) -> [Place; 2] {
         let constant = format!("{sign}0x{constant:x}");
         match at(&|each| each.contains(&constant)) < ret {
             true => Before,
-            false => Behind,
+            false => After,
         }
     })
 }
 
-/// A function with this body. ONE and OTHER stand for code with the two constants.
+/// A function with this body. ONE and OTHER in the body become code with the constants of these
+/// names.
 fn function(body: &str) -> String {
     let body = body
         .replace("ONE", &multiply(ONE))
@@ -72,11 +73,11 @@ fn check(body: &str, unlikely: [Place; 2], likely: [Place; 2]) {
 }
 
 #[test]
-fn the_unlikely_arm_of_an_if_is_behind_the_return() {
+fn the_unlikely_arm_of_an_if_follows_the_return() {
     check(
         "(local.get $a) HINT (if (then ONE) (else OTHER))",
-        [Behind, Before],
-        [Before, Behind],
+        [After, Before],
+        [Before, After],
     );
     // An `if` with parameters and results, followed by more code.
     check(
@@ -84,31 +85,31 @@ fn the_unlikely_arm_of_an_if_is_behind_the_return() {
          (if (param i32) (result i32) (then (local.set $b) ONE (local.get $b))
            (else (local.set $b) OTHER (local.get $a)))
          (local.set $b (i32.xor (local.get $b)))",
-        [Behind, Before],
-        [Before, Behind],
+        [After, Before],
+        [Before, After],
     );
 }
 
 #[test]
-fn the_unlikely_way_of_a_branch_is_behind_the_return() {
+fn the_unlikely_path_of_a_branch_follows_the_return() {
     // The branch, or the fall-through, is the only way to each of the two paths.
     check(
         "(block $end (block $there (local.get $a) HINT (br_if $there) OTHER (br $end)) ONE)",
-        [Behind, Before],
-        [Before, Behind],
+        [After, Before],
+        [Before, After],
     );
     // The target has other predecessors, so it stays in place. Only the fall-through may be
     // unlikely.
     check(
         "(block $there (br_if $there (local.get $b)) (local.get $a) HINT (br_if $there) OTHER) ONE",
         [Before, Before],
-        [Before, Behind],
+        [Before, After],
     );
 }
 
 /// The blocks inside an unlikely arm also follow the return.
 #[test]
-fn all_that_is_in_what_is_unlikely_is_behind_the_return() {
+fn all_blocks_of_an_unlikely_arm_follow_the_return() {
     for inner in [
         "(loop $again ONE (br_if $again (local.get $b)))",
         "(block $end (br_if $end (local.get $b)) ONE)",
@@ -121,7 +122,7 @@ fn all_that_is_in_what_is_unlikely_is_behind_the_return() {
     ] {
         check(
             &format!("(local.get $a) HINT (if (then {inner})) OTHER"),
-            [Behind, Before],
+            [After, Before],
             [Before, Before],
         );
     }
@@ -129,7 +130,7 @@ fn all_that_is_in_what_is_unlikely_is_behind_the_return() {
 
 /// A block with several predecessors is as likely as the likeliest of them.
 #[test]
-fn a_target_is_unlikely_if_all_ways_to_it_are() {
+fn a_target_is_unlikely_if_all_its_predecessors_are() {
     let target = |last: &str| {
         format!(
             "(block $end (block $error
@@ -140,15 +141,16 @@ fn a_target_is_unlikely_if_all_ways_to_it_are() {
     };
     for arch in Arch::ALL {
         let unlikely = places(&function(&target(UNLIKELY)), arch);
-        assert_eq!(unlikely, [Behind, Before], "{arch:?}");
+        assert_eq!(unlikely, [After, Before], "{arch:?}");
         let unknown = places(&function(&target("")), arch);
         assert_eq!(unknown, [Before, Before], "{arch:?}");
     }
 }
 
-/// Few iterations leave a loop, but each entry of the loop leaves it once.
+/// A branch that rarely leaves a loop still leaves it once for each entry of the loop. So the code
+/// after the loop is as likely as the code before it.
 #[test]
-fn a_loop_that_is_likely_to_go_on_does_not_make_what_is_behind_it_unlikely() {
+fn code_after_a_likely_loop_is_not_unlikely() {
     check(
         "(loop $again ONE (local.get $b) HINT (br_if $again)) OTHER",
         [Before, Before],
@@ -162,7 +164,7 @@ fn a_loop_that_is_likely_to_go_on_does_not_make_what_is_behind_it_unlikely() {
     // The loop itself may be unlikely.
     check(
         "(local.get $a) HINT (if (then (loop $again ONE (local.get $b) HINT (br_if $again)) OTHER))",
-        [Behind, Behind],
+        [After, After],
         [Before, Before],
     );
 }
@@ -226,7 +228,7 @@ fn has_effect(content: &[u8], at_end: bool) -> bool {
 }
 
 #[test]
-fn sound_hints_have_an_effect() {
+fn valid_hints_have_an_effect() {
     let (_, [f, g]) = module();
     for funcs in [
         &[(1, &[(f, 1, 0)][..])][..],
@@ -249,7 +251,7 @@ fn sound_hints_have_an_effect() {
 }
 
 #[test]
-fn the_first_of_two_hints_counts() {
+fn the_first_of_two_hints_is_used() {
     let (wasm, [f, _]) = module();
     let compiled = |hints: &[Hint]| {
         let wasm = with_section(&wasm, SECTION, &content(&[(1, hints)]), false);
@@ -261,7 +263,7 @@ fn the_first_of_two_hints_counts() {
 }
 
 #[test]
-fn hints_of_nothing_have_no_effect() {
+fn hints_at_invalid_places_have_no_effect() {
     let (_, [f, g]) = module();
     for funcs in [
         &[][..],
@@ -315,7 +317,7 @@ fn damaged_sections_are_used_up_to_the_damage() {
 }
 
 #[test]
-fn counts_of_more_than_there_is_take_nothing() {
+fn counts_beyond_the_content_allocate_no_memory() {
     let (wasm, [f, _]) = module();
     let many = leb(u32::MAX as usize);
     let hints_of_one = [leb(1), leb(1), many.clone(), content(&[])].concat();

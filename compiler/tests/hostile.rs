@@ -1,10 +1,13 @@
-//! Small modules that try to use much compile time or memory. Each must compile, at all
-//! optimisation levels and for both targets, or be refused with the name of a limit.
+//! Small modules that try to use much compile time or memory. The compiler must compile each module
+//! at all optimisation levels for both targets, or refuse it with the name of a limit.
 
+#[path = "../../runtime/tests/common/campaign.rs"]
+mod campaign;
 #[path = "../../runtime/tests/common/program.rs"]
 #[allow(dead_code, reason = "this test uses one of its functions")]
 mod program;
 
+use campaign::sampled;
 use pirn_compiler::{CompileError, OptLevel, Options, compile, parse_text};
 use pirn_format::cpu::Arch;
 use std::process::Command;
@@ -80,7 +83,7 @@ fn each(count: u64, code: impl Fn(u64) -> Vec<u8>) -> Vec<u8> {
     (0..count).flat_map(code).collect()
 }
 
-/// All options that change the amount of work.
+/// Options that differ in the amount of compile work.
 fn ways() -> Vec<Options> {
     let mut ways = vec![];
     for arch in [Arch::X86_64, Arch::Aarch64] {
@@ -93,8 +96,7 @@ fn ways() -> Vec<Options> {
     ways
 }
 
-/// Checks that the limit of one function refuses the module, even if the module's own limit is
-/// unbounded.
+/// Checks that a limit for one function refuses the module. The limit for the whole module is off.
 fn refused(name: &str, wasm: &[u8], options: &Options, limit: &str) {
     let mut options = options.clone();
     options.work_per_byte = u64::MAX;
@@ -115,12 +117,13 @@ fn refused(name: &str, wasm: &[u8], options: &Options, limit: &str) {
 
 const NODES: &str = "values, instructions and blocks of intermediate code";
 const OPERANDS: &str = "operands of intermediate code";
-const PAIRS: &str = "pairs of locals in its loops";
-const HELD: &str = "instructions that its values are held across";
+const PAIRS: &str = "pairs of locals that its loops use";
+const HELD: &str = "instructions across which its values are live";
 
-/// Two bytes of code that produce a thousand values; a function may contain them a million times.
+/// An operator of two bytes can produce a thousand values. A function may contain a million such
+/// operators.
 #[test]
-fn code_that_becomes_much_more_is_refused() {
+fn short_code_with_a_large_expansion_is_refused() {
     let wide = [ty(0, 0), ty(0, WIDE), ty(WIDE, 0), ty(WIDE, WIDE)];
     let zeros = [0x41, 0].repeat(WIDE);
     let drops = vec![0x1a; WIDE];
@@ -141,7 +144,7 @@ fn code_that_becomes_much_more_is_refused() {
         vec![0x0b],
         drops.clone(),
     ];
-    // A branch to a block end at which each local may have another value.
+    // Each branch to the end of a block brings another value for each local.
     let locals = [
         vec![0x02, 0x40],
         each(20_000, |n| {
@@ -171,8 +174,8 @@ fn code_that_becomes_much_more_is_refused() {
             NODES,
         ),
     ];
-    // The compiler finds this before the optimiser runs, on any target.
-    for (name, wasm, limit) in &cases {
+    // The compiler refuses the code before the optimiser runs, so one level and target suffice.
+    for (name, wasm, limit) in sampled(&cases, 2, 0) {
         refused(name, wasm, &Options::default(), limit);
     }
 }
@@ -190,10 +193,10 @@ fn try_table(count: u64, clause: &[u8], inner: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Around a `try_table`, each clause takes all values, each local may come from each call, and the
-/// compiler finds the innermost `try` of each call.
+/// Three ways in which a `try_table` multiplies work. Each clause takes all values, each local may
+/// come from each call, and the compiler searches the innermost `try` of each call.
 #[test]
-fn many_clauses_calls_and_locals_in_a_try_are_refused_and_deep_blocks_take_no_time() {
+fn many_clauses_calls_and_locals_around_a_try_are_refused() {
     let types = [ty(0, 0), ty(WIDE, 0), ty(0, WIDE)];
     let guest = |locals, code: Vec<u8>| {
         let tags = (13, list(&[vec![0, 0], vec![0, 1]]));
@@ -220,8 +223,8 @@ fn many_clauses_calls_and_locals_in_a_try_are_refused_and_deep_blocks_take_no_ti
     let depth = 100_000;
     let calls = [
         [0x02, 0x40].repeat(depth),
-        // The deep blocks are only translated: the clauses after them are refused before code
-        // generation.
+        // The compiler only translates the deep blocks. It refuses the clauses after them before
+        // code generation.
         call.repeat(depth),
         [vec![0x41, 0, 0x0d], vec![0]].concat(),
         vec![0x0b; depth],
@@ -233,9 +236,9 @@ fn many_clauses_calls_and_locals_in_a_try_are_refused_and_deep_blocks_take_no_ti
     refused("deep", &guest(1, calls.concat()), &options, NODES);
 }
 
-/// Code whose compile time would grow with its square is refused before that work is done.
+/// The compiler refuses code with quadratic compile time before it does that work.
 #[test]
-fn what_takes_time_by_the_square_of_its_length_is_refused() {
+fn code_with_quadratic_compile_time_is_refused() {
     let depth = 10;
     let loops = [
         [0x03, 0x40].repeat(depth),
@@ -257,16 +260,16 @@ fn what_takes_time_by_the_square_of_its_length_is_refused() {
         [0x36, 2, 0].repeat(count as usize),
     ];
     let held = one(&[ty(0, 0)], 1, &held.concat());
-    for arch in [Arch::X86_64, Arch::Aarch64] {
+    for arch in sampled(Arch::ALL, 2, 0) {
         let mut options = Options::new(arch);
         options.opt_level = OptLevel::None;
         refused("loads", &held, &options, HELD);
     }
 }
 
-/// Modules that are only large or deep.
+/// Modules that are large or deep, but whose compile time is linear.
 #[test]
-fn what_is_only_large_is_compiled() {
+fn large_and_deep_modules_compile() {
     let none = [ty(0, 0)];
     let empty = || (0, body(0, &[]));
     let many =
@@ -422,18 +425,18 @@ fn what_is_only_large_is_compiled() {
             ),
         ),
     ];
-    for (name, wasm) in &cases {
-        for options in ways() {
+    for (at, (name, wasm)) in cases.iter().enumerate() {
+        for options in sampled(ways(), 4, at) {
             let object = compile(wasm, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(object.len() > 1000, "{name}");
         }
     }
 }
 
-/// A module that the validator refuses gets the validator's message, and no code is generated
-/// first.
+/// The validator refuses a module before code generation, and the error has the validator's
+/// message.
 #[test]
-fn what_no_module_may_have_is_refused_by_name() {
+fn limits_of_the_validator_are_reported_by_name() {
     let none = [ty(0, 0)];
     let cases = [
         ("locals", one(&none, LOCALS + 1, &[]), "too many locals"),
@@ -474,7 +477,7 @@ fn what_no_module_may_have_is_refused_by_name() {
 
 /// Deeply nested text format.
 #[test]
-fn nested_text_is_parsed_or_refused() {
+fn deeply_nested_text_is_parsed_or_refused() {
     let deep = 100_000;
     let blocks = format!(
         "(module (func {}{}))",
@@ -493,7 +496,7 @@ fn nested_text_is_parsed_or_refused() {
 }
 
 #[test]
-fn without_memory_the_program_ends_as_with_other_errors() {
+fn running_out_of_memory_ends_aotc_like_other_errors() {
     if program::has_runner() {
         println!("NOT RUN: aotc without memory; its emulator is what would have none");
         return;

@@ -1,5 +1,5 @@
-//! Functions that the compiler recognises by their code. It must recognise the known
-//! implementations, and no function that computes anything else.
+//! Idiom recognition: the compiler replaces known implementations of a multiplication by
+//! instructions. It must recognise these functions, and no function with another result.
 
 use pirn_compiler::{Emit, Options, emit, parse_text};
 
@@ -27,7 +27,7 @@ fn calls(text: &str, options: &Options) -> usize {
 }
 
 #[test]
-fn multiplications_are_known_by_what_they_compute() {
+fn known_multiplications_are_recognised() {
     let options = Options::default();
     for text in TEXTS {
         assert_eq!(calls(text, &options), 0);
@@ -46,9 +46,10 @@ fn multiplications_are_known_by_what_they_compute() {
     }
 }
 
-/// A function that would be recognised if its address had the memory's type.
+/// The function would be recognised, but its address has another type than the memory's addresses.
+/// The validator must refuse it.
 #[test]
-fn an_address_of_another_type_is_no_fault_of_the_compiler() {
+fn an_address_of_another_type_is_a_validation_error() {
     for text in TEXTS {
         for wrong in [
             text.replace("$to i32", "$to i64"),
@@ -63,7 +64,7 @@ fn an_address_of_another_type_is_no_fault_of_the_compiler() {
 }
 
 #[test]
-fn fuel_is_counted_in_the_function_that_multiplies() {
+fn multiplications_are_not_replaced_if_fuel_is_counted() {
     let mut options = Options::default();
     options.fuel = true;
     for text in TEXTS {
@@ -71,9 +72,10 @@ fn fuel_is_counted_in_the_function_that_multiplies() {
     }
 }
 
-/// Replaces each token of the body by a valid one with another meaning.
+/// Replaces tokens of the body by valid tokens with another meaning. The compiler must then call
+/// the function.
 #[test]
-fn whatever_computes_something_else_is_called() {
+fn functions_with_another_result_are_not_recognised() {
     let others = [
         ("0xffffffff", "0xfffffffe"),
         ("const 32", "const 31"),
@@ -127,7 +129,7 @@ fn whatever_computes_something_else_is_called() {
 }
 
 #[test]
-fn sums_of_sums_take_no_time() {
+fn doubling_sums_are_searched_in_linear_time() {
     let doubled = "local.get 1 local.get 1 i64.add local.set 1 ".repeat(50);
     let text = format!(
         "(module (memory 1) (func (param i32 i64 i64 i64 i64) {doubled})

@@ -18,7 +18,7 @@ fn with(cpu: CpuFeatures, features: &[&str]) -> CpuFeatures {
     let mut features = features.iter();
     features
         .try_fold(cpu, |cpu, name| cpu.with(name))
-        .expect("they exist")
+        .expect("the features exist")
 }
 
 fn make(text: &str, options: &Options) -> Result<Vec<u8>, String> {
@@ -27,7 +27,7 @@ fn make(text: &str, options: &Options) -> Result<Vec<u8>, String> {
 }
 
 #[test]
-fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
+fn invalid_intrinsics_are_refused_in_one_line_with_the_remedy() {
     let aes = r#"(import "hw" "x86.aesenc" (func $aes (param v128 v128) (result v128)))"#;
     let product = r#"(import "hw" "x86.pclmulqdq" (func $hw (param v128 v128 i32) (result v128)))"#;
     let sha = r#"(import "hw" "x86.sha1rnds4" (func $hw (param v128 v128 i32) (result v128)))"#;
@@ -41,45 +41,51 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
         (
             &[r#"(import "hw" "x86.hcf" (func))"#],
             "x86.hcf",
-            &["none of that name", "docs/reference/intrinsics.md"],
+            &["no intrinsic of this name", "docs/reference/intrinsics.md"],
         ),
         (
             &[r#"(import "hw" "" (func))"#],
             "hw \"\":",
-            &["none of that name in hw; docs/reference/intrinsics.md"],
+            &["hw has no intrinsic of this name; docs/reference/intrinsics.md"],
         ),
         (
             &[r#"(import "hw" "x86.aesenk" (func))"#],
             "x86.aesenk",
-            &["none of that name in hw; the nearest is x86.aesenc; docs/reference/intrinsics.md"],
+            &[
+                "hw has no intrinsic of this name; the nearest is x86.aesenc; \
+                 docs/reference/intrinsics.md",
+            ],
         ),
         (
             &["(import \"hw\" \"a\\nb\\1b\" (func))"],
             "a\\nb\\u{1b}",
-            &["none of that name"],
+            &["no intrinsic of this name"],
         ),
         (
             &[r#"(import "hw" "x86.aesenc" (func (param v128) (result v128)))"#],
             "x86.aesenc",
             &[
                 "declared as (v128) -> v128",
-                "is (v128, v128) -> v128; declare it so",
+                "its type is (v128, v128) -> v128; declare it with that type",
             ],
         ),
         (
             &[r#"(import "hw" "x86.aesenc" (func (param v128 v128) (result v128 v128)))"#],
             "x86.aesenc",
-            &["-> (v128, v128), and is"],
+            &["-> (v128, v128), its type is"],
         ),
         (
             &[r#"(import "hw" "x86.aesenc" (memory 1))"#],
             "x86.aesenc",
-            &["imported as a memory, and is a function (v128, v128) -> v128; import it as that"],
+            &[
+                "imported as a memory, it is a function (v128, v128) -> v128; import it as that \
+                 function",
+            ],
         ),
         (
             &[r#"(import "hw" "x86.pext_u32" (global i32))"#],
             "x86.pext_u32",
-            &["imported as a global, and is a function (i32, i32) -> i32"],
+            &["imported as a global, it is a function (i32, i32) -> i32"],
         ),
         (
             &[r#"(import "hw" "x86.pext_u32" (table 1 funcref))"#],
@@ -89,7 +95,7 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
         (
             &[r#"(import "hw" "memory" (global i32))"#],
             "memory",
-            &["none of that name"],
+            &["no intrinsic of this name"],
         ),
         (
             &[product, &of("(local.get 1)")],
@@ -97,7 +103,7 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
             &[
                 "not constant in the call at offset",
                 ", function 1;",
-                "write a switch over 0x00, 0x01, 0x10, 0x11 with a call of a constant",
+                "write a switch over 0x00, 0x01, 0x10, 0x11, with a call with one constant",
             ],
         ),
         (
@@ -120,7 +126,7 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
         (
             &[product, &of("(i32.const 2)")],
             "x86.pclmulqdq",
-            &["is 0x02 in the call", "may be 0x00, 0x01, 0x10, 0x11"],
+            &["is 0x02 in the call", "use 0x00, 0x01, 0x10, 0x11"],
         ),
         (
             &[product, &of("(i32.const 0x111)")],
@@ -130,7 +136,7 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
         (
             &[sha, &of("(i32.const 4)")],
             "x86.sha1rnds4",
-            &["is 0x04", "may be 0x00, 0x01, 0x02, 0x03"],
+            &["is 0x04", "use 0x00, 0x01, 0x02, 0x03"],
         ),
         (
             &[sha, &of("(i32.const -1)")],
@@ -177,7 +183,7 @@ fn what_is_no_intrinsic_is_refused_in_a_line_with_the_remedy() {
 
 /// An immediate may be in a local: C compilers emit this without optimisation.
 #[test]
-fn an_immediate_is_constant_when_it_is_known() {
+fn an_immediate_may_be_a_constant_in_a_local() {
     let text = r#"(module
       (import "hw" "x86.pclmulqdq" (func $hw (param v128 v128 i32) (result v128)))
       (func (param v128) (result v128) (local $i i32)
@@ -222,9 +228,10 @@ fn count(code: &[u8], bytes: &[u8]) -> usize {
     windows.filter(|window| *window == bytes).count()
 }
 
-/// Every instruction is at its call, also for pairs of calls, among ordinary calls.
+/// Each call of an intrinsic becomes its instruction, also in pairs of calls and next to ordinary
+/// calls.
 #[test]
-fn instructions_are_where_they_were_called() {
+fn an_intrinsic_is_an_instruction_at_its_call() {
     let text = r#"(module
       (import "hw" "x86.aesenc" (func $aes (param v128 v128) (result v128)))
       (import "hw" "x86.sha256rnds2" (func $sha (param v128 v128 v128) (result v128)))
@@ -274,12 +281,12 @@ fn instructions_are_where_they_were_called() {
     assert_eq!(count(text, &[0x66, 0x0f, 0x3a, 0x44]), 0);
 }
 
-/// The largest size of a function that nothing refers to.
+/// Maximum size of the stub for a function that nothing refers to.
 const EMPTY_BYTES: usize = 16;
 
 /// A body is emitted only if something calls it or refers to it.
 #[test]
-fn bodies_that_nothing_refers_to_are_empty() {
+fn unreferenced_portable_bodies_are_empty() {
     let import = r#"(import "hw" "x86.crc32_u64" (func $crc (param i64 i64) (result i64)))
       (import "hw" "x86.aeskeygenassist" (func $key (param v128 i32) (result v128)))"#;
     let call =
@@ -319,7 +326,7 @@ fn bodies_that_nothing_refers_to_are_empty() {
 
 /// An intrinsic costs the fuel of one operator, with or without the instruction.
 #[test]
-fn fuel_is_counted_alike_for_instructions_and_bodies() {
+fn instructions_and_portable_bodies_cost_equal_fuel() {
     let text = r#"(module (import "hw" "x86.aesenc" (func $hw (param v128 v128) (result v128)))
       (func $f (param v128) (result v128) (call $hw (local.get 0) (local.get 0)) (nop)))"#;
     let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
@@ -355,10 +362,10 @@ fn the_same_input_gives_the_same_bytes() {
     }
 }
 
-/// An intrinsic that compiles through a placeholder opcode may use any registers, without moves for
-/// a call. The placeholder's own instruction does not occur.
+/// Cranelift lacks some instructions, so the compiler emits a placeholder opcode and then replaces
+/// it. The operands may be in any registers, and the placeholder's own instruction must not remain.
 #[test]
-fn carried_instructions_are_where_they_were_called() {
+fn placeholders_become_instructions_at_their_calls() {
     let text = r#"(module
       (import "hw" "x86.aesenc" (func $enc (param v128 v128) (result v128)))
       (import "hw" "x86.aesenclast" (func $last (param v128 v128) (result v128)))
@@ -391,10 +398,10 @@ fn carried_instructions_are_where_they_were_called() {
     }
 }
 
-/// The compiler finds a placeholder by its source location. The placeholder must keep its location
-/// also as the only user of a load.
+/// The compiler finds a placeholder by its source location. A placeholder that is the only user of
+/// a load must keep its own location, not the load's.
 #[test]
-fn carried_instructions_are_found_behind_a_load() {
+fn a_placeholder_after_a_load_is_found() {
     let cases = [("aesenc", 0xdc), ("aesenclast", 0xdd)];
     let levels = [OptLevel::None, OptLevel::Speed];
     for ((name, opcode), opt_level) in cases
@@ -425,7 +432,7 @@ fn carried_instructions_are_found_behind_a_load() {
 }
 
 #[test]
-fn instructions_of_aarch64_are_words() {
+fn aarch64_intrinsics_are_single_instructions() {
     let text = r#"(module
       (import "hw" "aarch64.sha256h" (func $sha (param v128 v128 v128) (result v128)))
       (import "hw" "aarch64.pmull2" (func $mul (param v128 v128) (result v128)))

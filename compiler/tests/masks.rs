@@ -1,9 +1,9 @@
-//! Masks after type checks (Spectre): however the processor predicts a branch, a reference of
-//! another type becomes null.
+//! Masks after type checks (Spectre): a reference of the wrong type becomes null, even on a path
+//! that the processor mispredicts.
 //!
-//! The test reads the machine code backwards. The register that an instruction uses, or the
-//! register that it was moved from, must have been written by a conditional move. The flags of this
-//! move must come from a comparison. Without masks none of this holds.
+//! The test follows a used register backwards through the machine code, across moves. A conditional
+//! move must have written the register, and a comparison must have set the flags of that move.
+//! Without the option for masks, the test must find no such move.
 
 mod common;
 
@@ -32,7 +32,7 @@ const FIELD: usize = 33;
 /// A distance that no other access has.
 const FAR: &str = "0x110";
 
-/// A use of a reference or an address that must be masked.
+/// A kind of use for which the reference or address must be masked.
 #[derive(Debug, Clone, Copy)]
 enum Use {
     /// A load at this distance from the masked register.
@@ -48,8 +48,7 @@ enum Use {
 /// A function, and its uses that must be masked.
 struct Case {
     what: &'static str,
-    /// The uses that must be masked: of the value after a check, and of values that the check
-    /// itself reads.
+    /// The uses that must be masked: uses of the checked value, and uses in the check itself.
     uses: &'static [Use],
     body: &'static str,
 }
@@ -319,7 +318,7 @@ fn base(text: &str, distance: &str, arch: Arch) -> Option<String> {
             let memory = operands.first()?;
             let (found, base) = memory.strip_suffix(')')?.split_once('(')?;
             let found = if found.is_empty() { "0x0" } else { found };
-            // Accesses to the table of supertypes have an index, so they are not meant.
+            // An access with an index reads the table of supertypes, which needs no mask.
             let is_it = name != "lea" && found == distance && !base.contains([',', '*']);
             is_it.then(|| register(base)).flatten()
         }
@@ -368,9 +367,10 @@ fn uses(code: &[String], wanted: Use, arch: Arch) -> Vec<(usize, String)> {
     }
 }
 
-/// Each use of a checked reference must go through a mask, and must not without the option.
+/// With the option, each use of a checked reference goes through a mask. Without the option, none
+/// does.
 #[test]
-fn nothing_is_used_behind_a_check_but_by_a_mask() {
+fn values_are_used_after_a_check_only_through_a_mask() {
     for arch in Arch::ALL {
         for level in LEVELS {
             for case in CASES {
@@ -399,7 +399,7 @@ fn nothing_is_used_behind_a_check_but_by_a_mask() {
 
 /// Only null has one of the bottom types, so a cast to such a type gives a constant.
 #[test]
-fn a_cast_to_a_type_of_null_gives_a_constant() {
+fn a_cast_to_a_bottom_type_gives_a_constant() {
     for arch in Arch::ALL {
         for level in LEVELS {
             for spectre in [true, false] {
@@ -416,7 +416,7 @@ fn a_cast_to_a_type_of_null_gives_a_constant() {
 
 /// An aarch64 processor may predict a select, but not past the barrier that follows it.
 #[test]
-fn a_reference_of_the_host_is_told_from_the_guest_s_by_a_mask() {
+fn a_converted_host_reference_passes_a_barrier_on_aarch64() {
     for level in LEVELS {
         for spectre in [true, false] {
             let body = "(param externref) (result anyref) (any.convert_extern (local.get 0))";
@@ -430,7 +430,7 @@ fn a_reference_of_the_host_is_told_from_the_guest_s_by_a_mask() {
 /// Array operators on several elements, and allocations: the position and the number of elements
 /// are masked. Small sizes need no mask, because the guard region is larger.
 #[test]
-fn numbers_of_elements_are_masked() {
+fn positions_and_lengths_of_arrays_are_masked() {
     for (body, masks) in [
         ("(param (ref $bytes) i32 i32) (array.fill $bytes (local.get 0) (local.get 1) (i32.const 7) (local.get 2))", 3),
         ("(param (ref $longs) i32 i32)

@@ -1,6 +1,7 @@
-//! Accesses to 64-bit memories. An address is made only from the lower half of an index, so no
-//! misprediction can widen it. Also tests the cost of accesses, and sizes that are refused.
-//! `runtime/tests/memory64` tests what guests compute.
+//! Accesses to 64-bit memories. Code computes an address only from the lower half of an index, so a
+//! misprediction cannot reach past the memory's reservation. Other tests check the cost of
+//! accesses, and which sizes the compiler refuses. `runtime/tests/memory64` tests the results of
+//! guests.
 
 mod common;
 
@@ -53,8 +54,8 @@ fn register(name: &str, arch: Arch) -> String {
     }
 }
 
-/// Checks that the whole first index is only compared and copied, and is part of no address.
-/// Returns how often it is compared.
+/// Checks that the code only compares and copies the register with the whole first index, and uses
+/// it in no address. Returns the number of comparisons.
 fn compared(code: &[String], arch: Arch) -> usize {
     let mut whole = vec![whole(arch).to_owned()];
     let mut count = 0;
@@ -93,7 +94,7 @@ fn compared(code: &[String], arch: Arch) -> usize {
 }
 
 #[test]
-fn an_address_is_made_of_the_lower_half() {
+fn an_address_uses_the_lower_half_of_an_index() {
     let accesses = [
         "(drop (i32.load8_u (local.get 0)))",
         "(drop (i64.load offset=100 (local.get 0)))",
@@ -119,10 +120,10 @@ fn an_address_is_made_of_the_lower_half() {
     }
 }
 
-/// If the guard region covers the rest, the size is not loaded: only a copy, a comparison and a
-/// branch are added.
+/// If the guard region covers the offset, an access needs only a copy, a comparison and a branch
+/// more than in a 32-bit memory. It does not load the memory's size.
 #[test]
-fn an_access_costs_three_instructions_more() {
+fn an_access_costs_three_more_instructions() {
     for arch in Arch::ALL {
         let narrow = listing(
             "(memory 1)",
@@ -136,7 +137,7 @@ fn an_access_costs_three_instructions_more() {
             arch,
             OptLevel::Speed,
         );
-        // Plus the exit for the trap: a call, and an unreachable instruction.
+        // The trap's exit adds a call and an unreachable instruction.
         assert!(
             wide.len() <= narrow.len() + 3 + 2,
             "{arch}: {narrow:#?} {wide:#?}"
@@ -149,7 +150,7 @@ fn an_access_costs_three_instructions_more() {
     }
 }
 
-/// A copy compares an index once, however many accesses it consists of.
+/// A copy compares each index once, even if it consists of many accesses.
 #[test]
 fn a_copy_compares_each_index_once() {
     for arch in Arch::ALL {
@@ -190,7 +191,7 @@ fn checked_addresses_are_masked() {
 }
 
 #[test]
-fn a_memory_that_no_slot_has_is_refused_by_its_size() {
+fn a_memory64_larger_than_any_slot_is_refused() {
     let compiled = |text: &str| {
         let wasm = parse_text(text.as_bytes()).expect("the text is well-formed");
         compile(&wasm, &Options::default()).map(drop)
@@ -210,7 +211,7 @@ fn a_memory_that_no_slot_has_is_refused_by_its_size() {
                 Err(error @ CompileError::Limit { .. }) => {
                     assert!(!fits, "{error}: {text}");
                     let error = error.to_string();
-                    assert!(error.contains("pages of memory to begin with"), "{error}");
+                    assert!(error.contains("initial pages of memory"), "{error}");
                 }
                 Err(error) => panic!("{error}: {text}"),
             }
@@ -219,5 +220,5 @@ fn a_memory_that_no_slot_has_is_refused_by_its_size() {
     // A maximum may be as large as the type allows.
     compiled("(module (memory i64 1 0x1000000000000))").expect("a maximum reserves nothing");
     compiled("(module (table i64 1 0xffffffffffffffff funcref))")
-        .expect("nor does that of a table");
+        .expect("a table's maximum reserves nothing");
 }

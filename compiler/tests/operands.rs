@@ -1,5 +1,5 @@
-//! Two-address instructions: an operand that is used later must not be copied where another
-//! instruction needs no copy.
+//! A two-address instruction overwrites an operand. If that operand is used later, the compiler
+//! should choose operands or an instruction that need no copy.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn listed(ty: &str, body: &str) -> Vec<String> {
 }
 
 #[test]
-fn either_order_takes_as_many_instructions() {
+fn operands_of_commutative_operators_may_be_swapped_at_no_cost() {
     for ty in ["i32", "i64"] {
         for op in ["add", "and", "or", "xor", "mul"] {
             let [first, last] = ["$a) (local.get $b", "$b) (local.get $a"].map(|operands| {
@@ -44,7 +44,7 @@ fn of_what_stays(ty: &str, something: &str) -> Vec<String> {
 }
 
 #[test]
-fn bytes_are_taken_and_constants_subtracted_without_a_copy() {
+fn byte_extensions_and_subtractions_of_constants_need_no_copy() {
     for (ty, something, instruction) in [
         ("i32", "(i32.and (local.get $a) (i32.const 255))", "movzbl"),
         (
@@ -69,14 +69,14 @@ fn bytes_are_taken_and_constants_subtracted_without_a_copy() {
         let found = of_what_stays(ty, something);
         let count = found.iter().filter(|each| each.starts_with(instruction));
         assert_eq!(count.count(), 1, "{something}: {found:?}");
-        // That instruction, two products, a difference, the return, and one copy (of the
-        // difference's operand, or for the result).
+        // The instruction under test, two products, a difference, the return, and one copy. The
+        // copy is of the difference's operand, or of the result.
         assert!(found.len() <= 6, "{something}: {found:?}");
     }
 }
 
 #[test]
-fn bits_that_are_only_compared_are_not_taken() {
+fn masked_bits_that_are_only_tested_are_not_extracted() {
     let found = listed(
         "i32",
         "(if (i32.and (local.get $a) (i32.const 255)) (then (local.set $b (i32.const 9)))) (local.get $b)",
@@ -90,7 +90,7 @@ fn bits_that_are_only_compared_are_not_taken() {
 }
 
 #[test]
-fn bytes_that_are_compared_with_another_value_are_taken_without_a_copy() {
+fn bytes_compared_with_a_value_are_extracted_without_a_copy() {
     let found = listed(
         "i32",
         "(if (i32.eq (i32.and (local.get $a) (i32.const 255)) (local.get $b))
@@ -101,7 +101,7 @@ fn bytes_that_are_compared_with_another_value_are_taken_without_a_copy() {
 }
 
 #[test]
-fn factors_of_three_five_and_nine_are_sums() {
+fn multiplications_by_three_five_and_nine_are_lea() {
     for ty in ["i32", "i64"] {
         for (factor, instruction) in [(3, ",2)"), (5, ",4)"), (9, ",8)")] {
             for body in [
@@ -143,7 +143,7 @@ fn has_operand_in_memory(found: &[String], operator: &str) -> bool {
 
 /// A load becomes a memory operand also if the operator's result has several uses.
 #[test]
-fn loads_are_operands_of_what_is_used_more_than_once() {
+fn a_load_is_an_operand_of_an_operator_with_several_uses() {
     for ty in ["i32", "i64"] {
         for op in ["add", "sub", "and", "or", "xor", "mul"] {
             let operator = op.replace("mul", "imul");

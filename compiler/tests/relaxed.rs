@@ -1,4 +1,5 @@
-//! The code of relaxed vector operators: by default the single instruction of the processor.
+//! The code of relaxed vector operators. By default, each operator compiles to the processor's own
+//! instructions.
 
 mod common;
 
@@ -36,7 +37,7 @@ const OPERATORS: [(&str, &str, Names, Names, Names); 20] = [
         &["smull", "smull2", "uzp1", "uzp2", "sqadd"]),
     ("i32x4.relaxed_dot_i8x16_i7x16_add_s", ALL, &["vpmaddubsw", "vpmaddwd", "vpaddd"], &["pmaddubsw", "pmaddwd", "paddd"],
         &["smull", "smull2", "uzp1", "uzp2", "sqadd", "saddlp", "add"]),
-    // No permitted result costs less than saturation.
+    // All permitted results cost at least as much as saturation.
     ("i32x4.relaxed_trunc_f32x4_u", ONE, &[], &[], &["fcvtzu"]),
     ("i32x4.relaxed_trunc_f64x2_u_zero", ONE, &[], &[], &["fcvtzu", "uqxtn"]),
 ];
@@ -84,7 +85,7 @@ fn level(arch: Arch, name: &str) -> Options {
 
 /// By default each operator compiles to the processor's own instructions.
 #[test]
-fn each_is_what_the_processor_has() {
+fn relaxed_operators_are_the_processors_instructions() {
     for (op, operands, fused, plain, arm) in OPERATORS {
         for (options, wanted) in [
             (level(Arch::X86_64, "x86-64-v3"), fused),
@@ -102,7 +103,7 @@ fn each_is_what_the_processor_has() {
 }
 
 #[test]
-fn the_deterministic_result_is_the_other_operators() {
+fn deterministic_operators_compile_like_their_non_relaxed_twins() {
     for arch in Arch::ALL {
         let mut options = Options::new(arch);
         options.relaxed_simd = RelaxedSimd::Deterministic;
@@ -120,10 +121,10 @@ fn the_deterministic_result_is_the_other_operators() {
     }
 }
 
-/// The deterministic product is rounded, with or without FMA, so its code does not depend on the
-/// processor.
+/// The deterministic multiply-add rounds the product before the addition. So the code uses no FMA,
+/// and does not depend on the processor.
 #[test]
-fn the_deterministic_sum_is_of_a_rounded_product() {
+fn the_deterministic_multiply_add_rounds_the_product() {
     for name in ["x86-64-v2", "x86-64-v3", "x86-64-v4"] {
         let mut options = level(Arch::X86_64, name);
         options.relaxed_simd = RelaxedSimd::Deterministic;

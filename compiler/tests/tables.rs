@@ -1,6 +1,6 @@
-//! Indirect calls. A constant table size becomes a constant. If the elements are known, calls are
-//! direct or use a dispatch table in the text. `runtime/tests/known` checks that guests observe no
-//! difference.
+//! Indirect calls. If a table cannot grow, its size is a constant in the code. If the compiler
+//! knows the elements, calls are direct or use a dispatch table in the text. `runtime/tests/known`
+//! checks that guests observe no difference.
 
 mod common;
 
@@ -76,7 +76,7 @@ fn ways(text: &str, arch: Arch) -> Vec<&'static str> {
 
 /// Calls through a known table are direct, go through a dispatch table, or trap.
 #[test]
-fn calls_are_of_what_is_known() {
+fn calls_through_known_tables_are_direct_or_dispatched() {
     for arch in Arch::ALL {
         for (call, found) in [
             (MANY, &["by register", "array"][..]),
@@ -104,7 +104,7 @@ fn calls_are_of_what_is_known() {
 
 /// Exports, imports and writes, even unreachable ones, make the content of a table unknown.
 #[test]
-fn nothing_is_known_of_what_may_change() {
+fn tables_that_may_change_are_unknown() {
     for arch in Arch::ALL {
         for call in [MANY, ONE] {
             for rest in [
@@ -137,10 +137,10 @@ fn nothing_is_known_of_what_may_change() {
     }
 }
 
-/// The addresses in `--emit asm`, checked against the test's own computation for a text of many
-/// pages.
+/// The addresses of dispatch tables in `--emit asm`, for a text of many pages. The test computes
+/// the expected addresses itself.
 #[test]
-fn arrays_are_where_instructions_look_for_them() {
+fn dispatch_tables_are_at_the_addresses_in_the_code() {
     let functions = 2000;
     let items: String = (0..functions).map(|at| format!(" $f{at}")).collect();
     let funcs = (0..functions).map(|at| {
@@ -195,7 +195,7 @@ fn arrays_are_where_instructions_look_for_them() {
             Some((number.to_owned(), place(code)))
         });
         let starts: HashMap<_, _> = pieces.collect();
-        // The code to which all entries that are no functions lead.
+        // The stub that the entries without a function point to. It traps.
         let stub = starts["stub"];
         let entries: Vec<_> = array
             .lines()
@@ -217,10 +217,10 @@ fn arrays_are_where_instructions_look_for_them() {
     }
 }
 
-/// Even under misprediction only the dispatch table is read: the index is masked without a branch.
-/// On aarch64, which may predict the mask, a barrier follows.
+/// A conditional move masks the index, so a mispredicted branch cannot make the code read past the
+/// dispatch table. An aarch64 processor may predict the mask too, so a barrier follows there.
 #[test]
-fn indices_are_masked_before_the_array_is_read() {
+fn indices_are_masked_before_the_dispatch_table_is_read() {
     for (arch, is_mask, is_read) in [
         (Arch::X86_64, "cmov", "mov 0x4("),
         (Arch::Aarch64, "csel ", "ldr w"),
@@ -247,7 +247,7 @@ fn section(id: u8, contents: &[u8]) -> Vec<u8> {
 /// Element segments of all forms (spec 5.5.12), and tables with an implicit null, an explicit null,
 /// and a function as initial value.
 #[test]
-fn segments_of_every_form_are_read() {
+fn element_segments_of_every_form_are_read() {
     let header = b"\0asm\x01\0\0\0".to_vec();
     let types = section(1, &[1, 0x60, 0, 1, 0x7f]);
     let funcs = section(3, &[2, 0, 0]);
@@ -329,9 +329,10 @@ fn segments_of_every_form_are_read() {
     compile(&none, &Options::default()).expect_err("there is no table");
 }
 
-/// Bodies that end inside an operator, or without `end`: the translator reports the error.
+/// A body may end inside an operator, or without `end`. The analysis of tables must leave the error
+/// to the translator.
 #[test]
-fn damaged_bodies_are_told_as_before() {
+fn damaged_bodies_cause_no_internal_error() {
     let text = module(MANY, "(func (table.set $t (i32.const 0) (ref.null func)))");
     let wasm = parse_text(text.as_bytes())
         .expect("it is well-formed")

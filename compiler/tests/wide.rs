@@ -45,7 +45,7 @@ fn computing(arch: Arch, level: OptLevel, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_operator_is_the_instructions_that_processors_have_for_it() {
+fn each_wide_operator_is_the_processors_instructions() {
     for (name, x86_64, aarch64) in [
         ("sum", "add adc", "adds adc"),
         ("difference", "sub sbb", "subs sbc"),
@@ -63,7 +63,7 @@ fn each_operator_is_the_instructions_that_processors_have_for_it() {
 
 /// The building blocks of multiplications of large numbers.
 #[test]
-fn a_limb_of_a_chain_needs_no_comparison() {
+fn a_carry_chain_needs_no_comparisons() {
     for (name, x86_64, aarch64) in [
         ("limb", "add setb movzbq add adc", "adds adc adds adc"),
         (

@@ -23,7 +23,11 @@ while [ $# -gt 0 ]; do
         --check) check=1 ;;
         --out) out=${2:?--out needs a folder}; shift ;;
         c | rust | go) languages+=("$1") ;;
-        *) echo "build.sh: unknown argument \"$1\"; known: --strict --check --out DIR c rust go" >&2; exit 2 ;;
+        *)
+            echo "build.sh: unknown argument \"$1\";\
+ known: --strict --check --out DIR c rust go" >&2
+            exit 2
+            ;;
     esac
     shift
 done
@@ -47,8 +51,10 @@ c_guest() {
     local name=$1 link=$2
     shift 2
     # Compile in the source's folder, so that no path of this machine gets into the object.
-    (cd "$here/c" && "$cc" "${c_target[@]}" "${c_flags[@]}" "$@" -c "${source:-$name.c}" -o "$scratch/$name.o")
-    "$cc" "${c_target[@]}" ${link:+"$link"} ${strip--Wl,--strip-all} "$scratch/$name.o" -o "$out/$name.wasm"
+    (cd "$here/c" && "$cc" "${c_target[@]}" "${c_flags[@]}" "$@" -c "${source:-$name.c}" \
+        -o "$scratch/$name.o")
+    "$cc" "${c_target[@]}" ${link:+"$link"} ${strip--Wl,--strip-all} "$scratch/$name.o" \
+        -o "$out/$name.wasm"
     chmod 644 "$out/$name.wasm"
     built+=("$name.wasm")
 }
@@ -56,15 +62,20 @@ c_guest() {
 build_c() {
     local version
     if ! command -v "$cc" >"$scratch/log"; then
-        missing+=("c: no $cc; Debian: apt-get install clang lld wasi-libc libclang-rt-14-dev-wasm32")
+        missing+=("c: no $cc;\
+ Debian: apt-get install clang lld wasi-libc libclang-rt-14-dev-wasm32")
         return
     fi
     version=$("$cc" -dumpversion)
     version=${version%%.*}
-    echo '#include <stdio.h>
-        int main(int c, char **v) { return printf("%Lf", (long double)c) + !v; }' >"$scratch/probe.c"
+    cat >"$scratch/probe.c" <<'END'
+#include <stdio.h>
+int main(int c, char **v) { return printf("%Lf", (long double)c) + !v; }
+END
     if ! "$cc" "${c_target[@]}" "$scratch/probe.c" -o "$scratch/probe.wasm" 2>"$scratch/log"; then
-        missing+=("c: $cc $version cannot make a WASI program ($(grep -m1 -o 'error: .*' "$scratch/log" || head -1 "$scratch/log"));\
+        local why
+        why=$(grep -m1 -o 'error: .*' "$scratch/log" || head -1 "$scratch/log")
+        missing+=("c: $cc $version cannot make a WASI program ($why);\
  Debian: apt-get install lld wasi-libc libclang-rt-$version-dev-wasm32")
         return
     fi
@@ -95,8 +106,10 @@ build_rust() {
     sysroot=$("$rustc" --print sysroot)
     # Replaces flags from the environment or from configuration files. The separator is 0x1f,
     # because a path may contain spaces.
-    CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$here/rust=."$'\x1f'"--remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rustc" \
-        cargo build --quiet --release --locked --offline --target $target --target-dir "$scratch/rust"
+    local remap=--remap-path-prefix library=$sysroot/lib/rustlib/src/rust
+    CARGO_ENCODED_RUSTFLAGS="$remap=$here/rust=."$'\x1f'"$remap=$library=/rustc" \
+        cargo build --quiet --release --locked --offline --target $target \
+        --target-dir "$scratch/rust"
     local name guest
     for guest in tour-rust:tour web-rust:web web-hello:hello-web; do
         name=${guest%%:*}.wasm
@@ -108,7 +121,8 @@ build_rust() {
 
 build_go() {
     if ! command -v go >"$scratch/log"; then
-        missing+=("go: no go; https://go.dev/dl or Debian: apt-get install golang-go (1.21 or newer)")
+        missing+=("go: no go;\
+ https://go.dev/dl or Debian: apt-get install golang-go (1.21 or newer)")
         return
     fi
     # The caller's settings would change the bytes.
@@ -117,17 +131,32 @@ build_go() {
     cd "$here/go"
     go tool dist list >"$scratch/targets"
     if ! grep -qx wasip1/wasm "$scratch/targets"; then
-        missing+=("go: $(go env GOVERSION) has no wasip1/wasm; 1.21 or newer has: https://go.dev/dl")
+        missing+=("go: $(go env GOVERSION) has no wasip1/wasm;\
+ 1.21 or newer has: https://go.dev/dl")
         return
     fi
     local name guest
     for guest in tour-go:tour json:json web-go:web; do
         name=${guest%%:*}.wasm
         GOOS=wasip1 GOARCH=wasm \
-            go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o "$out/built/$name" "./${guest##*:}"
+            go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" \
+            -o "$out/built/$name" "./${guest##*:}"
         chmod 644 "$out/built/$name"
         built+=("built/$name")
     done
+    # A reactor: its exports are called again and again. `go:wasmexport` came with Go 1.24.
+    local minor
+    minor=$(go env GOVERSION)
+    minor=${minor#go1.}
+    if [ "${minor%%[!0-9]*}" -lt 24 ]; then
+        missing+=("warm: $(go env GOVERSION) has no reactors; 1.24 or newer has: https://go.dev/dl")
+        return
+    fi
+    GOOS=wasip1 GOARCH=wasm \
+        go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -buildmode=c-shared \
+        -o "$out/built/warm.wasm" ./warm
+    chmod 644 "$out/built/warm.wasm"
+    built+=("built/warm.wasm")
 }
 
 for language in "${languages[@]}"; do "build_$language"; done
@@ -143,7 +172,9 @@ if [ $check = 1 ]; then
             echo "build.sh: $name is not here to compare with; run build.sh first" >&2
             status=1
         elif ! cmp -s "$out/$name" "$here/$name"; then
-            echo "build.sh: $name is $(wc -c <"$here/$name") bytes here, $(wc -c <"$out/$name") built now, and differs;\
+            here_bytes=$(wc -c <"$here/$name")
+            built_bytes=$(wc -c <"$out/$name")
+            echo "build.sh: $name is $here_bytes bytes here, $built_bytes built now, and differs;\
  another toolchain version (README.md names them) or a changed source" >&2
             status=1
         fi

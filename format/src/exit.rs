@@ -1,6 +1,6 @@
-//! Exits: how generated code calls the runtime when control leaves the guest.
+//! Exits: how generated code calls the runtime.
 //!
-//! Generated code leaves the guest by calling one of two routines. Their addresses are in the
+//! Generated code exits to the host by calling one of two routines. Their addresses are in the
 //! [`Context`](crate::layout::Context). Both use the platform's C calling convention:
 //!
 //! ```text
@@ -8,13 +8,14 @@
 //! exit(vmctx, reason: u64, cells)           field `exit`
 //! ```
 //!
-//! `host_call` calls a host function. A trampoline reads the function's number from
-//! [`FuncImport::host`](crate::layout::FuncImport::host). `exit` handles all other exits: the low
-//! byte of `reason` is a [`Kind`], and the upper bits are the number of a [`Builtin`] or a
-//! [`TrapCode`].
+//! `host_call` calls a host function. Its argument `host` identifies the function: a trampoline
+//! reads it from [`FuncImport::host`](crate::layout::FuncImport::host). `exit` handles all other
+//! exits: the low byte of `reason` is a [`Kind`], and the upper bits are the number of a
+//! [`Builtin`] or a [`TrapCode`].
 //!
-//! `cells` is the address of an array of 16-byte cells, one for each parameter. On return the array
-//! holds one cell for each result. A trap has no cells and does not return.
+//! `cells` is the address of an array of 16-byte cells. It has room for all parameters and for all
+//! results. It holds the parameters, and on return the results. A trap has no cells and does not
+//! return.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};

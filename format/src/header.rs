@@ -83,7 +83,7 @@ impl Header {
     /// [`FormatError::Version`] for another format version. [`FormatError::Damaged`] for a wrong
     /// length, an unknown architecture or unknown feature bits.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let found = read_u32(bytes, 0).ok_or_else(|| damaged("its header is cut short"))?;
+        let found = read_u32(bytes, 0).ok_or_else(|| damaged("its header is truncated"))?;
         if found != FORMAT_VERSION {
             return Err(FormatError::Version {
                 found,
@@ -130,7 +130,7 @@ pub fn content_hash(file: &[u8], header_at: usize) -> Result<[u8; HASH_BYTES], F
     let start = header_at.saturating_add(HASH_OFFSET);
     let end = start.saturating_add(HASH_BYTES);
     let (Some(before), Some(after)) = (file.get(..start), file.get(end..)) else {
-        return Err(damaged("its header is cut short"));
+        return Err(damaged("its header is truncated"));
     };
     let mut hasher = blake3::Hasher::new();
     hasher.update(before).update(&[0; HASH_BYTES]).update(after);

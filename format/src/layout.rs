@@ -122,7 +122,8 @@ pub struct FuncImport {
     pub vmctx: u64,
     /// Context of the instance that imports a host function. The trampoline reads it.
     pub instance: u64,
-    /// Number of the host function, which the trampoline passes to [`Context::host_call`].
+    /// Byte offset of the host function's entry in the instance's table of entries. The trampoline
+    /// passes it to [`Context::host_call`].
     pub host: u64,
 }
 

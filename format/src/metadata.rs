@@ -8,8 +8,8 @@
 use crate::error::FormatError;
 use crate::layout::{Counts, InstanceLayout};
 use crate::types::{
-    AddrType, CompositeType, ExternType, FieldType, FuncType, GlobalType, Groups, Kind, MemoryType,
-    SubType, TableType,
+    AddrType, CompositeKind, CompositeType, ExternType, FieldType, FuncType, GlobalType, Groups,
+    MemoryType, SubType, TableType,
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,7 @@ pub struct Metadata {
     /// Data segments, in order.
     pub data: Vec<DataSegment>,
     /// Whether the module imports or exports a table, or has an instruction that changes one. If
-    /// not, a reset need not restore the tables.
+    /// not, a reset need not restore the tables, and the host cannot change them.
     pub tables_change: bool,
     /// Whether the module allocates on the instance's heap: structs, arrays or boxed references.
     pub heap: bool,
@@ -274,7 +274,7 @@ impl Metadata {
         let (metadata, rest): (Self, _) = postcard::take_from_bytes(bytes)
             .map_err(|e| FormatError::Damaged(format!("metadata: {e}")))?;
         if !rest.is_empty() {
-            let damage = format!("metadata: {} bytes behind its end", rest.len());
+            let damage = format!("metadata: {} bytes after its end", rest.len());
             return Err(FormatError::Damaged(damage));
         }
         crate::metadata::check::check(&metadata)?;
@@ -317,7 +317,7 @@ impl Metadata {
 
     /// The kind of the type with this index.
     #[must_use]
-    pub fn kind(&self, index: u32) -> Option<Kind> {
+    pub fn kind(&self, index: u32) -> Option<CompositeKind> {
         self.types.get(index as usize).map(SubType::kind)
     }
 

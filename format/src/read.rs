@@ -57,7 +57,7 @@ impl Checked {
             });
         }
         if elf.e_machine(LE) != machine(header.cpu.arch()) {
-            return damaged("its ELF machine is not its architecture".to_owned());
+            return damaged("its ELF header names another architecture than its note".to_owned());
         }
         check_segments(file, segments, &header)?;
         Self::contents(file, header, header_at)
@@ -70,7 +70,7 @@ impl Checked {
         let bytes = |section: Section| slice(file, header.section(section)).unwrap_or_default();
         let metadata = Metadata::decode(bytes(Section::Metadata))?;
         let Some(layout) = metadata.layout() else {
-            return damaged("its instance area is over the limit".to_owned());
+            return damaged("its instance area exceeds the limit".to_owned());
         };
         let memory_bytes = match metadata.own_memories().first() {
             Some(memory) => memory.accessible_bytes(),
@@ -86,14 +86,14 @@ impl Checked {
         };
         let image_bytes = header.section(Section::Image).len;
         let Some(runs) = decode_runs(bytes(Section::ImageRuns), image_bytes, memory_bytes) else {
-            return damaged("the runs of its image do not fit".to_owned());
+            return damaged("the runs of its image exceed the image or the memory".to_owned());
         };
         let data_bytes = header.section(Section::Data).len;
         for segment in &metadata.data {
             let end = u64::from(segment.start) + u64::from(segment.len);
             if segment.mode != SegmentMode::Done && end > data_bytes {
                 return damaged(format!(
-                    "a data segment ends at {end} of {data_bytes} bytes"
+                    "a data segment ends at {end}, the section has {data_bytes} bytes"
                 ));
             }
         }
@@ -165,17 +165,17 @@ fn object_file(file: &[u8]) -> Result<(&FileHeader64<LE>, Segments<'_>), FormatE
         return not_ours("it is a WebAssembly module");
     }
     if !file.starts_with(&elf::ELFMAG) {
-        return not_ours("it is no ELF file");
+        return not_ours("it is not an ELF file");
     }
     let Ok(header) = FileHeader64::<LE>::parse(file) else {
-        return not_ours("its ELF header is damaged or cut short");
+        return not_ours("its ELF header is damaged or truncated");
     };
     if !header.is_class_64() || !header.is_little_endian() || header.e_type(LE) != elf::ET_DYN {
-        return not_ours("it is no 64-bit little-endian shared object");
+        return not_ours("it is not a 64-bit little-endian shared object");
     }
     match header.program_headers(LE, file) {
         Ok(segments) => Ok((header, segments)),
-        Err(_) => not_ours("its program headers are damaged or cut short"),
+        Err(_) => not_ours("its program headers are damaged or truncated"),
     }
 }
 
@@ -196,7 +196,7 @@ fn find_header(file: &[u8], segments: Segments<'_>) -> Result<(u64, Header), For
             return Ok((at as u64, header));
         }
     }
-    not_ours("it is an ELF file without our note")
+    not_ours("it is an ELF file without the note of aotc")
 }
 
 /// Checks the segments and the sections in them.
@@ -211,7 +211,7 @@ fn check_segments(file: &[u8], segments: Segments<'_>, header: &Header) -> Resul
         let range = Range { vaddr: at, len };
         if segment.p_vaddr(LE) != at || segment.p_memsz(LE) != len || slice(file, range).is_none() {
             return damaged(format!(
-                "a segment at {at:#x} is not mapped where it lies in the file"
+                "the address of a segment is not its offset in the file, {at:#x}"
             ));
         }
         let flags = segment.p_flags(LE);
@@ -254,7 +254,7 @@ fn check_segments(file: &[u8], segments: Segments<'_>, header: &Header) -> Resul
 /// libraries.
 fn check_dynamic(file: &[u8], segment: &ProgramHeader64<LE>) -> Result<(), FormatError> {
     let Ok(Some(entries)) = segment.dynamic(LE, file) else {
-        return damaged("its dynamic section is damaged".to_owned());
+        return damaged("its dynamic section is invalid".to_owned());
     };
     for entry in entries {
         let tag = entry.d_tag(LE);
@@ -286,7 +286,9 @@ fn check_code(header: &Header, metadata: &Metadata, code: &[u8]) -> Result<(), F
         .last()
         .map_or(0, |last| u64::from(last.start) + u64::from(last.len));
     if end > text_bytes {
-        return damaged(format!("its code ends at {end} of {text_bytes} bytes"));
+        return damaged(format!(
+            "its code ends at {end}, the section has {text_bytes} bytes"
+        ));
     }
     let imported = metadata.imported_funcs();
     let is = |offset: u32, kind: CodeKind| table.at(offset).is_some_and(|entry| entry.kind == kind);
@@ -299,13 +301,15 @@ fn check_code(header: &Header, metadata: &Metadata, code: &[u8]) -> Result<(), F
             CodeKind::Func(index)
         };
         if !is(*offset, kind) {
-            return damaged(format!("function {index} does not start at {offset:#x}"));
+            return damaged(format!(
+                "function {index} does not start where its metadata says, at {offset:#x}"
+            ));
         }
     }
     for (ty, offset) in (0..).zip(&metadata.entries) {
         if offset.is_some_and(|offset| !is(offset, CodeKind::Entry(ty))) {
             return damaged(format!(
-                "the trampoline of type {ty} is not where it should be"
+                "the entry trampoline of type {ty} does not start where its metadata says"
             ));
         }
     }
@@ -325,7 +329,8 @@ fn check_handlers(handlers: &[u8], code: &[u8]) -> Result<(), FormatError> {
         if !is_func || of_call != code.find(handler.handler) {
             let (from, to) = (handler.offset, handler.handler);
             return damaged(format!(
-                "exceptions of the call that returns to {from:#x} are caught at {to:#x}, in no function or another"
+                "exceptions of the call that returns to {from:#x} are caught at {to:#x}, outside \
+                 its function"
             ));
         }
     }

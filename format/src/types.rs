@@ -8,7 +8,7 @@ use crate::layout::WASM_PAGE_BYTES;
 pub use composite::{CompositeType, FieldType, Fields, Layouts, StorageType, SubType};
 use core::fmt;
 pub use groups::{Groups, SUPERTYPES_MAX, number_types};
-pub use reference::{HeapType, Kind, RefType};
+pub use reference::{CompositeKind, HeapType, RefType};
 use serde::{Deserialize, Serialize};
 
 /// A value type (spec 3.0, 2.3.5).

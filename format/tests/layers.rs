@@ -4,9 +4,10 @@
 //! `crate`, `super` or `self` anywhere else. It refuses
 //!
 //! * a path from a module of a crate to a later module of the crate's order;
-//! * a circle between the files of a folder. They have no listed order of their own;
-//! * a path to a name of lib.rs or main.rs that is no constant: name the module that defines it;
-//! * a module that is in the crate or in its order, but not in both.
+//! * a circle between the files of a folder, which have no listed order of their own;
+//! * a path to a name of lib.rs or main.rs that is no constant; the path must name the module that
+//!   defines it;
+//! * a module that is in the crate but not in the order, or in the order but not in the crate.
 //!
 //! A folder's `mod.rs` and the files of the folder count as one unit: the files share types that
 //! `mod.rs` defines, and `mod.rs` calls the files. The files that [`UNITS`] lists count as one
@@ -128,7 +129,7 @@ const CRATES: [(&str, &[&str]); 10] = [
     ),
 ];
 
-/// Files of one folder that are one unit, with the reason. They may use each other.
+/// Files of one folder that may use each other, because they are one unit. Each row has a reason.
 const UNITS: [(&str, [&str; 2]); 1] = [
     // The record of an activation holds the architecture's registers, and each architecture's
     // assembly code reads and writes the record by its offsets.
@@ -146,7 +147,7 @@ struct Source {
 }
 
 #[test]
-fn each_module_uses_only_modules_before_it() {
+fn each_module_uses_only_earlier_modules() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = vec![];
     for (folder, order) in CRATES {
@@ -203,11 +204,11 @@ fn read(folder: &Path) -> (String, Vec<Source>) {
     (text, sources)
 }
 
-/// Everything that is wrong with the layers of a crate, a line each.
+/// The violations in the layers of a crate, one line for each.
 fn problems(order: &[&str], library: &str, sources: &[Source]) -> Vec<String> {
     let mut found = differences(order, library, sources);
     let modules: BTreeSet<&[String]> = sources.iter().map(|file| &file.module[..]).collect();
-    // For each folder, which of its modules uses which other one of them.
+    // For each folder, the pairs of its modules in which the first uses the second.
     let mut siblings: BTreeMap<ItemPath, BTreeSet<(String, String)>> = BTreeMap::new();
     for source in sources {
         let from = &source.module;
@@ -225,7 +226,7 @@ fn problems(order: &[&str], library: &str, sources: &[Source]) -> Vec<String> {
                 continue;
             };
             let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
-            // A module, what is inside it, and what it is inside of, are one unit.
+            // A module is one unit with the modules that it contains and that contain it.
             let (Some(a), Some(b)) = (from.get(common), to.get(common)) else {
                 continue;
             };
@@ -264,7 +265,7 @@ fn problems(order: &[&str], library: &str, sources: &[Source]) -> Vec<String> {
     found
 }
 
-/// How the order, the files, and the declarations in the crate's root differ.
+/// The differences between the order, the files, and the declarations in the crate's root.
 fn differences(order: &[&str], library: &str, sources: &[Source]) -> Vec<String> {
     let mut found = vec![];
     let files: BTreeSet<&str> = sources.iter().map(|file| file.module[0].as_str()).collect();
@@ -291,7 +292,7 @@ fn differences(order: &[&str], library: &str, sources: &[Source]) -> Vec<String>
     found
 }
 
-/// Whether the root defines a constant of this name, and does not only export it again.
+/// Whether the root itself defines a constant of this name. A re-export does not count.
 fn defines(library: &str, name: &str) -> bool {
     library.contains(&format!("pub const {name}:"))
 }
@@ -310,7 +311,7 @@ fn circle(edges: &BTreeSet<(String, String)>) -> Option<Vec<String>> {
         }
         left = kept;
     }
-    // Every module that is left uses another one that is left, so the walk ends in a circle.
+    // Each remaining module uses another remaining module, so the walk must reach a circle.
     let mut walk = vec![left.first()?.0.clone()];
     loop {
         let last = walk.last()?;
@@ -343,7 +344,7 @@ fn paths(text: &str, module: &[String]) -> Vec<ItemPath> {
     found
 }
 
-/// The code of a file: without comments, test modules and what only loom's models use.
+/// The code of a file without comments, test modules, and items for loom's models.
 fn code(text: &str) -> String {
     let mut code = String::new();
     let mut lines = text.lines();
@@ -404,7 +405,7 @@ fn tree<'a>(code: &'a str, path: &mut ItemPath, found: &mut Vec<ItemPath>) -> &'
         }
     };
     path.pop();
-    // `use a::b as c` names no other path.
+    // In `use a::b as c`, `c` is no path of its own.
     let rest = rest.trim_start();
     match rest.strip_prefix("as ") {
         Some(alias) => alias.trim_start().trim_start_matches(is_name),
@@ -412,7 +413,7 @@ fn tree<'a>(code: &'a str, path: &mut ItemPath, found: &mut Vec<ItemPath>) -> &'
     }
 }
 
-/// A path from the crate's root, of a path in a module.
+/// Converts a path in a module to a path from the crate's root.
 fn absolute(path: &[String], module: &[String]) -> ItemPath {
     let mut from = module.to_vec();
     let mut rest = path;
@@ -448,7 +449,7 @@ fn problems_of(files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_use_of_a_module_before_is_allowed() {
+fn a_use_of_an_earlier_module_is_allowed() {
     let none: &[String] = &[];
     for text in [
         "use crate::low::Item;",
@@ -498,7 +499,7 @@ fn comments_and_tests_may_name_every_module() {
         #[cfg(test)]\nmod tests {\n    use crate::high::Item;\n}\n\
         #[cfg(all(test, unix))]\n#[allow(unused)]\nmod others {\n    use crate::high::Item;\n}\n";
     assert_eq!(problems_of(&[("low", text)]), [""; 0]);
-    // Code after a test module, or after a `use` for tests, counts again.
+    // The test reads the code after a test module, or after a `use` for tests.
     let uses = "#[cfg(test)]\nuse crate::{\n    high::Item,\n    low::Item,\n};\n";
     for text in [text, uses] {
         let text = format!("{text}use crate::high::Item;\n");
@@ -544,7 +545,7 @@ fn a_circle_between_files_of_a_folder_is_refused() {
 }
 
 #[test]
-fn a_name_that_the_library_exports_again_is_refused() {
+fn a_path_to_a_reexported_name_is_refused() {
     let found = problems_of(&[("low", "use crate::Shown;")]);
     assert_eq!(
         found,
@@ -553,7 +554,7 @@ fn a_name_that_the_library_exports_again_is_refused() {
 }
 
 #[test]
-fn the_order_and_the_crate_have_the_same_modules() {
+fn the_order_and_the_crate_list_the_same_modules() {
     let found = problems_of(&[("other", "")]);
     assert_eq!(found, ["the order lacks other"]);
     let source = |name: &str| Source {

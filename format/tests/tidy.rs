@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most lines of a file, except tables and tests.
+/// Maximum number of lines of a file.
 const LINES_MAX: usize = 800;
 /// Widest line, where rustfmt cannot break it.
 const COLUMNS_MAX: usize = 140;
@@ -18,7 +18,7 @@ fn root() -> PathBuf {
         .expect("the workspace")
 }
 
-/// Every file of the repository itself with one of these endings, and its text.
+/// The name and text of each file of the repository with one of these endings.
 fn files(endings: &[&str]) -> Vec<(String, String)> {
     let (root, mut found) = (root(), vec![]);
     let mut folders = vec![root.clone()];
@@ -54,13 +54,13 @@ fn files(endings: &[&str]) -> Vec<(String, String)> {
     found
 }
 
-/// Reports all findings at once.
+/// Panics with the list of findings unless it is empty.
 fn none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
 }
 
 #[test]
-fn files_are_short_and_say_what_they_own() {
+fn files_are_short_and_start_with_a_summary() {
     let (mut long, mut wide, mut silent) = (vec![], vec![], vec![]);
     for (name, text) in files(&[".rs"]) {
         let lines = text.lines().count();
@@ -81,23 +81,32 @@ fn files_are_short_and_say_what_they_own() {
     none("files whose first line does not say what they own", &silent);
 }
 
+/// The shell scripts of the repository.
+const SCRIPTS: [&str; 6] = [
+    ".sh",
+    ".ci/run",
+    ".ci/deny",
+    ".ci/sanitize",
+    ".ci/nightly",
+    ".ci/aarch64",
+];
+
+#[test]
+fn scripts_are_narrow() {
+    let mut wide = vec![];
+    for (name, text) in files(&SCRIPTS) {
+        let lines = text.lines().enumerate();
+        let found = lines.filter(|(_, line)| line.chars().count() > TEXT_COLUMNS_MAX);
+        wide.extend(found.map(|(number, _)| format!("{name}:{}", number + 1)));
+    }
+    none("lines of scripts over the limit of columns", &wide);
+}
+
 #[test]
 fn text_is_clean() {
     let mut found = vec![];
-    for (name, text) in files(&[
-        ".rs",
-        ".md",
-        ".toml",
-        ".sh",
-        ".wat",
-        ".c",
-        ".h",
-        ".go",
-        ".ci/run",
-        ".ci/deny",
-        ".ci/sanitize",
-        ".ci/nightly",
-    ]) {
+    let sources = [".rs", ".md", ".toml", ".wat", ".c", ".h", ".go"];
+    for (name, text) in files(&[&sources[..], &SCRIPTS].concat()) {
         if !text.ends_with('\n') || text.ends_with("\n\n") {
             found.push(format!("{name}: does not end with one line break"));
         }
@@ -131,7 +140,7 @@ fn unsafe_files() -> BTreeSet<String> {
 }
 
 #[test]
-fn unsafe_code_has_an_address() {
+fn safety_md_lists_all_files_with_unsafe_code() {
     let listed: BTreeSet<String> = fs::read_to_string(root().join("docs/internals/safety.md"))
         .expect("docs/internals/safety.md")
         .lines()
@@ -178,7 +187,7 @@ fn list_after(text: &str, sentence: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_signal_handler_has_the_list_of_the_document() {
+fn the_signal_handler_and_the_document_have_the_same_list() {
     let list = |path: &str| {
         let text = fs::read_to_string(root().join(path)).expect("text");
         list_after(&text, "It touches only:\n")
@@ -189,8 +198,8 @@ fn the_signal_handler_has_the_list_of_the_document() {
 }
 
 #[test]
-fn conditional_compilation_stays_in_its_drawers() {
-    let drawers = [
+fn conditional_compilation_is_only_in_listed_files() {
+    let places = [
         "benches/intrinsics/native.rs",
         "runtime/src/region/reset/lines",
         "runtime/src/switch/arch",
@@ -203,7 +212,7 @@ fn conditional_compilation_stays_in_its_drawers() {
     ];
     let mut found = vec![];
     for (name, text) in files(&[".rs"]) {
-        if drawers.iter().any(|drawer| name.starts_with(drawer)) {
+        if places.iter().any(|place| name.starts_with(place)) {
             continue;
         }
         for (number, line) in text.lines().enumerate() {
@@ -212,11 +221,11 @@ fn conditional_compilation_stays_in_its_drawers() {
             }
         }
     }
-    none("target_arch or target_os outside its drawers", &found);
+    none("target_arch or target_os outside the listed files", &found);
 }
 
 #[test]
-fn offsets_have_one_home() {
+fn layout_numbers_are_defined_in_one_file() {
     // Only format/src/layout.rs may define numbers of the layout.
     let mut found = vec![];
     for (name, text) in files(&[".rs"]) {
@@ -267,7 +276,7 @@ fn documents_name_files_that_exist() {
 }
 
 #[test]
-fn each_suite_is_in_the_document() {
+fn each_test_suite_is_in_testing_md() {
     let document = fs::read_to_string(root().join("docs/internals/testing.md")).expect("text");
     let suite = |name: &str| {
         let (package, test) = name.split_once("/tests/")?;
@@ -403,7 +412,7 @@ fn a_broken_link_is_found() {
     assert_eq!(broken("# A\n[x](#b)"), 1);
 }
 
-/// Widest line of a comment or a document's paragraph.
+/// Widest line of a comment, a document's paragraph or a script.
 const TEXT_COLUMNS_MAX: usize = 100;
 /// Phrases that only this project used, or that refer to other text. They are split so that the
 /// test does not find them in itself.
@@ -432,29 +441,62 @@ fn unreadable(line: &str) -> Option<String> {
     phrase.map(|phrase| format!("{phrase:?} needs other text, or other words"))
 }
 
+/// The lines of a file that are comments or paragraphs, each with its number.
+///
+/// A comment that follows code on its line is not included, and neither is code in a comment.
+fn readable_lines<'a>(name: &str, text: &'a str) -> Vec<(usize, &'a str)> {
+    let is_document = name.ends_with(".md");
+    let has_blocks = !is_document && !name.ends_with(".rs");
+    let (mut is_code, mut in_block) = (false, false);
+    let mut found = vec![];
+    for (index, line) in text.lines().enumerate() {
+        let start = line.trim_start();
+        is_code ^= start.trim_start_matches(['/', '!', ' ']).starts_with("```");
+        let opens = has_blocks && start.starts_with("/*");
+        let is_text = match is_document {
+            true => !line.starts_with(['|', ' ']),
+            false => start.starts_with("//") || opens || in_block,
+        };
+        in_block = (opens || in_block) && !line.contains("*/");
+        if is_text && !is_code {
+            found.push((index + 1, line));
+        }
+    }
+    found
+}
+
 #[test]
 fn comments_and_documents_are_readable() {
     let mut found = vec![];
-    for (name, text) in files(&[".rs", ".md"]) {
-        let is_document = name.ends_with(".md");
+    for (name, text) in files(&[".rs", ".md", ".c", ".h", ".go", ".java"]) {
         // The change log keeps its words.
         if name == "CHANGELOG.md" {
             continue;
         }
-        let mut is_code = false;
-        for (number, line) in text.lines().enumerate() {
-            let comment = line.trim_start().trim_start_matches(['/', '!']);
-            is_code ^= comment.trim_start().starts_with("```");
-            let is_text = match is_document {
-                true => !line.starts_with(['|', ' ']),
-                false => line.trim_start().starts_with("//"),
-            } && !is_code;
-            if let Some(why) = unreadable(line).filter(|_| is_text) {
-                found.push(format!("{name}:{}: {why}", number + 1));
+        for (number, line) in readable_lines(&name, &text) {
+            if let Some(why) = unreadable(line) {
+                found.push(format!("{name}:{number}: {why}"));
             }
         }
     }
     none("comments and documents that are hard to read", &found);
+}
+
+#[test]
+fn comments_of_every_language_are_read() {
+    let numbers = |name: &str, text: &str| -> Vec<usize> {
+        let lines = readable_lines(name, text).into_iter();
+        lines.map(|(number, _)| number).collect()
+    };
+    let source = "/* one\n   two */\nint three; // three\n  // four\n/* five */\nint six;\n";
+    for name in ["a.c", "a.h", "a.go", "a.java"] {
+        assert_eq!(numbers(name, source), [1, 2, 4, 5], "{name}");
+    }
+    assert_eq!(
+        numbers("a.rs", "/// ```\n/// let one;\n/// ```\n//! four\n"),
+        [3, 4]
+    );
+    assert_eq!(numbers("a.md", "one\n| two |\n```\nfour\n```\n"), [1, 5]);
 }
 
 #[test]

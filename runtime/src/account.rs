@@ -17,7 +17,7 @@ use thiserror::Error;
 /// [`TrapCode::HostMemoryExhausted`](crate::TrapCode::HostMemoryExhausted).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "the guest needs {asked} more bytes of host memory, and {held} of at most {limit} are held; raise \
+    "guest needs {asked} more bytes of host memory, it holds {held} of at most {limit}; raise \
      `host_bytes_max`"
 )]
 #[non_exhaustive]

@@ -1,16 +1,22 @@
 //! The errors of linking, instantiating and calling. Every message is one line.
 
 mod host;
+mod invalid;
+mod snapshot;
+mod value;
 
 use crate::stop::Bounds;
-use crate::trap::{Exception, Stop, Trap};
+use crate::trap::{Exception, Interruption, Trap};
 use core::fmt;
 pub use host::{HostError, HostPanic};
+pub use invalid::InvalidCall;
+pub use snapshot::SnapshotError;
 use std::io;
 use std::time::Duration;
 use thiserror::Error;
+pub use value::{SetGlobalError, TableError, ValueError};
 
-/// Why a module cannot be linked to the host's items, or prepared for a region.
+/// Why a module cannot be linked or prepared for a region, or why it lacks an exported function.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LinkError {
@@ -21,14 +27,15 @@ pub enum LinkError {
         import: String,
     },
     /// The host offers a reference that belongs to one instance.
-    #[error("{import} is a function reference of one instance; offer null, or a host function")]
+    #[error("{import} is a reference that belongs to one instance; offer null, or a host function")]
     Foreign {
         /// Module and name.
         import: String,
     },
     /// The host offers a function whose type uses a type that a module defines.
     #[error(
-        "{import} has a value of type {ty}, which only modules know; use funcref, or (ref func)"
+        "host function {import} has a value of type {ty}, which a module defines; use an abstract \
+         type, such as funcref or (ref func)"
     )]
     HostFunc {
         /// Module and name.
@@ -45,7 +52,7 @@ pub enum LinkError {
         wanted: String,
     },
     /// A preparation was given a memory that its module does not import.
-    #[error("the module imports no memory {import}; name one that it imports")]
+    #[error("module imports no memory {import}; name one that it imports")]
     NoImport {
         /// Module and name.
         import: String,
@@ -65,8 +72,8 @@ pub enum LinkError {
     /// The module has a 64-bit memory, and imports from an interface that supports only 32-bit
     /// addresses.
     #[error(
-        "import {import} is of an interface with addresses of 32 bits, the module's memory is {memory}; compile it with \
-         a memory of 32-bit addresses"
+        "import {import} is of an interface with 32-bit addresses, the module's memory is \
+         {memory}; compile the guest with a 32-bit memory"
     )]
     Addresses {
         /// Module and name.
@@ -75,16 +82,14 @@ pub enum LinkError {
         memory: String,
     },
     /// The module needs more than a slot of the region has.
-    #[error("module needs {needed} {unit} of {what}, slots hold {limit}; raise `{setting}`")]
+    #[error("module needs {needed} {what}, slots hold {limit}; raise `{setting}`")]
     Limit {
-        /// The resource that is too small.
+        /// The unit and the resource that is too small, as in "pages of memory".
         what: &'static str,
         /// How much the module needs.
         needed: u64,
         /// How much a slot holds.
         limit: u64,
-        /// The unit of both numbers.
-        unit: &'static str,
         /// The setting of the region's builder.
         setting: &'static str,
     },
@@ -99,7 +104,10 @@ pub enum LinkError {
         found: String,
     },
     /// The exported function has another type.
-    #[error("function {name:?} has type {found}, the caller wants {wanted}")]
+    #[error(
+        "function {name:?} has type {found}, the caller wants {wanted}; ask for the type that \
+         it has"
+    )]
     FuncType {
         /// Name of the export.
         name: String,
@@ -137,13 +145,14 @@ pub enum InstantiateError {
         /// Number of slots.
         slots: u32,
     },
-    /// A segment did not fit, or the start function did not return.
+    /// A segment did not fit, or the start function or that of
+    /// [`Prepared::call_first`](crate::Prepared::call_first) did not return.
     #[error("the module's start failed: {0}")]
     Start(#[from] CallError),
     /// The system refused memory, or a mapping.
     #[error(
-        "the system gives no memory for a slot, of which {kib} KiB can be written to: {error}; raise \
-         `ulimit -d` or `vm.max_map_count`, or lower what the region's slots hold"
+        "the system gives no memory for a slot with {kib} KiB of writable memory: {error}; raise \
+         `ulimit -d` or `vm.max_map_count`, or lower the sizes of the region's slots"
     )]
     System {
         /// KiB of stack, tables, instance data, and the module's initial memory.
@@ -152,7 +161,7 @@ pub enum InstantiateError {
         error: io::Error,
     },
     /// The system refused a resource that the thread needs.
-    #[error("the system gives no alternate signal stack: {0}")]
+    #[error("the system gives no alternate signal stack: {0}; free memory")]
     Thread(io::Error),
 }
 
@@ -175,24 +184,35 @@ pub enum CallError {
     /// A [`KillSwitch`](crate::KillSwitch) ended the guest. All later calls of the instance fail,
     /// too.
     #[error("guest was killed{0}")]
-    Killed(Stop),
+    Killed(Interruption),
     /// The call's deadline passed. The instance can be called again. The guest's changes stay, even
     /// if they are incomplete.
     #[error("guest ran past its deadline{0}")]
-    Deadline(Stop),
+    Deadline(Interruption),
     /// The call used up its processor time. The instance can be called again, as after a deadline.
     #[error("guest used up its processor time{0}")]
-    CpuBudget(Stop),
+    CpuBudget(Interruption),
     /// The state of the instance, or of the call, does not allow the operation.
     #[error(transparent)]
     State(#[from] StateError),
     /// The call is invalid: for example a wrong function, parameter or instance.
-    #[error("{0}")]
-    Invalid(String),
+    // Boxed to keep `CallError` small: every result of a call has room for one.
+    #[error(transparent)]
+    Invalid(Box<InvalidCall>),
+    /// A host function looked up a function that its guest does not export, or that has another
+    /// type.
+    #[error(transparent)]
+    Lookup(Box<LinkError>),
     /// The system refused a resource that the call needs.
-    #[error("the system gives no alternate signal stack, or no timer: {0}")]
+    #[error(
+        "the system gives no alternate signal stack, or no timer: {0}; free memory, or raise \
+         `ulimit -i`"
+    )]
     System(io::Error),
 }
+
+/// Every result of a call has room for a `CallError`, which takes at most three words.
+const _: () = assert!(size_of::<CallError>() <= 3 * size_of::<usize>());
 
 impl CallError {
     /// Replaces the remaining limit in the error by the original limit of the call.
@@ -206,12 +226,13 @@ impl CallError {
     }
 }
 
-/// An operation that the state of an instance, or of a call, does not allow. It changes nothing.
+/// An operation that the state of an instance, or of a call, does not allow. It changes nothing,
+/// except that a refused [`Instance::snapshot`](crate::Instance::snapshot) ends the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{operation} of {state}; {}", self.remedy())]
 pub struct StateError {
     operation: Operation,
-    state: State,
+    state: CallState,
 }
 
 /// The operation that was refused.
@@ -234,12 +255,24 @@ pub enum Operation {
     Slice,
     /// [`Instance::set_fuel`](crate::Instance::set_fuel).
     SetFuel,
+    /// [`Instance::set_global`](crate::Instance::set_global).
+    SetGlobal,
+    /// A look-up of a table to change it, by [`Instance::table_mut`](crate::Instance::table_mut).
+    ChangeTable,
+    /// [`Instance::snapshot`](crate::Instance::snapshot).
+    Snapshot,
+    /// A nested call by a method of [`Caller`](crate::Caller), or a look-up for one.
+    Nest,
+    /// `memory.atomic.wait32` or `memory.atomic.wait64` of the guest, in a nested call.
+    Wait,
+    /// [`Group::instantiate`](crate::Group::instantiate).
+    Instantiate,
 }
 
 /// The state that does not allow the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum State {
+pub enum CallState {
     /// No call is suspended.
     Idle,
     /// The call was preempted.
@@ -256,12 +289,17 @@ pub enum State {
     Stepped,
     /// The call is made by a future.
     Awaited,
-    /// The call was made by a future that was forgotten.
+    /// The call was made by a future that was leaked (`mem::forget`).
     Forgotten,
+    /// The call is nested: a host function makes it.
+    Nested,
+    /// The guest does not wait, on this thread, for the host function that has the
+    /// [`Caller`](crate::Caller).
+    NotWaiting,
 }
 
 impl StateError {
-    pub(crate) fn new(operation: Operation, state: State) -> Self {
+    pub(crate) fn new(operation: Operation, state: CallState) -> Self {
         Self { operation, state }
     }
 
@@ -273,21 +311,33 @@ impl StateError {
 
     /// The state that does not allow the operation.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> CallState {
         self.state
     }
 
     fn remedy(&self) -> &'static str {
         match (self.operation, self.state) {
+            (_, CallState::Nested) => "let the host function return first",
+            (Operation::Snapshot, _) => "take it of an instance without a suspended call",
+            (Operation::Nest, _) => {
+                "make it in a function of `Linker::func`, on the thread that runs the function"
+            }
             (Operation::Ask, _) => "make the call by `start`",
             (Operation::Await, _) => "make the call by `call_async`",
             (Operation::Slice, _) => "make the call by `start` or `call_async`",
             (Operation::Poll, _) => "make another call",
-            (_, State::Idle | State::Ended) => "start a call first",
-            (_, State::Forgotten) => "cancel it",
-            (Operation::Call | Operation::SetFuel, _) => "resume it, or cancel it",
-            (_, State::Another) => "give the function that was started",
-            (_, State::Preempted) => "resume it without an answer",
+            (_, CallState::Idle | CallState::Ended) => "start a call first",
+            (_, CallState::Forgotten) => "cancel it",
+            (
+                Operation::Call
+                | Operation::SetFuel
+                | Operation::SetGlobal
+                | Operation::ChangeTable
+                | Operation::Instantiate,
+                _,
+            ) => "resume it, or cancel it",
+            (_, CallState::Another) => "give the function that was started",
+            (_, CallState::Preempted) => "resume it without an answer",
             _ => "resume it with an answer",
         }
     }
@@ -300,15 +350,21 @@ impl fmt::Display for Operation {
             Self::Resume => "resume",
             Self::ResumeWith => "answer",
             Self::Poll => "poll",
-            Self::Ask => "question in the midst",
-            Self::Await => "async host function in the midst",
+            Self::Ask => "question in the middle",
+            Self::Await => "async host function in the middle",
             Self::Slice => "preemption",
             Self::SetFuel => "change of fuel",
+            Self::SetGlobal => "change of a global",
+            Self::ChangeTable => "change of a table",
+            Self::Snapshot => "snapshot",
+            Self::Nest => "nested call",
+            Self::Wait => "wait on a memory in the middle",
+            Self::Instantiate => "instantiation in a group",
         })
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for CallState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Idle => "an instance that is not suspended",
@@ -316,12 +372,27 @@ impl fmt::Display for State {
             Self::Asked => "an instance that waits for an answer",
             Self::Another => "an instance that is suspended in another function",
             Self::Ended => "a call that has ended",
-            Self::Called => "a call that is made until it returns",
+            Self::Called => "a call that runs until it returns",
             Self::Stepped => "a call that is made step by step",
             Self::Awaited => "a call that is made by a future",
             Self::Forgotten => "an instance whose async call was forgotten",
+            Self::Nested => "a call that a host function makes",
+            Self::NotWaiting => "a guest that does not wait for the host function",
         })
     }
+}
+
+/// The id of a member comes from another group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "group has {count} members, member {found} of another group is asked for; use the id that \
+     this group gave"
+)]
+pub struct NoMember {
+    /// Index of the member in its own group.
+    pub found: usize,
+    /// Number of this group's members.
+    pub count: usize,
 }
 
 /// Why the fuel was not set.
@@ -334,20 +405,12 @@ pub enum FuelError {
     /// The module's code does not count what it executes.
     #[error("module does not count fuel; compile it with `aotc --fuel`")]
     NotCounted,
-    /// The group has no such instance.
-    #[error(
-        "group has {count} instances, instance {found} of another group is asked for; use the id that \
-         this group gave"
-    )]
-    NoMember {
-        /// The index of the instance that was asked for.
-        found: usize,
-        /// Number of the group's instances.
-        count: usize,
-    },
+    /// The id of a member comes from another group.
+    #[error(transparent)]
+    NoMember(#[from] NoMember),
 }
 
-/// Why an instance was not added to a group.
+/// Why an instance was not added to a group, or a function of a member was not found.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GroupError {
@@ -357,6 +420,26 @@ pub enum GroupError {
     /// The instance could not be made or started.
     #[error(transparent)]
     Instantiate(#[from] InstantiateError),
+    /// A call of the group is suspended.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The id of a member comes from another group.
+    #[error(transparent)]
+    NoMember(#[from] NoMember),
+}
+
+impl From<InvalidCall> for CallError {
+    #[cold]
+    fn from(error: InvalidCall) -> Self {
+        Self::Invalid(Box::new(error))
+    }
+}
+
+impl From<NoMember> for CallError {
+    #[cold]
+    fn from(error: NoMember) -> Self {
+        InvalidCall::from(error).into()
+    }
 }
 
 // Not `#[from]`: the message already contains the source, and printing all sources would repeat it.

@@ -1,18 +1,21 @@
 //! The public face: a prepared module, its instances, and the ways to call them.
 
-mod func;
+mod callee;
 mod future;
 mod group;
 mod handle;
 mod limited;
+mod limited_group;
 mod prepared;
+mod snapshot;
 mod step;
 mod suspended;
+mod table;
 
-pub use func::Func;
 pub use future::CallAsync;
 pub use group::{Group, MemberId};
 pub use handle::Instance;
-pub use limited::Limited;
+pub use limited::LimitedCall;
 pub use prepared::Prepared;
-pub use step::Step;
+pub use suspended::Step;
+pub use table::{Table, TableMut};

@@ -32,24 +32,27 @@ mod linker;
 mod instance;
 
 pub use account::HostBytesError;
-pub use call::{Caller, HostFuture, HostResult, IntoFunc};
+pub use call::{Caller, Func, HostFuture, HostResult, IntoFunc, TypedFunc};
 pub use error::{
-    CallError, FuelError, GroupError, HostError, HostPanic, InstantiateError, LinkError, Operation,
-    State, StateError,
+    CallError, CallState, FuelError, GroupError, HostError, HostPanic, InstantiateError,
+    InvalidCall, LinkError, NoMember, Operation, SetGlobalError, SnapshotError, StateError,
+    TableError, ValueError,
 };
-pub use instance::{CallAsync, Func, Group, Instance, Limited, MemberId, Prepared, Step};
+pub use instance::{
+    CallAsync, Group, Instance, LimitedCall, MemberId, Prepared, Step, Table, TableMut,
+};
 pub use linker::Linker;
-pub use memory::{Memory, MemoryMut, SharedMemory, SharedMemoryError};
+pub use memory::{Memory, MemoryMut, ReadStrError, SharedMemory, SharedMemoryError};
 pub use module::{ExternType, Module, OpenError};
-pub use region::{Description, Region, RegionBuilder, RegionError, Reset};
-pub use stop::kill::{KillError, KillSwitch, Met};
+pub use region::{Region, RegionBuilder, RegionError, RegionStats, Reset};
+pub use stop::kill::{KillError, KillOutcome, KillSwitch};
 pub use store::growth::{Growing, Growth, GrowthError};
 pub use store::usage::{Measure, Usage};
-pub use trap::{Exception, Frame, Stop, Trap, TrapCode};
+pub use trap::{Exception, Frame, Interruption, Trap, TrapCode};
 pub use value::typed::{Params, Results, WasmTy};
 pub use value::{
-    AddrType, AnyKind, AnyRef, ExnRef, ExternRef, FuncRef, FuncType, GlobalType, HeapType, Kind,
-    MemoryType, PageSize, RefType, TableType, ValType, Value,
+    AddrType, AnyKind, AnyRef, CompositeKind, ExnRef, ExternRef, FuncRef, FuncType, GlobalType,
+    HeapType, MemoryType, PageSize, RefType, TableType, ValType, Value,
 };
 
 /// Compiles the program in the README.
@@ -71,4 +74,7 @@ mod guide {
 
     #[doc = include_str!("../../docs/guide/threads.md")]
     pub struct Threads;
+
+    #[doc = include_str!("../../docs/guide/warm-starts.md")]
+    pub struct WarmStarts;
 }

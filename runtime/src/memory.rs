@@ -11,4 +11,4 @@ mod waiters;
 
 pub use shared::{SharedMemory, SharedMemoryError};
 pub(crate) use shared_imports::SharedImports;
-pub use view::{Memory, MemoryMut};
+pub use view::{Memory, MemoryMut, ReadStrError};

@@ -1,20 +1,19 @@
 //! [`Module`]: a compiled module, checked and mapped.
 
 mod error;
+mod image;
 mod load;
 pub(crate) mod types;
 
-use crate::sys;
 use crate::sys::fork_lock::{self, ForkLock, Rank};
 use crate::value::{FuncType, GlobalType, MemoryType, TableType};
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 pub use error::OpenError;
+pub(crate) use image::Image;
 use load::Loaded;
-use once_cell::race::OnceBox;
-use pirn_format::image::ImageRun;
-use pirn_format::layout::{IMAGE_PAGE_BYTES, InstanceLayout};
+use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{ExportItem, Imported, Metadata};
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeTable, HandlerTable, SiteTable};
@@ -32,23 +31,61 @@ pub struct Module(Arc<Inner>);
 pub(crate) struct Inner {
     /// Identifies this module. No two modules of a process have equal ids.
     id: u64,
-    loaded: Loaded,
+    origin: Origin,
     metadata: Metadata,
     layout: InstanceLayout,
-    runs: Vec<ImageRun>,
-    /// Offset of each run's bytes in the image section.
-    run_starts: Vec<usize>,
-    /// The image as a separate file, made when a region first maps it.
-    image_file: OnceBox<File>,
+    /// The initial contents of the first memory that the module defines.
+    image: Image,
+    /// Initial size of that memory, in bytes.
+    memory_bytes: u64,
     /// Number of imports of each kind.
     imported: Imported,
-    /// Process-wide ids of its types.
-    types: types::Numbers,
-    /// Offsets of the fields of its structs.
-    structs: Layouts,
     /// Number of instances that used more memory than a slot keeps track of. No longer exact above
     /// [`LARGE_WORKING_SETS`].
     large_working_sets: AtomicU32,
+}
+
+/// Where a module comes from.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few modules, and calls read their code"
+)]
+enum Origin {
+    /// A file, mapped.
+    File(Code),
+    /// A snapshot. `of` is the module from a file that its code comes from. A snapshot of a
+    /// snapshot names that module, too, so `of` is never a snapshot.
+    Snapshot {
+        of: Module,
+        contents: SnapshotContents,
+    },
+}
+
+/// The parts of a file that its snapshots share.
+struct Code {
+    loaded: Loaded,
+    /// Process-wide ids of the module's types.
+    types: types::Numbers,
+    /// Offsets of the fields of its structs.
+    structs: Layouts,
+}
+
+/// Initial contents that a snapshot stores directly. A module from a file has segments instead.
+pub(crate) struct SnapshotContents {
+    /// Elements of each table that the module defines, up to the last one that is not null.
+    pub(crate) tables: Vec<Vec<Element>>,
+    /// The contents of each memory after the first that the module defines.
+    pub(crate) further: Vec<Image>,
+}
+
+/// An element of a table of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Element {
+    Null,
+    /// The function with this index.
+    Func(u32),
+    /// An `i31ref`: the low 31 bits of this number.
+    I31(i32),
 }
 
 /// Type of an import or export.
@@ -117,32 +154,61 @@ impl Module {
         let alive: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
         let same = alive
             .iter()
-            .find(|inner| inner.loaded.hash == file.checked.header.hash);
+            .find(|inner| inner.code().loaded.hash == file.checked.header.hash);
         if let Some(same) = same {
             return Ok(Self(Arc::clone(same)));
         }
-        let loaded = file.load(alive.iter().map(|inner| &inner.loaded))?;
+        let loaded = file.load(alive.iter().map(|inner| &inner.code().loaded))?;
         let path = || loaded.path.clone();
         let types = types::number(&file.checked.metadata).map_err(|error| OpenError::Read {
             path: path(),
             error,
         })?;
         let checked = file.checked;
+        let structs = Layouts::new(&checked.metadata.types);
         let inner = Arc::new(Inner {
             id: types::fresh_module(),
-            types,
-            structs: Layouts::new(&checked.metadata.types),
-            loaded,
+            memory_bytes: checked.header.memory_bytes,
             imported: checked.metadata.imported(),
             metadata: checked.metadata,
             layout: checked.layout,
-            run_starts: starts(&checked.runs),
-            image_file: OnceBox::new(),
+            image: Image::of_file(checked.runs),
             large_working_sets: AtomicU32::new(0),
-            runs: checked.runs,
+            origin: Origin::File(Code {
+                loaded,
+                types,
+                structs,
+            }),
         });
         open.push(Arc::downgrade(&inner));
         Ok(Self(inner))
+    }
+
+    /// A module with the code of this one and another initial state. The code stays mapped once.
+    ///
+    /// `metadata` must have as many items of each kind as this module's, with the same types except
+    /// for the initial sizes of memories and tables. Then the instance area has the same layout.
+    pub(crate) fn snapshot(
+        &self,
+        metadata: Metadata,
+        image: Image,
+        contents: SnapshotContents,
+    ) -> Self {
+        let of = match &self.0.origin {
+            Origin::File(_) => self.clone(),
+            Origin::Snapshot { of, .. } => of.clone(),
+        };
+        let memory = metadata.own_memories().first();
+        Self(Arc::new(Inner {
+            id: types::fresh_module(),
+            memory_bytes: memory.and_then(MemoryType::accessible_bytes).unwrap_or(0),
+            imported: self.0.imported,
+            layout: self.0.layout,
+            image,
+            large_working_sets: AtomicU32::new(0),
+            origin: Origin::Snapshot { of, contents },
+            metadata,
+        }))
     }
 
     /// Name of the module, from its name section.
@@ -214,6 +280,22 @@ impl Module {
         &self.0.metadata
     }
 
+    /// The names of the first exports, for an error about an export that does not exist.
+    #[cold]
+    pub(crate) fn listed_exports(&self) -> String {
+        const LISTED_MAX: usize = 8;
+        let exports = &self.metadata().exports;
+        let names = exports.iter().map(|export| export.name.as_str());
+        let mut names: Vec<_> = names.take(LISTED_MAX).collect();
+        if exports.len() > LISTED_MAX {
+            names.push("...");
+        }
+        match names.as_slice() {
+            [] => "nothing".to_owned(),
+            names => names.join(", "),
+        }
+    }
+
     pub(crate) fn layout(&self) -> &InstanceLayout {
         &self.0.layout
     }
@@ -232,12 +314,12 @@ impl Module {
 
     /// Offsets of the fields of its structs.
     pub(crate) fn structs(&self) -> &Layouts {
-        &self.0.structs
+        &self.0.code().structs
     }
 
     /// Process-wide ids of its types. Types are equal if and only if their ids are equal.
     pub(crate) fn type_ids(&self) -> &[u32] {
-        self.0.types.as_slice()
+        self.0.code().types.as_slice()
     }
 
     /// The memories that the module defines. Every reset reads this list.
@@ -252,7 +334,7 @@ impl Module {
 
     /// Address range of the machine code.
     pub(crate) fn text(&self) -> Range<usize> {
-        let text = self.0.loaded.section(Section::Text).as_ptr_range();
+        let text = self.section(Section::Text).as_ptr_range();
         text.start as usize..text.end as usize
     }
 
@@ -262,32 +344,57 @@ impl Module {
     }
 
     pub(crate) fn code_table(&self) -> CodeTable<'_> {
-        CodeTable::view(self.0.loaded.section(Section::Code))
+        CodeTable::view(self.section(Section::Code))
     }
 
     pub(crate) fn sites(&self) -> SiteTable<'_> {
-        SiteTable::view(self.0.loaded.section(Section::Sites))
+        SiteTable::view(self.section(Section::Sites))
     }
 
     pub(crate) fn handlers(&self) -> HandlerTable<'_> {
-        HandlerTable::view(self.0.loaded.section(Section::Handlers))
+        HandlerTable::view(self.section(Section::Handlers))
     }
 
     pub(crate) fn trap_bytes(&self) -> &[u8] {
-        self.0.loaded.section(Section::Traps)
+        self.section(Section::Traps)
     }
 
     /// Bytes of the data segments that are not in the image.
     pub(crate) fn data(&self) -> &[u8] {
-        self.0.loaded.section(Section::Data)
+        self.section(Section::Data)
+    }
+
+    fn section(&self, section: Section) -> &[u8] {
+        self.0.code().loaded.section(section)
+    }
+
+    /// The initial contents that only a snapshot has.
+    pub(crate) fn contents(&self) -> Option<&SnapshotContents> {
+        match &self.0.origin {
+            Origin::File(_) => None,
+            Origin::Snapshot { contents, .. } => Some(contents),
+        }
+    }
+
+    /// Whether [`Instance::snapshot`](crate::Instance::snapshot) made this module.
+    #[must_use]
+    pub fn is_snapshot(&self) -> bool {
+        self.contents().is_some()
+    }
+
+    /// The image of further memory `number`: 1 is the second memory that the module defines. A
+    /// module from a file has no such image: each instance copies the data segments.
+    pub(crate) fn further_image(&self, number: u32) -> Option<&Image> {
+        self.contents()?.further.get(number as usize - 1)
     }
 
     /// The non-zero pieces of the initial memory: offset in memory 0, and bytes.
     pub(crate) fn image_pieces(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        (0..self.0.runs.len()).map(|at| self.piece(at))
+        self.0.image.pieces(self.0.image_section())
     }
 
-    /// The page of [`IMAGE_PAGE_BYTES`] at an offset in memory 0; `None` if it is all zeros.
+    /// The page of the image at an offset in memory 0; `None` if it is all zeros. A page has
+    /// [`IMAGE_PAGE_BYTES`](pirn_format::layout::IMAGE_PAGE_BYTES).
     pub(crate) fn image_page(&self, offset: usize) -> Option<&[u8]> {
         self.0.image_at(self.0.image_source(offset))
     }
@@ -313,7 +420,7 @@ impl Module {
 
     /// Size of the image, in bytes, without the pages of zeros.
     pub(crate) fn image_bytes(&self) -> usize {
-        self.0.loaded.section(Section::Image).len()
+        self.0.image.bytes()
     }
 
     /// Whether it defines a memory, however small.
@@ -323,10 +430,7 @@ impl Module {
 
     /// End of the last non-zero piece in memory 0.
     pub(crate) fn image_end(&self) -> usize {
-        self.0
-            .runs
-            .last()
-            .map_or(0, |run| (run.start() + run.len()) as usize)
+        self.0.image.end()
     }
 
     /// A sealed file with the initial memory up to [`image_end`](Self::image_end), rounded up to a
@@ -336,19 +440,7 @@ impl Module {
     ///
     /// The error of the system.
     pub(crate) fn image_file(&self) -> io::Result<&File> {
-        let make = || sys::memory::image_file(self.image_pieces());
-        self.0.image_file.get_or_try_init(|| make().map(Box::new))
-    }
-
-    fn piece(&self, at: usize) -> (usize, &[u8]) {
-        let (run, start) = (self.0.runs[at], self.0.run_starts[at]);
-        let image = self.0.loaded.section(Section::Image);
-        // In range: `open` has checked that the sum of the runs' lengths is the length of the
-        // image.
-        (
-            run.start() as usize,
-            &image[start..start + run.len() as usize],
-        )
+        self.0.image.file(self.0.image_section())
     }
 }
 
@@ -358,46 +450,43 @@ const LARGE_WORKING_SETS: u32 = 3;
 
 /// Functions that the signal handler may call: they take no lock and do not allocate.
 impl Inner {
-    /// The image page at an offset in memory 0, counted from 1; 0 if that page is all zeros.
-    pub(crate) fn image_source(&self, offset: usize) -> u32 {
-        let after = self
-            .runs
-            .partition_point(|run| run.start() <= offset as u64);
-        let Some(at) = after.checked_sub(1) else {
-            return 0;
-        };
-        let (run, start) = (self.runs[at], self.run_starts[at]);
-        let within = offset - run.start() as usize;
-        if within as u64 >= run.len() {
-            return 0;
+    /// The mapped file and its types. A snapshot uses those of the module that it was made from.
+    #[inline]
+    fn code(&self) -> &Code {
+        match &self.origin {
+            Origin::File(code) => code,
+            Origin::Snapshot { of, .. } => of.0.code(),
         }
-        ((start + within) / IMAGE_PAGE_BYTES as usize) as u32 + 1
+    }
+
+    /// The pages of the image in the file. A snapshot's image holds its pages itself.
+    fn image_section(&self) -> &[u8] {
+        self.code().loaded.section(Section::Image)
+    }
+
+    /// Number of the image page at an offset in memory 0. Numbers start at 1; 0 is a zero page.
+    pub(crate) fn image_source(&self, offset: usize) -> u32 {
+        self.image.source(offset)
     }
 
     /// The page of the image with this number, counted from 1; `None` for 0.
     pub(crate) fn image_at(&self, source: u32) -> Option<&[u8]> {
-        let start = source.checked_sub(1)? as usize * IMAGE_PAGE_BYTES as usize;
-        Some(&self.loaded.section(Section::Image)[start..start + IMAGE_PAGE_BYTES as usize])
+        self.image.page(self.image_section(), source)
     }
 
     /// Initial size of the first memory that the module defines, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.loaded.memory_bytes
+        self.memory_bytes
     }
-}
-
-/// Offset of each run's bytes in the image, where the runs lie one after another.
-fn starts(runs: &[ImageRun]) -> Vec<usize> {
-    let sum = |sum: &mut usize, run: &ImageRun| {
-        let start = *sum;
-        *sum += run.len() as usize;
-        Some(start)
-    };
-    runs.iter().scan(0, sum).collect()
 }
 
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Module({})", self.0.loaded.path.display())
+        let kind = if self.is_snapshot() {
+            "Snapshot"
+        } else {
+            "Module"
+        };
+        write!(f, "{kind}({})", self.0.code().loaded.path.display())
     }
 }

@@ -1,7 +1,7 @@
 //! [`Region`]: one set of slots, reserved at once.
 
 mod builder;
-mod description;
+mod stats;
 pub(crate) mod free;
 mod kept;
 pub(crate) mod layout;
@@ -15,18 +15,23 @@ mod take;
 use crate::module::Module;
 pub use builder::{RegionBuilder, RegionError};
 use core::sync::atomic::Ordering;
-pub use description::Description;
 pub(crate) use free::WaitLimit;
 pub(crate) use layout::Limits;
 use pirn_format::types::MemoryType;
 pub use pool::Region;
 pub use reset::Reset;
 pub(crate) use slot::Slot;
+pub use stats::RegionStats;
 pub(crate) use take::TakeError;
 
 impl Region {
     pub(crate) fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// Maximum number of nested calls of an instance or group that run at one time.
+    pub(crate) fn nested_calls_max(&self) -> u32 {
+        self.0.nested_calls_max
     }
 
     /// Number of slots that are free at this moment.
@@ -37,8 +42,8 @@ impl Region {
 
     /// Returns the limits, the current state and the reset strategy of the region.
     #[must_use]
-    pub fn describe(&self) -> Description {
-        Description {
+    pub fn describe(&self) -> RegionStats {
+        RegionStats {
             limits: self.0.limits,
             slots_free: self.slots_free(),
             slots_lost: self.0.lost.load(Ordering::Relaxed),

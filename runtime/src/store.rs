@@ -17,4 +17,5 @@ pub(crate) mod initialise;
 pub(crate) mod member;
 pub(crate) mod plan;
 pub(crate) mod preparation;
+pub(crate) mod snapshot;
 pub(crate) mod usage;

@@ -18,8 +18,8 @@
 //! call from `start`. No Rust frame is ever on a guest stack. So [`resume`] can resume a guest that
 //! has left, from any host frame.
 //!
-//! An [`Activation`] whose `host_sp` is used belongs to a `start` or `resume` that has not
-//! returned. Only the crate's `call` module calls these functions.
+//! While these routines use the `host_sp` of an [`Activation`], the `start` or `resume` that set it
+//! has not returned. Only the crate's `call` module calls these functions.
 
 pub(crate) mod activation;
 pub(crate) mod arch;

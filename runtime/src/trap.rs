@@ -174,9 +174,9 @@ fn report(mut what: String, trace: Option<&Trace>) -> String {
 
 /// A guest that was stopped from outside, with its position.
 #[derive(Debug, Clone)]
-pub struct Stop(Box<(Option<Duration>, Option<Box<Trace>>)>);
+pub struct Interruption(Box<(Option<Duration>, Option<Box<Trace>>)>);
 
-impl Stop {
+impl Interruption {
     pub(crate) fn new(limit: Option<Duration>, trace: Option<Box<Trace>>) -> Self {
         // Boxed, because every result of a call has room for it.
         Self(Box::new((limit, trace)))
@@ -202,7 +202,7 @@ impl Stop {
 }
 
 /// The limit, and the innermost frame.
-impl fmt::Display for Stop {
+impl fmt::Display for Interruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(limit) = self.limit() {
             write!(f, " of {limit:?}")?;

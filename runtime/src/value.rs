@@ -12,8 +12,8 @@ pub(crate) use reference::{ForeignRef, InstanceId};
 use core::fmt;
 use core::num::NonZeroU64;
 pub use pirn_format::types::{
-    AddrType, FuncType, GlobalType, HeapType, Kind, MemoryType, PageSize, RefType, TableType,
-    ValType,
+    AddrType, CompositeKind, FuncType, GlobalType, HeapType, MemoryType, PageSize, RefType,
+    TableType, ValType,
 };
 
 /// A WebAssembly value. Floats are kept as bits, so that NaN payloads survive.
@@ -132,7 +132,7 @@ impl Cell {
             ValType::F64 => Value::F64(self.u64()),
             ValType::V128 => Value::V128(self.u128()),
             ValType::Ref(ty) => match ty.heap {
-                HeapType::Func | HeapType::NoFunc | HeapType::Concrete(Kind::Func, _) => {
+                HeapType::Func | HeapType::NoFunc | HeapType::Concrete(CompositeKind::Func, _) => {
                     Value::FuncRef(self.func_ref(instance_id))
                 }
                 HeapType::Extern | HeapType::NoExtern => {
@@ -151,7 +151,7 @@ impl Cell {
                 | HeapType::Struct
                 | HeapType::Array
                 | HeapType::None
-                | HeapType::Concrete(Kind::Struct | Kind::Array, _) => {
+                | HeapType::Concrete(CompositeKind::Struct | CompositeKind::Array, _) => {
                     Value::AnyRef(AnyRef::read(self.u64(), instance_id))
                 }
             },

@@ -1,10 +1,11 @@
-//! The stack of a running guest can be unwound, as debuggers do, into the host code that called it.
+//! While a guest runs, the stack can be unwound from the guest into the host code that called it.
+//! Debuggers and profilers need this.
 #![allow(unsafe_code, reason = "a test that handles signals")]
 
 mod common;
 
 use pirn_runtime::{
-    CallError, Caller, Func, HostError, Instance, KillSwitch, Linker, Region, Step,
+    CallError, Caller, HostError, Instance, KillSwitch, Linker, Region, Step, TypedFunc,
 };
 use std::backtrace::Backtrace;
 use std::sync::Mutex;
@@ -31,7 +32,7 @@ extern "C" fn look(_: i32) {
     seen.get_or_insert_with(|| Backtrace::force_capture().to_string());
 }
 
-/// Captures this thread's stack while `run` runs a guest, which is killed afterwards.
+/// Captures this thread's backtrace while `run` runs a guest, and then kills the guest.
 fn seen_from_guest(switch: KillSwitch, run: impl FnOnce() -> Result<(), CallError>) -> String {
     *SEEN.lock().expect("no panic") = None;
     RUNS.store(false, SeqCst);
@@ -60,7 +61,7 @@ fn seen_from_guest(switch: KillSwitch, run: impl FnOnce() -> Result<(), CallErro
 }
 
 type Asking = Instance<(), (), ()>;
-type Plain = Func<(), ()>;
+type Plain = TypedFunc<(), ()>;
 
 #[inline(never)]
 fn the_caller(instance: &mut Asking, func: &Plain) -> Result<(), CallError> {
@@ -82,7 +83,7 @@ fn the_resumer(instance: &mut Asking, func: &Plain) -> Result<(), CallError> {
 /// A signal handler that interrupts a guest can unwind into the host function that called or
 /// resumed it.
 #[test]
-fn the_hosts_frames_are_behind_the_guests() {
+fn unwinding_continues_from_the_guest_into_the_host() {
     if std::env::consts::ARCH != "x86_64" {
         common::not_run("unwind tables here end with the function that entered the guest");
         return;
@@ -116,7 +117,7 @@ fn the_hosts_frames_are_behind_the_guests() {
     let mut called = instance();
     let seen = seen_from_guest(called.kill_switch(), || the_caller(&mut called, &spins));
     assert!(seen.contains("the_caller"), "{seen}");
-    // On resume, the host frame differs from the one that first entered the guest.
+    // A resumed guest has another caller than the one that first entered it.
     let mut resumed = instance();
     the_starter(&mut resumed, &asks);
     let seen = seen_from_guest(resumed.kill_switch(), || the_resumer(&mut resumed, &asks));

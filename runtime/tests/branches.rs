@@ -1,6 +1,6 @@
-//! `br_table` with hundreds of entries that share few targets, compared with a model. Tests every
-//! index and some past the table, with branches to block ends, to the function's end and to a loop.
-//! Each target takes a value.
+//! `br_table` with hundreds of entries and few targets, compared with a model. The test calls each
+//! index of the table and some past its end. The targets are block ends, the function's end and a
+//! loop, and each takes a value.
 
 mod common;
 
@@ -65,8 +65,8 @@ impl Target {
     }
 }
 
-/// Fuel of the code after the branch, which executes each of its operators once.
-fn fuel_behind(target: Target) -> u64 {
+/// Fuel of the code from a target to the end. It executes each of its operators once.
+fn fuel_after(target: Target) -> u64 {
     match target {
         Target::Loop | Target::Function => 0,
         Target::Outer => 4,
@@ -78,8 +78,8 @@ fn fuel_behind(target: Target) -> u64 {
 /// seven.
 const TURN_FUEL: u64 = 30;
 
-/// A loop that changes its locals and its operand, with the table at its end. A second copy of the
-/// table follows a `return`, where it is unreachable.
+/// A loop that changes its locals and its operand, with the table at its end. After a `return`, the
+/// same table occurs again in unreachable code.
 const TEXT: &str = r#"(module
   (func (export "run") (param $index i32) (result i32)
     (local $x i32) (local $y i32) (local $turns i32) (local $v i32)
@@ -138,13 +138,13 @@ fn model(mut index: u32, default: Target) -> (u32, u64) {
             Target::Inner => v.wrapping_sub(y),
             Target::Alone => v.wrapping_add(x),
         };
-        return (result, fuel + fuel_behind(target));
+        return (result, fuel + fuel_after(target));
     }
     unreachable!("the last turn returns")
 }
 
 #[test]
-fn each_index_goes_where_the_table_says() {
+fn each_index_branches_to_its_target() {
     for default in Target::ALL {
         let text = text(default);
         let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("it is well-formed");

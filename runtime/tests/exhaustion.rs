@@ -13,19 +13,19 @@ use pirn_runtime::{
 };
 
 #[test]
-fn a_region_that_finds_no_addresses_says_how_many_it_wanted() {
+fn a_region_without_address_space_reports_the_bytes_it_needs() {
     common::exited_with("addresses", 0);
 }
 
 #[test]
-fn instances_that_find_no_mappings_give_their_slots_back() {
+fn instances_without_mappings_return_their_slots() {
     for reset in common::resets() {
         common::exited_with(&format!("mappings, {reset}"), 0);
     }
 }
 
 #[test]
-fn where_the_kernel_refuses_a_reset_the_next_one_is_taken() {
+fn an_unsupported_reset_falls_back_to_the_next() {
     if common::resets() != Reset::ALL {
         common::not_run("this machine has refused some resets already");
         return;
@@ -36,8 +36,8 @@ fn where_the_kernel_refuses_a_reset_the_next_one_is_taken() {
     common::exited_with("from rewritten to tracked", 0);
 }
 
-/// Checks that a process without memory gets an error, under the reset whose pages the runtime
-/// fills.
+/// Checks that a process without memory gets an error under tracked reset, where the runtime
+/// supplies the pages.
 fn exited_where_tracked(case: &str) {
     if Region::builder().reset(Reset::Tracked).build().is_err() {
         common::not_run("where the kernel fills pages, it kills who has no memory left");
@@ -47,13 +47,14 @@ fn exited_where_tracked(case: &str) {
 }
 
 #[test]
-fn a_page_that_the_system_has_no_memory_for_is_a_trap_of_its_own() {
+fn a_page_without_system_memory_has_its_own_trap_code() {
     exited_where_tracked("exhausted");
 }
 
-/// If the kernel refuses a reset, the slot must be cleaned later or never be reused.
+/// If the kernel refuses a reset's system call, the runtime must clean the slot later or never
+/// reuse it.
 #[test]
-fn a_slot_whose_reset_fails_is_clean_or_not_given_out() {
+fn a_slot_whose_reset_fails_is_clean_or_not_reused() {
     for reset in common::resets() {
         for call in ["madvise", "mprotect", "scan"] {
             common::exited_with(&format!("failing {call}, {reset}"), 0);
@@ -62,7 +63,7 @@ fn a_slot_whose_reset_fails_is_clean_or_not_given_out() {
 }
 
 #[test]
-fn a_slot_whose_mapping_fails_half_way_is_never_used_again() {
+fn a_slot_whose_mapping_fails_half_way_is_not_reused() {
     if !common::resets().contains(&Reset::Scanned) {
         common::not_run("only scanned slots are mapped anew, and that does not work here");
         return;
@@ -71,7 +72,7 @@ fn a_slot_whose_mapping_fails_half_way_is_never_used_again() {
 }
 
 #[test]
-fn a_slot_whose_growth_cannot_be_taken_back_is_never_used_again() {
+fn a_slot_whose_growth_cannot_be_undone_is_not_reused() {
     for reset in common::resets() {
         for memory in ["first", "second"] {
             common::exited_with(&format!("growing {memory}, {reset}"), 0);
@@ -80,17 +81,17 @@ fn a_slot_whose_growth_cannot_be_taken_back_is_never_used_again() {
 }
 
 #[test]
-fn a_page_is_missing_in_the_middle_of_a_bulk_operation() {
+fn a_bulk_operation_traps_at_a_page_without_system_memory() {
     exited_where_tracked("exhausted in bulk");
 }
 
 #[test]
-fn views_report_pages_that_the_system_has_no_memory_for() {
+fn views_report_pages_without_system_memory() {
     exited_where_tracked("exhausted in views");
 }
 
 #[test]
-fn a_guest_may_wait_where_the_system_has_no_memory() {
+fn a_wait_traps_at_a_page_without_system_memory() {
     exited_where_tracked("exhausted in waits");
 }
 
@@ -127,7 +128,7 @@ fn addresses() {
     Region::builder()
         .slots(4)
         .build()
-        .expect("16 GiB of addresses are there");
+        .expect("16 GiB of addresses are free");
     match Region::builder().slots(100).build() {
         Err(
             error @ RegionError::AddressSpace {
@@ -137,7 +138,7 @@ fn addresses() {
             assert!(gib >= 400);
             let line = error.to_string();
             assert!(
-                line.contains("for 100 slots are refused") && line.contains("lower `slots`"),
+                line.contains("of address space for 100 slots: ") && line.contains("lower `slots`"),
                 "{line}"
             );
             assert!(!line.contains('\n'));
@@ -150,12 +151,13 @@ fn addresses() {
 fn larger_than_the_machine() {
     let build = || Region::builder().slots(30_000).build();
     for _ in 0..2 {
-        let first = build().expect("128 TiB are there");
-        let line = build().expect_err("and no more").to_string();
+        let first = build().expect("128 TiB of addresses are free");
+        let line = build()
+            .expect_err("another 128 TiB are not free")
+            .to_string();
         assert!(
-            line.contains(
-                " GiB of address space for 30000 slots are refused: Cannot allocate memory"
-            ) && line.contains("lower `slots`"),
+            line.contains(" GiB of address space for 30000 slots: Cannot allocate memory")
+                && line.contains("lower `slots`"),
             "{line}"
         );
         assert_eq!(first.slots_free(), 30_000);
@@ -376,7 +378,8 @@ fn exhausted_in_views() {
     assert!(found[..10] == *b"\0\0\0\0\0image" && found[10..].iter().all(|byte| *byte == 0));
 }
 
-/// An instance writes and grows. Then the kernel refuses a system call that its reset may need.
+/// An instance writes and grows. Then the kernel refuses a system call that the slot's reset may
+/// need.
 fn failing(call: &str, reset: Reset) {
     let module = common::wat(
         "(module (memory (export \"memory\") 3 9) (data (i32.const 70000) \"image\")
@@ -385,7 +388,10 @@ fn failing(call: &str, reset: Reset) {
     );
     let mut expected = vec![0; 3 << 16];
     expected[70_000..70_005].copy_from_slice(b"image");
-    let region = Region::builder().slots(1).memory_max(9 << 16).reset(reset);
+    let region = Region::builder()
+        .slots(1)
+        .memory_bytes_max(9 << 16)
+        .reset(reset);
     let region = region.build().expect("a region");
     let prepared = region
         .prepare(&module, &Linker::<()>::new())
@@ -407,7 +413,7 @@ fn failing(call: &str, reset: Reset) {
         memory.fill(0x5a);
         Ok(())
     };
-    tenant(true).expect("all is well");
+    tenant(true).expect("the first instance is made");
     let mut instance = prepared.try_instantiate(()).expect("the slot is free");
     instance.call(&grow, ()).expect("no trap");
     instance.memory_mut().as_mut_slice().fill(0xa5);
@@ -440,7 +446,7 @@ fn failing(call: &str, reset: Reset) {
                 let line = error.to_string();
                 let expected = match region.describe().slots_lost() {
                     0 => "the system gives no memory for a slot",
-                    // The runtime may have lost the slot in this very attempt.
+                    // This attempt itself may have made the runtime give up the slot.
                     _ if line.starts_with("the system gives") => {
                         "the system gives no memory for a slot"
                     }
@@ -489,7 +495,7 @@ fn growing(memory: &str, reset: Reset) {
 
 const PAGEMAP_SCAN: u32 = 0xc060_6610;
 
-/// Modules that tracked reset does not suit, on a kernel that offers no other reset than tracked.
+/// Modules for which tracked reset is unsuitable, on a kernel that supports no other reset.
 fn only_userfaultfd() {
     common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
     let dense = "a".repeat(5 << 20);
@@ -558,9 +564,9 @@ fn lost() {
     };
     for prepared in [&first, &second] {
         lost(prepared.try_instantiate(()).expect_err("no slot is left"));
-        lost(prepared.instantiate(()).expect_err("nobody waits for ever"));
+        lost(prepared.instantiate(()).expect_err("no slot becomes free"));
         let waits = prepared.instantiate_timeout((), Duration::MAX);
-        lost(waits.expect_err("nobody waits for ever"));
+        lost(waits.expect_err("no slot becomes free"));
         let mut waits = pin!(prepared.instantiate_async(()));
         let polled = waits.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         let Poll::Ready(Err(error)) = polled else {
@@ -570,12 +576,12 @@ fn lost() {
     }
 }
 
-/// Pages that a module without tracking leaves resident must not be taken for tracked pages of the
-/// next module.
+/// A module without tracking leaves pages resident. The runtime must not take these pages for
+/// tracked pages of the next module.
 fn from_rewritten_to_tracked() {
     common::refuse(libc::SYS_ioctl, Some(PAGEMAP_SCAN), libc::EPERM);
-    // Starts with no memory and then grows past the pages that a slot can track, so the module soon
-    // loses tracking.
+    // This guest starts without memory and grows past the pages that a slot can track, so the
+    // runtime soon stops tracking its module.
     let wide = common::wat(
         "(module (memory (export \"memory\") 0)
            (func (export \"grow\") (result i32) (memory.grow (i32.const 100))))",
@@ -645,7 +651,7 @@ fn refused() {
     assert!(line(Reset::Scanned).starts_with("reset scanned does not work on this machine"));
 }
 
-/// A kernel without userfaultfd, and one whose scan reports success but finds nothing.
+/// A kernel without userfaultfd, and a kernel whose page scan reports success but finds nothing.
 fn old_or_lying() {
     let described = |wanted: Reset| {
         let description = Region::builder().slots(1).build().expect("a region");
@@ -679,12 +685,12 @@ fn mappings(reset: Reset) {
         "(module (memory (export \"memory\") 1 3) (data (i32.const 5) \"image\")
            (func (export \"grow\") (result i32) (memory.grow (i32.const 1))))",
     );
-    let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("Linux has it");
+    let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("/proc is mounted");
     let most: usize = most.trim().parse().expect("it is a number");
     const SLOTS: u32 = 4000;
     let region = Region::builder()
         .slots(SLOTS)
-        .memory_max(3 << 16)
+        .memory_bytes_max(3 << 16)
         .reset(reset)
         .build();
     let region = region.expect("a region");
@@ -723,20 +729,20 @@ fn mappings(reset: Reset) {
         }
         assert!(
             instances.len() < SLOTS as usize,
-            "the limit is reached before"
+            "the limit is reached earlier"
         );
     };
     assert!(matches!(error, InstantiateError::System { .. }), "{error}");
     // Stack 1 MiB, tables 2 MiB, instance data 512 KiB, memory 64 KiB.
     assert_eq!(
         error.to_string(),
-        "the system gives no memory for a slot, of which 3648 KiB can be written to: Cannot allocate \
-         memory (os error 12); raise `ulimit -d` or `vm.max_map_count`, or lower what the region's \
-         slots hold"
+        "the system gives no memory for a slot with 3648 KiB of writable memory: Cannot allocate \
+         memory (os error 12); raise `ulimit -d` or `vm.max_map_count`, or lower the sizes of the \
+         region's slots"
     );
     assert!(
         std::error::Error::source(&error).is_none(),
-        "it is said twice"
+        "the message already includes the source"
     );
     // Live instances stay usable, and dropped ones return their slots.
     let free = |live: usize| SLOTS as usize - live - region.describe().slots_lost() as usize;

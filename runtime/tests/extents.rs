@@ -1,5 +1,5 @@
-//! Slots and memories of extreme sizes: more slots than one reservation holds, and memories of
-//! 65,535 pages and of none, under every reset.
+//! Extreme sizes under every reset: more slots than one reservation holds, and memories of 65,535
+//! pages and of none.
 
 mod common;
 
@@ -24,12 +24,14 @@ fn call(instance: &mut Instance<()>, name: &str, param: u32) -> Option<Value> {
 }
 
 #[test]
-fn slots_of_several_reservations_are_apart() {
+fn slots_of_several_reservations_do_not_overlap() {
     // A reservation holds 1,024 slots.
     const SLOTS: u32 = 1024 + 5;
     let modules = [(module(2, 9, 70_000), 2, 70_000), (module(1, 9, 7), 1, 7)];
     for reset in common::resets() {
-        let region = Region::builder().slots(SLOTS).memory_max(9 * WASM_PAGE);
+        let region = Region::builder()
+            .slots(SLOTS)
+            .memory_bytes_max(9 * WASM_PAGE);
         let region = region.reset(reset).build().expect("a region");
         for which in [0, 1, 0, 0] {
             let (module, pages, at) = &modules[which];
@@ -70,9 +72,12 @@ fn slots_of_several_reservations_are_apart() {
 }
 
 #[test]
-fn a_memory_grows_to_65_535_pages_and_is_small_again() {
+fn a_memory_grows_to_65_535_pages_and_shrinks_at_reset() {
     for reset in common::resets() {
-        let region = Region::builder().slots(2).memory_max(4 << 30).reset(reset);
+        let region = Region::builder()
+            .slots(2)
+            .memory_bytes_max(4 << 30)
+            .reset(reset);
         let region = region.build().expect("a region");
         let prepared = region
             .prepare(&module(1, 65_536, 7), &Linker::new())
@@ -110,7 +115,7 @@ fn a_memory_grows_to_65_535_pages_and_is_small_again() {
 }
 
 #[test]
-fn a_memory_of_nothing_stays_so() {
+fn a_memory_of_no_pages_cannot_be_accessed() {
     let empty = common::wat(
         r#"(module (memory (export "memory") 0)
           (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
@@ -118,7 +123,7 @@ fn a_memory_of_nothing_stays_so() {
     );
     let none = common::wat(r#"(module (func (export "f")))"#);
     for reset in common::resets() {
-        let region = Region::builder().slots(1).memory_max(0).reset(reset);
+        let region = Region::builder().slots(1).memory_bytes_max(0).reset(reset);
         let region = region.build().expect("a region");
         let empty = region
             .prepare(&empty, &Linker::<()>::new())

@@ -1,11 +1,12 @@
-//! Forks with a live instance, from within a guest, and while other threads are busy. Each case
-//! runs in a child process.
+//! The process forks while an instance is live, inside a host function, and while other threads are
+//! busy. Each case runs in a child process.
 #![allow(unsafe_code, reason = "this test forks its own process")]
 
 mod common;
 
-use common::house::{
-    GUEST, House, child, ended_well, ends_late, everywhere, fork, impatient, load, store,
+use common::retry::with_longer_limits;
+use common::setup::{
+    GUEST, Setup, child, ended_well, ends_late, everywhere, fork, limit_run_time, load, store,
 };
 use pirn_compiler::Options;
 use pirn_runtime::{CallError, Instance, Module, Reset, Value};
@@ -14,35 +15,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[test]
-fn an_instance_that_is_held_over_a_fork_is_the_same_or_refused() {
+fn a_live_instance_is_unchanged_or_refused_after_a_fork() {
     everywhere("held");
 }
 
 #[test]
-fn a_host_function_that_forks_comes_back_to_the_same_guest_or_to_none() {
+fn a_host_function_that_forks_resumes_the_guest_or_fails() {
     everywhere("forking");
 }
 
 #[test]
-fn a_fork_has_deadlines_of_its_own() {
+fn deadlines_work_in_a_forked_child() {
     everywhere("late");
 }
 
-/// A fork must not inherit a held lock or half a change of another thread.
+/// A child must not inherit a lock that another thread held, or data that another thread was
+/// changing.
 #[test]
-fn a_fork_is_not_harmed_by_what_other_threads_were_doing() {
+fn a_fork_during_calls_of_other_threads_is_harmless() {
     common::exited_with("meanwhile decommitted", 0);
 }
 
 #[test]
-fn a_fork_is_not_harmed_by_a_thread_that_was_about_to_begin() {
+fn a_fork_during_initialisation_by_another_thread_is_harmless() {
     for _ in 0..20 {
         common::exited_with("beginning decommitted", 0);
     }
 }
 
 #[test]
-fn a_guest_that_goes_on_in_a_fork_is_stopped_there() {
+fn a_guest_that_continues_in_a_child_is_stopped_at_its_deadline() {
     common::exited_with("going-on decommitted", 0);
 }
 
@@ -62,7 +64,7 @@ fn case() {
     }
 }
 
-/// Checks an instance of the parent in the child: it is unchanged, or the runtime refuses to use
+/// Uses an instance of the parent in the child. It must be unchanged, or the runtime must refuse
 /// it.
 fn same_or_refused(instance: &mut Instance<()>, reset: Reset) {
     if reset == Reset::Tracked {
@@ -71,7 +73,8 @@ fn same_or_refused(instance: &mut Instance<()>, reset: Reset) {
             load(instance, 1 << 16).unwrap_err(),
             store(instance, 8, 1).unwrap_err(),
         ] {
-            let refused = "instance was made by the process that this one is a fork of";
+            let refused =
+                "instance was made in another process, and a fork did not inherit its memory";
             assert!(
                 error.starts_with(refused) && !error.contains('\n'),
                 "{error}"
@@ -89,19 +92,19 @@ fn same_or_refused(instance: &mut Instance<()>, reset: Reset) {
 }
 
 fn held(reset: Reset) {
-    let house = House::new(reset, 4 << 16);
-    let mut instance = house.instance();
+    let setup = Setup::new(reset, 4 << 16);
+    let mut instance = setup.instance();
     store(&mut instance, 100, 7).unwrap();
     let pid = fork();
     if pid == 0 {
-        let instance = std::panic::AssertUnwindSafe((instance, house));
+        let instance = std::panic::AssertUnwindSafe((instance, setup));
         child(move || {
-            let std::panic::AssertUnwindSafe((mut instance, house)) = { instance };
+            let std::panic::AssertUnwindSafe((mut instance, setup)) = { instance };
             same_or_refused(&mut instance, reset);
             drop(instance);
             // Instances that the child creates belong to the child.
             for _ in 0..6 {
-                let mut own = [house.instance(), house.instance(), house.instance()];
+                let mut own = [setup.instance(), setup.instance(), setup.instance()];
                 for instance in &mut own {
                     assert_eq!(load(instance, 100), Ok(0));
                     assert_eq!(load(instance, 8), Ok(i32::from(b'i')));
@@ -109,13 +112,13 @@ fn held(reset: Reset) {
                     load(instance, 1 << 16).unwrap_err();
                 }
             }
-            assert_eq!(house.region.slots_free(), 3);
+            assert_eq!(setup.region.slots_free(), 3);
         });
     }
     ended_well(pid);
     assert_eq!(load(&mut instance, 100), Ok(7));
     drop(instance);
-    assert_eq!(load(&mut house.instance(), 100), Ok(0));
+    assert_eq!(load(&mut setup.instance(), 100), Ok(0));
 }
 
 fn forking(reset: Reset) {
@@ -129,8 +132,8 @@ fn forking(reset: Reset) {
 /// Calls a function that forks. The last parameter is the expected result in the child and in the
 /// parent.
 fn forks(reset: Reset, name: &str, watched: bool, [in_child, in_parent]: [i32; 2]) {
-    let house = House::new(reset, 4 << 16);
-    let mut instance = house.instance();
+    let setup = Setup::new(reset, 4 << 16);
+    let mut instance = setup.instance();
     if watched {
         let _ = instance.kill_switch();
     }
@@ -146,7 +149,7 @@ fn forks(reset: Reset, name: &str, watched: bool, [in_child, in_parent]: [i32; 2
             Err(error) => {
                 assert_eq!(reset, Reset::Tracked);
                 assert!(
-                    error.starts_with("instance was made by the process"),
+                    error.starts_with("instance was made in another process"),
                     "{error}"
                 );
             }
@@ -156,15 +159,15 @@ fn forks(reset: Reset, name: &str, watched: bool, [in_child, in_parent]: [i32; 2
     let mut status = 0;
     // SAFETY: `status` is a valid `c_int` that wait(2) writes to. The child is the only one.
     assert!(unsafe { libc::wait(&raw mut status) } > 0);
-    assert_eq!(status, 0, "in the child");
+    assert_eq!(status, 0, "exit status of the child");
 }
 
 fn late(reset: Reset) {
-    let house = House::new(reset, 1 << 20);
-    ends_late(&house);
+    let setup = Setup::new(reset, 1 << 20);
+    ends_late(&setup);
     // Other threads have deadlines that a child must not wait for.
     let other = std::thread::spawn({
-        let prepared = house.prepared.clone();
+        let prepared = setup.prepared.clone();
         move || {
             let mut instance = prepared.try_instantiate(()).expect("a slot is free");
             let limited = instance.deadline(Duration::from_millis(200));
@@ -172,12 +175,12 @@ fn late(reset: Reset) {
         }
     });
     for _ in 0..2 {
-        let module = house.prepared.module().clone();
+        let module = setup.prepared.module().clone();
         let pid = fork();
         if pid == 0 {
             let module = std::panic::AssertUnwindSafe(module);
             child(move || {
-                let late = || ends_late(&House::of(&module, reset, 1 << 20));
+                let late = || ends_late(&Setup::of(&module, reset, 1 << 20));
                 late();
                 // The deadline must also work in a grandchild.
                 let pid = fork();
@@ -189,11 +192,11 @@ fn late(reset: Reset) {
         }
         ended_well(pid);
     }
-    ends_late(&house);
+    ends_late(&setup);
     other.join().expect("no panic");
 }
 
-/// For cases that fork while other threads are busy.
+/// Skips cases that fork while other threads are busy, if an emulator runs the test.
 fn needs_whole_forks() {
     // An emulator may hold its own locks when a thread forks, like any process.
     if common::program::has_runner() {
@@ -204,17 +207,17 @@ fn needs_whole_forks() {
 /// Forks while other threads make limited calls, pass their deadlines, and are killed.
 fn meanwhile(reset: Reset) {
     needs_whole_forks();
-    let house = House::of(&common::wat(GUEST), reset, 1 << 20);
-    let module = house.prepared.module().clone();
+    let setup = Setup::of(&common::wat(GUEST), reset, 1 << 20);
+    let module = setup.prepared.module().clone();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // `Done` ends the other threads even if this one panics.
         let _done = Done(&done);
         for limit in [Duration::from_micros(1), Duration::from_secs(3600)] {
-            let (house, done) = (&house, &done);
+            let (setup, done) = (&setup, &done);
             scope.spawn(move || {
                 while !done.load(Ordering::SeqCst) {
-                    let mut instance = house.instance();
+                    let mut instance = setup.instance();
                     let switch = instance.kill_switch();
                     let params = [Value::I32(8)];
                     let ended = instance.deadline(limit).call_values("load", &params);
@@ -226,17 +229,17 @@ fn meanwhile(reset: Reset) {
         for _ in 0..60 {
             let pid = fork();
             if pid == 0 {
-                impatient();
+                limit_run_time();
                 let module = std::panic::AssertUnwindSafe(&module);
                 child(move || {
-                    let house = House::of(&module, reset, 1 << 20);
-                    ends_late(&house);
+                    let setup = Setup::of(&module, reset, 1 << 20);
+                    ends_late(&setup);
                     // New threads of the child may reuse stacks and thread-local memory of the
                     // parent's threads.
                     std::thread::scope(|scope| {
-                        scope.spawn(|| ends_late(&house));
+                        scope.spawn(|| ends_late(&setup));
                     });
-                    let budget = house
+                    let budget = setup
                         .instance()
                         .cpu_budget(Duration::from_millis(2))
                         .call_values("forever", &[]);
@@ -257,21 +260,21 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Forks while another thread initialises everything that the process creates once. In some
-/// children that state is half made, and each child must complete it.
+/// Forks while another thread initialises the process-wide state. A child may find the state half
+/// initialised, and must complete it.
 fn beginning(reset: Reset) {
     needs_whole_forks();
     let wasm = pirn_compiler::parse_text(GUEST.as_bytes()).expect("the text is well-formed");
     let so = pirn_compiler::compile(&wasm, &Options::default()).expect("the module is valid");
     let all = || {
         let module = Module::from_bytes(&so).expect("the module is whole");
-        let house = House::of(&module, reset, 1 << 20);
-        let mut instance = house.instance();
+        let setup = Setup::of(&module, reset, 1 << 20);
+        let mut instance = setup.instance();
         let limited = instance.deadline(Duration::from_secs(3600));
         let answer = limited.call_values("load", &[Value::I32(8)]);
         assert_eq!(answer.unwrap(), [Value::I32(i32::from(b'i'))]);
         drop(instance);
-        house
+        setup
     };
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -286,7 +289,7 @@ fn beginning(reset: Reset) {
             }
             let pid = fork();
             if pid == 0 {
-                impatient();
+                limit_run_time();
                 child(std::panic::AssertUnwindSafe(|| ends_late(&all())));
             }
             children.push_back(pid);
@@ -297,11 +300,11 @@ fn beginning(reset: Reset) {
 
 /// A host function forks, and the guest continues in the child until its deadline.
 fn going_on(reset: Reset) {
-    let house = House::new(reset, 1 << 20);
+    let setup = Setup::new(reset, 1 << 20);
     let parent = std::process::id();
-    for cpu in [false, true] {
-        let mut instance = house.instance();
-        let limit = Duration::from_millis(100);
+    // Repeat the call until the guest forks before its limit.
+    let forks = |cpu: bool, limit| {
+        let mut instance = setup.instance();
         let limited = if cpu {
             instance.cpu_budget(limit)
         } else {
@@ -317,7 +320,11 @@ fn going_on(reset: Reset) {
         assert!(late, "{ended:?}");
         let mut status = 0;
         // SAFETY: `status` is a valid `c_int` that waitpid(2) writes to.
-        assert!(unsafe { libc::waitpid(-1, &raw mut status, 0) } > 0);
-        assert_eq!(status, 0, "in the child");
+        let forked = unsafe { libc::waitpid(-1, &raw mut status, 0) } > 0;
+        assert_eq!(status, 0, "exit status of the child");
+        forked.then_some(())
+    };
+    for cpu in [false, true] {
+        with_longer_limits(Duration::from_millis(100), |limit| forks(cpu, limit));
     }
 }

@@ -1,5 +1,5 @@
-//! No state of an instance survives in its slot. Whatever the instance wrote, grew, dropped or
-//! trapped in, the next tenant finds exactly its own initial state.
+//! No state of an instance survives in its slot. Whatever an instance writes, grows, drops or traps
+//! on, the slot's next instance must have exactly its own initial state.
 
 mod common;
 
@@ -8,8 +8,8 @@ use pirn_runtime::{
 };
 use std::num::NonZeroU64;
 
-/// Writes to everything that it can reach: memory (after it grew to a size), a global, table
-/// elements, and drops segments. `dirty(pages, trap)`.
+/// A guest that changes all state it can reach. `dirty(pages, trap)` grows the memory, writes to
+/// it, changes a global and table elements, and drops segments.
 const HOSTILE: &str = r#"(module
   (memory (export "memory") 2 64)
   (data (i32.const 100) "first page")
@@ -81,7 +81,7 @@ impl Tenants {
         }
     }
 
-    /// Creates a hostile tenant, runs it and drops it.
+    /// Creates a hostile instance, runs it and drops it.
     fn dirty(&self, pages: i32, trap: bool) {
         let mut instance = self.hostile.try_instantiate(()).expect("the slot is free");
         let params = [Value::I32(pages), Value::I32(i32::from(trap))];
@@ -93,7 +93,7 @@ impl Tenants {
         let memory = instance.memory();
         assert!(
             memory.as_slice().iter().all(|byte| *byte == 0xa5),
-            "it wrote all it could"
+            "the guest changed all state that it can reach"
         );
     }
 }
@@ -111,7 +111,7 @@ fn check_hostile(mut instance: Instance<()>) {
     let initial = expected(2, &[(100, b"first page"), (70000, b"second page")]);
     assert!(
         instance.memory().as_slice() == initial,
-        "memory is the initial one"
+        "the memory has its initial content"
     );
     assert_eq!(instance.global("g"), Some(Value::I64(11)));
     // Three elements: null, a function, null.
@@ -119,7 +119,7 @@ fn check_hostile(mut instance: Instance<()>) {
     assert_eq!(
         instance
             .call_values("look", &[])
-            .expect("no segment is gone"),
+            .expect("no segment is dropped"),
         [Value::I64(nulls + 11)]
     );
 }
@@ -128,7 +128,7 @@ fn check_other(mut instance: Instance<()>) {
     let initial = expected(5, &[(65530, b"across the border"), (300_000, b"far out")]);
     assert!(
         instance.memory().as_slice() == initial,
-        "memory is the initial one"
+        "the memory has its initial content"
     );
     for at in 0..10 {
         let null = instance
@@ -142,7 +142,7 @@ fn check_other(mut instance: Instance<()>) {
 }
 
 #[test]
-fn the_next_tenant_finds_its_own_initial_state() {
+fn the_next_instance_has_its_own_initial_state() {
     for reset in common::resets() {
         let tenants = Tenants::new(reset);
         for (pages, trap) in [(0, false), (0, true), (1, false), (62, true), (7, false)] {
@@ -167,7 +167,7 @@ fn the_next_tenant_finds_its_own_initial_state() {
 }
 
 #[test]
-fn memory_past_the_size_of_the_next_tenant_is_not_readable() {
+fn memory_past_the_size_of_the_next_instance_is_inaccessible() {
     let reader = common::wat(
         "(module (memory 1) (func (export \"read\") (param i32) (result i32)
            (i32.load8_u (local.get 0))))",
@@ -182,19 +182,22 @@ fn memory_past_the_size_of_the_next_tenant_is_not_readable() {
         for _ in 0..3 {
             tenants.dirty(20, false);
             let mut instance = reader.try_instantiate(()).expect("the slot is free");
-            assert_eq!(instance.call(&read, 65535).expect("it is in the memory"), 0);
+            assert_eq!(
+                instance.call(&read, 65535).expect("the range is in bounds"),
+                0
+            );
             for at in [65536, 70000, 131_072, 20 << 16, u32::MAX] {
                 instance
                     .call(&read, at)
-                    .expect_err("it is not in the memory");
+                    .expect_err("the address is out of bounds");
             }
         }
     }
 }
 
-/// Memory that a previous tenant grew and wrote is zero when the next one grows.
+/// Memory that a previous instance grew and wrote must be zero when the next instance grows.
 #[test]
-fn what_grows_again_is_zero_again() {
+fn memory_that_grows_again_is_zero() {
     for reset in common::resets() {
         let tenants = Tenants::new(reset);
         let grower = common::wat(
@@ -224,7 +227,7 @@ fn what_grows_again_is_zero_again() {
 }
 
 #[test]
-fn what_the_host_writes_is_gone_as_well() {
+fn writes_of_the_host_do_not_reach_the_next_instance() {
     for reset in common::resets() {
         let tenants = Tenants::new(reset);
         let mut instance = tenants
@@ -244,7 +247,7 @@ fn what_the_host_writes_is_gone_as_well() {
 
 #[test]
 fn one_module_linked_in_two_ways_shares_no_table() {
-    // One slot, one module. Its table contains values that differ between the hosts of the tenants.
+    // One slot and one module. Its table contains values that differ between two linkers.
     let module = common::wat(
         "(module (import \"host\" \"reference\" (global $r externref))
            (import \"host\" \"place\" (global $place i32))

@@ -1,4 +1,4 @@
-//! Fuel of suspended guests: suspension must not change what is counted.
+//! Fuel of suspended guests: suspension must not change how much fuel a guest uses.
 
 mod common;
 
@@ -8,12 +8,13 @@ use futures::future::poll_immediate;
 use futures::pending;
 use pirn_compiler::OptLevel;
 use pirn_runtime::{
-    CallError, Caller, FuelError, Func, Instance, Linker, Prepared, Region, State, Step, TrapCode,
+    CallError, CallState, Caller, FuelError, Instance, Linker, Prepared, Region, Step, TrapCode,
+    TypedFunc,
 };
 use std::time::Duration;
 
-/// A guest that is suspended in each iteration, and one that may run without. An iteration executes
-/// ten operators; one follows the loop.
+/// Functions that suspend in each iteration, and one that does not. An iteration executes ten
+/// operators; one operator follows the loop. `forever` never returns.
 const SUSPENDED: &str = r#"(module (import "h" "ask" (func $ask (param i32) (result i32)))
   (import "h" "wait" (func $wait (param i32) (result i32)))
   (global $passes (export "passes") (mut i32) (i32.const 0))
@@ -32,9 +33,10 @@ const SUSPENDED: &str = r#"(module (import "h" "ask" (func $ask (param i32) (res
       (global.set $passes (i32.add (global.get $passes) (i32.const 1)))
       (drop (local.get $n))
       (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
-    (global.get $passes)))"#;
+    (global.get $passes))
+  (func (export "forever") (param i32) (result i32) (loop $l (br $l)) (i32.const 0)))"#;
 
-/// The answer to `ask` sets the guest's fuel if it has a number. `wait` takes 3 units of fuel.
+/// If an answer to `ask` has a number, it sets the guest's fuel. `wait` charges 3 units of fuel.
 fn suspending() -> Prepared<(), i32, Option<u64>> {
     let mut linker = Linker::asking();
     let reply = |mut caller: Caller<'_, ()>, n: i32, fuel: Option<u64>| {
@@ -74,7 +76,7 @@ fn out_of_fuel<T: std::fmt::Debug>(result: Result<T, CallError>) {
 }
 
 #[test]
-fn a_question_uses_nothing_and_its_answer_may() {
+fn a_question_uses_no_fuel_but_the_answer_may_set_it() {
     let prepared = suspending();
     let asks = prepared.func::<i32, i32>("asks").expect("it is exported");
     let mut guest = prepared.instantiate(()).expect("there is a slot");
@@ -86,19 +88,21 @@ fn a_question_uses_nothing_and_its_answer_may() {
             guest.fuel(),
             Some(997 - 10 * u64::from(pass.unsigned_abs()))
         );
-        step = guest.resume_with(&asks, None).expect("it goes on");
+        step = guest.resume_with(&asks, None).expect("the guest resumes");
     }
     assert_eq!((step, guest.fuel()), (Step::Returned(1275), Some(499)));
     // After the second answer the fuel suffices to end the iteration but not for another.
     assert!(matches!(guest.start(&asks, 9), Ok(Step::Asked(9))));
-    let step = guest.resume_with(&asks, Some(20)).expect("it goes on");
+    let step = guest
+        .resume_with(&asks, Some(20))
+        .expect("the guest resumes");
     assert_eq!((step, guest.fuel()), (Step::Asked(8), Some(10)));
     out_of_fuel(guest.resume_with(&asks, Some(7)));
     assert_eq!(guest.fuel(), Some(0));
 }
 
 #[test]
-fn an_async_wait_uses_what_its_future_takes() {
+fn an_async_wait_uses_the_fuel_that_its_future_charges() {
     let prepared = suspending();
     let waits = prepared.func::<i32, i32>("waits").expect("it is exported");
     let mut guest = prepared.instantiate(()).expect("there is a slot");
@@ -117,7 +121,7 @@ fn an_async_wait_uses_what_its_future_takes() {
 }
 
 /// Runs a guest in time slices; returns the result and the number of preemptions.
-fn sliced(guest: &mut Asks, runs: &Func<i32, i32>, n: i32) -> (Result<i32, CallError>, u32) {
+fn sliced(guest: &mut Asks, runs: &TypedFunc<i32, i32>, n: i32) -> (Result<i32, CallError>, u32) {
     let slice = Duration::from_micros(20);
     let (mut step, mut preempted) = (guest.timeslice(slice).start(runs, n), 0);
     loop {
@@ -132,7 +136,7 @@ fn sliced(guest: &mut Asks, runs: &Func<i32, i32>, n: i32) -> (Result<i32, CallE
 }
 
 #[test]
-fn a_guest_that_is_preempted_uses_as_much_and_ends_where_it_would() {
+fn preemption_does_not_change_the_fuel_or_the_end_of_a_call() {
     let prepared = suspending();
     let runs = prepared.func::<i32, i32>("runs").expect("it is exported");
     let passes = 1_000_000;
@@ -173,19 +177,19 @@ fn the_fuel_of_a_suspended_guest_is_not_changed() {
         assert!(matches!(error, FuelError::State(error) if error.state() == state));
         assert_eq!(guest.fuel(), before);
         guest.cancel();
-        assert_eq!(guest.set_fuel(1_000_000_000), Ok(()));
+        assert_eq!(guest.set_fuel(u64::MAX), Ok(()));
     };
     assert!(matches!(guest.start(&func("asks"), 1), Ok(Step::Asked(1))));
     let waits = "an instance that waits for an answer; resume it, or cancel it";
-    refused(&mut guest, State::Asked, waits);
+    refused(&mut guest, CallState::Asked, waits);
     let slice = guest.timeslice(Duration::from_micros(20));
-    let step = slice.start(&func("runs"), i32::MAX).expect("it is long");
+    let step = slice.start(&func("forever"), 1).expect("it does not end");
     assert_eq!(step, Step::Preempted);
     let preempted = "an instance that was preempted; resume it, or cancel it";
-    refused(&mut guest, State::Preempted, preempted);
+    refused(&mut guest, CallState::Preempted, preempted);
     let mut call = guest.call_async(&func("waits"), 1);
     assert!(block_on(poll_immediate(&mut call)).is_none());
     std::mem::forget(call);
     let forgotten = "an instance whose async call was forgotten; cancel it";
-    refused(&mut guest, State::Forgotten, forgotten);
+    refused(&mut guest, CallState::Forgotten, forgotten);
 }

@@ -1,10 +1,11 @@
-//! Instances that import from each other.
+//! Groups: instances that import from each other.
 
 mod common;
 
-use common::values::number;
+use common::values::{group, invalid, number};
 use pirn_runtime::{
-    CallError, Group, GroupError, InstantiateError, LinkError, Linker, Region, TrapCode, Value,
+    CallError, Group, GroupError, InstantiateError, InvalidCall, LinkError, Linker, NoMember,
+    Region, TrapCode, Value,
 };
 
 const OWNER: &str = r#"(module $owner
@@ -37,13 +38,6 @@ const USER: &str = r#"(module $user
     (table.grow $t (ref.null func) (local.get 0)))
   (func (export "far") (param i32) (result i32) (call $peek (local.get 0))))"#;
 
-fn group(slots: u32) -> Group<()> {
-    Group::new(
-        &Region::builder().slots(slots).build().expect("a region"),
-        (),
-    )
-}
-
 #[test]
 fn memories_tables_globals_and_functions_are_shared() {
     let mut group = group(2);
@@ -66,43 +60,46 @@ fn memories_tables_globals_and_functions_are_shared() {
         b"shared"
     );
     assert_eq!(
-        number(group.call(owner, "peek", &one(100))),
+        number(group.call_values(owner, "peek", &one(100))),
         i32::from(b's')
     );
     group
-        .call(user, "poke", &[Value::I32(3), Value::I32(200)])
+        .call_values(user, "poke", &[Value::I32(3), Value::I32(200)])
         .expect("it returns");
-    assert_eq!(number(group.call(owner, "peek", &one(3))), 200);
-    assert_eq!(number(group.call(user, "peek", &one(3))), 200);
+    assert_eq!(number(group.call_values(owner, "peek", &one(3))), 200);
+    assert_eq!(number(group.call_values(user, "peek", &one(3))), 200);
 
-    assert_eq!(number(group.call(user, "count", &[])), 6);
+    assert_eq!(number(group.call_values(user, "count", &[])), 6);
     assert_eq!(group.global(owner, "counter"), Some(Value::I32(6)));
-    let constant = group.call(user, "constant", &[]).expect("it returns");
+    let constant = group
+        .call_values(user, "constant", &[])
+        .expect("it returns");
     assert_eq!(constant, [Value::I64(77)]);
 
     assert_eq!(
-        number(group.call(owner, "through", &one(2))),
+        number(group.call_values(owner, "through", &one(2))),
         7,
-        "a function of the other's"
+        "the owner calls a function of the user"
     );
-    match group.call(owner, "through", &one(1)) {
+    match group.call_values(owner, "through", &one(1)) {
         Err(CallError::Trap(trap)) => assert_eq!(trap.code(), TrapCode::UninitializedElement),
         other => panic!("{other:?}"),
     }
 
     // Both members observe the growth, which stops at the owner's maximum.
-    assert_eq!(number(group.call(user, "grow", &one(2))), 1);
-    assert_eq!(number(group.call(owner, "size", &[])), 3);
-    assert_eq!(number(group.call(user, "grow", &one(1))), -1);
-    assert_eq!(number(group.call(user, "grow table", &one(4))), 4);
-    assert_eq!(number(group.call(user, "grow table", &one(1))), -1);
+    assert_eq!(number(group.call_values(user, "grow", &one(2))), 1);
+    assert_eq!(number(group.call_values(owner, "size", &[])), 3);
+    assert_eq!(number(group.call_values(user, "grow", &one(1))), -1);
+    assert_eq!(number(group.call_values(user, "grow table", &one(4))), 4);
+    assert_eq!(number(group.call_values(user, "grow table", &one(1))), -1);
 }
 
 #[test]
-fn a_trap_in_another_member_is_told_with_both_names() {
+fn a_trap_in_another_member_names_both_members() {
     let mut group = group(2);
     let linker = Linker::new();
-    // Either member may have the lower slot, next to the guard pages of the other's stack.
+    // Either member's slot may be the lower one, next to the guard pages of the other member's
+    // stack.
     for _ in 0..2 {
         let owner = group
             .instantiate(&common::wat(OWNER), &linker)
@@ -112,7 +109,7 @@ fn a_trap_in_another_member_is_told_with_both_names() {
             .instantiate(&common::wat(USER), &linker)
             .expect("it links");
         for at in [65536, 1 << 20, u32::MAX] {
-            match group.call(user, "far", &[Value::I32(at.cast_signed())]) {
+            match group.call_values(user, "far", &[Value::I32(at.cast_signed())]) {
                 Err(CallError::Trap(trap)) => {
                     assert_eq!(trap.code(), TrapCode::MemoryOutOfBounds, "{at:#x}");
                     let modules: Vec<_> = trap
@@ -126,7 +123,7 @@ fn a_trap_in_another_member_is_told_with_both_names() {
             }
         }
         group = self::group(3);
-        // Another instance changes the order of the slots for the next round.
+        // Another instance in between changes the order of the slots in the next round.
         group
             .instantiate(&common::wat("(module (memory 1))"), &linker)
             .expect("it starts");
@@ -134,7 +131,7 @@ fn a_trap_in_another_member_is_told_with_both_names() {
 }
 
 #[test]
-fn what_does_not_match_is_refused() {
+fn imports_that_do_not_match_are_refused() {
     let mut group = group(4);
     let linker = Linker::new();
     let owner = group
@@ -196,7 +193,7 @@ fn what_does_not_match_is_refused() {
 }
 
 #[test]
-fn a_start_that_fails_leaves_what_it_wrote_and_no_more() {
+fn a_failed_instantiation_leaves_only_its_earlier_writes() {
     let mut group = group(3);
     let linker = Linker::new();
     let owner = group
@@ -217,11 +214,14 @@ fn a_start_that_fails_leaves_what_it_wrote_and_no_more() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(number(group.call(owner, "through", &[Value::I32(0)])), 0);
+    assert_eq!(
+        number(group.call_values(owner, "through", &[Value::I32(0)])),
+        0
+    );
 }
 
 #[test]
-fn a_group_that_ends_gives_all_its_slots_back_clean() {
+fn a_dropped_group_returns_all_its_slots_clean() {
     let region = Region::builder().slots(2).build().expect("a region");
     let linker = Linker::new();
     for _ in 0..3 {
@@ -234,13 +234,16 @@ fn a_group_that_ends_gives_all_its_slots_back_clean() {
             .instantiate(&common::wat(USER), &linker)
             .expect("it links");
         assert_eq!(
-            number(group.call(user, "count", &[])),
+            number(group.call_values(user, "count", &[])),
             6,
-            "nothing is left of the last group"
+            "no state of the last group remains"
         );
-        assert_eq!(number(group.call(owner, "peek", &[Value::I32(3)])), 0);
+        assert_eq!(
+            number(group.call_values(owner, "peek", &[Value::I32(3)])),
+            0
+        );
         group
-            .call(user, "poke", &[Value::I32(3), Value::I32(9)])
+            .call_values(user, "poke", &[Value::I32(3), Value::I32(9)])
             .expect("it returns");
         match group.instantiate(&common::wat("(module)"), &linker) {
             Err(GroupError::Instantiate(InstantiateError::Full { slots: 2 })) => {}
@@ -252,19 +255,16 @@ fn a_group_that_ends_gives_all_its_slots_back_clean() {
 }
 
 #[test]
-fn an_id_names_nothing_in_another_group() {
+fn a_member_id_is_refused_in_another_group() {
     let owner = common::wat(OWNER);
     let linker = Linker::new();
     let (mut one, mut other) = (group(4), group(4));
     let id = one.instantiate(&owner, &linker).expect("it fits");
     let own = other.instantiate(&owner, &linker).expect("it fits");
     assert_ne!(id, own);
-    let error = other.call(id, "size", &[]).expect_err("it is another's");
-    let line = error.to_string();
-    assert!(
-        line.contains("group has 1 instances, instance 0 of another group is asked for"),
-        "{line}"
-    );
+    let error = invalid(other.call_values(id, "size", &[]));
+    let (found, count) = (0, 1);
+    assert_eq!(error, InvalidCall::NoMember(NoMember { found, count }));
     assert!(other.memory(id).is_none() && other.memory_mut(id).is_none());
     assert!(other.global(id, "counter").is_none() && other.fuel(id).is_none());
     assert!(other.exported_memory(id, "memory").is_none());
@@ -275,7 +275,7 @@ fn an_id_names_nothing_in_another_group() {
     for id in [id, more] {
         other.name("owner", id);
         let user = other.instantiate(&common::wat(USER), &linker);
-        let error = user.expect_err("nobody has that name");
+        let error = user.expect_err("no member has that name");
         assert!(
             matches!(error, GroupError::Link(LinkError::Missing { .. })),
             "{error}"

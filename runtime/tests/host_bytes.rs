@@ -1,5 +1,5 @@
-//! Host memory that is charged to a guest: one sum for each instance or group, its limit, and
-//! behaviour at the limit and one byte past it.
+//! Host memory that is charged to a guest. Each instance or group has one sum and one limit; the
+//! tests charge exactly the limit, and one byte more.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
 mod common;
@@ -99,7 +99,7 @@ fn refused<R: std::fmt::Debug>(result: Result<R, CallError>) -> [usize; 3] {
 }
 
 #[test]
-fn the_limit_is_held_and_one_byte_past_it_traps() {
+fn host_bytes_are_charged_up_to_the_limit_and_one_more_traps() {
     let mut guest = instance(&prepared(LIMIT));
     assert_eq!(guest.host_bytes(), 0);
     call(&mut guest, "hold", LIMIT).expect("the limit is allowed");
@@ -118,7 +118,7 @@ fn the_limit_is_held_and_one_byte_past_it_traps() {
 }
 
 #[test]
-fn sums_do_not_wrap() {
+fn sums_of_host_bytes_do_not_wrap() {
     let mut guest = instance(&prepared(usize::MAX));
     call(&mut guest, "hold", u32::MAX as usize).expect("it is allowed");
     let mut linker = Linker::new();
@@ -140,14 +140,14 @@ fn sums_do_not_wrap() {
 }
 
 #[test]
-fn a_region_may_hold_nothing_for_its_guests() {
+fn a_limit_of_zero_host_bytes_is_allowed() {
     let mut guest = instance(&prepared(0));
     call(&mut guest, "hold", 0).expect("it is nothing");
     assert_eq!(refused(call(&mut guest, "hold", 1)), [0, 1, 0]);
 }
 
 #[test]
-fn a_host_function_may_answer_a_refusal_itself() {
+fn a_host_function_may_handle_a_refusal() {
     let mut guest = instance(&prepared(LIMIT));
     call(&mut guest, "hold", LIMIT - 10).expect("it is allowed");
     let left = call(&mut guest, "try", 11).expect("it returns");
@@ -157,14 +157,14 @@ fn a_host_function_may_answer_a_refusal_itself() {
 }
 
 #[test]
-fn the_error_says_all_three_numbers_and_the_setting() {
+fn the_error_names_the_three_numbers_and_the_setting() {
     let mut guest = instance(&prepared(LIMIT));
     call(&mut guest, "hold", 400).expect("it is allowed");
     let error = call(&mut guest, "hold", 601).expect_err("it is one too many");
     assert_eq!(
         error.to_string(),
-        "trap: out of host memory for the guest: the guest needs 601 more bytes of host memory, and 400 \
-         of at most 1000 are held; raise `host_bytes_max` in hold at 0x9b"
+        "trap: out of host memory for the guest: guest needs 601 more bytes of host memory, it \
+         holds 400 of at most 1000; raise `host_bytes_max` in hold at 0x9b"
             .replace("0x9b", &offset(&error)),
     );
     let error: HostError = HostError::from(match error {
@@ -182,7 +182,7 @@ fn offset(error: &CallError) -> String {
 }
 
 #[test]
-fn the_next_instance_of_a_slot_begins_with_nothing_held() {
+fn the_next_instance_of_a_slot_starts_with_no_host_bytes() {
     let prepared = prepared(LIMIT);
     for _ in 0..3 {
         let mut guest = instance(&prepared);
@@ -195,7 +195,7 @@ fn the_next_instance_of_a_slot_begins_with_nothing_held() {
 }
 
 #[test]
-fn the_instances_of_a_group_have_one_sum() {
+fn the_members_of_a_group_share_one_sum_of_host_bytes() {
     let region = Region::builder().slots(2).host_bytes_max(LIMIT).build();
     let region = region.expect("a region");
     let (module, linker) = (common::wat(GUEST), linker());
@@ -204,13 +204,13 @@ fn the_instances_of_a_group_have_one_sum() {
         assert_eq!(group.host_bytes(), 0);
         let first = group.instantiate(&module, &linker).expect("it starts");
         let second = group.instantiate(&module, &linker).expect("it starts");
-        let mut hold = |member, bytes| group.call(member, "hold", &[Value::I32(bytes)]);
+        let mut hold = |member, bytes| group.call_values(member, "hold", &[Value::I32(bytes)]);
         hold(first, 600).expect("it is allowed");
         hold(second, 400).expect("it is allowed");
         assert_eq!(refused(hold(first, 1)), [LIMIT, 1, LIMIT]);
         assert_eq!(refused(hold(second, 1)), [LIMIT, 1, LIMIT]);
         group
-            .call(second, "release", &[Value::I32(600)])
+            .call_values(second, "release", &[Value::I32(600)])
             .expect("the sum is the group's");
         assert_eq!(group.host_bytes(), 400);
     }
@@ -218,7 +218,7 @@ fn the_instances_of_a_group_have_one_sum() {
 
 /// A trap does not release host bytes that the call holds.
 #[test]
-fn what_a_call_held_stays_held_after_it_trapped() {
+fn a_trap_does_not_release_host_bytes() {
     let prepared = prepared(LIMIT);
     let mut guest = instance(&prepared);
     call(&mut guest, "hold", 300).expect("it is allowed");
@@ -226,8 +226,8 @@ fn what_a_call_held_stays_held_after_it_trapped() {
     assert_eq!(guest.host_bytes(), 300);
 }
 
-/// A guest that keeps exceptions in a table. An exception has many or few values and passes many or
-/// few frames.
+/// A guest that keeps exceptions in a table. An exception has many or few values, and unwinds many
+/// or few frames.
 fn hoarder(values: usize) -> String {
     let (params, consts) = ("i64 ".repeat(values), "(i64.const 1)".repeat(values));
     format!(
@@ -254,8 +254,8 @@ fn hoards(text: &str, limit: usize) -> Instance<()> {
     instance(&prepared.expect("it is linked"))
 }
 
-/// Keeps exceptions until one is refused or `most` are kept. Returns the count, the host bytes held
-/// for them, and the refusal.
+/// Keeps exceptions until the runtime refuses one or `most` are kept. Returns the count, the
+/// charged host bytes, and the refusal.
 fn keep(
     guest: &mut Instance<()>,
     depth: i32,
@@ -272,7 +272,7 @@ fn keep(
 }
 
 #[test]
-fn kept_exceptions_are_counted_to_the_limit_and_not_past_it() {
+fn live_exceptions_are_charged_up_to_the_limit() {
     for (values, depth) in [(0, 0), (1, 3), (20, 0), (4, 60), (300, 70)] {
         let text = hoarder(values);
         let mut guest = hoards(&text, 64 << 10);
@@ -288,7 +288,7 @@ fn kept_exceptions_are_counted_to_the_limit_and_not_past_it() {
         );
         assert!(held <= live + 4096 + 1024, "{values}: {live}, {held}");
         drop(guest);
-        // A limit of exactly that many bytes suffices, and one byte less does not.
+        // A limit of exactly the charged bytes suffices, and a limit of one byte less does not.
         let mut guest = hoards(&text, held);
         let (kept, _, _) = keep(&mut guest, depth, most);
         assert_eq!(kept, most, "{values}");
@@ -305,7 +305,7 @@ fn kept_exceptions_are_counted_to_the_limit_and_not_past_it() {
 }
 
 #[test]
-fn exceptions_that_are_given_up_are_not_counted_for_ever() {
+fn unreachable_exceptions_are_uncharged() {
     let mut guest = hoards(&hoarder(20), 64 << 10);
     for n in 0..5000 {
         let kept = guest.call_values("keep", &[n % 8, 20].map(Value::I32));
@@ -314,7 +314,7 @@ fn exceptions_that_are_given_up_are_not_counted_for_ever() {
 }
 
 #[test]
-fn the_values_of_an_uncaught_exception_are_counted_until_it_is_reported() {
+fn values_of_an_uncaught_exception_are_charged_until_its_report() {
     let values = 500;
     for (limit, fits) in [(16 * values, true), (16 * values - 1, false)] {
         let mut guest = hoards(&hoarder(values), limit);
@@ -335,7 +335,7 @@ fn the_values_of_an_uncaught_exception_are_counted_until_it_is_reported() {
 }
 
 #[test]
-fn references_that_element_segments_are_made_of_are_counted() {
+fn references_of_element_segments_are_charged() {
     let items = "(item (array.new_default $a (i32.const 1)))".repeat(100);
     let text =
         format!("(module (type $a (array i8)) (elem (ref $a) {items}) (elem (ref $a) {items}))");

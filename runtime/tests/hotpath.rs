@@ -1,7 +1,7 @@
-//! Costs of a cycle other than instructions: the system calls and allocations of instantiate, call,
-//! host call and teardown. The test fails if either list grows or shrinks.
+//! The system calls and allocations of one cycle: instantiate, call, host call and teardown. The
+//! test fails if either list differs from the expected one.
 //!
-//! A tracer counts the system calls: this program runs itself under ptrace(2).
+//! This program runs itself under ptrace(2) to list the system calls.
 #![allow(unsafe_code, reason = "an allocator that counts, and ptrace(2)")]
 
 mod common;
@@ -218,8 +218,8 @@ fn no_allocations() {
 }
 
 const TRACED: &str = "PIRN_TEST_TRACED";
-/// Tells the tracer that a cycle starts or ends: an argument of getpgid(2) that nothing else
-/// passes.
+/// An argument of getpgid(2) that tells the tracer that a cycle starts or ends. No other code
+/// passes it.
 const MARK: u64 = 0x7069_726e;
 
 fn mark() {
@@ -267,9 +267,9 @@ fn the_listed_system_calls() {
             }
         }
     }
-    // A call wakes the timer thread only if that thread would otherwise look too late. With one
-    // limit for all calls, this happens once in `LIMIT` at most. Mostly the first call does it. A
-    // later call does it if the thread has just looked and found no call under way.
+    // A call wakes the timer thread only if that thread would otherwise check too late. All calls
+    // have one limit, so this happens at most once in `LIMIT`. Usually the first call wakes the
+    // thread. A later call does so if the thread has just checked and found no running call.
     assert!(wakes <= 1, "the timer thread was woken {wakes} times");
 }
 
@@ -301,10 +301,13 @@ fn trace() -> Option<Vec<Vec<i64>>> {
         deliver = 0;
         status = wait(pid);
         if libc::WIFEXITED(status) {
-            assert_eq!(libc::WEXITSTATUS(status), 0, "it ends well");
+            assert_eq!(libc::WEXITSTATUS(status), 0, "the child exits with 0");
             return Some(found);
         }
-        assert!(libc::WIFSTOPPED(status), "it does not die: {status:#x}");
+        assert!(
+            libc::WIFSTOPPED(status),
+            "a signal ended the child: {status:#x}"
+        );
         if libc::WSTOPSIG(status) != libc::SIGTRAP | 0x80 {
             deliver = libc::WSTOPSIG(status);
             continue;

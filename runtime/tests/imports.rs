@@ -1,11 +1,12 @@
 //! Imported functions of one type share a trampoline. Each must still call the right host function,
-//! however an instance calls it.
+//! by every kind of call.
 
 mod common;
 
 use common::values::number;
 use pirn_runtime::{
-    CallError, Caller, Func, Group, HostError, Linker, Operation, Region, State, Step, Value,
+    CallError, CallState, Caller, Group, HostError, Linker, Operation, Region, Step, TypedFunc,
+    Value,
 };
 
 const GUEST: &str = r#"(module
@@ -29,7 +30,7 @@ const GUEST: &str = r#"(module
   (func (export "wide") (result f64 i64)
     (call $wide (i64.const 40) (f64.const 0.5) (v128.const i64x2 1 2))))"#;
 
-/// Each host function adds a number of its own and its instance's data.
+/// Host functions that each add a different number, and the data of their instance.
 fn linker() -> Linker<i32> {
     let mut linker = Linker::new();
     for (name, add) in [("one", 100), ("two", 200), ("three", 300)] {
@@ -49,7 +50,7 @@ fn region(slots: u32) -> Region {
 }
 
 #[test]
-fn each_import_is_called_in_every_way_by_its_own_instance() {
+fn every_kind_of_call_reaches_the_right_import() {
     let prepared = region(2)
         .prepare(&common::wat(GUEST), &linker())
         .expect("it is linked");
@@ -84,10 +85,10 @@ fn each_import_is_called_in_every_way_by_its_own_instance() {
     }
 }
 
-/// An import that another instance exports again keeps the state of the instance that imports it
-/// from the host.
+/// A second instance imports a host function from the first instance, which exports it again. A
+/// call must run with the state of the first instance.
 #[test]
-fn an_import_that_is_handed_on_stays_the_same() {
+fn a_reexported_import_keeps_its_instance() {
     let mut group = Group::new(&region(2), 10);
     let linker = linker();
     let owner = group
@@ -122,7 +123,7 @@ fn an_import_that_is_handed_on_stays_the_same() {
         ("indirect", 2, 317),
         ("indirect", 3, 9007),
     ] {
-        let called = group.call(user, name, &[Value::I32(param)]);
+        let called = group.call_values(user, name, &[Value::I32(param)]);
         assert_eq!(number(called), result, "{name}");
     }
 }
@@ -130,7 +131,7 @@ fn an_import_that_is_handed_on_stays_the_same() {
 /// Two exported imports share code. A suspended call of one must not be resumed as a call of the
 /// other.
 #[test]
-fn a_suspended_call_is_resumed_by_its_own_function_alone() {
+fn a_suspended_call_is_resumed_only_by_its_own_function() {
     let mut linker = Linker::<(), i32, i32>::asking();
     for name in ["one", "two"] {
         linker
@@ -149,7 +150,7 @@ fn a_suspended_call_is_resumed_by_its_own_function_alone() {
           (export "one" (func $one)) (export "two" (func $two)))"#,
     );
     let prepared = region(1).prepare(&module, &linker).expect("it is linked");
-    let func = |name| -> Func<i32, i32> { prepared.func(name).expect("it is exported") };
+    let func = |name| -> TypedFunc<i32, i32> { prepared.func(name).expect("it is exported") };
     let (one, two) = (func("one"), func("two"));
     let mut instance = prepared.try_instantiate(()).expect("a slot is free");
     let step = instance.start(&one, 7).expect("it asks");
@@ -157,7 +158,7 @@ fn a_suspended_call_is_resumed_by_its_own_function_alone() {
     match instance.resume_with(&two, 8) {
         Err(CallError::State(error)) => {
             let found = (error.operation(), error.state());
-            assert_eq!(found, (Operation::ResumeWith, State::Another));
+            assert_eq!(found, (Operation::ResumeWith, CallState::Another));
         }
         other => panic!("{other:?}"),
     }

@@ -1,11 +1,13 @@
-//! Instances as an embedder uses them: typed calls, host functions, limits, waits, and every
-//! mistake that the API permits.
+//! The public API of instances: typed calls, host functions, limits, waits, and every misuse that
+//! the API permits.
 
 mod common;
 
+use common::values::invalid;
 use pirn_runtime::{
-    CallError, Caller, ExternRef, ExternType, Func, FuncRef, FuncType, HostError, Instance,
-    InstantiateError, LinkError, Linker, Module, Prepared, Region, Trap, TrapCode, ValType, Value,
+    CallError, Caller, ExternRef, ExternType, FuncRef, FuncType, HostError, Instance,
+    InstantiateError, InvalidCall, LinkError, Linker, Module, Prepared, Region, Trap, TrapCode,
+    TypedFunc, ValType, Value,
 };
 use std::num::NonZeroU64;
 use std::sync::mpsc;
@@ -20,7 +22,7 @@ fn prepare(module: &Module) -> Prepared<()> {
 }
 
 #[test]
-fn values_of_every_type_cross_and_come_back() {
+fn values_of_every_type_survive_a_round_trip() {
     let module = common::wat(
         r#"(module
           (func (export "i32") (param i32) (result i32) (local.get 0))
@@ -155,7 +157,7 @@ fn host_functions_reach_memory_and_data() {
 }
 
 #[test]
-fn errors_of_host_functions_come_back_as_they_were() {
+fn errors_of_host_functions_are_returned_unchanged() {
     let module = common::wat(
         "(module (import \"host\" \"fail\" (func $fail (param i32) (result i32)))
            (func (export \"f\") (param i32) (result i32)
@@ -190,7 +192,7 @@ fn errors_of_host_functions_come_back_as_they_were() {
 }
 
 #[test]
-fn a_panic_in_a_host_function_is_an_error_and_loses_no_slot() {
+fn a_panic_in_a_host_function_is_an_error_and_frees_the_slot() {
     let module = common::wat(
         "(module (import \"h\" \"p\" (func $p (param i32)))
            (func $f (export \"f\") (param i32) (call $p (local.get 0))))",
@@ -235,9 +237,9 @@ fn a_panic_in_a_host_function_is_an_error_and_loses_no_slot() {
 
 /// A backtrace in a host function continues past the guest to the frames that called it.
 #[test]
-fn a_host_functions_backtrace_goes_on_where_the_guest_was_called() {
+fn a_backtrace_in_a_host_function_reaches_the_caller_of_the_guest() {
     #[inline(never)]
-    fn who_calls_the_guest(instance: &mut Instance<String>, f: &Func<(), ()>) {
+    fn caller_of_the_guest(instance: &mut Instance<String>, f: &TypedFunc<(), ()>) {
         instance.call(f, ()).expect("it returns");
         // This statement prevents a tail call.
         instance.data_mut().push('\n');
@@ -255,11 +257,11 @@ fn a_host_functions_backtrace_goes_on_where_the_guest_was_called() {
     let mut instance = prepared
         .try_instantiate(String::new())
         .expect("a slot is free");
-    who_calls_the_guest(&mut instance, &f);
+    caller_of_the_guest(&mut instance, &f);
     let trace = instance.into_data();
-    assert!(trace.contains("who_calls_the_guest"), "{trace}");
+    assert!(trace.contains("caller_of_the_guest"), "{trace}");
     assert!(
-        trace.contains("a_host_functions_backtrace_goes_on"),
+        trace.contains("a_backtrace_in_a_host_function_reaches"),
         "{trace}"
     );
 }
@@ -289,7 +291,7 @@ fn a_warm_slot_calls_the_host_functions_of_its_own_preparation() {
         assert_eq!(call(&second, 20), 1022);
         assert_eq!(call(&first, 30), 1031);
     }
-    // The first preparation's host functions are dropped, and their memory may be reused.
+    // Dropping the first preparation frees its host functions, and their memory may be reused.
     drop(first);
     let others: Vec<_> = (3..100).map(prepared).collect();
     for (add, prepared) in (3..).zip(&others) {
@@ -298,10 +300,9 @@ fn a_warm_slot_calls_the_host_functions_of_its_own_preparation() {
     assert_eq!(call(&second, 20), 1022);
 }
 
-/// Live values in registers survive a host call, whatever the host function does with the
-/// registers.
+/// A host call must preserve live values, even if the host function uses all registers.
 #[test]
-fn what_a_guest_holds_survives_calls_of_the_host() {
+fn live_values_in_registers_survive_host_calls() {
     let locals: Vec<String> = (0..12).map(|n| format!("(local $i{n} i64)")).collect();
     let floats: Vec<String> = (0..12).map(|n| format!("(local $f{n} f64)")).collect();
     let mut body = String::new();
@@ -361,7 +362,7 @@ fn what_a_guest_holds_survives_calls_of_the_host() {
 }
 
 #[test]
-fn untyped_host_functions_are_held_to_their_type() {
+fn results_of_untyped_host_functions_are_checked() {
     let module = common::wat(
         "(module (import \"h\" \"f\" (func $f (param i32) (result i64 f32)))
            (func (export \"f\") (param i32) (result i64 f32) (call $f (local.get 0))))",
@@ -394,12 +395,12 @@ fn untyped_host_functions_are_held_to_their_type() {
         .to_string();
     assert_eq!(
         error,
-        "host function gave a result of type i32, its type says i64"
+        "host function returned i32, its type says i64; return a value of that type"
     );
 }
 
 #[test]
-fn calls_that_cannot_be_made_are_refused() {
+fn invalid_calls_are_refused() {
     let module = common::wat(
         "(module (func (export \"f\") (param i32) (result i32) (local.get 0))
            (func $own (export \"own\") (result funcref) (ref.func $own))
@@ -412,7 +413,8 @@ fn calls_that_cannot_be_made_are_refused() {
     let wrong = prepared.func::<i64, i32>("f").unwrap_err().to_string();
     assert_eq!(
         wrong,
-        "function \"f\" has type (i32) -> i32, the caller wants (i64) -> i32"
+        "function \"f\" has type (i32) -> i32, the caller wants (i64) -> i32; ask for the type \
+         that it has"
     );
     for name in ["none", "g"] {
         let missing = prepared.func::<(), ()>(name).unwrap_err().to_string();
@@ -422,24 +424,39 @@ fn calls_that_cannot_be_made_are_refused() {
         );
     }
     let mut instance = prepared.instantiate(()).expect("a slot");
-    let mut refused =
-        |name: &str, params: &[Value], message: &str| match instance.call_values(name, params) {
-            Err(CallError::Invalid(found)) => assert!(found.contains(message), "{found}"),
-            other => panic!("{other:?}"),
+    let mut refused = |name: &str, params: &[Value]| invalid(instance.call_values(name, params));
+    for name in ["none", "g"] {
+        let missing = InvalidCall::NoExport {
+            name: name.to_owned(),
+            found: "f, own, take, g".to_owned(),
         };
-    refused("none", &[], "no exported function \"none\"");
-    refused("f", &[], "takes 1 values, 0 were given");
-    refused("f", &[Value::I64(1)], "takes i32 as value 0, i64 was given");
+        assert_eq!(refused(name, &[]), missing);
+    }
+    for found in [0, 2] {
+        let count = InvalidCall::Count {
+            name: "f".to_owned(),
+            ty: FuncType {
+                params: vec![ValType::I32],
+                results: vec![ValType::I32],
+            },
+            wanted: 1,
+            found,
+        };
+        assert_eq!(refused("f", &vec![Value::I32(1); found]), count);
+    }
+    let of_type = InvalidCall::Type {
+        name: "f".to_owned(),
+        position: 0,
+        wanted: ValType::I32,
+        found: "i64".to_owned(),
+    };
+    assert_eq!(refused("f", &[Value::I64(1)]), of_type);
     let again = region
         .prepare(&module, &Linker::<()>::new())
         .expect("it links");
     let other = again.func::<i32, i32>("f").expect("it is exported");
-    match instance.call(&other, 1) {
-        Err(CallError::Invalid(message)) => {
-            assert!(message.contains("another preparation"), "{message}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let called = instance.call(&other, 1);
+    assert_eq!(invalid(called), InvalidCall::OtherPreparation);
     // A reference of one instance is refused by another.
     let mut stranger = prepared.instantiate(()).expect("a slot");
     let own = prepared
@@ -449,11 +466,11 @@ fn calls_that_cannot_be_made_are_refused() {
         .func::<Option<FuncRef>, ()>("take")
         .expect("it is exported");
     let reference = stranger.call(&own, ()).expect("it returns");
-    stranger.call(&take, reference).expect("it is its own");
-    match instance.call(&take, reference) {
-        Err(CallError::Invalid(message)) => assert!(message.contains("another"), "{message}"),
-        other => panic!("{other:?}"),
-    }
+    stranger
+        .call(&take, reference)
+        .expect("the reference belongs to this instance");
+    let called = instance.call(&take, reference);
+    assert_eq!(invalid(called), InvalidCall::ForeignRef);
 }
 
 #[test]
@@ -503,7 +520,7 @@ fn imports_are_checked_before_the_first_request() {
 }
 
 #[test]
-fn imported_globals_have_their_values() {
+fn imported_globals_have_the_hosts_values() {
     let module = common::wat(
         "(module (import \"env\" \"base\" (global $base i32))
            (global (export \"next\") i32 (i32.add (global.get $base) (i32.const 1)))
@@ -526,7 +543,7 @@ fn imported_globals_have_their_values() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_at_the_limit_and_not_before() {
+fn modules_are_refused_exactly_past_the_limits_of_a_region() {
     let refused = |builder: pirn_runtime::RegionBuilder, text: &str| -> Option<String> {
         let region = builder.slots(1).build().expect("a region");
         region
@@ -536,12 +553,12 @@ fn what_does_not_fit_is_refused_at_the_limit_and_not_before() {
     };
     let b = Region::builder;
     assert_eq!(
-        refused(b().memory_max(1 << 17), "(module (memory 2))"),
+        refused(b().memory_bytes_max(1 << 17), "(module (memory 2))"),
         None
     );
     assert_eq!(
-        refused(b().memory_max(1 << 17), "(module (memory 3))").expect("it is refused"),
-        "module needs 3 pages of memory, slots hold 2; raise `memory_max`"
+        refused(b().memory_bytes_max(1 << 17), "(module (memory 3))").expect("it is refused"),
+        "module needs 3 pages of memory, slots hold 2; raise `memory_bytes_max`"
     );
     assert_eq!(
         refused(b().table_elements(8), "(module (table 8 funcref))"),
@@ -560,7 +577,7 @@ fn what_does_not_fit_is_refused_at_the_limit_and_not_before() {
     );
     // The largest permitted number of parameters fits on the smallest stack.
     let params = format!("(module (func (param {})))", "i32 ".repeat(1000));
-    assert_eq!(refused(b().stack(16 << 10), &params), None);
+    assert_eq!(refused(b().stack_bytes(16 << 10), &params), None);
     let globals = |n: usize| format!("(module {})", "(global i32 (i32.const 0))".repeat(n));
     // 64 KiB hold 4096 cells, of which the context takes 32.
     assert_eq!(refused(b().instance_bytes(65536), &globals(4064)), None);
@@ -571,7 +588,7 @@ fn what_does_not_fit_is_refused_at_the_limit_and_not_before() {
 }
 
 #[test]
-fn growing_stops_at_the_regions_limit_and_at_the_modules() {
+fn growth_stops_at_the_limits_of_region_and_module() {
     let module = common::wat(
         "(module (memory (export \"memory\") 1) (table $t 1 externref)
            (func (export \"memory.grow\") (param i32) (result i32) (memory.grow (local.get 0)))
@@ -579,7 +596,7 @@ fn growing_stops_at_the_regions_limit_and_at_the_modules() {
              (table.grow $t (ref.null extern) (local.get 0))))",
     );
     let region = Region::builder()
-        .memory_max(4 << 16)
+        .memory_bytes_max(4 << 16)
         .table_elements(10)
         .build()
         .expect("a region");
@@ -603,7 +620,7 @@ fn growing_stops_at_the_regions_limit_and_at_the_modules() {
 }
 
 #[test]
-fn the_stack_holds_as_many_calls_as_it_has_room_for() {
+fn recursion_depth_is_proportional_to_the_stack_size() {
     let module = common::wat(
         "(module (func $deep (export \"deep\") (param i32) (result i32)
            (if (result i32) (local.get 0)
@@ -612,7 +629,7 @@ fn the_stack_holds_as_many_calls_as_it_has_room_for() {
     );
     // The deepest recursion that a stack has room for. One call more must overflow.
     let most = |bytes: usize| {
-        let region = Region::builder().slots(1).stack(bytes).build();
+        let region = Region::builder().slots(1).stack_bytes(bytes).build();
         let prepared = region
             .expect("a region")
             .prepare(&module, &Linker::<()>::new());
@@ -651,7 +668,7 @@ fn the_stack_holds_as_many_calls_as_it_has_room_for() {
 }
 
 #[test]
-fn a_full_region_says_so_or_waits_its_turn() {
+fn a_full_region_refuses_or_makes_the_caller_wait() {
     let module = common::wat("(module (func (export \"f\")))");
     let region = region(1);
     let prepared = region
@@ -675,13 +692,13 @@ fn a_full_region_says_so_or_waits_its_turn() {
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let instance = prepared.instantiate(7).expect("its turn comes");
+            let instance = prepared.instantiate(7).expect("a slot becomes free");
             tell.send(()).expect("the test waits");
             assert_eq!(instance.into_data(), 7);
         });
         assert!(told.try_recv().is_err(), "the slot is taken");
         drop(first);
-        told.recv().expect("its turn came");
+        told.recv().expect("the waiting thread got the slot");
     });
     assert_eq!(region.slots_free(), 1);
 }
@@ -709,7 +726,7 @@ fn an_instance_is_used_and_dropped_on_other_threads() {
 }
 
 #[test]
-fn a_start_that_fails_gives_its_slot_back() {
+fn a_failed_start_function_returns_the_slot() {
     let region = region(1);
     for text in [
         "(module (func $s unreachable) (start $s))",
@@ -730,7 +747,7 @@ fn a_start_that_fails_gives_its_slot_back() {
 }
 
 #[test]
-fn a_module_says_what_it_imports_and_exports() {
+fn a_module_lists_its_imports_and_exports() {
     let module = common::wat(
         "(module $named (memory (export \"m\") 1 2) (table (export \"t\") 3 funcref)
            (global (export \"g\") (mut i32) (i32.const 0)) (func (export \"f\") (param i32)))",

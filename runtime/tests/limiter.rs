@@ -1,10 +1,11 @@
-//! The limiters for memories and tables that grow, and the report of failed growth.
+//! The limiters that an embedder sets for growing memories and tables, and the reports of failed
+//! growth.
 
 mod common;
 
 use pirn_runtime::{
-    CallError, ExternType, Group, Growing, Growth, Instance, KillSwitch, Linker, Met, Module,
-    Prepared, Region, SharedMemory, Step, Value,
+    CallError, ExternType, Group, Growing, Growth, Instance, KillOutcome, KillSwitch, Linker,
+    Module, Prepared, Region, SharedMemory, Step, Value,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -20,14 +21,14 @@ const GROWS: &str = r#"(module (memory (export "mem") 1 5) (table 2 20 funcref)
 /// The limiter's calls (kind, current size, desired size, maximum), and the reports of failed
 /// growth.
 #[derive(Debug, Default)]
-struct Told {
+struct Requests {
     asked: Vec<(&'static str, u64, u64, Option<u64>)>,
     failed: Vec<(u64, u64, String)>,
     /// The largest size that the limiter permits.
     allows: u64,
 }
 
-impl Told {
+impl Requests {
     fn allowing(allows: u64) -> Self {
         Self {
             allows,
@@ -47,30 +48,33 @@ impl Told {
     }
 }
 
-fn linker() -> Linker<Told> {
+fn linker() -> Linker<Requests> {
     let mut linker = Linker::new();
     linker
-        .memory_limiter(|told: &mut Told, growth| told.ask("memory", growth))
-        .table_limiter(|told: &mut Told, growth| told.ask("table", growth))
-        .growth_failed(|told: &mut Told, growth, error| {
-            told.failed
+        .memory_limiter(|requests: &mut Requests, growth| requests.ask("memory", growth))
+        .table_limiter(|requests: &mut Requests, growth| requests.ask("table", growth))
+        .growth_failed(|requests: &mut Requests, growth, error| {
+            requests
+                .failed
                 .push((growth.current, growth.desired, error.to_string()));
         });
     linker
 }
 
 fn region() -> Region {
-    let region = Region::builder().slots(3).memory_max(4 * PAGE as usize);
+    let region = Region::builder()
+        .slots(3)
+        .memory_bytes_max(4 * PAGE as usize);
     region.table_elements(16).build().expect("address space")
 }
 
-fn prepared(linker: &Linker<Told>) -> Prepared<Told> {
+fn prepared(linker: &Linker<Requests>) -> Prepared<Requests> {
     let module = common::wat(GROWS);
     region().prepare(&module, linker).expect("it fits")
 }
 
 /// Calls `memory.grow` or `table.grow` and returns its result.
-fn grow(instance: &mut Instance<Told>, what: &str, delta: i32) -> i32 {
+fn grow(instance: &mut Instance<Requests>, what: &str, delta: i32) -> i32 {
     match instance
         .call_values(what, &[Value::I32(delta)])
         .expect("it returns")[..]
@@ -80,19 +84,19 @@ fn grow(instance: &mut Instance<Told>, what: &str, delta: i32) -> i32 {
     }
 }
 
-fn sizes(instance: &mut Instance<Told>) -> Vec<Value> {
+fn sizes(instance: &mut Instance<Requests>) -> Vec<Value> {
     instance.call_values("sizes", &[]).expect("it returns")
 }
 
 #[test]
-fn growth_is_asked_for_up_to_the_limit_and_refused_past_it() {
+fn the_limiter_is_asked_up_to_the_limit_and_not_past_it() {
     let prepared = prepared(&linker());
     let mut guest = prepared
-        .instantiate(Told::allowing(3 * PAGE))
+        .instantiate(Requests::allowing(3 * PAGE))
         .expect("there is a slot");
     assert!(
         guest.data().asked.is_empty(),
-        "what it begins with is not asked for"
+        "the limiter is not asked about the initial size"
     );
     assert_eq!(grow(&mut guest, "memory", 1), 1);
     assert_eq!(grow(&mut guest, "memory", 2), -1, "one page past");
@@ -101,7 +105,7 @@ fn growth_is_asked_for_up_to_the_limit_and_refused_past_it() {
     assert_eq!(
         grow(&mut guest, "memory", 0),
         3,
-        "nothing grows: nobody is asked"
+        "growth by zero does not ask the limiter"
     );
     assert_eq!(sizes(&mut guest), [Value::I32(3), Value::I32(2)]);
     assert_eq!(guest.memory().len() as u64, 3 * PAGE);
@@ -116,10 +120,10 @@ fn growth_is_asked_for_up_to_the_limit_and_refused_past_it() {
 }
 
 #[test]
-fn tables_are_asked_for_too() {
+fn the_limiter_is_asked_for_tables() {
     let prepared = prepared(&linker());
     let mut guest = prepared
-        .instantiate(Told::allowing(5))
+        .instantiate(Requests::allowing(5))
         .expect("there is a slot");
     assert_eq!(grow(&mut guest, "table", 3), 2, "at the limit");
     assert_eq!(grow(&mut guest, "table", 1), -1, "one past");
@@ -129,12 +133,13 @@ fn tables_are_asked_for_too() {
     assert_eq!(guest.data().asked, asked);
 }
 
-/// Growth past a fixed limit is not offered to the limiter, but is reported as failed.
+/// The runtime does not ask the limiter about growth past a fixed limit. It only reports that the
+/// growth failed.
 #[test]
-fn what_cannot_be_is_not_asked_for_but_told() {
+fn impossible_growth_is_reported_without_asking_the_limiter() {
     let prepared = prepared(&linker());
     let mut guest = prepared
-        .instantiate(Told::allowing(u64::MAX))
+        .instantiate(Requests::allowing(u64::MAX))
         .expect("there is a slot");
     // These exceed the region's limits, which are less than the maxima of the types.
     assert_eq!(grow(&mut guest, "memory", 4), -1);
@@ -142,29 +147,33 @@ fn what_cannot_be_is_not_asked_for_but_told() {
     assert_eq!(grow(&mut guest, "memory", -1), -1);
     assert_eq!(grow(&mut guest, "table", -1), -1);
     assert!(guest.data().asked.is_empty());
-    let told = |current: u64, desired: u64, says: &str| (current, desired, says.to_owned());
+    let failure = |current: u64, desired: u64, says: &str| (current, desired, says.to_owned());
     assert_eq!(
         guest.data().failed,
         [
-            told(
+            failure(
                 PAGE,
                 5 * PAGE,
-                "memory cannot grow to 327680 bytes, it may have 262144; raise its maximum or `memory_max`"
+                "memory cannot grow to 327680 bytes, its limit is 262144; raise its maximum or \
+                 `memory_bytes_max`"
             ),
-            told(
+            failure(
                 2,
                 17,
-                "table cannot grow to 17 elements, it may have 16; raise its maximum or `table_elements`"
+                "table cannot grow to 17 elements, its limit is 16; raise its maximum or \
+                 `table_elements`"
             ),
-            told(
+            failure(
                 PAGE,
                 PAGE << 32,
-                "memory cannot grow to 281474976710656 bytes, it may have 262144; raise its maximum or `memory_max`"
+                "memory cannot grow to 281474976710656 bytes, its limit is 262144; raise its \
+                 maximum or `memory_bytes_max`"
             ),
-            told(
+            failure(
                 2,
                 (1 << 32) + 1,
-                "table cannot grow to 4294967297 elements, it may have 16; raise its maximum or `table_elements`"
+                "table cannot grow to 4294967297 elements, its limit is 16; raise its maximum or \
+                 `table_elements`"
             ),
         ]
     );
@@ -175,10 +184,10 @@ fn what_cannot_be_is_not_asked_for_but_told() {
 }
 
 #[test]
-fn without_a_limiter_the_region_decides() {
+fn without_a_limiter_the_regions_limit_applies() {
     let prepared = prepared(&Linker::new());
     let mut guest = prepared
-        .instantiate(Told::default())
+        .instantiate(Requests::default())
         .expect("there is a slot");
     assert_eq!(grow(&mut guest, "memory", 4), -1);
     assert_eq!(grow(&mut guest, "memory", 3), 1);
@@ -187,12 +196,12 @@ fn without_a_limiter_the_region_decides() {
 }
 
 #[test]
-fn each_linker_has_its_own_in_one_slot() {
+fn each_linker_has_its_own_limiter() {
     let (module, region) = (common::wat(GROWS), region());
     let mut strict = Linker::new();
-    strict.memory_limiter(|_: &mut Told, _| false);
+    strict.memory_limiter(|_: &mut Requests, _| false);
     let mut mild = strict.clone();
-    mild.memory_limiter(|_: &mut Told, _| true);
+    mild.memory_limiter(|_: &mut Requests, _| true);
     for (linker, answer) in [
         (&strict, -1),
         (&mild, 1),
@@ -201,7 +210,7 @@ fn each_linker_has_its_own_in_one_slot() {
     ] {
         let prepared = region.prepare(&module, linker).expect("it fits");
         let mut guest = prepared
-            .instantiate(Told::default())
+            .instantiate(Requests::default())
             .expect("there is a slot");
         assert_eq!(grow(&mut guest, "memory", 1), answer);
         drop(guest);
@@ -209,16 +218,16 @@ fn each_linker_has_its_own_in_one_slot() {
 }
 
 #[test]
-fn a_panic_ends_the_call_and_nothing_has_grown() {
+fn a_panic_in_a_limiter_ends_the_call_without_growth() {
     let mut linker = Linker::new();
-    linker.memory_limiter(|told: &mut Told, _| match told.allows {
+    linker.memory_limiter(|requests: &mut Requests, _| match requests.allows {
         0 => panic!("a limiter's bug"),
         _ => true,
     });
-    linker.growth_failed(|_: &mut Told, _, _| panic!("another"));
+    linker.growth_failed(|_: &mut Requests, _, _| panic!("another"));
     let prepared = prepared(&linker);
     let mut guest = prepared
-        .instantiate(Told::default())
+        .instantiate(Requests::default())
         .expect("there is a slot");
     for (delta, message) in [(1, "a limiter's bug"), (9, "another")] {
         match guest.call_values("memory", &[Value::I32(delta)]) {
@@ -231,40 +240,48 @@ fn a_panic_ends_the_call_and_nothing_has_grown() {
         assert_eq!(sizes(&mut guest)[0], Value::I32(1));
     }
     guest.data_mut().allows = 1;
-    assert_eq!(grow(&mut guest, "memory", 1), 1, "the instance serves on");
+    assert_eq!(
+        grow(&mut guest, "memory", 1),
+        1,
+        "the instance stays usable"
+    );
 }
 
 #[test]
-fn start_functions_are_limited() {
+fn the_limiter_is_asked_during_start_functions() {
     let text = r#"(module (memory 1) (start $start)
       (func $start (if (i32.ne (memory.grow (i32.const 1)) (i32.const -1)) (then unreachable))))"#;
     let module = common::wat(text);
     let prepared = region().prepare(&module, &linker()).expect("it fits");
     let guest = prepared
-        .instantiate(Told::default())
+        .instantiate(Requests::default())
         .expect("it was refused");
     assert_eq!(guest.data().asked, [("memory", PAGE, 2 * PAGE, None)]);
-    let allowed = prepared.instantiate(Told::allowing(2 * PAGE));
-    assert!(allowed.is_err(), "and traps where it is not");
+    let allowed = prepared.instantiate(Requests::allowing(2 * PAGE));
+    assert!(
+        allowed.is_err(),
+        "the start function traps if the growth succeeds"
+    );
 }
 
 #[test]
-fn a_shared_memory_is_its_owners() {
+fn the_limiter_of_an_imported_memorys_owner_is_asked() {
     let owner = common::wat(GROWS);
     let user = r#"(module (import "owner" "mem" (memory 1))
       (func (export "memory") (param i32) (result i32) (memory.grow (local.get 0))))"#;
     let (user, region) = (common::wat(user), region());
-    let grown = |group: &mut Group<Told>, member| {
+    let grown = |group: &mut Group<Requests>, member| {
         group
-            .call(member, "memory", &[Value::I32(1)])
+            .call_values(member, "memory", &[Value::I32(1)])
             .expect("it returns")
     };
-    let add = |group: &mut Group<Told>, module: &Module, linker: &Linker<Told>| {
+    let add = |group: &mut Group<Requests>, module: &Module, linker: &Linker<Requests>| {
         group.instantiate(module, linker).expect("there is a slot")
     };
-    // Whichever member grows the memory, only the limiter of the owner's linker is called.
+    // Either member may grow the memory. In both cases, the runtime asks only the limiter of the
+    // owner's linker.
     for (of_owner, of_user, asked) in [(linker(), Linker::new(), 2), (Linker::new(), linker(), 0)] {
-        let mut group = Group::new(&region, Told::allowing(u64::MAX));
+        let mut group = Group::new(&region, Requests::allowing(u64::MAX));
         let owner = add(&mut group, &owner, &of_owner);
         group.name("owner", owner);
         let user = add(&mut group, &user, &of_user);
@@ -275,13 +292,13 @@ fn a_shared_memory_is_its_owners() {
 }
 
 #[test]
-fn a_guest_is_stopped_in_a_limiter_as_in_a_host_function() {
+fn a_guest_is_stopped_in_a_limiter() {
     let mut linker = Linker::new();
     linker.memory_limiter(|stop: &mut Option<(KillSwitch, bool)>, _| {
         match stop {
-            Some((switch, true)) => assert_eq!(switch.kill(), Ok(Met::Host)),
+            Some((switch, true)) => assert_eq!(switch.kill(), Ok(KillOutcome::Host)),
             Some((switch, false)) => assert!(switch.preempt(), "it has a slice of time"),
-            None => panic!("nothing to stop it with"),
+            None => panic!("no kill switch was given"),
         }
         true
     });
@@ -293,7 +310,7 @@ fn a_guest_is_stopped_in_a_limiter_as_in_a_host_function() {
     let switch = guest.kill_switch();
     *guest.data_mut() = Some((switch, false));
     let step = guest.timeslice(Duration::MAX).start(&memory, 1);
-    assert_eq!(step.expect("it goes on"), Step::Preempted);
+    assert_eq!(step.expect("the guest resumes"), Step::Preempted);
     let step = guest.resume(&memory).expect("it returns");
     assert_eq!(step, Step::Returned(1));
     if let Some((_, kills)) = guest.data_mut() {
@@ -304,7 +321,7 @@ fn a_guest_is_stopped_in_a_limiter_as_in_a_host_function() {
 }
 
 #[test]
-fn a_limiter_that_panics_leaves_a_group_its_kill_switch() {
+fn a_group_can_be_killed_after_a_limiter_panicked() {
     let region = Region::builder().slots(2).memories(2);
     let region = region.build().expect("address space");
     let mut group = Group::new(&region, ());
@@ -322,9 +339,13 @@ fn a_limiter_that_panics_leaves_a_group_its_kill_switch() {
     linker.memory_limiter(|(): &mut (), _| panic!("the limiter panics"));
     let instantiated = catch_unwind(AssertUnwindSafe(|| group.instantiate(&array, &linker)));
     instantiated.expect_err("the limiter panics");
-    group.call(first, "run", &[]).expect("it is not killed yet");
+    group
+        .call_values(first, "run", &[])
+        .expect("it is not killed yet");
     switch.kill().expect("the group lives");
-    let error = group.call(first, "run", &[]).expect_err("it is killed");
+    let error = group
+        .call_values(first, "run", &[])
+        .expect_err("it is killed");
     assert!(matches!(error, CallError::Killed(_)), "{error}");
 }
 
@@ -342,7 +363,7 @@ fn asks(linker: &mut Linker<Vec<Growing>>) {
 }
 
 #[test]
-fn a_growth_says_what_grows() {
+fn a_growth_names_the_memory_table_or_heap() {
     let text = r#"(module
       (type $a (array i8))
       (import "host" "shared" (memory 1 9 shared))
@@ -383,7 +404,7 @@ fn a_growth_says_what_grows() {
 
 /// The limiter gets the owner's index of an imported memory or table.
 #[test]
-fn a_growth_of_what_is_imported_says_what_its_owner_calls_it() {
+fn a_growth_of_an_import_has_the_owners_index() {
     let owner = r#"(module (memory 1) (table 1 funcref)
       (memory (export "memory") 1) (table (export "table") 1 funcref))"#;
     let user = r#"(module (import "owner" "memory" (memory 1)) (import "owner" "table" (table 1 funcref))
@@ -399,6 +420,6 @@ fn a_growth_of_what_is_imported_says_what_its_owner_calls_it() {
     group.name("owner", owner.expect("there is a slot"));
     let user = group.instantiate(&common::wat(user), &Linker::new());
     let user = user.expect("there is a slot");
-    group.call(user, "run", &[]).expect("it returns");
+    group.call_values(user, "run", &[]).expect("it returns");
     assert_eq!(*group.data(), [Growing::Memory(1), Growing::Table(1)]);
 }

@@ -1,4 +1,5 @@
-//! Opening files: any defect is reported in one line, and no code of the file runs.
+//! Opening compiled modules: the runtime reports any defect in one line, and runs no code of the
+//! file.
 #![allow(unsafe_code, reason = "this test reads names from the loader")]
 
 mod common;
@@ -28,7 +29,7 @@ fn refusal(path: &Path) -> String {
 }
 
 #[test]
-fn every_change_of_a_byte_is_noticed() {
+fn any_changed_byte_is_detected() {
     let good = so(SMALL, &Options::default());
     let file = common::file(&good);
     // The padding between segments is long on machines with large pages, so it is sampled.
@@ -46,7 +47,7 @@ fn every_change_of_a_byte_is_noticed() {
 }
 
 #[test]
-fn every_truncation_is_noticed() {
+fn any_truncation_is_detected() {
     let good = so(SMALL, &Options::default());
     let file = common::file(&[]);
     // All short lengths, and a sample of about two thousand longer ones.
@@ -62,7 +63,7 @@ fn every_truncation_is_noticed() {
 }
 
 #[test]
-fn what_is_no_module_is_told_what_it_is() {
+fn files_that_are_no_modules_are_described() {
     let refused = |bytes: &[u8], part: &str| {
         let file = common::file(bytes);
         let error = refusal(&file);
@@ -73,10 +74,10 @@ fn what_is_no_module_is_told_what_it_is() {
         b"\0asm\x01\0\0\0",
         "it is a WebAssembly module; make one with `aotc module.wasm`",
     );
-    refused(b"#!/bin/sh\n", "it is no ELF file");
-    refused(b"\x7fELF", "damaged or cut short");
+    refused(b"#!/bin/sh\n", "it is not an ELF file");
+    refused(b"\x7fELF", "damaged or truncated");
     let program = fs::read(std::env::current_exe().expect("this program")).expect("readable");
-    refused(&program, "without our note");
+    refused(&program, "without the note of aotc");
     let missing = Path::new("/no/such/module.so");
     assert!(matches!(Module::open(missing), Err(OpenError::Read { .. })));
     assert!(refusal(missing).contains("cannot read"));
@@ -123,7 +124,7 @@ fn another_format_version_is_refused() {
 }
 
 #[test]
-fn one_content_is_one_module() {
+fn equal_files_share_one_module() {
     let bytes = so(SMALL, &Options::default());
     let (a, b) = (common::file(&bytes), common::file(&bytes));
     let (a, b) = (
@@ -131,7 +132,7 @@ fn one_content_is_one_module() {
         Module::open(&b).expect("it opens"),
     );
     let region = Region::builder().slots(1).build().expect("a region");
-    // The slot is warm for both modules, because they are equal.
+    // The modules are equal, so the slot is warm for both.
     for module in [&a, &b, &a] {
         let prepared = region
             .prepare(module, &Linker::<()>::new())
@@ -197,7 +198,7 @@ fn loaded() -> Vec<String> {
 }
 
 #[test]
-fn another_process_finds_a_module_in_memory_by_the_loaders_name() {
+fn another_process_can_open_a_module_in_memory_by_its_name() {
     common::exited_with("found", 0);
 }
 
@@ -219,7 +220,7 @@ fn case() {
 }
 
 #[test]
-fn a_new_version_under_the_same_name_is_the_new_version() {
+fn a_replaced_file_opens_as_the_new_version() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("module.so");
     let version = |n: i32| {
@@ -251,7 +252,7 @@ fn a_new_version_under_the_same_name_is_the_new_version() {
 }
 
 #[test]
-fn a_file_changed_in_place_under_a_module_in_use_is_refused() {
+fn a_file_changed_in_place_while_its_module_is_open_is_refused() {
     let file = common::file(&so(SMALL, &Options::default()));
     let held = Module::open(&file).expect("it opens");
     let other = so(
@@ -265,5 +266,5 @@ fn a_file_changed_in_place_under_a_module_in_use_is_refused() {
         "{error}"
     );
     drop(held);
-    Module::open(&file).expect("nobody has the old one");
+    Module::open(&file).expect("no handle of the old module exists");
 }

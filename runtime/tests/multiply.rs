@@ -1,5 +1,6 @@
-//! The compiler replaces calls of a function that stores a product of 128-bit numbers. The result
-//! must be that of the function, which this test calls from the host, where it is not replaced.
+//! The compiler replaces calls of known functions that store a product of 128-bit numbers. The
+//! result must equal that of the function itself, which the test calls from the host without
+//! replacement.
 
 mod common;
 
@@ -41,8 +42,8 @@ impl Guest {
         }
     }
 
-    /// The last bytes of the memory after a call, and whether the call returned. `numbers` are both
-    /// factors, or their halves.
+    /// Calls a function with two factors, or with their halves. Returns the last bytes of the
+    /// memory, and whether the call returned.
     fn run(&mut self, func: &str, to: u64, numbers: &[u64]) -> (bool, [u8; 32]) {
         let end = (64 << 10) - 32;
         let mut memory = self.instance.memory_mut();
@@ -91,7 +92,7 @@ fn numbers() -> Vec<u128> {
 }
 
 #[test]
-fn a_multiplication_that_is_called_is_the_one_that_the_function_makes() {
+fn the_builtin_product_equals_the_functions_product() {
     let to = (64 << 10) - 16;
     for mut guest in TEXTS.into_iter().flat_map(guests) {
         for a in numbers() {
@@ -127,7 +128,7 @@ fn narrow(a: u128, b: u128) -> [u8; 16] {
 
 /// Out of bounds, the builtin must trap and write exactly like the function.
 #[test]
-fn a_product_that_has_no_room_leaves_what_the_function_leaves() {
+fn an_out_of_bounds_product_writes_like_the_function() {
     let (a, b) = (u128::MAX / 3, u128::MAX / 5);
     let wide = TEXTS.map(|text| (text, halves(a, b).to_vec()));
     let narrow = NARROW_TEXTS.map(|text| (text, vec![a as u64, b as u64]));

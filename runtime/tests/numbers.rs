@@ -1,18 +1,18 @@
-//! Type numbers, which a closed module frees for reuse. Modules open and close without end while
-//! guests compare types, on two threads and in a fork. Also checks that resident memory does not
-//! grow.
+//! Type numbers: closing a module frees its numbers for reuse. Modules open and close while guests
+//! compare types, on two threads and in a forked child. Resident memory must not grow.
 #![allow(unsafe_code, reason = "a test that forks its own process")]
 
 mod common;
 
-use common::house::{child, ended_well, fork, impatient};
+use common::campaign::share;
 use common::random::Random;
+use common::setup::{child, ended_well, fork, limit_run_time};
 use pirn_compiler::{Options, compile, parse_text};
-use pirn_runtime::{CallError, Instance, Linker, Module, Region, Value};
+use pirn_runtime::{CallError, Instance, InvalidCall, Linker, Module, Region, Value};
 use std::fmt::Write as _;
 
-/// A struct type of this test: for each supertype from the root down, the number of the fields that
-/// it adds.
+/// A struct type of this test, as the number of fields that each type adds, from the root supertype
+/// down.
 type Node = Vec<u64>;
 
 /// Fields that encode a number, so that different numbers give different types.
@@ -22,8 +22,9 @@ fn fields(number: u64) -> String {
     digits.fold(String::new(), |text, kind| text + "(field " + kind + ") ")
 }
 
-/// A module of random types, some of which other modules also have. On its first call, its function
-/// `wrong` creates objects. It returns how many type checks of them give a wrong answer.
+/// A module of random types, some of which other modules have too. Its function `wrong` creates
+/// objects on the first call, and returns how many type checks of these objects give a wrong
+/// answer.
 fn guest(random: &mut Random, salt: u64) -> String {
     let mut nodes: Vec<Node> = vec![];
     let count = 4 + random.below(8);
@@ -95,18 +96,20 @@ fn come_and_go(region: &Region, modules: &[Vec<u8>], random: &mut Random) {
     let mut open: Vec<Instance<()>> = vec![];
     let mut gone: Option<Value> = None;
     for bytes in modules {
-        let module = Module::from_bytes(bytes).expect("there are numbers");
+        let module = Module::from_bytes(bytes).expect("type numbers are free");
         let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
         let mut instance = prepared.try_instantiate(()).expect("a slot is free");
         assert_eq!(wrong(&mut instance), Value::I32(0));
-        // A reference to an object of a dropped guest must not become an object of this one,
-        // although its type numbers may be reused.
+        // A reference to an object of a dropped guest must be refused here, even if this guest
+        // reuses its type numbers.
         if let Some(value) = gone.take() {
             let error = instance
                 .call_values("take", &[value])
                 .expect_err("a stranger's");
-            assert!(matches!(error, CallError::Invalid(_)), "{error}");
-            assert!(error.to_string().contains("another instance"), "{error}");
+            let CallError::Invalid(why) = error else {
+                panic!("{error}")
+            };
+            assert_eq!(*why, InvalidCall::ForeignRef);
         }
         open.push(instance);
         for _ in 0..2 {
@@ -122,7 +125,7 @@ fn come_and_go(region: &Region, modules: &[Vec<u8>], random: &mut Random) {
 
 /// Resident bytes of the process, from `/proc/self/statm` (proc(5)).
 fn resident() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("/proc is mounted");
     let pages = statm
         .split_whitespace()
         .nth(1)
@@ -132,15 +135,15 @@ fn resident() -> usize {
 
 /// One test, because it measures the whole process: no other test may run in it.
 #[test]
-fn modules_come_and_go_without_end() {
-    guests_tell_types_apart();
-    what_closed_modules_had_does_not_stay();
+fn opening_and_closing_modules_leaks_no_memory() {
+    guests_distinguish_types_while_numbers_are_reused();
+    closed_modules_release_the_memory_of_their_types();
 }
 
-fn guests_tell_types_apart() {
+fn guests_distinguish_types_while_numbers_are_reused() {
     let mut random = Random(19);
     let mut modules = |from: u64| -> Vec<Vec<u8>> {
-        let texts = (from..from + 40).map(|salt| guest(&mut random, salt));
+        let texts = (from..from + share(40, 2)).map(|salt| guest(&mut random, salt));
         texts.map(|text| compiled(&text)).collect()
     };
     let (one, two, three) = (modules(0), modules(40), modules(80));
@@ -168,7 +171,7 @@ fn guests_tell_types_apart() {
         .collect();
     let pid = fork();
     if pid == 0 {
-        impatient();
+        limit_run_time();
         child(std::panic::AssertUnwindSafe(|| {
             let region = region();
             drop(kept);
@@ -181,9 +184,8 @@ fn guests_tell_types_apart() {
     assert!(kept.iter().all(Result::is_ok));
 }
 
-/// Opens 60 modules in sequence, each with 4,000 types that no other has, half of which have
-/// subtypes.
-fn what_closed_modules_had_does_not_stay() {
+/// Opens modules in sequence. Each has 4,000 types of its own, half of which have subtypes.
+fn closed_modules_release_the_memory_of_their_types() {
     const TYPES: u64 = 4000;
     let cycle = |round: u64| {
         let mut text = "(module ".to_owned();
@@ -192,12 +194,14 @@ fn what_closed_modules_had_does_not_stay() {
             let _ = write!(text, "(type $a{at} (sub (struct {fields})))");
             let _ = write!(text, "(type (sub $a{at} (struct {fields} (field v128))))");
         }
-        let module = Module::from_bytes(&compiled(&(text + ")"))).expect("there are numbers");
+        let module = Module::from_bytes(&compiled(&(text + ")"))).expect("type numbers are free");
         assert_eq!(module.imports().count(), 0);
     };
-    (0..20).for_each(cycle);
+    // The default sample measures 10 modules. They exceed the limit if each type leaks 105 bytes.
+    let count = share(60, 4);
+    (0..count / 3).for_each(cycle);
     let before = resident();
-    (20..60).for_each(cycle);
+    (count / 3..count).for_each(cycle);
     let after = resident();
     assert!(after < before + (4 << 20), "resident: {before} {after}");
 }

@@ -27,7 +27,8 @@ cleanup() {
     [ -z "$group" ] || rmdir "$group"
 }
 trap cleanup EXIT
-{ fallocate -l 768M "$swap" && chmod 600 "$swap" && mkswap "$swap" && swapon "$swap"; } >&- 2>&- || refused "swap cannot be added"
+{ fallocate -l 768M "$swap" && chmod 600 "$swap" && mkswap "$swap" && swapon "$swap"; } >&- 2>&- ||
+    refused "swap cannot be added"
 
 # Control groups version 1, or version 2.
 for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
@@ -65,4 +66,7 @@ for test in "${tests[@]}"; do
 done
 after=$(awk '/^pswpout/ {print $2}' /proc/vmstat)
 echo "memory pressure: $((after - before)) pages were moved out"
-[ "$after" -gt "$before" ] || { echo "no page was moved out: lower the limit of $limit MiB" >&2; exit 1; }
+[ "$after" -gt "$before" ] || {
+    echo "no page was moved out: lower the limit of $limit MiB" >&2
+    exit 1
+}

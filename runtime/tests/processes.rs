@@ -1,14 +1,13 @@
-//! Settings of a process that must not break guests: blocked fault signals, a limit on writable
-//! memory, and merging of pages by the kernel. Each case runs in a child process.
+//! Process settings that must not break guests: blocked fault signals, a limit on writable memory,
+//! and merging of pages by the kernel. Each case runs in a child process.
 #![allow(unsafe_code, reason = "this test changes its own process")]
 
 mod common;
 
-use common::house::{House, ends_late, everywhere, impatient, load};
+use common::setup::{Setup, ends_late, everywhere, limit_run_time, load};
 use pirn_runtime::{CallError, Caller, Linker, Prepared, Region, Reset, Value};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 #[test]
 fn a_thread_that_blocks_all_signals_runs_guests() {
@@ -16,42 +15,42 @@ fn a_thread_that_blocks_all_signals_runs_guests() {
 }
 
 #[test]
-fn a_limit_on_data_leaves_a_reset_that_works() {
+fn a_limit_on_data_leaves_a_working_reset() {
     everywhere("data");
 }
 
 #[test]
-fn a_limit_on_data_that_is_reached_half_way_costs_no_slot() {
+fn reaching_a_limit_on_data_leaks_no_slot() {
     everywhere("half-way");
 }
 
 /// Kernel same-page merging must not apply to tracked pages, which userfaultfd write-protects.
 #[test]
-fn tracked_pages_are_not_merged_where_all_others_are() {
+fn tracked_pages_are_excluded_from_same_page_merging() {
     everywhere("merged");
 }
 
 #[test]
-fn a_guest_is_stopped_where_no_signal_can_be_queued() {
+fn a_guest_is_stopped_without_queued_signals() {
     // `resets()` lists the best reset of this machine first.
     let reset = common::resets()[0];
     common::exited_with(&format!("queue {reset}"), 0);
 }
 
 #[test]
-fn the_signal_that_stops_guests_is_passed_on() {
+fn sigurg_of_other_senders_reaches_the_earlier_handler() {
     common::exited_with("passed-on decommitted", 0);
 }
 
 /// The kernel may merge two pending signals. The earlier handler must still run.
 #[test]
-fn the_signal_that_stops_guests_is_passed_on_if_it_met_anothers() {
+fn sigurg_merged_with_an_interrupt_reaches_the_earlier_handler() {
     common::exited_with("merged-signals decommitted", 0);
 }
 
 /// A later handler replaces the runtime's. Guests must still stop at their deadlines.
 #[test]
-fn guests_are_stopped_whoever_takes_the_signal_later() {
+fn guests_are_stopped_despite_a_later_handler() {
     common::exited_with("taken decommitted", 0);
 }
 
@@ -74,7 +73,7 @@ fn case() {
 }
 
 fn blocked(reset: Reset) {
-    let house = House::new(reset, 4 << 16);
+    let setup = Setup::new(reset, 4 << 16);
     let thread = std::thread::spawn(move || {
         // SAFETY: changes only this thread's signal mask. Servers do this when one thread waits for
         // all signals.
@@ -83,7 +82,7 @@ fn blocked(reset: Reset) {
             libc::sigfillset(&raw mut all);
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
         }
-        let mut instance = house.instance();
+        let mut instance = setup.instance();
         assert_eq!(instance.memory().as_slice()[8], b'i');
         assert_eq!(load(&mut instance, 9), Ok(i32::from(b'm')));
         load(&mut instance, 1 << 16).expect_err("it is out of bounds");
@@ -105,7 +104,7 @@ fn written_to() -> u64 {
 
 fn data(reset: Reset) {
     limit_data(1 << 30);
-    let house = House::new(reset, 4 << 30);
+    let setup = Setup::new(reset, 4 << 30);
     let large = common::wat(
         "(module (memory (export \"memory\") 12000) (data (i32.const 8) \"image\")
            (func (export \"grow\") (param i32) (result i32) (memory.grow (local.get 0))))",
@@ -117,15 +116,15 @@ fn data(reset: Reset) {
             true
         })
         .growth_failed(|told, _, error| told.push(error.to_string()));
-    let large = house.region.prepare(&large, &linker).expect("it fits");
+    let large = setup.region.prepare(&large, &linker).expect("it fits");
     for _ in 0..3 {
-        assert_eq!(load(&mut house.instance(), 8), Ok(i32::from(b'i')));
+        assert_eq!(load(&mut setup.instance(), 8), Ok(i32::from(b'i')));
         // 750 MiB fit under the limit once, but not twice.
         let mut instance = large.try_instantiate(vec![]).expect("it fits");
         assert_eq!(instance.memory().slice(8, 5).unwrap(), b"image");
         let grow = instance.call_values("grow", &[Value::I32(10_000)]);
         assert_eq!(grow.unwrap(), [Value::I32(-1)]);
-        // The limiter was asked to grow, and was then told that the system refused.
+        // The runtime asked the limiter, and then reported that the system refused the growth.
         match &instance.data()[..] {
             [asked, told] => {
                 assert_eq!(asked, "to 22000");
@@ -143,11 +142,11 @@ fn data(reset: Reset) {
         );
         assert_eq!(instance.memory().slice(8, 5).unwrap(), b"image");
         drop(instance);
-        assert_eq!(house.region.slots_free(), 3);
+        assert_eq!(setup.region.slots_free(), 3);
     }
 }
 
-/// Slots whose memory does not fit under the limit become usable again once there is room.
+/// If a slot's memory exceeds the limit, the slot must become usable again once there is room.
 fn half_way(reset: Reset) {
     const SLOTS: usize = 8;
     // The image covers all of the memory, so the limit is exceeded when the image is mapped.
@@ -157,10 +156,13 @@ fn half_way(reset: Reset) {
             "(module (memory (export \"memory\") 48) (data (i32.const 0) \"{image}{rest}\"))"
         ))
     });
-    // The region needs hardly anything except memory. The limit leaves room for the memory of some
-    // slots only.
+    // Apart from memories the region needs few bytes. The limit leaves room for the memories of
+    // only some slots.
     let builder = Region::builder().slots(SLOTS as u32).reset(reset);
-    let builder = builder.stack(1 << 16).tables(0).instance_bytes(1 << 16);
+    let builder = builder
+        .stack_bytes(1 << 16)
+        .tables(0)
+        .instance_bytes(1 << 16);
     let region = builder.build().expect("a region");
     let prepared = modules.map(|module| {
         let prepared = region.prepare(&module, &Linker::<()>::new());
@@ -183,9 +185,9 @@ fn half_way(reset: Reset) {
         }
     };
     // A small guest has used every slot before.
-    let house = region.prepare(&common::wat("(module (memory 1))"), &Linker::<()>::new());
-    let house = house.expect("it fits");
-    drop([(); SLOTS].map(|()| house.try_instantiate(()).expect("a slot is free")));
+    let small = region.prepare(&common::wat("(module (memory 1))"), &Linker::<()>::new());
+    let small = small.expect("it fits");
+    drop([(); SLOTS].map(|()| small.try_instantiate(()).expect("a slot is free")));
     limit_data(written_to() + (11 << 20));
     for round in 0..3 {
         // The second module gets no slot while free slots still hold the first module's memory.
@@ -236,8 +238,8 @@ fn merged(reset: Reset) {
         common::not_run("this kernel merges no pages");
         return;
     }
-    let house = House::new(reset, 4 << 16);
-    let instance = house.instance();
+    let setup = Setup::new(reset, 4 << 16);
+    let instance = setup.instance();
     let found = flags(instance.memory().as_slice().as_ptr() as usize);
     assert_eq!(found.contains(" uw "), reset == Reset::Tracked, "{found}");
     assert!(
@@ -255,13 +257,13 @@ fn queue(reset: Reset) {
     // SAFETY: `none` is a valid `rlimit` that setrlimit(2) reads.
     let limited = unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &raw const none) };
     assert_eq!(limited, 0);
-    impatient();
-    let house = House::new(reset, 1 << 20);
-    ends_late(&house);
+    limit_run_time();
+    let setup = Setup::new(reset, 1 << 20);
+    ends_late(&setup);
     // The same holds on a thread with its own large alternate stack.
     let thread = std::thread::spawn(move || {
         common::alternate_stack(1 << 20);
-        ends_late(&house);
+        ends_late(&setup);
     });
     thread.join().expect("no panic");
 }
@@ -280,7 +282,7 @@ fn passed_on() {
     unsafe {
         let handler: extern "C" fn(i32) = count;
         libc::signal(libc::SIGURG, handler as *const () as usize);
-        let house = House::new(Reset::Auto, 1 << 20);
+        let setup = Setup::new(Reset::Auto, 1 << 20);
         libc::raise(libc::SIGURG);
         assert_eq!(SIGNALS.load(Ordering::SeqCst), 1);
         let value = libc::sigval {
@@ -293,22 +295,33 @@ fn passed_on() {
         }
         // The handler also gets the runtime's interrupts: the kernel may have merged another
         // sender's signal with one of them.
-        ends_late(&house);
+        ends_late(&setup);
         assert!(SIGNALS.load(Ordering::SeqCst) > 2);
         // While a guest runs on this thread, signals of other senders still reach the earlier
         // handler.
         let before = SIGNALS.load(Ordering::SeqCst);
-        let (mut instance, thread) = (house.instance(), libc::pthread_self() as usize);
+        let (mut instance, thread) = (setup.instance(), libc::pthread_self() as usize);
+        let switch = instance.kill_switch();
         let others = std::thread::spawn(move || {
-            for _ in 0..100 {
-                libc::pthread_kill(thread as libc::pthread_t, libc::SIGURG);
+            while !switch.is_running() {
                 std::thread::yield_now();
             }
+            for _ in 0..100 {
+                let sent = SIGNALS.load(Ordering::SeqCst);
+                libc::pthread_kill(thread as libc::pthread_t, libc::SIGURG);
+                // The kernel merges a signal with one that is still pending, so wait for each.
+                while SIGNALS.load(Ordering::SeqCst) == sent {
+                    std::thread::yield_now();
+                }
+            }
+            assert!(switch.is_running(), "the guest runs until it is killed");
+            switch.kill()
         });
-        let limited = instance.deadline(Duration::from_millis(50));
-        limited.call_values("forever", &[]).expect_err("it is late");
-        others.join().expect("no panic");
-        assert!(SIGNALS.load(Ordering::SeqCst) > before + 1);
+        let ended = instance.call_values("forever", &[]);
+        assert!(matches!(ended, Err(CallError::Killed(_))), "{ended:?}");
+        let killed = others.join().expect("no panic");
+        killed.expect("the instance exists");
+        assert!(SIGNALS.load(Ordering::SeqCst) >= before + 100);
     }
 }
 
@@ -344,8 +357,8 @@ fn block(how: i32) {
     }
 }
 
-/// The runtime's interrupt and another sender's signal are both pending for a thread: the kernel
-/// delivers the first and drops the second. The earlier handler must run nevertheless.
+/// The runtime's interrupt and another sender's signal are both pending for a thread. The kernel
+/// delivers the first and drops the second, but the earlier handler must run.
 fn merged_signals() {
     handle(counts());
     let region = Region::builder().slots(1).build().expect("a region");
@@ -362,7 +375,7 @@ fn merged_signals() {
             // SAFETY: sends a signal to this thread, which is alive.
             unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGURG) };
             block(libc::SIG_UNBLOCK);
-            assert!(SIGNALS.load(Ordering::SeqCst) > before, "one was lost");
+            assert!(SIGNALS.load(Ordering::SeqCst) > before, "a signal was lost");
             *caller.data_mut() = true;
         }
     };
@@ -386,7 +399,7 @@ fn merged_signals() {
         kills.join().expect("no panic");
         instance.into_data()
     });
-    assert!(met, "no kill met the guest");
+    assert!(met, "no kill found the guest running");
 }
 
 /// The action that [`forward`] calls next.
@@ -404,10 +417,10 @@ extern "C" fn forward(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     }
 }
 
-/// Handlers that are installed after the runtime's and do not forward the signal.
+/// Installs handlers after the runtime's handler. They do not forward the signal.
 fn taken() {
-    impatient();
-    let house = House::new(Reset::Auto, 1 << 20);
+    limit_run_time();
+    let setup = Setup::new(Reset::Auto, 1 << 20);
     for action in [
         libc::SIG_IGN,
         libc::SIG_DFL,
@@ -416,7 +429,7 @@ fn taken() {
         counts(),
     ] {
         handle(action);
-        ends_late(&house);
+        ends_late(&setup);
         let before = SIGNALS.load(Ordering::SeqCst);
         // SAFETY: raise(3) sends a signal to this thread.
         unsafe { libc::raise(libc::SIGURG) };
@@ -440,6 +453,6 @@ fn taken() {
         // SAFETY: raise(3) sends a signal to this thread.
         unsafe { libc::raise(libc::SIGURG) };
         assert!(SIGNALS.load(Ordering::SeqCst) >= before + 2);
-        ends_late(&house);
+        ends_late(&setup);
     }
 }

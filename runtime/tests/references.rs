@@ -1,13 +1,13 @@
-//! Typed function references: calls, nulls, tables with initial values, references that the host
-//! passes and receives, and type equality across modules.
+//! Typed function references: calls, nulls, initial values of tables, references that pass between
+//! host and guest, and type equality across modules.
 
 mod common;
 
 use common::values::{external, group, instance, levels, number, prepare};
 use pirn_compiler::Options;
 use pirn_runtime::{
-    CallError, FuncType, GroupError, HeapType, Kind, LinkError, Linker, Region, TrapCode, ValType,
-    Value,
+    CallError, CompositeKind, FuncType, GroupError, HeapType, LinkError, Linker, Region, TrapCode,
+    ValType, Value,
 };
 
 fn one(result: Result<Vec<Value>, CallError>) -> Value {
@@ -63,7 +63,7 @@ const GUEST: &str = r#"(module
     (call_ref $i (i32.add (local.get 0) (i32.const 100)) (local.get $l))))"#;
 
 #[test]
-fn references_are_called_unless_they_are_null() {
+fn calls_of_references_run_or_trap_on_null() {
     for mut options in levels() {
         for fuel in [false, true] {
             options.fuel = fuel;
@@ -88,7 +88,7 @@ fn references_are_called_unless_they_are_null() {
 }
 
 #[test]
-fn null_references_have_their_messages() {
+fn null_references_have_their_trap_messages() {
     let mut guest = instance(GUEST, &Options::default());
     let mut error = |name: &str| {
         let error = guest.call_values(name, &[Value::I32(1)]);
@@ -132,7 +132,7 @@ const CHANGES: &str = r#"
     (table.grow $all (ref.func $two) (i32.const 2)))"#;
 
 #[test]
-fn tables_start_with_their_initial_values_each_time() {
+fn tables_have_their_initial_values_in_each_instance() {
     for options in levels() {
         for changes in ["", CHANGES] {
             let prepared = prepare(&TABLES.replace("CHANGES", changes), &options);
@@ -168,7 +168,7 @@ fn tables_start_with_their_initial_values_each_time() {
 
 /// A table whose initial value is an imported global, and references to imported functions.
 #[test]
-fn tables_start_with_what_is_imported() {
+fn tables_are_initialised_from_imports() {
     const OWNER: &str = r#"(module
       (type $i (func (param i32) (result i32)))
       (global $g (export "g") (ref $i) (ref.func $f))
@@ -197,15 +197,15 @@ fn tables_start_with_what_is_imported() {
         let user = user.expect("it links");
         let at = |n| [Value::I32(n)];
         for n in [0, 2] {
-            assert_eq!(number(group.call(user, "t", &at(n))), 6);
+            assert_eq!(number(group.call_values(user, "t", &at(n))), 6);
         }
         trapped(
-            group.call(user, "t", &at(1)),
+            group.call_values(user, "t", &at(1)),
             TrapCode::UninitializedElement,
         );
-        assert_eq!(number(group.call(user, "u", &at(2))), 6);
-        assert_eq!(number(group.call(user, "g", &[])), 7);
-        assert_eq!(number(group.call(user, "wide", &[])), 0);
+        assert_eq!(number(group.call_values(user, "u", &at(2))), 6);
+        assert_eq!(number(group.call_values(user, "g", &[])), 7);
+        assert_eq!(number(group.call_values(user, "wide", &[])), 0);
         assert!(matches!(
             group.global(owner, "g"),
             Some(Value::FuncRef(Some(_)))
@@ -233,7 +233,7 @@ const PUBLIC: &str = r#"(module
   (func (export "plain") (param funcref) (result i32) (ref.is_null (local.get 0))))"#;
 
 #[test]
-fn the_host_gives_and_takes_references() {
+fn references_pass_between_host_and_guest() {
     let mut guest = instance(PUBLIC, &Options::default());
     let mut get = |name: &str| one(guest.call_values(name, &[]));
     let [double, none, null] = ["double", "none", "null"].map(&mut get);
@@ -294,7 +294,8 @@ fn the_host_gives_and_takes_references() {
         ),
     ] {
         let error = call(name, value).expect_err("it is refused").to_string();
-        assert!(error.ends_with(found), "{error}");
+        let wanted = format!("function {name:?} {found}; give a value of that type");
+        assert_eq!(error, wanted);
     }
     // A reference of another instance is refused.
     let mut other = instance(PUBLIC, &Options::default());
@@ -314,13 +315,13 @@ fn functions_of_typed_references_are_called_by_values() {
     let prepared = prepare(PUBLIC, &Options::default());
     let error = prepared.func::<Option<pirn_runtime::FuncRef>, i32>("non_null");
     let error = error.expect_err("it is of another type").to_string();
-    let wanted =
-        "function \"non_null\" has type ((ref 0)) -> i32, the caller wants (funcref) -> i32";
+    let wanted = "function \"non_null\" has type ((ref 0)) -> i32, the caller wants (funcref) -> \
+                  i32; ask for the type that it has";
     assert_eq!(error, wanted);
 }
 
 #[test]
-fn host_functions_give_what_their_types_say() {
+fn references_from_host_functions_are_checked() {
     const TEXT: &str = r#"(module
       (import "h" "f" (func $f (param (ref extern)) (result (ref extern))))
       (import "h" "g" (func $g (param (ref func)) (result (ref func))))
@@ -359,8 +360,10 @@ fn host_functions_give_what_their_types_say() {
                 (g, "funcref", "(ref func)"),
             ] {
                 let error = result.expect_err("it is refused").to_string();
-                let told =
-                    format!("gave a result of type null of type {ty}, its type says {wanted}");
+                let told = format!(
+                    "returned null of type {ty}, its type says {wanted}; return a value of \
+                     that type"
+                );
                 assert!(error.contains(&told), "{error}");
             }
         } else {
@@ -369,22 +372,23 @@ fn host_functions_give_what_their_types_say() {
         }
     }
     for named in [
-        ValType::nullable(HeapType::Concrete(Kind::Func, 0)),
-        ValType::non_null(HeapType::Concrete(Kind::Func, 3)),
+        ValType::nullable(HeapType::Concrete(CompositeKind::Func, 0)),
+        ValType::non_null(HeapType::Concrete(CompositeKind::Func, 3)),
     ] {
         let mut linker = Linker::<()>::new();
         let error = linker.func_values("h", "f", ty(named), |_, _, _| Ok(()));
-        let error = error.expect_err("no host knows it");
+        let error = error.expect_err("the host cannot make this type");
         assert!(matches!(error, LinkError::HostFunc { .. }));
         let wanted = format!(
-            "h.f has a value of type {named}, which only modules know; use funcref, or (ref func)"
+            "host function h.f has a value of type {named}, which a module defines; use an \
+             abstract type, such as funcref or (ref func)"
         );
         assert_eq!(error.to_string(), wanted);
     }
 }
 
 #[test]
-fn the_hosts_globals_are_of_the_types_that_hold_them() {
+fn references_in_host_globals_are_checked() {
     let text = |ty: &str| format!("(module (type $t (func)) (import \"h\" \"g\" (global {ty})))");
     for (value, fits, refused) in [
         (
@@ -420,9 +424,9 @@ fn the_hosts_globals_are_of_the_types_that_hold_them() {
     }
 }
 
-/// Types with equal definitions are equal in calls and imports, whatever their indices.
+/// Calls and imports compare types by their definitions, not by their indices.
 #[test]
-fn types_of_different_modules_are_compared_by_what_they_say() {
+fn types_of_different_modules_are_compared_by_structure() {
     const OWNER: &str = r#"(module
       (type $unused (func (param f64)))
       (type $i (func (param i32) (result i32)))
@@ -497,7 +501,7 @@ fn types_of_different_modules_are_compared_by_what_they_say() {
         let text = USER.replace("IMPORT", import).replace("RUN", run);
         let user = group.instantiate(&common::wat(&text), &linker);
         let user = user.unwrap_or_else(|error| panic!("{import}: {error}"));
-        assert_eq!(number(group.call(user, "run", &[])), 8, "{import}");
+        assert_eq!(number(group.call_values(user, "run", &[])), 8, "{import}");
     }
     for import in refused {
         let text = USER
@@ -514,7 +518,7 @@ fn types_of_different_modules_are_compared_by_what_they_say() {
 /// A call with one type reaches a function declared with an equal type, whether or not the compiler
 /// knows the table.
 #[test]
-fn equal_types_of_one_module_are_one() {
+fn equal_types_of_a_module_are_interchangeable() {
     const TEXT: &str = r#"(module
       (type $a (func (result i32))) (type $b (func (result i32)))
       (type $of_a (func (param (ref null $a)) (result i32)))

@@ -1,9 +1,10 @@
-//! Relaxed vector operators against a model of the results that the specification allows. Each list
-//! of allowed results is numbered.
+//! Relaxed vector operators, compared with a model of the results that the specification allows.
+//! The model numbers the allowed results of each operator.
 //!
-//! By default the compiler must produce the result that it documents for the target; on request,
-//! the first one of the list. Operands are in registers, in memory or constants. The test runs at
-//! every optimisation level, for every level of this machine's processor.
+//! By default, the result must be the one that the documentation names for the target. With
+//! deterministic operators, the result must be the first of the list. The test has operands in
+//! registers, in memory and as constants. It runs at every optimisation level, for every level of
+//! this machine's processor.
 
 mod common;
 
@@ -385,7 +386,7 @@ fn emulated(op: &Relaxed, mut operands: [u128; 3]) -> [u128; 3] {
     operands
 }
 
-/// The distinct processor levels that this machine supports, and its full feature set.
+/// The processor levels that this machine supports, and its full feature set, without duplicates.
 fn cpus() -> Vec<CpuFeatures> {
     let machine = cpu::detect();
     let arch = machine.arch();
@@ -414,7 +415,7 @@ fn settings() -> Vec<Options> {
     all
 }
 
-/// Checks that a result is the allowed one that the options call for.
+/// Checks that a result is the one of the allowed results that the options select.
 fn check(op: &Relaxed, options: &Options, operands: [u128; 3], found: &[Value], how: &str) -> u128 {
     let place = match options.relaxed_simd {
         RelaxedSimd::Deterministic => 0,
@@ -444,7 +445,7 @@ fn check(op: &Relaxed, options: &Options, operands: [u128; 3], found: &[Value], 
 const ROUNDS: usize = 500;
 
 #[test]
-fn each_operator_gives_what_is_said() {
+fn each_relaxed_operator_gives_the_documented_result() {
     let function = |(at, op): (usize, &Relaxed)| {
         let params = op.text(|operand| format!("(local.get {operand})"));
         let memory =
@@ -497,7 +498,7 @@ fn each_operator_gives_what_is_said() {
 
 /// Constant operands: the optimiser's results must be those of the processor.
 #[test]
-fn what_is_computed_at_compilation_is_the_same() {
+fn relaxed_operators_fold_to_the_processors_result() {
     let mut random = Random(2);
     for _ in 0..6 {
         let all: Vec<_> = OPERATORS
@@ -530,7 +531,7 @@ fn what_is_computed_at_compilation_is_the_same() {
 
 /// A guest that computes in a loop with more live values than there are registers.
 #[test]
-fn results_among_others_are_the_same() {
+fn relaxed_operators_are_right_under_register_pressure() {
     let uses =
         |at: usize| OPERATORS[at].text(|operand| format!("(local.get {})", (at + operand) % 3));
     let sets: String = (0..OPERATORS.len())

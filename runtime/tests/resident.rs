@@ -1,4 +1,5 @@
-//! Memory that one large request leaves resident is freed while small requests follow.
+//! One large request leaves memory resident. The runtime must free that memory while small requests
+//! follow.
 
 mod common;
 
@@ -12,7 +13,7 @@ fn resident_kib() -> usize {
 }
 
 #[test]
-fn one_large_request_does_not_tax_the_small_ones_after_it() {
+fn resident_memory_of_a_large_request_is_freed() {
     let module = common::wat(
         r#"(module (memory 70)
           (func (export "fill") (param i32)
@@ -27,7 +28,7 @@ fn one_large_request_does_not_tax_the_small_ones_after_it() {
         let fill = prepared.func::<u32, ()>("fill").expect("it is exported");
         let request = |bytes: u32| {
             let mut instance = prepared.try_instantiate(()).expect("the slot is free");
-            instance.call(&fill, bytes).expect("it is in the memory");
+            instance.call(&fill, bytes).expect("the range is in bounds");
         };
         request(4096);
         let before = resident_kib();

@@ -31,18 +31,18 @@ fn unwritten(written: bool) -> u8 {
 }
 
 #[test]
-fn what_is_right_is_not_reported() {
+fn valid_accesses_are_not_reported() {
     assert_eq!((freed(true), unwritten(true)), (7, 7));
 }
 
 #[test]
 #[ignore = "wrong on purpose: for AddressSanitizer and Miri"]
-fn a_byte_that_was_freed_is_read() {
+fn canary_reads_a_freed_byte() {
     black_box(freed(false));
 }
 
 #[test]
 #[ignore = "wrong on purpose: for Miri"]
-fn a_byte_that_nobody_wrote_is_read() {
+fn canary_reads_an_uninitialised_byte() {
     black_box(unwritten(false));
 }

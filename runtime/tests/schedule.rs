@@ -1,5 +1,5 @@
-//! The compiler reorders a block with more live values than registers. The results, the traps, and
-//! the memory at a trap must be those of the guest's order.
+//! The compiler reorders a block with more live values than registers. Results, traps, and the
+//! memory at a trap must be as in the guest's order.
 
 mod common;
 
@@ -45,8 +45,9 @@ fn keccak(lanes: &mut [u64; 25]) -> [u64; ROUNDS] {
     })
 }
 
-/// A guest that permutes the first bytes of its memory in one block, in steps over all lanes, which
-/// maximises register pressure. Each round stores its first lane at the address in the parameter.
+/// A guest that runs Keccak on the first bytes of its memory in one block. Each step handles all
+/// lanes, which maximises register pressure. Each round stores its first lane at the address in the
+/// parameter.
 fn guest() -> String {
     let mut code = String::new();
     let mut line = |text: String| writeln!(code, "({text})").expect("a string");
@@ -125,7 +126,7 @@ fn of(lanes: &[u64]) -> Vec<u8> {
 const LEVELS: [OptLevel; 3] = [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize];
 
 #[test]
-fn it_computes_what_the_standard_says() {
+fn reordered_keccak_equals_the_standard() {
     let mut lanes = [0; 25];
     keccak(&mut lanes);
     // From the authors' test vectors, "KeccakF-1600-IntermediateValues".
@@ -146,7 +147,7 @@ fn it_computes_what_the_standard_says() {
 }
 
 #[test]
-fn it_stops_in_the_round_that_it_would() {
+fn reordered_code_traps_in_the_same_round() {
     for level in LEVELS {
         let (mut guest, mut random) = (Guest::new(&guest(), level), Random(8));
         for round in 0..ROUNDS {
@@ -164,9 +165,9 @@ fn it_stops_in_the_round_that_it_would() {
     }
 }
 
-/// The guest's order spills more values than the optimiser's order, so its code is longer.
+/// In the guest's order the code spills more values than in the optimiser's order, so it is longer.
 #[test]
-fn it_is_shorter_in_another_order() {
+fn reordering_shortens_the_code() {
     if std::env::consts::ARCH != "x86_64" {
         common::not_run("aarch64 has registers for nearly all values of the guest");
         return;

@@ -1,5 +1,5 @@
-//! Faults that no guest caused reach the handler that was installed before the runtime's, as if the
-//! runtime had none.
+//! A fault outside guests must reach the handler that was installed before the runtime's, as if the
+//! runtime had no handler.
 //!
 //! Each case runs in a child process: this test program again, with the case in its environment.
 #![allow(
@@ -27,7 +27,7 @@ fn died_of(case: &str, signal: i32) {
 }
 
 #[test]
-fn a_fault_of_the_host_kills_the_process() {
+fn a_fault_in_host_code_kills_the_process() {
     died_of("fault outside a guest", libc::SIGSEGV);
     died_of("fault in a host function", libc::SIGSEGV);
     died_of("fault in an async host function", libc::SIGSEGV);
@@ -36,7 +36,7 @@ fn a_fault_of_the_host_kills_the_process() {
 }
 
 #[test]
-fn an_earlier_handler_is_called_as_it_asked() {
+fn an_earlier_handler_is_called_with_its_flags() {
     // SA_RESETHAND: the handler runs once, and then the default action ends the process.
     died_of("earlier handler, once", libc::SIGSEGV);
     // SA_NODEFER: the handler may be entered again while it runs.
@@ -44,7 +44,7 @@ fn an_earlier_handler_is_called_as_it_asked() {
 }
 
 #[test]
-fn a_later_handler_that_passes_on_leaves_guests_alone() {
+fn a_later_handler_that_forwards_does_not_disturb_guests() {
     common::exited_with("later handler, traps", 0);
     died_of("later handler, fault outside a guest", libc::SIGSEGV);
     died_of("later handler, fault in a host function", libc::SIGSEGV);
@@ -60,36 +60,36 @@ fn a_later_handler_that_passes_on_leaves_guests_alone() {
     common::exited_with("handler that comes back, traps", 0);
 }
 
-/// A later handler forwards no fault. Building a region installs the runtime's handler in front of
-/// it.
+/// A later handler does not forward faults. Building a region must install the runtime's handler
+/// over the later one.
 #[test]
-fn a_later_handler_that_keeps_all_is_put_behind_by_the_next_region() {
+fn a_new_region_installs_its_handler_over_a_later_one() {
     common::exited_with("keeping handler, traps", 0);
     common::exited_with("keeping handler, fault outside a guest", 42);
 }
 
-/// A thread gets its own alternate stack back at its end, and no mapping leaks.
+/// At its end, a thread must have its own alternate stack again, and no mapping may leak.
 #[test]
-fn threads_that_rust_did_not_make_are_left_as_they_were() {
+fn foreign_threads_keep_their_alternate_stack() {
     common::exited_with("a thousand threads", 0);
     common::exited_with("a thread with a small alternate stack", 0);
     common::exited_with("a thread with a large alternate stack", 0);
 }
 
 #[test]
-fn an_earlier_handler_gets_its_faults() {
+fn an_earlier_handler_gets_host_faults() {
     common::exited_with("earlier handler, outside a guest", 42);
     common::exited_with("earlier handler, in a host function", 42);
 }
 
 #[test]
-fn a_signal_that_someone_sends_is_no_trap() {
+fn a_sent_signal_is_no_trap() {
     died_of("sent while a guest is on the stack", libc::SIGSEGV);
     common::exited_with("sent and ignored", 0);
 }
 
 #[test]
-fn a_guest_traps_where_an_earlier_handler_is_installed() {
+fn a_guest_traps_despite_an_earlier_handler() {
     common::exited_with("earlier handler, trap", 0);
 }
 
@@ -209,10 +209,18 @@ fn thread(run: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void, prepared: 
 }
 
 extern "C" fn run_traps(prepared: *mut libc::c_void) -> *mut libc::c_void {
-    assert_eq!(common::alternate_stack_now(), (0, 0), "a thread of C's");
+    assert_eq!(
+        common::alternate_stack_now(),
+        (0, 0),
+        "a new thread has no alternate stack"
+    );
     // SAFETY: `thread` passes a valid `Prepared` that outlives this thread.
     traps(unsafe { &*prepared.cast::<Prepared<()>>() });
-    assert_ne!(common::alternate_stack_now(), (0, 0), "it was given one");
+    assert_ne!(
+        common::alternate_stack_now(),
+        (0, 0),
+        "the runtime sets an alternate stack"
+    );
     std::ptr::null_mut()
 }
 
@@ -234,13 +242,13 @@ fn a_thousand_threads(prepared: &Prepared<()>) {
 
 /// The address of the alternate stack that the thread set up. The runtime must restore it at the
 /// thread's end.
-static HAD: AtomicUsize = AtomicUsize::new(0);
+static OWN_STACK: AtomicUsize = AtomicUsize::new(0);
 static CHECKED: AtomicBool = AtomicBool::new(false);
 
 /// A pthread key destructor: it runs after the destructors of Rust's thread locals.
-extern "C" fn has_it_back(_: *mut libc::c_void) {
+extern "C" fn stack_is_restored(_: *mut libc::c_void) {
     let (at, _) = common::alternate_stack_now();
-    CHECKED.store(at == HAD.load(Ordering::SeqCst), Ordering::SeqCst);
+    CHECKED.store(at == OWN_STACK.load(Ordering::SeqCst), Ordering::SeqCst);
 }
 
 fn with_alternate_stack(prepared: &Prepared<()>, bytes: usize) {
@@ -249,12 +257,12 @@ fn with_alternate_stack(prepared: &Prepared<()>, bytes: usize) {
         // SAFETY: the caller passes a valid pair and joins this thread before the pair is dropped.
         let (prepared, bytes) = unsafe { &*with.cast::<(Prepared<()>, usize)>() };
         common::alternate_stack(*bytes);
-        HAD.store(common::alternate_stack_now().0, Ordering::SeqCst);
+        OWN_STACK.store(common::alternate_stack_now().0, Ordering::SeqCst);
         // SAFETY: pthread_key_create(3) made the key, and the value is only compared with null.
         unsafe { libc::pthread_setspecific(KEY.load(Ordering::SeqCst), with) };
         traps(prepared);
         let (at, now) = common::alternate_stack_now();
-        assert_ne!(at, HAD.load(Ordering::SeqCst));
+        assert_ne!(at, OWN_STACK.load(Ordering::SeqCst));
         assert!(now >= 64 << 10 && now >= *bytes, "{now} of {bytes}");
         std::ptr::null_mut()
     }
@@ -262,7 +270,10 @@ fn with_alternate_stack(prepared: &Prepared<()>, bytes: usize) {
     // SAFETY: pthread_join(3) waits for the thread, so `with` outlives it.
     unsafe {
         let (mut key, mut thread) = (0, std::mem::zeroed());
-        assert_eq!(libc::pthread_key_create(&raw mut key, Some(has_it_back)), 0);
+        assert_eq!(
+            libc::pthread_key_create(&raw mut key, Some(stack_is_restored)),
+            0
+        );
         KEY.store(key, Ordering::SeqCst);
         let with = (&raw const with).cast_mut().cast();
         let made = libc::pthread_create(&raw mut thread, std::ptr::null(), run, with);
@@ -271,7 +282,7 @@ fn with_alternate_stack(prepared: &Prepared<()>, bytes: usize) {
     }
     assert!(
         CHECKED.load(Ordering::SeqCst),
-        "the thread has its own again"
+        "the thread's own stack is restored"
     );
 }
 

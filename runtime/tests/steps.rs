@@ -1,10 +1,13 @@
-//! Calls in steps: guests that ask and get answers, and guests that are preempted anywhere.
+//! Calls in steps: guests that ask questions and get answers, and guests that are preempted at any
+//! instruction.
 
 mod common;
 
+use common::retry::with_longer_limits;
+use common::values::invalid;
 use pirn_runtime::{
-    CallError, Caller, Func, HostError, Instance, KillError, Linker, Met, Operation, Prepared,
-    Region, State, StateError, Step, Trap, TrapCode, Value,
+    CallError, CallState, Caller, HostError, Instance, InvalidCall, KillError, KillOutcome, Linker,
+    Operation, Prepared, Region, StateError, Step, Trap, TrapCode, TypedFunc, Value,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -113,11 +116,11 @@ fn instance(prepared: &P) -> I {
     prepared.try_instantiate(vec![]).expect("a slot is free")
 }
 
-fn func<R: pirn_runtime::Results>(prepared: &P, name: &str) -> Func<i32, R> {
+fn func<R: pirn_runtime::Results>(prepared: &P, name: &str) -> TypedFunc<i32, R> {
     prepared.func(name).expect("it is exported")
 }
 
-fn asked(error: Result<Step<i32, Ask>, CallError>) -> (Operation, State, String) {
+fn asked(error: Result<Step<i32, Ask>, CallError>) -> (Operation, CallState, String) {
     let error = error.expect_err("it is not in the state for it");
     let text = error.to_string();
     let CallError::State(error) = error else {
@@ -127,7 +130,7 @@ fn asked(error: Result<Step<i32, Ask>, CallError>) -> (Operation, State, String)
 }
 
 #[test]
-fn a_guest_asks_and_is_answered() {
+fn a_guest_asks_and_gets_an_answer() {
     let prepared = prepare(1);
     let once = func::<i32>(&prepared, "once");
     let mut instance = instance(&prepared);
@@ -145,7 +148,7 @@ fn a_guest_asks_and_is_answered() {
 }
 
 #[test]
-fn an_answer_goes_where_the_parameters_say() {
+fn an_answer_is_written_where_the_question_says() {
     let prepared = prepare(1);
     let fills = prepared
         .func::<(u32, u32), (u32, u64)>("fills")
@@ -164,7 +167,7 @@ fn an_answer_goes_where_the_parameters_say() {
 /// Answers all questions of a guest until the call returns.
 fn answered<R: pirn_runtime::Results>(
     instance: &mut I,
-    func: &Func<i32, R>,
+    func: &TypedFunc<i32, R>,
     n: i32,
     slice: Option<Duration>,
 ) -> (R, u32) {
@@ -174,7 +177,7 @@ fn answered<R: pirn_runtime::Results>(
         None => instance.start(func, n),
     };
     loop {
-        step = match (step.expect("it goes on"), slice) {
+        step = match (step.expect("the guest resumes"), slice) {
             (Step::Returned(results), _) => return (results, preempted),
             (Step::Asked(Ask::Next(n)), None) => instance.resume_with(func, Answer::Number(n * n)),
             (Step::Asked(Ask::Next(n)), Some(slice)) => {
@@ -186,13 +189,13 @@ fn answered<R: pirn_runtime::Results>(
                 preempted += 1;
                 instance.timeslice(slice).resume(func)
             }
-            (Step::Preempted, None) => panic!("it has all the time"),
+            (Step::Preempted, None) => panic!("a call without a time slice was preempted"),
         };
     }
 }
 
 #[test]
-fn registers_outlast_a_question() {
+fn registers_survive_a_question() {
     let prepared = prepare(2);
     let sums = func::<i64>(&prepared, "sums");
     let (whole, _) = answered(&mut instance(&prepared), &sums, 1000, None);
@@ -211,7 +214,7 @@ fn registers_outlast_a_question() {
                 });
                 let (back, next) = resumed.join().expect("no panic");
                 one = back;
-                step = next.expect("it goes on");
+                step = next.expect("the guest resumes");
             }
             other => panic!("{other:?}"),
         }
@@ -220,7 +223,7 @@ fn registers_outlast_a_question() {
 }
 
 #[test]
-fn a_suspended_instance_refuses_what_it_cannot_do() {
+fn a_suspended_instance_refuses_other_operations() {
     let prepared = prepare(1);
     let (once, deep) = (
         func::<i32>(&prepared, "once"),
@@ -231,7 +234,7 @@ fn a_suspended_instance_refuses_what_it_cannot_do() {
         asked(instance.resume(&once)),
         (
             Operation::Resume,
-            State::Idle,
+            CallState::Idle,
             "resume of an instance that is not suspended; start a call first".to_owned()
         )
     );
@@ -243,7 +246,7 @@ fn a_suspended_instance_refuses_what_it_cannot_do() {
     let error = instance.call(&once, 1).expect_err("it asks");
     assert_eq!(
         error.to_string(),
-        "question in the midst of a call that is made until it returns; make the call by `start`"
+        "question in the middle of a call that runs until it returns; make the call by `start`"
     );
     assert!(matches!(error, CallError::State(_)));
     let step = instance.start(&once, 7).expect("it asks");
@@ -275,23 +278,24 @@ fn a_suspended_instance_refuses_what_it_cannot_do() {
     assert!(matches!(error, CallError::State(_)), "{error}");
     let error = instance.timeslice(Duration::from_millis(1)).call(&once, 1);
     assert_eq!(
-        error.expect_err("it cannot be").to_string(),
-        "preemption of a call that is made until it returns; make the call by `start` or `call_async`"
+        error.expect_err("the call cannot be preempted").to_string(),
+        "preemption of a call that runs until it returns; make the call by `start` or `call_async`"
     );
 }
 
 #[test]
-fn a_preparation_knows_its_own_functions() {
+fn a_function_of_another_preparation_is_refused() {
     let (one, other) = (prepare(1), prepare(1));
     let (ours, theirs) = (func::<i32>(&one, "once"), func::<i32>(&other, "once"));
     let mut instance = instance(&one);
-    assert!(matches!(
-        instance.start(&theirs, 1),
-        Err(CallError::Invalid(_))
-    ));
+    let started = instance.start(&theirs, 1);
+    assert_eq!(invalid(started), InvalidCall::OtherPreparation);
     assert!(matches!(instance.start(&ours, 1), Ok(Step::Asked(_))));
     let (operation, state, _) = asked(instance.resume_with(&theirs, Answer::Number(1)));
-    assert_eq!((operation, state), (Operation::ResumeWith, State::Another));
+    assert_eq!(
+        (operation, state),
+        (Operation::ResumeWith, CallState::Another)
+    );
 }
 
 #[test]
@@ -328,7 +332,7 @@ fn an_answer_may_end_the_call() {
 }
 
 #[test]
-fn a_guest_that_was_answered_may_trap() {
+fn a_resumed_guest_may_trap() {
     let prepared = prepare(1);
     let traps = func::<i32>(&prepared, "traps");
     let mut instance = instance(&prepared);
@@ -356,7 +360,7 @@ fn a_suspended_call_can_be_cancelled_and_dropped() {
         suspended.cancel();
         assert_eq!(
             asked(suspended.resume_with(&once, Answer::Number(1))).1,
-            State::Idle
+            CallState::Idle
         );
         assert_eq!(answered(&mut suspended, &once, 3, None).0, 9);
         assert!(matches!(suspended.start(&sums, 10), Ok(Step::Asked(_))));
@@ -374,7 +378,7 @@ fn a_suspended_guest_is_killed() {
     let switch = suspended.kill_switch();
     assert!(matches!(suspended.start(&once, 1), Ok(Step::Asked(_))));
     assert!(!switch.is_running());
-    assert_eq!(switch.kill(), Ok(Met::Suspended));
+    assert_eq!(switch.kill(), Ok(KillOutcome::Suspended));
     assert_eq!(switch.kill(), Err(KillError::Killed));
     let error = suspended.resume_with(&once, Answer::Number(1));
     assert!(matches!(error, Err(CallError::Killed(_))), "{error:?}");
@@ -387,21 +391,25 @@ fn a_suspended_guest_is_killed() {
     let switch = cancelled.kill_switch();
     assert!(matches!(cancelled.start(&once, 1), Ok(Step::Asked(_))));
     cancelled.cancel();
-    assert_eq!(switch.kill(), Ok(Met::Idle));
+    assert_eq!(switch.kill(), Ok(KillOutcome::Idle));
 }
 
 #[test]
-fn limits_are_those_of_a_step() {
+fn each_step_has_its_own_limits() {
     let prepared = prepare(1);
     let (once, forever) = (
         func::<i32>(&prepared, "once"),
         func::<i32>(&prepared, "forever"),
     );
     let mut instance = instance(&prepared);
-    // Long enough for the guest to ask before the deadline, even under an emulator.
-    let limit = Duration::from_millis(50);
-    let step = instance.deadline(limit).start(&once, 1).expect("it asks");
-    assert_eq!(step, Step::Asked(Ask::Next(1)));
+    // Repeat the call until the guest asks before the deadline.
+    let (limit, step) = with_longer_limits(Duration::from_millis(50), |limit| {
+        match instance.deadline(limit).start(&once, 1) {
+            Err(CallError::Deadline(_)) => None,
+            other => Some((limit, other)),
+        }
+    });
+    assert_eq!(step.expect("it asks"), Step::Asked(Ask::Next(1)));
     // The deadline does not count the time while the guest waits for an answer.
     thread::sleep(limit * 2);
     let step = instance
@@ -420,14 +428,14 @@ fn limits_are_those_of_a_step() {
 
 /// A loop is preempted at each slice's end, until a deadline stops it.
 #[test]
-fn a_loop_is_preempted_until_it_is_enough() {
+fn a_loop_is_preempted_until_its_deadline() {
     let prepared = prepare(1);
     let forever = func::<i32>(&prepared, "forever");
     let slice = Duration::from_micros(100);
     let mut instance = instance(&prepared);
     let mut step = instance.timeslice(slice).start(&forever, 1);
     for _ in 0..20 {
-        assert_eq!(step.expect("it goes on"), Step::Preempted);
+        assert_eq!(step.expect("the guest resumes"), Step::Preempted);
         assert_eq!(
             asked(instance.resume_with(&forever, Answer::Number(1))).2,
             "answer of an instance that was preempted; resume it without an answer"
@@ -437,9 +445,9 @@ fn a_loop_is_preempted_until_it_is_enough() {
     let limited = instance
         .timeslice(slice)
         .deadline(Duration::from_secs(3600));
-    let step = limited.resume(&forever).expect("it goes on");
+    let step = limited.resume(&forever).expect("the guest resumes");
     assert_eq!(step, Step::Preempted);
-    // The time slice and the deadline are both over: the deadline wins.
+    // Both the time slice and the deadline have passed. The deadline must win.
     let limited = instance
         .timeslice(Duration::ZERO)
         .deadline(Duration::from_nanos(1));
@@ -454,11 +462,11 @@ fn a_loop_is_preempted_until_it_is_enough() {
         Err(CallError::State(error)) => error,
         other => panic!("{other:?}"),
     });
-    assert_eq!(error.state(), State::Idle);
+    assert_eq!(error.state(), CallState::Idle);
 }
 
 #[test]
-fn a_preempted_guest_is_killed_where_it_was() {
+fn a_preempted_guest_can_be_killed() {
     let prepared = prepare(1);
     let forever = func::<i32>(&prepared, "forever");
     let mut preempted = instance(&prepared);
@@ -466,40 +474,42 @@ fn a_preempted_guest_is_killed_where_it_was() {
     let step = preempted
         .timeslice(Duration::from_micros(50))
         .start(&forever, 1);
-    assert_eq!(step.expect("it goes on"), Step::Preempted);
-    assert_eq!(switch.kill(), Ok(Met::Suspended));
+    assert_eq!(step.expect("the guest resumes"), Step::Preempted);
+    assert_eq!(switch.kill(), Ok(KillOutcome::Suspended));
     let error = preempted.resume(&forever);
     assert!(matches!(error, Err(CallError::Killed(_))), "{error:?}");
 }
 
 /// A suspended guest that is stopped reports where it was.
 #[test]
-fn a_guest_that_is_not_gone_on_with_has_its_backtrace() {
+fn a_stopped_suspended_guest_has_a_backtrace() {
     let prepared = prepare(1);
     let forever = func::<i32>(&prepared, "forever");
-    // One slice must be long enough for the call to enter the guest.
-    let slice = Duration::from_millis(50);
     for kills in [true, false] {
-        let mut preempted = instance(&prepared);
-        let switch = preempted.kill_switch();
-        let step = preempted.timeslice(slice).start(&forever, 1);
-        assert_eq!(step.expect("it goes on"), Step::Preempted);
-        let error = if kills {
-            assert_eq!(switch.kill(), Ok(Met::Suspended));
-            preempted.resume(&forever)
-        } else {
-            preempted.deadline(Duration::ZERO).resume(&forever)
-        };
-        let Err(CallError::Killed(stop) | CallError::Deadline(stop)) = error else {
-            panic!("{error:?}")
-        };
+        let stop = with_longer_limits(Duration::from_millis(50), |slice| {
+            let mut preempted = instance(&prepared);
+            let switch = preempted.kill_switch();
+            let step = preempted.timeslice(slice).start(&forever, 1);
+            assert_eq!(step.expect("the guest resumes"), Step::Preempted);
+            let error = if kills {
+                assert_eq!(switch.kill(), Ok(KillOutcome::Suspended));
+                preempted.resume(&forever)
+            } else {
+                preempted.deadline(Duration::ZERO).resume(&forever)
+            };
+            let Err(CallError::Killed(stop) | CallError::Deadline(stop)) = error else {
+                panic!("{error:?}")
+            };
+            // Without frames, the slice ended before the guest ran.
+            (!stop.backtrace().is_empty()).then_some(stop)
+        });
         let names: Vec<_> = stop.backtrace().iter().map(|f| f.func_name()).collect();
         assert_eq!(names, [Some("forever")], "{stop}");
     }
 }
 
 #[test]
-fn a_guest_that_asks_is_preempted_too() {
+fn a_guest_that_asks_can_be_preempted() {
     let prepared = prepare(1);
     let sums = func::<i64>(&prepared, "sums");
     let (whole, _) = answered(&mut instance(&prepared), &sums, 20_000, None);
@@ -550,7 +560,7 @@ fn numbers() -> String {
 }
 
 #[test]
-fn numbers_of_all_kinds_outlast_thousands_of_preemptions() {
+fn registers_survive_thousands_of_preemptions() {
     let region = Region::builder().slots(2).build().expect("a region");
     let linker = Asking::<Vec<i32>>::asking();
     let prepared = region
@@ -574,7 +584,7 @@ fn numbers_of_all_kinds_outlast_thousands_of_preemptions() {
             let mut turn = |guest: &mut I, mut step: Result<Step<i64, Ask>, CallError>| {
                 let mut other = instance(&prepared);
                 for _ in 0..20 {
-                    match step.expect("it goes on") {
+                    match step.expect("the guest resumes") {
                         Step::Returned(sum) => return Ok(Step::Returned(sum)),
                         Step::Preempted => preempted += 1,
                         Step::Asked(question) => panic!("{question:?}"),
@@ -617,7 +627,7 @@ struct Limited {
 }
 
 #[test]
-fn a_question_that_panics_when_it_is_dropped_leaves_no_limit_behind() {
+fn a_panicking_drop_of_a_question_removes_the_limit() {
     let text = r#"(module (import "h" "ask" (func $ask (result i32)))
       (import "h" "waits" (func $waits (result i32)))
       (func (export "asks") (result i32) (call $ask))
@@ -650,9 +660,8 @@ fn a_question_that_panics_when_it_is_dropped_leaves_no_limit_behind() {
     let prepared = region.prepare(&module, &linker).expect("it fits");
     let func = |name| prepared.func::<(), i32>(name).expect("it is exported");
     let (asks, waits) = (func("asks"), func("waits"));
-    // On a busy machine the deadline may pass before the guest asks: then try twice the limit.
-    for exponent in 0..12 {
-        let limit = Duration::from_millis(1 << exponent);
+    // Repeat the call until the guest asks before the deadline.
+    with_longer_limits(Duration::from_millis(1), |limit| {
         let data = Limited {
             limit,
             asked: false,
@@ -662,12 +671,11 @@ fn a_question_that_panics_when_it_is_dropped_leaves_no_limit_behind() {
             let _ = instance.deadline(limit).start(&asks, ());
         }));
         if !instance.data().asked {
-            continue;
+            return None;
         }
         asked.expect_err("the question panics");
         let stopped = instance.call(&waits, ()).expect("it has no deadline");
         assert_eq!(stopped, 0);
-        return;
-    }
-    panic!("the guest never asked before its deadline");
+        Some(())
+    });
 }

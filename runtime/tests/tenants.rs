@@ -1,8 +1,8 @@
-//! A test that each instance starts fresh: random sequences of hostile tenants (instances) of
-//! modules of all shapes, in one slot and in a few, from one thread and from two. Each tenant must
-//! find exactly its module's initial state.
+//! Each instance must start with exactly its module's initial state. Random sequences of hostile
+//! instances use one slot or a few, from one thread or two, with modules of all shapes. A "tenant"
+//! is an instance that used the slot.
 //!
-//! A canary leaves one byte behind and must make the check fail.
+//! In a canary test, one byte is left over, and the check must fail.
 #![allow(
     unsafe_code,
     reason = "this test leaves a byte behind on purpose, and advises the kernel"
@@ -110,7 +110,7 @@ fn shapes() -> &'static [Shape] {
     })
 }
 
-/// An action of a tenant. Its numbers are reduced to fit the module.
+/// An action of an instance. Its numbers are reduced to fit the module.
 #[derive(Debug, Clone)]
 enum Act {
     Fill(u32, u8, u32),
@@ -143,22 +143,22 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Some tenants: the index of the module, and the actions.
+/// Instances that use the slots in turn: for each, the index of its module, and its actions.
 fn tenants() -> impl Strategy<Value = Vec<(usize, Vec<Act>)>> {
     let tenant = (0..7_usize, proptest::collection::vec(act(), 0..6));
     proptest::collection::vec(tenant, 1..12)
 }
 
-struct House {
+struct Setup {
     prepared: Vec<Prepared<()>>,
     region: Region,
 }
 
-impl House {
+impl Setup {
     fn new(reset: Reset, slots: u32) -> Self {
         let builder = Region::builder()
             .slots(slots)
-            .memory_max(90 * PAGE)
+            .memory_bytes_max(90 * PAGE)
             .table_elements(600);
         let region = builder.reset(reset).build().expect("a region");
         let prepare = |shape: &Shape| {
@@ -176,11 +176,11 @@ impl House {
         self.prepared[which].instantiate(()).expect("a slot")
     }
 
-    /// Creates a tenant, checks its initial state, performs its actions and drops it.
+    /// Creates an instance, checks its initial state, performs its actions and drops it.
     fn host(&self, which: usize, acts: &[Act]) -> Result<(), String> {
         let mut instance = self.instance(which);
         check(&mut instance, &shapes()[which])?;
-        // The check itself writes to the memory, before the actions do.
+        // The check itself writes to the memory before the actions do.
         for act in acts {
             perform(&mut instance, act);
         }
@@ -304,23 +304,23 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_tenant_finds_its_own_initial_state(tenants in tenants(), slots in 1..3_u32) {
+    fn every_instance_finds_its_own_initial_state(tenants in tenants(), slots in 1..3_u32) {
         for reset in common::resets() {
-            let house = House::new(reset, slots);
+            let setup = Setup::new(reset, slots);
             for (turn, (which, acts)) in tenants.iter().enumerate() {
-                let found = house.host(*which, acts);
+                let found = setup.host(*which, acts);
                 prop_assert!(found.is_ok(), "{}, tenant {}: {:?}", reset, turn, found);
             }
-            prop_assert_eq!(house.region.slots_free(), slots as usize);
+            prop_assert_eq!(setup.region.slots_free(), slots as usize);
         }
     }
 
     #[test]
-    fn tenants_of_two_threads_find_their_own(a in tenants(), b in tenants()) {
+    fn instances_of_two_threads_find_their_own_state(a in tenants(), b in tenants()) {
         for reset in common::resets() {
-            let house = House::new(reset, 2);
+            let setup = Setup::new(reset, 2);
             let run = |tenants: &[(usize, Vec<Act>)]| -> Result<(), String> {
-                tenants.iter().try_for_each(|(which, acts)| house.host(*which, acts))
+                tenants.iter().try_for_each(|(which, acts)| setup.host(*which, acts))
             };
             let results = std::thread::scope(|scope| {
                 let (first, second) = (scope.spawn(|| run(&a)), scope.spawn(|| run(&b)));
@@ -332,21 +332,22 @@ proptest! {
 }
 
 #[test]
-fn a_byte_that_is_left_behind_is_found() {
+fn a_leftover_byte_is_detected() {
     for reset in common::resets() {
         for which in 1..shapes().len() {
-            let house = House::new(reset, 1);
+            let setup = Setup::new(reset, 1);
             let last = shapes()[which].memory.len() - 1;
             for at in [0, 4096, 5000, last] {
-                let mut instance = house.instance(which);
+                let mut instance = setup.instance(which);
                 check(&mut instance, &shapes()[which]).expect("it is fresh");
                 let byte = instance.memory_mut().as_mut_slice()[at..].as_mut_ptr();
                 drop(instance);
                 // SAFETY: `byte` is in the slot's memory, which stays mapped and writable up to its
                 // module's initial size. The write simulates a reset that forgets a page.
                 unsafe { *byte ^= 0x80 };
-                let mut next = house.instance(which);
-                let found = check(&mut next, &shapes()[which]).expect_err("the check sees it");
+                let mut next = setup.instance(which);
+                let found =
+                    check(&mut next, &shapes()[which]).expect_err("the check detects the byte");
                 assert!(found.contains(&format!("byte {at:#x}")), "{found}");
             }
         }
@@ -354,7 +355,7 @@ fn a_byte_that_is_left_behind_is_found() {
 }
 
 #[test]
-fn a_fork_finds_its_own_initial_state_too() {
+fn instances_in_a_child_find_their_own_state() {
     for reset in common::resets() {
         common::exited_with(&reset.to_string(), 0);
     }
@@ -365,16 +366,16 @@ fn a_fork_finds_its_own_initial_state_too() {
 #[ignore = "run by another test, in a process of its own"]
 fn case() {
     let reset = common::reset_named(&common::case());
-    let house = House::new(reset, 2);
+    let setup = Setup::new(reset, 2);
     let dirty = [Act::Fill(0, 9, 3 << 20), Act::Grow(9), Act::State(-1)];
     let all = || -> Result<(), String> {
         for which in [4, 4, 3, 4, 2, 5, 5] {
-            house.host(which, &dirty)?;
+            setup.host(which, &dirty)?;
         }
         Ok(())
     };
     all().expect("before the fork");
-    let mut held = house.instance(4);
+    let mut held = setup.instance(4);
     perform(&mut held, &dirty[0]);
     // SAFETY: the child only runs guests and ends with _exit(2).
     let child = unsafe { libc::fork() };
@@ -389,5 +390,5 @@ fn case() {
     let mut status = 0;
     // SAFETY: `status` is a valid `c_int` that waitpid(2) writes to.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "in the child");
+    assert_eq!(status, 0, "exit status of the child");
 }

@@ -1,5 +1,5 @@
-//! Memory that has not been touched yet. The guest, the host, several host threads and the kernel
-//! must find its initial content, and their writes must disappear with the instance.
+//! Memory before its first access. The guest, the host, several host threads and the kernel must
+//! find the initial content. Their writes must be gone in the slot's next instance.
 #![allow(
     unsafe_code,
     reason = "system calls on slices of a guest's memory, and errno"
@@ -7,6 +7,7 @@
 
 mod common;
 
+use common::campaign::{sampled, share};
 use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset, Value};
 use std::io;
 
@@ -37,12 +38,12 @@ fn sparse() -> (Module, Vec<u8>) {
     (common::wat(&module), memory)
 }
 
-struct House {
+struct Setup {
     prepared: Prepared<()>,
     memory: Vec<u8>,
 }
 
-impl House {
+impl Setup {
     fn new(reset: Reset) -> Self {
         let (module, memory) = sparse();
         let region = Region::builder().slots(1).reset(reset).build();
@@ -55,7 +56,7 @@ impl House {
         self.prepared.try_instantiate(()).expect("the slot is free")
     }
 
-    /// Checks that the next tenant finds its initial memory.
+    /// Checks that the next instance finds its initial memory.
     fn check(&self, what: &str) {
         let instance = self.instance();
         let memory = instance.memory();
@@ -79,73 +80,73 @@ fn call(instance: &mut Instance<()>, name: &str, params: &[i32]) -> Option<Value
 }
 
 #[test]
-fn what_is_written_is_gone_however_much_it_is() {
+fn any_number_of_written_pages_is_reset() {
     for reset in common::resets() {
-        let house = House::new(reset);
-        // Counts around the number of pages that a slot tracks, and all pages. The repeated large
-        // count makes the runtime adapt.
+        let setup = Setup::new(reset);
+        // Page counts around the number that a slot tracks, and all pages. The repeated large count
+        // makes the runtime change its policy.
         for pages in [
             1, 8, 9, 1023, 1024, 1025, 1600, 1600, 1600, 1600, 3, 1600, 1,
         ] {
-            let mut instance = house.instance();
-            call(&mut instance, "fill", &[0, pages * PAGE as i32]).expect("it is in the memory");
+            let mut instance = setup.instance();
+            call(&mut instance, "fill", &[0, pages * PAGE as i32]).expect("the range is in bounds");
             drop(instance);
-            house.check(&format!("{reset}, {pages} pages"));
+            setup.check(&format!("{reset}, {pages} pages"));
         }
     }
 }
 
 /// Pages that are read before they are written are also restored.
 #[test]
-fn what_was_read_first_is_put_back_as_well() {
+fn pages_that_were_read_before_written_are_reset() {
     for reset in common::resets() {
-        let house = House::new(reset);
-        for round in 0..3 {
-            let mut instance = house.instance();
+        let setup = Setup::new(reset);
+        for round in sampled(0..3, 2, 0) {
+            let mut instance = setup.instance();
             let sum: u64 = instance
                 .memory()
                 .as_slice()
                 .iter()
                 .map(|b| u64::from(*b))
                 .sum();
-            let expected: u64 = house.memory.iter().map(|b| u64::from(*b)).sum();
+            let expected: u64 = setup.memory.iter().map(|b| u64::from(*b)).sum();
             assert_eq!(sum, expected, "{reset}, round {round}");
-            call(&mut instance, "fill", &[5000, 500_000]).expect("it is in the memory");
+            call(&mut instance, "fill", &[5000, 500_000]).expect("the range is in bounds");
             drop(instance);
-            house.check(&format!("{reset}, round {round}"));
+            setup.check(&format!("{reset}, round {round}"));
         }
     }
 }
 
 #[test]
-fn pages_that_are_idle_and_wanted_again_are_right() {
+fn pages_used_again_after_an_idle_time_are_right() {
     for reset in common::resets() {
-        let house = House::new(reset);
-        // Idle times up to a little more than the time after which memory is freed; then the memory
-        // is used again.
+        let setup = Setup::new(reset);
+        // Idle times up to slightly more than the time after which the runtime frees memory. Then
+        // the guest uses the memory again.
         for idle in [0, 1, 3, 5, 9, 17, 40, 70] {
-            let mut instance = house.instance();
-            call(&mut instance, "fill", &[0, 200 * PAGE as i32]).expect("it is in the memory");
+            let mut instance = setup.instance();
+            call(&mut instance, "fill", &[0, 200 * PAGE as i32]).expect("the range is in bounds");
             drop(instance);
             for _ in 0..idle {
-                let mut instance = house.instance();
-                call(&mut instance, "fill", &[0, 10]).expect("it is in the memory");
+                let mut instance = setup.instance();
+                call(&mut instance, "fill", &[0, 10]).expect("the range is in bounds");
             }
-            house.check(&format!("{reset}, idle for {idle}"));
+            setup.check(&format!("{reset}, idle for {idle}"));
         }
     }
 }
 
 #[test]
-fn an_access_across_the_border_of_pages_works() {
+fn an_access_across_two_pages_works() {
     for reset in common::resets() {
-        let house = House::new(reset);
-        let mut instance = house.instance();
+        let setup = Setup::new(reset);
+        let mut instance = setup.instance();
         for page in [1, 3, 4, 1599] {
             let at = page * PAGE as i32 - 3;
             assert_eq!(call(&mut instance, "across", &[at]), Some(Value::I64(-1)));
         }
-        let last = house.memory.len() as i32;
+        let last = setup.memory.len() as i32;
         assert_eq!(
             call(&mut instance, "across", &[last - 8]),
             Some(Value::I64(-1))
@@ -156,18 +157,18 @@ fn an_access_across_the_border_of_pages_works() {
             "one byte is outside"
         );
         drop(instance);
-        house.check(&format!("{reset}"));
+        setup.check(&format!("{reset}"));
     }
 }
 
 /// Grown memory is accessible at once, and not accessible to the next instance.
 #[test]
-fn what_grows_is_there_and_then_is_not() {
+fn grown_pages_are_accessible_until_the_reset() {
     for reset in common::resets() {
-        let house = House::new(reset);
-        let end = house.memory.len() as i32;
+        let setup = Setup::new(reset);
+        let end = setup.memory.len() as i32;
         for round in 0..3 {
-            let mut instance = house.instance();
+            let mut instance = setup.instance();
             assert_eq!(
                 call(&mut instance, "load", &[end]),
                 None,
@@ -175,7 +176,7 @@ fn what_grows_is_there_and_then_is_not() {
             );
             assert_eq!(call(&mut instance, "grow", &[1]), Some(Value::I32(100)));
             assert_eq!(call(&mut instance, "load", &[end]), Some(Value::I32(0)));
-            call(&mut instance, "fill", &[end - 10, 500]).expect("it is in the memory");
+            call(&mut instance, "fill", &[end - 10, 500]).expect("the range is in bounds");
             let beyond = end + WASM_PAGE as i32;
             assert_eq!(
                 call(&mut instance, "load", &[beyond]),
@@ -185,7 +186,7 @@ fn what_grows_is_there_and_then_is_not() {
             assert_eq!(call(&mut instance, "grow", &[99]), Some(Value::I32(101)));
             assert_eq!(call(&mut instance, "load", &[beyond]), Some(Value::I32(0)));
             drop(instance);
-            house.check(&format!("{reset}, round {round}"));
+            setup.check(&format!("{reset}, round {round}"));
         }
     }
 }
@@ -214,16 +215,16 @@ fn system_call(write: bool, bytes: &mut [u8]) -> io::Result<usize> {
 
 /// System calls on slices of untouched memory must not fail.
 #[test]
-fn the_kernel_reads_and_writes_what_a_slice_names() {
+fn system_calls_accept_slices_of_untouched_memory() {
     for reset in common::resets() {
-        let house = House::new(reset);
+        let setup = Setup::new(reset);
         for (at, len) in [(0, 1), (4096, 4096), (100_000, 20_000), (6_553_599, 1)] {
-            let mut instance = house.instance();
+            let mut instance = setup.instance();
             let mut memory = instance.memory_mut();
             let copy = memory.slice(at, len).expect("it is inside").to_vec();
-            assert_eq!(copy, house.memory[at as usize..][..len as usize]);
+            assert_eq!(copy, setup.memory[at as usize..][..len as usize]);
             drop(instance);
-            let mut instance = house.instance();
+            let mut instance = setup.instance();
             let sent = {
                 let memory = instance.memory();
                 let bytes = memory.slice(at, len).expect("it is inside");
@@ -240,10 +241,10 @@ fn the_kernel_reads_and_writes_what_a_slice_names() {
             assert_eq!(got, len as usize, "{reset}");
             assert!(bytes.iter().all(|byte| *byte == 9), "{reset}");
             drop(instance);
-            house.check(&format!("{reset}, {len} bytes at {at}"));
+            setup.check(&format!("{reset}, {len} bytes at {at}"));
         }
-        let mut instance = house.instance();
-        let end = house.memory.len() as u32;
+        let mut instance = setup.instance();
+        let end = setup.memory.len() as u32;
         let mut memory = instance.memory_mut();
         assert_eq!(
             memory.slice_mut(end, 0).expect("nothing is inside").len(),
@@ -257,14 +258,14 @@ fn the_kernel_reads_and_writes_what_a_slice_names() {
 }
 
 #[test]
-fn threads_of_the_host_touch_one_memory_at_once() {
+fn host_threads_touch_one_memory_concurrently() {
     for reset in common::resets() {
-        let house = House::new(reset);
+        let setup = Setup::new(reset);
         for round in 0..5 {
-            let mut instance = house.instance();
+            let mut instance = setup.instance();
             // All threads read the same pages at once; then each writes to its part of each page.
             std::thread::scope(|scope| {
-                let (memory, expected) = (instance.memory(), &house.memory);
+                let (memory, expected) = (instance.memory(), &setup.memory);
                 for _ in 0..2 {
                     scope.spawn(move || assert!(memory.as_slice() == expected));
                 }
@@ -284,7 +285,7 @@ fn threads_of_the_host_touch_one_memory_at_once() {
                 }
             });
             drop(instance);
-            house.check(&format!("{reset}, round {round}"));
+            setup.check(&format!("{reset}, round {round}"));
         }
     }
 }
@@ -292,12 +293,12 @@ fn threads_of_the_host_touch_one_memory_at_once() {
 #[test]
 fn an_instance_outlives_every_handle_of_its_region() {
     for reset in common::resets() {
-        let house = House::new(reset);
-        let mut instance = house.instance();
-        let House { prepared, memory } = house;
+        let setup = Setup::new(reset);
+        let mut instance = setup.instance();
+        let Setup { prepared, memory } = setup;
         drop(prepared);
         // These pages have not been touched before.
-        call(&mut instance, "fill", &[0, 100]).expect("it is in the memory");
+        call(&mut instance, "fill", &[0, 100]).expect("the range is in bounds");
         assert!(
             instance.memory().as_slice()[100..] == memory[100..],
             "{reset}"
@@ -306,10 +307,10 @@ fn an_instance_outlives_every_handle_of_its_region() {
 }
 
 #[test]
-fn touching_leaves_errno_alone() {
+fn touching_memory_preserves_errno() {
     for reset in common::resets() {
-        let house = House::new(reset);
-        let instance = house.instance();
+        let setup = Setup::new(reset);
+        let instance = setup.instance();
         let memory = instance.memory();
         let bytes = memory.as_slice();
         for at in (0..bytes.len()).step_by(PAGE) {
@@ -325,22 +326,22 @@ fn touching_leaves_errno_alone() {
 }
 
 #[test]
-fn regions_come_and_go_while_others_are_used() {
+fn regions_are_created_and_dropped_while_others_run() {
     for reset in common::resets() {
-        let house = House::new(reset);
+        let setup = Setup::new(reset);
         std::thread::scope(|scope| {
             let comes = scope.spawn(|| {
-                for _ in 0..30 {
-                    let other = House::new(reset);
+                for _ in 0..share(30, 3) {
+                    let other = Setup::new(reset);
                     let mut instance = other.instance();
-                    call(&mut instance, "fill", &[0, 30_000]).expect("it is in the memory");
+                    call(&mut instance, "fill", &[0, 30_000]).expect("the range is in bounds");
                 }
             });
             while !comes.is_finished() {
-                let mut instance = house.instance();
+                let mut instance = setup.instance();
                 call(&mut instance, "fill", &[0, 1600 * PAGE as i32]).expect("it is inside");
                 drop(instance);
-                house.check(&format!("{reset}"));
+                setup.check(&format!("{reset}"));
             }
         });
     }
@@ -348,16 +349,16 @@ fn regions_come_and_go_while_others_are_used() {
 
 /// Each instance finds its grown memory zero, and nothing accessible past it.
 #[test]
-fn what_each_grows_by_is_zero_and_no_more_is_there() {
+fn grown_memory_is_zero_and_ends_at_its_size() {
     for reset in common::resets() {
-        let house = House::new(reset);
-        let end = house.memory.len();
+        let setup = Setup::new(reset);
+        let end = setup.memory.len();
         // The last counts exceed the pages that a slot tracks.
         for (round, pages) in [3, 1, 5, 0, 2, 8, 8, 1, 30, 1, 0, 0, 0, 0, 0, 4, 90, 5]
             .into_iter()
             .enumerate()
         {
-            let mut instance = house.instance();
+            let mut instance = setup.instance();
             let first = [end as i32, (end + 8 * WASM_PAGE) as i32];
             for at in first {
                 assert_eq!(
@@ -385,7 +386,7 @@ fn what_each_grows_by_is_zero_and_no_more_is_there() {
             let len = (grown + 10).saturating_sub(PAGE);
             call(&mut instance, "fill", &[end as i32 - 10, len as i32]).expect("it is inside");
             drop(instance);
-            house.check(&format!("{reset}, round {round}"));
+            setup.check(&format!("{reset}, round {round}"));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Every trap reports its code, function and offset correctly, on one thread and on two at once.
-//! The instance and its slot stay usable.
+//! Every trap must report the right code, function and offset, also if two threads trap
+//! concurrently. The instance and its slot stay usable.
 
 mod common;
 
@@ -15,7 +15,10 @@ fn expectations() -> Vec<(&'static str, &'static str)> {
         Some((name, what.split(", in ").next().unwrap_or(what)))
     };
     let all: Vec<_> = TRAPS.lines().filter_map(expect).collect();
-    assert!(all.len() > 20, "the guest says what it does: {all:?}");
+    assert!(
+        all.len() > 20,
+        "the guest has an expectation for each export: {all:?}"
+    );
     all
 }
 
@@ -34,7 +37,7 @@ fn trap(instance: &mut Instance<()>, name: &str) -> Trap {
 }
 
 #[test]
-fn every_trap_is_told_and_the_instance_serves_on() {
+fn every_trap_is_reported_and_the_instance_stays_usable() {
     let module = common::wat(TRAPS);
     for reset in common::resets() {
         let region = Region::builder()
@@ -85,7 +88,7 @@ fn the_backtrace_names_functions_and_offsets() {
 }
 
 #[test]
-fn a_deep_backtrace_is_cut_and_says_so() {
+fn a_deep_backtrace_is_truncated_and_says_so() {
     let region = Region::builder().slots(1).build().expect("a region");
     let trap = trap(
         &mut instance(&region, &common::wat(TRAPS)),
@@ -96,12 +99,13 @@ fn a_deep_backtrace_is_cut_and_says_so() {
 }
 
 #[test]
-fn no_frame_is_missing_when_the_stack_ends_in_a_prologue() {
+fn an_overflow_in_a_prologue_has_all_frames() {
     let module = common::wat(
         "(module $m (func $even (export \"f\") (call $odd) (call $nothing))
            (func $odd (call $even) (call $nothing)) (func $nothing))",
     );
-    // The stack size differs among slots, so pushes of every kind are the ones that overflow.
+    // Each slot's stack starts at a different offset, so over all slots the overflow hits each kind
+    // of push.
     for extra in 0..32 {
         let region = Region::builder()
             .slots(1 + extra)
@@ -111,7 +115,12 @@ fn no_frame_is_missing_when_the_stack_ends_in_a_prologue() {
         let mut instances: Vec<_> = (0..=extra)
             .map(|_| prepared.instantiate(()).expect("a slot"))
             .collect();
-        let trap = trap(instances.last_mut().expect("one at least"), "f");
+        let trap = trap(
+            instances
+                .last_mut()
+                .expect("there is at least one instance"),
+            "f",
+        );
         let names: Vec<_> = trap
             .backtrace()
             .iter()
@@ -126,7 +135,7 @@ fn no_frame_is_missing_when_the_stack_ends_in_a_prologue() {
 }
 
 #[test]
-fn names_cannot_move_the_cursor() {
+fn function_names_print_no_control_characters() {
     let module = common::wat("(module (func (export \"\\1b[2Jgone\\0a\") unreachable))");
     let region = Region::builder().slots(1).build().expect("a region");
     let trap = trap(&mut instance(&region, &module), "\u{1b}[2Jgone\n");
@@ -139,7 +148,7 @@ fn names_cannot_move_the_cursor() {
 }
 
 #[test]
-fn two_threads_trap_at_once_and_each_is_told_its_own() {
+fn concurrent_traps_are_reported_to_their_own_threads() {
     let module = common::wat(TRAPS);
     let region = Region::builder().slots(2).build().expect("a region");
     let all = expectations();
@@ -165,7 +174,7 @@ fn two_threads_trap_at_once_and_each_is_told_its_own() {
 }
 
 #[test]
-fn a_frame_larger_than_the_stack_is_the_guests_trap() {
+fn a_frame_larger_than_the_stack_is_a_trap() {
     // Four thousand live values need a frame of several pages. The region has the smallest stack.
     let mut text = String::from("(module (func $f (export \"f\") (param i64) (result i64) ");
     for _ in 0..4000 {
@@ -178,7 +187,7 @@ fn a_frame_larger_than_the_stack_is_the_guests_trap() {
     let module = common::wat(&text);
     let region = Region::builder()
         .slots(2)
-        .stack(16 << 10)
+        .stack_bytes(16 << 10)
         .build()
         .expect("a region");
     let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
@@ -197,7 +206,7 @@ fn a_frame_larger_than_the_stack_is_the_guests_trap() {
 }
 
 #[test]
-fn a_trap_in_a_guest_that_a_host_function_runs_is_its_own() {
+fn a_trap_in_a_nested_guest_is_reported_to_its_caller() {
     let inner = common::wat(TRAPS);
     let region = Region::builder().slots(2).build().expect("a region");
     let outer = common::wat(
@@ -228,7 +237,7 @@ fn a_trap_in_a_guest_that_a_host_function_runs_is_its_own() {
 }
 
 #[test]
-fn a_trap_that_a_host_function_answers_is_the_guests() {
+fn an_error_with_a_trap_code_traps_the_guest() {
     let module = common::wat(
         "(module (import \"host\" \"no\" (func $no)) (func $f (export \"f\") (call $no)))",
     );

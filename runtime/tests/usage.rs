@@ -1,5 +1,5 @@
-//! Resource usage of an instance or group. Every field is compared with a guest that does a known
-//! amount of work: across suspensions and threads, after traps and kills, and at the start of the
+//! Resource usage of an instance or group. The tests compare every field with a known amount of
+//! work. They do so across suspensions and threads, after traps and kills, and at the start of the
 //! slot's next instance.
 
 mod common;
@@ -113,7 +113,7 @@ fn busy(usage: &Usage) -> Duration {
 }
 
 #[test]
-fn calls_of_the_host_and_bytes_are_counted() {
+fn host_calls_and_bytes_are_counted() {
     let mut guest = guest(Measure::Counters);
     assert_eq!(guest.usage().host_calls, Some(0));
     call(&mut guest, "calls", &[7]);
@@ -126,9 +126,9 @@ fn calls_of_the_host_and_bytes_are_counted() {
     assert_eq!((usage.running_time, usage.cpu_time), (None, None));
 }
 
-/// Values that are always tracked are reported without a measurement, others are `None`.
+/// Without a measurement, usage reports the values that cost nothing. The others are `None`.
 #[test]
-fn what_costs_nothing_is_known_of_an_instance_that_is_not_measured() {
+fn free_measurements_are_reported_by_default() {
     let mut guest = prepared().try_instantiate(()).expect("the slot is free");
     call(&mut guest, "calls", &[7]);
     call(&mut guest, "grow", &[2, 1]);
@@ -140,7 +140,7 @@ fn what_costs_nothing_is_known_of_an_instance_that_is_not_measured() {
 }
 
 #[test]
-fn memories_and_structs_are_as_large_as_they_became() {
+fn usage_reports_the_peak_of_memories_and_heap() {
     let mut guest = guest(Measure::Counters);
     assert_eq!(guest.usage().memory_bytes_peak(), [PAGE, 0]);
     call(&mut guest, "grow", &[2, 3]);
@@ -151,7 +151,7 @@ fn memories_and_structs_are_as_large_as_they_became() {
 }
 
 #[test]
-fn pages_that_were_written_to_are_counted_where_slots_are_tracked() {
+fn dirty_pages_are_counted_in_tracked_slots() {
     for reset in common::resets() {
         let prepared = prepared_by(reset);
         for (pages, value) in [(5, 1), (3, 1), (4, 0), (16, 9)] {
@@ -169,7 +169,7 @@ fn pages_that_were_written_to_are_counted_where_slots_are_tracked() {
 
 /// Setting fuel must not change the reported use.
 #[test]
-fn fuel_is_what_was_used_whatever_was_given() {
+fn used_fuel_does_not_depend_on_the_fuel_that_is_set() {
     let mut guest = guest(Measure::Counters);
     assert_eq!(guest.usage().fuel, Some(0));
     call(&mut guest, "count", &[1000]);
@@ -195,7 +195,7 @@ fn fuel_is_what_was_used_whatever_was_given() {
 }
 
 #[test]
-fn a_call_takes_wall_time_and_less_processor_time_where_it_sleeps() {
+fn a_sleeping_call_uses_wall_time_but_little_processor_time() {
     let mut guest = guest(Measure::CpuTime);
     let begun = Instant::now();
     call(&mut guest, "sleep", &[]);
@@ -217,7 +217,7 @@ fn a_call_takes_wall_time_and_less_processor_time_where_it_sleeps() {
 }
 
 #[test]
-fn the_time_while_a_guest_is_suspended_is_not_that_while_it_runs() {
+fn suspended_time_and_running_time_are_separate() {
     let prepared = prepared().measured(Measure::WallTime);
     let ask = prepared.func::<(), u32>("ask").expect("it is exported");
     let mut guest = prepared.try_instantiate(()).expect("the slot is free");
@@ -253,7 +253,7 @@ fn the_time_while_a_guest_is_suspended_is_not_that_while_it_runs() {
 }
 
 #[test]
-fn slices_of_time_are_running_time() {
+fn time_slices_count_as_running_time() {
     let prepared = prepared().measured(Measure::CpuTime);
     let spin = prepared.func::<(), ()>("spin").expect("it is exported");
     let mut guest = prepared.try_instantiate(()).expect("the slot is free");
@@ -273,7 +273,7 @@ fn slices_of_time_are_running_time() {
 }
 
 #[test]
-fn a_future_is_suspended_while_it_waits_and_not_after_it_is_dropped() {
+fn a_waiting_future_is_suspended_until_it_is_dropped() {
     let prepared = prepared().measured(Measure::WallTime);
     let wait = prepared.func::<(), ()>("wait").expect("it is exported");
     let mut guest = prepared.try_instantiate(()).expect("the slot is free");
@@ -303,7 +303,7 @@ fn a_future_is_suspended_while_it_waits_and_not_after_it_is_dropped() {
 
 /// A call that ends early is also counted.
 #[test]
-fn a_guest_that_trapped_or_was_killed_has_used_what_it_used() {
+fn usage_includes_calls_that_trapped_or_were_killed() {
     let mut guest = guest(Measure::WallTime);
     match guest.call_values("trap", &[]) {
         Err(CallError::Trap(trap)) => assert_eq!(trap.code(), TrapCode::Unreachable),
@@ -329,7 +329,7 @@ fn a_guest_that_trapped_or_was_killed_has_used_what_it_used() {
 }
 
 #[test]
-fn the_next_instance_of_a_slot_has_used_nothing() {
+fn the_next_instance_of_a_slot_starts_with_zero_usage() {
     let plain = prepared();
     let prepared = plain.measured(Measure::CpuTime);
     let of_new = {
@@ -357,7 +357,7 @@ fn the_next_instance_of_a_slot_has_used_nothing() {
 }
 
 #[test]
-fn what_a_start_function_uses_is_counted() {
+fn usage_includes_the_start_function() {
     let text = r#"(module (import "host" "f" (func $f)) (memory 1)
       (func $start (call $f) (call $f)) (start $start))"#;
     let mut linker = Linker::new();
@@ -375,7 +375,7 @@ fn what_a_start_function_uses_is_counted() {
 }
 
 #[test]
-fn a_group_has_one_sum() {
+fn a_group_reports_one_sum() {
     let owner = r#"(module (import "host" "io" (func $io (param i32 i32))) (memory 1 4)
       (func (export "io") (call $io (i32.const 1) (i32.const 2)))
       (func (export "grow") (drop (memory.grow (i32.const 1)))))"#;
@@ -399,7 +399,7 @@ fn a_group_has_one_sum() {
         group.measure(Measure::CpuTime);
         let second = group.instantiate(&counting(user), &linker);
         let second = second.expect("it starts");
-        let mut call = |member, name| group.call(member, name, &[]).expect("it returns");
+        let mut call = |member, name| group.call_values(member, name, &[]).expect("it returns");
         call(second, "both");
         call(first, "io");
         call(first, "grow");
@@ -419,7 +419,7 @@ fn a_group_has_one_sum() {
 }
 
 #[test]
-fn an_instance_that_has_used_nothing_says_so_to_several_threads() {
+fn usage_can_be_read_from_several_threads() {
     fn shared<T: Sync>(value: &T) -> &T {
         value
     }

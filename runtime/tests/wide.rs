@@ -1,11 +1,12 @@
-//! 128-bit integers (the wide-arithmetic proposal) against Rust's: edge values and random numbers,
-//! as parameters, constants and memory operands, alone and in chains, at every optimisation level.
+//! 128-bit integers (the wide-arithmetic proposal), compared with Rust's. Edge values and random
+//! numbers occur as parameters, constants and memory operands, alone and in chains, at every
+//! optimisation level.
 
 mod common;
 
 use common::random::Random;
 use pirn_compiler::{OptLevel, Options};
-use pirn_runtime::{CallError, Func, Instance, Linker, Region, Results, TrapCode};
+use pirn_runtime::{CallError, Instance, Linker, Region, Results, TrapCode, TypedFunc};
 
 const LEVELS: [OptLevel; 3] = [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize];
 
@@ -93,7 +94,7 @@ impl Guest {
         }
     }
 
-    fn func<P: pirn_runtime::Params, R: Results>(&self, name: &str) -> Func<P, R> {
+    fn func<P: pirn_runtime::Params, R: Results>(&self, name: &str) -> TypedFunc<P, R> {
         self.prepared.func(name).expect("it is exported")
     }
 
@@ -114,7 +115,7 @@ impl Guest {
 }
 
 #[test]
-fn numbers_are_added_subtracted_and_multiplied_as_in_rust() {
+fn wide_operators_compute_as_rust_does() {
     let mut text = String::from("(module");
     for op in &OPERATORS {
         let (operands, twice) = match op.is_product {
@@ -356,7 +357,7 @@ fn limbs(digits: &[u64]) -> Vec<u64> {
 }
 
 #[test]
-fn carries_go_through_chains() {
+fn carries_propagate_through_chains() {
     let text = chains();
     let (a_at, b_at, to) = (64, 128, 192);
     for level in LEVELS {

@@ -140,7 +140,8 @@ fn check_moved(moved: usize, len: usize) -> Result<(), HostError> {
     match moved <= len {
         true => Ok(()),
         false => Err(HostError::message(format!(
-            "a file reported {moved} bytes, more than its buffer of {len}"
+            "a file reported {moved} bytes, its buffer has {len}; correct that implementation of \
+             WasiFile"
         ))),
     }
 }

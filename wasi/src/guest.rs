@@ -49,7 +49,7 @@ impl Bytes<'_> {
         }
         if !address.is_multiple_of(align) {
             return Err(HostError::message(format!(
-                "WASI pointer {address} is no multiple of {align}, the alignment of its type"
+                "WASI pointer {address} is not a multiple of {align}, the alignment of its type"
             )));
         }
         Ok(())

@@ -122,7 +122,9 @@ fn give<T>(
     let (to, list) = (GuestPtr::new(bytes), GuestPtr::new(addresses));
     match strings.write_to_guest(&mut memory.all(), to, list) {
         Ok(()) => Ok(0),
-        Err(error) => Err(HostError::message(format!("strings of a guest: {error:#}"))),
+        Err(error) => Err(HostError::message(format!(
+            "strings for the guest: {error:#}"
+        ))),
     }
 }
 

@@ -157,7 +157,7 @@ fn link_rest<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: ContextOf<T>,
 ) -> Result<(), LinkError> {
-    linker.addresses_of_32_bits(MODULE);
+    linker.require_32_bit_addresses(MODULE);
     link_functions(linker, ctx)?;
     link_path_functions(linker, ctx)?;
     link_sockets(linker, ctx)?;

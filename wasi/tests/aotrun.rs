@@ -54,7 +54,7 @@ fn invoke(program: &Path, function: &str, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_shared_object_runs_as_it_is() {
+fn a_shared_object_runs_without_compilation() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let so = folder.path().join("hello.so");
     fs::write(&so, compiled(&guest("hello.wasm"))).expect("room for a module");
@@ -63,7 +63,7 @@ fn a_shared_object_runs_as_it_is() {
 }
 
 #[test]
-fn a_shared_object_with_debug_information_does_the_same() {
+fn a_shared_object_with_debug_information_behaves_equally() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let guest = guest("lines.wasm");
     let wasm = fs::read(&guest).expect("the guest is there");
@@ -86,7 +86,7 @@ fn a_shared_object_with_debug_information_does_the_same() {
 }
 
 #[test]
-fn functions_are_invoked_with_arguments_of_their_types() {
+fn functions_are_invoked_with_typed_arguments() {
     let sum = invoke(&guest("add.wat"), "add", &["2147483647", "1"]);
     assert_eq!(stdout(&sum), "-2147483648\n");
     let sum = invoke(&guest("add.wat"), "add", &["4294967295", "-1"]);
@@ -106,7 +106,7 @@ fn functions_are_invoked_with_arguments_of_their_types() {
 }
 
 #[test]
-fn calls_that_cannot_be_made_are_refused() {
+fn invalid_calls_are_refused() {
     let call = |function: &str, arguments: &[&str]| {
         let mut command = aotrun();
         command
@@ -127,11 +127,11 @@ fn calls_that_cannot_be_made_are_refused() {
     );
     refused(
         &mut call("add", &["1", "two"]),
-        &["argument \"two\" is no i32"],
+        &["argument \"two\" is not a value of type i32"],
     );
     refused(
         &mut call("add", &["1", "4294967296"]),
-        &["argument \"4294967296\" is no i32"],
+        &["argument \"4294967296\" is not a value of type i32"],
     );
     refused(
         aotrun().arg(guest("add.wat")),
@@ -140,7 +140,7 @@ fn calls_that_cannot_be_made_are_refused() {
 }
 
 #[test]
-fn the_guests_exit_code_is_ours() {
+fn aotrun_exits_with_the_guests_exit_code() {
     for (code, expected) in [(0, 0), (7, 7), (125, 125), (134, 134), (255, 255), (256, 0)] {
         let (_folder, program) = module(&format!(
             "(module (import \"wasi_snapshot_preview1\" \"proc_exit\" (func $exit (param i32)))
@@ -153,7 +153,7 @@ fn the_guests_exit_code_is_ours() {
 }
 
 #[test]
-fn an_exception_that_nothing_catches_is_told_with_its_way() {
+fn an_uncaught_exception_is_reported_with_its_backtrace() {
     let (_folder, program) = module(
         "(module $guest (tag $t (export \"oops\") (param i32 f64)) (tag $u)
            (func $thrower (param i32) (throw $t (local.get 0) (f64.const 1.5)))
@@ -174,7 +174,7 @@ fn an_exception_that_nothing_catches_is_told_with_its_way() {
 }
 
 #[test]
-fn a_trap_is_told_with_its_backtrace() {
+fn a_trap_is_reported_with_its_backtrace() {
     let output = invoke(&guest("traps.wat"), "nested", &[]);
     assert_eq!(output.status.code(), Some(134));
     let said = stderr(&output);
@@ -187,7 +187,7 @@ fn a_trap_is_told_with_its_backtrace() {
 }
 
 #[test]
-fn endless_recursion_is_a_trap_whatever_the_stack() {
+fn endless_recursion_traps_with_any_stack_size() {
     for stack in ["16KiB", "1MiB", "8MiB"] {
         let mut command = aotrun();
         command
@@ -205,7 +205,7 @@ fn endless_recursion_is_a_trap_whatever_the_stack() {
 }
 
 #[test]
-fn a_deadline_ends_what_does_not_end() {
+fn a_deadline_ends_an_endless_program() {
     let forever = "(loop $l (br $l))";
     let programs = [
         format!("(module $m (func $f (export \"_start\") {forever}))"),
@@ -216,14 +216,20 @@ fn a_deadline_ends_what_does_not_end() {
     ];
     for text in programs {
         let (_folder, program) = module(&text);
-        let output = run(aotrun().args(["--deadline", "20ms"]).arg(program), "");
-        assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
-        let said = stderr(&output);
-        assert!(
-            said.contains("guest ran past its deadline of 20ms in m!f")
-                && said.ends_with("; raise --deadline\n"),
-            "{said}"
-        );
+        // On a busy machine the deadline may pass before the guest is entered, and the message
+        // names no function. In that case, try a longer deadline.
+        let named = ["20ms", "200ms", "2s"].into_iter().any(|deadline| {
+            let output = run(aotrun().args(["--deadline", deadline]).arg(&program), "");
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(124), "{said}");
+            let late = format!("guest ran past its deadline of {deadline}");
+            assert!(
+                said.contains(&late) && said.ends_with("; raise --deadline\n"),
+                "{said}"
+            );
+            said.contains(&format!("{late} in m!f"))
+        });
+        assert!(named, "no message names the function of\n{text}");
     }
     let output = run(
         aotrun()
@@ -235,7 +241,7 @@ fn a_deadline_ends_what_does_not_end() {
 }
 
 #[test]
-fn fuel_ends_what_does_not_end_and_is_told() {
+fn fuel_ends_an_endless_program_and_is_reported() {
     let forever = "(loop $l (br $l))";
     for text in [
         format!("(module $m (func $f (export \"_start\") {forever}))"),
@@ -291,7 +297,7 @@ fn fuel_ends_what_does_not_end_and_is_told() {
 }
 
 #[test]
-fn what_a_guest_used_is_told_however_it_ended() {
+fn usage_is_reported_however_the_guest_ends() {
     let text = r#"(module (import "wasi_snapshot_preview1" "sched_yield" (func $yield (result i32)))
       (memory 1 9)
       (func (export "returns") (drop (call $yield)) (drop (memory.grow (i32.const 2))))
@@ -346,7 +352,7 @@ fn every_phase_is_timed() {
 }
 
 #[test]
-fn files_that_are_no_programs_are_refused() {
+fn files_other_than_modules_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -369,7 +375,7 @@ fn files_that_are_no_programs_are_refused() {
     );
     refused(
         aotrun().arg(file("garbage.so", b"garbage")),
-        &["no ELF file", "aotc"],
+        &["not an ELF file", "aotc"],
     );
     refused(
         aotrun().arg(file("wasm.so", b"\0asm\x01\0\0\0")),
@@ -394,7 +400,7 @@ fn files_that_are_no_programs_are_refused() {
         aotrun().arg(file("changed.so", &changed)),
         &["damaged", "content hash"],
     );
-    let ls = fs::read("/proc/self/exe").expect("this very program");
+    let ls = fs::read("/proc/self/exe").expect("this program's file is readable");
     refused(
         aotrun().arg(file("program.so", &ls)),
         &["not a compiled module"],
@@ -402,7 +408,7 @@ fn files_that_are_no_programs_are_refused() {
 }
 
 #[test]
-fn modules_of_other_targets_whole_or_not_are_refused() {
+fn damaged_modules_and_modules_for_other_targets_are_refused() {
     let wasm = fs::read(guest("fib.wasm")).expect("the guest is there");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("other.so");
@@ -431,7 +437,7 @@ fn modules_of_other_targets_whole_or_not_are_refused() {
 }
 
 #[test]
-fn what_the_guest_needs_and_is_not_there_is_named() {
+fn missing_imports_are_named() {
     let (_folder, program) =
         module("(module (import \"env\" \"f\" (func (param i32))) (func (export \"_start\")))");
     refused(
@@ -457,8 +463,8 @@ fn what_the_guest_needs_and_is_not_there_is_named() {
     refused(
         aotrun().arg(program),
         &[
-            "import wasi_snapshot_preview1.fd_close is of an interface with addresses of 32 bits",
-            "the module's memory is i64 1.. pages; compile it with a memory of 32-bit addresses",
+            "import wasi_snapshot_preview1.fd_close is of an interface with 32-bit addresses",
+            "the module's memory is i64 1.. pages; compile the guest with a 32-bit memory",
         ],
     );
     let (_folder, program) = module("(module (memory 3) (func (export \"_start\")))");
@@ -469,7 +475,7 @@ fn what_the_guest_needs_and_is_not_there_is_named() {
 }
 
 #[test]
-fn limits_of_files_are_told_to_the_guest() {
+fn file_limits_give_the_guest_an_errno() {
     // Opens two files, writes to the second twice, and exits with the first errno.
     let text = r#"(module
       (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
@@ -509,7 +515,7 @@ fn limits_of_files_are_told_to_the_guest() {
 }
 
 #[test]
-fn options_that_cannot_be_kept_are_refused() {
+fn impossible_options_are_refused() {
     let with = |option: &str, value: &str| {
         let mut command = aotrun();
         command.args([option, value]).arg(guest("hello.wasm"));
@@ -550,11 +556,11 @@ fn options_that_cannot_be_kept_are_refused() {
     );
     refused(
         &mut with("--stack", "1KiB"),
-        &["`stack` is 1024, it can be 16384 to"],
+        &["`stack_bytes` is 1024, the allowed range is 16384 to"],
     );
     refused(
         &mut with("--memory-max", "5GiB"),
-        &["`memory_max` is 5368709120"],
+        &["`memory_bytes_max` is 5368709120"],
     );
     for (option, value) in [
         ("--memory-max", "lots"),
@@ -590,7 +596,7 @@ fn segments_that_do_not_fit_are_traps() {
 }
 
 #[test]
-fn a_reactor_is_initialised_before_it_is_invoked() {
+fn a_reactor_is_initialised_before_a_call() {
     let (_folder, program) = module(
         "(module (global $ready (mut i32) (i32.const 0))
            (func (export \"_initialize\") (global.set $ready (i32.const 5)))
@@ -600,7 +606,7 @@ fn a_reactor_is_initialised_before_it_is_invoked() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_reason_to_panic() {
+fn a_closed_pipe_causes_no_panic() {
     let mut child = aotrun()
         .args(["--invoke", "add"])
         .arg(guest("add.wat"))
@@ -618,22 +624,22 @@ fn a_closed_pipe_is_no_reason_to_panic() {
 }
 
 #[test]
-fn command_lines_that_are_wrong_are_told_in_one_line() {
+fn invalid_command_lines_are_reported_in_one_line() {
     for (line, parts) in [
         (&[][..], &["<PROGRAM> is missing"][..]),
         (
             &["x.so", "--fuel", "all"],
-            &["--fuel: \"all\" is no number", "as in 1000000"],
+            &["--fuel: \"all\" is not a number", "as in 1000000"],
         ),
         (
             &["x.so", "--stack", "3X"],
-            &["--stack: \"3X\" is no number of bytes"],
+            &["--stack: \"3X\" is not a number of bytes"],
         ),
         (
             &["x.so", "--timing"],
-            &["--timing is unknown; --timings is like it"],
+            &["--timing is unknown; --timings is similar"],
         ),
-        (&["x.so", "--dir"], &["--dir is without a value"]),
+        (&["x.so", "--dir"], &["--dir has no value"]),
     ] {
         refused(aotrun().args(line), parts);
         refused(aotrun().args(line), &["; see `aotrun --help`\n"]);
@@ -662,7 +668,7 @@ const WRITER: &str = r#"(module
 
 /// `--dir` with the suffix `:ro` gives read-only access, also for names that contain colons.
 #[test]
-fn a_directory_may_be_given_to_be_read() {
+fn a_directory_may_be_read_only() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let program = folder.path().join("writer.wat");
     fs::write(&program, WRITER).expect("room for a module");

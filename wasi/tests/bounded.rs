@@ -1,4 +1,5 @@
-//! A guest that prints more than its limit gets an errno, and the output before the limit is kept.
+//! A guest that writes more output than its limit gets an errno. The host keeps the output up to
+//! the limit.
 
 use pirn_runtime::{Linker, Module, Prepared, Region};
 use pirn_wasi::pipe::WritePipe;
@@ -60,7 +61,7 @@ fn writes(room: usize, writes: &[(i32, i32, i32)]) -> (Vec<Answer>, [Bounded<Vec
 
 /// Output of exactly the limit is accepted.
 #[test]
-fn what_fits_to_the_last_byte_is_taken() {
+fn output_of_exactly_the_limit_is_accepted() {
     let (answers, [output, _]) = writes(10, &[(STDOUT, 4, 6), (STDOUT, 0, 0)]);
     assert_eq!(answers, [(SUCCESS, 10), (SUCCESS, 0)]);
     assert!(!output.is_refusing());
@@ -68,9 +69,10 @@ fn what_fits_to_the_last_byte_is_taken() {
 }
 
 #[test]
-fn one_byte_more_is_refused() {
+fn output_past_the_limit_is_refused() {
     let (answers, [output, _]) = writes(10, &[(STDOUT, 4, 7), (STDOUT, 1, 0), (STDOUT, 0, 1)]);
-    // Like a disk that becomes full: a short write first, then the errno without a count.
+    // As on a disk that becomes full, the first write is short, and the next returns an errno
+    // without a count.
     assert_eq!(
         answers,
         [(SUCCESS, 10), (NOSPC, u32::MAX), (NOSPC, u32::MAX)]
@@ -80,7 +82,7 @@ fn one_byte_more_is_refused() {
 }
 
 #[test]
-fn a_cut_in_the_first_vector_leaves_the_second_out() {
+fn a_write_truncated_in_its_first_vector_skips_the_second() {
     let (answers, [output, _]) = writes(3, &[(STDOUT, 4, 4)]);
     assert_eq!(answers, [(SUCCESS, 3)]);
     assert!(output.is_refusing());
@@ -88,7 +90,7 @@ fn a_cut_in_the_first_vector_leaves_the_second_out() {
 }
 
 #[test]
-fn each_output_has_its_own_room() {
+fn each_output_has_its_own_limit() {
     let (answers, [output, errors]) = writes(4, &[(STDOUT, 8, 0), (STDERR, 2, 2), (STDOUT, 1, 1)]);
     assert_eq!(answers, [(SUCCESS, 4), (SUCCESS, 4), (NOSPC, u32::MAX)]);
     assert!(output.is_refusing() && !errors.is_refusing());
@@ -96,14 +98,14 @@ fn each_output_has_its_own_room() {
 }
 
 #[test]
-fn no_room_at_all_refuses_the_first_byte_and_takes_none() {
+fn a_limit_of_zero_refuses_the_first_byte() {
     let (answers, [output, _]) = writes(0, &[(STDOUT, 0, 0), (STDOUT, 1, 0)]);
     assert_eq!(answers, [(SUCCESS, 0), (NOSPC, u32::MAX)]);
     assert!(output.is_refusing());
 }
 
 #[test]
-fn a_host_that_writes_meets_the_same_limit() {
+fn the_limit_applies_to_writes_of_the_host() {
     let mut output = Bounded::new(vec![], 3);
     assert_eq!(output.write(b"ab").expect("room"), 2);
     assert_eq!(output.write(b"cd").expect("room for one"), 1);
@@ -137,7 +139,7 @@ impl Write for Failing {
 }
 
 #[test]
-fn an_error_of_the_writer_is_not_taken_for_a_limit() {
+fn an_error_of_the_writer_is_not_reported_as_a_limit() {
     let mut output = Bounded::new(Failing(vec![]), 100);
     let vectors = [IoSlice::new(b"ab"), IoSlice::new(b"cd")];
     assert_eq!(output.write_vectored(&vectors).expect("two bytes"), 2);

@@ -1,5 +1,5 @@
-//! Buffers in untouched guest memory: the kernel must still read and write them, and the guest must
-//! get the results of a call without a host buffer between.
+//! I/O buffers in guest memory before its first access. The kernel must read and write them
+//! directly, and the guest must see the results.
 
 use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
@@ -40,13 +40,13 @@ const GUEST: &str = r#"(module
 const SUCCESS: i32 = 0;
 const BADF: i32 = 8;
 
-struct House {
+struct Setup {
     folder: tempfile::TempDir,
     prepared: Prepared<WasiCtx>,
     content: Vec<u8>,
 }
 
-impl House {
+impl Setup {
     fn new(reset: Reset) -> Option<Self> {
         let region = Region::builder().slots(1).reset(reset).build().ok()?;
         let so = pirn_compiler::compile(
@@ -92,10 +92,10 @@ impl House {
 }
 
 /// Runs a test under every reset that this machine supports.
-fn everywhere(test: impl Fn(Reset, House)) {
+fn everywhere(test: impl Fn(Reset, Setup)) {
     for reset in Reset::ALL {
-        if let Some(house) = House::new(reset) {
-            test(reset, house);
+        if let Some(setup) = Setup::new(reset) {
+            test(reset, setup);
         }
     }
 }
@@ -106,8 +106,8 @@ fn count(instance: &Instance<WasiCtx>) -> usize {
 
 /// Reads of several sizes into untouched pages, at aligned and unaligned addresses.
 #[test]
-fn what_is_read_arrives_wherever_it_is_to_go() {
-    everywhere(|reset, house| {
+fn reads_reach_untouched_pages_at_any_address() {
+    everywhere(|reset, setup| {
         for (name, from) in [("read", 0), ("pread", 3)] {
             for (at, len) in [
                 (4096, 1),
@@ -116,8 +116,8 @@ fn what_is_read_arrives_wherever_it_is_to_go() {
                 (20_001, 40_000),
                 (9, 0),
             ] {
-                let mut instance = house.instance();
-                let errno = house.call(&mut instance, name, (0, at, len));
+                let mut instance = setup.instance();
+                let errno = setup.call(&mut instance, name, (0, at, len));
                 assert_eq!(
                     (errno, count(&instance)),
                     (SUCCESS, len as usize),
@@ -127,7 +127,7 @@ fn what_is_read_arrives_wherever_it_is_to_go() {
                 let got = memory.slice(at as u32, len as u32).expect("it is inside");
                 assert_eq!(
                     got,
-                    &house.content[from..][..len as usize],
+                    &setup.content[from..][..len as usize],
                     "{reset} {name} {len}"
                 );
                 // The bytes after the buffer are unchanged.
@@ -140,42 +140,42 @@ fn what_is_read_arrives_wherever_it_is_to_go() {
             }
         }
         // Reads up to the end of the file.
-        let mut instance = house.instance();
+        let mut instance = setup.instance();
         for expected in [60_000, 40_000, 0] {
-            let errno = house.call(&mut instance, "read", (0, 70_000, 60_000));
+            let errno = setup.call(&mut instance, "read", (0, 70_000, 60_000));
             assert_eq!((errno, count(&instance)), (SUCCESS, expected), "{reset}");
         }
     });
 }
 
-/// Writes from untouched pages send the image's bytes and zeros.
+/// Writes from untouched pages must send the bytes of the module's image, and zeros elsewhere.
 #[test]
-fn what_nobody_touched_can_be_written() {
-    everywhere(|reset, house| {
+fn writes_from_untouched_pages_send_initial_content() {
+    everywhere(|reset, setup| {
         for (at, len, expected) in [
             (1_000_000, 8, b"far away".to_vec()),
             (500_000, 9000, vec![0; 9000]),
             (999_999, 1, vec![0]),
         ] {
-            let mut instance = house.instance();
-            let errno = house.call(&mut instance, "write", (1, at, len));
+            let mut instance = setup.instance();
+            let errno = setup.call(&mut instance, "write", (1, at, len));
             assert_eq!(
                 (errno, count(&instance)),
                 (SUCCESS, len as usize),
                 "{reset} {at}"
             );
             drop(instance);
-            let written = fs::read(house.folder.path().join("out")).expect("it is there");
+            let written = fs::read(setup.folder.path().join("out")).expect("it is there");
             assert!(written == expected, "{reset} {at}");
         }
     });
 }
 
 #[test]
-fn random_bytes_arrive() {
-    everywhere(|reset, house| {
-        let mut instance = house.instance();
-        let errno = house.call(&mut instance, "random", (0, 40_000, 50_000));
+fn random_bytes_reach_untouched_pages() {
+    everywhere(|reset, setup| {
+        let mut instance = setup.instance();
+        let errno = setup.call(&mut instance, "random", (0, 40_000, 50_000));
         assert_eq!(errno, SUCCESS, "{reset}");
         let memory = instance.memory();
         let bytes = memory.slice(40_000, 50_000).expect("it is inside");
@@ -184,14 +184,14 @@ fn random_bytes_arrive() {
     });
 }
 
-/// Buffers out of bounds trap before a descriptor is used.
+/// A buffer out of bounds must trap before the call uses a descriptor.
 #[test]
-fn what_lies_outside_is_refused_as_ever() {
+fn buffers_out_of_bounds_trap() {
     const END: i32 = 32 << 16;
-    everywhere(|reset, house| {
-        let mut instance = house.instance();
+    everywhere(|reset, setup| {
+        let mut instance = setup.instance();
         let mut answer = |name, params| {
-            let func = house.prepared.func::<_, i32>(name).expect("it is exported");
+            let func = setup.prepared.func::<_, i32>(name).expect("it is exported");
             instance.call::<(i32, i32, i32), i32>(&func, params).ok()
         };
         for name in ["read", "pread", "write"] {
@@ -226,7 +226,7 @@ fn what_lies_outside_is_refused_as_ever() {
 
 /// Small and large transfers must report equal errors for bad addresses.
 #[test]
-fn little_and_much_is_answered_alike() {
+fn small_and_large_transfers_report_equal_errors() {
     // Address of the vectors, their number, the one that is not empty, and the address of the
     // result.
     let sound = (16_384, 1, 0, 40_000);
@@ -239,16 +239,16 @@ fn little_and_much_is_answered_alike() {
         ((16_384, 1 << 28, 0, 40_000), None),
         ((i32::MAX - 255, 1, 0, 40_000), None),
     ];
-    everywhere(|reset, house| {
-        let func = house
+    everywhere(|reset, setup| {
+        let func = setup
             .prepared
             .func::<_, i32>("read_from")
             .expect("it is exported");
         for ((vectors, count, which, received), expected) in cases {
             for len in [50, 40_000] {
-                let mut instance = house.instance();
+                let mut instance = setup.instance();
                 let mut memory = instance.memory_mut();
-                // If the vectors are out of bounds, the writes fail, which is expected.
+                // A write to vectors out of bounds fails, as expected.
                 let at = (vectors + which * 8).cast_unsigned();
                 let _ = memory.write_u32(at, 50_000);
                 let _ = memory.write_u32(at + 4, len);
@@ -262,7 +262,7 @@ fn little_and_much_is_answered_alike() {
                     let memory = instance.memory();
                     assert_eq!(memory.read_u32(received.cast_unsigned()).unwrap(), len);
                     let got = memory.slice(50_000, len).expect("it is inside");
-                    assert_eq!(got, &house.content[..len as usize], "{reset}");
+                    assert_eq!(got, &setup.content[..len as usize], "{reset}");
                 }
             }
         }

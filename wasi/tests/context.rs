@@ -1,11 +1,11 @@
-//! Information that a context gives its guest, and that it does not.
+//! The information that a WASI context gives its guest, and the information that it withholds.
 
 use pirn_runtime::{Instance, Linker, Module, Params, Prepared, Region, Results};
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{Dir, WasiCtx, WasiCtxBuilder, ambient_authority};
 
-/// Results in memory start at 16. The exports return errnos, or an errno and the value that was
-/// asked for.
+/// The exports write results from address 16 and return an errno, or an errno and the requested
+/// value.
 const GUEST: &str = r#"(module
   (import "wasi_snapshot_preview1" "args_sizes_get" (func $args_sizes (param i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))
@@ -80,7 +80,7 @@ fn strings(instance: &Instance<WasiCtx>, bytes: i32) -> String {
 }
 
 #[test]
-fn a_context_has_nothing_to_begin_with() {
+fn a_new_context_is_empty() {
     let prepared = prepared();
     let wasi = WasiCtxBuilder::default().build();
     let mut guest = prepared.try_instantiate(wasi).expect("a slot");
@@ -102,7 +102,7 @@ fn a_context_has_nothing_to_begin_with() {
 }
 
 #[test]
-fn a_context_tells_what_it_was_given() {
+fn a_context_gives_the_guest_its_configuration() {
     let prepared = prepared();
     let output = WritePipe::new_in_memory();
     let folder = tempfile::tempdir().expect("a folder");
@@ -138,12 +138,12 @@ fn a_context_tells_what_it_was_given() {
         (0, 5)
     );
     drop(guest);
-    let output = output.try_into_inner().expect("nobody else has it");
+    let output = output.try_into_inner().expect("the context is dropped");
     assert_eq!(output.into_inner(), b"hello");
 }
 
 #[test]
-fn clocks_go_on_and_the_monotonic_one_begins_with_the_context() {
+fn clocks_advance_and_the_monotonic_clock_starts_with_the_context() {
     const HOUR_NS: i64 = 3600 * 1_000_000_000;
     let prepared = prepared();
     let wasi = WasiCtxBuilder::new().build();
@@ -168,7 +168,7 @@ fn clocks_go_on_and_the_monotonic_one_begins_with_the_context() {
 
 /// Each request gets new random bytes, also in a reused slot.
 #[test]
-fn random_bytes_are_nobody_elses() {
+fn random_bytes_are_not_repeated() {
     let prepared = prepared();
     let mut told = vec![];
     for _ in 0..2 {
@@ -186,7 +186,7 @@ fn random_bytes_are_nobody_elses() {
 }
 
 #[test]
-fn a_guest_that_asks_for_much_randomness_is_stopped_meanwhile() {
+fn a_deadline_ends_a_large_random_get() {
     let prepared = prepared();
     let mut guest = prepared
         .try_instantiate(WasiCtxBuilder::new().build())
@@ -199,15 +199,26 @@ fn a_guest_that_asks_for_much_randomness_is_stopped_meanwhile() {
     }
     assert_eq!(guest.call(&outside, (65536, 0)).expect("it is inside"), 0);
     let endless = prepared.func::<(), ()>("endless");
-    let limited = guest.deadline(std::time::Duration::from_millis(20));
-    let ended = limited.call(&endless.expect("it is exported"), ());
-    let Err(pirn_runtime::CallError::Deadline(stop)) = ended else {
-        panic!("{ended:?}")
-    };
-    // The deadline passed in the host function, which takes some milliseconds of each round's
-    // hundreds.
-    assert_eq!(stop.backtrace().len(), 1);
-    let memory = guest.memory();
-    let last = memory.slice(memory.len() as u32 - 16, 16);
-    assert_eq!(last.expect("it is inside"), [0; 16], "not half way yet");
+    let endless = endless.expect("it is exported");
+    let limit = std::time::Duration::from_millis(20);
+    // On a busy machine the deadline may pass before the guest is entered or at the end of the
+    // buffer. In that case, repeat the call.
+    for _ in 0..100 {
+        let mut guest = prepared
+            .try_instantiate(WasiCtxBuilder::new().build())
+            .expect("a slot");
+        let ended = guest.deadline(limit).call(&endless, ());
+        let Err(pirn_runtime::CallError::Deadline(stop)) = ended else {
+            panic!("{ended:?}")
+        };
+        let memory = guest.memory();
+        let zeros = |start| memory.slice(start, 16).expect("it is inside") == [0; 16];
+        let written = !zeros(0);
+        let unwritten = zeros(memory.len() as u32 - 16);
+        // The deadline passed in the host function and ended it before the end of the buffer.
+        if stop.backtrace().len() == 1 && written && unwritten {
+            return;
+        }
+    }
+    panic!("no deadline ended the host function before the end of its buffer");
 }

@@ -1,5 +1,5 @@
-//! Pointers of preview 1 are offsets in the memory that the guest exports as `memory`, wherever it
-//! is among several.
+//! Pointers of preview 1 are offsets in the memory that the guest exports as `memory`, whatever
+//! index that memory has.
 
 use pirn_runtime::{ExternType, Group, LinkError, Linker, Module, Region, SharedMemory, Value};
 use pirn_wasi::pipe::WritePipe;
@@ -57,8 +57,8 @@ fn said(output: Output) -> String {
     String::from_utf8(output.into_inner()).expect("letters")
 }
 
-/// Runs a guest; returns its output, and which of the exported memories with these names were
-/// written.
+/// Runs a guest. Returns its output, and for each of these exported memories whether the guest
+/// wrote to it.
 fn ran(region: &Region, text: &str, memories: &[&str]) -> (String, Vec<bool>) {
     let prepared = region.prepare(&module(text), &linker()).expect("it links");
     let (wasi, output) = context();
@@ -80,7 +80,7 @@ fn ran(region: &Region, text: &str, memories: &[&str]) -> (String, Vec<bool>) {
 
 /// The memory exported as `memory` is used, whatever its index is.
 #[test]
-fn it_is_the_one_of_that_name() {
+fn wasi_uses_the_memory_exported_as_memory() {
     // One region, so that slots are reused by guests whose `memory` has another index.
     let region = region();
     for _ in 0..3 {
@@ -108,19 +108,19 @@ fn it_is_the_one_of_that_name() {
 
 /// Without an export `memory`, memory 0 is used.
 #[test]
-fn it_is_the_first_where_none_has_that_name() {
+fn wasi_uses_memory_0_without_such_an_export() {
     let region = region();
     let memories = r#"(memory (export "a") 1) (memory (export "b") 1)"#;
     let text = format!("{IMPORTS} {memories} {}", run(0, "one"));
     let (said, written) = ran(&region, &text, &["a", "b"]);
     assert_eq!((said.as_str(), &written[..]), ("one", &[true, false][..]));
-    // An export of this name that is no memory does not count.
+    // An export `memory` of another kind is ignored.
     let text = format!("{text} (func (export \"memory\"))");
     assert_eq!(ran(&region, &text, &["a", "b"]), (said, written));
 }
 
 #[test]
-fn a_shared_memory_is_it_if_it_has_the_name() {
+fn wasi_uses_a_shared_memory_exported_as_memory() {
     let region = region();
     for (is_shared, exports) in [
         (
@@ -176,7 +176,7 @@ fn a_shared_memory_is_it_if_it_has_the_name() {
 
 /// In a group, the calling member's own `memory` is used.
 #[test]
-fn it_is_that_of_the_member_of_a_group_that_calls() {
+fn wasi_uses_the_calling_members_memory_in_a_group() {
     let region = region();
     let (wasi, output) = context();
     let mut group = Group::new(&region, wasi);
@@ -204,7 +204,7 @@ fn it_is_that_of_the_member_of_a_group_that_calls() {
         let user = group
             .instantiate(&module(&user(exported)), &linker)
             .expect("it links");
-        let results = group.call(user, "both", &[]).expect("it returns");
+        let results = group.call_values(user, "both", &[]).expect("it returns");
         assert_eq!(results, [Value::I32(0)]);
         expected = expected + ["two", "six"][exported] + "one";
         let memory = group
@@ -217,7 +217,7 @@ fn it_is_that_of_the_member_of_a_group_that_calls() {
 }
 
 #[test]
-fn its_addresses_have_32_bits() {
+fn the_memory_for_wasi_must_have_32_bit_addresses() {
     let region = region();
     let narrow = r#"(memory (export "memory") 1)"#;
     let wide = r#"(memory (export "memory") i64 1)"#;

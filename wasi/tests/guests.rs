@@ -19,7 +19,7 @@ fn hello_prints() {
 }
 
 #[test]
-fn vectors_compute_what_plain_c_does() {
+fn v128_kernels_equal_plain_c() {
     let output = run(aotrun().arg(guest("simd.wasm")), "");
     assert_eq!(stdout(&output), fixture("simd.expected.txt"));
     assert_eq!(output.status.code(), Some(0));
@@ -27,7 +27,7 @@ fn vectors_compute_what_plain_c_does() {
 
 /// Intel's intrinsics, compiled with the header for guests and with that of a compiler for x86.
 #[test]
-fn intrinsics_by_name_compute_what_x86_does() {
+fn x86_intrinsics_equal_x86() {
     let output = run(aotrun().arg(guest("x86.wasm")), "");
     assert_eq!(stdout(&output), fixture("x86.expected.txt"));
     assert_eq!(output.status.code(), Some(0));

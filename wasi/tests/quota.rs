@@ -1,10 +1,9 @@
-//! Limits of open descriptors and of bytes that a guest writes to disk: at the limit and one past
-//! it.
+//! The limits of open descriptors and of bytes written to disk, at the limit and one past it.
 
-#[path = "common/house.rs"]
-mod house;
+#[path = "common/setup.rs"]
+mod setup;
 
-use house::{CREATE, DIRECTORY, FOLDER, Guest, House, SUCCESS};
+use setup::{CREATE, DIRECTORY, FOLDER, Guest, SUCCESS, Setup};
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
@@ -25,11 +24,11 @@ fn close(guest: &mut Guest, fd: i64) {
 
 /// The limit of open descriptors, by default and as configured.
 #[test]
-fn descriptors_end_at_64_unless_the_host_says_otherwise() {
-    let house = House::new(1);
-    fs::create_dir(house.folder.path().join("below")).expect("room");
+fn open_descriptors_are_limited() {
+    let setup = Setup::new(1);
+    fs::create_dir(setup.folder.path().join("below")).expect("room");
     for (limit, expected) in [(None, 64), (Some(5), 5), (Some(0), 0), (Some(100), 100)] {
-        let mut guest = house.guest_with(|wasi| match limit {
+        let mut guest = setup.guest_with(|wasi| match limit {
             Some(limit) => wasi.descriptors_max(limit),
             None => wasi,
         });
@@ -58,14 +57,14 @@ fn descriptors_end_at_64_unless_the_host_says_otherwise() {
             guest.open("file");
         }
         assert_eq!(guest.try_open("another", CREATE), Err(NFILE));
-        assert!(!house.folder.path().join("another").exists());
+        assert!(!setup.folder.path().join("another").exists());
     }
 }
 
 #[test]
-fn a_descriptor_that_is_renumbered_over_another_closes_that() {
-    let house = House::new(1);
-    let mut guest = house.guest_with(|wasi| wasi.descriptors_max(2));
+fn renumbering_over_a_descriptor_closes_it() {
+    let setup = Setup::new(1);
+    let mut guest = setup.guest_with(|wasi| wasi.descriptors_max(2));
     let (one, other) = (guest.open("file"), guest.open("file"));
     assert_eq!(guest.try_open("file", 0), Err(NFILE));
     assert_eq!(guest.call("fd_renumber", &[one, one]), SUCCESS);
@@ -73,15 +72,15 @@ fn a_descriptor_that_is_renumbered_over_another_closes_that() {
     assert_eq!(guest.call("fd_renumber", &[one, other]), SUCCESS);
     let again = guest.open("file");
     assert_eq!(guest.try_open("file", 0), Err(NFILE));
-    // Renumbering over a descriptor of the host, which does not count: the moved descriptor still
-    // counts.
+    // Renumber over a descriptor that the host gave, which does not count. The moved descriptor
+    // still counts.
     assert_eq!(guest.call("fd_renumber", &[again, 0]), SUCCESS);
     assert_eq!(guest.try_open("file", 0), Err(NFILE));
     close(&mut guest, 0);
     guest.open("file");
-    // A subdirectory counts, whatever the rights it is opened with. Files opened in it count too.
+    // A subdirectory counts, whatever rights its open asked for. Files opened in it count too.
     close(&mut guest, other);
-    fs::create_dir(house.folder.path().join("below")).expect("room");
+    fs::create_dir(setup.folder.path().join("below")).expect("room");
     let below = guest.try_open("below", DIRECTORY).expect("it opens");
     guest.write(0, b"x");
     let open = [below, 0, 0, 1, CREATE, 2, 0, 0, 64];
@@ -90,12 +89,12 @@ fn a_descriptor_that_is_renumbered_over_another_closes_that() {
 
 /// Accepted sockets count as descriptors.
 #[test]
-fn what_is_accepted_counts() {
-    let house = House::new(1);
+fn accepted_sockets_count_as_descriptors() {
+    let setup = Setup::new(1);
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("it has one");
     let listener = TcpListener::from_std(listener);
-    let mut guest = house.guest_with(|wasi| {
+    let mut guest = setup.guest_with(|wasi| {
         wasi.descriptors_max(2)
             .disk_bytes_max(1)
             .preopened_socket(10, listener)
@@ -140,15 +139,15 @@ fn write(guest: &mut Guest, fd: i64, len: u32, offset: Option<i64>) -> (i32, u32
 }
 
 #[test]
-fn bytes_end_where_the_host_says() {
-    let house = House::new(32);
-    fs::write(house.folder.path().join("file"), "").expect("room");
+fn written_bytes_are_limited() {
+    let setup = Setup::new(32);
+    fs::write(setup.folder.path().join("file"), "").expect("room");
     let len = || {
-        let metadata = fs::metadata(house.folder.path().join("file"));
+        let metadata = fs::metadata(setup.folder.path().join("file"));
         metadata.expect("it is there").len()
     };
     let nothing = u32::MAX;
-    let mut guest = house.guest_with(|wasi| wasi.disk_bytes_max(1000));
+    let mut guest = setup.guest_with(|wasi| wasi.disk_bytes_max(1000));
     let file = guest.open("file");
     assert_eq!(write(&mut guest, file, 0, None), (SUCCESS, 0));
     assert_eq!(write(&mut guest, file, 999, None), (SUCCESS, 999));
@@ -167,7 +166,7 @@ fn bytes_end_where_the_host_says() {
     drop(guest);
 
     // Charges larger writes in parts, overwritten bytes, and growth by `set_size`.
-    let mut guest = house.guest_with(|wasi| wasi.disk_bytes_max(300_000));
+    let mut guest = setup.guest_with(|wasi| wasi.disk_bytes_max(300_000));
     let file = guest.open("file");
     assert_eq!(write(&mut guest, file, 100_000, None), (SUCCESS, 100_000));
     assert_eq!(
@@ -185,7 +184,7 @@ fn bytes_end_where_the_host_says() {
     drop(guest);
 
     // A context without a limit.
-    let mut guest = house.guest();
+    let mut guest = setup.guest();
     let file = guest.open("file");
     for _ in 0..10 {
         assert_eq!(
@@ -197,9 +196,9 @@ fn bytes_end_where_the_host_says() {
 
 /// Created files, directories and links are charged to the disk quota.
 #[test]
-fn what_is_made_counts() {
-    let house = House::new(1);
-    let mut guest = house.guest_with(|wasi| wasi.disk_bytes_max(4 * ENTRY + ENTRY - 1));
+fn created_entries_are_charged_to_the_quota() {
+    let setup = Setup::new(1);
+    let mut guest = setup.guest_with(|wasi| wasi.disk_bytes_max(4 * ENTRY + ENTRY - 1));
     guest.write(100, b"1234");
     let folder = i64::from(FOLDER);
     let make = |guest: &mut Guest, at: i64| guest.call("path_create_directory", &[folder, at, 1]);
@@ -243,7 +242,7 @@ fn what_is_made_counts() {
         ENTRY as u32 - 1
     );
     let mut entries = vec![];
-    for entry in fs::read_dir(house.folder.path()).expect("it is there") {
+    for entry in fs::read_dir(setup.folder.path()).expect("it is there") {
         entries.push(entry.expect("an entry").file_name());
     }
     entries.sort();

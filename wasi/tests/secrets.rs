@@ -1,36 +1,38 @@
-//! Bytes that a guest sent or received must not appear in a buffer, result or padding of the next
-//! guest on the thread.
+//! Bytes that one guest sends or receives must not reach the next guest on the thread, in a buffer,
+//! a result or padding.
 
-#[path = "common/house.rs"]
-mod house;
+#[path = "common/setup.rs"]
+mod setup;
 
-use house::{BADF, FOLDER, Guest, House, SUCCESS};
+use setup::{BADF, FOLDER, Guest, SUCCESS, Setup};
 use std::fs;
 
-/// The byte that the first guest sends, and the byte that fills the second guest's memory.
-const SECRET: u8 = 0xaa;
+/// The bytes that the first guest sends, one byte in each of two runs, and the byte that fills the
+/// next guest's memory. A time or an inode number may contain the sent byte of one run. It does not
+/// contain the sent bytes of both runs at the same address.
+const SECRETS: [u8; 2] = [0xaa, 0x55];
 const BLANK: u8 = 0x11;
 
 /// A guest that sends as many bytes as the host's scratch memory holds.
-fn leaves_secrets(house: &House) {
-    let mut guest = house.guest();
-    guest.write(65_536, &[SECRET; 65_536]);
+fn leaves_secrets(setup: &Setup, secret: u8) {
+    let mut guest = setup.guest();
+    guest.write(65_536, &[secret; 65_536]);
     guest.vectors(1024, [(65_536, 65_536)]);
     assert_eq!(guest.call("fd_write", &[1, 1024, 1, 64]), SUCCESS);
     assert_eq!(guest.number(64), 65_536);
 }
 
-/// A guest that can detect foreign bytes in its memory.
-fn next(house: &House) -> Guest {
-    leaves_secrets(house);
-    let mut guest = house.guest();
+/// A guest whose memory is filled with one byte, so that foreign bytes stand out.
+fn next(setup: &Setup, secret: u8) -> Guest {
+    leaves_secrets(setup, secret);
+    let mut guest = setup.guest();
     guest.write(0, &[BLANK; 3 << 16]);
     guest.write(1024, b"link");
     guest
 }
 
 #[test]
-fn the_next_guest_of_the_thread_finds_nothing() {
+fn the_next_guest_of_a_thread_finds_no_foreign_bytes() {
     let folder = i64::from(FOLDER);
     // Results and buffers are at 65,536.
     let calls: [(&str, &[i64], i32); 13] = [
@@ -52,23 +54,26 @@ fn the_next_guest_of_the_thread_finds_nothing() {
         ("fd_read", &[4, 3072, 1, 64], SUCCESS),
         ("fd_pread", &[4, 3072, 1, 2, 64], SUCCESS),
     ];
-    for (house, kind) in [(House::new(3), "plain"), (House::shared(3), "shared")] {
-        fs::write(house.folder.path().join("file"), "little").expect("room");
-        let link = house.folder.path().join("link");
+    for (setup, kind) in [(Setup::new(3), "plain"), (Setup::shared(3), "shared")] {
+        fs::write(setup.folder.path().join("file"), "little").expect("room");
+        let link = setup.folder.path().join("link");
         std::os::unix::fs::symlink("elsewhere", link).expect("a link");
         for (name, arguments, expected) in calls {
-            let mut guest = next(&house);
-            if name.ends_with("read") {
-                assert_eq!(guest.open("file"), 4);
-                leaves_secrets(&House::new(3));
-            }
-            // Two expired clocks, and a vector.
-            guest.write(2048, &[0; 96]);
-            guest.vectors(3072, [(65_536, 65_536)]);
-            let errno = guest.call(name, arguments);
-            assert_eq!(errno, expected, "{kind} {name}");
-            let found = guest.read(0, 3 << 16);
-            let at = found.iter().position(|byte| *byte == SECRET);
+            let found = SECRETS.map(|secret| {
+                let mut guest = next(&setup, secret);
+                if name.ends_with("read") {
+                    assert_eq!(guest.open("file"), 4);
+                    leaves_secrets(&Setup::new(3), secret);
+                }
+                // Write two subscriptions to clocks that have expired, and a vector.
+                guest.write(2048, &[0; 96]);
+                guest.vectors(3072, [(65_536, 65_536)]);
+                let errno = guest.call(name, arguments);
+                assert_eq!(errno, expected, "{kind} {name}");
+                guest.read(0, 3 << 16)
+            });
+            let mut pairs = found[0].iter().zip(&found[1]);
+            let at = pairs.position(|(one, other)| [*one, *other] == SECRETS);
             assert_eq!(at, None, "{kind} {name} {arguments:?}");
         }
     }
@@ -76,12 +81,12 @@ fn the_next_guest_of_the_thread_finds_nothing() {
 
 /// Padding in an event must not contain bytes of another guest.
 #[test]
-fn events_of_files_have_no_padding_of_others() {
-    let house = House::new(3);
-    fs::write(house.folder.path().join("file"), "little").expect("room");
-    let mut guest = next(&house);
+fn padding_of_events_has_no_foreign_bytes() {
+    let setup = Setup::new(3);
+    fs::write(setup.folder.path().join("file"), "little").expect("room");
+    let mut guest = next(&setup, SECRETS[0]);
     let file = guest.open("file");
-    leaves_secrets(&House::new(3));
+    leaves_secrets(&Setup::new(3), SECRETS[0]);
     // A subscription to read a file, which is always ready.
     let mut subscription = [0; 48];
     subscription[8] = 1;

@@ -1,4 +1,4 @@
-//! Guests that sleep: for the requested time, but not past their own limits.
+//! Sleeping guests: a sleep takes the requested time, but ends at the guest's limits.
 
 use futures::executor::block_on;
 use futures::future::{join, poll_immediate};
@@ -84,19 +84,19 @@ fn instance(prepared: &Prepared<WasiCtx>) -> Instance<WasiCtx> {
     prepared.try_instantiate(wasi).expect("a slot is free")
 }
 
-type Told = (i32, i32, i64, u32);
+type Slept = (i32, i32, i64, u32);
 
 #[test]
-fn a_guest_sleeps_as_long_as_it_asks() {
+fn a_guest_sleeps_for_the_requested_time() {
     let prepared = blocking();
     let sleep = prepared
-        .func::<(i32, i64, i32), Told>("sleep")
+        .func::<(i32, i64, i32), Slept>("sleep")
         .expect("it is exported");
     let mut guest = instance(&prepared);
     let start = Instant::now();
     for clock in [0, 1] {
-        let told = guest.call(&sleep, (clock, 3 * MS, 0)).expect("it wakes");
-        assert_eq!(told, (0, 1, 1007, 0));
+        let slept = guest.call(&sleep, (clock, 3 * MS, 0)).expect("it wakes");
+        assert_eq!(slept, (0, 1, 1007, 0));
     }
     assert!(start.elapsed() >= Duration::from_millis(6));
     let until = prepared.func::<i64, i32>("until").expect("it is exported");
@@ -108,7 +108,7 @@ fn a_guest_sleeps_as_long_as_it_asks() {
 }
 
 #[test]
-fn the_shorter_of_two_times_wakes() {
+fn the_earlier_of_two_timeouts_wakes_the_guest() {
     let prepared = blocking();
     let shorter = prepared
         .func::<(i64, i64), (i32, i64)>("shorter")
@@ -132,10 +132,10 @@ fn the_shorter_of_two_times_wakes() {
 }
 
 #[test]
-fn a_guest_that_sleeps_is_stopped() {
+fn a_sleeping_guest_is_stopped() {
     let prepared = blocking();
     let sleep = prepared
-        .func::<(i32, i64, i32), Told>("sleep")
+        .func::<(i32, i64, i32), Slept>("sleep")
         .expect("it is exported");
     let mut guest = instance(&prepared);
     let limited = guest.deadline(Duration::from_millis(10));
@@ -153,10 +153,10 @@ fn a_guest_that_sleeps_is_stopped() {
 }
 
 #[test]
-fn a_guest_that_sleeps_in_a_future_holds_no_thread() {
+fn an_async_sleep_blocks_no_thread() {
     let prepared = waiting();
     let sleep = prepared
-        .func::<(i32, i64, i32), Told>("sleep")
+        .func::<(i32, i64, i32), Slept>("sleep")
         .expect("it is exported");
     let (mut one, mut other) = (instance(&prepared), instance(&prepared));
     let start = Instant::now();
@@ -178,7 +178,7 @@ fn a_guest_that_sleeps_in_a_future_holds_no_thread() {
 }
 
 #[test]
-fn a_guest_that_polls_a_pipe_in_a_future_holds_no_thread() {
+fn an_async_poll_of_a_pipe_blocks_no_thread() {
     let prepared = waiting();
     let poll = prepared
         .func::<(u32, u32, u32, u32), i32>("poll")
@@ -193,7 +193,7 @@ fn a_guest_that_polls_a_pipe_in_a_future_holds_no_thread() {
     guest.memory_mut().write(1008, &[1]).expect("a page");
     let arguments = (1000, 2000, 1, 3000);
     let limited = guest.deadline(Duration::from_millis(20));
-    let error = block_on(limited.call_async(&poll, arguments)).expect_err("nobody writes");
+    let error = block_on(limited.call_async(&poll, arguments)).expect_err("the pipe stays empty");
     assert!(matches!(error, CallError::Deadline(_)), "{error}");
     // The other future is polled only if the sleeping one yields the thread.
     let writes = async { writer.write_all(b"abc").expect("it is read") };
@@ -206,7 +206,7 @@ fn a_guest_that_polls_a_pipe_in_a_future_holds_no_thread() {
 }
 
 #[test]
-fn bad_subscriptions_are_told_or_trap() {
+fn invalid_subscriptions_return_an_errno_or_trap() {
     for prepared in [blocking(), waiting()] {
         let poll = prepared
             .func::<(u32, u32, u32, u32), i32>("poll")

@@ -112,7 +112,7 @@ fn wasi_reads_and_writes_shared_memories() {
     }
 }
 
-/// The other threads wait or loop for ever meanwhile.
+/// The first thread that exits must end threads that wait or loop for ever.
 #[test]
 fn the_first_thread_that_ends_the_program_ends_all() {
     let waits = "(drop (memory.atomic.wait32 (i32.const 4) (i32.const 0) (i64.const -1)))";
@@ -174,7 +174,7 @@ fn a_deadline_ends_all_threads() {
 }
 
 #[test]
-fn more_threads_than_there_is_room_for_are_refused_to_the_guest() {
+fn spawning_too_many_threads_fails_in_the_guest() {
     let output = ran(
         r#"(func (export "wasi_thread_start") (param i32 i32)
              (drop (memory.atomic.wait32 (i32.const 4) (i32.const 0) (i64.const -1)))
@@ -195,7 +195,7 @@ fn more_threads_than_there_is_room_for_are_refused_to_the_guest() {
 }
 
 #[test]
-fn programs_that_cannot_have_threads_are_refused() {
+fn invalid_programs_with_threads_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("guest.wat");
     for (text, said) in [

@@ -15,8 +15,8 @@ impl Engine {
     pub fn new() -> Self {
         let region = Region::builder()
             .slots(8)
-            .memory_max(80 << 20)
-            .stack(512 << 10)
+            .memory_bytes_max(80 << 20)
+            .stack_bytes(512 << 10)
             .build()
             .expect("a region");
         println!("pirn: {}", region.describe());

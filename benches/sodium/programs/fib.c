@@ -1,4 +1,4 @@
-/* Fibonacci numbers by their definition: calls, and little else. */
+/* Fibonacci numbers by their recursive definition. Measures calls and returns. */
 #include "program.h"
 #include <stdio.h>
 
@@ -7,7 +7,7 @@ static unsigned fib(unsigned n)
     return n < 2 ? n : fib(n - 1) + fib(n - 2);
 }
 
-/* Volatile, so that nobody computes it once and for all. */
+/* Volatile, so that the compiler cannot compute the result ahead of time. */
 static volatile unsigned wanted = 24;
 static unsigned found;
 

@@ -1,5 +1,5 @@
-/* Small matrices of integers of 16 bits with results of 32: scaled, added to, multiplied by vectors and by each
-   other, and bits of products added up. */
+/* Arithmetic on small matrices of 16-bit integers with 32-bit results: adds and multiplies by a
+   constant, a vector and a matrix, and sums bit fields of products. */
 #include "program.h"
 #include <stdio.h>
 
@@ -75,7 +75,8 @@ static void multiply_bits(void)
     }
 }
 
-/* Counts where results rise, and where they are beyond a limit, from which they begin anew. */
+/* Counts elements greater than their predecessor, and sums that exceed a limit. A sum that exceeds
+   the limit restarts from 0. Adds the count to the CRC. */
 static void take(int32_t limit)
 {
     int32_t sum = 0, last = 0;

@@ -1,5 +1,5 @@
-/* JSON by yyjson: a document with objects, arrays, numbers of all kinds and strings with escapes is read, walked
-   through and written again. */
+/* JSON by yyjson: parses a document, visits each value, and writes the document. The document has
+   objects, arrays, numbers of all kinds, and strings with escapes. */
 #include "program.h"
 #include "yyjson.h"
 #include <stdio.h>
@@ -12,7 +12,7 @@
 static char document[DOCUMENT];
 static size_t document_bytes;
 
-/* What was found in the last pass. */
+/* Totals of the last pass. */
 static struct {
     unsigned values[8];
     uint64_t integers;
@@ -102,7 +102,7 @@ void pass(void)
         abort();
     }
     yyjson_doc_free(doc);
-    /* The next document is another one. */
+    /* Each pass parses a different document. */
     char *version = strstr(document, "version") + 10;
     *version = *version < '9' ? *version + 1 : '1';
 }

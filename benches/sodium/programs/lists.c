@@ -1,4 +1,4 @@
-/* Linked lists: what is found in one, turned round, sorted by the values of its nodes and by their places. */
+/* Linked lists: searches a list, reverses it, and sorts it by the nodes' keys and places. */
 #include "program.h"
 #include <stdio.h>
 
@@ -20,7 +20,8 @@ static struct node *list;
 static uint16_t crc;
 static uint16_t turn;
 
-/* Each node is followed by one that lies elsewhere: 77 and the number of nodes have no divisor in common. */
+/* The next node in the list is 77 nodes away in memory, so that the accesses are not sequential. 77
+   and the number of nodes have no common divisor, so the list visits all nodes. */
 void prepare(void)
 {
     uint64_t state = 3;

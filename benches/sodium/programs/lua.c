@@ -1,4 +1,4 @@
-/* Lua with a script of ours, script.lua: compiled once, run in each pass. */
+/* The Lua interpreter. It compiles script.lua once and runs the script in each pass. */
 #include "program.h"
 #include "lua.h"
 #include "lauxlib.h"
@@ -18,7 +18,7 @@ static int panic(lua_State *lua)
     return 0;
 }
 
-/* The script's function stays on the stack, and above it is what the last pass has returned. */
+/* The Lua stack keeps the script's function at index 1 and the last pass's result at index 2. */
 void prepare(void)
 {
     lua = luaL_newstate();

@@ -1,5 +1,5 @@
-/* Runs a program: to print what it finds, or, as libsodium's test programs do it, so many times as ITERATIONS
-   says, to print how many picoseconds once takes. */
+/* Runs a program and prints its results. With BENCHMARKS, runs ITERATIONS passes and prints the
+   picoseconds of one pass, as libsodium's test programs do. */
 #include "program.h"
 #include <stdio.h>
 #include <time.h>
@@ -30,7 +30,7 @@ int main(void)
     tell();
     pass();
     tell();
-    /* wasm3 does not come to what would do it at the end. */
+    /* wasm3 ends the program before the C library flushes its buffers at exit. */
     fflush(stdout);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* The product of two matrices of doubles, by plain loops; the innermost goes along rows. The numbers are small
-   multiples of 1/8, so that each sum is exact, in whatever order and by whatever instructions. */
+/* The product of two matrices of doubles by plain loops. The innermost loop runs along rows. The
+   numbers are small multiples of 1/8, so each sum is exact, whatever the order of additions. */
 #include "program.h"
 #include <stdio.h>
 
@@ -30,7 +30,7 @@ void pass(void)
             }
         }
     }
-    /* Something that the next pass computes with. */
+    /* Change an input of the next pass. */
     a[0][0] = -a[0][0];
 }
 

@@ -117,7 +117,7 @@ void tell(void)
     unsigned char digest[32];
     sha256(digest, (const unsigned char *) "abc", 3);
     print("abc", digest);
-    /* 56 bytes: the length no longer fits into their block. */
+    /* 56 bytes: the block has no room for the length, so the padding needs a second block. */
     const char *two = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
     sha256(digest, (const unsigned char *) two, strlen(two));
     print("two blocks", digest);

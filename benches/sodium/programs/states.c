@@ -1,4 +1,5 @@
-/* A machine of states over text: which kind of number each word is, and how often each state is entered. */
+/* A state machine that classifies each word of a text as a kind of number, and counts how often it
+   enters each state. */
 #include "program.h"
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static int is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The state after a character, which is not a comma. */
+/* The state after a character other than a comma. */
 static enum state after(enum state state, char c)
 {
     switch (state) {
@@ -86,7 +87,7 @@ static void spoil(unsigned step)
     }
 }
 
-/* Over the text, over the text with some characters spoilt, and with the same ones made good again. */
+/* Runs over the text, corrupts some characters, runs again, and restores those characters. */
 void pass(void)
 {
     unsigned ends[STATES] = {0}, entered[STATES] = {0};

@@ -36,8 +36,8 @@ fn pirn(file: &Path) -> Result<i32> {
     pirn_wasi::link(&mut linker, |wasi| wasi)?;
     let region = Region::builder()
         .slots(1)
-        .memory_max(MEMORY_BYTES)
-        .stack(STACK_BYTES)
+        .memory_bytes_max(MEMORY_BYTES)
+        .stack_bytes(STACK_BYTES)
         // Each slot is used only once.
         .reset(Reset::Decommitted)
         .build()?;

@@ -7,9 +7,9 @@
 //!
 //! A table's elements are known if
 //!
-//! * no table of the module is imported or exported, and no instruction writes to a table. Then the
-//!   initial value and the element segments define the elements, and the size stays the initial
-//!   one;
+//! * no table of the module is imported or exported, and no instruction writes to a table. The host
+//!   changes only exported tables (`runtime/src/call/table.rs`). Then the initial value and the
+//!   element segments define the elements, and the size stays the initial one;
 //! * every active element segment fits in its table, whatever the host provides. Then an instance
 //!   has all elements before any of its code runs, or it never runs;
 //! * the initial value and the segments contain only null and functions that the module defines;

@@ -74,7 +74,8 @@ impl Cache {
         })?;
         let build = build().map_err(|error| {
             CompileError::Options(format!(
-                "cache: the running program, whose bytes tell its build, cannot be read: {}; do without a cache",
+                "cache: cannot read the running program, whose hash is a part of each key: {}; \
+                 compile without a cache",
                 error.kind()
             ))
         })?;
@@ -117,21 +118,26 @@ fn check(folder: &Path) -> Result<(), String> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| format!("{}; name another folder", error.kind()))?;
     }
-    let metadata = fs::metadata(folder).map_err(|error| error.kind().to_string())?;
+    let metadata = fs::metadata(folder);
+    let metadata = metadata.map_err(|error| format!("{}; name another folder", error.kind()))?;
     if !metadata.is_dir() {
-        return Err("it is no folder; name one, or one that can be made".to_owned());
+        return Err(
+            "it is not a folder; name a folder, or a path where one can be made".to_owned(),
+        );
     }
     let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
     if owner != user && owner != 0 {
         return Err(format!(
-            "it is user {owner}'s, who could put code into it, and this is user {user}; name a folder of your own"
+            "its owner is user {owner}, aotc runs as user {user}, and the owner could put code \
+             into it; name a folder of your own"
         ));
     }
     let mode = metadata.mode() & 0o777;
     if mode & OTHERS_WRITE != 0 {
         let private = mode & !OTHERS_WRITE;
         return Err(format!(
-            "others could put code into it, its mode is {mode:o}; make that {private:o}, if it has only been yours"
+            "its mode {mode:o} lets other users put code into it; if nobody has, change the mode \
+             to {private:o}"
         ));
     }
     Ok(())
@@ -233,7 +239,10 @@ impl<'a> Run<'a> {
         all.map_err(|error| {
             let folder = cache.folder.display();
             let kind = error.kind();
-            format!("cache {folder}: {kind}, so it does not keep this; let it be written to, or name another folder")
+            format!(
+                "cache {folder}: {kind}, so the new functions are not stored; make the folder \
+                 writable, or name another"
+            )
         })
     }
 

@@ -72,7 +72,8 @@ pub(crate) fn build(
     for needed in needed(arch) {
         if !options.cpu.has(needed) {
             return Err(CompileError::Options(format!(
-                "cpu {} has no {needed}, which code for v128 and for rounding needs; do not take it away",
+                "cpu {} lacks {needed}, which code for v128 and for rounding needs; do not remove \
+                 it",
                 options.cpu.name()
             )));
         }

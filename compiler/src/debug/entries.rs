@@ -101,6 +101,6 @@ pub(super) fn at<'a>(
     }
     match entries.read_abbreviation()? {
         Some(found) => DebugEntry::read(&mut entries, found.attributes(), budget),
-        None => Err(Fault::Wrong("an entry is not where it is said to be")),
+        None => Err(Fault::Wrong("an offset refers to no entry")),
     }
 }

@@ -95,7 +95,10 @@ impl<'a> Sections<'a> {
     pub(crate) fn read(&self) -> (Source, Option<String>) {
         if self.info.is_empty() || self.line.is_empty() {
             let note = match self.elsewhere {
-                true => "its debug information is in another file; link the guest with it inside",
+                true => {
+                    "its debug information is in another file; link the guest with the debug \
+                     information inside"
+                }
                 false => {
                     "it has no debug information; build the guest with -g, and do not strip it"
                 }
@@ -106,7 +109,10 @@ impl<'a> Sections<'a> {
             .check(self.bytes())
             .and_then(|()| limits::DEBUG_ABBREV_BYTES.check(self.abbrev.len() as u64));
         if let Err(error) = sizes {
-            return (Source::default(), Some(format!("left out: {error}")));
+            return (
+                Source::default(),
+                Some(format!("its debug information is left out: {error}")),
+            );
         }
         units::read(self, StepBudget::new(self.bytes()))
     }

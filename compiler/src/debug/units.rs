@@ -25,23 +25,25 @@ impl LeftOut {
     fn unit(&mut self, offset: usize, fault: &Fault) {
         self.units += 1;
         self.first
-            .get_or_insert_with(|| format!("that at {offset:#x} of .debug_info, {fault}"));
+            .get_or_insert_with(|| format!("{offset:#x} of .debug_info: {fault}"));
     }
 
     fn note(self, all: usize) -> Option<String> {
         let Self { units, first } = self;
         let first = first?;
         Some(format!(
-            "debug information of {units} of {all} units is left out, at least in part; first, {first}"
+            "debug information of {units} of {all} units is left out at least in part; the first \
+             is at {first}"
         ))
     }
 }
 
 /// The note for debug information without code, as a tool leaves it that rewrites code but not
 /// debug information.
-const NO_CODE: &str = "its debug information is left out: it is of no code in the module; a tool that \
-    rewrote the module has lost the addresses, as wasm-opt does, which clang -O runs when it links: compile with -c and \
-    link without -O, or run wasm-opt -g";
+const NO_CODE: &str = "its debug information is left out: it describes no code of the module; a \
+                       tool that rewrote the module has lost the addresses, as does wasm-opt, \
+                       which clang -O runs when it links: compile with -c and link without -O, or \
+                       run wasm-opt -g";
 
 /// Reads all units. Returns a line that says what was omitted.
 pub(super) fn read(sections: &Sections<'_>, budget: StepBudget) -> (Source, Option<String>) {
@@ -153,7 +155,7 @@ impl<'a> Reader<'a, '_> {
             None => Ok(None),
         };
         let unit = source.units.last_mut();
-        let unit = unit.ok_or(Fault::Wrong("it is not there"))?;
+        let unit = unit.ok_or(Fault::Wrong("it does not exist"))?;
         unit.name = string(&root.name)?;
         unit.folder = string(&root.folder)?;
         unit.producer = string(&root.producer)?;

@@ -77,8 +77,8 @@ impl Imports {
         match escaped.find(|id| id.get().immediate.is_some()) {
             Some(id) => refuse(
                 id.get().name,
-                "it takes an immediate, which is a constant in each call, so it is neither exported nor referred to; \
-                 export a function that calls it"
+                "it takes an immediate, which must be a constant in each call, so it can be \
+                 neither exported nor referred to; export a function that calls it"
                     .to_owned(),
             ),
             None => Ok(()),
@@ -97,7 +97,8 @@ pub(crate) fn find(name: &str, declared: Result<&FuncType, &str>) -> Result<Id, 
         return refuse(
             name,
             format!(
-                "there is none of that name in {MODULE}{near}; docs/reference/intrinsics.md lists them"
+                "{MODULE} has no intrinsic of this name{near}; docs/reference/intrinsics.md lists \
+                 all"
             ),
         );
     };
@@ -106,11 +107,11 @@ pub(crate) fn find(name: &str, declared: Result<&FuncType, &str>) -> Result<Id, 
         Ok(declared) if *declared == ty => Ok(id),
         Ok(declared) => refuse(
             name,
-            format!("it is declared as {declared}, and is {ty}; declare it so"),
+            format!("it is declared as {declared}, its type is {ty}; declare it with that type"),
         ),
         Err(what) => refuse(
             name,
-            format!("it is imported as {what}, and is a function {ty}; import it as that"),
+            format!("it is imported as {what}, it is a function {ty}; import it as that function"),
         ),
     }
 }
@@ -146,9 +147,10 @@ pub(crate) fn immediate(
     let wanted = intrinsic.immediates_listed();
     let message = match constant {
         None => format!(
-            "its immediate is not constant {at}; write a switch over {wanted} with a call of a constant in each case"
+            "its immediate is not constant {at}; write a switch over {wanted}, with a call with \
+             one constant in each case"
         ),
-        Some(other) => format!("its immediate is {other:#04x} {at}; it may be {wanted}"),
+        Some(other) => format!("its immediate is {other:#04x} {at}; use {wanted}"),
     };
     refuse(intrinsic.name, message)
 }

@@ -1,15 +1,18 @@
-// What intrinsics do, in plain WebAssembly: the bodies that they have where --cpu does not promise the
-// instruction. Built by portable.sh into portable.wasm, which the compiler holds and translates like any
-// function of a guest; so nothing here may touch a memory, a table, a global or another function.
+// The intrinsics in plain WebAssembly, for a --cpu that lacks the instruction.
 //
-// Nothing branches on a value or uses one as an address, so the time does not tell it: see the S-box.
+// portable.sh builds portable.wasm from this file. The compiler embeds that module and translates
+// its functions like functions of a guest. A function here must not use a memory, a table, a global
+// or another function.
 //
-// Sources: FIPS 197 (AES), FIPS 180-4 (SHA), and the operations in the Intel SDM, volume 2, and the Arm ARM, C6.2 and
-// C7.2, by name.
+// The code runs in constant time: no branch and no address depends on an operand. The S-box
+// therefore reads all rows of its table.
+//
+// Sources: FIPS 197 (AES), FIPS 180-4 (SHA), the Intel SDM, volume 2, and the Arm ARM, C6.2 and
+// C7.2. Both manuals list the operations by name.
 #include <stdint.h>
 #include <wasm_simd128.h>
 
-// A guest for engines without `hw` is linked with this file.
+// With HW_PORTABLE this file is linked into a guest for engines without `hw`.
 #ifdef HW_PORTABLE
 #define HW(name)
 #else
@@ -55,7 +58,7 @@
     ROW(14, 0xa0, 0xe0, 0x3b, 0x4d, 0xae, 0x2a, 0xf5, 0xb0, 0xc8, 0xeb, 0xbb, 0x3c, 0x83, 0x53, 0x99, 0x61) \
     ROW(15, 0x17, 0x2b, 0x04, 0x7e, 0xba, 0x77, 0xd6, 0x26, 0xe1, 0x69, 0x14, 0x63, 0x55, 0x21, 0x0c, 0x7d)
 
-// A byte's row is found by trying all: a swizzle gives 0 for an index over 15.
+// Reads all 16 rows; the swizzle gives 0 for an index over 15, that is, for a byte of another row.
 #define LOOK_UP(row, ...) \
     out = wasm_v128_or(out, wasm_i8x16_swizzle(wasm_u8x16_const(__VA_ARGS__), wasm_v128_xor(in, wasm_i8x16_splat((int8_t)((row) << 4)))));
 
@@ -79,13 +82,13 @@ INLINE v128_t inverse_shift_rows(v128_t a) {
     return wasm_i8x16_shuffle(a, a, 0, 13, 10, 7, 4, 1, 14, 11, 8, 5, 2, 15, 12, 9, 6, 3);
 }
 
-// Each byte times x, modulo x^8 + x^4 + x^3 + x + 1.
+// Multiplies each byte by x, modulo x^8 + x^4 + x^3 + x + 1.
 INLINE v128_t times_x(v128_t a) {
     v128_t carry = wasm_i8x16_lt(a, wasm_u64x2_const(0, 0));
     return wasm_v128_xor(wasm_i8x16_shl(a, 1), wasm_v128_and(carry, wasm_i8x16_splat(0x1b)));
 }
 
-// The bytes of each column, moved up by one and by two.
+// Rotate the four bytes of each column up by one byte, and by two.
 INLINE v128_t up_1(v128_t a) {
     return wasm_i8x16_shuffle(a, a, 1, 2, 3, 0, 5, 6, 7, 4, 9, 10, 11, 8, 13, 14, 15, 12);
 }
@@ -94,13 +97,13 @@ INLINE v128_t up_2(v128_t a) {
     return wasm_i8x16_shuffle(a, a, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
 }
 
-// Columns times (2 3 1 1).
+// MixColumns: multiplies each column by (2 3 1 1).
 INLINE v128_t mix_columns(v128_t a) {
     v128_t b = wasm_v128_xor(a, up_1(a));
     return wasm_v128_xor(wasm_v128_xor(times_x(b), up_1(a)), up_2(b));
 }
 
-// Columns times (14 11 13 9), which is (5 0 4 0) and then (2 3 1 1).
+// InvMixColumns: multiplies each column by (14 11 13 9), as the product of (5 0 4 0) and (2 3 1 1).
 INLINE v128_t inverse_mix_columns(v128_t a) {
     v128_t b = times_x(times_x(wasm_v128_xor(a, up_2(a))));
     return mix_columns(wasm_v128_xor(a, b));
@@ -138,19 +141,20 @@ HW("aarch64.aesmc") v128_t hw_aarch64_aesmc(v128_t a) { return mix_columns(a); }
 HW("aarch64.aesimc") v128_t hw_aarch64_aesimc(v128_t a) { return inverse_mix_columns(a); }
 
 HW("x86.aeskeygenassist") v128_t hw_x86_aeskeygenassist(v128_t a, int32_t rcon) {
-    // Words 1, 1, 3, 3, substituted; the second of each rotated by a byte, and the constant added.
+    // Substitutes words 1, 1, 3 and 3. The second word of each pair is rotated by a byte, and the
+    // round constant is added to that word.
     v128_t s = sub_bytes(a);
     s = wasm_i8x16_shuffle(s, s, 4, 5, 6, 7, 5, 6, 7, 4, 12, 13, 14, 15, 13, 14, 15, 12);
     v128_t second = wasm_u32x4_const(0, 0xff, 0, 0xff);
     return wasm_v128_xor(s, wasm_v128_and(wasm_i32x4_splat(rcon), second));
 }
 
-// ---------------------------------------------------------------------------- polynomials over GF(2)
+// -------------------------------------------------------------------------- polynomials over GF(2)
 
 INLINE v128_t carryless(uint64_t x, uint64_t y) {
     uint64_t low = 0, high = 0;
     for (int i = 0; i < 64; i++) {
-        // The product so far moves down by a bit, which is a bit of the result.
+        // Shift the partial product right by a bit. The bit shifted out is final: keep it in `low`.
         uint64_t taken = high ^ (x & -(y >> i & 1));
         low = low >> 1 | taken << 63;
         high = taken >> 1;
@@ -172,7 +176,7 @@ HW("aarch64.pmull2") v128_t hw_aarch64_pmull2(v128_t a, v128_t b) {
     return carryless(wasm_u64x2_extract_lane(a, 1), wasm_u64x2_extract_lane(b, 1));
 }
 
-// Bytes as polynomials modulo that of AES.
+// Multiplies bytes as polynomials, modulo the polynomial of AES.
 INLINE v128_t times(v128_t a, v128_t b) {
     v128_t product = wasm_u64x2_const(0, 0);
 #pragma unroll
@@ -184,7 +188,7 @@ INLINE v128_t times(v128_t a, v128_t b) {
     return product;
 }
 
-// Each byte times the matrix in its half: row 7 - i makes bit i.
+// Multiplies each byte by the 8x8 bit matrix in its 64-bit half. Row 7 - i gives bit i.
 INLINE v128_t affine(v128_t a, v128_t matrix, int32_t constant) {
     v128_t out = wasm_u64x2_const(0, 0);
 #define ROW(i) \
@@ -205,7 +209,7 @@ HW("x86.gf2p8affineqb") v128_t hw_x86_gf2p8affineqb(v128_t a, v128_t matrix, int
 }
 
 HW("x86.gf2p8affineinvqb") v128_t hw_x86_gf2p8affineinvqb(v128_t a, v128_t matrix, int32_t constant) {
-    // The inverse is the power of 254, twice that of 127.
+    // The inverse of a is a^254, the square of a^127.
     v128_t power = a;
     for (int i = 0; i < 6; i++) {
         power = times(times(power, power), a);
@@ -213,7 +217,7 @@ HW("x86.gf2p8affineinvqb") v128_t hw_x86_gf2p8affineinvqb(v128_t a, v128_t matri
     return affine(times(power, power), matrix, constant);
 }
 
-// Polynomials, and data, with the lowest bit first: of CRC-32C, and of CRC-32.
+// The polynomials of CRC-32C and CRC-32, bit-reversed, as the data is.
 #define CASTAGNOLI 0x82f63b78
 #define ETHERNET 0xedb88320
 
@@ -293,7 +297,7 @@ INLINE uint32_t word(v128_t a, int i) {
 
 HW("x86.sha1rnds4") v128_t hw_x86_sha1rnds4(v128_t abcd, v128_t words, int32_t group) {
     uint32_t a = word(abcd, 3), b = word(abcd, 2), c = word(abcd, 1), d = word(abcd, 0);
-    // The first word has the fifth of the state in it.
+    // The caller has added the state's fifth word to the first message word.
     uint32_t e = 0;
     uint32_t k = (group & 3) == 0 ? 0x5a827999 : (group & 3) == 1 ? 0x6ed9eba1 : (group & 3) == 2 ? 0x8f1bbcdc : 0xca62c1d6;
 #pragma unroll
@@ -329,7 +333,7 @@ HW("x86.sha1msg2") v128_t hw_x86_sha1msg2(v128_t a, v128_t b) {
 
 struct sha256 { uint32_t a, b, c, d, e, f, g, h; };
 
-// Rounds of SHA-256, the words from the lowest on; constants are added to them.
+// Rounds of SHA-256. Round i uses lane i of `words`, to which the round constant is already added.
 INLINE struct sha256 sha256(struct sha256 s, v128_t words, int rounds) {
 #pragma unroll
     for (int i = 0; i < rounds; i++) {
@@ -367,7 +371,7 @@ HW("x86.sha256msg2") v128_t hw_x86_sha256msg2(v128_t a, v128_t b) {
     return wasm_u32x4_make(w[2], w[3], w[4], w[5]);
 }
 
-// The other architecture has the words of the state from the lowest on, and no constants.
+// On aarch64 the lowest lane holds the first word of the state, and `words` includes the constants.
 INLINE v128_t sha1(v128_t abcd, v128_t e_first, v128_t words, int group) {
     uint32_t a = word(abcd, 0), b = word(abcd, 1), c = word(abcd, 2), d = word(abcd, 3), e = word(e_first, 0);
 #pragma unroll

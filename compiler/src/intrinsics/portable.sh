@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds portable.wasm from portable.c, with the toolchain that examples/guests/README.md names for C.
+# Builds portable.wasm from portable.c, with the C toolchain that examples/guests/README.md names.
 #
 #     portable.sh [--check]     --check: builds elsewhere and compares
 set -euo pipefail

@@ -241,7 +241,7 @@ impl<'a> Elf<'a> {
         if at.file_end > FILE_BYTES_MAX {
             let (found, limit) = (at.file_end as u64, FILE_BYTES_MAX as u64);
             return Err(CompileError::Limit {
-                what: "bytes when compiled",
+                what: "bytes in its compiled file",
                 found,
                 limit,
             });

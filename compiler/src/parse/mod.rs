@@ -19,7 +19,7 @@ use pirn_format::metadata::{
     ConstExpr, DataSegment, ElementItems, ElementSegment, Export, ExportItem, Import, Metadata,
     SegmentMode,
 };
-use pirn_format::types::{ExternType, Kind, Layouts};
+use pirn_format::types::{CompositeKind, ExternType, Layouts};
 use types::{global_type, memory_type, table_type};
 use wasmparser::{
     BranchHint, FuncToValidate, FunctionBody, KnownCustom, Parser, Payload, SectionLimited,
@@ -118,7 +118,7 @@ pub(crate) fn parse(wasm: &[u8]) -> Result<ParsedModule<'_>, CompileError> {
 struct Builder<'a> {
     metadata: Metadata,
     /// The kind of each type.
-    kinds: Vec<Kind>,
+    kinds: Vec<CompositeKind>,
     intrinsics: Imports,
     data: Vec<&'a [u8]>,
     bodies: Vec<Body<'a>>,
@@ -238,7 +238,7 @@ impl<'a> Builder<'a> {
                 _ => Err("something else"),
             };
             let ty = declared.and_then(|ty| match m.kind(ty) {
-                Some(Kind::Func) => Ok(m.func_type(ty)),
+                Some(CompositeKind::Func) => Ok(m.func_type(ty)),
                 _ => Err("a function of no type"),
             });
             let intrinsic = intrinsics::imports::find(import.name, ty)?;

@@ -5,20 +5,20 @@ use crate::error::CompileError;
 use crate::limits;
 use pirn_format::metadata::Metadata;
 use pirn_format::types::{
-    AddrType, CompositeType, FieldType, FuncType, GlobalType, HeapType, Kind, MemoryType, PageSize,
-    RefType, StorageType, SubType, TableType, ValType,
+    AddrType, CompositeKind, CompositeType, FieldType, FuncType, GlobalType, HeapType, MemoryType,
+    PageSize, RefType, StorageType, SubType, TableType, ValType,
 };
 use wasmparser::{CompositeInnerType, TypeSectionReader};
 
 /// The kind of each type. Read first, because types may refer to later ones.
-pub(super) fn kinds(types: TypeSectionReader<'_>) -> Result<Vec<Kind>, CompileError> {
+pub(super) fn kinds(types: TypeSectionReader<'_>) -> Result<Vec<CompositeKind>, CompileError> {
     let mut kinds = vec![];
     for group in types {
         for ty in group?.types() {
             kinds.push(match ty.composite_type.inner {
-                CompositeInnerType::Func(_) => Kind::Func,
-                CompositeInnerType::Struct(_) => Kind::Struct,
-                CompositeInnerType::Array(_) => Kind::Array,
+                CompositeInnerType::Func(_) => CompositeKind::Func,
+                CompositeInnerType::Struct(_) => CompositeKind::Struct,
+                CompositeInnerType::Array(_) => CompositeKind::Array,
                 CompositeInnerType::Cont(_) => return Err(unsupported("a continuation")),
             });
         }
@@ -29,7 +29,7 @@ pub(super) fn kinds(types: TypeSectionReader<'_>) -> Result<Vec<Kind>, CompileEr
 /// Reads all types and their recursion groups. `kinds` has the kind of each type.
 pub(super) fn read(
     types: TypeSectionReader<'_>,
-    kinds: &[Kind],
+    kinds: &[CompositeKind],
     metadata: &mut Metadata,
 ) -> Result<(), CompileError> {
     for group in types {
@@ -47,7 +47,7 @@ pub(super) fn read(
     Ok(())
 }
 
-fn sub_type(ty: &wasmparser::SubType, kinds: &[Kind]) -> Result<SubType, CompileError> {
+fn sub_type(ty: &wasmparser::SubType, kinds: &[CompositeKind]) -> Result<SubType, CompileError> {
     let kind = |index: u32| kinds.get(index as usize).copied();
     let values = |types: &[wasmparser::ValType]| -> Result<Vec<_>, ()> {
         types.iter().map(|ty| value_type(*ty, kind)).collect()
@@ -86,7 +86,7 @@ fn sub_type(ty: &wasmparser::SubType, kinds: &[Kind]) -> Result<SubType, Compile
 /// that is not in [`FEATURES`](super::FEATURES).
 pub(crate) fn value_type(
     ty: wasmparser::ValType,
-    kinds: impl Fn(u32) -> Option<Kind>,
+    kinds: impl Fn(u32) -> Option<CompositeKind>,
 ) -> Result<ValType, ()> {
     Ok(match ty {
         wasmparser::ValType::I32 => ValType::I32,
@@ -105,7 +105,7 @@ pub(crate) fn value_type(
 /// is not in [`FEATURES`](super::FEATURES).
 pub(crate) fn heap_type(
     ty: wasmparser::HeapType,
-    kinds: impl Fn(u32) -> Option<Kind>,
+    kinds: impl Fn(u32) -> Option<CompositeKind>,
 ) -> Result<HeapType, ()> {
     use wasmparser::AbstractHeapType as Abstract;
     let ty = match ty {
@@ -135,7 +135,7 @@ pub(crate) fn heap_type(
 
 pub(super) fn table_type(
     ty: &wasmparser::TableType,
-    kinds: &[Kind],
+    kinds: &[CompositeKind],
 ) -> Result<TableType, CompileError> {
     let kinds = |index| kinds.get(index as usize).copied();
     let element = value_type(wasmparser::ValType::Ref(ty.element_type), kinds)
@@ -176,7 +176,7 @@ fn address_type(is_64: bool) -> AddrType {
 
 pub(super) fn global_type(
     ty: &wasmparser::GlobalType,
-    kinds: &[Kind],
+    kinds: &[CompositeKind],
 ) -> Result<GlobalType, CompileError> {
     let kinds = |index| kinds.get(index as usize).copied();
     let content =

@@ -1,6 +1,9 @@
 //! Shared by the compiler's tests: guests, listings, and the encoding of numbers.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+#[path = "../../../runtime/tests/common/campaign.rs"]
+pub(crate) mod campaign;
+
 use pirn_compiler::{Emit, Options, emit, parse_text};
 use std::path::{Path, PathBuf};
 

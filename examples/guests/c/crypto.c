@@ -1,9 +1,9 @@
-// SHA-1, SHA-256, AES-128 in counter mode, GHASH and CRC-32C, as such code is written for x86: with
-// the intrinsics of immintrin.h, here from include/. The functions work on memory at `buffer`. The
-// host fills it. The only imports are the instructions.
+// SHA-1, SHA-256, AES-128 in counter mode, GHASH and CRC-32C with the x86 intrinsics of
+// immintrin.h, here from include/. The functions work on the memory at `buffer`, which the host
+// fills. The module imports only the instructions.
 //
-// Sources: FIPS 180-4, FIPS 197, SP 800-38A and 800-38D; RFC 3720, B.4. For the use of the
-// instructions see their names in the Intel SDM, volume 2.
+// Sources: FIPS 180-4, FIPS 197, SP 800-38A and 800-38D; RFC 3720, B.4. The Intel SDM, volume 2,
+// describes the instructions by name.
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ EXPORT("sha1") void sha1(uint32_t *state, const uint8_t *from, size_t blocks) {
         for (int i = 0; i < 4; i++) {
             w[i] = words_from_top(from + 16 * i);
         }
-        // Four rounds with the words of group i. The next group's e comes from abcd before them.
+        // Four rounds with the words of group i. The next group's e is abcd before these rounds.
 #define ROUNDS(i, f) \
     do { \
         __m128i sum = (i) == 0 ? _mm_add_epi32(e, w[0]) : _mm_sha1nexte_epu32(last, w[(i) % 4]); \
@@ -58,7 +58,7 @@ EXPORT("sha1") void sha1(uint32_t *state, const uint8_t *from, size_t blocks) {
     state[4] = (uint32_t)_mm_extract_epi32(e, 3);
 }
 
-// ------------------------------------------------------------------------------------------- SHA-256
+// ----------------------------------------------------------------------------------------- SHA-256
 
 static const uint32_t K256[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -83,7 +83,7 @@ EXPORT("sha256") void sha256(uint32_t *state, const uint8_t *from, size_t blocks
         for (int i = 0; i < 4; i++) {
             w[i] = _mm_shuffle_epi8(load(from + 16 * i), swap);
         }
-        // Four rounds with the words of group i, which the words of group i + 4 then replace.
+        // Four rounds with the words of group i. The words of group i + 4 then replace these words.
 #pragma unroll
         for (int i = 0; i < 16; i++) {
             __m128i sum = _mm_add_epi32(w[i % 4], load(K256 + 4 * i));
@@ -104,7 +104,7 @@ EXPORT("sha256") void sha256(uint32_t *state, const uint8_t *from, size_t blocks
     store(state + 4, _mm_alignr_epi8(dchg, feba, 8));
 }
 
-// ------------------------------------------------------------------------------------------- AES-128, counter mode
+// --------------------------------------------------------------------------- AES-128, counter mode
 
 static inline __m128i next_key(__m128i key, __m128i assist) {
     key = _mm_xor_si128(key, _mm_slli_si128(key, 4));
@@ -123,7 +123,7 @@ EXPORT("aes128_keys") void aes128_keys(__m128i *keys, const uint8_t *key) {
 
 #define LANES 8
 
-// `counter`: 16 bytes, the last four of which are a big-endian number that is incremented. Encrypts
+// `counter`: 16 bytes. The last four are a big-endian number, incremented for each block. Encrypts
 // or decrypts `blocks` of 16 bytes in place.
 EXPORT("aes128_ctr") void aes128_ctr(const __m128i *keys, uint8_t *counter, uint8_t *data, size_t blocks) {
     const __m128i reverse = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -227,12 +227,13 @@ EXPORT("ghash") void ghash(const __m128i *powers, uint8_t *sum, const uint8_t *f
 
 // ----------------------------------------------------------------------------------------- CRC-32C
 
-// Bytes of each of three streams: the instruction takes three cycles, and one can start in each.
+// Bytes of each of three interleaved streams. The instruction has a latency of three cycles and a
+// throughput of one a cycle.
 #define STREAM 1024
-// x to the power of 8 n - 33, bit-reversed, where n is the bytes of one stream or two. A product
-// with it advances a checksum over n zero bytes.
-#define BEHIND_ONE 0x170076fa
-#define BEHIND_TWO 0xa51b6135
+// x to the power of 8 n - 33, bit-reversed, where n is the bytes of one stream, or of two. The
+// product with this factor advances a checksum over n zero bytes.
+#define ADVANCE_ONE 0x170076fa
+#define ADVANCE_TWO 0xa51b6135
 
 static inline uint64_t word(const uint8_t *from) {
     uint64_t word;
@@ -240,12 +241,12 @@ static inline uint64_t word(const uint8_t *from) {
     return word;
 }
 
-static inline uint64_t moved(uint64_t crc, int64_t by) {
+static inline uint64_t advance(uint64_t crc, int64_t by) {
     __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((int64_t)crc), _mm_cvtsi64_si128(by), 0x00);
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-// The checksum of `bytes` bytes after others with the checksum `before`, which is 0 at the start.
+// Continues a checksum over `bytes` more bytes. `before` is the checksum so far, at first 0.
 EXPORT("crc32c") uint32_t crc32c(uint32_t before, const uint8_t *from, size_t bytes) {
     uint64_t crc = ~before;
     for (; bytes >= 3 * STREAM; bytes -= 3 * STREAM, from += 3 * STREAM) {
@@ -258,7 +259,7 @@ EXPORT("crc32c") uint32_t crc32c(uint32_t before, const uint8_t *from, size_t by
                 third = _mm_crc32_u64(third, word(at + i + 2 * STREAM));
             }
         }
-        crc = moved(crc, BEHIND_TWO) ^ moved(second, BEHIND_ONE) ^ third;
+        crc = advance(crc, ADVANCE_TWO) ^ advance(second, ADVANCE_ONE) ^ third;
     }
     for (; bytes >= 8; bytes -= 8, from += 8) {
         crc = _mm_crc32_u64(crc, word(from));

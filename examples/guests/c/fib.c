@@ -1,5 +1,5 @@
-// A reactor: no `main`, an exported function that a host calls many times.
-// Recursive, to measure calls and returns; the compiler turns one of the two calls into a loop.
+// A reactor: it has no `main`, and a host calls the exported function many times.
+// The recursion measures calls and returns. The compiler turns one of the two calls into a loop.
 #include <stdint.h>
 
 __attribute__((export_name("fib"))) int32_t fib(int32_t n) {

@@ -1,5 +1,5 @@
-// Debug information for `-g`: a function that is called, one of another file that is inlined, and
-// one that the linker removes.
+// A guest for the tests of debug information (`-g`): one function is called, one is inlined from
+// another file, and one is removed by the linker.
 #include "lines.h"
 #include <stdint.h>
 

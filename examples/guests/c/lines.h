@@ -1,4 +1,4 @@
-// The part of lines.c that is in another file.
+// The function that the compiler inlines into functions of lines.c.
 #include <stdint.h>
 
 static int32_t clamped;

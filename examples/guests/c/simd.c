@@ -3,9 +3,9 @@
 //     simd [rounds]     rounds: how often the kernels run, 1 if not given; the output is the same
 //
 // Prints a line for each kernel with the FNV-1a hash of its result. If a kernel differs from plain
-// C, the program says so and exits with 1. The vectoriser must be off (see build.sh), or the plain
-// C is vector code too. Built for another target, only the plain C runs. So a compiler without
-// WebAssembly made the expected output.
+// C, the program says so and exits with 1. The vectoriser must be off (see build.sh); otherwise the
+// plain C becomes vector code too. Built for another target, the program runs only the plain C. A
+// native build made the expected output.
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -43,9 +43,9 @@ static void make_input(void) {
     for (int i = 0; i < 16; i++) taps[i] = (int16_t)next_random();
 }
 
-// --- plain C ---------------------------------------------------------------------------------------
+// --- plain C -------------------------------------------------------------------------------------
 
-// Four partial sums, added in pairs: the order of the vector code, so that the bits are equal.
+// Adds four partial sums in pairs, in the order of the vector code, so that the bits are equal.
 static size_t plain_dot(uint8_t *out) {
     float sum[4] = {0};
     for (int i = 0; i < LEN; i++) sum[i % 4] += floats_a[i] * floats_b[i];
@@ -56,7 +56,7 @@ static size_t plain_dot(uint8_t *out) {
 
 static uint8_t clamp_u8(int value) { return value < 0 ? 0 : value > 255 ? 255 : (uint8_t)value; }
 
-// a * 3/4 + b * 5/8, saturated; then the difference to b, saturated at zero.
+// Computes a * 3/4 + b * 5/8, saturated; then subtracts b, saturated at zero.
 static size_t plain_blend(uint8_t *out) {
     for (int i = 0; i < LEN; i++) {
         uint8_t mixed = clamp_u8((bytes_a[i] * 6 + bytes_b[i] * 5 + 4) >> 3);
@@ -105,7 +105,7 @@ static size_t plain_scan(uint8_t *out) {
 
 static size_t plain_filter(uint8_t *out) {
     for (int i = 0; i < LEN; i++) {
-        // Unsigned: sixteen products may exceed 2^31, and both versions wrap around alike.
+        // Unsigned, because the sum of sixteen products may exceed 2^31. Both versions wrap around.
         uint32_t sum = 0;
         for (int t = 0; t < 16; t++) sum += (uint32_t)(samples[i + t] * taps[t]);
         memcpy(out + 4 * i, &sum, 4);
@@ -146,7 +146,7 @@ static size_t plain_transpose(uint8_t *out) {
     return LEN;
 }
 
-// --- v128 ------------------------------------------------------------------------------------------
+// --- v128 ----------------------------------------------------------------------------------------
 
 #ifdef __wasm_simd128__
 
@@ -189,14 +189,14 @@ static size_t simd_hex(uint8_t *out) {
     return 2 * LEN;
 }
 
-// Twelve bytes become sixteen digits: one 6-bit number in each byte, plus the offset of its range.
+// Turns twelve bytes into sixteen 6-bit numbers, then adds to each the offset of its digit range.
 static size_t simd_base64(uint8_t *out) {
     uint8_t *at = out;
     for (int i = 0; i < LEN; i += 12) {
         uint8_t padded[16] = {0};
         memcpy(padded, bytes_a + i, 12);
         v128_t in = wasm_v128_load(padded);
-        // Each 32-bit lane, from its low byte up: b c a b of a group a b c.
+        // Each 32-bit lane gets, from its lowest byte, the bytes b a c b of a group a b c.
         in = wasm_i8x16_shuffle(in, in, 1, 0, 2, 1, 4, 3, 5, 4, 7, 6, 8, 7, 10, 9, 11, 10);
         v128_t first = wasm_v128_and(wasm_u32x4_shr(in, 10), wasm_i32x4_const_splat(0x0000003f));
         v128_t second = wasm_v128_and(wasm_i32x4_shl(in, 4), wasm_i32x4_const_splat(0x00003f00));
@@ -268,7 +268,7 @@ static size_t simd_mandelbrot(uint8_t *out) {
             v128_t zr = wasm_f64x2_splat(0), zi = zr, steps = wasm_i64x2_splat(0), inside = wasm_i64x2_splat(-1);
             for (int step = 0; step < 100; step++) {
                 v128_t rr = wasm_f64x2_mul(zr, zr), ii = wasm_f64x2_mul(zi, zi);
-                // A point that has escaped stays out, whatever its numbers become.
+                // Once a point has escaped, later values of z must not count it again.
                 inside = wasm_v128_and(inside, wasm_f64x2_le(wasm_f64x2_add(rr, ii), wasm_f64x2_splat(4.0)));
                 if (!wasm_v128_any_true(inside)) break;
                 steps = wasm_i64x2_sub(steps, inside);
@@ -300,7 +300,7 @@ static size_t simd_transpose(uint8_t *out) {
 #define KERNEL(name) {#name, plain_##name, plain_##name}
 #endif
 
-// --- comparison ------------------------------------------------------------------------------------
+// --- comparison ----------------------------------------------------------------------------------
 
 typedef size_t Kernel(uint8_t *out);
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ------------------------------------------------------------------------------------------- results
+// ----------------------------------------------------------------------------------------- results
 
 static const char *wanted = "";
 static uint64_t hash;
@@ -30,7 +30,7 @@ static void vector(const char *name, __m128i a) { bytes(name, &a, 16); }
 static void number(const char *name, uint64_t a) { bytes(name, &a, 8); }
 static void end(const char *name) { printf("%016" PRIx64 " %s\n", hash, name); }
 
-// ------------------------------------------------------------------------------------------- operands
+// ---------------------------------------------------------------------------------------- operands
 
 #define VALUES 24
 static __m128i v[VALUES];
@@ -131,7 +131,8 @@ static void immediates(void) {
     EACH(PUT_1, INSERT);
 }
 
-// Counts that are only known at run time. As unsigned numbers, negative ones exceed every width.
+// Shift counts that are known only at run time. A negative count, taken as unsigned, exceeds every
+// width.
 static void shifts(void) {
     static volatile const int counts[] = {0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, INT32_MAX, INT32_MIN, -1, -32, -64};
 #define BY_NUMBER(name) \

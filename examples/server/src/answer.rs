@@ -33,34 +33,34 @@ const NOT_A_GUESTS: [&str; 9] = [
 #[non_exhaustive]
 pub enum Malformed {
     /// The output has no blank line within the limit.
-    #[error("answer has no blank line within {HEADER_BYTES_MAX} bytes")]
+    #[error("answer has no blank line within {HEADER_BYTES_MAX} bytes; end the header with one")]
     NoEnd,
     /// The header has too many fields.
-    #[error("answer has more than {FIELDS_MAX} header fields")]
+    #[error("answer has more than {FIELDS_MAX} header fields; send fewer")]
     Fields,
     /// A header line is not `name: value`.
     #[error("header line {0:?} is not `name: value`")]
     Line(String),
     /// A field name has invalid characters.
-    #[error("header name {0:?} has what names cannot have")]
+    #[error("header name {0:?} has an invalid character; use letters, digits and `-`")]
     Name(String),
     /// A field value has control characters.
-    #[error("value of header {0:?} has what values cannot have")]
+    #[error("value of header {0:?} has a control character; remove it")]
     Value(String),
     /// A field belongs to the connection, so a guest may not set it.
-    #[error("header {0:?} is about the connection, and not a guest's")]
+    #[error("header {0:?} belongs to the connection; remove it, the server sets it")]
     Connection(String),
     /// A field that may appear once appears twice.
-    #[error("header {0:?} comes twice")]
+    #[error("header {0:?} is sent twice; remove one")]
     Twice(String),
     /// The status is not one that a guest may set.
-    #[error("status {0:?} is not from 200 to 599")]
+    #[error("status is {0:?}, the allowed range is 200 to 599")]
     Status(String),
     /// The header has neither `Content-Type`, nor `Location`, nor `Status`.
-    #[error("answer has none of `Content-Type`, `Location` and `Status`")]
+    #[error("answer has none of `Content-Type`, `Location` and `Status`; send one")]
     Nothing,
     /// `Content-Length` differs from the length of the body.
-    #[error("answer says {said:?} bytes of body, and has {found}")]
+    #[error("`Content-Length` is {said:?}, the body has {found} bytes; send that number")]
     Length {
         /// The length in the header.
         said: String,

@@ -15,35 +15,35 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
-/// Serves HTTP by WASI programs that speak CGI, each request in a sandbox of its own
+/// Serves HTTP with WASI programs that speak CGI, each request in its own sandbox
 #[derive(Debug, Parser)]
 #[command(version, after_long_help = ABI)]
 pub struct Args {
-    /// Where to listen; port 0 is any that is free
+    /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// The guest of all paths that start so: a .so from aotc, or a .wasm or .wat to compile first
+    /// The guest of all paths that begin with PATH: a .so from aotc, or a .wasm or .wat to compile
     #[arg(long = "route", value_name = "PATH=MODULE", required = true, value_parser = route)]
     routes: Vec<(String, PathBuf)>,
-    /// Guests that have a slot at a time
+    /// Most guests at a time: the number of slots
     #[arg(long, value_name = "N", default_value = "64")]
     slots: u32,
-    /// Threads that run guests and serve connections; as many as processors, if it is not said
+    /// Threads that run guests and serve connections [default: the number of processors]
     #[arg(long, value_name = "N")]
     workers: Option<NonZero<usize>>,
     /// Longest wall time of a guest, as in 500us, 200ms or 2s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     deadline: Duration,
-    /// Longest time of a module's start function, during which its thread serves nobody else
+    /// Longest time of a module's start function; its thread does nothing else in that time
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
     start_deadline: Duration,
-    /// Longest time that a guest keeps a thread before others have their turn
+    /// Longest time that a guest keeps a thread before others run
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = time)]
     timeslice: Duration,
     /// Most memory of a guest, as in 512KiB or 64MiB
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
     memory_max: usize,
-    /// Stack of a guest
+    /// Stack size of a guest
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
     stack: usize,
     /// Most bytes of a guest's answer
@@ -55,37 +55,37 @@ pub struct Args {
     /// Most bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
     body_max: usize,
-    /// Requests that wait for a slot; more are refused at once
+    /// Most requests that wait for a slot; more are refused at once
     #[arg(long, value_name = "N", default_value = "1024")]
     waiting_max: usize,
-    /// Requests of one route that have a guest or wait for a slot; no limit of its own by default
+    /// Most requests of one route that have a guest or wait for a slot [default: no limit]
     #[arg(long, value_name = "N")]
     route_requests: Option<usize>,
     /// Longest time that a request waits for a slot
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     wait: Duration,
-    /// Longest time that a request's header takes to come
+    /// Longest time to receive the header of a request
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     header_timeout: Duration,
-    /// Longest time that a request's body takes to come
+    /// Longest time to receive the body of a request
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     body_timeout: Duration,
-    /// Longest time that a client takes to take its answer
+    /// Longest time that a client takes to receive its answer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     write_timeout: Duration,
     /// Most connections at a time; more wait to be accepted
     #[arg(long, value_name = "N", default_value = "1024")]
     connections: usize,
-    /// Most connections of one client, by its address, at a time; more are closed
+    /// Most connections of one client address at a time; more are closed
     #[arg(long, value_name = "N", default_value = "256")]
     client_connections: usize,
-    /// Most bytes that guests have the server log a second
+    /// Most bytes a second that the server logs for guests
     #[arg(long, value_name = "BYTES", default_value = "256KiB", value_parser = bytes)]
     log_max: usize,
-    /// Longest time that requests have to end after SIGTERM
+    /// Longest time for requests to end after SIGTERM
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     grace: Duration,
-    /// What is logged on standard error: off, error, warn, info, debug or trace
+    /// Level of the log on standard error: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
 }
@@ -93,17 +93,17 @@ pub struct Args {
 /// The text after the options in the output of `--help`.
 const ABI: &str = "\
 Guests are WASI commands that speak CGI/1.1 (RFC 3875): the request's meta-variables are in the
-environment, its body is the standard input, and the standard output is the answer: header lines, among
-them Status or Content-Type or Location, a blank line, the body. Standard error is logged.
+environment, its body is the standard input, and the standard output is the answer: header lines
+with Status, Content-Type or Location, a blank line, the body. Standard error is logged.
 
   413  body over --body-max                 408  body later than --body-timeout
   503  no slot within --wait                504  guest over --deadline
-  502  guest trapped (also for want of memory or stack), exited with another code than 0, printed more
-       than --answer-max, or no answer
+  502  guest trapped (also if memory or stack is used up), exited with a code other than 0, printed
+       more than --answer-max, or gave a malformed answer
   404  no route    400  bad path or body    500  the server's own fault
 
-/metrics has Prometheus text. SIGTERM and SIGINT stop the server; what runs may end within --grace.
-docs/guide/server.md has the rest.";
+/metrics has Prometheus text. SIGTERM and SIGINT stop the server; running requests may end within
+--grace. docs/guide/server.md has the rest.";
 
 impl Args {
     /// The limits for clients.
@@ -129,8 +129,8 @@ impl Args {
     pub fn settings(&self) -> Settings {
         Settings {
             slots: self.slots,
-            memory_max: self.memory_max,
-            stack: self.stack,
+            memory_bytes_max: self.memory_max,
+            stack_bytes: self.stack,
             deadline: self.deadline,
             start_deadline: self.start_deadline,
             timeslice: self.timeslice,
@@ -203,7 +203,7 @@ fn route(text: &str) -> Result<(String, PathBuf)> {
         Some((path, module)) if path.starts_with('/') && !module.is_empty() => {
             Ok((path.to_owned(), module.into()))
         }
-        _ => bail!("{text:?} is no route; write it as in /hello=hello.so"),
+        _ => bail!("{text:?} is not a route; write it as in /hello=hello.so"),
     }
 }
 
@@ -217,7 +217,7 @@ pub fn bytes(text: &str) -> Result<usize> {
     let (number, unit) = unit(text, &units).unwrap_or((text, 1));
     let number: Option<usize> = number.parse().ok();
     let bytes = number.and_then(|number| number.checked_mul(unit));
-    bytes.with_context(|| format!("{text:?} is no number of bytes; write it as in 65536 or 64MiB"))
+    bytes.with_context(|| format!("{text:?} is not a size; write it as in 65536 or 64MiB"))
 }
 
 /// Parses a nonzero time with the unit us, ms or s.
@@ -233,7 +233,7 @@ pub fn time(text: &str) -> Result<Duration> {
     });
     match time {
         Some(us) if us > 0 => Ok(Duration::from_micros(us)),
-        _ => bail!("{text:?} is no time; write it as in 500us, 20ms or 2s"),
+        _ => bail!("{text:?} is not a time above 0; write it as in 500us, 20ms or 2s"),
     }
 }
 

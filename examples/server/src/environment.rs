@@ -32,7 +32,7 @@ const NOT_PASSED: [&str; 11] = [
 /// Why a request has no environment. It is always the client's fault.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum BadRequest {
-    #[error("path is not percent-encoded UTF-8 without NUL")]
+    #[error("path is not percent-encoded UTF-8, or has a NUL; correct it")]
     Path,
 }
 

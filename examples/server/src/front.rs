@@ -138,12 +138,13 @@ impl Front {
         let body = self.body(body).await?;
         // Held until the guest has ended.
         let _turn = self.turns[route].try_acquire().map_err(|_| {
-            let why = "the route is at its limit of requests";
+            let why = "the route has as many requests as --route-requests allows";
             Refusal::new(Outcome::Full, why)
         })?;
         let work = self.work(&parts, route, body, ends)?;
         let ran = self.engine.run(work).await;
-        let ran = ran.ok_or_else(|| Refusal::new(Outcome::Full, "no slot was free in time"))?;
+        let ran =
+            ran.ok_or_else(|| Refusal::new(Outcome::Full, "no slot was free within --wait"))?;
         self.metrics.count_guest(route, ran.took, &ran.usage);
         self.journal.errors(&self.routes[route], &ran.errors);
         response(ran)
@@ -196,7 +197,7 @@ impl Front {
 fn response(ran: Ran) -> Result<Reply, Refusal> {
     let outcome = match ran.end {
         End::Exited(0) if ran.overflowed => {
-            let why = "guest printed more than it may";
+            let why = "guest printed more than --answer-max";
             return Err(Refusal::new(Outcome::Output, why));
         }
         End::Exited(0) => {

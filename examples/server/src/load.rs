@@ -166,7 +166,7 @@ impl Load {
     /// If all weights are 0, or a connection cannot be made.
     pub async fn run(self) -> Result<Report> {
         if self.shots.iter().all(|shot| shot.weight == 0) {
-            bail!("no requests to make: all weights are 0");
+            bail!("all weights are 0, so there are no requests; set one to 1 or more");
         }
         let (load, next) = (Arc::new(self), Arc::new(AtomicUsize::new(0)));
         let start = Instant::now();
@@ -260,11 +260,11 @@ async fn ask(connection: &mut SendRequest<Full<Bytes>>, shot: &Shot) -> Result<(
 
 fn check(shot: &Shot, status: StatusCode, body: &Bytes) -> Result<()> {
     if status.as_u16() != shot.status {
-        bail!("status {} instead of {}", status.as_u16(), shot.status);
+        bail!("status is {}, expected {}", status.as_u16(), shot.status);
     }
     match &shot.answer {
         Some(answer) if answer != body => bail!(
-            "answer {:?} instead of {:?}",
+            "answer is {:?}, expected {:?}",
             String::from_utf8_lossy(&body[..body.len().min(100)]),
             String::from_utf8_lossy(&answer[..answer.len().min(100)])
         ),

@@ -6,8 +6,8 @@ use crate::place::Place;
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use pirn_runtime::{
-    CallError, Func, HostFuture, InstantiateError, LinkError, Linker, Measure, Module, Prepared,
-    Region, Usage,
+    CallError, HostFuture, InstantiateError, LinkError, Linker, Measure, Module, Prepared, Region,
+    TypedFunc, Usage,
 };
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{Bounded, Exit, WasiCtx, WasiCtxBuilder};
@@ -23,9 +23,9 @@ pub struct Settings {
     /// Number of guests at the same time.
     pub slots: u32,
     /// Most bytes of a guest's memory.
-    pub memory_max: usize,
+    pub memory_bytes_max: usize,
     /// Bytes of a guest's stack.
-    pub stack: usize,
+    pub stack_bytes: usize,
     /// Longest wall time of a guest.
     pub deadline: Duration,
     /// Longest time of a module's start function. It runs during instantiation, and blocks its
@@ -43,8 +43,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             slots: 64,
-            memory_max: 64 << 20,
-            stack: 1 << 20,
+            memory_bytes_max: 64 << 20,
+            stack_bytes: 1 << 20,
             deadline: Duration::from_secs(1),
             start_deadline: Duration::from_millis(50),
             timeslice: Duration::from_micros(500),
@@ -64,7 +64,7 @@ pub struct Pirn {
 /// The guest of one route.
 struct Guest {
     prepared: Prepared<WasiCtx>,
-    start: Func<(), ()>,
+    start: TypedFunc<(), ()>,
 }
 
 impl Pirn {
@@ -85,8 +85,8 @@ impl Pirn {
         let region = Region::builder()
             .slots(settings.slots)
             .memories(memories.unwrap_or(0).max(1))
-            .memory_max(settings.memory_max)
-            .stack(settings.stack)
+            .memory_bytes_max(settings.memory_bytes_max)
+            .stack_bytes(settings.stack_bytes)
             .build()?;
         let mut linker = Linker::new();
         let sleep =
@@ -134,7 +134,7 @@ impl Pirn {
         let limited = instance.deadline(self.settings.deadline);
         let limited = limited.timeslice(self.settings.timeslice);
         let call = limited.call_async(&guest.start, ());
-        let called = call.yield_by(|| Box::pin(yield_now())).await;
+        let called = call.yield_with(|| Box::pin(yield_now())).await;
         let end = called.map_or_else(ended, |()| End::Exited(0));
         Some((end, since, instance.usage()))
     }

@@ -192,14 +192,14 @@ impl Drop for Open {
 fn check(routes: &[String]) -> Result<()> {
     for (at, route) in routes.iter().enumerate() {
         if !route.starts_with('/') || route.contains(['?', '#', ' ']) {
-            bail!("route {route:?} is no path; write it as in /hello");
+            bail!("route {route:?} is not a path; write it as in /hello");
         }
         if route == METRICS_PATH {
-            bail!("route {route:?} is where the metrics are; choose another");
+            bail!("route {route:?} is the path of the metrics; choose another");
         }
         let same = |other: &String| other.trim_end_matches('/') == route.trim_end_matches('/');
         if routes[..at].iter().any(same) {
-            bail!("route {route:?} comes twice");
+            bail!("route {route:?} is given twice; remove one");
         }
     }
     Ok(())

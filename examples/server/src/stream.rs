@@ -93,6 +93,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stream<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::future::poll_fn;
+    use std::pin::pin;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     const SHORT: Duration = Duration::from_millis(50);
@@ -132,20 +134,30 @@ mod tests {
         assert!(taken > 0 && taken < 1000, "{taken}");
     }
 
+    /// Polls a future once.
+    async fn once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+        poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+    }
+
     #[tokio::test]
     async fn each_answer_has_its_own_time() {
         let (server, mut client) = duplex(10);
-        let mut server = Stream::new(server, 20 * SHORT);
-        for _ in 0..30 {
-            let answer = async {
-                server.write_all(&[1; 20]).await.expect("it is taken");
-                server.flush().await.expect("it is taken");
-            };
-            let take = async {
-                sleep(SHORT).await;
-                client.read_exact(&mut [0; 20]).await.expect("an answer");
-            };
-            tokio::join!(answer, take);
+        let mut server = Stream::new(server, SHORT);
+        {
+            let mut answer = pin!(server.write_all(&[1; 20]));
+            assert!(once(answer.as_mut()).await.is_pending());
+            // The client reads after the answer's time limit, but before the server writes again.
+            sleep(2 * SHORT).await;
+            client.read_exact(&mut [0; 10]).await.expect("an answer");
+            answer.await.expect("it is taken");
         }
+        server.flush().await.expect("it is taken");
+        client.read_exact(&mut [0; 10]).await.expect("an answer");
+        // The old timer would end the next answer at its first wait.
+        server.write_max = Duration::from_secs(3600);
+        let mut answer = pin!(server.write_all(&[1; 20]));
+        assert!(once(answer.as_mut()).await.is_pending());
+        client.read_exact(&mut [0; 10]).await.expect("an answer");
+        answer.await.expect("it is taken");
     }
 }

@@ -4,12 +4,14 @@
 use super::{ConstExpr, ConstOp, ElementItems, ExportItem, Metadata, SegmentMode};
 use crate::error::FormatError;
 use crate::layout::CONSTANT_OPERATORS_MAX;
-use crate::types::{CompositeType, ExternType, HeapType, Kind, SUPERTYPES_MAX, SubType, ValType};
+use crate::types::{
+    CompositeKind, CompositeType, ExternType, HeapType, SUPERTYPES_MAX, SubType, ValType,
+};
 
 /// Checks every index of `m`, and that parallel lists have the lengths they must have.
 pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
     let Some(layout) = m.layout() else {
-        return damaged("instance area", "over its limit");
+        return damaged("instance area", "it exceeds its limit");
     };
     debug_assert!(layout.bytes() > 0);
     equal("code offsets", m.code.len(), m.funcs.len())?;
@@ -32,13 +34,13 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
         .try_for_each(|ty| named_type(m, ty, m.types.len()))?;
     imports(m)?;
     if m.memories.iter().any(|ty| ty.shared && ty.max.is_none()) {
-        return damaged("shared memory", "has no maximum");
+        return damaged("shared memory", "it has no maximum");
     }
     for &ty in &m.funcs {
-        of_kind(m, "type of a function", ty, Kind::Func)?;
+        of_kind(m, "type of a function", ty, CompositeKind::Func)?;
     }
     for &ty in &m.tags {
-        of_kind(m, "type of a tag", ty, Kind::Func)?;
+        of_kind(m, "type of a tag", ty, CompositeKind::Func)?;
         if !m.func_type(ty).results.is_empty() {
             return damaged("type of a tag", "it has results");
         }
@@ -53,6 +55,7 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
         return damaged("function names", "not ascending");
     }
     exports(m)?;
+    tables_change(m)?;
     segments(m)?;
     let tables = m.table_inits.iter().flatten();
     tables
@@ -68,7 +71,7 @@ fn types(m: &Metadata) -> Result<(), FormatError> {
     let mut depths: Vec<usize> = Vec::with_capacity(m.types.len());
     for range in m.groups.ranges(m.types.len()) {
         let Some((first, len)) = range else {
-            return damaged("groups of types", "they do not follow each other");
+            return damaged("groups of types", "they are not consecutive");
         };
         for (at, ty) in m.types.iter().enumerate().skip(first).take(len) {
             let mut values = ty.values();
@@ -120,7 +123,7 @@ fn supertype(ty: &SubType, above: &SubType) -> Result<(), FormatError> {
     };
     match agrees && !above.is_final {
         true => Ok(()),
-        false => damaged("supertype", "it is none of a type that names it"),
+        false => damaged("supertype", "a type that names it does not match it"),
     }
 }
 
@@ -134,11 +137,11 @@ fn named_type(m: &Metadata, ty: ValType, len: usize) -> Result<(), FormatError> 
 }
 
 /// Checks that the type with this index exists and has this kind.
-fn of_kind(m: &Metadata, what: &str, ty: u32, kind: Kind) -> Result<(), FormatError> {
+fn of_kind(m: &Metadata, what: &str, ty: u32, kind: CompositeKind) -> Result<(), FormatError> {
     index(what, ty, m.types.len())?;
     match m.kind(ty) == Some(kind) {
         true => Ok(()),
-        false => damaged(what, &format!("type {ty} is of another kind")),
+        false => damaged(what, &format!("type {ty} has another kind")),
     }
 }
 
@@ -146,7 +149,10 @@ fn of_kind(m: &Metadata, what: &str, ty: u32, kind: Kind) -> Result<(), FormatEr
 fn imported<T>(m: &Metadata, all: &[T]) -> Result<usize, FormatError> {
     let imported = m.imported_globals() as usize;
     if imported > all.len() {
-        return damaged("imported globals", "more than there are globals");
+        return damaged(
+            "imported globals",
+            &format!("{imported}, there are {} globals", all.len()),
+        );
     }
     Ok(imported)
 }
@@ -165,10 +171,20 @@ fn imports(m: &Metadata) -> Result<(), FormatError> {
             ExternType::Tag(ty) => tags.next() == Some(ty),
         };
         if !agrees {
-            return damaged("import", "its type is not that of its index");
+            return damaged("import", "its type differs from the type of its index");
         }
     }
     Ok(())
+}
+
+/// Checks that tables which the host, or another instance, can change are not recorded as constant.
+fn tables_change(m: &Metadata) -> Result<(), FormatError> {
+    let mut exports = m.exports.iter();
+    let is_exported = exports.any(|export| matches!(export.item, ExportItem::Table(_)));
+    match (is_exported || m.imported_tables() > 0) && !m.tables_change {
+        true => damaged("constant tables", "a table is imported or exported"),
+        false => Ok(()),
+    }
 }
 
 fn exports(m: &Metadata) -> Result<(), FormatError> {
@@ -198,7 +214,7 @@ fn segments(m: &Metadata) -> Result<(), FormatError> {
     for segment in &m.data {
         mode(m, &segment.mode, "data", m.memories.len())?;
         if segment.start.checked_add(segment.len).is_none() {
-            return damaged("data segment", "its end is past 4 GiB");
+            return damaged("data segment", "it ends past 4 GiB");
         }
     }
     Ok(())
@@ -218,22 +234,27 @@ fn mode(m: &Metadata, mode: &SegmentMode, what: &str, len: usize) -> Result<(), 
 
 fn const_expr(m: &Metadata, expr: &ConstExpr) -> Result<(), FormatError> {
     if expr.allocates() && !m.heap {
-        return damaged("constant", "it makes what the module has no place for");
+        return damaged(
+            "constant",
+            "it makes a struct or array, and the module has no heap",
+        );
     }
     if expr.0.len() as u64 > CONSTANT_OPERATORS_MAX {
-        return damaged("constant", "it has more operators than a constant may");
+        let count = expr.0.len();
+        let why = format!("{count} operators, the limit is {CONSTANT_OPERATORS_MAX}");
+        return damaged("constant", &why);
     }
     for op in &expr.0 {
         match *op {
             ConstOp::GlobalGet(i) => index("global of a constant", i, m.globals.len())?,
             ConstOp::RefFunc(i) => escaped(m, i)?,
             ConstOp::StructNew(ty) | ConstOp::StructNewDefault(ty) => {
-                of_kind(m, "struct of a constant", ty, Kind::Struct)?;
+                of_kind(m, "struct of a constant", ty, CompositeKind::Struct)?;
             }
             ConstOp::ArrayNew(ty)
             | ConstOp::ArrayNewDefault(ty)
             | ConstOp::ArrayNewFixed(ty, _) => {
-                of_kind(m, "array of a constant", ty, Kind::Array)?;
+                of_kind(m, "array of a constant", ty, CompositeKind::Array)?;
             }
             _ => {}
         }
@@ -245,10 +266,10 @@ fn const_expr(m: &Metadata, expr: &ConstExpr) -> Result<(), FormatError> {
 fn escaped(m: &Metadata, i: u32) -> Result<(), FormatError> {
     index("referred function", i, m.funcs.len())?;
     if m.escaped_position(i).is_none() {
-        return damaged("referred function", "has no reference");
+        return damaged("referred function", "it has no reference");
     }
     if m.entries[m.funcs[i as usize] as usize].is_none() {
-        return damaged("referred function", "has no entry trampoline");
+        return damaged("referred function", "it has no entry trampoline");
     }
     Ok(())
 }
@@ -257,7 +278,7 @@ fn index(what: &str, index: u32, len: usize) -> Result<(), FormatError> {
     if (index as usize) < len {
         return Ok(());
     }
-    damaged(what, &format!("index {index} of {len}"))
+    damaged(what, &format!("index {index}, there are {len}"))
 }
 
 fn equal(what: &str, found: usize, expected: usize) -> Result<(), FormatError> {

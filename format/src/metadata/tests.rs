@@ -4,7 +4,7 @@ use super::*;
 use crate::types::{AddrType, HeapType, PageSize, StorageType, TableType, ValType};
 
 const fn func(index: u32) -> HeapType {
-    HeapType::Concrete(Kind::Func, index)
+    HeapType::Concrete(CompositeKind::Func, index)
 }
 
 /// A function type that returns a reference to `heap`.
@@ -152,7 +152,7 @@ fn every_index_out_of_range_is_refused_by_name() {
         // A type names those before it and those of its group.
         (|m| m.types[0] = func_of(func(1)), "type of a reference"),
         (
-            |m| m.types[0] = func_of(HeapType::Concrete(Kind::Array, 0)),
+            |m| m.types[0] = func_of(HeapType::Concrete(CompositeKind::Array, 0)),
             "another kind",
         ),
         (|m| m.groups.0.push((0, 2)), "groups of types"),
@@ -212,7 +212,7 @@ fn every_index_out_of_range_is_refused_by_name() {
         ),
         (
             |m| m.global_inits[0] = ConstExpr(vec![ConstOp::StructNew(0)]),
-            "no place",
+            "the module has no heap",
         ),
         (
             |m| {
@@ -247,6 +247,10 @@ fn every_index_out_of_range_is_refused_by_name() {
         (
             |m| m.exports[0].item = ExportItem::Memory(0),
             "exported memory",
+        ),
+        (
+            |m| m.exports[0].item = ExportItem::Table(0),
+            "constant tables",
         ),
         (|m| m.imports[0].ty = ExternType::Func(7), "import"),
         (

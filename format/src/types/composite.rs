@@ -1,6 +1,6 @@
 //! [`SubType`]: a type that a module defines, and [`Layouts`]: where the fields of structs lie.
 
-use super::{FuncType, Kind, ValType};
+use super::{CompositeKind, FuncType, ValType};
 use crate::layout::{OBJECT_ALIGN, OBJECT_HEADER_BYTES};
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -99,11 +99,11 @@ impl SubType {
 
     /// Whether this is a function, struct or array type.
     #[must_use]
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> CompositeKind {
         match self.composite {
-            CompositeType::Func(_) => Kind::Func,
-            CompositeType::Struct(_) => Kind::Struct,
-            CompositeType::Array(_) => Kind::Array,
+            CompositeType::Func(_) => CompositeKind::Func,
+            CompositeType::Struct(_) => CompositeKind::Struct,
+            CompositeType::Array(_) => CompositeKind::Array,
         }
     }
 
@@ -203,7 +203,7 @@ impl Layouts {
     #[must_use]
     pub fn new(types: &[SubType]) -> Self {
         let mut layouts = Self::default();
-        if !types.iter().any(|ty| ty.kind() == Kind::Struct) {
+        if !types.iter().any(|ty| ty.kind() == CompositeKind::Struct) {
             return layouts;
         }
         for ty in types {

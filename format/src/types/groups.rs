@@ -1,7 +1,7 @@
 //! [`Groups`]: the recursion groups of a module's types, and [`number_types`]: equal numbers for
 //! equal types.
 
-use super::{Kind, SubType};
+use super::{CompositeKind, SubType};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -73,14 +73,17 @@ pub fn number_types(
         let group = &types[first..first + len];
         let is_closed = |ty: &SubType| {
             ty.supertype.is_none()
-                && (ty.kind() != Kind::Func || ty.values().all(|ty| ty.type_index().is_none()))
+                && (ty.kind() != CompositeKind::Func
+                    || ty.values().all(|ty| ty.type_index().is_none()))
         };
         let name = |index: u32| match (index as usize).checked_sub(first) {
             Some(within) => WITHIN | within as u32,
             None => numbers[index as usize],
         };
         let given = match group {
-            [alone] if alone.kind() == Kind::Func && is_closed(alone) => Cow::Borrowed(group),
+            [alone] if alone.kind() == CompositeKind::Func && is_closed(alone) => {
+                Cow::Borrowed(group)
+            }
             _ => Cow::Owned(group.iter().map(|ty| ty.renamed(name)).collect()),
         };
         number(given, &mut numbers);
@@ -102,7 +105,7 @@ mod tests {
     }
 
     fn node(index: u32) -> SubType {
-        let ty = ValType::nullable(HeapType::Concrete(Kind::Struct, index));
+        let ty = ValType::nullable(HeapType::Concrete(CompositeKind::Struct, index));
         SubType::alone(CompositeType::Struct(vec![FieldType {
             storage: StorageType::Val(ty),
             mutable: true,
@@ -134,8 +137,8 @@ mod tests {
 
     #[test]
     fn equal_types_have_equal_numbers_wherever_they_are() {
-        let null = |index| ValType::nullable(HeapType::Concrete(Kind::Func, index));
-        let some = |index| ValType::non_null(HeapType::Concrete(Kind::Func, index));
+        let null = |index| ValType::nullable(HeapType::Concrete(CompositeKind::Func, index));
+        let some = |index| ValType::non_null(HeapType::Concrete(CompositeKind::Func, index));
         let i32 = || func(&[ValType::I32]);
         let one = [i32(), func(&[null(0)]), func(&[null(1)])];
         let other = [

@@ -40,12 +40,12 @@ pub enum HeapType {
     /// Bottom type of exceptions: only null references have it.
     NoExn,
     /// The type with this index in its module, which is of this kind.
-    Concrete(Kind, u32),
+    Concrete(CompositeKind, u32),
 }
 
 /// The kind of a type that a module defines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Kind {
+pub enum CompositeKind {
     /// A function.
     Func,
     /// A struct.
@@ -54,7 +54,7 @@ pub enum Kind {
     Array,
 }
 
-impl Kind {
+impl CompositeKind {
     /// The abstract heap type of all values of this kind.
     #[must_use]
     pub const fn all(self) -> HeapType {
@@ -71,7 +71,7 @@ impl HeapType {
     #[must_use]
     pub const fn top(self) -> Self {
         match self {
-            Self::Func | Self::NoFunc | Self::Concrete(Kind::Func, _) => Self::Func,
+            Self::Func | Self::NoFunc | Self::Concrete(CompositeKind::Func, _) => Self::Func,
             Self::Extern | Self::NoExtern => Self::Extern,
             Self::Exn | Self::NoExn => Self::Exn,
             Self::Any
@@ -80,7 +80,7 @@ impl HeapType {
             | Self::Struct
             | Self::Array
             | Self::None
-            | Self::Concrete(Kind::Struct | Kind::Array, _) => Self::Any,
+            | Self::Concrete(CompositeKind::Struct | CompositeKind::Array, _) => Self::Any,
         }
     }
 
@@ -172,10 +172,10 @@ mod tests {
         None,
         Exn,
         NoExn,
-        Concrete(Kind::Func, 1),
-        Concrete(Kind::Struct, 2),
-        Concrete(Kind::Struct, 3),
-        Concrete(Kind::Array, 4),
+        Concrete(CompositeKind::Func, 1),
+        Concrete(CompositeKind::Struct, 2),
+        Concrete(CompositeKind::Struct, 3),
+        Concrete(CompositeKind::Array, 4),
     ];
 
     /// The proper supertypes of each type, without the rules for bottom types. Type 3 is declared
@@ -184,10 +184,12 @@ mod tests {
         match ty {
             Eq => vec![Any],
             I31 | Struct | Array => vec![Eq, Any],
-            Concrete(Kind::Func, _) => vec![Func],
-            Concrete(Kind::Struct, 2) => vec![Struct, Eq, Any],
-            Concrete(Kind::Struct, _) => vec![Concrete(Kind::Struct, 2), Struct, Eq, Any],
-            Concrete(Kind::Array, _) => vec![Array, Eq, Any],
+            Concrete(CompositeKind::Func, _) => vec![Func],
+            Concrete(CompositeKind::Struct, 2) => vec![Struct, Eq, Any],
+            Concrete(CompositeKind::Struct, _) => {
+                vec![Concrete(CompositeKind::Struct, 2), Struct, Eq, Any]
+            }
+            Concrete(CompositeKind::Array, _) => vec![Array, Eq, Any],
             _ => vec![],
         }
     }

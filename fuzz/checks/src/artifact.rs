@@ -1,7 +1,8 @@
 //! A damaged compiled module must be refused, because its hash covers the whole file.
 //!
-//! If the hash is made to match, the later checks see the damage. They may refuse the file or
-//! accept it. An accepted file is not loaded: such a file must be trusted like a program.
+//! If the check makes the hash match, the later checks of the runtime see the damage. They may
+//! refuse or accept the file. This check does not load an accepted file, because such a file must
+//! be trusted like a program.
 
 use crate::random::Random;
 use pirn_compiler::{OptLevel, Options};
@@ -22,8 +23,8 @@ pub struct Tally {
     pub refused: usize,
     /// Files with a matching hash that were refused.
     pub sealed_refused: usize,
-    /// Files with a matching hash that were accepted: the damaged bytes are unused, or mean
-    /// something else that is valid.
+    /// Files with a matching hash that were accepted. The damaged bytes are unused, or have another
+    /// valid meaning.
     pub sealed_taken: usize,
 }
 
@@ -67,15 +68,17 @@ static ORIGINALS: LazyLock<Vec<Original>> = LazyLock::new(|| {
             let mut options = Options::new(arch);
             (options.debug_info, options.opt_level, options.fuel) = (debug, OptLevel::Speed, debug);
             let file = pirn_compiler::compile(&wasm, &options).expect("valid");
-            let header_at = Checked::new(&file).expect("its own").header_at as usize;
+            let header_at = Checked::new(&file)
+                .expect("the compiler made the file")
+                .header_at as usize;
             originals.push(Original { file, header_at });
         }
     }
     originals
 });
 
-/// Damages a compiled module as `data` says, and opens it. The canary passes an undamaged file as
-/// damaged.
+/// Damages a compiled module as `data` says, and checks that the runtime refuses it. The canary
+/// takes an undamaged file for a damaged one.
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@ use std::env;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-/// Environment variable: the seconds that [`long`] takes. With 0 it checks one seed.
+/// Environment variable: the run time of [`long`] in seconds. With 0 it checks one seed.
 pub const SECONDS: &str = "PIRN_FUZZ_SECONDS";
 /// Environment variable: the first seed of [`long`].
 pub const SEED: &str = "PIRN_FUZZ_SEED";
@@ -62,6 +62,6 @@ pub fn long<T: Default + AddAssign>(check: impl Fn(&[u8]) -> Result<T, String>) 
         seed += 1;
     }
     let cases = seed - first;
-    assert_eq!(failures, 0, "of {cases} cases so many fail");
+    assert_eq!(failures, 0, "failures of {cases} cases");
     (sum, cases)
 }

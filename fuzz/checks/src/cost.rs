@@ -1,10 +1,10 @@
 //! Searches for modules that cost the compiler most for their size. Each module has a shape with a
 //! few numbers; the search changes the numbers of the costliest modules.
 //!
-//! A module that compiles may cost a microsecond for each unit of work that
-//! [`Options::work_per_byte`] permits. Other modules are refused with the name of a limit. The cost
-//! is measured in two ways: by the processor's clock ([`Found::cpu_ns`]), for people; and by bytes
-//! of machine code ([`Found::code_bytes`]), for tests, because they are the same each time.
+//! A module that compiles may cost one microsecond for each unit of work that
+//! [`Options::work_per_byte`] permits. The compiler must refuse other modules with the name of a
+//! limit. The cost is measured in two ways. CPU time ([`Found::cpu_ns`]) is for people. Bytes of
+//! machine code ([`Found::code_bytes`]) are for tests, because they are reproducible.
 
 mod shapes;
 mod types;
@@ -38,19 +38,19 @@ pub struct Found {
     pub code_bytes: u64,
     /// Units of work that the module used; 0 if it was refused.
     pub work: u64,
-    /// The limit by which it was refused.
+    /// The limit that refused the module.
     pub refused: Option<String>,
 }
 
 impl Found {
-    /// Used share of the allowed cost for a module of this size, in thousandths, by CPU time.
+    /// Share of the allowed cost for a module of this size, in thousandths, by CPU time.
     #[must_use]
     pub fn time_permille(&self) -> u64 {
         self.permille(self.cpu_ns / 1000)
     }
 
-    /// Used share of the allowed cost in thousandths, by bytes of machine code. One byte is allowed
-    /// for each unit.
+    /// Share of the allowed cost in thousandths, by bytes of machine code. Each unit of work allows
+    /// one byte.
     #[must_use]
     pub fn code_permille(&self) -> u64 {
         self.permille(self.code_bytes)
@@ -139,8 +139,8 @@ pub fn measure(shape: Shape, options: &Options) -> Result<Found, String> {
     Ok(found)
 }
 
-/// Measures shapes as long as `goes_on`. Half of them are changes of the worst shapes so far,
-/// according to `judge`. Returns the worst of each kind, the worst of all first.
+/// Measures shapes as long as `proceeds` returns true. Half of the shapes are changes of the worst
+/// shapes so far, ordered by `judge`. Returns the worst of each kind, the worst of all first.
 ///
 /// # Errors
 ///
@@ -148,12 +148,12 @@ pub fn measure(shape: Shape, options: &Options) -> Result<Found, String> {
 pub fn search(
     random: &mut Random,
     ways: &[Options],
-    mut goes_on: impl FnMut(usize) -> bool,
+    mut proceeds: impl FnMut(usize) -> bool,
     judge: impl Fn(&Found) -> u64,
 ) -> Result<Vec<Found>, String> {
     let mut worst: Vec<Option<Found>> = vec![None; KINDS.len()];
     let mut tried = 0;
-    while goes_on(tried) {
+    while proceeds(tried) {
         let kind = random.below(KINDS.len());
         let shape = match &worst[kind] {
             Some(found) if !random.once_in(4) => found.shape.changed(random),

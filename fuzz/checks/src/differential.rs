@@ -1,10 +1,9 @@
-//! A guest must behave the same under pirn, with any compiler options and any previous user of its
+//! A guest must behave equally under pirn, with any compiler options and any previous user of its
 //! slot, and under other engines.
 //!
-//! Compared are: the end of each call and its results, the arguments of host functions, and finally
-//! the exported memories and globals and the contents of tables. All NaNs are equal. The comparison
-//! ends when a guest exhausts its stack or the room for objects, because these limits differ
-//! between engines.
+//! The check compares the end of each call and its results, the arguments of host functions, and
+//! finally the exported memories, globals and tables. All NaNs are equal. The comparison ends when
+//! a guest exhausts its stack or its heap, because these limits differ between engines.
 
 use crate::engine::{Engine, Pirn};
 use crate::guest::Guest;

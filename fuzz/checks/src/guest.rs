@@ -51,8 +51,8 @@ pub struct Call {
     pub params: Vec<Val>,
     /// Result types.
     pub results: Vec<ValType>,
-    /// Whether the function is a host function that the module exports again. In such a call, not
-    /// every engine shows it the guest's memory.
+    /// Whether the function is a host function that the module exports again. In a call of it, some
+    /// engines do not show the host function the guest's memory.
     pub is_host: bool,
 }
 
@@ -63,11 +63,11 @@ pub struct Plan {
     pub calls: Vec<Call>,
     /// The exported memories.
     pub memories: Vec<String>,
-    /// The one of them that host functions see: memory 0.
+    /// The name of memory 0, which host functions see.
     pub memory: Option<String>,
     /// The exported globals.
     pub globals: Vec<String>,
-    /// The last so many calls only read the state that the others left.
+    /// Number of calls at the end that only read the state.
     pub looks: usize,
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn config(random: &mut Random) -> Config {
         relaxed_simd_enabled: rich && random.once_in(2),
         tail_call_enabled: random.once_in(2),
         threads_enabled: rich && random.once_in(2),
-        // Without a maximum, engines would differ in the growth that they allow.
+        // Without a maximum, engines allow different growth.
         memory_max_size_required: true,
         table_max_size_required: true,
         max_memory32_bytes: memory_bytes,
@@ -226,8 +226,9 @@ impl Guest {
         };
         let mut module = wasm_smith::Module::new(config, &mut bytes)?;
         let ended = module.ensure_termination(STEPS);
-        ended.expect("no function is of raw bytes");
-        let wasm = looks::with_looks(module.to_bytes()).expect("what was generated is well-formed");
+        ended.expect("no generated function consists of raw bytes");
+        let wasm =
+            looks::with_looks(module.to_bytes()).expect("the generated module is well-formed");
         Ok((Self { wasm, seed, uses }, random))
     }
 

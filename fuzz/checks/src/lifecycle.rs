@@ -1,14 +1,15 @@
 //! Instances of several modules use the slots of a region in turn, and end in every possible way.
 //! Each instance must start with exactly the state that its module defines. No instance may access
-//! another's memory. Every state must allow its operations and no others.
+//! another's memory. In each state, the runtime must allow the operations of that state and refuse
+//! all others.
 
 mod modules;
 mod tenant;
-mod house;
+mod setup;
 
 use crate::random::Random;
-use house::House;
 use pirn_runtime::Reset;
+use setup::Setup;
 use std::ops::AddAssign;
 
 /// Counts of operations.
@@ -52,7 +53,7 @@ pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
     };
     let reset = Reset::ALL[usize::from(*first) % Reset::ALL.len()];
     let slots = 1 + u32::from(*first) / 4 % 3;
-    let house = House::of(reset, slots)?;
+    let setup = Setup::of(reset, slots)?;
     let mut tenants: Vec<tenant::Tenant> = vec![];
     for (at, act) in acts.chunks_exact(2).take(ACTS_MAX).enumerate() {
         let [act, number] = [act[0], act[1]];
@@ -60,7 +61,7 @@ pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
             |error: String| format!("{reset}, {slots} slots, act {at} ({act} {number}): {error}");
         // One operation in four makes an instance; the others are performed on an existing one.
         if act % 4 == 0 || tenants.is_empty() {
-            let made = house.move_in(number.into(), tenants.len(), canary);
+            let made = setup.instantiate(number.into(), tenants.len(), canary);
             tenants.extend(made.map_err(told)?);
             tally.instances += 1;
             continue;
@@ -68,7 +69,10 @@ pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
         let who = usize::from(number) % tenants.len();
         let mut random = Random::new(at as u64 ^ u64::from(number) << 8 ^ u64::from(act) << 16);
         if act % 16 == 1 {
-            tenants.swap_remove(who).leave(&mut random).map_err(told)?;
+            tenants
+                .swap_remove(who)
+                .drop_checked(&mut random)
+                .map_err(told)?;
             continue;
         }
         let outcome = tenants[who].act(act / 4, &mut random).map_err(told)?;
@@ -77,7 +81,7 @@ pub fn check(data: &[u8], canary: bool) -> Result<Tally, String> {
         tally.stopped += usize::from(outcome == tenant::Outcome::Stopped);
     }
     drop(tenants);
-    let free = house.slots_free();
+    let free = setup.slots_free();
     if free != slots as usize {
         return Err(format!(
             "{reset}: {free} of {slots} slots are free when all are gone"

@@ -3,7 +3,7 @@
 use crate::random::{Random, mix};
 use pirn_runtime::{HeapType, RefType, ValType};
 
-/// What a reference refers to, as far as all engines report it.
+/// The target of a reference, as far as all engines report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ref {
     /// Null.
@@ -189,7 +189,7 @@ impl Run {
             return Some(format!("calls: {}, {}", self.ends.len(), other.ends.len()));
         }
         if !self.has_started() {
-            // The host's data is gone where an instance was never made.
+            // The host's data is lost if the instance was never made.
             return None;
         }
         if let Some(at) = first_difference(&self.host, &other.host) {
@@ -229,7 +229,7 @@ fn first_difference<T: PartialEq>(a: &[T], b: &[T]) -> Option<usize> {
     Some(same.count())
 }
 
-/// The host functions, the same for every engine. Their results depend on the function, its
+/// The host functions, which are equal for all engines. Their results depend on the function, its
 /// arguments, and earlier calls.
 #[derive(Debug, Default)]
 pub struct Host {
@@ -280,7 +280,8 @@ impl Host {
         Ok(results
             .iter()
             .map(|ty| {
-                Val::of(*ty, &mut || random.bits()).expect("no function gives what it cannot")
+                Val::of(*ty, &mut || random.bits())
+                    .expect("host functions have only results that they can make")
             })
             .collect())
     }

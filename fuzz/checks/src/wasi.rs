@@ -1,5 +1,5 @@
-//! A guest calls WASI with hostile arguments. For any arguments, a call must stay within limits:
-//! host memory, time past its deadline, descriptors, and access only inside the guest's directory.
+//! A guest calls WASI with hostile arguments. Every call must stay within its limits: host memory,
+//! time past its deadline, descriptors, and access only inside the guest's directory.
 
 mod functions;
 mod world;
@@ -8,7 +8,7 @@ mod arguments;
 mod guest;
 
 use crate::random::Random;
-use guest::House;
+use guest::PreparedGuest;
 use pirn_runtime::{CallError, Value};
 use pirn_wasi::Exit;
 use std::collections::BTreeSet;
@@ -22,11 +22,11 @@ use world::World;
 pub use bounds::{Canary, DEADLINE, DESCRIPTORS_MAX, HOST_BYTES_MAX, LATE_MAX};
 pub use functions::FUNCTIONS;
 
-/// Time after which a call counts as endless.
+/// Time after which the check reports a call as endless.
 const HANG: Duration = Duration::from_secs(60);
 /// Most calls of one case.
 const CALLS_MAX: usize = 60;
-/// How often a descriptor is sometimes opened: more often than the limit allows.
+/// Number of times that some cases open a descriptor. It exceeds the limit.
 const REPEATS: usize = DESCRIPTORS_MAX + 20;
 
 /// Measures the allocations of the current thread. The program that runs the check provides the
@@ -85,9 +85,9 @@ impl Tally {
     }
 }
 
-/// Makes WASI calls as the bytes say, on a thread that is watched, so that an endless call is
-/// reported too. Cases do not run in parallel, because descriptors are counted for the whole
-/// process.
+/// Makes the WASI calls that the bytes encode. They run on a thread that the check watches, so that
+/// it can report an endless call. Cases do not run in parallel, because the check counts
+/// descriptors of the whole process.
 ///
 /// # Errors
 ///
@@ -98,11 +98,11 @@ pub fn check(data: &[u8], meter: Meter, canary: Option<Canary>) -> Result<Tally,
     let now = Arc::new(Mutex::new(String::from("before the first call")));
     let (tell, told) = mpsc::channel();
     let (data, said) = (data.to_vec(), Arc::clone(&now));
-    // The houses keep descriptors that belong to no case.
-    guest::houses();
+    // Prepare the guests first: they keep descriptors that belong to no case.
+    guest::prepared_guests();
     let before = world::descriptors();
     let worker = thread::spawn(move || {
-        // The receiver is gone if the call counts as endless.
+        // If the call counts as endless, the receiver is dropped.
         let _ = tell.send(case(&data, meter, canary, &said));
     });
     match told.recv_timeout(HANG) {
@@ -140,8 +140,8 @@ fn case(
         crate::random::mix(sum ^ u64::from(*byte))
     });
     let mut random = Random::new(seed);
-    let houses = guest::houses();
-    let house = &houses[random.below(houses.len())];
+    let prepared_guests = guest::prepared_guests();
+    let guest = &prepared_guests[random.below(prepared_guests.len())];
     let world = World::new()?;
     let before = world::descriptors();
     let mut tally = Tally {
@@ -149,11 +149,11 @@ fn case(
         ..Tally::default()
     };
     let mut tenant = Tenant {
-        house,
+        guest,
         meter,
         now,
         before,
-        instance: house.instance(&world)?,
+        instance: guest.instance(&world)?,
     };
     if let Some(canary) = canary {
         let name = match canary {
@@ -173,7 +173,7 @@ fn case(
     }
     let calls = 1 + random.below(CALLS_MAX);
     for _ in 0..calls {
-        let (name, arguments) = arguments::any(&mut random, house.bytes());
+        let (name, arguments) = arguments::any(&mut random, guest.bytes());
         let opens = matches!(name, "path_open" | "sock_accept");
         let times = if opens && random.once_in(8) {
             REPEATS
@@ -184,7 +184,7 @@ fn case(
             if !tenant.call(name, &arguments, &mut tally)? {
                 // A call that ended its guest also ends its context.
                 drop(tenant.instance);
-                tenant.instance = house.instance(&world)?;
+                tenant.instance = guest.instance(&world)?;
                 tenant.open(&mut tally)?;
                 break;
             }
@@ -197,7 +197,7 @@ fn case(
 
 /// A guest, and the means to measure its calls.
 struct Tenant<'a> {
-    house: &'a House,
+    guest: &'a PreparedGuest,
     meter: Meter,
     now: &'a Mutex<String>,
     /// Open descriptors of the process before the context was made.
@@ -221,7 +221,7 @@ impl Tenant<'_> {
         arguments: &[Value],
         tally: &mut Tally,
     ) -> Result<bool, String> {
-        let what = format!("{} calls {name}{arguments:?}", self.house);
+        let what = format!("{} calls {name}{arguments:?}", self.guest);
         held(self.now).clone_from(&what);
         (self.meter.start)();
         let started = Instant::now();

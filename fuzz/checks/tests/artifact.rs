@@ -1,4 +1,5 @@
-//! Damaged modules are refused. The canary shows that an undamaged module would be accepted.
+//! The runtime refuses damaged modules. With the canary, an undamaged module passes for a damaged
+//! one, and the check must fail.
 
 use pirn_fuzz_checks::artifact::{Tally, check};
 use pirn_fuzz_checks::campaign;
@@ -17,7 +18,7 @@ fn damaged_modules_are_refused() {
 }
 
 #[test]
-fn a_whole_module_is_no_damaged_one() {
+fn an_undamaged_module_fails_the_check() {
     assert!(check(&campaign::bytes(1), true).is_err());
 }
 

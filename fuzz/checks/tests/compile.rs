@@ -1,5 +1,5 @@
-//! Inputs compile, or get an error that names the problem. The canary, a changed byte of the
-//! output, is found.
+//! Inputs compile, or get an error that names the problem. The check must detect the canary, a
+//! changed byte of the output.
 
 use pirn_fuzz_checks::campaign;
 use pirn_fuzz_checks::compile::{Tally, check};
@@ -15,7 +15,7 @@ fn anything_compiles_or_is_refused() {
 }
 
 #[test]
-fn a_changed_byte_is_found() {
+fn the_canary_of_a_changed_byte_is_detected() {
     let compiled =
         |seed| check(&campaign::bytes(seed), false).is_ok_and(|tally| tally.compiled > 0);
     let seed = (0..)

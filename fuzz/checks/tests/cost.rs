@@ -18,18 +18,18 @@ fn shape(name: &str, count: u32, arity: u32) -> Shape {
 }
 
 #[test]
-fn no_module_makes_more_code_than_it_may_ask_for_work() {
+fn no_module_makes_more_code_than_its_work_limit() {
     let mut random = Random::new(1);
-    let goes_on = |tried| tried < 150;
-    let found = search(&mut random, &ways(), goes_on, Found::code_permille);
+    let proceeds = |tried| tried < 150;
+    let found = search(&mut random, &ways(), proceeds, Found::code_permille);
     let found = found.expect("each is valid");
     assert!(found.len() > 20 && found[0].code_bytes > 0);
     assert!(found[0].code_permille() < 1000, "{found:?}");
 }
 
-/// The first two expensive modules that were found.
+/// The first two expensive modules that the search found.
 #[test]
-fn known_bombs_are_compiled_in_time_or_refused_by_name() {
+fn known_expensive_modules_compile_in_time_or_are_refused() {
     let imports = measure(shape("imports", 490, 1000), &Options::default());
     let imports = imports.expect("it is valid");
     assert_eq!(imports.refused, None);
@@ -43,7 +43,7 @@ fn known_bombs_are_compiled_in_time_or_refused_by_name() {
 
 /// Without the limit, the check finds an expensive module.
 #[test]
-fn a_bomb_is_found_without_the_limit() {
+fn an_expensive_module_exceeds_the_cost_without_the_limit() {
     let catches = shape("catches that return values", 150, 1000);
     let found = measure(catches, &unlimited()).expect("it is valid");
     assert!(found.code_permille() > 1000, "{found:?}");

@@ -1,4 +1,5 @@
-//! Random guests behave the same under pirn and wasmi. The canary, a flipped bit, is found.
+//! Random guests behave equally under pirn and wasmi. The check must detect the canary, a flipped
+//! bit.
 
 use pirn_fuzz_checks::campaign;
 use pirn_fuzz_checks::differential::{Tally, check};
@@ -9,27 +10,30 @@ fn compare(data: &[u8]) -> Result<Tally, String> {
 }
 
 #[test]
-fn guests_do_the_same_under_both() {
+fn guests_behave_equally_under_both_engines() {
     let tally = campaign::each(0..120, compare);
     assert!(tally.guests > 90 && tally.calls > 400, "{tally:?}");
     assert!(
         tally.throwing > 10 && tally.objects > 20 && tally.threads > 20 && tally.relaxed > 15,
-        "few use what is not everywhere: {tally:?}"
+        "few guests use features that some engines lack: {tally:?}"
     );
-    assert!(tally.others > 50, "few do not: {tally:?}");
-    assert!(tally.seen > 1000, "little is looked at: {tally:?}");
+    assert!(
+        tally.others > 50,
+        "few guests run on other engines: {tally:?}"
+    );
+    assert!(tally.seen > 1000, "few calls read state: {tally:?}");
     assert!(
         tally.returned * 4 > tally.calls,
         "few calls return: {tally:?}"
     );
     assert!(
         tally.exhausted * 10 < tally.guests,
-        "little is compared: {tally:?}"
+        "few runs are compared: {tally:?}"
     );
 }
 
 #[test]
-fn a_flipped_bit_is_found() {
+fn the_canary_of_a_flipped_bit_is_detected() {
     let found = |seed| check(&campaign::bytes(seed), &[], true).is_err();
     let found = (0..20).filter(|seed| found(*seed)).count();
     assert!(found >= 10, "found in {found} of 20 guests");
@@ -37,7 +41,7 @@ fn a_flipped_bit_is_found() {
 
 #[test]
 #[ignore = "takes as long as it is told"]
-fn many_guests_do_the_same_under_both() {
+fn many_guests_behave_equally_under_both_engines() {
     let (tally, cases) = campaign::long(compare);
     println!("{cases} cases: {tally:?}");
 }

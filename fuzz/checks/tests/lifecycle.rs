@@ -1,5 +1,5 @@
-//! Random instances start with the state that their modules define. The canary, a changed byte, is
-//! found.
+//! Random instances start with the state that their modules define. The check must detect the
+//! canary, a changed byte.
 
 use pirn_fuzz_checks::campaign;
 use pirn_fuzz_checks::lifecycle::{Tally, check};
@@ -9,21 +9,21 @@ fn live(data: &[u8]) -> Result<Tally, String> {
 }
 
 #[test]
-fn tenants_find_what_their_modules_say() {
+fn instances_find_their_initial_state() {
     let tally = campaign::each(0..60, live);
     assert!(tally.instances > 1000 && tally.acts > 3000, "{tally:?}");
     assert!(tally.suspended > 300 && tally.stopped > 100, "{tally:?}");
 }
 
 #[test]
-fn another_byte_is_found() {
+fn the_canary_of_another_byte_is_detected() {
     let found = |seed| check(&campaign::bytes(seed), true).is_err();
     assert!((0..10).all(found));
 }
 
 #[test]
 #[ignore = "takes as long as it is told"]
-fn many_tenants_find_what_their_modules_say() {
+fn many_instances_find_their_initial_state() {
     let (tally, cases) = campaign::long(live);
     println!("{cases} cases: {tally:?}");
 }

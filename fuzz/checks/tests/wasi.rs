@@ -1,17 +1,28 @@
-//! Hostile WASI calls stay within the limits of memory, time and descriptors. Host functions that
-//! break a limit are found.
+//! Hostile WASI calls stay within the limits of memory, time and descriptors. The check must detect
+//! host functions that exceed a limit.
 mod meter;
 
 use meter::METER;
 use pirn_fuzz_checks::campaign;
 use pirn_fuzz_checks::wasi::{Canary, FUNCTIONS, Tally, check};
 
+/// Checks an input. A busy processor or disk can delay a call past its bound of time, so a seed
+/// fails for its time only if it does so three times in a row.
 fn call(data: &[u8]) -> Result<Tally, String> {
-    check(data, METER, None)
+    let mut result = check(data, METER, None);
+    for _ in 0..2 {
+        match &result {
+            Err(error) if error.contains("under a deadline") => {
+                result = check(data, METER, None);
+            }
+            _ => break,
+        }
+    }
+    result
 }
 
 #[test]
-fn no_call_costs_more_than_the_bounds() {
+fn every_call_stays_within_its_bounds() {
     let tally = campaign::each(0..40, call);
     assert!(tally.calls > 1000 && tally.successes > 100, "{tally:?}");
     assert!(tally.traps > 10 && tally.stopped > 2, "{tally:?}");
@@ -30,7 +41,7 @@ fn no_call_costs_more_than_the_bounds() {
 }
 
 #[test]
-fn a_function_without_a_bound_is_found() {
+fn the_canaries_that_exceed_a_bound_are_detected() {
     let found = |canary| check(&[1], METER, Some(canary)).expect_err("it has no bound");
     let error = found(Canary::Memory);
     assert!(error.contains("bytes, the bound is"), "{error}");
@@ -42,7 +53,7 @@ fn a_function_without_a_bound_is_found() {
 
 #[test]
 #[ignore = "takes as long as it is told"]
-fn many_calls_cost_no_more_than_the_bounds() {
+fn many_calls_stay_within_their_bounds() {
     let (tally, cases) = campaign::long(call);
     let (functions, answers) = (tally.functions(), tally.answers.len());
     println!("{cases} cases: {functions} functions gave {answers} different answers; {tally:?}");

@@ -1,13 +1,13 @@
-//! The runtime as a C library with one guest, for tests that load it into a Go program and a Java
-//! virtual machine. Both handle the same signals as the runtime.
+//! The runtime as a C library with one guest. Tests load it into a Go program and a Java virtual
+//! machine, which handle the same signals as the runtime.
 //!
-//! [`pirn_hosts_run`] makes the guest perform an action, most of which cause a signal, and reports
-//! whether the result is correct. `Java_Hosts_run` does this for Java.
+//! [`pirn_hosts_run`] makes the guest perform an action, checks the result, and reports whether it
+//! is correct. Most actions cause a signal. `Java_Hosts_run` does this for Java.
 //!
 //! # Safety
 //!
-//! This file owns no invariants: it calls functions that it was given, with the pointers that came
-//! with them.
+//! This file owns no invariants. It calls functions of its callers, with the pointers that they
+//! passed.
 #![allow(unsafe_code)]
 
 pub mod jni;
@@ -28,7 +28,7 @@ struct Host {
     with: *mut c_void,
 }
 
-/// Number of instances at a time; further calls wait.
+/// Maximum number of live instances. Further calls wait.
 const SLOTS: u32 = 16;
 /// Time after which a looping guest is stopped.
 const DEADLINE: Duration = Duration::from_millis(2);
@@ -49,13 +49,13 @@ fn prepare() -> Result<Prepared<Host>, Box<dyn Error>> {
         // SAFETY: the caller of `pirn_hosts_run` guarantees that `back` can be called with `with`.
         unsafe { (host.back)(host.with, n) }
     })?;
-    let region = Region::builder().slots(SLOTS).memory_max(16 << 20);
-    let region = region.stack(1 << 18).build()?;
+    let region = Region::builder().slots(SLOTS).memory_bytes_max(16 << 20);
+    let region = region.stack_bytes(1 << 18).build()?;
     eprintln!("{}", region.describe());
     Ok(region.prepare(&module, &linker)?)
 }
 
-/// The guest's `mix`, computed by the host.
+/// The expected result of the guest's function `mix`.
 fn mix(n: i32) -> i32 {
     let (mut x, mut sum) = (0x9e37_79b9_u32, 0_u32);
     for _ in 0..n {
@@ -110,7 +110,8 @@ fn sliced(instance: &mut Instance<Host>) -> Result<(), Box<dyn Error>> {
         if sum != mix(n) {
             return Err(format!("came to {sum} and not {}, after {slices} slices", mix(n)).into());
         }
-        // The timer thread may have waited for a processor.
+        // The slice may end late, if the timer thread waited for a processor. Run the guest for
+        // longer.
         n = (n * 2).min(1 << 28);
     }
     Ok(())
@@ -146,9 +147,9 @@ pub extern "C" fn pirn_hosts_count() -> i32 {
     ALL.len() as i32
 }
 
-/// Creates the region, and with it installs the signal handlers, as the first [`pirn_hosts_run`]
-/// would. Later calls create another region, which puts the handlers in front of any that were
-/// installed meanwhile.
+/// Creates the region, which installs the runtime's signal handlers, as the first
+/// [`pirn_hosts_run`] would. A later call creates another region. This installs the handlers again,
+/// over any handlers that were installed meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn pirn_hosts_open() {
     LazyLock::force(&PREPARED);

@@ -1,4 +1,4 @@
-//! Guests in a Go program, whose runtime handles the same signals: SIGSEGV for nil pointers, and
+//! Guests in a Go program. Go's runtime handles the same signals: SIGSEGV for nil pointers, and
 //! SIGURG to preempt goroutines.
 
 mod common;
@@ -15,7 +15,8 @@ static PROGRAM: LazyLock<Option<(TempDir, PathBuf)>> = LazyLock::new(|| {
     }
     let folder = tempfile::tempdir().expect("a temporary directory");
     let program = folder.path().join("hosts");
-    build("exe", &program);
+    // Go compiles its library once for this mode and for `c-shared`.
+    build("pie", &program);
     Some((folder, program))
 });
 
@@ -53,18 +54,18 @@ fn guests_run_while_go_handles_its_own_signals() {
 /// Go forwards the runtime's signals to a channel (`signal.Notify`). Guests must still trap and
 /// stop.
 #[test]
-fn guests_run_where_go_is_told_to_pass_signals_on_to_the_program() {
+fn guests_run_while_go_forwards_signals_to_a_channel() {
     ended_well("notify");
 }
 
-/// Go ignores SIGURG (`signal.Ignore`), by which the runtime interrupts guests.
+/// Go ignores SIGURG (`signal.Ignore`), the signal by which the runtime interrupts guests.
 #[test]
-fn guests_are_stopped_where_go_is_told_to_ignore_the_signal_for_it() {
+fn guests_are_stopped_while_go_ignores_sigurg() {
     ended_well("ignore");
 }
 
 #[test]
-fn guests_run_where_go_comes_later() {
+fn guests_run_if_go_is_loaded_after_the_runtime() {
     let what = "a Go library that is loaded later";
     let Some((folder, _)) = &*PROGRAM else {
         return;
@@ -91,7 +92,7 @@ fn guests_run_where_go_comes_later() {
 }
 
 #[test]
-fn a_fault_in_c_is_gos_to_report() {
+fn go_reports_a_fault_in_c_code() {
     let Some((folder, program)) = &*PROGRAM else {
         return;
     };

@@ -49,17 +49,17 @@ fn guests_run_while_java_handles_its_own_signals() {
 
 /// `-Xcheck:jni` makes the virtual machine check its native callers and its signal handlers.
 #[test]
-fn guests_run_where_java_checks_what_native_code_does() {
+fn guests_run_with_javas_check_of_native_code() {
     ended_well(&["-Xcheck:jni"]);
 }
 
 #[test]
-fn guests_run_where_java_handles_few_signals() {
+fn guests_run_with_reduced_signals_in_java() {
     ended_well(&["-Xrs", "-XX:+UseG1GC"]);
 }
 
 #[test]
-fn a_fault_in_native_code_is_javas_to_report() {
+fn java_reports_a_fault_in_native_code() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let report = folder.path().join("report.txt");
     let file = format!("-XX:ErrorFile={}", report.display());
@@ -90,7 +90,7 @@ fn home() -> Option<PathBuf> {
 }
 
 #[test]
-fn guests_run_where_java_comes_later() {
+fn guests_run_if_java_starts_after_the_runtime() {
     let Some(folder) = CLASSES.as_ref() else {
         return;
     };

@@ -1,4 +1,5 @@
-//! The runtime's `Control`, with the real word. The signal to the thread is a flag.
+//! Replaces the runtime's `Control`. The state word is the real one; the signal to the thread is a
+//! flag.
 
 use super::word::Word;
 use loom::sync::atomic::{AtomicBool, Ordering::SeqCst};

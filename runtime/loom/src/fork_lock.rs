@@ -1,4 +1,4 @@
-//! The runtime's `ForkLock`, as a mutex of loom. Models do not fork.
+//! Replaces the runtime's `ForkLock` by a mutex of loom. Models do not fork.
 
 use loom::sync::{Mutex, MutexGuard};
 

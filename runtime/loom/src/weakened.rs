@@ -1,4 +1,4 @@
-//! loom's atomics and fences, of which a canary can weaken one kind of ordering.
+//! Wraps loom's atomics and fences, so that a canary can weaken one kind of ordering.
 
 use loom::sync::atomic::Ordering::{self, Relaxed};
 use std::cell::Cell;
@@ -20,7 +20,8 @@ std::thread_local! {
     static WEAKENED: Cell<Option<Kind>> = const { Cell::new(None) };
 }
 
-/// Runs a model that must fail, with one kind of ordering weakened. Panics with what loom reports.
+/// Runs a model with one kind of ordering weakened, so that the model must fail. Panics with loom's
+/// report.
 pub(crate) fn weakened(kind: Kind, model: impl FnOnce()) {
     struct Restore;
     impl Drop for Restore {
@@ -53,7 +54,7 @@ pub(crate) fn fence(order: Ordering) {
     }
 }
 
-/// Wraps an atomic of loom. Only the operations that the runtime's files use.
+/// Wraps an atomic type of loom. Has only the operations that the runtime's files use.
 macro_rules! atomic {
     ($name:ident $(<$generic:ident>)?, $value:ty, { $($update:ident)* }) => {
         #[derive(Debug)]

@@ -8,8 +8,8 @@
 
 use super::end::End;
 use super::host_code::{Answered, HostCode};
-use super::running::Call;
-use crate::error::CallError;
+use super::running::{Call, host};
+use crate::error::InvalidCall;
 use crate::stop::Watched;
 use crate::switch::{Activation, HostEntry};
 use crate::value::Cell;
@@ -30,8 +30,8 @@ pub(super) unsafe extern "C" fn answer<T>(
     cells: *mut Cell,
     call: *mut (),
 ) -> *mut Activation {
-    // SAFETY: the caller ensures that `call` is valid. `enter_by` is inside `start`, and its guest
-    // waits.
+    // SAFETY: the caller ensures that `call` is valid. `run_in` is inside `start` or `resume`, so
+    // the guest of `call` waits.
     let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
     let wanted = exit::split(reason);
     let watched = call.watched;
@@ -62,20 +62,22 @@ pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
     cells: *mut Cell,
     call: *mut (),
 ) -> *mut Activation {
-    // SAFETY: the caller ensures that `call` is valid. `enter_by` is inside `start`, and its guest
-    // waits.
-    let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
-    // SAFETY: the caller ensures that the entry belongs to a `C`.
-    let code = unsafe { &*(*entry).func.cast::<C>() };
-    if let Some(watched) = call.watched {
+    let call = call.cast::<Call<'_, T>>();
+    // SAFETY: the caller ensures that `call` is valid, and that the entry belongs to a `C`.
+    // `run_in` is inside `start` or `resume`, so the guest of `call` waits.
+    let (data, watched, code) =
+        unsafe { ((*call).data, (*call).watched, &*(*entry).func.cast::<C>()) };
+    if let Some(watched) = watched {
         // SAFETY: the caller ensures that `vmctx` and `cells` belong to the guest's call of `code`.
         return unsafe { answer_watched(call, watched, code, vmctx, cells) };
     }
     // SAFETY: the caller ensures that `vmctx` and `cells` belong to the guest's call of `code`.
-    let answered = unsafe { call.host(code, vmctx, cells) };
+    let answered = unsafe { host(data, code, vmctx, cells) };
+    // SAFETY: the host function has returned, so nothing else uses the call.
+    let call = unsafe { &mut *call };
     match answered {
-        // With one memory, the interrupt flag tells the switch whether the host function has
-        // forked.
+        // With one member, the switch notices a fork by itself: the kernel wiped the member's
+        // interrupt flag together with its memory.
         Ok(Ok(Answered::Done)) if call.members.len() == 1 => ptr::null_mut(),
         Ok(Ok(Answered::Done)) => call.continue_whole(),
         Ok(Ok(Answered::Later)) => call.leave(End::Waits),
@@ -92,14 +94,17 @@ pub(crate) unsafe extern "C" fn answer_host<T, C: HostCode<T>>(
 /// As [`answer_host`].
 #[inline(never)]
 unsafe fn answer_watched<T, C: HostCode<T>>(
-    call: &mut Call<'_, T>,
+    call: *mut Call<'_, T>,
     watched: &Watched,
     code: &C,
     vmctx: *mut u8,
     cells: *mut Cell,
 ) -> *mut Activation {
-    // SAFETY: the caller ensures that `vmctx` and `cells` belong to the guest's call of `code`.
-    let answered = watched.in_host(|| unsafe { call.host(code, vmctx, cells) });
+    // SAFETY: the caller ensures that `call` is valid, and that `vmctx` and `cells` belong to the
+    // guest's call of `code`.
+    let answered = watched.in_host(|| unsafe { host((*call).data, code, vmctx, cells) });
+    // SAFETY: the host function has returned, so nothing else uses the call.
+    let call = unsafe { &mut *call };
     match answered {
         Ok(Ok(Answered::Done)) => call.continue_whole(),
         Ok(Ok(Answered::Later)) => call.leave(End::Waits),
@@ -119,11 +124,10 @@ pub(crate) fn not_of_the_host<T>() -> HostEntry {
         _: *mut Cell,
         call: *mut (),
     ) -> *mut Activation {
-        // SAFETY: the caller ensures that `call` is valid. `enter_by` is inside `start`, and its
-        // guest waits.
+        // SAFETY: the caller ensures that `call` is valid. `run_in` is inside `start` or `resume`,
+        // so the guest of `call` waits.
         let call = unsafe { &mut *call.cast::<Call<'_, T>>() };
-        let message = "guest called an import of another instance as the host's";
-        call.leave(End::Invalid(CallError::Invalid(message.to_owned())))
+        call.leave(End::Invalid(InvalidCall::ImportNotOfHost.into()))
     }
     HostEntry {
         answer: answer::<T>,

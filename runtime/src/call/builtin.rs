@@ -10,7 +10,7 @@
 //! arrays of the call's members.
 #![allow(unsafe_code)]
 
-use super::grow::{grow_memory, grow_table};
+use super::grow::{NOT_GROWN, grow_memory, grow_table};
 use super::heap;
 use super::segments::{write_data, write_elements};
 use super::wait::notify;
@@ -72,7 +72,8 @@ pub(crate) fn run<T>(
         }
         Builtin::DataDrop => drop_segment(member, index(0)),
         Builtin::TableGrow => {
-            let (previous, bulk) = grow_table(members, index(0), at, word(1), word(2), data);
+            let grown = grow_table(members, index(0), at, word(1), word(2), data);
+            let (previous, bulk) = grown.unwrap_or((NOT_GROWN, None));
             cells[0] = Cell::from_u64(previous);
             return Ok(bulk);
         }

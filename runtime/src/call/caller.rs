@@ -2,8 +2,9 @@
 //!
 //! # Safety
 //!
-//! This file owns one fact. The context of a `Caller` belongs to an instance that does not run
-//! while the `Caller` lives. [`Caller::new`] requires it, and every view borrows the `Caller`.
+//! This file owns one fact. The context of a `Caller` belongs to an instance that runs only in
+//! nested calls while the `Caller` lives. [`Caller::new`] requires it. Every view borrows the
+//! `Caller`, and a nested call borrows it mutably.
 #![allow(unsafe_code)]
 
 use crate::account::{Account, HostBytesError};
@@ -15,36 +16,43 @@ use crate::switch::interrupt_flag::is_stopped;
 use crate::switch::{Activation, Record};
 use crate::value::InstanceId;
 use core::fmt;
+use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 use pirn_format::layout::CONTEXT_ACTIVATION;
 
-/// The host function's access to the calling instance: its memory and the host's data.
+/// The host function's access to the calling instance: its memory, its functions and the host's
+/// data.
 pub struct Caller<'a, T> {
     vmctx: *mut u8,
-    data: &'a mut T,
+    /// A pointer, not a reference: a nested call reaches the data through a pointer of its own.
+    data: *mut T,
+    borrowed: PhantomData<&'a mut T>,
 }
 
 // SAFETY: the caller of `new` ensured exclusive access to the instance, and the data is `Send`.
 unsafe impl<T: Send> Send for Caller<'_, T> {}
-// SAFETY: a shared reference only allows reads of the memory, and the data is `Sync`.
+// SAFETY: the data is `Sync`. A shared reference allows reads of the memory, and look-ups of
+// functions, which change the record only on the thread of the waiting guest.
 unsafe impl<T: Sync> Sync for Caller<'_, T> {}
 
 impl<'a, T> Caller<'a, T> {
     /// # Safety
     ///
-    /// `vmctx` must be the context of an instance that stays in place and does not run for `'a`.
-    /// Nothing else may view its memory during `'a`.
-    pub(crate) unsafe fn new(vmctx: *mut u8, data: &'a mut T) -> Self {
-        Self { vmctx, data }
+    /// `vmctx` must be the context of an instance that stays in place for `'a`, and that runs
+    /// during `'a` only in nested calls of this value. Nothing else may view its memory during
+    /// `'a`. `data` must be valid during `'a`. Only this value and its nested calls may use it.
+    pub(crate) unsafe fn new(vmctx: *mut u8, data: *mut T) -> Self {
+        let borrowed = PhantomData;
+        Self {
+            vmctx,
+            data,
+            borrowed,
+        }
     }
 
-    /// The same caller with a part of the host's data.
-    #[inline]
-    pub(super) fn with_part<P>(self, part: impl FnOnce(&'a mut T) -> &'a mut P) -> Caller<'a, P> {
-        Caller {
-            vmctx: self.vmctx,
-            data: part(self.data),
-        }
+    /// The host's data of the instance. The pointer is valid while this value lives.
+    pub(super) fn data_pointer(&self) -> *mut T {
+        self.data
     }
 
     /// The context of the calling instance.
@@ -52,30 +60,50 @@ impl<'a, T> Caller<'a, T> {
         self.vmctx
     }
 
+    /// The activation of the running call.
+    pub(super) fn activation(&self) -> *mut Activation {
+        let place = self.vmctx.wrapping_offset(CONTEXT_ACTIVATION as isize);
+        // SAFETY: an initialised context contains the address of the running call's activation.
+        unsafe { *place.cast::<*mut Activation>() }
+    }
+
+    /// Whether the guest runs in a nested call, in which it cannot be suspended.
+    pub(super) fn is_nested(&self) -> bool {
+        // SAFETY: the activation lives as long as the call, whose guest waits.
+        unsafe { (*Record::with(self.activation())).nested_calls > 0 }
+    }
+
+    /// Refuses nested calls until the guard is dropped.
+    pub(super) fn in_async_host(&self) -> InAsyncHost {
+        let activation = self.activation();
+        // SAFETY: the activation lives as long as the call, whose guest waits.
+        unsafe { (*Record::with(activation)).in_async_host = true };
+        InAsyncHost(activation)
+    }
+
     /// Whether a kill or a limit has stopped the guest since it called. Such a guest does not
     /// continue. A host function that waits should check this now and then.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        // SAFETY: an initialised context contains the address of the running call's activation. The
-        // activation contains the address of its interrupt flag.
-        unsafe {
-            let place = self.vmctx.wrapping_offset(CONTEXT_ACTIVATION as isize);
-            let activation = *place.cast::<*const Activation>();
-            is_stopped((*(*activation).interrupt_flag).load(Ordering::SeqCst))
-        }
+        // SAFETY: an activation contains the address of its interrupt flag.
+        unsafe { is_stopped((*(*self.activation()).interrupt_flag).load(Ordering::SeqCst)) }
     }
 
     /// The host's data of the instance.
     #[must_use]
     #[inline]
     pub fn data(&self) -> &T {
-        self.data
+        // SAFETY: the caller of `new` ensured that the data is valid. A nested call borrows `self`
+        // mutably.
+        unsafe { &*self.data }
     }
 
     /// The host's data of the instance, mutable.
     #[inline]
     pub fn data_mut(&mut self) -> &mut T {
-        self.data
+        // SAFETY: the caller of `new` ensured that the data is valid, and `self` is borrowed
+        // mutably.
+        unsafe { &mut *self.data }
     }
 
     /// Memory 0 of the calling instance. It is empty if there is none, or if it is a shared memory
@@ -83,16 +111,17 @@ impl<'a, T> Caller<'a, T> {
     #[must_use]
     #[inline]
     pub fn memory(&self) -> Memory<'_> {
-        // SAFETY: the caller of `new` ensured that the instance does not run. The view borrows
-        // `self`.
+        // SAFETY: the caller of `new` ensured that the instance runs only in nested calls. They
+        // borrow `self` mutably, and the view borrows `self`.
         unsafe { view(self.vmctx) }
     }
 
-    /// Memory 0 of the calling instance, mutable; empty if it has none.
+    /// Memory 0 of the calling instance, mutable. The view is empty if there is no memory 0, or if
+    /// memory 0 is a shared memory of the host ([`shared_memory`](Self::shared_memory)).
     #[inline]
     pub fn memory_mut(&mut self) -> MemoryMut<'_> {
-        // SAFETY: the caller of `new` ensured that the instance does not run. The view borrows
-        // `self` mutably, so there is no other view.
+        // SAFETY: the caller of `new` ensured that the instance runs only in nested calls. The view
+        // borrows `self` mutably, so there is no nested call and no other view.
         unsafe { view_mut(self.vmctx) }
     }
 
@@ -180,9 +209,9 @@ impl<'a, T> Caller<'a, T> {
     /// [`interface_shared_memory`](Self::interface_shared_memory).
     #[inline]
     pub fn interface_split(&mut self) -> (MemoryMut<'_>, &mut T) {
-        // SAFETY: the caller of `new` ensured that the instance does not run, and `self` is
-        // borrowed mutably. The data is the host's and not part of the memory.
-        (unsafe { interface_view_mut(self.vmctx) }, self.data)
+        // SAFETY: the caller of `new` ensured that the instance runs only in nested calls. `self`
+        // is borrowed mutably, so there is none. The data is the host's, outside the memory.
+        unsafe { (interface_view_mut(self.vmctx), &mut *self.data) }
     }
 
     /// The memory of [`interface_split`](Self::interface_split), if it is a shared memory from the
@@ -200,9 +229,19 @@ impl<'a, T> Caller<'a, T> {
     /// Memory 0 and the data, both mutable.
     #[inline]
     pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {
-        // SAFETY: the caller of `new` ensured that the instance does not run, and `self` is
-        // borrowed mutably. The data is the host's and not part of the memory.
-        (unsafe { view_mut(self.vmctx) }, self.data)
+        // SAFETY: the caller of `new` ensured that the instance runs only in nested calls. `self`
+        // is borrowed mutably, so there is none. The data is the host's, outside the memory.
+        unsafe { (view_mut(self.vmctx), &mut *self.data) }
+    }
+}
+
+/// Guard: while it lives, an async host function runs, and nested calls are refused.
+pub(super) struct InAsyncHost(*mut Activation);
+
+impl Drop for InAsyncHost {
+    fn drop(&mut self) {
+        // SAFETY: the guest waits for the host function, which has not returned.
+        unsafe { (*Record::with(self.0)).in_async_host = false };
     }
 }
 
@@ -219,7 +258,7 @@ pub(crate) fn instance_id<T>(caller: &Caller<'_, T>, needed: bool) -> InstanceId
 impl<T: fmt::Debug> fmt::Debug for Caller<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Caller")
-            .field("data", &self.data)
+            .field("data", self.data())
             .finish_non_exhaustive()
     }
 }

@@ -9,20 +9,20 @@
 //!
 //! # Safety
 //!
-//! Only this file and `steps.rs` call the entry routines of [`crate::switch`]. They own three
-//! facts. A guest is entered with the activation that its context names. It runs on the stack of
-//! its own slot. The call borrows every instance that the guest can reach.
+//! This file, `steps.rs` and `nested.rs` choose the entry routine of [`crate::switch`]. They own
+//! three facts. A guest is entered with the activation that its context names. It runs on the stack
+//! of its own slot. The call borrows every instance that the guest can reach.
 #![allow(unsafe_code)]
 
-use super::answer::answer;
+use super::entry::run_in;
 use super::errors::{left_behind, not_begun};
+use super::nested;
 use super::running::{Call, is_whole};
 use crate::account::{Clocks, Stopwatch};
 use crate::error::CallError;
 use crate::signals::Running;
 use crate::stop::{Bounds, Control, NotBegun, Watched, Why};
 use crate::store::member::{Member, Target};
-use crate::switch::floats::AsGuests;
 use crate::switch::{self, Activation, Answer, Record, Registers};
 use crate::sys;
 use core::mem::ManuallyDrop;
@@ -276,28 +276,19 @@ pub(super) unsafe fn enter_by<T, R: Default>(
     let activation = Record::of(members[root].vmctx()).cast::<Activation>();
     let cells = members[root].cells_address(cells);
     // `left` takes the contents of the call. After a return there is nothing to drop.
-    let mut call = ManuallyDrop::new(Call {
+    let mut call = ManuallyDrop::new(Call::new(
         activation,
         members,
         data,
         watched,
-        end: None,
-    });
+        nested::functions::<T>(),
+    ));
     // SAFETY: the record belongs to an initialised context. The borrow of `members` keeps it in
     // place.
     let _running = unsafe { Running::enter(activation) };
-    // The stack below the cells is free, and 16-byte aligned like the cells. `answer::<T>` matches
-    // the type of `call`.
-    let floats = AsGuests::begin();
-    let (cells, of_call) = (cells as *mut u8, (&raw mut *call).cast());
-    let mut returned = by(activation, cells, answer::<T>, of_call);
-    while !returned && call.catches() {
-        // SAFETY: the guest has exited. It continues in the same call, where it catches its
-        // exception.
-        returned = unsafe { switch::resume(activation, ptr::null(), cells, answer::<T>, of_call) };
-    }
-    drop(floats);
-    if returned {
+    // SAFETY: the activation was announced. The stack below the cells is free, and 16-byte aligned
+    // like the cells.
+    if unsafe { run_in(&mut call, cells as *mut u8, by) } {
         Ok(R::default())
     } else {
         left(&mut call)

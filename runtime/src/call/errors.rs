@@ -2,10 +2,11 @@
 
 use crate::account::HostBytesError;
 use crate::error::HostError;
-use crate::error::{CallError, StateError};
+use crate::error::{CallError, InvalidCall, StateError};
+use crate::memory::ReadStrError;
 use crate::stop::{Bounds, NotBegun, Why};
 use crate::trap::backtrace::Trace;
-use crate::trap::{Stop, Trap, TrapCode};
+use crate::trap::{Interruption, Trap, TrapCode};
 use crate::value::ForeignRef;
 use core::time::Duration;
 
@@ -18,30 +19,50 @@ pub(super) fn not_begun(error: NotBegun, bounds: Bounds, trace: Option<Box<Trace
     }
 }
 
+/// The error of a call that cannot be suspended, although its guest waits.
 #[cold]
 pub(super) fn not_a_step() -> CallError {
-    CallError::Invalid("the guest is suspended in a call that cannot be resumed here".to_owned())
+    InvalidCall::NotResumable.into()
 }
 
 /// The error of a call that was stopped.
 pub(super) fn stopped(why: Why, bounds: Bounds, trace: Option<Box<Trace>>) -> CallError {
     let time = |ns: Option<u64>| Duration::from_nanos(ns.unwrap_or_default());
     match why {
-        Why::Killed => CallError::Killed(Stop::new(None, trace)),
-        Why::Deadline => CallError::Deadline(Stop::new(Some(time(bounds.wall_ns)), trace)),
-        Why::CpuBudget => CallError::CpuBudget(Stop::new(Some(time(bounds.cpu_ns)), trace)),
+        Why::Killed => CallError::Killed(Interruption::new(None, trace)),
+        Why::Deadline => CallError::Deadline(Interruption::new(Some(time(bounds.wall_ns)), trace)),
+        Why::CpuBudget => CallError::CpuBudget(Interruption::new(Some(time(bounds.cpu_ns)), trace)),
     }
 }
 
 /// The error of a call that a host function ended.
-pub(super) fn host_error(error: HostError, trace: impl FnOnce() -> Box<Trace>) -> CallError {
+///
+/// `nested_failed` says whether the last nested call of the guest failed. If so, a [`CallError`] of
+/// the host function becomes the error of the call. Otherwise that error may come from another
+/// instance, and the result is [`CallError::Host`]. A [`CallError::State`] is always returned as it
+/// is.
+pub(super) fn host_error(
+    error: HostError,
+    nested_failed: bool,
+    trace: impl FnOnce() -> Box<Trace>,
+) -> CallError {
     let trap = |code, host_bytes| {
         let mut trace = trace();
         trace.host_bytes = host_bytes;
         CallError::Trap(Trap::with_trace(code, trace))
     };
+    let error = match error.downcast::<CallError>() {
+        Ok(error) if nested_failed || matches!(error, CallError::State(_)) => return error,
+        Ok(error) => return CallError::Host(error.into()),
+        Err(error) => error,
+    };
     let error = match error.downcast::<Trap>() {
         Ok(made) => return trap(made.code(), made.host_bytes()),
+        Err(error) => error,
+    };
+    let error = match error.downcast::<ReadStrError>() {
+        Ok(ReadStrError::Trap(made)) => return trap(made.code(), made.host_bytes()),
+        Ok(error) => return CallError::Host(error.into()),
         Err(error) => error,
     };
     let error = match error.downcast::<HostBytesError>() {
@@ -54,17 +75,14 @@ pub(super) fn host_error(error: HostError, trace: impl FnOnce() -> Box<Trace>) -
     }
 }
 
+/// The error of a call in a fork that did not inherit the instance's memory.
 #[cold]
 pub(super) fn left_behind() -> CallError {
-    CallError::Invalid(
-        "instance was made by the process that this one is a fork of, which kept its memory; make \
-         another"
-            .to_owned(),
-    )
+    InvalidCall::NotInherited.into()
 }
 
 /// The error for a parameter that is a reference of another instance.
 #[cold]
-pub(crate) fn foreign(reference: ForeignRef) -> CallError {
-    CallError::Invalid(reference.to_string())
+pub(crate) fn foreign(ForeignRef: ForeignRef) -> CallError {
+    InvalidCall::ForeignRef.into()
 }

@@ -280,10 +280,12 @@ unsafe fn mark_referred<T>(
         // SAFETY: each use below names an aligned, initialised range of the stack or of a table.
         unsafe { slice::from_raw_parts(from as *const u64, count) }
     };
-    // Every frame of the guest lies at the cells or above. Guest functions keep no value in
-    // registers across a call.
+    exceptions.mark_waiting(&mut found);
+    // Every frame of the guest lies at the cells or above. A function with a handler saves all
+    // callee-saved registers in its frame. So no frame that will continue has a reference in a
+    // register. Frames of a guest that waits during a nested call can: see `mark_waiting`.
     // SAFETY: the activation is the first part of the record of a member of the call.
-    let stack = unsafe { (*left.activation.cast::<Record>()).guest.stack };
+    let stack = unsafe { (*Record::with(left.activation.cast_mut())).guest.stack };
     let (from, end) = (left.cells as usize & !7, stack[1]);
     exceptions.mark_all(words(from, (end - from) / 8), &mut found, watched)?;
     for member in members {
@@ -326,7 +328,7 @@ unsafe fn mark_referred<T>(
 /// `activation` must belong to the call of these members. Its guest must have exited by an answer.
 pub(super) unsafe fn land<T>(members: &mut [Member<T>], activation: *mut Activation) -> bool {
     // SAFETY: the activation is the first part of the record of a member of the call.
-    let guest: &Guest = unsafe { &(*activation.cast::<Record>()).guest };
+    let guest: &Guest = unsafe { &(*Record::with(activation)).guest };
     let stack = guest.stack;
     let Some(mut exception) = store(members).thrown.take() else {
         return false;

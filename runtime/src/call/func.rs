@@ -74,7 +74,8 @@ where
             if !answer.fits(*ty) {
                 let found = answer.described();
                 return Err(HostError::message(format!(
-                    "host function gave a result of type {found}, its type says {ty}"
+                    "host function returned {found}, its type says {ty}; return a value of that \
+                     type"
                 )));
             }
             *cell = Cell::from_value(answer, instance_id)?;

@@ -13,6 +13,15 @@ use crate::store::growth::{Bound, Growing, Growth, GrowthError, Limiter};
 use crate::store::member::Member;
 use pirn_format::layout::{MEMORY_BYTES_MAX, WASM_PAGE_BYTES};
 
+/// Why a table did not grow.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum NotGrown {
+    /// The table's type, or the region, allows only this many elements.
+    Limit(u64),
+    /// The embedder's limiter refused.
+    Refused,
+}
+
 /// The result of an instruction that could not grow.
 pub(super) const NOT_GROWN: u64 = u64::MAX;
 
@@ -62,7 +71,7 @@ pub(super) fn grow_memory<T>(
         what: "memory",
         limit: most.min(room) * page,
         unit: "bytes",
-        setting: "memory_max",
+        setting: "memory_bytes_max",
     };
     if !limiter.is_within(data, growth, bound) || !limiter.allows_memory(data, growth) {
         return NOT_GROWN;
@@ -124,12 +133,17 @@ fn owner<T>(members: &mut [Member<T>], desc: u64) -> Option<&mut Member<T>> {
     })
 }
 
-/// Grows table `index` of member `at` by `delta` elements. Returns the old number of elements, or
-/// [`NOT_GROWN`], and the write that fills the new elements with `reference`.
+/// Grows table `index` of member `at` by `delta` elements. Returns the old number of elements, and
+/// the write that fills the new elements with `reference`. The caller must have checked the type of
+/// `reference`.
 ///
 /// The table gets its new size only when that write is complete. So a call that is stopped earlier
-/// leaves no element that the table's type forbids. The type, the region and the embedder are
-/// asked, as in [`grow_memory`].
+/// leaves no element that the table's type forbids. The table's type, the region and the embedder
+/// must all allow the growth, as in [`grow_memory`].
+///
+/// # Errors
+///
+/// The reason why the table cannot grow.
 pub(super) fn grow_table<T>(
     members: &mut [Member<T>],
     index: u32,
@@ -137,16 +151,13 @@ pub(super) fn grow_table<T>(
     reference: u64,
     delta: u64,
     data: &mut T,
-) -> (u64, Option<Bulk>) {
+) -> Result<(u64, Option<Bulk>), NotGrown> {
     let desc = table(&members[at], index);
-    let Some(owner) = owner(members, desc as u64) else {
-        return (NOT_GROWN, None);
-    };
+    // Each table belongs to a member, so `owner` finds that member.
+    let owner = owner(members, desc as u64).ok_or(NotGrown::Refused)?;
     let metadata = owner.inner.module.metadata();
     let position = (0..metadata.tables.len() as u32).find(|i| table(owner, *i) == desc);
-    let Some(position) = position else {
-        return (NOT_GROWN, None);
-    };
+    let position = position.ok_or(NotGrown::Refused)?;
     let ty = metadata.tables[position as usize];
     let room = u64::from(owner.inner.region.limits().table_elements);
     let most = ty.max.unwrap_or(u64::MAX).min(room);
@@ -154,7 +165,7 @@ pub(super) fn grow_table<T>(
     let previous = unsafe { (*desc).elements };
     let elements = previous.saturating_add(delta);
     if delta == 0 {
-        return (previous, None);
+        return Ok((previous, None));
     }
     let growth = Growth {
         what: Growing::Table(position),
@@ -169,8 +180,11 @@ pub(super) fn grow_table<T>(
         unit: "elements",
         setting: "table_elements",
     };
-    if !limiter.is_within(data, growth, bound) || !limiter.allows_table(data, growth) {
-        return (NOT_GROWN, None);
+    if !limiter.is_within(data, growth, bound) {
+        return Err(NotGrown::Limit(most));
+    }
+    if !limiter.allows_table(data, growth) {
+        return Err(NotGrown::Refused);
     }
     owner.slot.note_table(elements);
     // SAFETY: the slot's table has room for `table_elements` elements, and the new ones are among
@@ -179,5 +193,5 @@ pub(super) fn grow_table<T>(
         let new = ((*desc).base as *mut u64).add(previous as usize);
         Bulk::words(new, reference, delta as usize).growing(desc, elements)
     };
-    (previous, Some(bulk))
+    Ok((previous, Some(bulk)))
 }

@@ -65,7 +65,7 @@ pub(super) fn grow<T>(
         what: "place for structs and arrays",
         limit,
         unit: "bytes",
-        setting: "memory_max",
+        setting: "memory_bytes_max",
     };
     if !limiter.is_within(data, growth(used), bound) {
         return Err(TrapCode::HeapExhausted);

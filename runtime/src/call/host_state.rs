@@ -204,11 +204,8 @@ impl<'a, T, Q, A> Caller<'a, HostState<T, Q, A>> {
     /// The caller as host functions of the embedder get it, with the embedder's data.
     #[inline]
     pub(crate) fn of_data(self) -> Caller<'a, T> {
-        self.with_part(|state| &mut state.data)
-    }
-
-    /// The host's state of the calling instance, which contains the embedder's data.
-    pub(crate) fn store(&mut self) -> &mut HostState<T, Q, A> {
-        self.data_mut()
+        // SAFETY: the new caller replaces this one. The embedder's data is a part of the state, to
+        // which this caller had a valid pointer.
+        unsafe { Caller::new(self.vmctx(), &raw mut (*self.data_pointer()).data) }
     }
 }

@@ -11,7 +11,7 @@ use super::caller::{Caller, instance_id};
 use super::host_code::{Answered, HostCode};
 use super::host_result::{HostFuture, HostResult, cells, func_type, needs_instance_id};
 use super::host_state::{HostCall, HostState, Mode, Reply};
-use crate::error::{HostError, Operation, State, StateError};
+use crate::error::{CallState, HostError, Operation, StateError};
 use crate::store::host_func::HostFunc;
 use crate::value::Cell;
 use crate::value::typed::sealed;
@@ -56,24 +56,27 @@ where
     #[inline]
     fn call(
         &self,
-        mut caller: Caller<'_, HostState<T, Q, A>>,
+        caller: Caller<'_, HostState<T, Q, A>>,
         cells: &mut [Cell],
     ) -> Result<Answered, HostError> {
         let vmctx = caller.vmctx();
-        let state = match caller.store().mode {
+        let store = caller.data_pointer();
+        // SAFETY: the pointer is valid while the caller lives, and no reference to the state
+        // exists.
+        let state = match unsafe { (*store).mode } {
+            _ if caller.is_nested() => Some(CallState::Nested),
             Mode::Steps => None,
-            Mode::Call => Some(State::Called),
-            Mode::Async(_) => Some(State::Awaited),
+            Mode::Call => Some(CallState::Called),
+            Mode::Async(_) => Some(CallState::Awaited),
         };
         if let Some(state) = state {
             return Err(StateError::new(Operation::Ask, state).into());
         }
         let parameters = P::load(cells, instance_id(&caller, needs_instance_id::<P, R>()));
-        let store = caller.store();
-        // SAFETY: the context belongs to the calling instance, whose guest waits. Nothing else
-        // views its memory.
-        let view = unsafe { Caller::new(vmctx, &mut store.data) };
-        let question = (self.ask)(view, parameters)?;
+        // `of_data` replaces `caller` by a caller whose data is a part of the state.
+        let question = (self.ask)(caller.of_data(), parameters)?;
+        // SAFETY: the host function has returned, so nothing else uses the state.
+        let store = unsafe { &mut *store };
         store.question = Some(question);
         store.reply = Some(Reply {
             code: (&raw const *self).cast(),
@@ -147,22 +150,26 @@ where
     #[inline]
     fn call(
         &self,
-        mut caller: Caller<'_, HostState<T, Q, A>>,
+        caller: Caller<'_, HostState<T, Q, A>>,
         cells: &mut [Cell],
     ) -> Result<Answered, HostError> {
         let instance_id = instance_id(&caller, needs_instance_id::<P, R>());
         let vmctx = caller.vmctx();
-        let store: *mut HostState<T, Q, A> = caller.store();
-        // SAFETY: `store` comes from the exclusive borrow in `caller`.
+        let store = caller.data_pointer();
+        let refused = |state| Err(StateError::new(Operation::Await, state).into());
+        // SAFETY: the pointer is valid while the caller lives, and no reference to the state
+        // exists.
         let mut polled = match unsafe { (*store).mode } {
+            _ if caller.is_nested() => return refused(CallState::Nested),
             Mode::Async(polled) => polled,
-            Mode::Call => return Err(StateError::new(Operation::Await, State::Called).into()),
-            Mode::Steps => return Err(StateError::new(Operation::Await, State::Stepped).into()),
+            Mode::Call => return refused(CallState::Called),
+            Mode::Steps => return refused(CallState::Stepped),
         };
+        let _async = caller.in_async_host();
         // SAFETY: the data outlives the future. The call drops the future before it uses the
         // instance for anything else: see `instance/future.rs`. Until then only other fields of the
         // store are used.
-        let caller: Caller<'static, T> = unsafe { Caller::new(vmctx, &mut (*store).data) };
+        let caller: Caller<'static, T> = unsafe { Caller::new(vmctx, &raw mut (*store).data) };
         let mut future = (self.func)(caller, P::load(cells, instance_id));
         // SAFETY: both pointers are valid during a poll, and this code runs inside that poll.
         let (polled, context) = unsafe {

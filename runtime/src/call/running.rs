@@ -10,17 +10,18 @@ use super::caller::Caller;
 use super::end::End;
 use super::errors::{host_error, left_behind, not_a_step, stopped};
 use super::host_code::{Answered, HostCode};
+use super::untyped_func::Wanted;
 use super::wait::wait;
 use super::{builtin, exception};
-use crate::error::{CallError, HostError, HostPanic};
+use crate::error::{CallError, HostError, HostPanic, InvalidCall};
 use crate::module::Module;
 use crate::stop::{Halt, Watched};
 use crate::store::bulk::Bulk;
-use crate::store::member::Member;
+use crate::store::member::{Member, Target};
 use crate::switch::{Activation, Fault, Guest, Record};
 use crate::trap::backtrace::Trace;
 use crate::trap::{Exception, Trap, TrapCode};
-use crate::value::Cell;
+use crate::value::{Cell, InstanceId, Value};
 use core::mem;
 use core::panic::AssertUnwindSafe;
 use core::{ptr, slice};
@@ -32,41 +33,93 @@ use std::panic;
 /// The routines of [`crate::switch`] expect the address of the activation in the first field.
 #[repr(C)]
 pub(super) struct Call<'a, T> {
-    pub(super) activation: *mut Activation,
+    pub(super) header: Header,
     pub(super) members: &'a mut [Member<T>],
-    pub(super) data: &'a mut T,
+    /// A pointer, not a reference: the host function that runs has a pointer to a part of the data.
+    /// A nested call of that function reaches the data through this pointer.
+    pub(super) data: *mut T,
     /// The means to stop the call; `None` if the call cannot be stopped.
     pub(super) watched: Option<&'a Watched>,
     /// Why an answer made the switch leave the guest.
     pub(super) end: Option<End>,
 }
 
-impl<T> Call<'_, T> {
-    /// Calls a host function.
-    ///
-    /// # Errors
-    ///
-    /// The panic of the host function, or the error that it returned.
-    ///
-    /// # Safety
-    ///
-    /// `vmctx` must be the context of the calling instance, which must be a member of this call.
-    /// `cells` must point to as many cells as the function has.
-    #[inline(always)]
-    pub(super) unsafe fn host<C: HostCode<T>>(
-        &mut self,
-        code: &C,
-        vmctx: *mut u8,
-        cells: *mut Cell,
-    ) -> std::thread::Result<Result<Answered, HostError>> {
-        // SAFETY: the caller ensures that `cells` points to that many cells.
-        let cells = unsafe { slice::from_raw_parts_mut(cells, code.cells()) };
-        // SAFETY: the call borrows the instance, whose guest waits. The call holds no view of its
-        // memory.
-        let caller = unsafe { Caller::new(vmctx, self.data) };
-        panic::catch_unwind(AssertUnwindSafe(|| code.call(caller, cells)))
-    }
+/// The first fields of a [`Call`]. They do not depend on the type of the host's data.
+#[repr(C)]
+pub(super) struct Header {
+    pub(super) activation: *mut Activation,
+    /// The vtable for nested calls, for the data type of this call.
+    pub(super) nested: &'static Nested,
+}
 
+/// The vtable for nested calls of a [`Call`] with one type of host data.
+///
+/// A [`Caller`] needs the vtable, because the caller's data type can differ from the data type of
+/// the call (see `Caller::of_data`). The first argument of each function is the address of the
+/// running [`Call`].
+pub(super) struct Nested {
+    /// Checks that a preparation made the instance with a context.
+    pub(super) check: unsafe fn(*mut (), *mut u8, InstanceId) -> NestedResult<()>,
+    /// The module of the instance with a context, and the id of its preparation.
+    pub(super) module: unsafe fn(*mut (), *mut u8) -> NestedResult<(Module, InstanceId)>,
+    /// Calls a function whose parameters are in the cells at an address.
+    pub(super) enter: unsafe fn(*mut (), Target, *mut u8) -> NestedResult<()>,
+    /// Calls a function of the instance with a context.
+    pub(super) values: CallValues,
+}
+
+type NestedResult<R> = Result<R, CallError>;
+type CallValues = unsafe fn(*mut (), *mut u8, Wanted<'_>, &[Value]) -> NestedResult<Vec<Value>>;
+
+/// Calls a host function.
+///
+/// While the function runs, no reference to the [`Call`] may exist, because the function may make a
+/// nested call.
+///
+/// # Errors
+///
+/// The panic of the host function, or the error that it returned.
+///
+/// # Safety
+///
+/// `vmctx` must be the context of the calling instance, which must be a member of the running call.
+/// `data` must be the data of that call. `cells` must point to as many cells as the function has.
+#[inline(always)]
+pub(super) unsafe fn host<T, C: HostCode<T>>(
+    data: *mut T,
+    code: &C,
+    vmctx: *mut u8,
+    cells: *mut Cell,
+) -> std::thread::Result<Result<Answered, HostError>> {
+    // SAFETY: the caller ensures that `cells` points to that many cells.
+    let cells = unsafe { slice::from_raw_parts_mut(cells, code.cells()) };
+    // SAFETY: the call borrows the instance, whose guest waits. The call holds no view of the
+    // instance's memory. It uses the data only in nested calls, which borrow the `Caller` mutably.
+    let caller = unsafe { Caller::new(vmctx, data) };
+    panic::catch_unwind(AssertUnwindSafe(|| code.call(caller, cells)))
+}
+
+impl<'a, T> Call<'a, T> {
+    /// Creates a call that has not begun.
+    #[inline(always)]
+    pub(super) fn new(
+        activation: *mut Activation,
+        members: &'a mut [Member<T>],
+        data: *mut T,
+        watched: Option<&'a Watched>,
+        nested: &'static Nested,
+    ) -> Self {
+        Self {
+            header: Header { activation, nested },
+            members,
+            data,
+            watched,
+            end: None,
+        }
+    }
+}
+
+impl<T> Call<'_, T> {
     /// Returns null, so that the guest continues. If a fork did not inherit the memory of a member,
     /// leaves the guest instead.
     #[inline(never)]
@@ -93,7 +146,7 @@ impl<T> Call<'_, T> {
             return Err(End::Trap(TrapCode::Unreachable));
         };
         let left = exception::Left {
-            activation: self.activation,
+            activation: self.header.activation,
             cells,
             watched: self.watched,
         };
@@ -102,7 +155,9 @@ impl<T> Call<'_, T> {
         let cells = unsafe { slice::from_raw_parts_mut(cells, builtin.params().max(1)) };
         match builtin {
             Builtin::MemoryWait32 | Builtin::MemoryWait64 => {
-                wait(self.members, at, self.watched, builtin, cells)
+                // SAFETY: the guest has exited, so nothing else uses the activation.
+                let is_nested = unsafe { (*Record::with(self.header.activation)).nested_calls > 0 };
+                wait(self.members, at, self.watched, builtin, cells, is_nested)
             }
             Builtin::Throw => {
                 // SAFETY: generated code supplies as many cells as the tag has values.
@@ -125,7 +180,10 @@ impl<T> Call<'_, T> {
                 Ok(())
             }
             other => {
-                let bulk = builtin::run(self.members, at, other, cells, self.data);
+                // SAFETY: the data is borrowed for the call, and no host function runs that has a
+                // pointer to it.
+                let data = unsafe { &mut *self.data };
+                let bulk = builtin::run(self.members, at, other, cells, data);
                 match bulk.map_err(End::Trap)? {
                     None => Ok(()),
                     Some(bulk) => self.bulk(at, bulk),
@@ -162,7 +220,7 @@ impl<T> Call<'_, T> {
     #[cold]
     fn lands(&mut self) -> bool {
         // SAFETY: the guest has exited through an answer, in this call.
-        let lands = unsafe { exception::land(self.members, self.activation) };
+        let lands = unsafe { exception::land(self.members, self.header.activation) };
         if lands {
             self.end = None;
         }
@@ -194,9 +252,7 @@ impl<T> Call<'_, T> {
             Some((Kind::Trap, number)) => Err(End::Trap(
                 TrapCode::from_number(number).unwrap_or(TrapCode::Unreachable),
             )),
-            None => Err(End::Invalid(CallError::Invalid(
-                "guest left for what no guest leaves for".to_owned(),
-            ))),
+            None => Err(End::Invalid(InvalidCall::UnknownExit.into())),
         }
     }
 
@@ -205,7 +261,7 @@ impl<T> Call<'_, T> {
     pub(super) fn leave(&mut self, end: End) -> *mut Activation {
         // `lands` clears the old value before a guest continues, so there is nothing to drop.
         mem::forget(self.end.replace(end));
-        self.activation
+        self.header.activation
     }
 
     /// The error that ended the call, once the guest was left. A trap gets the guest's backtrace.
@@ -214,15 +270,18 @@ impl<T> Call<'_, T> {
     /// A copy takes 5 ns (bench `trap`).
     #[cold]
     pub(super) fn left(&mut self) -> CallError {
+        for member in &mut *self.members {
+            member.note_failure();
+        }
         // SAFETY: the guest has been left, so nothing else uses the activation.
-        if let Some(Fault { code, .. }) = unsafe { (*self.activation).fault } {
+        if let Some(Fault { code, .. }) = unsafe { (*self.header.activation).fault } {
             let Some(code) = code else {
                 return self.stopped();
             };
             let trap = self.trap(code);
             // SAFETY: the guest has been left, so nothing else uses the activation. The fault is
             // cleared because the next trap may not come from a signal.
-            unsafe { (*self.activation).fault = None };
+            unsafe { (*self.header.activation).fault = None };
             return trap;
         }
         // Otherwise an answer ended the call, or the switch refused to enter or resume the guest.
@@ -230,7 +289,13 @@ impl<T> Call<'_, T> {
             return self.trap(code);
         }
         match self.end.take() {
-            Some(End::Host(error)) => host_error(error, || self.trace()),
+            Some(End::Host(error)) => {
+                // SAFETY: the guest has been left, so nothing else uses the activation.
+                let nested_failed = unsafe {
+                    mem::take(&mut (*Record::with(self.header.activation)).nested_failed)
+                };
+                host_error(error, nested_failed, || self.trace())
+            }
             Some(End::Invalid(error)) => error,
             Some(End::Throws) => self.uncaught(),
             Some(End::Panic(payload)) => CallError::Panic(HostPanic::new(payload, self.trace())),
@@ -266,7 +331,7 @@ impl<T> Call<'_, T> {
     /// Whether a signal ended the guest: such a guest cannot be resumed.
     fn has_faulted(&self) -> bool {
         // SAFETY: the guest has been left, so nothing else uses the activation.
-        unsafe { (*self.activation).fault.is_some() }
+        unsafe { (*self.header.activation).fault.is_some() }
     }
 
     /// The error of a call whose interrupt flag was set.
@@ -274,7 +339,7 @@ impl<T> Call<'_, T> {
         self.locate();
         let trace = self.trace();
         // SAFETY: the guest has been left, so nothing else uses the activation.
-        unsafe { (*self.activation).fault = None };
+        unsafe { (*self.header.activation).fault = None };
         match self.watched.map(|watched| (watched.why(), watched.bounds)) {
             Some((Some(why), bounds)) => stopped(why, bounds, Some(trace)),
             // The interrupt flag of a call that cannot be stopped changes only in a fork, where the
@@ -288,7 +353,7 @@ impl<T> Call<'_, T> {
         // SAFETY: the guest has been left, so nothing else uses the activation or its saved
         // registers.
         unsafe {
-            let activation = &mut *self.activation;
+            let activation = &mut *self.header.activation;
             if let Some(registers) = activation.registers.as_ref()
                 && registers.taken
                 && activation.guest_sp == 0
@@ -322,8 +387,8 @@ impl<T> Call<'_, T> {
         let modules = self.modules();
         // SAFETY: the record belongs to the running call, whose guest has been left.
         unsafe {
-            let root: *const Guest = &raw const (*self.activation.cast::<Record>()).guest;
-            Trace::of(&*self.activation, root, modules)
+            let root: *const Guest = &raw const (*Record::with(self.header.activation)).guest;
+            Trace::of(&*self.header.activation, root, modules)
         }
     }
 }
@@ -331,7 +396,7 @@ impl<T> Call<'_, T> {
 /// Whether this process has the memory of every member. A fork does not inherit the memory of
 /// [tracked](crate::Reset::Tracked) slots.
 #[inline]
-pub(super) fn is_whole<T>(members: &[Member<T>]) -> bool {
+pub(crate) fn is_whole<T>(members: &[Member<T>]) -> bool {
     // SAFETY: the records belong to initialised contexts. The members keep their regions alive.
     let whole = |member: &Member<T>| unsafe { (*Record::of(member.vmctx())).is_whole() };
     match members {

@@ -6,7 +6,7 @@ use super::make::{NotStarted, make};
 use super::running::is_whole;
 use super::segments::{write_data, write_elements};
 use crate::account::Clocks;
-use crate::error::CallError;
+use crate::error::{CallError, InvalidCall};
 use crate::stop::{Halt, Watched, Why, look};
 use crate::store::descriptors;
 use crate::store::member::{Member, Target};
@@ -135,9 +135,7 @@ fn run_prepared_untimed<T>(
     let target = match prepared {
         Ok(None) => return Ok(()),
         Ok(Some(Some(target))) => target,
-        Ok(Some(None)) => {
-            return Err(CallError::Invalid("start function has no entry".to_owned()));
-        }
+        Ok(Some(None)) => return Err(InvalidCall::NoStartEntry.into()),
         Err(NotStarted::HostBytes(error)) => return Err(CallError::Trap(error.into())),
         Err(NotStarted::Halted(Halt::Trap(code))) => return Err(CallError::Trap(Trap::new(code))),
         Err(NotStarted::Halted(Halt::Stopped | Halt::SliceIsOver)) => {

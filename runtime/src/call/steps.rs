@@ -20,31 +20,32 @@ use crate::sys;
 use crate::trap::Trap;
 use crate::trap::backtrace::Trace;
 use core::panic::AssertUnwindSafe;
-use core::{iter, ptr, slice};
+use core::{ptr, slice};
 use std::panic;
 
-/// Makes a step of a call: the first one, or the next one from where the guest was suspended.
+/// Makes a step of a call of member `root`: the first one, or the next one from where the guest was
+/// suspended.
 ///
 /// # Errors
 ///
 /// The reason why the call ended, as with [`run`](super::enter::run).
 #[inline(always)]
 pub(crate) fn step<T>(
-    member: &mut Member<T>,
+    members: &mut [Member<T>],
+    root: usize,
     target: Target,
     first: bool,
     cells: usize,
     data: &mut T,
 ) -> Result<Progress, CallError> {
     sys::signal::prepare_thread()?;
-    let members = slice::from_mut(member);
     if !is_whole(members) {
         return Err(left_behind());
     }
-    if members[0].clocks != Clocks::None {
-        return step_timed(members, target, first, cells, data);
+    if members[root].clocks != Clocks::None {
+        return step_timed(members, root, target, first, cells, data);
     }
-    step_untimed(members, target, first, cells, data)
+    step_untimed(members, root, target, first, cells, data)
 }
 
 /// [`step`] of an instance whose calls are timed.
@@ -55,6 +56,7 @@ pub(crate) fn step<T>(
 #[inline(never)]
 fn step_timed<T>(
     members: &mut [Member<T>],
+    root: usize,
     target: Target,
     first: bool,
     cells: usize,
@@ -62,9 +64,9 @@ fn step_timed<T>(
 ) -> Result<Progress, CallError> {
     // SAFETY: `vmctx` is an initialised context, and its guest does not run. The member keeps its
     // region alive.
-    let account = unsafe { Record::account(members[0].vmctx()) };
-    let stopwatch = Stopwatch::start(account, members[0].clocks);
-    let stepped = step_untimed(members, target, first, cells, data);
+    let account = unsafe { Record::account(members[root].vmctx()) };
+    let stopwatch = Stopwatch::start(account, members[root].clocks);
+    let stepped = step_untimed(members, root, target, first, cells, data);
     stopwatch.stop(matches!(stepped, Ok(Progress::Waits | Progress::Preempted)));
     stepped
 }
@@ -77,20 +79,22 @@ fn step_timed<T>(
 #[inline(always)]
 fn step_untimed<T>(
     members: &mut [Member<T>],
+    root: usize,
     target: Target,
     first: bool,
     cells: usize,
     data: &mut T,
 ) -> Result<Progress, CallError> {
-    let Some(watch) = &mut members[0].watch else {
+    let Some(watch) = &mut members[root].watch else {
         // SAFETY: the instance cannot be stopped, so its activation has its original interrupt
         // flag. If this is not the first step, the caller has checked that the guest is suspended
         // in a call of `target`.
-        return unsafe { enter_step(members, target, first, cells, data, None) };
+        return unsafe { enter_step(members, root, target, first, cells, data, None) };
     };
     let (control, bounds, registers) = (watch.control(), watch.bounds, watch.registers());
     step_watched(
         members,
+        root,
         target,
         first,
         cells,
@@ -107,6 +111,7 @@ fn step_untimed<T>(
 #[inline(never)]
 fn step_watched<T>(
     members: &mut [Member<T>],
+    root: usize,
     target: Target,
     first: bool,
     cells: usize,
@@ -115,53 +120,58 @@ fn step_watched<T>(
 ) -> Result<Progress, CallError> {
     let begun = begin_in_time(bounds).and_then(|()| Watched::begin(control, bounds));
     let watched = begun.map_err(|error| {
-        let trace = (!first).then(|| trace_of(&members[0]));
+        let trace = (!first).then(|| trace_of(members, root));
         not_begun(error, bounds, trace)
     })?;
-    let record = Record::of(members[0].vmctx());
+    let record = Record::of(members[root].vmctx());
     // SAFETY: the record belongs to the first member, which this call borrows, so it stays in place
     // until the guard is dropped. Its guest does not run. `registers` belongs to the member's
     // watch, or is null.
     let flag = unsafe { FlagInUse::of(record, control, registers) };
-    let stepped = match wait_on(&mut members[0], &watched) {
-        Next::Continues => match finish_bulk(&mut members[0], &watched) {
+    let stepped = match wait_on(members, &watched) {
+        Next::Continues => match finish_bulk(members, &watched) {
             // SAFETY: `flag` gave the activation the interrupt flag of `watched`. If this is not
             // the first step, the caller has checked that the guest is suspended in a call of
             // `target`.
-            Ok(()) => unsafe { enter_step(members, target, first, cells, data, Some(&watched)) },
+            Ok(()) => unsafe {
+                enter_step(members, root, target, first, cells, data, Some(&watched))
+            },
             Err(Halt::SliceIsOver) => Ok(Progress::Preempted),
             Err(Halt::Stopped) => {
                 let why = watched.why().unwrap_or(Why::Killed);
-                Err(stopped_waiting(&members[0], why, bounds))
+                Err(stopped_waiting(members, root, why, bounds))
             }
             Err(Halt::Trap(code)) => {
-                let trace = trace_of(&members[0]);
+                let trace = trace_of(members, root);
                 Err(CallError::Trap(Trap::with_trace(code, trace)))
             }
         },
         Next::Waits => Ok(Progress::Waits),
         Next::Stopped => {
             let why = watched.why().unwrap_or(Why::Killed);
-            Err(stopped_waiting(&members[0], why, bounds))
+            Err(stopped_waiting(members, root, why, bounds))
         }
     };
     drop(flag);
     if !matches!(stepped, Ok(Progress::Returned) | Err(_)) {
         watched.suspend();
-        if let (Some(watch), Some(left)) = (&mut members[0].watch, watched.cpu_left_ns()) {
+        if let (Some(watch), Some(left)) = (&mut members[root].watch, watched.cpu_left_ns()) {
             watch.bounds.cpu_ns = Some(left);
         }
     }
     stepped
 }
 
-/// Completes the bulk write of a builtin that the suspended guest has called.
+/// Completes the bulk write of a builtin that the suspended guest has called, if there is one.
 ///
 /// # Errors
 ///
-/// Why the write stopped early. After [`Halt::SliceIsOver`] the member keeps the rest.
-fn finish_bulk<T>(member: &mut Member<T>, watched: &Watched) -> Result<(), Halt> {
-    let Some(mut bulk) = member.bulk.take() else {
+/// Why the write stopped early. After [`Halt::SliceIsOver`] the member keeps the rest of the write.
+fn finish_bulk<T>(members: &mut [Member<T>], watched: &Watched) -> Result<(), Halt> {
+    let mut writes = members
+        .iter_mut()
+        .filter_map(|member| member.bulk.take().map(|bulk| (member, bulk)));
+    let Some((member, mut bulk)) = writes.next() else {
         return Ok(());
     };
     let done = watched.in_host(|| bulk.run(member, Some(watched)));
@@ -183,13 +193,14 @@ fn finish_bulk<T>(member: &mut Member<T>, watched: &Watched) -> Result<(), Halt>
 #[inline(always)]
 unsafe fn enter_step<T>(
     members: &mut [Member<T>],
+    root: usize,
     target: Target,
     first: bool,
     cells: usize,
     data: &mut T,
     watched: Option<&Watched>,
 ) -> Result<Progress, CallError> {
-    let vmctx = members[0].vmctx();
+    let vmctx = members[root].vmctx();
     // SAFETY: the record belongs to an initialised context, and its guest does not run.
     let activation = unsafe { &mut (*Record::of(vmctx)).activation };
     let registers = activation.registers;
@@ -211,7 +222,7 @@ unsafe fn enter_step<T>(
         // The guest has not been entered yet.
         // SAFETY: the caller ensures what `enter` requires.
         return unsafe {
-            enter(members, 0, target, cells, data, watched, |call| {
+            enter(members, root, target, cells, data, watched, |call| {
                 call.left_step()
             })
         };
@@ -224,7 +235,7 @@ unsafe fn enter_step<T>(
     };
     // SAFETY: the caller ensures what `enter_by` requires.
     unsafe {
-        enter_by(members, 0, cells, data, watched, resume, |call| {
+        enter_by(members, root, cells, data, watched, resume, |call| {
             call.left_step()
         })
     }
@@ -235,15 +246,15 @@ unsafe fn enter_step<T>(
 /// # Errors
 ///
 /// Why the guest's call ends.
-pub(crate) fn may_resume<T>(member: &Member<T>) -> Result<(), CallError> {
+pub(crate) fn may_resume<T>(members: &[Member<T>], root: usize) -> Result<(), CallError> {
     // The host function may access the guest's memory, and its faults need the signal handler.
     sys::signal::prepare_thread()?;
-    if !is_whole(slice::from_ref(member)) {
+    if !is_whole(members) {
         return Err(left_behind());
     }
-    match &member.watch {
+    match &members[root].watch {
         Some(watch) if watch.control().is_killed() => {
-            Err(stopped_waiting(member, Why::Killed, watch.bounds))
+            Err(stopped_waiting(members, root, Why::Killed, watch.bounds))
         }
         _ => Ok(()),
     }
@@ -263,7 +274,7 @@ pub(crate) fn reply<T, D, A>(
     // SAFETY: the guest has waited for the answer since the reply was stored. The caller's borrow
     // of the host data implies a borrow of the instance.
     let given = panic::catch_unwind(AssertUnwindSafe(|| unsafe { reply.give(data, answer) }));
-    ended_waiting(member, given)
+    ended_waiting(slice::from_ref(member), 0, given)
 }
 
 /// The result of a host function that a suspended guest waited for.
@@ -272,24 +283,34 @@ pub(crate) fn reply<T, D, A>(
 ///
 /// The error of the guest's call, if the host function returned an error or panicked.
 pub(crate) fn ended_waiting<T>(
-    member: &Member<T>,
+    members: &[Member<T>],
+    root: usize,
     ended: std::thread::Result<Result<(), HostError>>,
 ) -> Result<(), CallError> {
     match ended {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(host_error(error, || trace_of(member))),
-        Err(panic) => Err(CallError::Panic(HostPanic::new(panic, trace_of(member)))),
+        Ok(Err(error)) => Err(host_error(error, false, || trace_of(members, root))),
+        Err(panic) => {
+            let trace = trace_of(members, root);
+            Err(CallError::Panic(HostPanic::new(panic, trace)))
+        }
     }
 }
 
 /// The error of a call that was stopped while its guest waited.
-pub(crate) fn stopped_waiting<T>(member: &Member<T>, why: Why, bounds: Bounds) -> CallError {
-    stopped(why, bounds, Some(trace_of(member)))
+pub(crate) fn stopped_waiting<T>(
+    members: &[Member<T>],
+    root: usize,
+    why: Why,
+    bounds: Bounds,
+) -> CallError {
+    stopped(why, bounds, Some(trace_of(members, root)))
 }
 
-/// The backtrace of a suspended guest at its exit.
-fn trace_of<T>(member: &Member<T>) -> Box<Trace> {
-    let modules = iter::once(member.inner.module.clone());
+/// The backtrace at the exit of a guest that is suspended in a call of member `root`.
+fn trace_of<T>(members: &[Member<T>], root: usize) -> Box<Trace> {
+    let modules = members.iter().map(|member| member.inner.module.clone());
+    let member = &members[root];
     let record = Record::of(member.vmctx());
     // SAFETY: the record belongs to an initialised context, and its guest does not run.
     unsafe {

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use super::end::End;
+use crate::error::{CallState, Operation, StateError};
 use crate::memory::populate;
 use crate::memory::wait::{Blocked, Blocking, Expected, NOT_EQUAL, Wait, Waiting, block};
 use crate::stop::Watched;
@@ -66,16 +67,18 @@ fn begin_wait<T>(
 }
 
 /// Waits, if the memory holds the value that the guest expects. `at` is the guest's member.
+/// `is_nested` says that the guest runs in a nested call, in which it cannot be suspended.
 ///
 /// # Errors
 ///
-/// The trap of the instruction, or the request to leave the guest.
+/// The trap of the instruction, the request to leave the guest, or [`CallState::Nested`].
 pub(super) fn wait<T>(
     members: &mut [Member<T>],
     at: usize,
     watched: Option<&Watched>,
     builtin: Builtin,
     cells: &mut [Cell],
+    is_nested: bool,
 ) -> Result<(), End> {
     let [index, address, expected, timeout] = cells else {
         return Err(End::Trap(TrapCode::Unreachable));
@@ -93,6 +96,10 @@ pub(super) fn wait<T>(
     };
     let blocking = members[at].blocking;
     let blocked = match blocking {
+        Blocking::Leaves if is_nested => {
+            let refused = StateError::new(Operation::Wait, CallState::Nested);
+            return Err(End::Invalid(refused.into()));
+        }
         Blocking::Leaves => Blocked::SliceIsOver,
         blocking => block(&wait, watched, blocking),
     };
@@ -122,8 +129,11 @@ pub(super) enum Next {
 }
 
 /// Continues the wait of a guest that was left during it, if there is one.
-pub(super) fn wait_on<T>(member: &mut Member<T>, watched: &Watched) -> Next {
-    let Some(waiting) = member.waiting.take() else {
+pub(super) fn wait_on<T>(members: &mut [Member<T>], watched: &Watched) -> Next {
+    let mut waits = members
+        .iter_mut()
+        .filter_map(|member| member.waiting.take().map(|waiting| (member, waiting)));
+    let Some((member, waiting)) = waits.next() else {
         return Next::Continues;
     };
     let blocked =

@@ -6,17 +6,19 @@
 //! the instance. It is dropped before anything else uses the instance.
 //!
 //! [`CallAsync`] stores that future when the guest waits for it, and itself borrows the instance.
-//! If a [`CallAsync`] is forgotten, the future in it is forgotten, too.
+//! If a [`CallAsync`] is leaked (`mem::forget`), the future in it is leaked, too.
 #![allow(unsafe_code)]
 
-use super::func::Func;
+use super::callee::Callee;
 use super::handle::Instance;
-use super::step::Step;
+use super::suspended::{Step, Suspended};
+use crate::call::TypedFunc;
 use crate::call::host_state::{HostCall, Mode, Polled};
-use crate::call::{HostFuture, steps};
-use crate::error::{CallError, Operation, State, StateError};
+use crate::call::{HostFuture, HostState, steps};
+use crate::error::{CallError, CallState, Operation, StateError};
 use crate::memory::wait::{Waiting, Woken};
-use crate::stop::{Bounds, Why, timer};
+use crate::stop::{Bounds, Watch, Why, timer};
+use crate::store::member::Member;
 use crate::sys;
 use crate::value::InstanceId;
 use crate::value::typed::{Params, Results};
@@ -36,13 +38,11 @@ use std::panic::{catch_unwind, resume_unwind};
 /// an async host function, or has used up its time slice. Dropping the future cancels the call.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct CallAsync<'a, T, Q, A, P, R> {
-    /// A pointer, not a reference: a host function's future borrows the instance's data while it
-    /// lives.
-    instance: NonNull<Instance<T, Q, A>>,
+    place: Place<T, Q, A>,
     borrowed: PhantomData<&'a mut Instance<T, Q, A>>,
-    func: Func<P, R>,
+    func: TypedFunc<P, R>,
     state: Stage,
-    /// State of the current poll, and the host function that the guest waits for.
+    /// The task context of the current poll, and the host function that the guest waits for.
     polled: Polled,
     /// The remaining limits. `until` replaces the wall time limit once the call runs.
     bounds: Bounds,
@@ -59,8 +59,75 @@ pub struct CallAsync<'a, T, Q, A, P, R> {
     turn: Option<HostFuture<'static, ()>>,
 }
 
-// SAFETY: it is a mutable borrow of a `Send` instance, and a host function's future that is `Send`.
+// SAFETY: the fields are a mutable borrow of a `Send` instance or group, and a host function's
+// future that is `Send`. A group is `Send` if an instance with the group's data is `Send`.
 unsafe impl<T, Q, A, P, R> Send for CallAsync<'_, T, Q, A, P, R> where Instance<T, Q, A>: Send {}
+
+/// Pointers to the parts of a [`Callee`], which the future borrows.
+///
+/// These are pointers, not references: a host function's future borrows the host's data while that
+/// future lives.
+struct Place<T, Q, A> {
+    members: NonNull<[Member<HostState<T, Q, A>>]>,
+    root: usize,
+    store: NonNull<HostState<T, Q, A>>,
+    suspended: NonNull<Option<Suspended>>,
+    group_watch: Option<NonNull<Option<Watch>>>,
+}
+
+impl<T, Q, A> Place<T, Q, A> {
+    fn of(callee: Callee<'_, T, Q, A>) -> Self {
+        Self {
+            members: NonNull::from(callee.members),
+            root: callee.root,
+            store: NonNull::from(callee.store),
+            suspended: NonNull::from(callee.suspended),
+            group_watch: callee.group_watch.map(NonNull::from),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The parts must be borrowed, and no host function's future may exist.
+    unsafe fn callee(&mut self) -> Callee<'_, T, Q, A> {
+        // SAFETY: the caller ensures that the parts are valid and that nothing else uses them.
+        unsafe {
+            Callee {
+                members: self.members.as_mut(),
+                root: self.root,
+                store: self.store.as_mut(),
+                suspended: self.suspended.as_mut(),
+                group_watch: self.group_watch.map(|mut watch| watch.as_mut()),
+            }
+        }
+    }
+
+    /// The instances. A host function's future does not borrow them.
+    ///
+    /// # Safety
+    ///
+    /// The parts must be borrowed.
+    unsafe fn members(&self) -> &[Member<HostState<T, Q, A>>] {
+        // SAFETY: the caller ensures that the members are valid.
+        unsafe { self.members.as_ref() }
+    }
+
+    /// The means to stop the call, if there are any.
+    ///
+    /// # Safety
+    ///
+    /// The parts must be borrowed.
+    unsafe fn watch(&mut self) -> Option<&mut Watch> {
+        // SAFETY: the caller ensures that the parts are valid. A host function's future borrows
+        // neither the members nor the watch.
+        unsafe {
+            match self.group_watch {
+                Some(mut watch) => watch.as_mut().as_mut(),
+                None => self.members.as_mut()[self.root].watch.as_mut(),
+            }
+        }
+    }
+}
 
 /// The progress of the call.
 enum Stage {
@@ -76,15 +143,18 @@ enum Stage {
 }
 
 impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
+    /// A call of a function of `callee`. `begun` is an error if the call cannot begin.
     pub(super) fn new(
-        instance: &'a mut Instance<T, Q, A>,
-        func: &Func<P, R>,
+        mut callee: Callee<'a, T, Q, A>,
+        func: &TypedFunc<P, R>,
         params: P,
         bounds: Bounds,
+        begun: Result<(), CallError>,
     ) -> Self {
+        let begun = begun.and_then(|()| callee.begin(func, params));
         Self {
-            state: Stage::New(instance.begin(func, params)),
-            instance: NonNull::from(instance),
+            state: Stage::New(begun),
+            place: Place::of(callee),
             borrowed: PhantomData,
             func: *func,
             polled: Polled {
@@ -107,7 +177,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
     /// its sockets again. After tokio's `yield_now` it checks them first.
     ///
     /// A kill or the deadline ends the call during such a pause, too.
-    pub fn yield_by(mut self, others: fn() -> HostFuture<'static, ()>) -> Self {
+    pub fn yield_with(mut self, others: fn() -> HostFuture<'static, ()>) -> Self {
         self.others = Some(others);
         self
     }
@@ -119,16 +189,18 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
     ///
     /// Why the call ends.
     fn watch(&mut self, context: &Context<'_>) -> Result<(), CallError> {
-        // SAFETY: this future borrows the instance. A host function's future does not borrow the
-        // member.
-        let member = unsafe { &(*self.instance.as_ptr()).member };
-        let Some(watch) = &member.watch else {
+        // SAFETY: this future borrows the callee.
+        let Some(watch) = (unsafe { self.place.watch() }) else {
             return Ok(());
         };
+        let control = watch.control();
         // Register the waker first, so that a stop after the checks below wakes the task.
-        watch.control().waits(context.waker());
-        let ended = |why| Err(steps::stopped_waiting(member, why, self.bounds));
-        if watch.control().is_killed() {
+        control.waits(context.waker());
+        let (bounds, root) = (self.bounds, self.place.root);
+        // SAFETY: this future borrows the callee.
+        let members = unsafe { self.place.members() };
+        let ended = |why| Err(steps::stopped_waiting(members, root, why, bounds));
+        if control.is_killed() {
             return ended(Why::Killed);
         }
         let Some(until) = self.until else {
@@ -138,7 +210,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
             return ended(Why::Deadline);
         }
         if !self.timed {
-            timer::wake_waiting(watch.control(), until)?;
+            timer::wake_waiting(control, until)?;
             self.timed = true;
         }
         // A fork has no timer thread, so start one.
@@ -168,18 +240,26 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         self.state = Stage::Dropping;
         self.polled.host = None;
         self.state = Stage::Suspended;
-        // SAFETY: the host function's future was dropped, so only this future borrows the instance.
-        let member = unsafe { &(*self.instance.as_ptr()).member };
-        Poll::Ready(steps::ended_waiting(member, ended))
+        // SAFETY: this future borrows the callee.
+        let members = unsafe { self.place.members() };
+        Poll::Ready(steps::ended_waiting(members, self.place.root, ended))
+    }
+
+    /// Whether the guest waits in `memory.atomic.wait32` or `memory.atomic.wait64`.
+    fn waits_in_memory(&self) -> bool {
+        // SAFETY: this future borrows the callee.
+        let members = unsafe { self.place.members() };
+        members.iter().any(|member| member.waiting.is_some())
     }
 
     /// Treats `memory.atomic.wait` as a pending host call.
     fn begin_wait(&mut self) {
-        // SAFETY: only this future borrows the instance, because there is no future of a host
+        // SAFETY: only this future borrows the callee, because there is no future of a host
         // function.
-        let member = unsafe { &mut self.instance.as_mut().member };
-        if let Some(Waiting { wait, cells }) = member.waiting.take().map(|waiting| *waiting) {
-            let future = Box::pin(Woken::new(wait, member.watch().control()));
+        let mut callee = unsafe { self.place.callee() };
+        let mut waits = callee.members.iter_mut().filter_map(|m| m.waiting.take());
+        if let Some(Waiting { wait, cells }) = waits.next().map(|waiting| *waiting) {
+            let future = Box::pin(Woken::new(wait, callee.watch().control()));
             // SAFETY: the cells belong to the call, whose guest has been left.
             self.polled.host = Some(unsafe { HostCall::new(future, cells, InstanceId(0)) });
         }
@@ -209,17 +289,16 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
     /// Why the call ends.
     fn step(&mut self, first: bool, context: &mut Context<'_>) -> Result<Poll<R>, CallError> {
         let bounds = self.bounds_now();
-        // SAFETY: only this future borrows the instance, because there is no future of a host
+        // SAFETY: only this future borrows the callee, because there is no future of a host
         // function.
-        let instance = unsafe { self.instance.as_mut() };
-        if !bounds.is_none() {
-            instance.member.watch().bounds = bounds;
-        }
+        let mut callee = unsafe { self.place.callee() };
+        callee.limit(bounds);
         self.polled.context = NonNull::from(&mut *context).cast();
         let mode = Mode::Async(NonNull::from(&mut self.polled));
-        let step = instance.advance(&self.func, first, mode);
-        // From here on, access only those fields that a host function's future does not borrow.
-        if let Some(watch) = &mut instance.member.watch {
+        let step = callee.advance(&self.func, first, mode);
+        // From here on, access only those parts that a host function's future does not borrow.
+        // SAFETY: this future borrows the callee.
+        if let Some(watch) = unsafe { self.place.watch() } {
             self.bounds.cpu_ns = watch.bounds.cpu_ns;
             watch.bounds = Bounds::default();
         }
@@ -229,7 +308,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
                 self.watch(context)?;
                 Ok(Poll::Pending)
             }
-            Step::Preempted if instance.member.waiting.is_some() => {
+            Step::Preempted if self.waits_in_memory() => {
                 self.begin_wait();
                 if self.poll_host(context)?.is_ready() {
                     context.waker().wake_by_ref();
@@ -268,13 +347,12 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
             Stage::Suspended => false,
             ended @ (Stage::Dropping | Stage::Ended) => {
                 self.state = ended;
-                return Err(StateError::new(Operation::Poll, State::Ended).into());
+                return Err(StateError::new(Operation::Poll, CallState::Ended).into());
             }
         };
         if self.polled.host.is_some() {
-            // SAFETY: this future borrows the instance. A host function's future does not borrow
-            // the member.
-            steps::may_resume(unsafe { &(*self.instance.as_ptr()).member })?;
+            // SAFETY: this future borrows the callee.
+            steps::may_resume(unsafe { self.place.members() }, self.place.root)?;
         }
         if self.poll_turn(context)?.is_pending() || self.poll_host(context)?.is_pending() {
             return Ok(Poll::Pending);
@@ -297,10 +375,10 @@ impl<T, Q, A, P, R> CallAsync<'_, T, Q, A, P, R> {
             self.turn = None;
         }));
         self.state = Stage::Ended;
-        // SAFETY: the host function's future was dropped, so only this future borrows the instance.
-        let instance = unsafe { self.instance.as_mut() };
-        instance.cancel();
-        if let Some(watch) = &instance.member.watch {
+        // SAFETY: the host function's future was dropped, so only this future borrows the callee.
+        let mut callee = unsafe { self.place.callee() };
+        callee.cancel();
+        if let Some(watch) = callee.watch_made() {
             if let (true, Some(until)) = (self.timed, self.until) {
                 timer::forget_waiting(watch.control(), until);
             }

@@ -11,9 +11,16 @@
 //! No member is dropped before the group, and the slot of a member does not move.
 #![allow(unsafe_code)]
 
+use super::callee::Callee;
+use super::future::CallAsync;
 use super::prepared;
-use crate::call::{HostState, not_of_the_host, start, untyped};
-use crate::error::{CallError, FuelError, GroupError, LinkError};
+use super::suspended::Suspended;
+use crate::call::{
+    Func, HostState, TypedFunc, Wanted, enter, global, not_of_the_host, start, untyped,
+};
+use crate::error::{
+    CallError, FuelError, GroupError, LinkError, NoMember, Operation, SetGlobalError, StateError,
+};
 use crate::linker::Linker;
 use crate::linker::exports::Linked;
 use crate::linker::resolve::Resolved;
@@ -22,7 +29,7 @@ use crate::memory::{Memory, MemoryMut};
 use crate::module::Module;
 use crate::region::{Region, WaitLimit};
 use crate::stop::kill::KillSwitch;
-use crate::stop::{Owned, Watch};
+use crate::stop::{Bounds, Owned, Watch};
 use crate::store::host_func::Hosts;
 use crate::store::imports::Imports;
 use crate::store::member::Member;
@@ -30,7 +37,8 @@ use crate::store::preparation::{Preparation, Share};
 use crate::store::usage::{Measure, Usage};
 use crate::switch::activation::LAST;
 use crate::switch::{AccountState, Record};
-use crate::value::{InstanceId, Value};
+use crate::value::typed::{Params, Results};
+use crate::value::{FuncRef, InstanceId, Value};
 use core::convert::Infallible;
 use pirn_format::layout::CONTEXT_ACTIVATION;
 use pirn_format::metadata::ExportItem;
@@ -40,7 +48,7 @@ use std::collections::HashMap;
 /// slot. All are dropped with the group.
 #[derive(Debug)]
 pub struct Group<T> {
-    members: Vec<Member<Alone<T>>>,
+    pub(super) members: Vec<Member<Alone<T>>>,
     names: HashMap<String, MemberId>,
     region: Region,
     instance_id: InstanceId,
@@ -51,16 +59,21 @@ pub struct Group<T> {
     start_fuel: Option<u64>,
     /// The measurements that are made of members, if any.
     measure: Option<Measure>,
-    store: Alone<T>,
+    pub(super) store: Alone<T>,
+    /// The suspended call. Between calls it is `Some` only if a future was leaked (`mem::forget`).
+    suspended: Option<Suspended>,
+    /// The index of the member that the last call by a future called.
+    suspended_at: usize,
 }
 
-/// The host's state of instances that cannot be suspended.
+/// The host's state of a group. The types of questions and answers are [`Infallible`]: a call by a
+/// future can suspend a member, but a member cannot ask the host a question.
 type Alone<T> = HostState<T, Infallible, Infallible>;
 
 /// Identifies an instance of a group. The id is not valid in another group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemberId {
-    at: usize,
+    pub(super) at: usize,
     /// The number of the group's id.
     group: u64,
 }
@@ -79,6 +92,8 @@ impl<T: 'static> Group<T> {
             start_fuel: None,
             measure: None,
             store: HostState::new(data),
+            suspended: None,
+            suspended_at: 0,
         }
     }
 
@@ -93,12 +108,14 @@ impl<T: 'static> Group<T> {
     /// # Errors
     ///
     /// [`GroupError::Link`] if an import is missing or has another type, or if the module does not
-    /// fit; [`GroupError::Instantiate`] if all slots are taken or the start failed.
+    /// fit; [`GroupError::Instantiate`] if all slots are taken or the start failed;
+    /// [`GroupError::State`] while a call is suspended.
     pub fn instantiate(
         &mut self,
         module: &Module,
         linker: &Linker<T>,
     ) -> Result<MemberId, GroupError> {
+        self.refuse(Operation::Instantiate)?;
         let (imports, hosts) = self.resolve(module, linker)?;
         let limiter = linker.limiter.clone();
         let inner = Preparation::linked(module, &self.region, imports, hosts, limiter)?;
@@ -110,7 +127,7 @@ impl<T: 'static> Group<T> {
         member.initialise(at);
         member.slot.set_warm(false);
         // SAFETY: `initialise` has just written the context.
-        unsafe { (*Record::of(member.vmctx())).instance_id = self.instance_id.0 };
+        unsafe { *(*Record::of(member.vmctx())).instance_id.get_mut() = self.instance_id.0 };
         self.share_account(&mut member);
         if let Some(fuel) = self.start_fuel {
             // The call fails for a module that does not count fuel, and such a module needs none.
@@ -118,9 +135,8 @@ impl<T: 'static> Group<T> {
         }
         self.members.push(member);
         self.link_calls(at);
-        self.watched(at, |group| {
-            start::start(&mut group.members, at, &mut group.store)
-                .map_err(|error| GroupError::Instantiate(error.into()))
+        self.watched(at, Bounds::default(), |members, store| {
+            start::start(members, at, store).map_err(|error| GroupError::Instantiate(error.into()))
         })?;
         let group = self.instance_id.0;
         Ok(MemberId { at, group })
@@ -178,29 +194,220 @@ impl<T: 'static> Group<T> {
         self.names.get(name).copied()
     }
 
-    /// Calls the exported function `name` of an instance.
+    /// The exported function `name` of an instance, for [`call`](Self::call).
     ///
     /// # Errors
     ///
-    /// As [`Instance::call_values`](crate::Instance::call_values).
-    pub fn call(
+    /// [`GroupError::Link`] if there is no such function, or if its type does not match `P` and
+    /// `R`; [`GroupError::NoMember`] for an id of another group.
+    pub fn func<P: Params, R: Results>(
+        &self,
+        member: MemberId,
+        name: &str,
+    ) -> Result<TypedFunc<P, R>, GroupError> {
+        let inner = &self.member(member)?.inner;
+        Ok(TypedFunc::find(&inner.module, inner.id, name)?)
+    }
+
+    /// Calls a function of an instance.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::call`](crate::Instance::call), and [`CallError::Invalid`] for an id of
+    /// another group.
+    pub fn call<P: Params, R: Results>(
+        &mut self,
+        member: MemberId,
+        func: &TypedFunc<P, R>,
+        params: P,
+    ) -> Result<R, CallError> {
+        self.call_within(Bounds::default(), member, func, params)
+    }
+
+    /// The exported function `name` of an instance, for [`call_func`](Self::call_func).
+    ///
+    /// # Errors
+    ///
+    /// [`GroupError::Link`] if there is no such function, [`GroupError::NoMember`] for an id of
+    /// another group.
+    pub fn func_values(&self, member: MemberId, name: &str) -> Result<Func, GroupError> {
+        let inner = &self.member(member)?.inner;
+        Ok(Func::find(&inner.module, inner.id, name)?)
+    }
+
+    /// Calls a function of the instance in which it was looked up, with values of its parameter
+    /// types.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::call_func`](crate::Instance::call_func).
+    pub fn call_func(&mut self, func: &Func, params: &[Value]) -> Result<Vec<Value>, CallError> {
+        self.call_func_within(Bounds::default(), func, params)
+    }
+
+    /// Calls the function that a reference of any instance refers to.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::call_ref`](crate::Instance::call_ref).
+    pub fn call_ref(
+        &mut self,
+        reference: FuncRef,
+        params: &[Value],
+    ) -> Result<Vec<Value>, CallError> {
+        self.call_ref_within(Bounds::default(), reference, params)
+    }
+
+    /// The function that a reference of any instance refers to, for
+    /// [`call_func`](Self::call_func).
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::func_of`](crate::Instance::func_of).
+    pub fn func_of(&self, reference: FuncRef) -> Result<Func, CallError> {
+        Func::referred(&self.members, reference).map(|(_, func)| func)
+    }
+
+    /// Calls the exported function `name` of an instance, with values of its parameter types.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::call_values`](crate::Instance::call_values), and [`CallError::Invalid`] for
+    /// an id of another group.
+    pub fn call_values(
         &mut self,
         member: MemberId,
         name: &str,
         params: &[Value],
     ) -> Result<Vec<Value>, CallError> {
-        let at = self.check(member)?;
+        let at = self.position(member)?;
+        self.call_untyped_within(Bounds::default(), at, Wanted::Export(name), params)
+    }
+
+    /// [`call`](Self::call) within limits of time.
+    pub(super) fn call_within<P: Params, R: Results>(
+        &mut self,
+        bounds: Bounds,
+        member: MemberId,
+        func: &TypedFunc<P, R>,
+        params: P,
+    ) -> Result<R, CallError> {
+        let at = self.prepare_call(member)?;
+        self.callee(at).begin(func, params)?;
+        // SAFETY: the members of a group are initialised, and `begin` compared the preparations.
+        let target = unsafe { func.linked_target(self.members[at].vmctx()) };
+        self.watched(at, bounds, |members, store| {
+            enter::run(members, at, target, func.cells(), store)
+        })?;
+        Ok(func.load(&mut self.members[at]))
+    }
+
+    /// A call of member `at` with untyped values, within limits of time.
+    pub(super) fn call_untyped_within(
+        &mut self,
+        bounds: Bounds,
+        at: usize,
+        wanted: Wanted<'_>,
+        params: &[Value],
+    ) -> Result<Vec<Value>, CallError> {
+        self.refuse(Operation::Call)?;
         self.link_calls(at);
-        self.watched(at, |group| {
-            untyped::call(&mut group.members, at, name, params, &mut group.store)
+        self.watched(at, bounds, |members, store| {
+            untyped::call(members, at, wanted, params, store)
         })
+    }
+
+    /// [`call_func`](Self::call_func) within limits of time.
+    pub(super) fn call_func_within(
+        &mut self,
+        bounds: Bounds,
+        func: &Func,
+        params: &[Value],
+    ) -> Result<Vec<Value>, CallError> {
+        let at = func.member(&self.members)?;
+        self.call_untyped_within(bounds, at, Wanted::Func(func), params)
+    }
+
+    /// [`call_ref`](Self::call_ref) within limits of time.
+    pub(super) fn call_ref_within(
+        &mut self,
+        bounds: Bounds,
+        reference: FuncRef,
+        params: &[Value],
+    ) -> Result<Vec<Value>, CallError> {
+        let (at, func) = Func::referred(&self.members, reference)?;
+        self.call_untyped_within(bounds, at, Wanted::Func(&func), params)
+    }
+
+    /// [`call_async`](Self::call_async) within limits of time.
+    pub(super) fn call_async_within<P: Params, R: Results>(
+        &mut self,
+        bounds: Bounds,
+        member: MemberId,
+        func: &TypedFunc<P, R>,
+        params: P,
+    ) -> CallAsync<'_, T, Infallible, Infallible, P, R> {
+        let at = self.prepare_call(member);
+        // A kill wakes a waiting guest through the watch.
+        self.watch();
+        let begun = at.map(|at| self.suspended_at = at);
+        CallAsync::new(self.callee(self.suspended_at), func, params, bounds, begun)
+    }
+
+    /// Whether a call is suspended. Only a call whose future was leaked (`mem::forget`) stays
+    /// suspended.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.suspended.is_some()
+    }
+
+    /// Ends the suspended call, if there is one. The guests' changes stay, as after a deadline.
+    pub fn cancel(&mut self) {
+        self.callee(self.suspended_at).cancel();
+    }
+
+    /// Borrows the group for a call of member `at`.
+    fn callee(&mut self, at: usize) -> Callee<'_, T, Infallible, Infallible> {
+        Callee {
+            members: &mut self.members,
+            root: at,
+            store: &mut self.store,
+            suspended: &mut self.suspended,
+            group_watch: Some(&mut self.watch),
+        }
+    }
+
+    /// Checks that no call is suspended.
+    pub(super) fn refuse(&self, operation: Operation) -> Result<(), StateError> {
+        Suspended::none(self.suspended.as_ref(), operation)
+    }
+
+    /// Prepares a call of a member, and returns its index.
+    ///
+    /// # Errors
+    ///
+    /// The id comes from another group, or a call is suspended.
+    fn prepare_call(&mut self, member: MemberId) -> Result<usize, CallError> {
+        let at = self.position(member)?;
+        self.refuse(Operation::Call)?;
+        self.link_calls(at);
+        Ok(at)
+    }
+
+    /// The means to stop a call of any member, created at the first use.
+    fn watch(&mut self) -> &mut Watch {
+        let control = self.control.get_or_insert_with(Owned::new);
+        self.watch.get_or_insert_with(|| Watch::new(control))
     }
 
     /// A switch that ends the running call of any instance, and prevents all later calls.
     pub fn kill_switch(&mut self) -> KillSwitch {
-        let control = self.control.get_or_insert_with(Owned::new);
-        let watch = self.watch.get_or_insert_with(|| Watch::new(control));
-        KillSwitch::new(watch.control())
+        let is_suspended = self.is_suspended();
+        let control = self.watch().control();
+        if is_suspended {
+            control.is_suspended();
+        }
+        KillSwitch::new(control)
     }
 
     /// Sets the initial fuel of instances that are added from now on, if their modules count fuel.
@@ -218,64 +425,91 @@ impl<T: 'static> Group<T> {
     /// calls them.
     #[must_use]
     pub fn fuel(&self, member: MemberId) -> Option<u64> {
-        self.member(member)?.fuel()
+        self.member(member).ok()?.fuel()
     }
 
     /// Sets the fuel of an instance, as [`Instance::set_fuel`](crate::Instance::set_fuel).
     ///
     /// # Errors
     ///
-    /// [`FuelError::NotCounted`], and [`FuelError::NoMember`] for an id of another group.
+    /// [`FuelError::NotCounted`]; [`FuelError::State`] while a call is suspended;
+    /// [`FuelError::NoMember`] for an id of another group.
     pub fn set_fuel(&mut self, member: MemberId, fuel: u64) -> Result<(), FuelError> {
-        let (found, count) = (member.at, self.members.len());
-        let member = self.member_mut(member);
-        let member = member.ok_or(FuelError::NoMember { found, count })?;
-        member.set_fuel(fuel)
+        self.refuse(Operation::SetFuel)?;
+        self.member_mut(member)?.set_fuel(fuel)
     }
 
-    /// Makes a call of a member. The kill switch of the group can stop that call.
-    fn watched<R>(&mut self, at: usize, call: impl FnOnce(&mut Self) -> R) -> R {
-        self.members[at].watch = self.watch.take();
-        let watched = GroupWatch { group: self, at };
-        call(&mut *watched.group)
+    /// Makes a call of a member within limits of time. The kill switch of the group can stop that
+    /// call.
+    fn watched<R>(
+        &mut self,
+        at: usize,
+        bounds: Bounds,
+        call: impl FnOnce(&mut [Member<Alone<T>>], &mut Alone<T>) -> R,
+    ) -> R {
+        if !bounds.is_none() {
+            self.watch();
+        }
+        let mut callee = self.callee(at);
+        callee.limit(bounds);
+        callee.lend(call)
     }
 
     /// The value of the exported global `name` of an instance.
     #[must_use]
-    pub fn global(&mut self, member: MemberId, name: &str) -> Option<Value> {
-        let member = self.member_mut(member)?;
+    pub fn global(&self, member: MemberId, name: &str) -> Option<Value> {
+        let member = self.member(member).ok()?;
         match member.inner.module.metadata().export(name)? {
             ExportItem::Global(index) => Some(member.global(index)),
             _ => None,
         }
     }
 
+    /// Sets the exported global `name` of an instance, as
+    /// [`Instance::set_global`](crate::Instance::set_global). Other instances that import the
+    /// global see the new value.
+    ///
+    /// # Errors
+    ///
+    /// [`SetGlobalError`]; then nothing has changed. [`SetGlobalError::State`] while a call is
+    /// suspended, [`SetGlobalError::NoMember`] for an id of another group.
+    pub fn set_global(
+        &mut self,
+        member: MemberId,
+        name: &str,
+        value: Value,
+    ) -> Result<(), SetGlobalError> {
+        self.refuse(Operation::SetGlobal)?;
+        let at = self.position(member)?;
+        global::set(&mut self.members, at, name, value)
+    }
+
     /// Memory 0 of an instance, defined or imported; `None` for an id of another group.
     #[must_use]
     pub fn memory(&self, member: MemberId) -> Option<Memory<'_>> {
-        Some(self.member(member)?.memory())
+        Some(self.member(member).ok()?.memory())
     }
 
     /// Memory 0 of an instance, mutable.
     pub fn memory_mut(&mut self, member: MemberId) -> Option<MemoryMut<'_>> {
-        Some(self.member_mut(member)?.memory_mut())
+        Some(self.member_mut(member).ok()?.memory_mut())
     }
 
     /// The exported memory `name` of an instance, if it is a shared memory of the host.
     #[must_use]
     pub fn shared_memory(&self, member: MemberId, name: &str) -> Option<&SharedMemory> {
-        self.member(member)?.exported_shared(name)
+        self.member(member).ok()?.exported_shared(name)
     }
 
     /// The exported memory `name` of an instance.
     #[must_use]
     pub fn exported_memory(&self, member: MemberId, name: &str) -> Option<Memory<'_>> {
-        self.member(member)?.exported_memory(name)
+        self.member(member).ok()?.exported_memory(name)
     }
 
     /// The exported memory `name` of an instance, mutable.
     pub fn exported_memory_mut(&mut self, member: MemberId, name: &str) -> Option<MemoryMut<'_>> {
-        self.member_mut(member)?.exported_memory_mut(name)
+        self.member_mut(member).ok()?.exported_memory_mut(name)
     }
 
     /// The host's data.
@@ -289,28 +523,29 @@ impl<T: 'static> Group<T> {
         &mut self.store.data
     }
 
-    /// The index of a member; `None` for an id of another group.
-    fn position(&self, member: MemberId) -> Option<usize> {
-        (member.group == self.instance_id.0).then_some(member.at)
-    }
-
-    fn member(&self, member: MemberId) -> Option<&Member<Alone<T>>> {
-        self.members.get(self.position(member)?)
-    }
-
-    fn member_mut(&mut self, member: MemberId) -> Option<&mut Member<Alone<T>>> {
-        let at = self.position(member)?;
-        self.members.get_mut(at)
-    }
-
-    fn check(&self, member: MemberId) -> Result<usize, CallError> {
-        self.position(member).ok_or_else(|| {
-            let (found, count) = (member.at, self.members.len());
-            CallError::Invalid(format!(
-                "group has {count} instances, instance {found} of another group is asked for; use the id \
-                 that this group gave"
-            ))
+    /// The index of a member.
+    ///
+    /// # Errors
+    ///
+    /// [`NoMember`]: the id comes from another group.
+    pub(super) fn position(&self, member: MemberId) -> Result<usize, NoMember> {
+        if member.group == self.instance_id.0 {
+            return Ok(member.at);
+        }
+        Err(NoMember {
+            found: member.at,
+            count: self.members.len(),
         })
+    }
+
+    pub(super) fn member(&self, member: MemberId) -> Result<&Member<Alone<T>>, NoMember> {
+        let at = self.position(member)?;
+        Ok(&self.members[at])
+    }
+
+    fn member_mut(&mut self, member: MemberId) -> Result<&mut Member<Alone<T>>, NoMember> {
+        let at = self.position(member)?;
+        Ok(&mut self.members[at])
     }
 
     /// Prepares a call of member `root`. Every member's context gets the address of the call's
@@ -342,7 +577,7 @@ impl<T: 'static> Group<T> {
         let (mut imports, mut hosts) = (Imports::new(), Hosts::new());
         for import in &metadata.imports {
             let owner = self.named(&import.module);
-            let owner = owner.and_then(|id| self.member(id));
+            let owner = owner.and_then(|id| self.member(id).ok());
             let item = owner.and_then(|owner| {
                 Some((owner, owner.inner.module.metadata().export(&import.name)?))
             });
@@ -361,18 +596,5 @@ impl<T: 'static> Group<T> {
             }
         }
         Ok((imports, hosts))
-    }
-}
-
-/// Gives a member's watch back to the group when a call ends, also during unwinding. Otherwise a
-/// panic of the embedder's code would make the group's kill switch ineffective.
-struct GroupWatch<'a, T> {
-    group: &'a mut Group<T>,
-    at: usize,
-}
-
-impl<T> Drop for GroupWatch<'_, T> {
-    fn drop(&mut self) {
-        self.group.watch = self.group.members[self.at].watch.take();
     }
 }

@@ -1,16 +1,16 @@
 //! [`Instance`]: a module in its own slot, with the host's data.
 
-use super::func::Func;
+use super::callee::Callee;
 use super::suspended::Suspended;
-use crate::call::errors::foreign;
-use crate::call::{HostState, enter, start, untyped};
-use crate::error::{CallError, FuelError, Operation};
+use crate::call::TypedFunc;
+use crate::call::{Func, HostState, Wanted, enter, global, start, untyped};
+use crate::error::{CallError, FuelError, LinkError, Operation, SetGlobalError};
 use crate::memory::{Memory, MemoryMut, SharedMemory};
 use crate::stop::kill::KillSwitch;
 use crate::store::member::Member;
 use crate::store::usage::Usage;
-use crate::value::Value;
-use crate::value::typed::{Params, Results, sealed};
+use crate::value::typed::{Params, Results};
+use crate::value::{FuncRef, Value};
 use core::convert::Infallible;
 use pirn_format::metadata::ExportItem;
 
@@ -36,6 +36,18 @@ impl<T, Q, A> Instance<T, Q, A> {
         }
     }
 
+    /// Borrows the instance for a call in steps or by a future.
+    #[inline(always)]
+    pub(super) fn callee(&mut self) -> Callee<'_, T, Q, A> {
+        Callee {
+            members: core::slice::from_mut(&mut self.member),
+            root: 0,
+            store: &mut self.store,
+            suspended: &mut self.suspended,
+            group_watch: None,
+        }
+    }
+
     /// Runs the rest of the start: see [`start::start`].
     pub(crate) fn run_start(&mut self) -> Result<(), CallError> {
         let members = core::slice::from_mut(&mut self.member);
@@ -54,43 +66,14 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// parameter is a reference of another instance.
     pub fn call<P: Params, R: Results>(
         &mut self,
-        func: &Func<P, R>,
+        func: &TypedFunc<P, R>,
         params: P,
     ) -> Result<R, CallError> {
-        self.check(func, Operation::Call)?;
-        let (count, instance_id) = (
-            func.cells(),
-            self.member.instance_id(func.needs_instance_id()),
-        );
-        sealed::List::store(params, self.member.cells(count), instance_id).map_err(foreign)?;
+        self.callee().begin(func, params)?;
         let target = func.target(self.member.vmctx());
         let members = core::slice::from_mut(&mut self.member);
-        enter::run(members, 0, target, count, &mut self.store)?;
-        Ok(<R as sealed::List>::load(
-            self.member.cells(count),
-            instance_id,
-        ))
-    }
-
-    /// Checks that a function belongs to this instance's preparation, and that no call is
-    /// suspended.
-    ///
-    /// # Errors
-    ///
-    /// [`CallError::Invalid`] or [`CallError::State`] if one of these conditions does not hold.
-    #[inline]
-    pub(super) fn check<P, R>(
-        &self,
-        func: &Func<P, R>,
-        operation: Operation,
-    ) -> Result<(), CallError> {
-        if func.prepared != self.member.inner.id {
-            return Err(looked_up_elsewhere());
-        }
-        match &self.suspended {
-            None => Ok(()),
-            Some(call) => Err(call.refuses(operation).into()),
-        }
+        enter::run(members, 0, target, func.cells(), &mut self.store)?;
+        Ok(func.load(&mut self.member))
     }
 
     /// Calls the exported function `name` with values of its parameter types.
@@ -100,11 +83,68 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// As [`call`](Self::call); also [`CallError::Invalid`] if there is no such function, or if the
     /// values do not have its parameter types.
     pub fn call_values(&mut self, name: &str, params: &[Value]) -> Result<Vec<Value>, CallError> {
-        if let Some(call) = &self.suspended {
-            return Err(call.refuses(Operation::Call).into());
-        }
+        self.call_untyped(Wanted::Export(name), params)
+    }
+
+    /// The exported function `name`, for [`call_func`](Self::call_func).
+    ///
+    /// The [`Func`] serves all instances of the preparation, as does one from
+    /// [`Prepared::func_values`](crate::Prepared::func_values).
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::NoExport`] if there is none.
+    pub fn func_values(&self, name: &str) -> Result<Func, LinkError> {
+        let inner = &self.member.inner;
+        Func::find(&inner.module, inner.id, name)
+    }
+
+    /// The function that a reference of the guest refers to, for [`call_func`](Self::call_func).
+    ///
+    /// The reference belongs to one instance, but the [`Func`] serves all instances of the
+    /// preparation.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Invalid`] with [`InvalidCall::ForeignRef`](crate::InvalidCall::ForeignRef) for
+    /// a reference of another instance.
+    pub fn func_of(&self, reference: FuncRef) -> Result<Func, CallError> {
+        let members = core::slice::from_ref(&self.member);
+        Func::referred(members, reference).map(|(_, func)| func)
+    }
+
+    /// Calls a function with values of its parameter types.
+    ///
+    /// # Errors
+    ///
+    /// As [`call_values`](Self::call_values), but [`CallError::Invalid`] with
+    /// [`InvalidCall::OtherPreparation`](crate::InvalidCall::OtherPreparation) for a function of
+    /// another preparation.
+    pub fn call_func(&mut self, func: &Func, params: &[Value]) -> Result<Vec<Value>, CallError> {
+        self.call_untyped(Wanted::Func(func), params)
+    }
+
+    /// Calls the function that a reference of the guest refers to.
+    ///
+    /// # Errors
+    ///
+    /// As [`func_of`](Self::func_of) and [`call_func`](Self::call_func).
+    pub fn call_ref(
+        &mut self,
+        reference: FuncRef,
+        params: &[Value],
+    ) -> Result<Vec<Value>, CallError> {
+        self.call_untyped(Wanted::Reference(reference), params)
+    }
+
+    fn call_untyped(
+        &mut self,
+        wanted: Wanted<'_>,
+        params: &[Value],
+    ) -> Result<Vec<Value>, CallError> {
+        Suspended::none(self.suspended.as_ref(), Operation::Call)?;
         let members = core::slice::from_mut(&mut self.member);
-        untyped::call(members, 0, name, params, &mut self.store)
+        untyped::call(members, 0, wanted, params, &mut self.store)
     }
 
     /// A switch that ends the guest's calls from any thread, until the instance is dropped.
@@ -180,12 +220,27 @@ impl<T, Q, A> Instance<T, Q, A> {
 
     /// The value of the exported global `name`, if there is one.
     #[must_use]
-    pub fn global(&mut self, name: &str) -> Option<Value> {
+    pub fn global(&self, name: &str) -> Option<Value> {
         let item = self.member.inner.module.metadata().export(name)?;
         match item {
             ExportItem::Global(index) => Some(self.member.global(index)),
             _ => None,
         }
+    }
+
+    /// Sets the exported global `name`, which must be mutable.
+    ///
+    /// A reference must belong to this instance, and refer to a function or an object of the
+    /// global's type. The guest must still hold a reference to an exception that the host gives.
+    ///
+    /// # Errors
+    ///
+    /// [`SetGlobalError`]; then nothing has changed. [`SetGlobalError::State`] while a call is
+    /// suspended, because a preempted call may have the value in a register.
+    pub fn set_global(&mut self, name: &str, value: Value) -> Result<(), SetGlobalError> {
+        Suspended::none(self.suspended.as_ref(), Operation::SetGlobal)?;
+        let members = core::slice::from_mut(&mut self.member);
+        global::set(members, 0, name, value)
     }
 }
 
@@ -216,9 +271,7 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// register. A host function for which the guest waits can set the fuel, by its
     /// [`Caller`](crate::Caller).
     pub fn set_fuel(&mut self, fuel: u64) -> Result<(), FuelError> {
-        if let Some(call) = &self.suspended {
-            return Err(call.refuses(Operation::SetFuel).into());
-        }
+        Suspended::none(self.suspended.as_ref(), Operation::SetFuel)?;
         self.member.set_fuel(fuel)
     }
 }
@@ -234,13 +287,4 @@ impl<T, Q, A> Instance<T, Q, A> {
     pub fn usage(&self) -> Usage {
         Usage::of(core::slice::from_ref(&self.member))
     }
-}
-
-#[cold]
-fn looked_up_elsewhere() -> CallError {
-    CallError::Invalid(
-        "function was looked up in another preparation than the instance is of; look it up where \
-         the instance came from"
-            .to_owned(),
-    )
 }

@@ -1,23 +1,23 @@
-//! [`Limited`]: one call of an instance, with limits.
+//! [`LimitedCall`]: one call of an instance, with limits.
 
-use super::func::Func;
 use super::future::CallAsync;
 use super::handle::Instance;
-use super::step::Step;
-use crate::error::{CallError, Operation, State, StateError};
+use super::suspended::Step;
+use crate::call::{Func, TypedFunc};
+use crate::error::{CallError, CallState, Operation, StateError};
 use crate::stop::Bounds;
-use crate::value::Value;
 use crate::value::typed::{Params, Results};
-use core::convert::Infallible;
+use crate::value::{FuncRef, Value};
 use core::time::Duration;
 
-/// One call of an instance, or one step of it, with limits. Made by [`Instance::deadline`],
-/// [`Instance::cpu_budget`] and [`Instance::timeslice`].
+/// One call, or one step of a call, with limits. [`Instance::deadline`], [`Instance::cpu_budget`]
+/// and [`Instance::timeslice`] make one, and so do those methods of a [`Group`](crate::Group). `C`
+/// is a mutable reference to the instance or the group.
 ///
 /// ```no_run
 /// # use std::time::Duration;
-/// # use pirn_runtime::{Func, Instance};
-/// # fn f(instance: &mut Instance<()>, handle: &Func<(), u32>) -> Result<(), pirn_runtime::CallError> {
+/// # use pirn_runtime::{CallError, Instance, TypedFunc};
+/// # fn f(instance: &mut Instance<()>, handle: &TypedFunc<(), u32>) -> Result<(), CallError> {
 /// let status = instance
 ///     .deadline(Duration::from_millis(50))
 ///     .cpu_budget(Duration::from_millis(10))
@@ -26,62 +26,16 @@ use core::time::Duration;
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "it limits the call that is made by it, and does nothing by itself"]
-pub struct Limited<'a, T, Q = Infallible, A = Infallible> {
-    instance: &'a mut Instance<T, Q, A>,
-    bounds: Bounds,
+#[must_use = "limits apply only to a call that is made by this value"]
+pub struct LimitedCall<C> {
+    pub(super) callee: C,
+    pub(super) bounds: Bounds,
 }
 
-impl<T, Q, A> Instance<T, Q, A> {
-    /// Calls a function as a future, on any executor.
-    ///
-    /// Async host functions ([`Linker::func_async`](crate::Linker::func_async)) suspend the guest.
-    /// Meanwhile the executor's thread can run other tasks.
-    ///
-    /// A kill of a waiting guest calls the task's waker on the thread that kills. A deadline calls
-    /// it on the timer thread, of which there is one. So a waker that does more than wake delays
-    /// others.
-    ///
-    /// # Errors
-    ///
-    /// The future returns errors as [`call`](Self::call) does.
-    pub fn call_async<P: Params, R: Results>(
-        &mut self,
-        func: &Func<P, R>,
-        params: P,
-    ) -> CallAsync<'_, T, Q, A, P, R> {
-        Limited::new(self).call_async(func, params)
-    }
-
-    /// Limits the wall time of the next call: after that time it ends with [`CallError::Deadline`].
-    ///
-    /// Guest code is interrupted at any instruction. A host function first runs to its end, and its
-    /// result is discarded.
-    pub fn deadline(&mut self, limit: Duration) -> Limited<'_, T, Q, A> {
-        Limited::new(self).deadline(limit)
-    }
-
-    /// Limits the processor time of the next call: after that time it ends with
-    /// [`CallError::CpuBudget`].
-    ///
-    /// The limit counts the processor time that the call's thread uses for it. The guest is
-    /// interrupted as by a [`deadline`](Self::deadline).
-    pub fn cpu_budget(&mut self, limit: Duration) -> Limited<'_, T, Q, A> {
-        Limited::new(self).cpu_budget(limit)
-    }
-
-    /// Suspends the next call each time that it has run for this long, at any instruction.
-    ///
-    /// This applies to calls by [`Limited::start`] and [`Limited::call_async`].
-    pub fn timeslice(&mut self, slice: Duration) -> Limited<'_, T, Q, A> {
-        Limited::new(self).timeslice(slice)
-    }
-}
-
-impl<'a, T, Q, A> Limited<'a, T, Q, A> {
-    pub(super) fn new(instance: &'a mut Instance<T, Q, A>) -> Self {
+impl<C> LimitedCall<C> {
+    pub(super) fn new(callee: C) -> Self {
         let bounds = Bounds::default();
-        Self { instance, bounds }
+        Self { callee, bounds }
     }
 
     /// As [`Instance::deadline`].
@@ -102,13 +56,77 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
         self
     }
 
+    /// Checks that there is no time slice: the call runs until it returns.
+    ///
+    /// # Errors
+    ///
+    /// [`CallState::Called`] if there is one.
+    pub(super) fn whole(self) -> Result<Self, StateError> {
+        match self.bounds.slice_ns {
+            None => Ok(self),
+            Some(_) => Err(StateError::new(Operation::Slice, CallState::Called)),
+        }
+    }
+}
+
+impl<T, Q, A> Instance<T, Q, A> {
+    /// Calls a function as a future, on any executor.
+    ///
+    /// Async host functions ([`Linker::func_async`](crate::Linker::func_async)) suspend the guest.
+    /// Meanwhile the executor's thread can run other tasks.
+    ///
+    /// A kill of a waiting guest calls the task's waker on the thread that kills. A deadline calls
+    /// it on the timer thread, of which there is one. So a waker that does more than wake delays
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// The future returns errors as [`call`](Self::call) does.
+    pub fn call_async<P: Params, R: Results>(
+        &mut self,
+        func: &TypedFunc<P, R>,
+        params: P,
+    ) -> CallAsync<'_, T, Q, A, P, R> {
+        LimitedCall::new(self).call_async(func, params)
+    }
+
+    /// Limits the wall time of the next call: after that time it ends with [`CallError::Deadline`].
+    ///
+    /// Guest code is interrupted at any instruction. A host function first runs to its end, and its
+    /// result is discarded.
+    pub fn deadline(&mut self, limit: Duration) -> LimitedCall<&mut Instance<T, Q, A>> {
+        LimitedCall::new(self).deadline(limit)
+    }
+
+    /// Limits the processor time of the next call: after that time it ends with
+    /// [`CallError::CpuBudget`].
+    ///
+    /// The limit counts the processor time that the call's thread uses for it. The guest is
+    /// interrupted as by a [`deadline`](Self::deadline).
+    pub fn cpu_budget(&mut self, limit: Duration) -> LimitedCall<&mut Instance<T, Q, A>> {
+        LimitedCall::new(self).cpu_budget(limit)
+    }
+
+    /// Suspends the next call each time that it has run for this long, at any instruction.
+    ///
+    /// This applies to calls by [`LimitedCall::start`] and [`LimitedCall::call_async`].
+    pub fn timeslice(&mut self, slice: Duration) -> LimitedCall<&mut Instance<T, Q, A>> {
+        LimitedCall::new(self).timeslice(slice)
+    }
+}
+
+impl<'a, T, Q, A> LimitedCall<&'a mut Instance<T, Q, A>> {
     /// Calls a function within the limits.
     ///
     /// # Errors
     ///
     /// As [`Instance::call`]; [`CallError::Deadline`] and [`CallError::CpuBudget`] if a limit was
     /// reached, at once for a limit of 0; [`CallError::State`] if a time slice was set.
-    pub fn call<P: Params, R: Results>(self, func: &Func<P, R>, params: P) -> Result<R, CallError> {
+    pub fn call<P: Params, R: Results>(
+        self,
+        func: &TypedFunc<P, R>,
+        params: P,
+    ) -> Result<R, CallError> {
         self.whole()?.step(|instance| instance.call(func, params))
     }
 
@@ -122,6 +140,26 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
             .step(|instance| instance.call_values(name, params))
     }
 
+    /// [`Instance::call_func`] within the limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::call_func`] and [`call`](Self::call).
+    pub fn call_func(self, func: &Func, params: &[Value]) -> Result<Vec<Value>, CallError> {
+        self.whole()?
+            .step(|instance| instance.call_func(func, params))
+    }
+
+    /// [`Instance::call_ref`] within the limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::call_ref`] and [`call`](Self::call).
+    pub fn call_ref(self, reference: FuncRef, params: &[Value]) -> Result<Vec<Value>, CallError> {
+        self.whole()?
+            .step(|instance| instance.call_ref(reference, params))
+    }
+
     /// [`Instance::start`] within the limits. They apply to this step only.
     ///
     /// # Errors
@@ -129,7 +167,7 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
     /// As [`Instance::start`], and the errors of limits as [`call`](Self::call).
     pub fn start<P: Params, R: Results>(
         self,
-        func: &Func<P, R>,
+        func: &TypedFunc<P, R>,
         params: P,
     ) -> Result<Step<R, Q>, CallError> {
         self.step(|instance| instance.start(func, params))
@@ -140,7 +178,10 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
     /// # Errors
     ///
     /// As [`Instance::resume`], and the errors of limits as [`call`](Self::call).
-    pub fn resume<P: Params, R: Results>(self, func: &Func<P, R>) -> Result<Step<R, Q>, CallError> {
+    pub fn resume<P: Params, R: Results>(
+        self,
+        func: &TypedFunc<P, R>,
+    ) -> Result<Step<R, Q>, CallError> {
         self.step(|instance| instance.resume(func))
     }
 
@@ -151,7 +192,7 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
     /// As [`Instance::resume_with`], and the errors of limits as [`call`](Self::call).
     pub fn resume_with<P: Params, R: Results>(
         self,
-        func: &Func<P, R>,
+        func: &TypedFunc<P, R>,
         answer: A,
     ) -> Result<Step<R, Q>, CallError> {
         self.step(|instance| instance.resume_with(func, answer))
@@ -165,25 +206,17 @@ impl<'a, T, Q, A> Limited<'a, T, Q, A> {
     /// time slice the future lets other tasks run.
     pub fn call_async<P: Params, R: Results>(
         self,
-        func: &Func<P, R>,
+        func: &TypedFunc<P, R>,
         params: P,
     ) -> CallAsync<'a, T, Q, A, P, R> {
-        CallAsync::new(self.instance, func, params, self.bounds)
+        CallAsync::new(self.callee.callee(), func, params, self.bounds, Ok(()))
     }
 
     fn step<R>(
         self,
         call: impl FnOnce(&mut Instance<T, Q, A>) -> Result<R, CallError>,
     ) -> Result<R, CallError> {
-        self.instance.within(self.bounds, call)
-    }
-
-    /// Checks that there is no time slice: the call runs until it returns.
-    fn whole(self) -> Result<Self, CallError> {
-        match self.bounds.slice_ns {
-            None => Ok(self),
-            Some(_) => Err(StateError::new(Operation::Slice, State::Called).into()),
-        }
+        self.callee.within(self.bounds, call)
     }
 }
 

@@ -1,11 +1,10 @@
 //! [`Prepared`]: a module linked to the host and checked against a region, ready to be
 //! instantiated.
 
-use super::func::Func;
 use super::handle::Instance;
 use super::limited::nanoseconds;
-use crate::call::HostState;
-use crate::error::{FuelError, InstantiateError, LinkError};
+use crate::call::{Func, HostState, TypedFunc};
+use crate::error::{CallError, FuelError, InstantiateError, LinkError};
 use crate::linker::Linker;
 use crate::linker::resolve::check_memory;
 use crate::memory::{SharedImports, SharedMemory};
@@ -16,12 +15,8 @@ use crate::store::member::Member;
 use crate::store::preparation::{Preparation, Share};
 use crate::store::usage::Measure;
 use crate::sys;
-use crate::value::FuncType;
-use crate::value::typed::{Params, Results, sealed};
+use crate::value::typed::{Params, Results};
 use core::convert::Infallible;
-use core::marker::PhantomData;
-
-use pirn_format::metadata::{ExportItem, Metadata};
 use pirn_format::types::ExternType;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,6 +32,8 @@ pub struct Prepared<T, Q = Infallible, A = Infallible> {
     start: Bounds,
     /// The initial fuel of instances; `None` for the maximum.
     fuel: Option<u64>,
+    /// The function that each instance calls at the end of its start, if any.
+    first: Option<TypedFunc<(), ()>>,
     /// Shared memories that replace those of the linker, if any.
     memories: Option<Arc<SharedImports>>,
     /// The measurements that are made of instances, if any.
@@ -52,6 +49,7 @@ impl<T, Q, A> Clone for Prepared<T, Q, A> {
             shares: Arc::clone(&self.shares),
             start: self.start,
             fuel: self.fuel,
+            first: self.first,
             memories: self.memories.clone(),
             measure: self.measure,
         }
@@ -75,6 +73,7 @@ impl Region {
             shares: Share::split(inner).into(),
             start: Bounds::default(),
             fuel: None,
+            first: None,
             memories: None,
             measure: None,
         })
@@ -107,37 +106,19 @@ impl<T, Q, A> Prepared<T, Q, A> {
     ///
     /// [`LinkError::NoExport`] if there is none; [`LinkError::FuncType`] if its type does not match
     /// `P` and `R`.
-    pub fn func<P: Params, R: Results>(&self, name: &str) -> Result<Func<P, R>, LinkError> {
-        let module = &self.share().module;
-        let metadata = module.metadata();
-        let Some(ExportItem::Func(index)) = metadata.export(name) else {
-            return Err(no_export(metadata, "function", name));
-        };
-        let ty = metadata.funcs[index as usize];
-        let found = metadata.func_type(ty);
-        let wanted = FuncType {
-            params: <P as sealed::List>::TYPES.to_vec(),
-            results: <R as sealed::List>::TYPES.to_vec(),
-        };
-        if *found != wanted {
-            return Err(LinkError::FuncType {
-                name: name.to_owned(),
-                found: found.to_string(),
-                wanted: wanted.to_string(),
-            });
-        }
-        let entry = metadata.entries[ty as usize]
-            .ok_or_else(|| no_export(metadata, "function with an entry", name))?;
-        Ok(Func {
-            prepared: self.share().id,
-            code: module.code(metadata.code[index as usize]),
-            entry: module.code(entry),
-            context: match index < module.imported().funcs {
-                true => module.layout().import(index),
-                false => 0,
-            },
-            types: PhantomData,
-        })
+    pub fn func<P: Params, R: Results>(&self, name: &str) -> Result<TypedFunc<P, R>, LinkError> {
+        let share = self.share();
+        TypedFunc::find(&share.module, share.id, name)
+    }
+
+    /// The exported function `name`, for calls with untyped values.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::NoExport`] if there is none.
+    pub fn func_values(&self, name: &str) -> Result<Func, LinkError> {
+        let share = self.share();
+        Func::find(&share.module, share.id, name)
     }
 
     /// A copy of this preparation that limits the wall time of each instance's start.
@@ -167,6 +148,25 @@ impl<T, Q, A> Prepared<T, Q, A> {
         let mut limited = self.clone();
         limited.fuel = Some(fuel);
         Ok(limited)
+    }
+
+    /// A copy of this preparation whose instances call the exported function `name` at the end of
+    /// their start, before the embedder has them.
+    ///
+    /// Use it for work that each instance of a [snapshot](Instance::snapshot) must repeat, above
+    /// all to draw a new seed of random numbers. The function shares the [fuel](Self::start_fuel)
+    /// of the start function. A [`start_deadline`](Self::start_deadline) limits each of the two
+    /// anew. Like a start function, it cannot call async host functions or ask questions. Members
+    /// of a [`Group`](crate::Group) do not call it. A later `call_first` replaces the function.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::NoExport`] if there is no such function, and [`LinkError::FuncType`] if it has
+    /// parameters or results.
+    pub fn call_first(&self, name: &str) -> Result<Self, LinkError> {
+        let mut other = self.clone();
+        other.first = Some(self.func(name)?);
+        Ok(other)
     }
 
     /// A copy of this preparation whose instances import `memory` instead of the linker's shared
@@ -228,7 +228,8 @@ impl<T, Q, A> Prepared<T, Q, A> {
     ///
     /// # Errors
     ///
-    /// [`InstantiateError::Start`] if a segment does not fit or the start function does not return;
+    /// [`InstantiateError::Start`] if a segment does not fit, or the start function or that of
+    /// [`call_first`](Self::call_first) does not return;
     /// [`InstantiateError::System`] and [`InstantiateError::Thread`] if the system refuses memory.
     pub fn instantiate(&self, data: T) -> Result<Instance<T, Q, A>, InstantiateError> {
         self.make(WaitLimit::Forever, data)
@@ -316,15 +317,36 @@ impl<T, Q, A> Prepared<T, Q, A> {
             // `start_fuel` has checked that the module counts fuel.
             let _ = member.set_fuel(fuel);
         }
-        if !share.starts() {
+        if !share.starts() && self.first.is_none() {
             return Ok(instance);
         }
-        if self.start.is_none() {
-            instance.run_start()?;
-        } else {
-            instance.within(self.start, Instance::run_start)?;
-        }
+        self.run_start(&mut instance)?;
         Ok(instance)
+    }
+
+    /// Runs the module's start, and then the function of [`call_first`](Self::call_first), each
+    /// under the limits of a start.
+    #[inline(never)]
+    fn run_start(&self, instance: &mut Instance<T, Q, A>) -> Result<(), CallError> {
+        if instance.member.inner.starts() {
+            self.limited(instance, Instance::run_start)?;
+        }
+        match &self.first {
+            None => Ok(()),
+            Some(first) => self.limited(instance, |instance| instance.call(first, ())),
+        }
+    }
+
+    /// Runs a call under the limits of a start.
+    fn limited(
+        &self,
+        instance: &mut Instance<T, Q, A>,
+        call: impl FnOnce(&mut Instance<T, Q, A>) -> Result<(), CallError>,
+    ) -> Result<(), CallError> {
+        match self.start.is_none() {
+            true => call(instance),
+            false => instance.within(self.start, call),
+        }
     }
 }
 
@@ -352,23 +374,3 @@ fn take_error(region: &Region, module: &Module, error: TakeError) -> Instantiate
         },
     }
 }
-
-/// The error for an export that the module does not have.
-fn no_export(metadata: &Metadata, kind: &'static str, name: &str) -> LinkError {
-    let names = metadata.exports.iter().map(|export| export.name.as_str());
-    let mut found: Vec<_> = names.take(EXPORTS_NAMED).collect();
-    if metadata.exports.len() > EXPORTS_NAMED {
-        found.push("...");
-    }
-    LinkError::NoExport {
-        kind,
-        name: name.to_owned(),
-        found: match found.as_slice() {
-            [] => "nothing".to_owned(),
-            names => names.join(", "),
-        },
-    }
-}
-
-/// Maximum number of exports that an error lists.
-const EXPORTS_NAMED: usize = 8;

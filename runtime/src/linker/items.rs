@@ -220,7 +220,7 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     /// The memory for such addresses is that of
     /// [`Caller::interface_split`](crate::Caller::interface_split). If that is a 64-bit memory, a
     /// guest that imports from `module` is refused with [`LinkError::Addresses`].
-    pub fn addresses_of_32_bits(&mut self, module: &str) -> &mut Self {
+    pub fn require_32_bit_addresses(&mut self, module: &str) -> &mut Self {
         self.narrow.insert(module.to_owned());
         self
     }

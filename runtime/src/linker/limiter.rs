@@ -17,13 +17,13 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     /// earlier one.
     ///
     /// The function is asked only within the limits of the memory's type and of the region's
-    /// `memory_max`. If it returns false, `memory.grow` of the guest returns -1. A memory that a
-    /// group shares belongs to the instance that defines it. So the limiter of that instance's
-    /// linker is asked.
+    /// `memory_bytes_max`. If it returns false, `memory.grow` of the guest returns -1. A memory
+    /// that a group shares belongs to the instance that defines it. So the runtime calls the
+    /// limiter of that instance's linker.
     ///
     /// The function runs on the host's stack like a host function. A panic ends the call like a
     /// panic of a host function. It is not asked about the initial memory, which
-    /// [`Region::prepare`](crate::Region::prepare) compares with `memory_max`, or about a
+    /// [`Region::prepare`](crate::Region::prepare) compares with `memory_bytes_max`, or about a
     /// `memory.grow` by 0.
     pub fn memory_limiter(
         &mut self,
@@ -43,8 +43,8 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self
     }
 
-    /// Sets the function that is told when a memory or a table did not grow, although no limiter
-    /// refused it.
+    /// Sets the function that the runtime calls when a memory or a table did not grow, although no
+    /// limiter refused the growth.
     ///
     /// Either the size would exceed the maximum, or the system refused a growth that the limiter
     /// had allowed.

@@ -51,7 +51,7 @@ pub enum SharedMemoryError {
         found: String,
     },
     /// The requested size exceeds the maximum.
-    #[error("shared memory is to have {pages} pages, it may have {max}; ask for less")]
+    #[error("shared memory would have {pages} pages, its maximum is {max}; ask for less")]
     Limit {
         /// Requested size, in pages.
         pages: u64,
@@ -59,7 +59,7 @@ pub enum SharedMemoryError {
         max: u64,
     },
     /// The system cannot provide the memory.
-    #[error("the system gives no shared memory: {0}")]
+    #[error("the system gives no shared memory: {0}; raise `ulimit -v`, or free memory")]
     System(#[from] io::Error),
 }
 
@@ -343,6 +343,44 @@ impl SharedMemory {
         // references to it are atomics or cells.
         Ok(unsafe { slice::from_raw_parts(start, len) })
     }
+}
+
+/// Defines the reads and writes of one type of number.
+macro_rules! numbers {
+    ($($number:ty, $bytes:literal: $read:ident, $write:ident;)*) => {
+        /// Little-endian numbers, at any address. They are copied byte by byte, as by
+        /// [`read`](Self::read) and [`write`](Self::write).
+        impl SharedMemory {
+            $(
+                #[doc = concat!("The little-endian number of ", $bytes, " at an address.")]
+                ///
+                /// # Errors
+                ///
+                /// As [`read`](Self::read).
+                pub fn $read(&self, address: u64) -> Result<$number, Trap> {
+                    let mut bytes = [0; size_of::<$number>()];
+                    self.read(address, &mut bytes)?;
+                    Ok(<$number>::from_le_bytes(bytes))
+                }
+
+                #[doc = concat!("Writes a little-endian number of ", $bytes, " at an address.")]
+                ///
+                /// # Errors
+                ///
+                /// As [`write`](Self::write).
+                pub fn $write(&self, address: u64, value: $number) -> Result<(), Trap> {
+                    self.write(address, &value.to_le_bytes())
+                }
+            )*
+        }
+    };
+}
+
+numbers! {
+    u8, "1 byte": read_u8, write_u8;
+    u16, "2 bytes": read_u16, write_u16;
+    u32, "4 bytes": read_u32, write_u32;
+    u64, "8 bytes": read_u64, write_u64;
 }
 
 impl Shared {

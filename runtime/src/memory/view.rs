@@ -10,8 +10,9 @@
 use super::populate;
 use crate::switch::Record;
 use crate::trap::{Trap, TrapCode};
-use core::slice;
+use core::{slice, str};
 use pirn_format::layout::{CONTEXT_MEMORY, MemoryDesc};
+use thiserror::Error;
 
 /// A read-only view of a guest's linear memory. Every address is an offset in it, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +21,32 @@ pub struct Memory<'a>(&'a [u8]);
 /// A mutable view of a guest's linear memory. Every address is an offset in it, in bytes.
 #[derive(Debug)]
 pub struct MemoryMut<'a>(&'a mut [u8]);
+
+/// Why a string was not read.
+///
+/// A host function can return this error by `?`. Then [`Trap`](Self::Trap) ends the guest's call
+/// with that trap, and [`Utf8`](Self::Utf8) ends the guest's call with
+/// [`CallError::Host`](crate::CallError::Host).
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReadStrError {
+    /// The bytes cannot be read.
+    #[error(transparent)]
+    Trap(#[from] Trap),
+    /// The bytes are not UTF-8.
+    #[error(
+        "string of {len} bytes at address {address} is UTF-8 only for its first {valid} bytes; \
+         encode it as UTF-8"
+    )]
+    Utf8 {
+        /// Address of the first byte.
+        address: u32,
+        /// Number of bytes.
+        len: u32,
+        /// Number of bytes that are UTF-8, from the first one on.
+        valid: u32,
+    },
+}
 
 /// A view of memory 0.
 ///
@@ -199,6 +226,45 @@ macro_rules! read_methods {
             Ok(())
         }
 
+        /// `len` bytes at `address`, as a string.
+        ///
+        /// # Errors
+        ///
+        /// [`ReadStrError::Trap`] as [`slice`](Self::slice), [`ReadStrError::Utf8`] if the bytes
+        /// are not UTF-8.
+        pub fn read_str(&self, address: u32, len: u32) -> Result<&str, ReadStrError> {
+            let bytes = self.slice(address, len)?;
+            str::from_utf8(bytes).map_err(|error| ReadStrError::Utf8 {
+                address,
+                len,
+                valid: error.valid_up_to() as u32,
+            })
+        }
+
+        /// The byte at `address`.
+        ///
+        /// # Errors
+        ///
+        /// As [`slice`](Self::slice).
+        #[inline]
+        pub fn read_u8(&self, address: u32) -> Result<u8, Trap> {
+            let mut bytes = [0; 1];
+            self.read(address, &mut bytes)?;
+            Ok(u8::from_le_bytes(bytes))
+        }
+
+        /// The little-endian 16-bit number at `address`.
+        ///
+        /// # Errors
+        ///
+        /// As [`slice`](Self::slice), for its 2 bytes.
+        #[inline]
+        pub fn read_u16(&self, address: u32) -> Result<u16, Trap> {
+            let mut bytes = [0; 2];
+            self.read(address, &mut bytes)?;
+            Ok(u16::from_le_bytes(bytes))
+        }
+
         /// The little-endian 32-bit number at `address`.
         ///
         /// # Errors
@@ -295,6 +361,26 @@ impl MemoryMut<'_> {
         writable(to)?;
         to.copy_from_slice(&bytes[..len]);
         Ok(len as u32)
+    }
+
+    /// Writes a byte at `address`.
+    ///
+    /// # Errors
+    ///
+    /// As [`slice`](Self::slice).
+    #[inline]
+    pub fn write_u8(&mut self, address: u32, value: u8) -> Result<(), Trap> {
+        self.write(address, &value.to_le_bytes())
+    }
+
+    /// Writes a little-endian 16-bit number at `address`.
+    ///
+    /// # Errors
+    ///
+    /// As [`slice`](Self::slice), for its 2 bytes.
+    #[inline]
+    pub fn write_u16(&mut self, address: u32, value: u16) -> Result<(), Trap> {
+        self.write(address, &value.to_le_bytes())
     }
 
     /// Writes a little-endian 32-bit number at `address`.

@@ -154,7 +154,6 @@ impl File {
         });
         Ok(Some(Loaded {
             sections,
-            memory_bytes: self.checked.header.memory_bytes,
             hash: self.checked.header.hash,
             path: self.path.clone(),
             inode: self.inode,
@@ -206,7 +205,6 @@ static LOADER: ForkLock<()> = ForkLock::new(Rank::new(2), ());
 pub(super) struct Loaded {
     /// Address and bytes of each section.
     sections: [(usize, usize); Section::ALL.len()],
-    pub(super) memory_bytes: u64,
     pub(super) hash: [u8; HASH_BYTES],
     pub(super) path: PathBuf,
     inode: (u64, u64),

@@ -24,7 +24,7 @@ const CHUNK_MEMORIES: u32 = 1024;
 #[non_exhaustive]
 pub enum RegionError {
     /// A setting is out of range.
-    #[error("`{setting}` is {found}, it can be {least} to {most}")]
+    #[error("`{setting}` is {found}, the allowed range is {least} to {most}")]
     Setting {
         /// Name of the setting.
         setting: &'static str,
@@ -37,8 +37,8 @@ pub enum RegionError {
     },
     /// The system refused the address space.
     #[error(
-        "{gib} GiB of address space for {slots} slots are refused: {error}; lower `slots`, or \
-         raise `ulimit -v`"
+        "the system refuses {gib} GiB of address space for {slots} slots: {error}; lower `slots`, \
+         or raise `ulimit -v`"
     )]
     AddressSpace {
         /// Size of the address space for all slots, in GiB.
@@ -49,7 +49,10 @@ pub enum RegionError {
         error: io::Error,
     },
     /// The alignment of slots is not a multiple of the kernel's page size.
-    #[error("kernel has pages of {found} bytes, slots are aligned to {expected}")]
+    #[error(
+        "kernel has pages of {found} bytes, slots are aligned to {expected} bytes; use a kernel \
+         with smaller pages"
+    )]
     Pages {
         /// Size of a page of the kernel, in bytes.
         found: usize,
@@ -65,7 +68,7 @@ pub enum RegionError {
         error: io::Error,
     },
     /// The system refused to install the signal handler.
-    #[error("the system refuses a signal handler: {0}")]
+    #[error("the system refuses a signal handler: {0}; allow sigaction(2)")]
     Signals(io::Error),
 }
 
@@ -94,11 +97,16 @@ pub struct RegionBuilder {
     limits: Limits,
     reset: Reset,
     host_bytes_max: usize,
+    nested_calls_max: u32,
 }
 
 /// Default limit of the host memory that is held for an instance, in bytes: 1/64 of the default
 /// limit of its memory. Some 4,000 kept exceptions fit.
 const HOST_BYTES_MAX: usize = 1 << 20;
+
+/// Default limit of nested calls. Nested calls use the stack of the host's thread. The stack of a
+/// Rust thread has 2 MiB by default.
+const NESTED_CALLS_MAX: u32 = 32;
 
 impl Region {
     /// Returns the default settings of a region.
@@ -119,6 +127,7 @@ impl Region {
             },
             reset: Reset::Auto,
             host_bytes_max: HOST_BYTES_MAX,
+            nested_calls_max: NESTED_CALLS_MAX,
         }
     }
 }
@@ -144,7 +153,7 @@ impl RegionBuilder {
     /// Sets the maximum size of a memory in bytes (at most 4 GiB).
     ///
     /// A memory of 4 GiB does not have its last 64 KiB.
-    pub fn memory_max(mut self, bytes: usize) -> Self {
+    pub fn memory_bytes_max(mut self, bytes: usize) -> Self {
         self.limits.memory_bytes_max = bytes;
         self
     }
@@ -164,7 +173,7 @@ impl RegionBuilder {
     /// Sets the size of an instance's stack in bytes (16 KiB to 1 GiB).
     ///
     /// A guest that needs more traps.
-    pub fn stack(mut self, bytes: usize) -> Self {
+    pub fn stack_bytes(mut self, bytes: usize) -> Self {
         self.limits.stack_bytes = bytes;
         self
     }
@@ -187,6 +196,18 @@ impl RegionBuilder {
         self
     }
 
+    /// Sets the maximum number of nested calls of an instance or group that run at one time (32 by
+    /// default). A host function makes nested calls by [`Caller::call`](crate::Caller::call).
+    ///
+    /// Each nested call uses the stack of the host's thread: the frames of the host function, and
+    /// up to 5 KiB for the runtime. 0 refuses all nested calls. Past the maximum,
+    /// [`Caller::call`](crate::Caller::call) returns
+    /// [`InvalidCall::NestedCalls`](crate::InvalidCall::NestedCalls).
+    pub fn nested_calls_max(mut self, calls: u32) -> Self {
+        self.nested_calls_max = calls;
+        self
+    }
+
     /// Sets the strategy that resets a slot for the next instance.
     pub fn reset(mut self, reset: Reset) -> Self {
         self.reset = reset;
@@ -204,6 +225,7 @@ impl RegionBuilder {
             mut limits,
             reset,
             host_bytes_max,
+            nested_calls_max,
         } = self;
         let layout = Layout::new(&mut limits)?;
         let page = page_bytes();
@@ -239,6 +261,7 @@ impl RegionBuilder {
             Strategy::choose(reset, site).map_err(|error| RegionError::Reset { reset, error })?;
         Ok(Region(Arc::new(Pool {
             limits,
+            nested_calls_max,
             layout,
             reset: chosen.strategy,
             refused: chosen.refused,
@@ -280,13 +303,16 @@ mod tests {
     #[test]
     fn settings_that_cannot_be_kept_are_named() {
         let error = Region::builder().slots(0).build().unwrap_err().to_string();
-        assert_eq!(error, "`slots` is 0, it can be 1 to 32500");
+        assert_eq!(error, "`slots` is 0, the allowed range is 1 to 32500");
         let error = Region::builder()
-            .memory_max((4 << 30) + 1)
+            .memory_bytes_max((4 << 30) + 1)
             .build()
             .unwrap_err()
             .to_string();
-        assert!(error.starts_with("`memory_max` is 4294967297"), "{error}");
+        assert!(
+            error.starts_with("`memory_bytes_max` is 4294967297"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -15,8 +15,11 @@ pub(crate) struct Kept {
     /// Size of the accessible part of memory 0, in bytes.
     pub(super) accessible: usize,
     /// Size of the accessible part of each further memory that the slot has room for, in bytes.
-    /// Bytes beyond it are zero when they become accessible.
+    /// Bytes beyond it hold the mapped image, or zeros, when they become accessible.
     pub(super) further: Box<[usize]>,
+    /// Number of bytes over which the image of each further memory is mapped. Only snapshots have
+    /// such images.
+    pub(super) further_mapped: Box<[usize]>,
     /// Backing of memory 0.
     pub(super) backing: MemoryBacking,
     /// Tracked part of memory 0.
@@ -53,6 +56,7 @@ impl Kept {
             contents: Contents::Fresh,
             accessible: 0,
             further: vec![0; memories.saturating_sub(1) as usize].into(),
+            further_mapped: vec![0; memories.saturating_sub(1) as usize].into(),
             backing: MemoryBacking::Plain,
             reach: Reach::default(),
             idle: 0,

@@ -99,7 +99,7 @@ impl Layout {
         let slots_max = SLOTS_MAX / u64::from(limits.memories);
         check("slots", u64::from(limits.slots), 1..=slots_max)?;
         check(
-            "memory_max",
+            "memory_bytes_max",
             limits.memory_bytes_max as u64,
             0..=MEMORY_REACH_BYTES,
         )?;
@@ -110,7 +110,7 @@ impl Layout {
             0..=ELEMENTS_MAX,
         )?;
         check(
-            "stack",
+            "stack_bytes",
             limits.stack_bytes as u64,
             STACK_BYTES_MIN..=PART_BYTES_MAX,
         )?;
@@ -340,7 +340,7 @@ mod tests {
             ("slots", |l, n| l.slots = n as u32, 1, SLOTS_MAX),
             ("memories", |l, n| l.memories = n as u32, 1, MEMORIES_MAX),
             (
-                "memory_max",
+                "memory_bytes_max",
                 |l, n| l.memory_bytes_max = n as usize,
                 0,
                 1 << 32,
@@ -353,7 +353,7 @@ mod tests {
                 ELEMENTS_MAX,
             ),
             (
-                "stack",
+                "stack_bytes",
                 |l, n| l.stack_bytes = n as usize,
                 STACK_BYTES_MIN,
                 PART_BYTES_MAX,

@@ -22,6 +22,8 @@ pub struct Region(pub(super) Arc<Pool>);
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) limits: Limits,
+    /// Maximum number of nested calls of an instance or group that run at one time.
+    pub(super) nested_calls_max: u32,
     pub(crate) layout: Layout,
     pub(super) reset: Strategy,
     /// Better reset strategies that do not work on this machine, each with the reason.

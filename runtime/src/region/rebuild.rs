@@ -14,9 +14,11 @@ use super::pool::Pool;
 use super::reset::{self, Memory0, MemoryBacking, Reach};
 use crate::module::Module;
 use crate::sys::memory::{Access, NotProtected};
+use crate::sys::page_bytes;
 use core::cmp::Ordering;
 use core::slice;
 use pirn_format::types::MemoryType;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -71,6 +73,7 @@ impl Kept {
             self.remap(pool, backing, module)?;
         }
         self.resize(pool, bytes)?;
+        self.map_further(pool, module)?;
         self.size_further(pool, module)?;
         match (backing, pool.reset.tracker()) {
             (MemoryBacking::Tracked, Some(tracker)) => tracker.assign(self.index, module),
@@ -95,28 +98,72 @@ impl Kept {
             MemoryBacking::Plain | MemoryBacking::Tracked => None,
         };
         self.resize(pool, 0)?;
-        let mapped = |backing| match backing {
-            MemoryBacking::Mapped(bytes) => bytes,
-            MemoryBacking::Plain | MemoryBacking::Tracked => 0,
-        };
-        let (now, then) = (mapped(self.backing).max(self.reach.marked), mapped(backing));
-        // A mapping that fails may leave a hole in the address space, where other code may map
-        // memory.
-        self.contents = Contents::Lost;
-        // SAFETY: `pave` owns the slot, which holds no instance, so no reference into it exists.
-        // The file is as long as the module's image, and it is sealed.
-        unsafe {
-            let fresh = memory + then.min(now)..memory + now;
-            parts.reservation.map_fresh(fresh)?;
-            if let Some(image) = image {
-                let range = memory..memory + then;
-                parts.reservation.map_file(range, image.as_fd())?;
-            }
-        }
-        self.contents = Contents::Unknown;
+        let now = self.backing.mapped_bytes().max(self.reach.marked);
+        // SAFETY: the memory is of this slot, and no byte of it is accessible. The file is as long
+        // as the module's image.
+        unsafe { self.replace_mapping(&parts, memory, now, image, backing.mapped_bytes())? };
         self.reach = Reach::default();
         self.backing = backing;
         self.accessible = 0;
+        Ok(())
+    }
+
+    /// Maps the images of the module's further memories. Only snapshots have any. What another
+    /// module had mapped is replaced by fresh memory.
+    fn map_further(&mut self, pool: &Pool, module: &Module) -> io::Result<()> {
+        for number in 1..=self.further.len() as u32 {
+            let position = number as usize - 1;
+            let image = module.further_image(number);
+            let then = image.map_or(0, |image| image.end().next_multiple_of(page_bytes()));
+            let now = self.further_mapped[position];
+            if now.max(then) == 0 {
+                continue;
+            }
+            let file = image.filter(|_| then > 0).map(|image| image.file(&[]));
+            let file = file.transpose()?;
+            self.resize_further(pool, number, 0)?;
+            let parts = pool.parts(self.index);
+            let memory = parts.memory(number);
+            // SAFETY: the memory is of this slot, and no byte of it is accessible. The file is as
+            // long as the image.
+            unsafe { self.replace_mapping(&parts, memory, now, file, then)? };
+            self.further_mapped[position] = then;
+        }
+        Ok(())
+    }
+
+    /// Maps a sealed file over the first `then` bytes of a memory, and fresh memory over the rest
+    /// of the first `now` bytes, which have another mapping. Without a file, `then` is 0.
+    ///
+    /// # Errors
+    ///
+    /// The error of mmap(2). The slot is then lost: a mapping that fails may leave a hole in the
+    /// address space, where other code may map memory.
+    ///
+    /// # Safety
+    ///
+    /// The memory must belong to this slot, which holds no instance, and no byte of it may be
+    /// accessible. The file must have `then` bytes.
+    unsafe fn replace_mapping(
+        &mut self,
+        parts: &Parts<'_>,
+        memory: usize,
+        now: usize,
+        file: Option<&File>,
+        then: usize,
+    ) -> io::Result<()> {
+        self.contents = Contents::Lost;
+        // SAFETY: the caller ensures that no reference into the memory exists, and that the file is
+        // long enough. It is sealed, so it never becomes shorter.
+        unsafe {
+            let fresh = memory + then.min(now)..memory + now;
+            parts.reservation.map_fresh(fresh)?;
+            if let Some(file) = file {
+                let range = memory..memory + then;
+                parts.reservation.map_file(range, file.as_fd())?;
+            }
+        }
+        self.contents = Contents::Unknown;
         Ok(())
     }
 
@@ -180,8 +227,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Sets the size of a further memory to `bytes` bytes. New bytes are zero, for the reason that
-    /// [`resize`](Self::resize) gives.
+    /// Sets the size of a further memory to `bytes` bytes. New bytes hold the image that is mapped
+    /// there, or zeros: [`clear_further`](Self::clear_further) discarded all earlier writes.
     pub(super) fn resize_further(
         &mut self,
         pool: &Pool,
@@ -221,7 +268,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Returns the accessible parts of all further memories to the kernel. They are zero then.
+    /// Returns the accessible parts of all further memories to the kernel. Then they hold the
+    /// images that are mapped there, followed by zeros.
     ///
     /// # Safety
     ///

@@ -145,9 +145,11 @@ strategies! {
     /// (`PAGEMAP_SCAN`, Linux 6.7), and restores them.
     Scanned: scanned::Scanned = "scanned",
     /// A reset rewrites the first 64 KiB of memory, so that their pages stay resident. It returns
-    /// the rest to the kernel, and copies the image's part of the rest again.
+    /// the rest to the kernel, and copies the image's part of the rest again. An image of more than
+    /// 256 KiB is mapped copy-on-write instead: no page then stays resident.
     Rewritten: rewritten::Rewritten = "rewritten",
-    /// A reset returns all memory to the kernel, and copies the image again.
+    /// A reset returns all memory to the kernel, and copies the image again. An image of more than
+    /// 256 KiB is mapped copy-on-write and not copied.
     Decommitted: decommitted::Decommitted = "decommitted",
 }
 

@@ -143,6 +143,17 @@ impl Slot {
         }
     }
 
+    /// Whether a page of memory 0 certainly has its initial contents. `false` if the slot is not
+    /// tracked, or if the page is present and writable.
+    pub(crate) fn is_initial(&self, region: &Region, offset: usize) -> bool {
+        match (self.kept.backing, region.0.reset.tracker()) {
+            (MemoryBacking::Tracked, Some(tracker)) => {
+                tracker.is_unwritten(self.kept.index, offset)
+            }
+            _ => false,
+        }
+    }
+
     /// The address ranges by which the signal handler recognises the slot.
     pub(crate) fn ranges(&self, region: &Region) -> Ranges {
         let layout = &region.0.layout;

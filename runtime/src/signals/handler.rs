@@ -91,6 +91,11 @@ impl Running {
             previous: CURRENT.replace(activation),
         }
     }
+
+    /// Whether this activation is the current activation of this thread.
+    pub(crate) fn is(activation: *const Activation) -> bool {
+        ptr::eq(CURRENT.get(), activation)
+    }
 }
 
 impl Drop for Running {
@@ -173,7 +178,7 @@ unsafe fn stop(context: &mut libc::ucontext_t, activation: *mut Activation) {
     // SAFETY: an activation is the first field of its record. The call is running, so its interrupt
     // flag is valid, and so is its register buffer if it has one.
     unsafe {
-        let record = activation.cast::<Record>();
+        let record = Record::with(activation);
         let flag = (*activation).interrupt_flag;
         if flag == (*record).mark {
             return;
@@ -235,7 +240,7 @@ unsafe fn diagnose(
         return None;
     }
     // SAFETY: an activation is the first field of its record, and the call is running.
-    let first = unsafe { &raw const (*activation.cast::<Record>()).guest };
+    let first = unsafe { &raw const (*Record::with(activation)).guest };
     let pc = arch::interrupted(context).pc;
     // SAFETY: the links are set before a call starts and stay valid until it ends.
     let (mut chain, root) = unsafe { (Guest::chain(first), &*first) };

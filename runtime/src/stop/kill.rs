@@ -2,7 +2,7 @@
 
 use super::control::Control;
 use super::timer;
-use super::word::{Missed, RUNNING, SLICE, SUSPENDED, call_of};
+use super::word::{Missed, RUNNING, SLICE, SLICE_PENDING, SUSPENDED, call_of};
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 use thiserror::Error;
@@ -20,7 +20,7 @@ pub struct KillSwitch {
 /// State of the instance when a [`KillSwitch`] stopped it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Met {
+pub enum KillOutcome {
     /// The instance was not running. Every later call fails.
     Idle,
     /// A call was suspended, or waited for an async host function. It cannot be resumed.
@@ -37,10 +37,10 @@ pub enum Met {
 #[non_exhaustive]
 pub enum KillError {
     /// The instance was dropped before.
-    #[error("kill of an instance that was dropped")]
+    #[error("instance was dropped before; nothing is left to kill")]
     Gone,
     /// The instance was killed before.
-    #[error("kill of an instance that was killed before")]
+    #[error("instance was killed before; drop it")]
     Killed,
 }
 
@@ -68,7 +68,7 @@ impl KillSwitch {
         let Some(word) = self.control.word.preempt(self.generation) else {
             return false;
         };
-        if word & SLICE != 0 {
+        if word & (SLICE | SLICE_PENDING) != 0 {
             // An earlier `preempt` or the timer already interrupts this call.
             return true;
         }
@@ -86,7 +86,7 @@ impl KillSwitch {
     ///
     /// [`KillError::Gone`] if the instance was dropped, [`KillError::Killed`] if it was killed
     /// before.
-    pub fn kill(&self) -> Result<Met, KillError> {
+    pub fn kill(&self) -> Result<KillOutcome, KillError> {
         let killed = self.control.word.kill(self.generation);
         let word = killed.map_err(|missed| match missed {
             Missed::Gone => KillError::Gone,
@@ -95,14 +95,22 @@ impl KillSwitch {
         if word & RUNNING == 0 {
             self.control.waker.wake();
             let suspended = word & SUSPENDED != 0;
-            return Ok(if suspended { Met::Suspended } else { Met::Idle });
+            return Ok(if suspended {
+                KillOutcome::Suspended
+            } else {
+                KillOutcome::Idle
+            });
         }
         let in_host = self.control.in_host.load(Relaxed);
         self.control.interrupt();
         // The interrupt may be lost, or the guest may have left the host function: the timer thread
         // repeats it.
         timer::look_after(self.control, call_of(word));
-        let met = if in_host { Met::Host } else { Met::Guest };
+        let met = if in_host {
+            KillOutcome::Host
+        } else {
+            KillOutcome::Guest
+        };
         Ok(met)
     }
 }

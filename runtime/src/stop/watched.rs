@@ -12,7 +12,7 @@ use core::ptr;
 use core::task::Waker;
 use std::io;
 
-/// Lets an instance be stopped: the instance uses the control while this value lives.
+/// The right of one instance to use a control. Dropping it ends the control's generation.
 #[derive(Debug)]
 pub(crate) struct Watch {
     control: &'static Control,
@@ -24,8 +24,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins a generation of a control. The control must not be in use, and must be owned for
-    /// longer than this value lives.
+    /// Takes a control for one generation. No other `Watch` may use it, and `owned` must outlive
+    /// this value.
     pub(crate) fn new(owned: &Owned) -> Self {
         Self {
             control: owned.0,
@@ -99,8 +99,9 @@ impl Watched {
         })
     }
 
-    /// Runs a request of the guest to the host, without an interruption. If the process forks
-    /// during the request, the call continues in the fork.
+    /// Runs host code for the guest. While it runs, other threads can set the interrupt flag, but
+    /// send no signal: the switch checks the flag when the host code returns. If the process forks
+    /// in that code, the call continues in the fork.
     #[inline]
     pub(crate) fn in_host<R>(&self, run: impl FnOnce() -> R) -> R {
         self.control.enter_host();
@@ -109,6 +110,31 @@ impl Watched {
             self.adopt();
         }
         result
+    }
+
+    /// Runs guest code in a nested call: the inverse of [`in_host`](Self::in_host). A kill or a
+    /// limit interrupts that code. The end of the time slice is deferred.
+    pub(crate) fn in_nested_call<R>(&self, run: impl FnOnce() -> R) -> R {
+        struct InGuest<'a> {
+            control: &'a Control,
+            defers_slice: bool,
+        }
+        impl Drop for InGuest<'_> {
+            fn drop(&mut self) {
+                if self.defers_slice {
+                    self.control.word.undefer_slice();
+                }
+                self.control.enter_host();
+            }
+        }
+        if self.control.leave_host() {
+            self.adopt();
+        }
+        let _in_guest = InGuest {
+            control: self.control,
+            defers_slice: self.control.word.defer_slice(),
+        };
+        run()
     }
 
     /// Continues the call in a fork of the process that began it.

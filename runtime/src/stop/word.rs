@@ -24,7 +24,11 @@ pub(super) const RUNNING: u64 = 1 << 8;
 pub(super) const SUSPENDED: u64 = 1 << 9;
 /// The running call has a time slice.
 const SLICED: u64 = 1 << 10;
-const CALL_SHIFT: u32 = 11;
+/// The guest runs in a nested call and cannot be suspended: the end of its time slice is deferred.
+const SLICE_DEFERRED: u64 = 1 << 11;
+/// The time slice ended while its end was deferred: the end is pending.
+pub(super) const SLICE_PENDING: u64 = 1 << 12;
+const CALL_SHIFT: u32 = 13;
 
 /// Reason to stop a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +78,8 @@ pub(super) struct Word {
     /// the flag was set before the step that sets [`RUNNING`], that step reported it. Otherwise the
     /// thread that sets the flag finds [`RUNNING`] and interrupts.
     word: AtomicU64,
-    /// Number of the generation. It is written before the word, so a thread that reads it after the
-    /// word knows which generation the word belongs to.
+    /// Number of the generation. It is written before the word. So if a thread loads the word, and
+    /// then finds its own generation here, the word does not belong to a later generation.
     generation: AtomicU64,
     /// The thread that runs the guest, or ran it last. It is written before [`RUNNING`] is set, so
     /// a thread that finds [`RUNNING`] also finds this value.
@@ -180,7 +184,7 @@ impl Word {
     pub(super) fn stop(&self, call: u64, reason: u64) -> bool {
         let still = |word: u64| {
             let runs = word >> CALL_SHIFT == call && word & RUNNING != 0;
-            runs.then_some(word | reason)
+            runs.then_some(with_reason(word, reason))
         };
         self.word.fetch_update(SeqCst, SeqCst, still).is_ok()
     }
@@ -227,9 +231,39 @@ impl Word {
         let over = |word: u64| {
             // Read after the word, as in `kill`.
             let ours = self.generation.load(SeqCst) == generation;
-            (ours && word & RUNNING != 0 && word & SLICED != 0).then_some(word | SLICE)
+            (ours && word & RUNNING != 0 && word & SLICED != 0).then_some(with_reason(word, SLICE))
         };
         self.word.fetch_update(SeqCst, SeqCst, over).ok()
+    }
+
+    /// Defers the end of the time slice. Until `undefer_slice`, only a kill, a deadline or a budget
+    /// sets the interrupt flag. Returns false if the end of the slice was deferred already.
+    pub(super) fn defer_slice(&self) -> bool {
+        let hold = |word: u64| match word & SLICE {
+            0 => Some(word | SLICE_DEFERRED),
+            _ => Some(word & !SLICE | SLICE_DEFERRED | SLICE_PENDING),
+        };
+        // Never fails: the closure always returns a word.
+        let before = self.word.fetch_update(SeqCst, SeqCst, hold);
+        before.is_ok_and(|word| word & SLICE_DEFERRED == 0)
+    }
+
+    /// Stops deferring the end of the time slice. If that end is pending, sets the interrupt flag.
+    pub(super) fn undefer_slice(&self) {
+        let release = |word: u64| {
+            let over = if word & SLICE_PENDING == 0 { 0 } else { SLICE };
+            Some(word & !(SLICE_DEFERRED | SLICE_PENDING) | over)
+        };
+        // Never fails: the closure always returns a word.
+        let _ = self.word.fetch_update(SeqCst, SeqCst, release);
+    }
+}
+
+/// Returns the word with one more reason for its interrupt flag, or with a pending end of a slice.
+fn with_reason(word: u64, reason: u64) -> u64 {
+    match reason {
+        SLICE if word & SLICE_DEFERRED != 0 => word | SLICE_PENDING,
+        reason => word | reason,
     }
 }
 
@@ -264,7 +298,7 @@ mod orders {
         }
 
         /// Interrupts the thread that runs the call, after the word was changed.
-        fn poke(&self, word: u64) {
+        fn interrupt(&self, word: u64) {
             if word & RUNNING != 0 && self.word.thread() == THREAD {
                 self.signal.store(true, SeqCst);
             }
@@ -291,7 +325,7 @@ mod orders {
             let other = Arc::clone(&guest);
             let killer = thread::spawn(move || {
                 let word = other.word.kill(0).unwrap();
-                other.poke(word);
+                other.interrupt(word);
             });
             if guest.word.begin(THREAD, false).is_ok() {
                 guest.runs();
@@ -315,7 +349,7 @@ mod orders {
             let other = Arc::clone(&guest);
             let killer = thread::spawn(move || {
                 let word = other.word.kill(0).unwrap();
-                other.poke(word);
+                other.interrupt(word);
             });
             let word = guest.word.word.fetch_or(RUNNING, SeqCst);
             guest.word.thread.store(THREAD, SeqCst);
@@ -347,7 +381,7 @@ mod orders {
     }
 
     #[test]
-    fn a_switch_meets_no_later_tenant() {
+    fn a_switch_stops_no_later_generation() {
         let kill: fn(&Word) = |word| assert_ne!(word.kill(0), Err(Missed::Killed));
         let preempt: fn(&Word) = |word| drop(word.preempt(0));
         for switch in [kill, preempt] {
@@ -384,6 +418,50 @@ mod orders {
         });
     }
 
+    /// A slice that ends around a nested call neither interrupts that call nor is lost.
+    #[test]
+    fn a_slice_that_ends_beside_a_nested_call_ends_after_it() {
+        loom::model(|| {
+            let guest = Guest::new();
+            let call = guest.word.begin(THREAD, true).unwrap();
+            let other = Arc::clone(&guest);
+            let timer = thread::spawn(move || other.word.stop(call, SLICE));
+            assert!(guest.word.defer_slice());
+            // An inner nested call does not defer again: the outer one ends the deferral.
+            assert!(!guest.word.defer_slice());
+            assert_eq!(guest.word.flag(), GO);
+            guest.word.undefer_slice();
+            assert!(timer.join().unwrap());
+            assert_eq!(
+                (guest.word.flag(), guest.word.why()),
+                (GO | SLICE as u8, None)
+            );
+            guest.word.end(true);
+            guest.word.begin(THREAD, true).unwrap();
+            assert_eq!(guest.word.flag(), GO);
+        });
+    }
+
+    /// A kill does end a nested call.
+    #[test]
+    fn a_kill_beside_a_nested_call_sets_its_flag() {
+        loom::model(|| {
+            let guest = Guest::new();
+            guest.word.begin(THREAD, true).unwrap();
+            let other = Arc::clone(&guest);
+            let killer = thread::spawn(move || {
+                let word = other.word.kill(0).unwrap();
+                other.interrupt(word);
+            });
+            guest.word.defer_slice();
+            guest.runs();
+            assert_eq!(guest.word.why(), Some(Why::Killed));
+            guest.word.undefer_slice();
+            assert_eq!(guest.word.why(), Some(Why::Killed));
+            killer.join().unwrap();
+        });
+    }
+
     #[test]
     fn a_slice_that_is_ended_twice_ends_once() {
         loom::model(|| {
@@ -393,7 +471,7 @@ mod orders {
             let [one, two] = others.map(|other| {
                 thread::spawn(move || match other.word.preempt(0) {
                     Some(word) => {
-                        other.poke(word);
+                        other.interrupt(word);
                         u32::from(word & SLICE == 0)
                     }
                     None => 0,

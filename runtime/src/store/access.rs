@@ -11,6 +11,7 @@ use super::member::Member;
 use crate::memory::{Memory, MemoryMut, view};
 use crate::switch::Record;
 use crate::value::{Cell, InstanceId, Value};
+use core::slice;
 use pirn_format::layout::{FuncRef, MemoryDesc};
 use pirn_format::metadata::ExportItem;
 
@@ -18,7 +19,7 @@ use pirn_format::metadata::ExportItem;
 impl<T> Member<T> {
     /// The instance id that function references carry. It is created now if it is `needed` and
     /// there is none.
-    pub(crate) fn instance_id(&mut self, needed: bool) -> InstanceId {
+    pub(crate) fn instance_id(&self, needed: bool) -> InstanceId {
         if !needed {
             return InstanceId(0);
         }
@@ -28,7 +29,7 @@ impl<T> Member<T> {
 
     /// The type number of the object that `reference` refers to. `None` if that object has no type,
     /// or if it belongs to another instance or group.
-    pub(crate) fn type_of(&mut self, reference: Value) -> Option<u32> {
+    pub(crate) fn type_of(&self, reference: Value) -> Option<u32> {
         let instance_id = self.instance_id(true);
         let cell = Cell::from_value(reference, instance_id).ok()?;
         match reference {
@@ -46,12 +47,21 @@ impl<T> Member<T> {
     }
 
     /// The value of global `index`.
-    pub(crate) fn global(&mut self, index: u32) -> Value {
+    pub(crate) fn global(&self, index: u32) -> Value {
         let ty = self.inner.module.metadata().globals[index as usize].content;
         let instance_id = self.instance_id(true);
         // SAFETY: the cell belongs to a global of an initialised instance, and the guest does not
-        // run.
+        // run. Every change of the global borrows the instance or the group mutably.
         unsafe { *self.global_cell(index) }.value(ty, instance_id)
+    }
+
+    /// The elements of table `index`.
+    pub(crate) fn elements(&self, index: u32) -> &[u64] {
+        let desc = descriptors::table(self, index);
+        // SAFETY: the descriptor belongs to a table of an initialised instance, or to the table's
+        // owner. All elements were written when that instance started. The guest does not run, and
+        // every change of the table borrows the instance or the group mutably.
+        unsafe { slice::from_raw_parts((*desc).base as *const u64, (*desc).elements as usize) }
     }
 
     /// Memory 0; empty if there is none.

@@ -18,6 +18,11 @@ pub(crate) enum Constant {
 impl Constant {
     pub(crate) const NULL: Self = Self::Absolute(Cell([0; 16]));
 
+    /// The `i31ref` with this value.
+    pub(crate) fn i31(value: i32) -> Self {
+        Self::Absolute(Cell::from_u64(u64::from((value as u32) << 1) | TAG_I31))
+    }
+
     /// The cell with this value in the instance whose context is at `vmctx`.
     pub(crate) fn at(self, vmctx: *mut u8) -> Cell {
         match self {
@@ -88,7 +93,10 @@ fn run(
                 continue;
             }
             ConstOp::RefI31 => match stack.pop()? {
-                Constant::Absolute(value) => Cell::from_u64(u64::from(value.u32() << 1) | TAG_I31),
+                Constant::Absolute(value) => {
+                    stack.push(Constant::i31(value.u32() as i32));
+                    continue;
+                }
                 Constant::Relative(_) => return None,
             },
             ConstOp::ExternConvertAny => match stack.pop()? {

@@ -73,6 +73,11 @@ pub(crate) struct Exceptions {
     pub(crate) thrown_bytes: usize,
     /// Number of references made so far.
     count: u32,
+    /// While a nested call runs: the number of references made before the innermost one began.
+    ///
+    /// A guest that waits for a host function may have one of these references in a register. The
+    /// host's frames save that register, and no scan reads those frames.
+    before_nested: Option<u32>,
 }
 
 /// An exception.
@@ -244,6 +249,35 @@ impl Exceptions {
             && !mem::replace(&mut self.kept[place].marked, true)
         {
             found.push(place);
+        }
+    }
+
+    /// Records that a nested call begins. Returns the count that was recorded when the enclosing
+    /// nested call began.
+    pub(crate) fn begin_nested(&mut self) -> Option<u32> {
+        self.before_nested.replace(self.count)
+    }
+
+    /// Records that a nested call ends. `around` is the count that
+    /// [`begin_nested`](Self::begin_nested) returned.
+    pub(crate) fn end_nested(&mut self, around: Option<u32>) {
+        self.before_nested = around;
+    }
+
+    /// Marks all exceptions to which a guest that waits during a nested call may have references:
+    /// those whose reference was made before the innermost nested call began.
+    pub(crate) fn mark_waiting(&mut self, found: &mut Vec<usize>) {
+        let Some(before) = self.before_nested else {
+            return;
+        };
+        let made_since = self.count.wrapping_sub(before);
+        for (place, kept) in self.kept.iter_mut().enumerate() {
+            // A reference number holds the lowest 31 bits of the count.
+            let age = self.count.wrapping_sub(kept.number) & !FIRST;
+            if kept.exception.is_some() && age > made_since && !mem::replace(&mut kept.marked, true)
+            {
+                found.push(place);
+            }
         }
     }
 

@@ -43,7 +43,8 @@ pub struct Growth {
 pub enum GrowthError {
     /// The type or the region allows less. The limiter was not asked.
     #[error(
-        "{what} cannot grow to {desired} {unit}, it may have {limit}; raise its maximum or `{setting}`"
+        "{what} cannot grow to {desired} {unit}, its limit is {limit}; raise its maximum or \
+         `{setting}`"
     )]
     Limit {
         /// The object that must grow.
@@ -58,16 +59,19 @@ pub enum GrowthError {
         setting: &'static str,
     },
     /// The system refused. The limiter was asked before, and allowed the growth.
-    #[error("the system gives no memory to grow: {0}")]
+    #[error(
+        "the system gives no memory to grow: {0}; raise `ulimit -d` or `vm.max_map_count`, or free \
+         memory"
+    )]
     System(#[from] io::Error),
 }
 
 /// Decides about a growth.
 pub(crate) type Allows<T> = Arc<dyn Fn(&mut T, Growth) -> bool + Send + Sync>;
-/// Is told about a failure.
+/// Receives the error of a growth that failed.
 pub(crate) type Failed<T> = Arc<dyn Fn(&mut T, Growth, GrowthError) + Send + Sync>;
 
-/// The embedder's functions that decide about growth, and the one that is told about failures.
+/// The embedder's functions that decide about growth, and the one that receives errors of growth.
 pub(crate) struct Limiter<T> {
     pub(crate) memory: Option<Allows<T>>,
     pub(crate) table: Option<Allows<T>>,

@@ -228,8 +228,9 @@ impl<T> Member<T> {
         unsafe {
             self.cell::<MemoryDesc>(CONTEXT_MEMORY).write(first);
             let record = &mut *Record::of(vmctx);
-            record.instance_id = 0;
+            *record.instance_id.get_mut() = 0;
             record.account_state = AccountState::Stale;
+            record.has_failed = false;
             self.cell::<[u64; 2]>(CONTEXT_EXCEPTION_TAG).write([0; 2]);
             // The heap starts empty: none of its addresses is accessible yet.
             let heap = plan

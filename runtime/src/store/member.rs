@@ -120,6 +120,18 @@ impl<T> Member<T> {
         self.watch.get_or_insert_with(|| Watch::new(slot.control()))
     }
 
+    /// Whether a call of the instance has ended with an error, or was cancelled.
+    pub(crate) fn has_failed(&self) -> bool {
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run.
+        unsafe { (*Record::of(self.vmctx())).has_failed }
+    }
+
+    /// Records that a call of the instance has ended with an error, or was cancelled.
+    pub(crate) fn note_failure(&mut self) {
+        // SAFETY: `vmctx` is an initialised context, and its guest does not run.
+        unsafe { (*Record::of(self.vmctx())).has_failed = true };
+    }
+
     /// The address of the context.
     pub(crate) fn vmctx(&self) -> *mut u8 {
         self.slot.vmctx()
@@ -184,6 +196,20 @@ impl<T> Member<T> {
         // SAFETY: `write_constants` wrote the function references when the slot got the module.
         let reference = unsafe { *self.cell::<FuncRef>(module.layout().funcref(position)) };
         Some((self.target(index)?, reference.type_id))
+    }
+
+    /// The index of the function that a reference with this address refers to. `None` if this
+    /// member has no function reference at that address.
+    pub(crate) fn func_at(&self, address: u64) -> Option<u32> {
+        let escaped = &self.inner.module.metadata().escaped;
+        let last = (escaped.len() as u32).checked_sub(1)?;
+        // The list grows down: the reference at its last position has the lowest address.
+        let lowest = self.cell::<FuncRef>(self.inner.module.layout().funcref(last));
+        let offset = address.checked_sub(lowest as u64)?;
+        let bytes = size_of::<FuncRef>() as u64;
+        let above = u32::try_from(offset / bytes).ok()?;
+        let position = last.checked_sub(above)?;
+        (offset % bytes == 0).then(|| escaped[position as usize])
     }
 
     /// The index of the exported function with a name.

@@ -2,11 +2,11 @@
 
 use super::constant::{Constant, evaluate};
 use super::imports::{self, GlobalImport, Imports};
-use crate::module::Module;
+use crate::module::{Element, Module, SnapshotContents};
 use crate::value::Cell;
 use pirn_format::layout::{CONTEXT_BYTES, InstanceLayout};
 use pirn_format::metadata::{ConstExpr, DataSegment, ElementItems, Metadata, SegmentMode};
-use pirn_format::types::{Kind, ValType};
+use pirn_format::types::{CompositeKind, ValType};
 
 /// The initial state of every instance of a module: the bytes to write, and the segments that each
 /// instance must write itself.
@@ -84,7 +84,10 @@ impl Plan {
         let globals = plan.globals(metadata, layout, imports);
         plan.imported(metadata, layout, imports);
         plan.dropped(metadata, layout);
-        let (tables, mut first_dynamic_element) = tables(metadata, layout, &globals);
+        let (tables, mut first_dynamic_element) = match module.contents() {
+            None => tables(metadata, layout, &globals),
+            Some(contents) => snapshot_tables(contents, metadata, layout),
+        };
         let known = |expr: &ConstExpr| {
             let global = |index: u32| *globals.get(index as usize)?;
             let func = |index: u32| func(index, metadata, layout);
@@ -175,7 +178,8 @@ fn table_cells(metadata: &Metadata, layout: &InstanceLayout) -> Box<[(i32, u64)]
 
 fn holds_exceptions(metadata: &Metadata) -> bool {
     let mut types = metadata.types.iter();
-    metadata.heap && types.any(|ty| ty.kind() != Kind::Func && ty.values().any(ValType::is_exn_ref))
+    metadata.heap
+        && types.any(|ty| ty.kind() != CompositeKind::Func && ty.values().any(ValType::is_exn_ref))
 }
 
 /// Whether each instance makes references of this segment.
@@ -317,6 +321,27 @@ pub(crate) fn element(
             .and_then(|expr| evaluate(expr, global, |i| func(i, metadata, layout))),
     };
     value.unwrap_or(Constant::NULL)
+}
+
+/// Initial elements of the tables of a snapshot. The number is the first element segment still to
+/// be written: past the last one, because the tables already include all segments.
+fn snapshot_tables(
+    contents: &SnapshotContents,
+    metadata: &Metadata,
+    layout: &InstanceLayout,
+) -> (Box<[Elements]>, usize) {
+    // A function in a table is address-taken, so it has a function reference.
+    let value = |element: &Element| match element {
+        Element::Null => Constant::NULL,
+        Element::Func(index) => func(*index, metadata, layout).unwrap_or(Constant::NULL),
+        Element::I31(value) => Constant::i31(*value),
+    };
+    let elements = |table: &Vec<Element>| Elements {
+        first: table.iter().map(value).collect(),
+        rest: Constant::NULL,
+    };
+    let tables = contents.tables.iter().map(elements).collect();
+    (tables, metadata.elements.len())
 }
 
 /// Initial elements of the tables that the module defines, and the first segment that these do not

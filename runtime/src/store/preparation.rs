@@ -100,12 +100,11 @@ impl<T> Deref for Share<T> {
 /// [`LinkError::Limit`].
 fn check_limits(module: &Module, region: &Region) -> Result<(), LinkError> {
     let (metadata, limits) = (module.metadata(), region.limits());
-    let check = |what, needed: u64, limit: u64, unit, setting| {
+    let check = |what, needed: u64, limit: u64, setting| {
         let error = LinkError::Limit {
             what,
             needed,
             limit,
-            unit,
             setting,
         };
         if needed > limit { Err(error) } else { Ok(()) }
@@ -116,21 +115,19 @@ fn check_limits(module: &Module, region: &Region) -> Result<(), LinkError> {
         "memories",
         u64::from(module.memories()),
         u64::from(limits.memories),
-        "pieces",
         "memories",
     )?;
     let bytes = memories.iter().map(MemoryType::accessible_bytes);
     let bytes = bytes.map(|bytes| bytes.unwrap_or(u64::MAX)).max();
     let memory = bytes.unwrap_or(0).div_ceil(WASM_PAGE_BYTES);
     let memory_max = limits.memory_bytes_max as u64 / WASM_PAGE_BYTES;
-    check("memory", memory, memory_max, "pages", "memory_max")?;
+    check("pages of memory", memory, memory_max, "memory_bytes_max")?;
     let area = u64::from(module.layout().bytes());
     let area_max = limits.instance_bytes as u64;
     check(
-        "globals and imports",
+        "KiB of globals and imports",
         kib(area),
         area_max / 1024,
-        "KiB",
         "instance_bytes",
     )?;
     let own = &metadata.tables[module.imported().tables as usize..];
@@ -138,16 +135,14 @@ fn check_limits(module: &Module, region: &Region) -> Result<(), LinkError> {
         "tables",
         own.len() as u64,
         u64::from(limits.tables),
-        "pieces",
         "tables",
     )?;
     let elements = own.iter().map(|table| table.min).max().unwrap_or(0);
     let elements_max = u64::from(limits.table_elements);
     check(
-        "a table",
+        "elements of a table",
         elements,
         elements_max,
-        "elements",
         "table_elements",
     )?;
     let widest = metadata
@@ -162,10 +157,9 @@ fn check_limits(module: &Module, region: &Region) -> Result<(), LinkError> {
     // The cells of a call lie on the stack. At least three quarters of the stack remain for the
     // guest.
     check(
-        "parameters",
+        "KiB of parameters",
         kib(cells),
         limits.stack_bytes as u64 / 4096,
-        "KiB",
-        "stack",
+        "stack_bytes",
     )
 }

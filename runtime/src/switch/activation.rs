@@ -1,11 +1,11 @@
 //! [`Record`]: the runtime's part of a context, below the fields that generated code reads.
 
-use super::arch::{Registers, SAVED_REGISTERS};
+use super::arch::{CALL_WORD, Registers, SAVED_REGISTERS};
 use crate::account::Account;
 use crate::value::{Cell, InstanceId};
 use core::mem::{offset_of, size_of};
 use core::ptr;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use pirn_format::exit::TrapCode;
 use pirn_format::layout::{CONTEXT_RUNTIME, Context, RUNTIME_WORDS};
 
@@ -29,6 +29,23 @@ pub(crate) struct Activation {
     pub(crate) registers: *mut Registers,
     /// The place where a signal made the guest leave, until the runtime reports it.
     pub(crate) fault: Option<Fault>,
+}
+
+impl Activation {
+    /// The `call` that was given to [`start`](super::start) or [`resume`](super::resume), and the
+    /// stack pointer of the guest when it called the exit routine or the host call routine.
+    ///
+    /// # Safety
+    ///
+    /// The guest of this activation must have called the exit routine or the host call routine. The
+    /// [`Answer`] or [`HostAnswer`] of that call must be running on this thread.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn exit(&self) -> (*mut (), usize) {
+        let words = self.host_sp as *const usize;
+        // SAFETY: the caller promises that the guest waits in such a routine. Then `host_sp` is the
+        // address of the words that the architecture's file draws.
+        unsafe { (words.add(CALL_WORD).read() as *mut (), words.read()) }
+    }
 }
 
 /// The place where a signal made a guest leave.
@@ -139,14 +156,17 @@ pub(crate) struct Record {
     pub(crate) interface_memory: u64,
     /// Index of the memory that interface pointers refer to.
     pub(crate) interface_index: u32,
+    /// Number of nested calls that run: calls that host functions made through their
+    /// [`Caller`](crate::Caller).
+    pub(crate) nested_calls: u32,
     /// Position of the instance among the members of its owner.
     pub(crate) member: u64,
     /// A byte that is 1 while the instance's memory holds what the instance left in it. It lives as
     /// long as the region.
     pub(crate) mark: *const AtomicU8,
     /// Instance id in the host's copies of this instance's function references; 0 if there are
-    /// none.
-    pub(crate) instance_id: u64,
+    /// none. Several threads that share the instance may try to create the id at the same time.
+    pub(crate) instance_id: AtomicU64,
     /// Fuel beyond the amount in the context's own field; `None` if the module does not count fuel.
     pub(crate) fuel_above: Option<u64>,
     /// The account of the slot, or of the first instance of the group. It lives as long as the
@@ -154,6 +174,12 @@ pub(crate) struct Record {
     pub(crate) account: *const Account,
     /// Whether the account is this instance's.
     pub(crate) account_state: AccountState,
+    /// Whether the host function that runs is async. Such a function cannot make nested calls.
+    pub(crate) in_async_host: bool,
+    /// Whether the last nested call, or the last look-up for one, failed.
+    pub(crate) nested_failed: bool,
+    /// Whether a call of the instance has ended with an error, or was cancelled.
+    pub(crate) has_failed: bool,
     /// The shared host memories that the instance imports; null if there are none. Only
     /// `SharedImports` knows the type.
     pub(crate) shared_memories: *const (),
@@ -182,6 +208,12 @@ impl Record {
         vmctx.wrapping_offset(CONTEXT_RUNTIME as isize).cast()
     }
 
+    /// Returns the record that begins with an activation.
+    #[inline]
+    pub(crate) fn with(activation: *mut Activation) -> *mut Self {
+        activation.cast()
+    }
+
     /// Creates the record of an instance that has not run.
     pub(crate) fn new(
         guest: Guest,
@@ -205,12 +237,16 @@ impl Record {
             memory,
             interface_memory,
             interface_index,
+            nested_calls: 0,
             member,
             mark,
-            instance_id: 0,
+            instance_id: AtomicU64::new(0),
             fuel_above: None,
             account,
             account_state: AccountState::Stale,
+            in_async_host: false,
+            nested_failed: false,
+            has_failed: false,
             shared_memories: ptr::null(),
         }
     }
@@ -232,7 +268,8 @@ impl Record {
 }
 
 impl Record {
-    /// The id of an instance. It is created now if there is none.
+    /// The id of an instance. The id is created now if there is none. Several threads may call this
+    /// function at the same time: they get the same id.
     ///
     /// # Safety
     ///
@@ -240,11 +277,21 @@ impl Record {
     #[allow(unsafe_code)]
     pub(crate) unsafe fn instance_id(vmctx: *mut u8) -> InstanceId {
         // SAFETY: the caller ensures that the context is initialised and its instance does not run.
-        let instance_id = unsafe { &mut (*Self::of(vmctx)).instance_id };
-        if *instance_id == 0 {
-            *instance_id = InstanceId::fresh().0;
+        let place = unsafe { &(*Self::of(vmctx)).instance_id };
+        // Relaxed: the id publishes no other data. All threads agree on the order of the changes of
+        // one word, and there is one change.
+        match place.load(Ordering::Relaxed) {
+            0 => Self::create_instance_id(place),
+            id => InstanceId(id),
         }
-        InstanceId(*instance_id)
+    }
+
+    /// Creates the id of an instance, unless another thread has just created it.
+    #[cold]
+    fn create_instance_id(place: &AtomicU64) -> InstanceId {
+        let fresh = InstanceId::fresh();
+        let created = place.compare_exchange(0, fresh.0, Ordering::Relaxed, Ordering::Relaxed);
+        created.map_or_else(InstanceId, |_| fresh)
     }
 }
 

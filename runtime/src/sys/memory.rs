@@ -14,6 +14,7 @@ use core::ffi::{CStr, c_void};
 use core::num::NonZeroUsize;
 use core::ops::Range;
 use core::ptr::NonNull;
+use core::slice;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -281,6 +282,55 @@ impl Drop for Reservation {
         // SAFETY: `new` made the mapping, not at address 0, and the owner that drops it no longer
         // uses any address in it. If unmapping failed, nothing could be done about it.
         let _ = unsafe { munmap(NonNull::new_unchecked(self.start as *mut _), self.bytes) };
+    }
+}
+
+/// The bytes of a sealed file, mapped for reading.
+#[derive(Debug)]
+pub(crate) struct FileView {
+    start: NonNull<c_void>,
+    bytes: usize,
+}
+
+// SAFETY: the bytes are never written, and any thread may unmap them.
+unsafe impl Send for FileView {}
+
+// SAFETY: the bytes are never written.
+unsafe impl Sync for FileView {}
+
+impl FileView {
+    /// Maps the first `bytes` bytes of a file that [`image_file`] made, at most its length.
+    ///
+    /// # Errors
+    ///
+    /// The error of mmap(2), or of fstat(2).
+    pub(crate) fn new(file: &fs::File, bytes: usize) -> io::Result<Self> {
+        // A page beyond the end of the file would raise SIGBUS.
+        assert!(
+            bytes as u64 <= file.metadata()?.len(),
+            "the file is long enough"
+        );
+        // mmap(2) refuses an empty mapping with this error.
+        let length = NonZeroUsize::new(bytes).ok_or(Errno::EINVAL)?;
+        // Before Linux 6.7 a sealed file has no shared mappings, not even for reading.
+        let flags = MapFlags::MAP_PRIVATE;
+        // SAFETY: this makes a new mapping at an address that the kernel chooses.
+        let start = unsafe { mmap(None, length, ProtFlags::PROT_READ, flags, file, 0)? };
+        Ok(Self { start, bytes })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: `new` mapped so many bytes of a file that is as long. The file is sealed, so
+        // nothing changes them. They stay mapped as long as `self` lives.
+        unsafe { slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes) }
+    }
+}
+
+impl Drop for FileView {
+    fn drop(&mut self) {
+        // SAFETY: `new` made the mapping, and the owner that drops it has no reference into it. If
+        // unmapping failed, nothing could be done about it.
+        let _ = unsafe { munmap(self.start, self.bytes) };
     }
 }
 

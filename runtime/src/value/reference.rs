@@ -28,7 +28,7 @@ pub(super) fn is_own(found: InstanceId, own: InstanceId) -> bool {
 
 /// A reference was given to an instance that it does not belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("reference of another instance; pass only what this instance gave")]
+#[error("reference of another instance; pass only references that this instance gave")]
 pub struct ForeignRef;
 
 /// A guest's reference to a function, in the host. It can be passed back only to the instance or

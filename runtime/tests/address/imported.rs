@@ -1,4 +1,5 @@
-//! An imported memory: its base address is loaded, possibly for each access.
+//! Addresses in an imported memory, whose base address the code may have to load before each
+//! access.
 
 use super::shapes::{CONSTANTS, SHAPES, ends};
 use super::{LEVELS, common, function, image, is_rewritten, region};
@@ -12,7 +13,7 @@ struct Pair {
     user: MemberId,
 }
 
-/// The result of a call or its trap, and the memory afterwards.
+/// The outcome of a call: its result or trap, and the memory.
 type Left = (Result<Vec<Value>, TrapCode>, Vec<u8>);
 
 impl Pair {
@@ -35,7 +36,7 @@ impl Pair {
         let mut memory = self.group.memory_mut(self.owner).expect("a member");
         memory.write(0, image).expect("it is inside");
         let params = params.map(|param| Value::I32(param.cast_signed()));
-        let result = match self.group.call(self.user, name, &params) {
+        let result = match self.group.call_values(self.user, name, &params) {
             Ok(results) => Ok(results),
             Err(CallError::Trap(trap)) => Err(trap.code()),
             Err(other) => panic!("{name} {params:x?}: {other}"),
@@ -47,7 +48,7 @@ impl Pair {
 
 /// Rewritten addresses in an imported memory give the results of unoptimised code.
 #[test]
-fn in_an_imported_memory_they_are_what_they_are_unoptimised() {
+fn addresses_in_an_imported_memory_equal_unoptimised_ones() {
     if !is_rewritten() {
         return;
     }

@@ -22,7 +22,7 @@ const GUEST: &str = r#"(module (memory (export "memory") 1 65536)
     (i32.load8_u (local.get $at))))"#;
 
 fn region() -> Region {
-    let region = Region::builder().slots(1).memory_max(4 << 30);
+    let region = Region::builder().slots(1).memory_bytes_max(4 << 30);
     region.build().expect("a region")
 }
 
@@ -39,7 +39,7 @@ fn call(instance: &mut Instance<()>, name: &str, param: u32) -> Result<u32, Trap
 }
 
 #[test]
-fn behind_the_last_byte_of_the_largest_memory_sums_wrap_where_they_should() {
+fn sums_past_the_largest_memory_wrap_as_specified() {
     let region = region();
     let last = PAGES_MAX * PAGE as u32 - 1;
     for level in LEVELS {
@@ -64,7 +64,7 @@ fn behind_the_last_byte_of_the_largest_memory_sums_wrap_where_they_should() {
 }
 
 #[test]
-fn a_memory_grows_to_all_pages_but_the_last() {
+fn a_memory_grows_to_65_535_pages() {
     let region = region();
     let module = common::wat(GUEST);
     let prepared = region.prepare(&module, &Linker::new()).expect("it fits");
@@ -80,7 +80,7 @@ fn a_memory_grows_to_all_pages_but_the_last() {
 
 /// A memory with one more page is refused at compile time.
 #[test]
-fn a_memory_of_all_pages_but_the_last_fits() {
+fn a_memory_of_65_535_pages_fits() {
     let module = common::wat("(module (memory 65535))");
     let prepared = region().prepare(&module, &Linker::<()>::new());
     prepared.expect("it fits");

@@ -1,6 +1,5 @@
-//! Addresses that the compiler computes with fewer instructions. At every optimisation level,
-//! results, traps and memory must equal those of unoptimised code, in which no address is
-//! rewritten.
+//! Address computations that the compiler shortens. At every optimisation level, results, traps and
+//! memory must equal those of unoptimised code, which computes each address as written.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -36,7 +35,7 @@ struct Left {
 
 fn region() -> Region {
     let region = Region::builder().slots(LEVELS.len() as u32 + 1);
-    region.memory_max(2 * PAGE).build().expect("a region")
+    region.memory_bytes_max(2 * PAGE).build().expect("a region")
 }
 
 impl Guests {
@@ -92,8 +91,8 @@ impl Guest {
     }
 }
 
-/// Whether the compiler rewrites addresses for this machine. Otherwise there is nothing to compare,
-/// and an emulator would take minutes.
+/// Whether the compiler rewrites addresses for this machine. If not, the tests have nothing to
+/// compare, and an emulator would take minutes.
 fn is_rewritten() -> bool {
     let is_rewritten = std::env::consts::ARCH == "x86_64";
     if !is_rewritten {

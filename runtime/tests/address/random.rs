@@ -2,6 +2,7 @@
 //! branches.
 
 use super::{Guests, PAGE, common, function, image, is_rewritten, module, region, take};
+use common::campaign::share;
 use common::random::Random;
 use std::fmt::Write;
 
@@ -295,11 +296,11 @@ fn run(seeds: std::ops::Range<u64>) -> [usize; 2] {
 }
 
 #[test]
-fn random_guests_do_what_they_do_unoptimised() {
+fn random_guests_equal_unoptimised_code() {
     if !is_rewritten() {
         return;
     }
-    let [returned, trapped] = run(0..PROGRAMS);
+    let [returned, trapped] = run(0..share(PROGRAMS, 3));
     let calls = returned + trapped;
     assert!(
         returned * 10 > calls && trapped * 10 > calls,
@@ -309,8 +310,8 @@ fn random_guests_do_what_they_do_unoptimised() {
 
 /// Takes some minutes.
 #[test]
-#[ignore = "run by hand after a change to compiler/src/optimize/before_cranelift/address.rs"]
-fn very_many_random_guests_do_what_they_do_unoptimised() {
+#[ignore = "takes minutes"]
+fn many_random_guests_equal_unoptimised_code() {
     let [returned, trapped] = run(PROGRAMS..PROGRAMS + MANY_PROGRAMS);
     println!("{returned} calls returned, {trapped} trapped");
 }

@@ -1,6 +1,6 @@
 //! Attacks on typed function references and relaxed operators: nearly equal types, imports with
-//! nearly equal types, uses of null before its check, slots that held other tables, and many
-//! operators in one function.
+//! nearly equal types, and uses of null before its check. Also slots that held other tables, and
+//! many operators in one function.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -59,7 +59,8 @@ fn types(random: &mut Random, count: usize) -> Vec<Type> {
     types
 }
 
-/// A text of a type that spells out all types that it refers to. Equal types have equal texts.
+/// The text of a type, with the full text of each type that it refers to. Equal types have equal
+/// texts.
 fn written(types: &[Type], index: usize) -> String {
     types[index]
         .each_ref()
@@ -120,10 +121,10 @@ fn funcs(count: usize) -> String {
     (0..count).map(|at| format!(" $f{at}")).collect()
 }
 
-/// Three places compare types: the compiler for known tables, indirect calls at run time, and the
-/// linker. All must agree.
+/// The compiler compares types for known tables, the runtime for indirect calls, and the linker for
+/// imports. All three must agree.
 #[test]
-fn types_are_equal_where_all_that_they_name_is() {
+fn compiler_runtime_and_linker_agree_on_equal_types() {
     const COUNT: usize = 12;
     const ROUNDS: u64 = 12;
     let linker = Linker::new();
@@ -174,7 +175,7 @@ fn types_are_equal_where_all_that_they_name_is() {
             for (by, wanted) in written.iter().enumerate() {
                 for (at, found) in elements.iter().enumerate() {
                     let at = [Value::I32(at as i32)];
-                    let found_code = code(group.call(*member, &format!("by{by}"), &at));
+                    let found_code = code(group.call_values(*member, &format!("by{by}"), &at));
                     assert_eq!(found_code, is_equal(found, wanted), "{found} by {wanted}");
                 }
             }
@@ -210,7 +211,7 @@ const REFERENCES: [(&str, &[usize]); 8] = [
 /// Imported tables and mutable globals must have exactly the declared type. Immutable globals may
 /// have a subtype.
 #[test]
-fn only_what_is_not_written_is_imported_as_more() {
+fn only_immutable_imports_may_have_a_subtype() {
     let mut owner = "(module (type $a (func (param i32))) (type $b (func (param (ref null $a))))
       (import \"h\" \"e\" (global $e (ref extern)))
       (func $fa (type $a)) (func $fb (type $b)) (elem declare func $fa $fb)"
@@ -258,7 +259,7 @@ fn only_what_is_not_written_is_imported_as_more() {
 
 /// References to later types, invalid supertypes, and values of a wrong type.
 #[test]
-fn types_that_are_none_are_refused() {
+fn invalid_types_are_refused() {
     for body in [
         "(type (sub 0 (func)))",
         "(type $t (func)) (type (sub $t (func)))",
@@ -294,9 +295,10 @@ fn types_that_are_none_are_refused() {
     assert!(pirn_compiler::compile(same, &Options::default()).is_ok());
 }
 
-/// Each type names the one before it twice. Fully expanded, the last one would have 2^10,000 words.
+/// Each type refers twice to the type before it. Fully expanded, the last one would have 2^10,000
+/// words.
 #[test]
-fn types_that_name_types_that_name_types_cost_little() {
+fn deeply_nested_types_compare_in_little_time() {
     let mut text = "(module (type (func))".to_owned();
     for at in 0..10_000 {
         let _ = write!(text, "(type (func (param (ref null {at}) (ref {at}))))");
@@ -311,7 +313,7 @@ fn types_that_name_types_that_name_types_cost_little() {
 
 /// No field of a function reference may be loaded before the null check.
 #[test]
-fn nothing_is_loaded_of_a_null() {
+fn no_field_of_a_null_reference_is_loaded() {
     const TEXT: &str = r#"(module
       (type $i (func (param i32) (result i32)))
       (elem declare func $f)
@@ -370,7 +372,7 @@ fn nothing_is_loaded_of_a_null() {
 
 /// Reference operators in unreachable code, where operands have no type.
 #[test]
-fn what_is_never_reached_is_no_trouble() {
+fn reference_operators_in_unreachable_code_compile() {
     const TEXT: &str = r#"(module
       (type $i (func (param i32) (result i32)))
       (type $r (func (result (ref $i))))
@@ -421,10 +423,10 @@ fn what_is_never_reached_is_no_trouble() {
     }
 }
 
-/// One slot serves guests with and without initial table values in turns. Tests all ways to write
-/// to typed tables.
+/// Guests with and without initial table values use one slot in turns, and write to typed tables in
+/// all ways. No guest may find an element of another.
 #[test]
-fn tables_of_a_slot_are_each_guests_own() {
+fn tables_of_a_reused_slot_hold_no_old_elements() {
     const FULL: &str = r#"(module
       (type $i (func (result i32)))
       (import "h" "e" (global $e (ref extern)))
@@ -503,9 +505,9 @@ fn tables_of_a_slot_are_each_guests_own() {
     }
 }
 
-/// References of dropped guests, whose slots the next guests have, and of dropped groups.
+/// References of dropped guests, while other guests use their slots, and of dropped groups.
 #[test]
-fn references_outlive_nobody() {
+fn references_of_dropped_guests_are_refused() {
     const TEXT: &str = r#"(module
       (type $i (func (result i32)))
       (func $f (type $i) (i32.const 5)) (elem declare func $f)
@@ -537,12 +539,14 @@ fn references_outlive_nobody() {
         let member = group.instantiate(&module, &Linker::new());
         member.expect("it starts")
     });
-    let of_group = group.call(members[0], "get", &[]).expect("it returns")[0];
+    let of_group = group
+        .call_values(members[0], "get", &[])
+        .expect("it returns")[0];
     for name in ["typed", "null"] {
-        assert_eq!(number(group.call(members[1], name, &[of_group])), 5);
+        assert_eq!(number(group.call_values(members[1], name, &[of_group])), 5);
         for reference in &old {
             group
-                .call(members[1], name, &[*reference])
+                .call_values(members[1], name, &[*reference])
                 .expect_err("it is refused");
         }
     }

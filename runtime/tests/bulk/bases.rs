@@ -1,12 +1,12 @@
-//! The base address of a memory: it must be that of the instance's slot after other tenants, and of
-//! the right member in a group.
+//! The base address of a memory: code must use the base of the instance's own slot, whatever
+//! instance had the slot before. In a group, code must use the base of the right member.
 
 use super::common::random::Random;
 use super::{common, options, returned};
 use pirn_compiler::OptLevel;
 use pirn_runtime::{Group, Linker, Module, Region, Value};
 
-/// A tenant that writes and reads in functions that also call, beginning with its start function.
+/// A guest whose functions write, read and call each other, beginning with its start function.
 fn tenant(start: bool, pages: u32, mark: u32) -> String {
     let start = if start { "(start $start)" } else { "" };
     format!(
@@ -28,13 +28,13 @@ fn tenant(start: bool, pages: u32, mark: u32) -> String {
     )
 }
 
-/// A tenant without a memory.
+/// A guest without a memory.
 const BARE: &str = r#"(module (func $f)
   (func (export "go") (param i32) (result i32) (call $f) (local.get 0)))"#;
 
-/// The base address of a memory must be that of its own slot, whatever tenant used the slot before.
+/// Code must use the base address of its own slot, whatever instance used the slot before.
 #[test]
-fn the_base_is_the_slots_whoever_had_it_before() {
+fn the_base_address_is_that_of_the_instances_slot() {
     for reset in common::resets() {
         let region = Region::builder().slots(2).reset(reset).build();
         let region = region.expect("a region");
@@ -131,7 +131,7 @@ fn members_of_a_group_use_their_own_bases() {
     ] {
         let [owner, neighbour, borrower] =
             [OWNER, NEIGHBOUR, BORROWER].map(|text| common::wat_with(text, &options(level, fuel)));
-        let region = Region::builder().slots(3).memory_max(4 << 16).build();
+        let region = Region::builder().slots(3).memory_bytes_max(4 << 16).build();
         let region = region.expect("a region");
         for _ in 0..3 {
             let mut group = Group::new(&region, ());
@@ -145,15 +145,23 @@ fn members_of_a_group_use_their_own_bases() {
             let owner = add("owner", &owner);
             let neighbour = add("neighbour", &neighbour);
             let borrower = add("borrower", &borrower);
-            let found = group.call(neighbour, "both", &[]).expect("inside");
+            let found = group.call_values(neighbour, "both", &[]).expect("inside");
             assert_eq!(found, [Value::I32(32)]);
-            let found = group.call(borrower, "bulk", &[Value::I32(72)]);
+            let found = group.call_values(borrower, "bulk", &[Value::I32(72)]);
             assert_eq!(found.expect("inside"), [Value::I32(3)]);
             let before = group.memory(owner).expect("it has one").as_slice().to_vec();
-            assert!(group.call(borrower, "out", &[Value::I32(73)]).is_err());
-            assert!(group.call(borrower, "few_out", &[]).is_err());
+            assert!(
+                group
+                    .call_values(borrower, "out", &[Value::I32(73)])
+                    .is_err()
+            );
+            assert!(group.call_values(borrower, "few_out", &[]).is_err());
             assert!(group.memory(owner).expect("it has one").as_slice() == before);
-            assert!(group.call(borrower, "out", &[Value::I32(72)]).is_ok());
+            assert!(
+                group
+                    .call_values(borrower, "out", &[Value::I32(72)])
+                    .is_ok()
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use pirn_compiler::OptLevel;
 use pirn_runtime::{Instance, Linker, Region, Value};
 
 #[test]
-fn every_length_and_distance_is_as_the_model() {
+fn every_length_and_distance_equals_the_model() {
     for (level, fuel, spectre) in [
         (OptLevel::None, false, true),
         (OptLevel::Speed, true, true),
@@ -138,7 +138,7 @@ const SEEMING: &str = r#"(module (memory (export "memory") 1)
       (i64.add (i64.load32_s offset=16 (local.get $p)) (i64.load8_s offset=8 (local.get $p))))))"#;
 
 #[test]
-fn lengths_that_only_seem_constant() {
+fn apparently_constant_lengths_are_evaluated() {
     for level in [OptLevel::None, OptLevel::Speed, OptLevel::SpeedAndSize] {
         let module = common::wat_with(SEEMING, &options(level, false));
         let region = Region::builder().slots(1).build().expect("a region");

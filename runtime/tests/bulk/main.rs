@@ -1,5 +1,5 @@
-//! Bulk memory operations against a model: constant and computed lengths, every length, at the ends
-//! of memories and of stacks, in any slot, and in groups.
+//! Bulk memory operations, compared with a model: constant and computed lengths, at the ends of
+//! memories and of stacks, in any slot, and in groups.
 
 #[path = "../common/mod.rs"]
 mod common;

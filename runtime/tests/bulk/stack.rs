@@ -38,7 +38,7 @@ fn cases() -> impl Iterator<Item = (usize, u32)> {
 }
 
 #[test]
-fn a_stack_that_ends_in_a_bulk_operation_is_a_trap() {
+fn a_stack_overflow_in_a_bulk_operation_is_a_trap() {
     let funcs: String = cases()
         .map(|(kept, length)| recursion(kept, length))
         .collect();
@@ -50,7 +50,7 @@ fn a_stack_that_ends_in_a_bulk_operation_is_a_trap() {
         (OptLevel::Speed, true),
     ] {
         let module = common::wat_with(&text, &options(level, fuel));
-        let region = Region::builder().slots(1).stack(64 << 10).build();
+        let region = Region::builder().slots(1).stack_bytes(64 << 10).build();
         let region = region.expect("a region");
         let prepared = region.prepare(&module, &Linker::<()>::new());
         let prepared = prepared.expect("it fits");

@@ -1,19 +1,36 @@
-//! How much of a campaign runs: of a test that does one check at every instruction, or for
-//! thousands of random guests.
+//! The share of a campaign that runs. A campaign is a test with one check for every instruction,
+//! option or byte, or for thousands of random guests.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
-/// Environment variable that says how much: one check of so many. `1` runs all of them, and without
-/// it each campaign runs the sample that its test names.
+/// Environment variable with a number n: every n-th check of each campaign runs. Without the
+/// variable, each campaign runs the sample that its test names.
 const CAMPAIGN: &str = "PIRN_CAMPAIGN";
 
-/// One of how many checks runs. `sample` is what the test names.
+/// Returns n if one check of n runs. `sample` is the default.
 ///
 /// # Panics
 ///
 /// If the variable is no positive number.
-pub(crate) fn every(sample: u32) -> u32 {
+pub(crate) fn every(sample: usize) -> usize {
     let Ok(told) = std::env::var(CAMPAIGN) else {
         return sample;
     };
     let every = told.parse().ok().filter(|every| *every > 0);
     every.unwrap_or_else(|| panic!("{CAMPAIGN} is {told:?}, and not a number from 1 on"))
+}
+
+/// Returns how many of `all` checks run: one of `sample` by default, and at least one.
+pub(crate) fn share(all: u64, sample: usize) -> u64 {
+    (all / every(sample) as u64).max(1)
+}
+
+/// Returns every n-th check, where n is the result of [`every`]. The first returned check has the
+/// number `first` modulo n.
+pub(crate) fn sampled<T>(
+    checks: impl IntoIterator<Item = T>,
+    sample: usize,
+    first: usize,
+) -> impl Iterator<Item = T> {
+    let every = every(sample);
+    checks.into_iter().skip(first % every).step_by(every)
 }

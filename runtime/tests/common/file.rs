@@ -22,7 +22,10 @@ impl File {
         let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
         let bytes = pirn_compiler::compile(&wasm, &Options::default()).expect("it is valid");
         let checked = Checked::new(&bytes).expect("it is the compiler's");
-        let encoded = checked.metadata.encode().expect("it was decoded");
+        let encoded = checked
+            .metadata
+            .encode()
+            .expect("decoded metadata can be encoded");
         let mut windows = bytes.windows(encoded.len());
         let at = windows.position(|bytes| bytes == encoded);
         let at = at.expect("the file has its metadata");

@@ -3,7 +3,7 @@
 
 use super::wat_with;
 use pirn_compiler::{OptLevel, Options};
-use pirn_runtime::{CallError, Func, Instance, Linker, Region, TrapCode};
+use pirn_runtime::{CallError, Instance, Linker, Region, TrapCode, TypedFunc};
 
 /// Bytes of the guest's memory.
 pub(crate) const MEMORY: usize = 1 << 16;
@@ -12,7 +12,7 @@ pub(crate) const MEMORY: usize = 1 << 16;
 pub(crate) type Place = (TrapCode, Option<u32>);
 
 /// A guest that was compiled at one optimisation level, with its function.
-pub(crate) struct Guest(Instance<()>, Func<u32, ()>);
+pub(crate) struct Guest(Instance<()>, TypedFunc<u32, ()>);
 
 impl Guest {
     pub(crate) fn new(text: &str, level: OptLevel) -> Self {

@@ -5,11 +5,13 @@
     reason = "alternate stacks, limits and alarms are system calls"
 )]
 
+pub(crate) mod campaign;
 pub(crate) mod file;
 pub(crate) mod guest;
-pub(crate) mod house;
+pub(crate) mod setup;
 pub(crate) mod program;
 pub(crate) mod random;
+pub(crate) mod retry;
 pub(crate) mod values;
 
 use pirn_compiler::{OptLevel, Options};
@@ -58,8 +60,8 @@ pub(crate) fn file(bytes: &[u8]) -> TempPath {
     file.into_temp_path()
 }
 
-/// Prints what is not tested here. Writes to stderr directly: the test harness hides what a passing
-/// test prints.
+/// Prints a note about a test that this machine cannot run. Writes to stderr directly, because the
+/// test harness hides the output of a passing test.
 pub(crate) fn not_run(what: impl Display) {
     writeln!(std::io::stderr(), "NOT RUN: {what}").expect("stderr is open");
 }
@@ -76,6 +78,10 @@ pub(crate) fn resets() -> Vec<Reset> {
     Reset::ALL.into_iter().filter(works).collect()
 }
 
+/// Maximum number of times that a test repeats a call until a time slice ends in it. On a busy
+/// machine the timer is late, and a call of some milliseconds may return first.
+pub(crate) const SLICED_CALLS_MAX: usize = 10_000;
+
 /// Environment variable that tells a child process which case to run.
 const CASE: &str = "PIRN_TEST_CASE";
 
@@ -88,7 +94,7 @@ pub(crate) fn child(case: &str) -> Output {
         .args(["--exact", "case", "--ignored", "--nocapture"])
         .env(CASE, case);
     let output = command.output().expect("the program starts");
-    // If no test has that name, no test fails; so check that one ran.
+    // A test program without a test of that name succeeds too, so check that one test ran.
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(told.contains("running 1 test"), "{case}: {told}");
     output
@@ -123,15 +129,15 @@ pub(crate) fn exited_with(case: &str, code: i32) {
     );
 }
 
-/// In a child process: ends it successfully after printing what this machine lacks. An emulated CPU
-/// may lack features that its kernel has.
+/// Ends a child process successfully, after a note about a feature that this machine lacks. An
+/// emulated CPU may lack features that its kernel has.
 pub(crate) fn not_here(what: &str) -> ! {
     not_run(what);
     std::process::exit(0);
 }
 
-/// Makes the kernel refuse a system call in this thread from now on (seccomp(2)). With `argument`,
-/// it refuses only calls with that second argument.
+/// Makes the kernel refuse a system call of this thread from now on (seccomp(2)). With `argument`,
+/// the kernel refuses only calls with that second argument.
 pub(crate) fn refuse(number: i64, argument: Option<u32>, errno: i32) {
     let statement = |code, k| libc::sock_filter {
         code,

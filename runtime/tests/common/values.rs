@@ -1,7 +1,11 @@
 //! Shared by tests that call functions by value: optimisation levels, groups, and results of calls.
 
 use pirn_compiler::{OptLevel, Options};
-use pirn_runtime::{CallError, ExternRef, Group, Instance, Linker, Prepared, Region, Value};
+use pirn_runtime::{
+    AddrType, CallError, ExternRef, Group, Instance, InvalidCall, Linker, MemoryType, PageSize,
+    Prepared, Region, SharedMemory, Value,
+};
+use std::fmt::Debug;
 use std::num::NonZeroU64;
 
 /// Options for every optimisation level.
@@ -13,16 +17,32 @@ pub(crate) fn levels() -> [Options; 3] {
     })
 }
 
+/// A region of `slots` slots, with the default settings.
+pub(crate) fn region(slots: u32) -> Region {
+    let region = Region::builder().slots(slots).build();
+    region.expect("the region is built")
+}
+
 /// An empty group in a new region of `slots` slots.
 pub(crate) fn group(slots: u32) -> Group<()> {
-    let region = Region::builder().slots(slots).build().expect("a region");
-    Group::new(&region, ())
+    Group::new(&region(slots), ())
+}
+
+/// A shared memory with 32-bit addresses. `min` and `max` are numbers of pages.
+pub(crate) fn shared_memory(min: u64, max: u64) -> SharedMemory {
+    let ty = MemoryType {
+        address: AddrType::I32,
+        page: PageSize::Large,
+        min,
+        max: Some(max),
+        shared: true,
+    };
+    SharedMemory::new(&ty).expect("the system has memory")
 }
 
 /// Prepares a module without imports in a new region of one slot.
 pub(crate) fn prepare(text: &str, options: &Options) -> Prepared<()> {
-    let region = Region::builder().slots(1).build().expect("a region");
-    let prepared = region.prepare(&super::wat_with(text, options), &Linker::new());
+    let prepared = region(1).prepare(&super::wat_with(text, options), &Linker::new());
     prepared.expect("it is linked")
 }
 
@@ -30,6 +50,14 @@ pub(crate) fn prepare(text: &str, options: &Options) -> Prepared<()> {
 pub(crate) fn instance(text: &str, options: &Options) -> Instance<()> {
     let prepared = prepare(text, options);
     prepared.try_instantiate(()).expect("the slot is free")
+}
+
+/// The reason for which a call was refused as invalid.
+pub(crate) fn invalid<R: Debug>(result: Result<R, CallError>) -> InvalidCall {
+    match result {
+        Err(CallError::Invalid(why)) => *why,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// The `i32` result of a call.

@@ -1,7 +1,8 @@
-//! Guests, groups and hosts that try to break exceptions: wrong handlers, wrong stacks, stale
-//! references, and stops while an exception is in flight.
+//! Attacks on exceptions by guests, groups and hosts: wrong handlers, wrong stacks, stale
+//! references, and stops during unwinding.
 
-use crate::common;
+use crate::common::{self, SLICED_CALLS_MAX};
+use common::campaign::{sampled, share};
 use common::file::File;
 use common::values::{instance, levels, number};
 use futures::executor::block_on;
@@ -25,8 +26,8 @@ fn each(count: usize, what: &str) -> String {
         .collect()
 }
 
-/// Calls with `outer` parameters. The callee tail-calls a function with `inner` parameters, which
-/// throws, or returns if its last parameter is 0.
+/// A call with `outer` parameters. The callee tail-calls a function with `inner` parameters. That
+/// function throws, or returns if its last parameter is 0.
 fn tail_called(outer: usize, inner: usize) -> String {
     let (params, give) = (|n| "i64 ".repeat(n), |n| each(n, "(i64.const N)"));
     let call = |throws: i32| {
@@ -67,10 +68,10 @@ fn tail_called(outer: usize, inner: usize) -> String {
     )
 }
 
-/// A tail call may change the size of the stack arguments. The caller's frame must be intact,
-/// whether the callee returns or throws.
+/// A tail call may change the size of the stack arguments. The caller's frame must stay intact,
+/// whether the tail-called function returns or throws.
 #[test]
-fn what_a_callee_leaves_of_its_stack_arguments_by_tail_calls_changes_no_stack() {
+fn tail_calls_with_other_stack_arguments_keep_the_callers_frame() {
     for options in levels() {
         for outer in [0, 1, 5, 6, 7, 20, 300] {
             for inner in [0, 1, 5, 6, 7, 20, 300] {
@@ -149,7 +150,7 @@ fn host_instance(options: &Options) -> Instance<()> {
 }
 
 #[test]
-fn neither_traps_nor_errors_nor_panics_are_caught() {
+fn traps_errors_and_panics_are_not_caught() {
     for options in levels() {
         let mut guest = host_instance(&options);
         for _ in 0..3 {
@@ -177,8 +178,8 @@ fn trapped(result: Result<Vec<Value>, CallError>, code: TrapCode) {
     }
 }
 
-/// Throws and catches for ever, in deep frames, with many live values. It sums up the values that
-/// it catches.
+/// A guest that throws and catches for ever, in deep frames with many live values. It sums the
+/// values that it catches.
 const BUSY: &str = r#"(module
   (import "h" "next" (func $next (param i32) (result i32)))
   (tag $a (param i32)) (tag $b (param i64 i32))
@@ -238,16 +239,22 @@ fn busy(options: &Options) -> Prepared<()> {
 }
 
 #[test]
-fn slices_of_time_end_wherever_an_exception_is_on_its_way() {
+fn time_slices_end_during_unwinding() {
     for options in levels() {
         let prepared = busy(&options);
         let sums = prepared.func::<i32, i64>("sums").expect("it is exported");
         let mut guest = prepared.try_instantiate(()).expect("a slot is free");
         let (mut slices, mut us) = (0, 20);
-        for n in [1, 2000, 100_001] {
+        // The longest call is repeated until enough slices end.
+        let longest = share(100_000, 3) as i32 + 1;
+        let longest = std::iter::repeat_n(longest, SLICED_CALLS_MAX);
+        for (call, n) in [1, 2000].into_iter().chain(longest).enumerate() {
+            if call > 2 && slices > 20 {
+                break;
+            }
             let mut step = guest.timeslice(Duration::from_micros(us)).start(&sums, n);
             loop {
-                match step.expect("it goes on") {
+                match step.expect("the guest resumes") {
                     Step::Returned(found) => {
                         assert_eq!(found, sum(n.into()));
                         break;
@@ -263,10 +270,10 @@ fn slices_of_time_end_wherever_an_exception_is_on_its_way() {
     }
 }
 
-/// A guest that throws and catches all the time can be stopped anywhere. After a deadline the
-/// instance is usable.
+/// A kill or a deadline can stop the guest at any point of a throw or a catch. After a deadline the
+/// instance stays usable.
 #[test]
-fn who_throws_all_the_time_is_killed_and_late_and_can_be_called_again() {
+fn a_guest_that_throws_endlessly_can_be_stopped() {
     let prepared = busy(&Options::default());
     let sums = prepared.func::<i32, i64>("sums").expect("it is exported");
     for n in 0..200 {
@@ -338,10 +345,10 @@ const SEARCHED: &str = r#"(module
         (br $l))
       (unreachable))))"#;
 
-/// The search for unreferenced exceptions takes nearly all of this guest's time. A call that is
-/// stopped during the search keeps every exception that the guest refers to.
+/// The runtime's search for unreferenced exceptions takes nearly all of this guest's time. If the
+/// search is stopped, the runtime must not free an exception that the guest refers to.
 #[test]
-fn who_is_stopped_while_exceptions_are_looked_for_loses_none() {
+fn a_stop_during_the_search_for_exceptions_frees_none_in_use() {
     let region = Region::builder().slots(1).memories(2).build();
     let module = common::wat_with(SEARCHED, &Options::default());
     let prepared = region
@@ -353,7 +360,7 @@ fn who_is_stopped_while_exceptions_are_looked_for_loses_none() {
     let value = prepared.func::<(), i32>("value").expect("it is exported");
     let mut guest = prepared.try_instantiate(()).expect("the slot is free");
     guest.call(&begin, ()).expect("it returns");
-    for n in 0..30 {
+    for n in sampled(0..30, 3, 0) {
         let limit = Duration::from_micros(500 * (n + 1));
         let late = guest.deadline(limit).call(&waste, i32::MAX);
         assert!(matches!(late, Err(CallError::Deadline(_))), "{late:?}");
@@ -364,7 +371,7 @@ fn who_is_stopped_while_exceptions_are_looked_for_loses_none() {
 
 /// Suspensions inside a `try_table` body must not change which exceptions it catches.
 #[test]
-fn what_is_awaited_and_asked_within_a_body_leaves_it_as_it_is() {
+fn suspensions_in_a_try_body_keep_its_handlers() {
     for options in levels() {
         let module = common::wat_with(BUSY, &options);
         let region = Region::builder().slots(2).build().expect("a region");
@@ -417,7 +424,9 @@ fn what_is_awaited_and_asked_within_a_body_leaves_it_as_it_is() {
         let mut step = guest.start(&sums, 300).expect("it asks");
         let result = loop {
             match step {
-                Step::Asked(n) => step = guest.resume_with(&sums, 2 * n).expect("it goes on"),
+                Step::Asked(n) => {
+                    step = guest.resume_with(&sums, 2 * n).expect("the guest resumes");
+                }
                 Step::Returned(result) => break result,
                 _ => unreachable!("it has no slice of time"),
             }
@@ -426,10 +435,9 @@ fn what_is_awaited_and_asked_within_a_body_leaves_it_as_it_is() {
     }
 }
 
-/// Fuel runs out after the same number of operators, wherever exceptions are caught, at every
-/// level.
+/// Fuel must run out after the same number of operators at every level, also with handlers.
 #[test]
-fn fuel_is_used_alike_wherever_exceptions_are_caught_and_runs_out_there() {
+fn fuel_with_exceptions_is_equal_at_every_level() {
     let text = BUSY.replace(
         "(import \"h\" \"next\" (func $next (param i32) (result i32)))",
         "",
@@ -462,7 +470,7 @@ fn fuel_is_used_alike_wherever_exceptions_are_caught_and_runs_out_there() {
 }
 
 #[test]
-fn a_thousand_values_are_thrown_a_thousand_times_with_and_without_a_cache() {
+fn large_exceptions_are_caught_with_and_without_the_code_cache() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!(
         r#"(module
@@ -498,7 +506,7 @@ fn a_thousand_values_are_thrown_a_thousand_times_with_and_without_a_cache() {
 
 /// Legacy operators: clauses inside clauses, rethrow, and delegate.
 #[test]
-fn legacy_clauses_catch_what_is_theirs_only() {
+fn legacy_clauses_catch_only_their_own_tags() {
     const TEXT: &str = r#"(module
       (tag $a (param i32))
       (tag $b (param i32))
@@ -534,8 +542,8 @@ fn legacy_clauses_catch_what_is_theirs_only() {
             let params: Vec<_> = params.iter().copied().map(Value::I32).collect();
             guest.call_values(name, &params)
         };
-        // In order: no exception; `$a` in the inner body, and none, `$a`, `$b` in its clause; then
-        // `$b` with the same three.
+        // Rows: no exception; `$a` thrown in the inner body, and then nothing, `$a` or `$b` thrown
+        // in its clause; `$b` thrown in the inner body, with the same three.
         let clauses = [
             (0, 0, 1),
             (1, 0, 2),
@@ -562,8 +570,8 @@ fn legacy_clauses_catch_what_is_theirs_only() {
     }
 }
 
-/// In a file with a matching hash, the handler of a call is changed. The runtime refuses it unless
-/// the handler is in the same function.
+/// The test changes the handler of a call in a file, and makes the hash match. The runtime must
+/// refuse the file unless the handler is in the same function.
 #[test]
 fn handlers_of_another_function_are_refused() {
     const TEXT: &str = r#"(module (tag $t)

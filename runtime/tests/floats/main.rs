@@ -1,11 +1,12 @@
 //! Guests compute by WebAssembly's rules, whatever floating-point mode the calling thread has. The
-//! thread gets its mode back however the guest ends.
+//! thread gets its own mode back, however the guest's call ends.
 
 mod arch;
 #[path = "../common/mod.rs"]
 mod common;
 
 use arch as control;
+use common::retry::with_more_iterations;
 use core::cell::Cell;
 use core::hint::black_box;
 use pirn_runtime::{CallError, HostError, Instance, Linker, Prepared, Region, Step, TrapCode};
@@ -50,18 +51,22 @@ const ALL: All = (
 
 /// Runs code with these control bits, and checks that they are unchanged afterwards.
 fn set_to<R>(bits: impl Into<u64>, run: impl FnOnce() -> R) -> R {
-    control::set(bits.into().try_into().expect("they are so wide"));
+    control::set(
+        bits.into()
+            .try_into()
+            .expect("the control register has this width"),
+    );
     let (wanted, result) = (control::get(), run());
     let found = control::get();
     control::set(control::PLAIN);
-    assert_eq!(found, wanted, "the host's settings are the host's");
+    assert_eq!(found, wanted, "the control register is restored");
     result
 }
 
 fn prepared() -> Prepared<(), f64, f64> {
     let mut linker = Linker::asking();
     let f = |x: f64| -> Result<f64, HostError> {
-        // Host functions run with WebAssembly's mode, like code that a guest's compiler made.
+        // Host functions run with WebAssembly's mode, as Rust code expects.
         assert_eq!(control::get(), control::PLAIN);
         if let Some(nested) = NESTED.take() {
             nested();
@@ -82,7 +87,7 @@ fn instance(prepared: &Prepared<(), f64, f64>) -> Instance<(), f64, f64> {
 }
 
 #[test]
-fn guests_compute_alike_however_the_host_does() {
+fn guests_ignore_the_hosts_floating_point_mode() {
     let prepared = prepared();
     for name in ["all", "hosts"] {
         let func = prepared.func::<(), All>(name).expect("it is exported");
@@ -94,7 +99,7 @@ fn guests_compute_alike_however_the_host_does() {
 }
 
 #[test]
-fn the_host_computes_as_it_did_however_a_guest_ends() {
+fn the_host_gets_its_floating_point_mode_back() {
     let prepared = prepared();
     let mut guest = set_to(control::FAULTING, || instance(&prepared));
     let traps = [
@@ -117,7 +122,7 @@ fn the_host_computes_as_it_did_however_a_guest_ends() {
 
 /// A resumed guest has WebAssembly's mode, whatever mode the resuming thread has.
 #[test]
-fn a_guest_that_asks_is_gone_on_with_by_its_own_rules() {
+fn a_resumed_guest_has_its_own_floating_point_mode() {
     let prepared = prepared();
     let asks = prepared.func::<(), All>("asks").expect("it is exported");
     // The threads that start and that resume a call may have different modes.
@@ -140,32 +145,34 @@ fn a_guest_that_asks_is_gone_on_with_by_its_own_rules() {
 
 /// A preempted guest has WebAssembly's mode on every thread that resumes it.
 #[test]
-fn a_guest_that_is_preempted_goes_on_by_its_own_rules() {
+fn a_preempted_guest_has_its_own_floating_point_mode() {
     let prepared = prepared();
     let turns = prepared.func::<i32, All>("turns").expect("it is exported");
     let slice = Duration::from_millis(1);
     let mut guest = instance(&prepared);
-    let (mut preempted, mut step) = (0, None);
-    while step.is_none_or(|step| step == Step::Preempted) {
-        let bits = [control::FAULTING, control::PLAIN, control::ODD][preempted % 3];
-        preempted += 1;
-        let guest = &mut guest;
-        let run = move || {
-            set_to(bits, || match step {
-                None => guest.timeslice(slice).start(&turns, 100_000_000),
-                Some(_) => guest.timeslice(slice).resume(&turns),
-            })
-        };
-        // A new thread, which has called no guest yet.
-        let stepped = thread::scope(|scope| scope.spawn(run).join().expect("no panic"));
-        step = Some(stepped.expect("it goes on"));
-    }
-    assert_eq!(step, Some(Step::Returned(ALL)));
-    assert!(preempted > 1);
+    with_more_iterations(100_000_000, |iterations| {
+        let (mut steps, mut step) = (0, None);
+        while step.is_none_or(|step| step == Step::Preempted) {
+            let bits = [control::FAULTING, control::PLAIN, control::ODD][steps % 3];
+            steps += 1;
+            let guest = &mut guest;
+            let run = move || {
+                set_to(bits, || match step {
+                    None => guest.timeslice(slice).start(&turns, iterations),
+                    Some(_) => guest.timeslice(slice).resume(&turns),
+                })
+            };
+            // A new thread, which has called no guest yet.
+            let stepped = thread::scope(|scope| scope.spawn(run).join().expect("no panic"));
+            step = Some(stepped.expect("the guest resumes"));
+        }
+        assert_eq!(step, Some(Step::Returned(ALL)));
+        (steps > 1).then_some(())
+    });
 }
 
 #[test]
-fn a_thread_is_looked_at_again_when_an_instance_is_made() {
+fn instantiation_reads_the_threads_mode_again() {
     let prepared = prepared();
     let all = prepared.func::<(), All>("all").expect("it is exported");
     let call = || instance(&prepared).call(&all, ()).expect("it returns");
@@ -185,7 +192,7 @@ fn a_thread_is_looked_at_again_when_an_instance_is_made() {
 }
 
 #[test]
-fn a_guest_called_by_another_hides_nothing_from_the_next() {
+fn a_nested_call_does_not_change_the_detected_mode() {
     let prepared = prepared();
     let hosts = prepared.func::<(), All>("hosts").expect("it is exported");
     let all = prepared.func::<(), All>("all").expect("it is exported");

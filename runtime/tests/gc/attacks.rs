@@ -1,5 +1,5 @@
-//! Attacks on structs and arrays: host numbers that look like addresses, dropped segments, sizes at
-//! their limits, refused growth, and leftovers for the next tenant.
+//! Attacks on structs and arrays: host numbers that look like addresses, dropped segments, and
+//! sizes at their limits. Also refused growth, and data that must not reach the next instance.
 
 use crate::common::values::levels;
 use crate::{call, common, instance, region, trap};
@@ -71,9 +71,9 @@ const ASKS: &str = r#"(module
     (local.set 0) (call $is) (i32.or (call $is (any.convert_extern (local.get 0)))))
   (func (export "same") (param externref) (result externref) (extern.convert_any (any.convert_extern (local.get 0)))))"#;
 
-/// A number of the host must not become an address or an `i31` in the guest, whatever way it takes.
+/// A host number must not become an address or an `i31` in the guest, by whatever path it enters.
 #[test]
-fn numbers_of_the_host_are_no_addresses() {
+fn host_numbers_do_not_become_addresses() {
     for options in levels() {
         let module = common::wat_with(ASKS, &options);
         let region = region(1 << 20);
@@ -165,17 +165,20 @@ const FILLS: &str = r#"(module
       (br_if $l (local.get 0)))
     (local.get $s)))"#;
 
-/// New objects are zero under every reset, whatever the slot held: less data, more data, a memory
-/// at the same addresses, or a guest that was stopped.
+/// New objects must be zero under every reset. The slot held less data, more data, a memory at the
+/// same addresses, or a guest that was stopped.
 #[test]
-fn what_is_made_is_zero_under_every_reset() {
+fn new_objects_are_zero_under_every_reset() {
     const MEMORIES: &str = r#"(module (memory 1) (memory $m 2 8)
       (func (export "fill") (drop (memory.grow $m (i32.const 6)))
         (memory.fill $m (i32.const 0) (i32.const 255) (i32.const 0x80000))))"#;
     let (module, memories) = (common::wat(FILLS), common::wat(MEMORIES));
     let counting = common::counting(FILLS, pirn_compiler::OptLevel::Speed);
     for reset in common::resets() {
-        let region = Region::builder().slots(1).memories(2).memory_max(1 << 20);
+        let region = Region::builder()
+            .slots(1)
+            .memories(2)
+            .memory_bytes_max(1 << 20);
         let region = region.reset(reset).build().expect("a region");
         let looks = |module: &Module| {
             let mut guest = instance(&region, module);
@@ -214,7 +217,7 @@ fn what_is_made_is_zero_under_every_reset() {
 
 /// A guest that is refused memory while it fills its heap continues with the objects that it has.
 #[test]
-fn growth_that_is_refused_leaves_what_there_is() {
+fn refused_heap_growth_keeps_existing_objects() {
     let module = common::wat(FILLS);
     let region = region(1 << 20);
     let mut linker = Linker::<u64>::new();
@@ -259,7 +262,7 @@ fn growth_that_is_refused_leaves_what_there_is() {
 
 /// Segment reads stay within the segment, and a dropped segment has length zero.
 #[test]
-fn segments_are_read_within_their_ends() {
+fn segment_reads_stay_in_bounds() {
     const TEXT: &str = r#"(module
       (type $words (array (mut i64))) (type $vectors (array (mut v128))) (type $funcs (array (mut funcref)))
       (data $d "0123456789abcdef") (elem $e funcref (ref.func $f) (ref.null func))
@@ -352,7 +355,7 @@ fn segments_are_read_within_their_ends() {
 
 /// Arrays of each element size are filled with a constant up to the last element and no further.
 #[test]
-fn constants_fill_arrays() {
+fn arrays_are_filled_with_constants_to_their_end() {
     for (storage, value, get, ones) in [
         ("i8", "i32.const 0x1ff", "array.get_u", "(i32.const 0xff)"),
         (

@@ -1,4 +1,4 @@
-//! Attempts to read another tenant's objects, or objects at an address that the host or a guest
+//! Attempts to read another instance's objects, or memory at an address that the host or a guest
 //! chose.
 
 use crate::common;
@@ -8,18 +8,18 @@ use pirn_runtime::{
 };
 use std::num::NonZeroU64;
 
-/// Fills the whole heap with addresses and numbers under every reset. The next tenant must find
-/// zeros.
+/// Under every reset, a guest fills the whole heap with addresses and numbers. The next instance
+/// must find zeros.
 #[test]
-fn the_next_tenant_finds_zeros_under_every_reset() {
+fn the_next_instance_finds_a_zeroed_heap() {
     let module = common::wat(GUEST);
     let other = common::wat("(module (memory (export \"m\") 2) (memory (export \"n\") 2))");
     for reset in common::resets() {
         let region = Region::builder().slots(1).memories(2).reset(reset);
-        let region = region.memory_max(1 << 20).build().expect("a region");
+        let region = region.memory_bytes_max(1 << 20).build().expect("a region");
         for round in 0..6 {
             let mut guest = instance(&region, &module);
-            // Seven eighths of the heap, which overlap the objects of the previous tenant.
+            // Seven eighths of the heap, which overlap the previous instance's objects.
             let len = Value::I32((1 << 17) - 9);
             assert_eq!(
                 call(&mut guest, "sum", &[len]).expect("it fits"),
@@ -51,12 +51,12 @@ fn the_next_tenant_finds_zeros_under_every_reset() {
 
 /// Host functions try to forge an address in every way in which they can return a reference.
 #[test]
-fn functions_of_the_host_give_no_address() {
+fn host_functions_cannot_forge_an_address() {
     const FORGED: u64 = 0xfffe << 48 | 0x1000;
     let forged = || NonZeroU64::new(FORGED).map(ExternRef::new);
     let mut linker = Linker::new();
     let typed = move |_: Caller<'_, ()>| forged();
-    linker.func("h", "typed", typed).expect("one name");
+    linker.func("h", "typed", typed).expect("the name is free");
     let ty = FuncType {
         params: vec![],
         results: vec![ValType::EXTERNREF],
@@ -67,12 +67,12 @@ fn functions_of_the_host_give_no_address() {
     };
     linker
         .func_values("h", "untyped", ty, untyped)
-        .expect("one name");
+        .expect("the name is free");
     linker
         .func_async("h", "async", move |_: Caller<'_, ()>, (): ()| {
             Box::pin(async move { forged() })
         })
-        .expect("one name");
+        .expect("the name is free");
     let module = common::wat(
         r#"(module
              (import "h" "typed" (func $typed (result externref)))
@@ -115,7 +115,7 @@ fn functions_of_the_host_give_no_address() {
 
 /// A reference that left its instance in an exception or a global still belongs to that instance.
 #[test]
-fn what_leaves_by_exceptions_and_globals_is_the_instances_own() {
+fn exported_references_stay_with_their_instance() {
     let module = common::wat(
         r#"(module (type $t (struct (field i64))) (tag $e (export "e") (param anyref externref))
              (global (export "g") (mut anyref) (ref.null any))
@@ -143,7 +143,10 @@ fn what_leaves_by_exceptions_and_globals_is_the_instances_own() {
     let all = [thrown, globals.to_vec()].concat();
     assert_eq!(all.len(), 4);
     for value in &all {
-        assert_eq!(take(&mut one, *value).expect("its own"), Value::I64(9));
+        assert_eq!(
+            take(&mut one, *value).expect("the value belongs to this instance"),
+            Value::I64(9)
+        );
         is_invalid(take(&mut other, *value), "another instance");
     }
     drop(one);
@@ -157,7 +160,7 @@ fn what_leaves_by_exceptions_and_globals_is_the_instances_own() {
 /// Types that differ in one reference only are not equal. Casts among them fail, within a module
 /// and between members of a group.
 #[test]
-fn casts_know_types_that_differ_in_one_link() {
+fn casts_distinguish_types_with_one_different_reference() {
     let types = [
         "(rec (type $a (sub (struct (field (ref null $a)) (field i64)))))",
         "(rec (type $a (sub (struct (field (ref null $a)) (field i64)))) (type $b (struct)))",
@@ -185,13 +188,13 @@ fn casts_know_types_that_differ_in_one_link() {
         [(); 2].map(|()| group.instantiate(&module, &linker).expect("it fits"))
     });
     for (makes, [maker, _]) in members.iter().enumerate() {
-        let made = group.call(*maker, "make", &[]).expect("it is made");
+        let made = group.call_values(*maker, "make", &[]).expect("it is made");
         for (tests, tested) in members.iter().enumerate() {
             for member in tested {
-                let is_it = group.call(*member, "is", &made).expect("it runs");
+                let is_it = group.call_values(*member, "is", &made).expect("it runs");
                 let wanted = makes == tests;
                 assert_eq!(is_it, [Value::I32(i32::from(wanted))], "{makes} {tests}");
-                let cast = group.call(*member, "cast", &made);
+                let cast = group.call_values(*member, "cast", &made);
                 assert_eq!(cast.is_ok(), wanted, "{makes} {tests}");
             }
         }

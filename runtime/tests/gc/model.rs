@@ -127,7 +127,7 @@ fn expected(
 }
 
 #[test]
-fn random_operations_do_what_the_model_does() {
+fn random_operations_on_objects_equal_the_model() {
     for (seed, fuel) in [(1, false), (2, false), (3, true)] {
         let mut options = Options::default();
         options.fuel = fuel;

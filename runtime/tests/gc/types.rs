@@ -19,8 +19,8 @@ struct Type {
     fields: Vec<Option<usize>>,
 }
 
-/// The given number of recursion groups with a few types each. Types refer to earlier types and to
-/// those of their group.
+/// Random types in `groups` recursion groups. Types refer to earlier types and to types of their
+/// own group.
 fn types(random: &mut Random, groups: u64) -> Vec<Type> {
     let mut types: Vec<Type> = vec![];
     for _ in 0..groups {
@@ -88,7 +88,7 @@ fn moved(types: &[Type], by: usize) -> Vec<Type> {
     others.chain(moved).collect()
 }
 
-/// A text of a type that spells out its whole group. Equal types have equal texts.
+/// The text of a type, with the full text of its group. Equal types have equal texts.
 fn written(types: &[Type], index: usize) -> String {
     let group = types[index].group;
     let link = |to: usize| match to.checked_sub(group) {
@@ -146,10 +146,10 @@ fn one(result: Result<Vec<Value>, CallError>) -> Value {
     }
 }
 
-/// An object has a type of another module if that type equals the object's type or a supertype of
-/// it. One changed reference in the group makes the types different.
+/// A cast to a type of another module succeeds if that type equals the object's type or a
+/// supertype. One changed reference in a recursion group makes all its types different.
 #[test]
-fn types_that_are_nearly_equal_are_others() {
+fn nearly_equal_types_are_different() {
     let mut random = Random(3);
     let region = region(1 << 20);
     let (mut equal, mut different) = (0, 0);
@@ -164,7 +164,7 @@ fn types_that_are_nearly_equal_are_others() {
         let both: [(&[Type], MemberId); 2] = [(&first, add(&first)), (&second, add(&second))];
         for (makes, maker) in both {
             for (made, _) in makes.iter().enumerate() {
-                let value = one(members.call(maker, &format!("new{made}"), &[]));
+                let value = one(members.call_values(maker, &format!("new{made}"), &[]));
                 let mut above = vec![];
                 let mut next = Some(made);
                 while let Some(at) = next {
@@ -175,8 +175,9 @@ fn types_that_are_nearly_equal_are_others() {
                     for asked in 0..asks.len() {
                         let is_it = above.contains(&written(asks, asked));
                         let bit = Value::I32(is_it.into());
-                        let mut call =
-                            |name: &str| members.call(who, &format!("{name}{asked}"), &[value]);
+                        let mut call = |name: &str| {
+                            members.call_values(who, &format!("{name}{asked}"), &[value])
+                        };
                         assert_eq!(one(call("is")), bit, "{makes:?} {made} {asks:?} {asked}");
                         assert_eq!(
                             one(call("branch")),
@@ -202,7 +203,7 @@ fn types_that_are_nearly_equal_are_others() {
 /// Indirect calls accept functions of the expected type and its subtypes, whether or not the
 /// compiler knows the table.
 #[test]
-fn calls_by_a_type_enter_what_is_below_it() {
+fn indirect_calls_accept_subtypes() {
     // For each type: the type and its supertypes.
     const ABOVE: [&[usize]; 6] = [&[0], &[1, 0], &[2, 1, 0], &[3], &[4, 0], &[5]];
     let text = |table: &str| {
@@ -293,7 +294,7 @@ fn chain(count: usize) -> String {
 }
 
 #[test]
-fn a_type_has_as_many_above_it_as_the_validator_allows() {
+fn types_may_have_the_maximum_number_of_supertypes() {
     // The last type has a sibling that shares all of the chain but the end.
     let mut text = format!("(module {} (type (sub 62 (struct (field i32))))", chain(64));
     for at in 0..65 {
@@ -325,7 +326,7 @@ fn a_type_has_as_many_above_it_as_the_validator_allows() {
 }
 
 #[test]
-fn a_struct_has_as_many_fields_as_the_validator_allows() {
+fn structs_may_have_the_maximum_number_of_fields() {
     let fields = |count: usize| "(field (mut v128))".repeat(count);
     let text = |count| {
         format!(
@@ -363,7 +364,7 @@ fn a_struct_has_as_many_fields_as_the_validator_allows() {
 /// Many types that each refer to the one before, and many casts in one function. Compiling and
 /// opening must be fast and must not recurse.
 #[test]
-fn many_types_and_casts_are_compiled() {
+fn long_chains_of_types_and_casts_compile_fast() {
     let mut text = format!("(module {} (type $n (struct (field i32)))", chain(64));
     for at in 0..20_000 {
         let _ = write!(
@@ -385,14 +386,14 @@ fn many_types_and_casts_are_compiled() {
     let region = region(1 << 20);
     let mut members = Group::new(&region, ());
     let member = members.instantiate(&module, &Linker::new());
-    let found = members.call(member.expect("it starts"), "f", &[Value::AnyRef(None)]);
+    let found = members.call_values(member.expect("it starts"), "f", &[Value::AnyRef(None)]);
     assert_eq!(one(found), Value::I32(0));
 }
 
 /// Damaged types are refused, or the file opens and prepares. The runtime must not crash or confuse
 /// types.
 #[test]
-fn damaged_types_are_refused_or_taken() {
+fn damaged_types_are_refused_or_valid() {
     const TEXT: &str = r#"(module
       (rec (type $a (sub (struct (field (mut (ref null $b)))))) (type $b (sub $a (struct (field (mut (ref null $b))) (field i8)))))
       (type $c (sub final $b (struct (field (mut (ref null $b))) (field i8) (field v128))))

@@ -22,7 +22,7 @@ impl Crypto {
         let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/guests/crypto.wasm");
         let wasm = std::fs::read(guest).expect("the guest is there");
         let module = super::common::open_with(&wasm, &options(cpu)).expect("it is valid");
-        assert_eq!(module.imports().count(), 0, "nothing is left to link");
+        assert_eq!(module.imports().count(), 0, "the module has no imports");
         let mut instance = instance(&module);
         let buffer = instance.call_values("buffer", &[]).expect("it returns");
         let [Value::I32(buffer)] = buffer[..] else {
@@ -110,7 +110,7 @@ const SHA256: [u32; 8] = [
 const TWO_BLOCKS: &[u8] = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
 
 #[test]
-fn hashes_are_those_of_fips_180() {
+fn hashes_equal_fips_180() {
     for cpu in cpus() {
         let mut crypto = Crypto::new(cpu);
         let sha1 = |crypto: &mut Crypto, message: &[u8]| crypto.hash("sha1", &SHA1, message);
@@ -211,7 +211,7 @@ fn hashes_are_those_of_fips_180() {
 
 /// The vector of SP 800-38A, F.5.1; then the same counter for any number of blocks.
 #[test]
-fn counter_mode_is_that_of_sp_800_38a() {
+fn counter_mode_equals_sp_800_38a() {
     let key = bytes("2b7e151628aed2a6abf7158809cf4f3c");
     let counter = bytes("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff");
     let plain = bytes(
@@ -256,7 +256,7 @@ fn counter_mode_is_that_of_sp_800_38a() {
 
 /// A bitwise product in GF(2^128) (SP 800-38D, 6.3), and published hashes for a published cipher.
 #[test]
-fn ghash_is_that_of_sp_800_38d() {
+fn ghash_equals_sp_800_38d() {
     let times = |x: u128, y: u128| {
         let (mut z, mut v) = (0, y);
         for i in 0..128 {
@@ -304,7 +304,7 @@ fn ghash_is_that_of_sp_800_38d() {
 }
 
 #[test]
-fn sums_are_those_of_rfc_3720() {
+fn checksums_equal_rfc_3720() {
     let model = |data: &[u8]| {
         !data.iter().fold(u32::MAX, |crc, byte| {
             (0..8).fold(crc ^ u32::from(*byte), |crc, _| {

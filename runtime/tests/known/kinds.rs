@@ -11,7 +11,7 @@ const MULTIPLY: &str = include_str!("../../../compiler/tests/multiply/digits-nar
 /// The largest number of parameters and results of a function that the validator permits.
 const VALUES_MAX: usize = 1000;
 
-/// Compares calls through a known table with calls through an exported one; returns which of them
+/// Compares calls through a known table with calls through an exported one. Returns which calls
 /// returned.
 fn alike(text: &str, options: &Options, calls: &[(&str, Vec<Value>)]) -> Vec<bool> {
     let region = region();
@@ -28,7 +28,7 @@ fn alike(text: &str, options: &Options, calls: &[(&str, Vec<Value>)]) -> Vec<boo
             if guest.counts {
                 guest.instance.set_fuel(FUEL).expect("it counts");
             }
-            let result = super::told(guest.instance.call_values(name, params));
+            let result = super::outcome(guest.instance.call_values(name, params));
             let memory = guest.instance.memory();
             let mut bytes = [0; 64];
             memory.read(0, &mut bytes).expect("inside");
@@ -41,7 +41,7 @@ fn alike(text: &str, options: &Options, calls: &[(&str, Vec<Value>)]) -> Vec<boo
 }
 
 #[test]
-fn functions_with_most_parameters_and_results_are_entered() {
+fn functions_with_the_maximum_of_values_are_called() {
     let kinds = ["i32", "i64", "f32", "f64", "v128"];
     let list = (0..VALUES_MAX).map(|at| kinds[at % 5]);
     let list = list.collect::<Vec<_>>().join(" ");
@@ -89,7 +89,7 @@ fn functions_with_most_parameters_and_results_are_entered() {
 }
 
 #[test]
-fn intrinsics_are_entered() {
+fn intrinsics_are_called_through_known_tables() {
     let text = format!(
         r#"(module (type $bits (func (param i32 i32) (result i32))) (type $wide (func (param i64 i64) (result i64)))
           (import "h" "f" (func $h (param i32) (result i32)))
@@ -122,7 +122,7 @@ fn intrinsics_are_entered() {
 }
 
 #[test]
-fn multiplications_are_made() {
+fn multiplications_are_called_through_known_tables() {
     let text = MULTIPLY.trim_end().strip_suffix(')').expect("a module");
     let text = text.replace("(memory (export \"memory\") 1)", "(memory 1)");
     let text = text.split_once("(module").expect("a module").1;
@@ -184,7 +184,7 @@ fn binary(call: &[u8], body: &[u8]) -> Vec<u8> {
 
 /// LEB128 numbers with more bytes than needed: every reader must decode them alike.
 #[test]
-fn operators_are_what_they_are_in_every_encoding() {
+fn overlong_encodings_of_operators_are_equal() {
     let listing = |wasm: &[u8]| {
         let listing = pirn_compiler::emit(wasm, &Options::default(), Emit::Asm, &|_, _| ())?;
         Ok::<_, pirn_compiler::CompileError>(String::from_utf8(listing).expect("text"))
@@ -215,7 +215,7 @@ fn operators_are_what_they_are_in_every_encoding() {
             (0, TrapCode::UninitializedElement),
             (3, TrapCode::UndefinedElement),
         ] {
-            assert_eq!(super::told(run(at)).expect_err("it traps").0, code);
+            assert_eq!(super::outcome(run(at)).expect_err("it traps").0, code);
         }
     }
     // Operands: zeros, or nulls as references to no function.

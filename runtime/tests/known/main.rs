@@ -1,6 +1,6 @@
-//! Calls through tables whose elements the compiler knows. Each is compared with the call through
-//! an exported, and so unknown, table: results, traps with code, offset and frames, and remaining
-//! fuel.
+//! Calls through tables whose elements the compiler knows. Each call is compared with a call
+//! through an exported table, which the compiler does not know. Results, traps with code, offset
+//! and frames, and remaining fuel must be equal.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -19,7 +19,7 @@ const EXPORT: &str = "EXPORT";
 /// Fuel before each call, where it is counted.
 const FUEL: u64 = 1000;
 
-/// Indices around all sizes of tables, and those that exceed 32 bits when they are multiplied by 8.
+/// Indices around the sizes of all tables, and indices that exceed 32 bits when multiplied by 8.
 fn indices() -> impl Iterator<Item = u32> {
     let third = 1 << 29;
     let large = [third - 1, third, third + 1, 1 << 31, u32::MAX - 1, u32::MAX];
@@ -86,9 +86,9 @@ fn module(before: &str, tables: &[&str], rest: &str) -> String {
 }
 
 /// The results of a call, or its trap's code and frames (function and offset).
-type Told = Result<Vec<Value>, (TrapCode, Vec<(u32, Option<u32>)>)>;
+type Outcome = Result<Vec<Value>, (TrapCode, Vec<(u32, Option<u32>)>)>;
 
-fn told(result: Result<Vec<Value>, CallError>) -> Told {
+fn outcome(result: Result<Vec<Value>, CallError>) -> Outcome {
     result.map_err(|error| match error {
         CallError::Trap(trap) => {
             let frames = trap.backtrace().iter();
@@ -124,13 +124,13 @@ impl Guest {
         })
     }
 
-    fn call(&mut self, name: &str, params: [u32; 2]) -> (Told, Option<u64>) {
+    fn call(&mut self, name: &str, params: [u32; 2]) -> (Outcome, Option<u64>) {
         if self.counts {
             self.instance.set_fuel(FUEL).expect("it counts");
         }
         let params = params.map(|param| Value::I32(param.cast_signed()));
-        let told = told(self.instance.call_values(name, &params));
-        (told, self.instance.fuel())
+        let outcome = outcome(self.instance.call_values(name, &params));
+        (outcome, self.instance.fuel())
     }
 }
 

@@ -1,13 +1,14 @@
-//! Attacks with several memories: data that a tenant leaves in the second and third memory,
-//! accesses that land in another memory than the named one, and reports of accesses out of bounds.
+//! Attacks with several memories: data left in the second and third memory, and accesses that reach
+//! another memory than the named one. Also wrong reports of accesses out of bounds.
 #![allow(unsafe_code, reason = "this test forks, and limits child processes")]
 
-use super::common::{self, file::File, house, random::Random};
+use super::common::{self, file::File, random::Random, setup};
 use futures::task::noop_waker;
 use pirn_compiler::{OptLevel, Options};
 use pirn_runtime::{
-    CallError, Caller, Func, Group, GroupError, Growth, HostError, Instance, InstantiateError,
-    KillSwitch, LinkError, Linker, MemberId, Module, Prepared, Region, Reset, TrapCode, Value,
+    CallError, Caller, Group, GroupError, Growth, HostError, Instance, InstantiateError,
+    KillSwitch, LinkError, Linker, MemberId, Module, Prepared, Region, Reset, TrapCode, TypedFunc,
+    Value,
 };
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, panic_any};
@@ -21,7 +22,7 @@ mod left;
 
 const PAGE: usize = 1 << 16;
 
-/// Number of pages by which tenants grow each memory.
+/// Number of pages by which a guest grows each memory.
 const GROWN: usize = 2;
 
 const LEVELS: [OptLevel; 2] = [OptLevel::None, OptLevel::Speed];
@@ -43,10 +44,10 @@ pub(super) fn case(case: &str) {
 
 fn region(slots: u32, memories: u32) -> Region {
     let region = Region::builder().slots(slots).memories(memories);
-    region.memory_max(8 * PAGE).build().expect("a region")
+    region.memory_bytes_max(8 * PAGE).build().expect("a region")
 }
 
-fn told(result: Result<Vec<Value>, CallError>) -> Result<Vec<Value>, TrapCode> {
+fn outcome(result: Result<Vec<Value>, CallError>) -> Result<Vec<Value>, TrapCode> {
     result.map_err(|error| match error {
         CallError::Trap(trap) => trap.code(),
         other => panic!("{other}"),

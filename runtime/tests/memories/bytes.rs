@@ -1,5 +1,5 @@
-//! Attacks on memories with one-byte pages: no access may pass the last byte, none that ends there
-//! may be refused, and grown bytes are zero.
+//! Attacks on memories with one-byte pages. No access may pass the last byte, and an access that
+//! ends with the last byte must succeed. Grown bytes must be zero.
 
 mod bulk;
 mod files;
@@ -33,16 +33,16 @@ struct Guest {
 }
 
 /// The result of a call, or its trap.
-type Told = Result<Vec<Value>, TrapCode>;
+type Outcome = Result<Vec<Value>, TrapCode>;
 
-fn told(result: Result<Vec<Value>, CallError>) -> Told {
+fn outcome(result: Result<Vec<Value>, CallError>) -> Outcome {
     result.map_err(|error| match error {
         CallError::Trap(trap) => trap.code(),
         other => panic!("{other}"),
     })
 }
 
-const OUT: Told = Err(TrapCode::MemoryOutOfBounds);
+const OUT: Outcome = Err(TrapCode::MemoryOutOfBounds);
 
 fn options(level: OptLevel, spectre: bool) -> Options {
     let mut options = Options::default();
@@ -50,8 +50,8 @@ fn options(level: OptLevel, spectre: bool) -> Options {
     options
 }
 
-/// Settings that change how addresses are computed, each with a kind of memory and whether
-/// addresses have 64 bits.
+/// Settings that change the code for addresses, each with a kind of memory and whether addresses
+/// have 64 bits.
 fn settings() -> [(Place, bool, Options); 5] {
     [
         (Place::First, false, options(OptLevel::Speed, true)),
@@ -64,7 +64,7 @@ fn settings() -> [(Place, bool, Options); 5] {
 
 fn region(slots: u32) -> Region {
     let region = Region::builder().slots(slots).memories(3);
-    region.memory_max(4 * PAGE).build().expect("a region")
+    region.memory_bytes_max(4 * PAGE).build().expect("a region")
 }
 
 impl Guest {
@@ -100,9 +100,9 @@ impl Guest {
     }
 
     /// Calls a function whose parameters are addresses and lengths.
-    fn call(&mut self, name: &str, params: &[u64]) -> Told {
+    fn call(&mut self, name: &str, params: &[u64]) -> Outcome {
         let params: Vec<_> = params.iter().map(|at| self.address(*at)).collect();
-        told(self.group.call(self.member, name, &params))
+        outcome(self.group.call_values(self.member, name, &params))
     }
 
     /// The result of a `memory.grow` that must succeed.
@@ -273,10 +273,10 @@ fn accesses_end_with_the_last_byte() {
                     for at in near.into_iter().chain(ends).chain(far) {
                         let at = if *is_wide { at } else { at & 0xffff_ffff };
                         let end = u128::from(at) + u128::from(*offset) + u128::from(*bytes);
-                        let told = guest.call(&format!("x{x}"), &[at]);
+                        let outcome = guest.call(&format!("x{x}"), &[at]);
                         let is_inside = end <= size as u128;
                         assert_eq!(
-                            told.as_ref().err(),
+                            outcome.as_ref().err(),
                             (!is_inside).then_some(&TrapCode::MemoryOutOfBounds),
                             "{x} of {bytes} at {at:#x} + {offset:#x} of {size}"
                         );
@@ -298,7 +298,7 @@ fn accesses_end_with_the_last_byte() {
 /// An access is compared with the memory's current size, before and after the memory grows,
 /// whichever function grows it.
 #[test]
-fn accesses_are_compared_with_the_size_at_their_time() {
+fn accesses_are_compared_with_the_current_size() {
     const BODY: &str = "
       (type $t (func (param {a})))
       (table 1 funcref) (elem (i32.const 0) $grows)

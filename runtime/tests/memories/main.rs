@@ -1,4 +1,5 @@
-//! Guests with several memories: each access uses the named memory, and no data survives in any.
+//! Guests with several memories. Each access must use the named memory, and no memory may keep data
+//! for the slot's next instance.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! The capacity of a region for memories, and the initial state of each tenant.
+//! The capacity of a region for memories, and the initial memories of each instance.
 
 use crate::common::{self, values};
 use pirn_compiler::Options;
@@ -20,14 +20,14 @@ const THREE: &str = r#"(module
       (else (if (result i32) (i32.eq (local.get 0) (i32.const 1)) (then (i32.load8_u 1 (local.get 1)))
         (else (i32.load8_u 2 (local.get 1))))))))"#;
 
-/// Another tenant, with fewer and larger memories.
+/// Another guest, with fewer and larger memories.
 const TWO: &str = r#"(module (memory (export "a") 3 4) (memory (export "b") 1 4)
   (func (export "dirty")
     (drop (memory.grow 1 (i32.const 3)))
     (memory.fill 0 (i32.const 0) (i32.const 4) (i32.mul (memory.size 0) (i32.const 65536)))
     (memory.fill 1 (i32.const 0) (i32.const 5) (i32.mul (memory.size 1) (i32.const 65536)))))"#;
 
-/// A tenant with one memory.
+/// A guest with one memory.
 const ONE: &str = r#"(module (memory (export "a") 2 4)
   (func (export "dirty") (memory.fill 0 (i32.const 0) (i32.const 6) (i32.mul (memory.size 0) (i32.const 65536)))))"#;
 
@@ -38,7 +38,7 @@ fn initial(pages: usize, at: usize, bytes: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_tenant_finds_its_own_initial_memories() {
+fn every_instance_finds_its_own_initial_memories() {
     let expected = [
         vec![
             initial(1, 10, "first"),
@@ -50,7 +50,7 @@ fn every_tenant_finds_its_own_initial_memories() {
     ];
     for reset in common::resets() {
         let region = Region::builder().slots(1).memories(3).reset(reset);
-        let region = region.memory_max(4 * PAGE).build().expect("a region");
+        let region = region.memory_bytes_max(4 * PAGE).build().expect("a region");
         let prepared = [THREE, TWO, ONE].map(|text| {
             let module = common::wat(text);
             region
@@ -99,7 +99,7 @@ fn every_tenant_finds_its_own_initial_memories() {
 }
 
 #[test]
-fn a_module_needs_a_region_with_as_many() {
+fn a_module_needs_a_region_with_enough_memories() {
     let module = common::wat(THREE);
     assert_eq!(module.memories(), 3);
     let region = Region::builder()
@@ -112,22 +112,25 @@ fn a_module_needs_a_region_with_as_many() {
         .expect_err("it does not fit");
     assert_eq!(
         error.to_string(),
-        "module needs 3 pieces of memories, slots hold 2; raise `memories`"
+        "module needs 3 memories, slots hold 2; raise `memories`"
     );
     let told = region.describe().to_string();
     assert!(told.contains("2 memories up to 65536 KiB"), "{told}");
-    let small = Region::builder().slots(1).memories(3).memory_max(PAGE);
+    let small = Region::builder()
+        .slots(1)
+        .memories(3)
+        .memory_bytes_max(PAGE);
     let small = small.build().expect("a region");
     let error = small
         .prepare(&module, &Linker::<()>::new())
         .expect_err("it does not fit");
     assert_eq!(
         error.to_string(),
-        "module needs 2 pages of memory, slots hold 1; raise `memory_max`"
+        "module needs 2 pages of memory, slots hold 1; raise `memory_bytes_max`"
     );
     for (memories, told) in [
-        (0, "`memories` is 0, it can be 1 to 100"),
-        (101, "`memories` is 101, it can be 1 to 100"),
+        (0, "`memories` is 0, the allowed range is 1 to 100"),
+        (101, "`memories` is 101, the allowed range is 1 to 100"),
     ] {
         let error = Region::builder()
             .memories(memories)
@@ -137,12 +140,12 @@ fn a_module_needs_a_region_with_as_many() {
     }
     let error = Region::builder().slots(326).memories(100).build();
     let error = error.expect_err("it is refused").to_string();
-    assert_eq!(error, "`slots` is 326, it can be 1 to 325");
+    assert_eq!(error, "`slots` is 326, the allowed range is 1 to 325");
 }
 
 /// A slot in the last chunk of a region with several chunks.
 #[test]
-fn every_slot_has_memories_of_its_own() {
+fn slots_do_not_share_memories() {
     let module = common::wat(THREE);
     let region = Region::builder()
         .slots(70)
@@ -174,7 +177,7 @@ fn every_slot_has_memories_of_its_own() {
 }
 
 #[test]
-fn memories_are_exported_by_name_alone() {
+fn memories_are_found_by_export_name() {
     let mut instance = values::instance(
         r#"(module (memory (export "m") 1 1) (export "n" (memory 0)) (func (export "f")))"#,
         &Options::default(),
@@ -188,7 +191,7 @@ fn memories_are_exported_by_name_alone() {
 }
 
 #[test]
-fn a_trap_in_a_further_memory_says_where() {
+fn a_trap_in_a_second_memory_reports_its_offset() {
     const TEXT: &str = "(module (memory 1 1) (memory 1 1)
         (func (export \"f\") (param i32) (i64.store 1 offset=4 (local.get 0) (i64.const 1))))";
     for options in values::levels() {
@@ -221,7 +224,7 @@ fn a_trap_in_a_further_memory_says_where() {
 }
 
 #[test]
-fn types_of_all_memories_are_told() {
+fn types_of_all_memories_are_listed() {
     let module: Module = common::wat(THREE);
     let memories: Vec<_> = module
         .exports()

@@ -1,7 +1,7 @@
-//! Loads and stores of every width, at every offset and address where a sum may wrap around or be
-//! mistaken for one in bounds.
+//! Loads and stores of every width, at offsets and addresses whose sum may wrap around or look in
+//! bounds.
 
-use super::{GUARD, Guest, LEVELS, PAGE, Told, edges, i64, region};
+use super::{GUARD, Guest, LEVELS, Outcome, PAGE, edges, i64, region};
 use crate::common::{self, random::Random};
 use pirn_compiler::OptLevel;
 use pirn_runtime::{Linker, TrapCode, Value};
@@ -146,7 +146,7 @@ fn accesses(mut guest: Guest, bytes: u64, what: &str) {
                 let name = format!("{kind}{at} {offset}");
                 let found = guest.call(&name, &[i64(index), value]);
                 let start = u128::from(index) + u128::from(offset);
-                let wanted: Told = if start + u128::from(access_bytes) > u128::from(bytes) {
+                let wanted: Outcome = if start + u128::from(access_bytes) > u128::from(bytes) {
                     outside += 1;
                     Err(TrapCode::MemoryOutOfBounds)
                 } else {
@@ -173,7 +173,7 @@ fn accesses(mut guest: Guest, bytes: u64, what: &str) {
 }
 
 #[test]
-fn every_access_is_inside_or_traps() {
+fn every_access_is_in_bounds_or_traps() {
     let region = region(2);
     for level in LEVELS {
         let text = text("(memory i64 2)", "i64", &OFFSETS);
@@ -183,7 +183,7 @@ fn every_access_is_inside_or_traps() {
 }
 
 #[test]
-fn so_it_does_in_an_imported_memory() {
+fn every_access_to_an_imported_memory_is_in_bounds_or_traps() {
     let region = region(2);
     let memory = r#"(import "own" "memory" (memory i64 2))"#;
     let text = text(memory, "i64", &OFFSETS);
@@ -191,9 +191,10 @@ fn so_it_does_in_an_imported_memory() {
     accesses(guest, 2 * PAGE, "imported");
 }
 
-/// Accesses of [`every_access_is_inside_or_traps`] to an empty memory, where all are out of bounds.
+/// Accesses of [`every_access_is_in_bounds_or_traps`] to an empty memory, where all are out of
+/// bounds.
 #[test]
-fn a_memory_of_nothing_has_no_address() {
+fn every_access_to_an_empty_memory_traps() {
     let region = region(1);
     let text = text("(memory i64 0)", "i64", &OFFSETS);
     let mut guest = Guest::alone(&region, &text, OptLevel::Speed, false);
@@ -207,11 +208,11 @@ fn a_memory_of_nothing_has_no_address() {
 
 /// The reported size of a growth that exceeds 64 bits is not smaller than the requested size.
 #[test]
-fn growth_of_any_size_is_told_for_what_it_is() {
+fn failed_growth_past_64_bits_reports_its_size() {
     let text = "(module (memory i64 1) (func (export \"grow\") (param i64) (result i64) (memory.grow (local.get 0))))";
     let region = region(1);
     let mut linker = Linker::<Vec<u64>>::new();
-    linker.growth_failed(|told: &mut Vec<u64>, growth, _| told.push(growth.desired));
+    linker.growth_failed(|reported: &mut Vec<u64>, growth, _| reported.push(growth.desired));
     let prepared = region.prepare(&common::wat(text), &linker);
     let prepared = prepared.expect("it fits");
     let mut instance = prepared.try_instantiate(vec![]).expect("a slot is free");

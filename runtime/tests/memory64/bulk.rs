@@ -177,7 +177,7 @@ fn operations(guest: Guest) {
 }
 
 #[test]
-fn bulk_operations_are_inside_or_change_nothing() {
+fn bulk_operations_are_in_bounds_or_change_nothing() {
     let region = region(1);
     for level in LEVELS {
         operations(Guest::alone(&region, &text("(memory i64 2)"), level, false));
@@ -186,7 +186,7 @@ fn bulk_operations_are_inside_or_change_nothing() {
 
 /// The operations of this file in an imported memory.
 #[test]
-fn so_they_are_in_an_imported_memory() {
+fn bulk_operations_on_an_imported_memory_are_in_bounds() {
     let region = region(2);
     let memory = r#"(import "own" "memory" (memory i64 2))"#;
     let guest = Guest::importing(&region, "i64 2", &text(memory), OptLevel::Speed);
@@ -195,7 +195,7 @@ fn so_they_are_in_an_imported_memory() {
 
 /// A 64-bit length costs fuel and never increases it.
 #[test]
-fn fuel_does_not_wrap() {
+fn fuel_of_64_bit_lengths_does_not_wrap() {
     let region = region(1);
     let text = r#"(module (memory i64 1) (table $t i64 10 20 funcref) (elem $e func $f) (func $f)
       (func (export "fill") (param i64) (memory.fill (i64.const 0) (i32.const 1) (local.get 0)))
@@ -220,7 +220,7 @@ fn fuel_does_not_wrap() {
                 for fuel in [1000, u64::MAX] {
                     instance.set_fuel(fuel).expect("it counts");
                     let before = instance.fuel().expect("it counts");
-                    let result = super::told(instance.call_values(name, &[i64(length)]));
+                    let result = super::outcome(instance.call_values(name, &[i64(length)]));
                     let after = instance.fuel().expect("it counts");
                     assert!(after < before, "{name} {length:#x}: {before} {after}");
                     let wanted = match (name, fuel) {

@@ -15,7 +15,7 @@ fn linked(region: &Region, export: &str, import: &str) -> Result<(), GroupError>
 }
 
 #[test]
-fn addresses_of_one_type_are_not_those_of_the_other() {
+fn imports_must_have_the_declared_address_type() {
     let region = region(2);
     for (export, good, bad, words) in [
         (
@@ -53,7 +53,7 @@ fn addresses_of_one_type_are_not_those_of_the_other() {
 }
 
 #[test]
-fn a_module_tells_the_type_of_its_addresses() {
+fn a_module_reports_its_address_types() {
     let module = common::wat(
         "(module (import \"a\" \"m\" (memory i64 1 0x1000000000000)) (table (export \"t\") i64 1 funcref)
            (table (export \"u\") 1 funcref))",
@@ -73,12 +73,12 @@ fn a_module_tells_the_type_of_its_addresses() {
 
 /// A host interface with 32-bit addresses is refused for a guest whose memory has 64-bit addresses.
 #[test]
-fn interfaces_of_32_bits_are_refused() {
+fn host_interfaces_with_32_bit_addresses_are_refused() {
     let region = region(2);
     let mut linker = Linker::<()>::new();
     linker.func("narrow", "f", |_: i32| ()).expect("once");
     linker.func("other", "f", |_: i32| ()).expect("once");
-    linker.addresses_of_32_bits("narrow");
+    linker.require_32_bit_addresses("narrow");
     let module = |from: &str, memory: &str| -> Module {
         common::wat(&format!(
             "(module (import \"{from}\" \"f\" (func (param i32))) {memory})"
@@ -107,8 +107,8 @@ fn interfaces_of_32_bits_are_refused() {
             for error in errors {
                 assert_eq!(
                     error,
-                    "import narrow.f is of an interface with addresses of 32 bits, the module's memory is i64 1..2 \
-                     pages; compile it with a memory of 32-bit addresses"
+                    "import narrow.f is of an interface with 32-bit addresses, the module's memory \
+                     is i64 1..2 pages; compile the guest with a 32-bit memory"
                 );
             }
         }
@@ -117,7 +117,7 @@ fn interfaces_of_32_bits_are_refused() {
 
 /// A host function converts a guest's 64-bit pointer to an address, or traps.
 #[test]
-fn a_pointer_of_64_bits_is_an_address_or_a_trap() {
+fn a_64_bit_pointer_is_converted_or_traps() {
     let region = region(1);
     let mut linker = Linker::<()>::new();
     linker
@@ -139,7 +139,7 @@ fn a_pointer_of_64_bits_is_an_address_or_a_trap() {
     );
     let prepared = region.prepare(&module, &linker).expect("it fits");
     let mut instance = prepared.try_instantiate(()).expect("a slot is free");
-    let mut go = |pointer| super::told(instance.call_values("go", &[super::i64(pointer)]));
+    let mut go = |pointer| super::outcome(instance.call_values("go", &[super::i64(pointer)]));
     assert_eq!(go(8), Ok(vec![pirn_runtime::Value::I32(0x0403_0201)]));
     for outside in [
         65_533,
@@ -158,7 +158,7 @@ fn a_pointer_of_64_bits_is_an_address_or_a_trap() {
 
 /// Segments, growth and accesses of an importer use all 64 bits of the owner's memory and table.
 #[test]
-fn an_importer_has_all_64_bits_of_what_it_imports() {
+fn an_importer_uses_64_bit_addresses() {
     let region = region(2);
     let importer = |memory: &str, table: &str| {
         format!(
@@ -195,8 +195,9 @@ fn an_importer_has_all_64_bits_of_what_it_imports() {
         assert!(linked(memory, table).is_err(), "{memory} {table}");
     }
     let (mut group, member) = linked(last, two).expect("both fit");
-    let mut call =
-        |name: &str, operand: u64| super::told(group.call(member, name, &[super::i64(operand)]));
+    let mut call = |name: &str, operand: u64| {
+        super::outcome(group.call_values(member, name, &[super::i64(operand)]))
+    };
     let (memory, element) = (TrapCode::MemoryOutOfBounds, TrapCode::UndefinedElement);
     assert_eq!(call("load", 65_535), Ok(vec![Value::I32(b'b'.into())]));
     assert_eq!(call("load", 65_536), Err(memory));
@@ -219,7 +220,7 @@ fn an_importer_has_all_64_bits_of_what_it_imports() {
 
 /// A group, like `prepare`, checks the size of a table before it allocates anything for it.
 #[test]
-fn a_group_refuses_tables_of_any_size() {
+fn a_group_checks_the_size_of_a_table_before_allocating() {
     let region = region(1);
     for text in [
         "(module (table i64 0x8000000000000000 funcref) (elem (i64.const 0x7fffffffffffffff) func 0) (func))",

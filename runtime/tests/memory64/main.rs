@@ -1,5 +1,5 @@
 //! 64-bit memories and tables: results, memory content and traps at every boundary of a 64-bit
-//! address, compared with a model and with guests that have 32-bit memories.
+//! address. The tests compare them with a model, and with guests that have 32-bit memories.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -24,9 +24,9 @@ const GUARD: u64 = 32 << 20;
 const LEVELS: [OptLevel; 2] = [OptLevel::None, OptLevel::Speed];
 
 /// The result of a call, or its trap.
-type Told = Result<Vec<Value>, TrapCode>;
+type Outcome = Result<Vec<Value>, TrapCode>;
 
-fn told(result: Result<Vec<Value>, CallError>) -> Told {
+fn outcome(result: Result<Vec<Value>, CallError>) -> Outcome {
     result.map_err(|error| match error {
         CallError::Trap(trap) => trap.code(),
         other => panic!("{other}"),
@@ -40,7 +40,10 @@ enum Guest {
 }
 
 fn region(slots: u32) -> Region {
-    let region = Region::builder().slots(slots).memory_max(4 << 20).tables(4);
+    let region = Region::builder()
+        .slots(slots)
+        .memory_bytes_max(4 << 20)
+        .tables(4);
     region.build().expect("a region")
 }
 
@@ -69,10 +72,10 @@ impl Guest {
         Self::Importing(group, member)
     }
 
-    fn call(&mut self, name: &str, params: &[Value]) -> Told {
-        told(match self {
+    fn call(&mut self, name: &str, params: &[Value]) -> Outcome {
+        outcome(match self {
             Self::Alone(instance) => instance.call_values(name, params),
-            Self::Importing(group, member) => group.call(*member, name, params),
+            Self::Importing(group, member) => group.call_values(*member, name, params),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Tables with 64-bit indices, known to the compiler or not. An index of 2^32 + k must not be taken
 //! for k.
 
-use super::{Guest, LEVELS, Told, i64, region};
+use super::{Guest, LEVELS, Outcome, i64, region};
 use pirn_runtime::{TrapCode, Value};
 
 /// Indices that a 32-bit mask or a scale of 8 bytes could turn into a valid index.
@@ -29,7 +29,7 @@ const ELEMENTS: &str = r#"
   (func $a (type $t) (i32.const 10)) (func $b (type $t) (i32.const 20)) (func $c (type $u) (local.get 0))"#;
 
 /// The result of a call by `$t` at an index of the table `$a $b $c null $a`.
-fn called(index: u64) -> Told {
+fn called(index: u64) -> Outcome {
     match index {
         0 | 4 => Ok(vec![Value::I32(10)]),
         1 => Ok(vec![Value::I32(20)]),
@@ -59,7 +59,7 @@ fn calls(export: &str) -> String {
 }
 
 #[test]
-fn an_index_is_all_of_its_64_bits() {
+fn calls_use_all_64_bits_of_an_index() {
     let region = region(1);
     for level in LEVELS {
         // The table is known to the compiler, and not.
@@ -149,7 +149,7 @@ fn inside(start: u64, len: u64, size: usize) -> bool {
 }
 
 #[test]
-fn every_instruction_takes_all_of_an_index() {
+fn table_instructions_use_all_64_bits_of_an_index() {
     let region = region(1);
     for level in LEVELS {
         let mut tables = Tables {
@@ -220,7 +220,7 @@ fn every_instruction_takes_all_of_an_index() {
 /// A table whose size in bytes exceeds 64 bits is refused when it is prepared. The compiler does
 /// not treat two tables as known if the sum of their sizes wraps around.
 #[test]
-fn tables_of_any_size_are_refused_by_it() {
+fn tables_too_large_for_64_bits_are_refused() {
     let region = region(1);
     for text in [
         "(module (table i64 0x2000000000000001 funcref) (func (call_indirect (i64.const 0))))",

@@ -1,10 +1,10 @@
-//! Two tenants use one slot in turns. Neither finds data of the other, whichever address types they
-//! have.
+//! Two guests use one slot in turns, with equal or different address types. Neither may find data
+//! of the other.
 
 use super::{Guest, LEVELS, PAGE, common, i64, module};
 use pirn_runtime::{Linker, Region, TrapCode, Value};
 
-/// A tenant whose memory and table have this address type. It fills everything that it can reach.
+/// A guest whose memory and table have this address type. It fills all state that it can reach.
 fn tenant(address: &str, pages: u64, mark: u32) -> String {
     let prefix = if address == "i64" { "i64" } else { "" };
     format!(
@@ -22,9 +22,12 @@ fn tenant(address: &str, pages: u64, mark: u32) -> String {
 }
 
 #[test]
-fn nothing_is_left_over() {
+fn instances_with_different_address_types_find_no_old_data() {
     for reset in common::resets() {
-        let region = Region::builder().slots(1).memory_max(8 << 16).reset(reset);
+        let region = Region::builder()
+            .slots(1)
+            .memory_bytes_max(8 << 16)
+            .reset(reset);
         let region = region.build().expect("a region");
         for level in LEVELS {
             let tenants = [("i64", 2, 1), ("i32", 1, 2), ("i64", 1, 3), ("i64", 1, 4)];

@@ -1,27 +1,25 @@
-//! Kills or preempts a call at every single instruction: on its way in, in guest code, during host
-//! calls, and on its way out.
+//! Kills or preempts a call at every instruction: on entry to the guest, in guest code, during host
+//! calls, and on exit.
 //!
-//! The calling thread is single-stepped (module `arch`). The handler of the step's signal kills or
-//! preempts at the chosen instruction, so the interrupt arrives at exactly that instruction.
+//! The test single-steps the calling thread (module `arch`). At the chosen instruction, the step's
+//! signal handler kills or preempts the call, so the interrupt arrives exactly there.
 //!
-//! A run over all instructions takes minutes. The tests therefore use one instruction of 3 to 37
-//! unless `PIRN_CAMPAIGN` says otherwise (see [`every`]). These numbers are primes, so each
-//! iteration of a guest's loop is interrupted at other instructions.
+//! A run over all instructions takes minutes. The tests therefore use a sample of the instructions
+//! unless `PIRN_CAMPAIGN` says otherwise (see [`stride`]).
 #![allow(
     unsafe_code,
     reason = "single steps need a signal handler and assembly"
 )]
 
 mod arch;
-#[path = "../common/campaign.rs"]
-mod campaign;
 #[path = "../common/mod.rs"]
 mod common;
 
 use arch::stepped;
-use campaign::every;
+use common::campaign::every;
 use pirn_runtime::{
-    CallError, Func, Instance, KillSwitch, Linker, Met, Prepared, Region, Step, TrapCode,
+    CallError, Instance, KillOutcome, KillSwitch, Linker, Prepared, Region, Step, TrapCode,
+    TypedFunc,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -96,7 +94,7 @@ static PREEMPTS: AtomicBool = AtomicBool::new(false);
 /// The switch of the instance that runs.
 static SWITCH: Mutex<Option<KillSwitch>> = Mutex::new(None);
 /// The state that the kill found: 0 none, 1 idle, 2 guest code, 3 a host function.
-static MET: AtomicI32 = AtomicI32::new(0);
+static FOUND: AtomicI32 = AtomicI32::new(0);
 /// Address of the guest's counter, and its value at the kill.
 static COUNTER: AtomicPtr<i32> = AtomicPtr::new(std::ptr::null_mut());
 static COUNTED: AtomicI32 = AtomicI32::new(0);
@@ -111,33 +109,37 @@ fn instant() {
         preempt();
         return;
     }
-    let switch = SWITCH.try_lock().expect("nobody holds it while it steps");
-    let met = switch.as_ref().expect("there is one").kill();
-    let met = match met.expect("nobody else kills") {
-        Met::Idle => 1,
-        Met::Guest => 2,
-        Met::Host => 3,
+    let switch = SWITCH
+        .try_lock()
+        .expect("no other thread holds the lock during a step");
+    let met = switch
+        .as_ref()
+        .expect("the instance has a kill switch")
+        .kill();
+    let met = match met.expect("only this handler kills") {
+        KillOutcome::Idle => 1,
+        KillOutcome::Guest => 2,
+        KillOutcome::Host => 3,
         other => panic!("{other:?}"),
     };
     // SAFETY: `COUNTER` points into the guest's memory, which stays mapped while the instance
     // lives. The guest is stopped in this handler.
     let counted = unsafe { COUNTER.load(Ordering::SeqCst).read_volatile() };
     COUNTED.store(counted, Ordering::SeqCst);
-    MET.store(met, Ordering::SeqCst);
+    FOUND.store(met, Ordering::SeqCst);
 }
 
 /// Asks another thread to end the time slice, and waits until that thread has sent the interrupt or
-/// decided not to. The other thread may still wait, for the previous request, on a lock that this
-/// thread holds. Then this function asks nothing.
+/// decided not to. If the other thread still waits for a lock that this thread holds, this function
+/// asks nothing.
 fn preempt() {
     let asked = PREEMPT.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst);
     if asked.is_err() {
         return;
     }
-    let other = OTHER.try_lock().expect("nobody else looks");
+    let other = OTHER.try_lock().expect("no other thread holds the lock");
     other.as_ref().expect("it was started").unpark();
-    // That thread sends no interrupt if it finds a host function running. It may also wait for a
-    // lock then.
+    // The other thread sends no interrupt if a host function runs. It may also wait for a lock.
     for _ in 0..5_000 {
         if PREEMPT.load(Ordering::SeqCst) == 0 || interrupted() {
             return;
@@ -167,7 +169,10 @@ fn preempts() {
             0 => std::thread::park(),
             1 => {
                 let switch = SWITCH.lock().expect("no panic");
-                switch.as_ref().expect("there is one").preempt();
+                switch
+                    .as_ref()
+                    .expect("the instance has a kill switch")
+                    .preempt();
                 PREEMPT.store(0, Ordering::SeqCst);
             }
             _ => return,
@@ -191,7 +196,7 @@ fn prepare(text: &str) -> Prepared<()> {
 /// instance.
 fn killed_at<R: pirn_runtime::Results>(
     prepared: &Prepared<()>,
-    func: &Func<(), R>,
+    func: &TypedFunc<(), R>,
     at: u32,
 ) -> (Result<R, CallError>, i32, Instance<()>) {
     let mut instance = prepared.try_instantiate(()).expect("the slot is free");
@@ -200,7 +205,7 @@ fn killed_at<R: pirn_runtime::Results>(
     instance.memory_mut().write_u32(0, 0).expect("a page");
     let counter = instance.memory().as_slice().as_ptr().cast_mut().cast();
     COUNTER.store(counter, Ordering::SeqCst);
-    MET.store(0, Ordering::SeqCst);
+    FOUND.store(0, Ordering::SeqCst);
     PREEMPTS.store(false, Ordering::SeqCst);
     AT.store(at, Ordering::SeqCst);
     STEPS.store(0, Ordering::SeqCst);
@@ -211,22 +216,22 @@ fn killed_at<R: pirn_runtime::Results>(
 
 /// Number of instructions of a whole call that nothing kills. An unoptimised runtime executes five
 /// times as many as an optimised one.
-fn instructions<R: pirn_runtime::Results>(prepared: &Prepared<()>, func: &Func<(), R>) -> u32 {
+fn instructions<R: pirn_runtime::Results>(prepared: &Prepared<()>, func: &TypedFunc<(), R>) -> u32 {
     let (ended, ..) = killed_at(prepared, func, u32::MAX);
     assert!(ended.is_ok() || matches!(ended, Err(CallError::Trap(_))));
     STEPS.load(Ordering::SeqCst)
 }
 
-/// Distance between two instructions of a call at which the test intervenes. At least `sample`, and
-/// so large that all trials together take at most [`STEPS_MAX`] steps: a trial at instruction n
-/// takes n steps.
-fn stride(sample: u32, instructions: u32) -> u32 {
+/// Distance between two instructions at which the test intervenes. It is at least `sample`. A trial
+/// at instruction n takes n steps, so the distance is large enough that all trials together take at
+/// most [`STEPS_MAX`] steps.
+fn stride(sample: usize, instructions: u32) -> usize {
     let all = u64::from(instructions).pow(2) / 2;
-    every(sample.max((all / STEPS_MAX) as u32))
+    every(sample.max((all / STEPS_MAX) as usize))
 }
 
 /// Maximum number of steps of the trials of one call. A step takes 15 us in a virtual machine.
-const STEPS_MAX: u64 = 80_000;
+const STEPS_MAX: u64 = 9_000;
 
 /// Instructions that cover the way into a loop and several iterations of it.
 fn many(prepared: &Prepared<()>) -> u32 {
@@ -234,9 +239,15 @@ fn many(prepared: &Prepared<()>) -> u32 {
     instructions(prepared, &twice.expect("it is exported")) + arch::ITERATIONS
 }
 
-/// Makes some kills first: afterwards the timer thread exists and needs to allocate nothing.
+/// Ends some calls early, so that the timer thread exists and need not allocate later.
 fn warm_up(prepared: &Prepared<()>) {
     let counts = prepared.func::<(), ()>("counts").expect("it is exported");
+    // Start the timer thread before the first step. A thread that starts during a step inherits the
+    // trap flag, and blocks the signal of the steps.
+    let mut late = prepared.try_instantiate(()).expect("the slot is free");
+    let ended = late.deadline(Duration::from_millis(1)).call(&counts, ());
+    assert!(matches!(ended, Err(CallError::Deadline(_))), "{ended:?}");
+    drop(late);
     for at in 0..40 {
         let (ended, ..) = killed_at(prepared, &counts, arch::ITERATIONS + at);
         assert!(matches!(ended, Err(CallError::Killed(_))), "{ended:?}");
@@ -244,7 +255,7 @@ fn warm_up(prepared: &Prepared<()>) {
 }
 
 #[test]
-fn a_loop_ends_wherever_it_is_killed() {
+fn a_loop_can_be_killed_at_any_instruction() {
     let _alone = STEPPING.lock().expect("no panic");
     let prepared = prepare(COUNTERS);
     warm_up(&prepared);
@@ -253,19 +264,19 @@ fn a_loop_ends_wherever_it_is_killed() {
         let func = prepared.func::<(), ()>(name).expect("it is exported");
         let mut met = [0; 4];
         // Covers the way in and several iterations of the loop.
-        for at in (0..many).step_by(stride(7, many) as usize) {
+        for at in (0..many).step_by(stride(7, many)) {
             let (ended, counted, _) = killed_at(&prepared, &func, at);
             assert!(
                 matches!(ended, Err(CallError::Killed(_))),
                 "{at}: {ended:?}"
             );
-            met[MET.load(Ordering::SeqCst) as usize] += 1;
+            met[FOUND.load(Ordering::SeqCst) as usize] += 1;
             // The first interrupt ended the call: with the timer's second one, the guest would have
             // counted further.
             let then = COUNTED.load(Ordering::SeqCst);
             assert!(
                 (then..=then + 1).contains(&counted),
-                "{name} {at}: went on from {then} to {counted}"
+                "{name} {at}: continued from {then} to {counted}"
             );
         }
         println!("{name}: idle, guest, host: {:?}", &met[1..]);
@@ -278,7 +289,7 @@ fn a_loop_ends_wherever_it_is_killed() {
 }
 
 #[test]
-fn a_call_that_ends_is_killed_or_returns() {
+fn a_kill_near_a_return_kills_or_returns() {
     let _alone = STEPPING.lock().expect("no panic");
     let prepared = prepare(COUNTERS);
     warm_up(&prepared);
@@ -287,7 +298,7 @@ fn a_call_that_ends_is_killed_or_returns() {
         .expect("it is exported");
     let whole = instructions(&prepared, &func);
     let (mut killed, mut returned, every) = (0, 0, stride(3, whole));
-    for at in (0..2 * whole).step_by(every as usize) {
+    for at in (0..2 * whole).step_by(every) {
         let (ended, counted, mut instance) = killed_at(&prepared, &func, at);
         match ended {
             Ok(result) => {
@@ -300,7 +311,7 @@ fn a_call_that_ends_is_killed_or_returns() {
             }
             Err(error) => panic!("{at}: {error}"),
         }
-        if MET.load(Ordering::SeqCst) == 0 {
+        if FOUND.load(Ordering::SeqCst) == 0 {
             // The call ended before the chosen instruction.
             assert_eq!(instance.call(&func, ()).expect("it lives"), 4);
             break;
@@ -312,9 +323,9 @@ fn a_call_that_ends_is_killed_or_returns() {
     assert!(killed > 50 / every && (returned > 10 / every || !arch::EVERYWHERE));
 }
 
-/// The stub through which the call leaves must find out which trap it is.
+/// The exit stub must find the right trap code, also if a kill arrives in the stub.
 #[test]
-fn a_call_that_traps_by_a_table_is_killed_or_traps() {
+fn a_kill_near_a_table_trap_kills_or_traps() {
     if !arch::EVERYWHERE {
         common::not_run("kills among calls by a table: what steps writes over its array, too");
         return;
@@ -326,7 +337,7 @@ fn a_call_that_traps_by_a_table_is_killed_or_traps() {
     let func = func.expect("it is exported");
     let whole = instructions(&prepared, &func);
     let (mut killed, mut trapped, every) = (0, 0, stride(3, whole));
-    for at in (0..2 * whole).step_by(every as usize) {
+    for at in (0..2 * whole).step_by(every) {
         let (ended, counted, _) = killed_at(&prepared, &func, at);
         match ended.expect_err("it never returns") {
             CallError::Trap(trap) => {
@@ -340,7 +351,7 @@ fn a_call_that_traps_by_a_table_is_killed_or_traps() {
             }
             error => panic!("{at}: {error}"),
         }
-        if MET.load(Ordering::SeqCst) == 0 {
+        if FOUND.load(Ordering::SeqCst) == 0 {
             break;
         }
     }
@@ -349,18 +360,18 @@ fn a_call_that_traps_by_a_table_is_killed_or_traps() {
 }
 
 #[test]
-fn a_guest_that_is_preempted_at_any_instruction_goes_on_there() {
+fn a_guest_can_be_preempted_at_any_instruction() {
     preempted_at("mixes", 37);
 }
 
 #[test]
-fn a_guest_that_is_preempted_around_tail_calls_goes_on_there() {
+fn a_guest_can_be_preempted_around_tail_calls() {
     preempted_at("tails", 11);
 }
 
-/// Preempts calls of a function, each at another multiple of as many instructions as the sample, or
-/// the function's length, says.
-fn preempted_at(name: &str, sample: u32) {
+/// Preempts calls of a function, each at another instruction. The distance between these
+/// instructions follows from the sample and the function's length.
+fn preempted_at(name: &str, sample: usize) {
     let _alone = STEPPING.lock().expect("no panic");
     let prepared = prepare(COUNTERS);
     warm_up(&prepared);
@@ -376,21 +387,20 @@ fn preempted_at(name: &str, sample: u32) {
     *OTHER.lock().expect("no panic") = Some(other.thread().clone());
     let (mut steps, mut at) = (0, 0);
     loop {
-        // Until the runtime has announced the call, there is nothing to preempt; use small steps
-        // there.
-        at += if steps == 0 { first.min(nth) } else { nth };
+        // Before the runtime has announced the call, it cannot be preempted. Use small steps there.
+        at += if steps == 0 { first.min(nth) } else { nth } as u32;
         let mut instance = prepared.try_instantiate(()).expect("the slot is free");
         *SWITCH.lock().expect("no panic") = Some(instance.kill_switch());
         instance.memory_mut().write_u32(0, 0).expect("a page");
         PREEMPTS.store(true, Ordering::SeqCst);
         AT.store(at, Ordering::SeqCst);
         STEPS.store(0, Ordering::SeqCst);
-        MET.store(0, Ordering::SeqCst);
+        FOUND.store(0, Ordering::SeqCst);
         let slice = Duration::from_secs(3600);
         let mut suspended = 0;
         let mut step = stepped(|| instance.timeslice(slice).start(&func, ()));
         let result = loop {
-            match step.expect("it goes on") {
+            match step.expect("the guest resumes") {
                 Step::Returned(result) => break result,
                 Step::Preempted => suspended += 1,
                 Step::Asked(none) => match none {},
@@ -406,7 +416,7 @@ fn preempted_at(name: &str, sample: u32) {
         };
         assert_eq!(result, whole, "preempted {suspended} times, first at {at}");
         steps += suspended;
-        assert!(suspended <= 3, "it never gets in");
+        assert!(suspended <= 3, "the call never enters the guest");
         if STEPS.load(Ordering::SeqCst) < at {
             break;
         }
@@ -415,5 +425,8 @@ fn preempted_at(name: &str, sample: u32) {
     other.thread().unpark();
     other.join().expect("no panic");
     println!("{name}: preempted {steps} times");
-    assert!(steps > arch::ITERATIONS / 2 / nth, "{steps}");
+    assert!(
+        steps as usize > arch::ITERATIONS as usize / 2 / nth,
+        "preempted only {steps} times"
+    );
 }

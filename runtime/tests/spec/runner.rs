@@ -83,7 +83,7 @@ fn directives(
     let region = Region::builder()
         .slots(slots)
         .memories(memories)
-        .memory_max(4 << 30)
+        .memory_bytes_max(4 << 30)
         .table_elements(1 << 20)
         .tables(8)
         .build()
@@ -168,9 +168,9 @@ impl<'a> Runner<'a> {
                 self.group.name(name, member);
                 Ok(())
             }
-            WastDirective::Invoke(invoke) => self.invoke(&invoke)?.map(drop).map_err(told),
+            WastDirective::Invoke(invoke) => self.invoke(&invoke)?.map(drop).map_err(error_message),
             WastDirective::AssertReturn { exec, results, .. } => {
-                let found = self.execute(exec)?.map_err(told)?;
+                let found = self.execute(exec)?.map_err(error_message)?;
                 let equal = found.len() == results.len()
                     && found
                         .iter()
@@ -296,12 +296,12 @@ impl<'a> Runner<'a> {
             .iter()
             .map(values::argument)
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(self.group.call(member, invoke.name, &args))
+        Ok(self.group.call_values(member, invoke.name, &args))
     }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "map_err passes it by value")]
-fn told(error: CallError) -> String {
+fn error_message(error: CallError) -> String {
     error.to_string()
 }
 

@@ -16,7 +16,7 @@ const MODULE: &str = r#"(module
 /// A group with an instance named `spectest`, and a linker with the functions.
 pub(crate) fn group(region: &Region) -> (Group<()>, Linker<()>) {
     let mut linker = Linker::new();
-    functions(&mut linker).expect("every name once");
+    functions(&mut linker).expect("no name is defined twice");
     let shared = MemoryType {
         address: AddrType::I32,
         page: PageSize::Large,
@@ -26,7 +26,7 @@ pub(crate) fn group(region: &Region) -> (Group<()>, Linker<()>) {
     };
     let shared = SharedMemory::new(&shared).expect("the system has memory");
     let offered = linker.memory("spectest", "shared_memory", &shared);
-    offered.expect("every name once");
+    offered.expect("no name is defined twice");
     let mut group = Group::new(region, ());
     let spectest = group
         .instantiate(&common::wat(MODULE), &linker)

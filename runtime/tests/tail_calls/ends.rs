@@ -1,5 +1,6 @@
 //! How loops of tail calls end: by traps, kills and limits, suspended and resumed, and in groups.
 
+use super::common::SLICED_CALLS_MAX;
 use super::{
     LOOPS, both, common, instance, levels, loops, number, prepare, region, tables, trapped,
 };
@@ -30,7 +31,7 @@ const TRAPS: &str = r#"(module
   EXPORT)"#;
 
 #[test]
-fn a_trap_has_the_frames_that_are_there() {
+fn a_trap_after_tail_calls_has_the_remaining_frames() {
     for text in tables(TRAPS) {
         for options in levels() {
             let mut guest = instance(&text, &options);
@@ -60,9 +61,10 @@ fn a_trap_has_the_frames_that_are_there() {
     }
 }
 
-/// A function tail-calls one with far more parameters, which calls the first function again.
+/// A function tail-calls another with far more parameters, which calls the first function again by
+/// an ordinary call.
 #[test]
-fn a_stack_that_is_used_up_is_a_trap() {
+fn a_stack_overflow_by_tail_calls_is_a_trap() {
     let params = "i64 ".repeat(900);
     let given = "(i64.const 1)".repeat(900);
     let text = format!(
@@ -125,19 +127,23 @@ fn loops_of_tail_calls_are_stopped() {
 }
 
 #[test]
-fn loops_of_tail_calls_are_suspended_and_gone_on_with() {
+fn loops_of_tail_calls_are_suspended_and_resumed() {
     let text = both(LOOPS)[0].replace("EXPORT", "");
     for options in levels() {
         let prepared = prepare(&common::wat_with(&text, &options));
         let mut preempted = 0;
-        for (name, expected) in loops() {
+        // Repeat the loops until enough time slices end.
+        for (calls, (name, expected)) in loops().into_iter().cycle().enumerate() {
+            if calls >= SLICED_CALLS_MAX || calls >= loops().len() && preempted > 5 {
+                break;
+            }
             let func = prepared.func::<i32, i32>(name).expect("it is exported");
             let mut instance = prepared.try_instantiate(()).expect("a slot is free");
             let slice = Duration::from_micros(50);
             let n = 3_000_001;
             let mut step = instance.timeslice(slice).start(&func, n);
             let result = loop {
-                match step.expect("it goes on") {
+                match step.expect("the guest resumes") {
                     Step::Returned(result) => break result,
                     Step::Preempted => preempted += 1,
                     Step::Asked(none) => match none {},
@@ -179,7 +185,7 @@ const OWNER: &str = r#"(module
       (else (i32.const 80)))))"#;
 
 #[test]
-fn instances_of_a_group_make_tail_calls_of_each_other() {
+fn instances_of_a_group_tail_call_each_other() {
     let count = |n| Some(Value::I32(n));
     for mut options in levels() {
         for fuel in [false, true] {
@@ -199,14 +205,14 @@ fn instances_of_a_group_make_tail_calls_of_each_other() {
                 let member = common::wat_with(&member, &options);
                 let member = group.instantiate(&member, &linker).expect("it links");
                 for (n, last) in [(0, 70), (1, 80), (2, 70), (101, 80)] {
-                    let found = number(group.call(member, "begin", &[Value::I32(n)]));
+                    let found = number(group.call_values(member, "begin", &[Value::I32(n)]));
                     assert_eq!(found, last + 5, "{n}");
                 }
                 assert_eq!(group.global(member, "n"), count(1 + 1 + 2 + 51));
                 assert_eq!(group.global(owner, "n"), count(1 + 1 + 51));
                 used.push([owner, member].map(|id| group.fuel(id)));
                 let many = [Value::I32(1_000_001)];
-                let result = group.call(member, "begin", &many);
+                let result = group.call_values(member, "begin", &many);
                 if tail {
                     assert_eq!(number(result), 85);
                     if fuel {
@@ -215,7 +221,10 @@ fn instances_of_a_group_make_tail_calls_of_each_other() {
                             group.set_fuel(owner, 10_000).expect("it counts");
                             group.set_fuel(member, 10_000).expect("it counts");
                             group.set_fuel(out, 1000).expect("it counts");
-                            trapped(group.call(member, "begin", &many), TrapCode::OutOfFuel);
+                            trapped(
+                                group.call_values(member, "begin", &many),
+                                TrapCode::OutOfFuel,
+                            );
                             assert_eq!(group.fuel(out), Some(0));
                         }
                     }
@@ -231,7 +240,7 @@ fn instances_of_a_group_make_tail_calls_of_each_other() {
                         group.set_fuel(member, u64::MAX).expect("it counts");
                     }
                     let ended = loop {
-                        if let Err(error) = group.call(member, "begin", &[Value::I32(-1)]) {
+                        if let Err(error) = group.call_values(member, "begin", &[Value::I32(-1)]) {
                             break error;
                         }
                     };
@@ -248,9 +257,9 @@ fn instances_of_a_group_make_tail_calls_of_each_other() {
 
 /// The smallest stack suffices for any number of tail calls.
 #[test]
-fn the_smallest_stack_is_enough() {
+fn the_smallest_stack_suffices_for_tail_calls() {
     let text = both(LOOPS)[0].replace("EXPORT", "");
-    let region = Region::builder().slots(1).stack(64 << 10);
+    let region = Region::builder().slots(1).stack_bytes(64 << 10);
     let region = region.build().expect("a region");
     let prepared = region.prepare(&common::wat(&text), &Linker::new());
     let prepared = prepared.expect("it fits");

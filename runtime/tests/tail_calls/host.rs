@@ -4,7 +4,7 @@
 use super::{common, levels};
 use futures::executor::block_on;
 use pirn_runtime::{
-    CallError, Caller, Func, HostError, Linker, Prepared, Region, Step, Trap, TrapCode,
+    CallError, Caller, HostError, Linker, Prepared, Region, Step, Trap, TrapCode, TypedFunc,
 };
 
 const GUEST: &str = r#"(module
@@ -121,11 +121,12 @@ fn fails(mut call: impl FnMut(i32) -> Result<i32, CallError>, frames: usize) {
 }
 
 #[test]
-fn the_host_answers_the_caller_of_the_caller() {
+fn results_of_a_tail_called_host_function_reach_the_outer_caller() {
     for options in levels() {
         let prepared = prepare(&options);
         let mut instance = prepared.try_instantiate(()).expect("a slot is free");
-        let func = |name: &str| -> Func<i32, i32> { prepared.func(name).expect("it is exported") };
+        let func =
+            |name: &str| -> TypedFunc<i32, i32> { prepared.func(name).expect("it is exported") };
         for (name, added, frames) in [
             ("at_once", 1, 0),
             ("by_table", 1001, 1),
@@ -156,7 +157,7 @@ fn a_guest_waits_in_a_tail_call() {
         let prepared = prepare(&options);
         let mut instance = prepared.try_instantiate(()).expect("a slot is free");
         for (name, added, frames) in [("waits", 1001, 1), ("waits_at_once", 1, 0)] {
-            let func: Func<i32, i32> = prepared.func(name).expect("it is exported");
+            let func: TypedFunc<i32, i32> = prepared.func(name).expect("it is exported");
             let mut call = |n| block_on(instance.call_async(&func, n));
             assert_eq!(call(5).expect("it returns"), 5 + added, "{name}");
             fails(&mut call, frames);
@@ -171,7 +172,7 @@ fn a_guest_asks_in_a_tail_call() {
         let prepared = prepare(&options);
         let mut instance = prepared.try_instantiate(()).expect("a slot is free");
         for (name, added, frames) in [("asks", 1001, 1), ("asks_at_once", 1, 0)] {
-            let func: Func<i32, i32> = prepared.func(name).expect("it is exported");
+            let func: TypedFunc<i32, i32> = prepared.func(name).expect("it is exported");
             let mut call = |n| {
                 let step = instance.start(&func, 3)?;
                 assert_eq!(step, Step::Asked(3));

@@ -1,4 +1,4 @@
-//! Tail calls of every kind against ordinary calls in their place: results, stack usage and fuel.
+//! Tail calls of every kind, compared with ordinary calls: results, stack usage and fuel.
 
 use super::{LOOPS, both, instance, levels, loops, number, tables, trapped};
 use pirn_compiler::{OptLevel, Options};
@@ -36,7 +36,7 @@ fn loops_of_tail_calls_need_no_stack() {
 
 /// Tail calls that return to functions with frames, repeatedly: the frames must be intact.
 #[test]
-fn frames_are_where_they_were() {
+fn tail_calls_keep_the_frames_of_callers() {
     let text = both(LOOPS)[0].replace("EXPORT", "");
     let module = text.strip_suffix(')').expect("a module");
     let text = format!(
@@ -57,7 +57,7 @@ fn frames_are_where_they_were() {
 }
 
 #[test]
-fn a_tail_call_takes_and_returns_the_most_values() {
+fn a_tail_call_passes_the_maximum_of_values() {
     let kinds = ["i32", "i64", "f32", "f64", "v128"];
     let types: Vec<_> = (0..1000).map(|at| kinds[at % 5]).collect();
     let list = types.join(" ");
@@ -114,7 +114,7 @@ fn a_tail_call_takes_and_returns_the_most_values() {
 }
 
 #[test]
-fn fuel_is_used_as_by_calls() {
+fn tail_calls_use_the_fuel_of_ordinary_calls() {
     for text in tables(LOOPS) {
         for mut options in levels() {
             options.fuel = true;
@@ -146,7 +146,7 @@ fn fuel_is_used_as_by_calls() {
 
 /// A tail call of an intrinsic or of a replaced function has no callee, so a return must follow it.
 #[test]
-fn what_is_an_instruction_is_followed_by_a_return() {
+fn a_tail_called_intrinsic_returns() {
     let multiply = include_str!("../../../compiler/tests/multiply/digits-narrow.wat");
     let multiply = multiply.trim_end().strip_suffix(')').expect("a module");
     let multiply = multiply.split_once("(module").expect("a module").1;

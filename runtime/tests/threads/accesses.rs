@@ -2,8 +2,8 @@
 //! and traps.
 
 use crate::common::random::Random;
+use crate::common::values::shared_memory;
 use crate::common::{self, values};
-use crate::shared;
 use core::fmt::Write;
 use pirn_compiler::Options;
 use pirn_runtime::{
@@ -213,9 +213,9 @@ fn guest(text: &str, is_shared: bool, options: &Options, operators: &[Operator])
     let shared = is_shared.then(|| SharedMemory::new(&ty).expect("the system has memory"));
     let mut linker = Linker::new();
     if let Some(shared) = &shared {
-        linker.memory("h", "m", shared).expect("one name");
+        linker.memory("h", "m", shared).expect("the name is free");
     }
-    let region = Region::builder().slots(1).memory_max(BYTES as usize);
+    let region = Region::builder().slots(1).memory_bytes_max(BYTES as usize);
     let region = region.build().expect("a region");
     let prepared = region.prepare(&module, &linker).expect("it fits");
     let instance = prepared.try_instantiate(()).expect("a slot");
@@ -227,7 +227,7 @@ fn guest(text: &str, is_shared: bool, options: &Options, operators: &[Operator])
 }
 
 #[test]
-fn every_operator_does_what_its_model_does() {
+fn every_atomic_operator_equals_its_model() {
     let operators = operators();
     assert_eq!(operators.len(), 63);
     let mut random = Random(1);
@@ -263,7 +263,7 @@ fn every_operator_does_what_its_model_does() {
 }
 
 #[test]
-fn every_operator_traps_where_it_must() {
+fn every_atomic_operator_checks_its_address() {
     let operators = operators();
     for options in values::levels() {
         for (text, is_shared) in MEMORIES {
@@ -326,7 +326,9 @@ fn accesses_are_not_moved_over_atomics() {
         (i32.add (local.get $a) (i32.atomic.load (i32.const 0)))))"#;
     for options in values::levels() {
         let mut linker = Linker::new();
-        linker.memory("h", "m", &shared(1, 1)).expect("one name");
+        linker
+            .memory("h", "m", &shared_memory(1, 1))
+            .expect("the name is free");
         let region = Region::builder().slots(1).build().expect("a region");
         let module = common::wat_with(GUEST, &options);
         let prepared = region.prepare(&module, &linker).expect("it fits");

@@ -1,14 +1,15 @@
 //! Attacks on shared memories and waits: panicking wakers, forks, memories that grow inside a
-//! limiter, sizes that other threads change, and slots that had other memories before.
+//! limiter, sizes that other threads change, and slots that used other memories before.
 
-use crate::common::house::{child, ended_well, fork};
+use crate::common::retry::with_longer_limits;
+use crate::common::setup::{child, ended_well, fork};
+use crate::common::values::shared_memory;
 use crate::common::{self, values};
-use crate::shared;
 use futures::executor::block_on;
 use futures::task::{ArcWake, waker};
 use pirn_runtime::{
-    AddrType, CallError, Func, Linker, MemoryType, Module, PageSize, Prepared, Region,
-    SharedMemory, TrapCode,
+    AddrType, CallError, Linker, MemoryType, Module, PageSize, Prepared, Region, SharedMemory,
+    TrapCode, TypedFunc,
 };
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +19,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll};
 use std::thread;
+use std::time::Duration;
 
 const GUEST: &str = r#"(module (import "h" "m" (memory 1 4 shared))
   (func (export "wait") (param i32 i32 i64) (result i32)
@@ -27,11 +29,11 @@ const GUEST: &str = r#"(module (import "h" "m" (memory 1 4 shared))
     (i32.atomic.rmw.add (local.get 0) (i32.const 1)))
   (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0))))"#;
 
-type Wait = Func<(i32, i32, i64), i32>;
+type Wait = TypedFunc<(i32, i32, i64), i32>;
 
 fn linker(memory: &SharedMemory) -> Linker<()> {
     let mut linker = Linker::new();
-    linker.memory("h", "m", memory).expect("one name");
+    linker.memory("h", "m", memory).expect("the name is free");
     linker
 }
 
@@ -51,32 +53,32 @@ pub(crate) fn case(case: &str) {
 }
 
 #[test]
-fn a_waker_that_panics_keeps_nobody_waiting() {
+fn a_panicking_waker_does_not_block_other_waiters() {
     #[derive(Default)]
-    struct Told {
+    struct TestWaker {
         panics: bool,
         times: AtomicU32,
     }
-    impl ArcWake for Told {
+    impl ArcWake for TestWaker {
         fn wake_by_ref(this: &Arc<Self>) {
             this.times.fetch_add(1, SeqCst);
             assert!(!this.panics, "a waker that panics");
         }
     }
-    let memory = shared(1, 1 << 2);
+    let memory = shared_memory(1, 1 << 2);
     let prepared = prepared(&common::wat(GUEST), &memory, 2);
     let wait: Wait = prepared.func("wait").expect("it is there");
     let mut guests = [(); 2].map(|()| prepared.try_instantiate(()).expect("a slot"));
     let [first, second] = &mut guests;
     let mut calls = [first, second].map(|guest| guest.call_async(&wait, (0, 0, -1)));
-    let tolds = [true, false].map(|panics| {
-        Arc::new(Told {
+    let wakers = [true, false].map(|panics| {
+        Arc::new(TestWaker {
             panics,
-            ..Told::default()
+            ..TestWaker::default()
         })
     });
-    for (call, told) in calls.iter_mut().zip(&tolds) {
-        let waker = waker(Arc::clone(told));
+    for (call, test_waker) in calls.iter_mut().zip(&wakers) {
+        let waker = waker(Arc::clone(test_waker));
         assert!(
             pin!(call)
                 .poll(&mut Context::from_waker(&waker))
@@ -85,7 +87,10 @@ fn a_waker_that_panics_keeps_nobody_waiting() {
     }
     // Whether or not `notify` passes on a waker's panic, it has woken both waiters.
     let woken = catch_unwind(AssertUnwindSafe(|| memory.notify(0, 2).unwrap()));
-    assert_eq!(tolds.map(|told| told.times.load(SeqCst)), [1, 1]);
+    assert_eq!(
+        wakers.map(|test_waker| test_waker.times.load(SeqCst)),
+        [1, 1]
+    );
     assert_eq!(woken.ok(), Some(2));
     for call in calls {
         assert_eq!(block_on(call).unwrap(), 0);
@@ -102,40 +107,47 @@ fn inherited(memory: &SharedMemory) -> Prepared<()> {
 }
 
 #[test]
-fn a_wait_in_a_fork_has_its_timeout() {
+fn a_wait_in_a_child_has_its_timeout() {
     common::exited_with("times", 0);
 }
 
 fn times() {
-    let memory = shared(1, 4);
+    let memory = shared_memory(1, 4);
     let prepared = inherited(&memory);
     let wait: Wait = prepared.func("wait").expect("it is there");
     let mut guest = prepared.try_instantiate(()).expect("a slot");
-    let mut call = guest.call_async(&wait, (0, 0, 200_000_000));
-    let waker = futures::task::noop_waker();
-    let polled = pin!(&mut call).poll(&mut Context::from_waker(&waker));
-    assert!(matches!(polled, Poll::Pending), "{polled:?}");
-    let pid = fork();
-    if pid == 0 {
-        let call = AssertUnwindSafe(call);
-        child(move || {
-            let AssertUnwindSafe(call) = { call };
-            common::house::impatient();
-            assert_eq!(block_on(call).unwrap(), 2);
-        });
-    }
-    ended_well(pid);
+    // Repeat the call until the guest waits when the process forks.
+    with_longer_limits(Duration::from_millis(200), |timeout| {
+        let mut call = guest.call_async(&wait, (0, 0, timeout.as_nanos() as i64));
+        let waker = futures::task::noop_waker();
+        let polled = pin!(&mut call).poll(&mut Context::from_waker(&waker));
+        if let Poll::Ready(ended) = polled {
+            assert_eq!(ended.unwrap(), 2);
+            return None;
+        }
+        let pid = fork();
+        if pid == 0 {
+            let call = AssertUnwindSafe(call);
+            child(move || {
+                let AssertUnwindSafe(call) = { call };
+                common::setup::limit_run_time();
+                assert_eq!(block_on(call).unwrap(), 2);
+            });
+        }
+        ended_well(pid);
+        Some(())
+    });
 }
 
 #[test]
-fn a_fork_has_no_byte_of_a_shared_memory() {
+fn a_child_gets_a_zeroed_shared_memory() {
     common::exited_with("bytes", 0);
 }
 
 fn bytes() {
-    let memory = shared(1, 4);
+    let memory = shared_memory(1, 4);
     let prepared = inherited(&memory);
-    let load: Func<i32, i32> = prepared.func("load").expect("it is there");
+    let load: TypedFunc<i32, i32> = prepared.func("load").expect("it is there");
     let mut guest = prepared.try_instantiate(()).expect("a slot");
     memory.write(100, &[7]).expect("it is there");
     let pid = fork();
@@ -143,7 +155,7 @@ fn bytes() {
         let all = AssertUnwindSafe((guest, memory));
         child(move || {
             let AssertUnwindSafe((mut guest, memory)) = { all };
-            common::house::impatient();
+            common::setup::limit_run_time();
             assert_eq!(guest.call(&load, 100).unwrap(), 0);
             assert_eq!(memory.len(), 1 << 16);
             // After the fork, the child's memory is private to it.
@@ -156,9 +168,9 @@ fn bytes() {
 }
 
 #[test]
-fn a_limiter_that_grows_the_same_memory_ends() {
+fn a_limiter_that_grows_the_same_memory_does_not_deadlock() {
     for (of_limiter, most, answer) in [(0, 4, 1), (1, 4, -1), (3, 4, -1)] {
-        let memory = shared(1, most);
+        let memory = shared_memory(1, most);
         let mut linker = linker(&memory);
         let same = memory.clone();
         linker.memory_limiter(move |(), _| {
@@ -169,7 +181,7 @@ fn a_limiter_that_grows_the_same_memory_ends() {
         let region = Region::builder().slots(1).build().expect("a region");
         let prepared = region.prepare(&common::wat(GUEST), &linker);
         let prepared = prepared.expect("it fits");
-        let grow: Func<i32, i32> = prepared.func("grow").expect("it is there");
+        let grow: TypedFunc<i32, i32> = prepared.func("grow").expect("it is there");
         let mut guest = prepared.try_instantiate(()).expect("a slot");
         assert_eq!(guest.call(&grow, 1).unwrap(), answer, "{of_limiter}");
         assert!(memory.len() <= (most as usize) << 16);
@@ -177,7 +189,7 @@ fn a_limiter_that_grows_the_same_memory_ends() {
 }
 
 #[test]
-fn a_size_is_not_kept_over_an_atomic_access() {
+fn the_size_is_read_again_after_an_atomic_access() {
     // The compiler compares each access to a memory with one-byte pages with its size. The host
     // changes that size while the guest spins.
     let text = r#"(module (import "h" "m" (memory 64 1000 shared (pagesize 1)))
@@ -196,7 +208,7 @@ fn a_size_is_not_kept_over_an_atomic_access() {
         };
         let memory = SharedMemory::new(&ty).expect("the system has memory");
         let prepared = prepared(&common::wat_with(text, &options), &memory, 1);
-        let grown: Func<i32, i32> = prepared.func("grown").expect("it is there");
+        let grown: TypedFunc<i32, i32> = prepared.func("grown").expect("it is there");
         let mut guest = prepared.try_instantiate(()).expect("a slot");
         thread::scope(|scope| {
             let calls = scope.spawn(|| guest.call(&grown, 999).unwrap());
@@ -213,15 +225,15 @@ fn a_size_is_not_kept_over_an_atomic_access() {
 }
 
 #[test]
-fn a_warm_slot_has_no_memory_of_another_preparation() {
-    let first = shared(1, 4);
+fn a_warm_slot_does_not_use_another_preparations_memory() {
+    let first = shared_memory(1, 4);
     let prepared = prepared(&common::wat(GUEST), &first, 1);
-    let add: Func<i32, i32> = prepared.func("add").expect("it is there");
-    let load: Func<i32, i32> = prepared.func("load").expect("it is there");
+    let add: TypedFunc<i32, i32> = prepared.func("add").expect("it is there");
+    let load: TypedFunc<i32, i32> = prepared.func("load").expect("it is there");
     for n in 0..20 {
-        // Memory and linkage are dropped before the slot is used again, so their addresses may be
-        // reused.
-        let own = shared(2, 4);
+        // The preparation and the memory are dropped before the slot is used again, so their
+        // addresses may be reused.
+        let own = shared_memory(2, 4);
         let with_own = prepared.with_memory("h", "m", &own).expect("it fits");
         let mut guest = with_own.try_instantiate(()).expect("a slot");
         drop(with_own);

@@ -1,10 +1,10 @@
-//! Shared memories: which ones link, which ones are refused, and their lifetime.
+//! Shared memories: which memories an import accepts and which it refuses, and their lifetime.
 
 use crate::common;
-use crate::shared;
+use crate::common::values::shared_memory;
 use pirn_runtime::{
-    AddrType, Caller, Func, Group, Linker, MemoryType, PageSize, Region, SharedMemory,
-    SharedMemoryError, TrapCode, Value,
+    AddrType, Caller, Group, Linker, MemoryType, PageSize, Region, SharedMemory, SharedMemoryError,
+    TrapCode, TypedFunc, Value,
 };
 
 const GUEST: &str = r#"(module (import "h" "m" (memory 1 4 shared)) (import "h" "f" (func $f (result i32)))
@@ -32,7 +32,7 @@ fn ty(min: u64, max: Option<u64>, shared: bool) -> MemoryType {
 /// A linker that offers a memory and a function that checks its size.
 fn linker(memory: &SharedMemory) -> Linker<()> {
     let mut linker = Linker::new();
-    linker.memory("h", "m", memory).expect("one name");
+    linker.memory("h", "m", memory).expect("the name is free");
     // The host gets no slice of a memory that other threads write to.
     let sees = |caller: Caller<'_, ()>| {
         assert_eq!(caller.memory().len(), 0);
@@ -40,13 +40,13 @@ fn linker(memory: &SharedMemory) -> Linker<()> {
             .shared_memory()
             .map_or(0, |memory| memory.len() as u32)
     };
-    linker.func("h", "f", sees).expect("one name");
+    linker.func("h", "f", sees).expect("the name is free");
     linker
 }
 
 #[test]
-fn instances_of_one_preparation_have_the_memories_that_they_are_given() {
-    let (a, b) = (shared(1, 4), shared(2, 3));
+fn instances_use_the_memories_of_their_preparation() {
+    let (a, b) = (shared_memory(1, 4), shared_memory(2, 3));
     for reset in common::resets() {
         let region = Region::builder().slots(2).reset(reset).build();
         let region = region.expect("a region");
@@ -54,10 +54,10 @@ fn instances_of_one_preparation_have_the_memories_that_they_are_given() {
             .prepare(&common::wat(GUEST), &linker(&a))
             .expect("it fits");
         let of_b = of_a.with_memory("h", "m", &b).expect("it is one");
-        let size: Func<(), u32> = of_a.func("size").expect("it is there");
-        let set: Func<(u32, u32), ()> = of_a.func("set").expect("it is there");
-        let get: Func<u32, u32> = of_a.func("get").expect("it is there");
-        let host: Func<(), u32> = of_a.func("host").expect("it is there");
+        let size: TypedFunc<(), u32> = of_a.func("size").expect("it is there");
+        let set: TypedFunc<(u32, u32), ()> = of_a.func("set").expect("it is there");
+        let get: TypedFunc<u32, u32> = of_a.func("get").expect("it is there");
+        let host: TypedFunc<(), u32> = of_a.func("host").expect("it is there");
         a.write(7, &[1]).expect("it is inside");
         b.write(7, &[2]).expect("it is inside");
         // Uses the slot with one memory after the other, when it was last used by the same or
@@ -98,9 +98,9 @@ fn instances_of_one_preparation_have_the_memories_that_they_are_given() {
 }
 
 #[test]
-fn bulk_operators_and_growth_are_of_the_shared_memory() {
-    let memory = shared(1, 4);
-    let region = Region::builder().slots(1).memory_max(1 << 16).build();
+fn bulk_operators_and_growth_use_the_shared_memory() {
+    let memory = shared_memory(1, 4);
+    let region = Region::builder().slots(1).memory_bytes_max(1 << 16).build();
     let region = region.expect("a region");
     let prepared = region.prepare(&common::wat(GUEST), &linker(&memory));
     let prepared = prepared.expect("it fits");
@@ -128,13 +128,13 @@ fn bulk_operators_and_growth_are_of_the_shared_memory() {
     let error = memory.grow(1).unwrap_err().to_string();
     assert_eq!(
         error,
-        "shared memory is to have 5 pages, it may have 4; ask for less"
+        "shared memory would have 5 pages, its maximum is 4; ask for less"
     );
 }
 
 #[test]
 fn the_limiter_is_asked_before_a_shared_memory_grows() {
-    let memory = shared(1, 4);
+    let memory = shared_memory(1, 4);
     let mut linker = linker(&memory);
     linker.memory_limiter(|(), growth| growth.desired <= 2 << 16);
     let region = Region::builder().slots(1).build().expect("a region");
@@ -149,12 +149,12 @@ fn the_limiter_is_asked_before_a_shared_memory_grows() {
     assert_eq!(memory.len(), 2 << 16);
 }
 
-/// A memory with other limits or another type is refused by both ways of linking.
+/// Both ways of linking refuse a memory with other limits or another type.
 #[test]
-fn what_is_not_what_a_module_wants_is_refused() {
+fn memories_of_another_type_are_refused() {
     let region = Region::builder().slots(1).build().expect("a region");
     let module = common::wat(GUEST);
-    let fits = shared(1, 4);
+    let fits = shared_memory(1, 4);
     let refused = |memory: &SharedMemory| {
         let error = region.prepare(&module, &linker(memory)).unwrap_err();
         let prepared = region.prepare(&module, &linker(&fits)).expect("it fits");
@@ -163,8 +163,8 @@ fn what_is_not_what_a_module_wants_is_refused() {
         error.to_string()
     };
     for (memory, found) in [
-        (shared(0, 4), "0..4"),
-        (shared(1, 5), "1..5"),
+        (shared_memory(0, 4), "0..4"),
+        (shared_memory(1, 5), "1..5"),
         (
             SharedMemory::new(&MemoryType {
                 address: AddrType::I64,
@@ -183,14 +183,13 @@ fn what_is_not_what_a_module_wants_is_refused() {
         );
     }
     // This memory reaches the required minimum only because it has grown.
-    let grows = shared(0, 4);
+    let grows = shared_memory(0, 4);
     grows.grow(1).expect("it is within its maximum");
     assert!(region.prepare(&module, &linker(&grows)).is_ok());
     let prepared = region.prepare(&module, &linker(&fits)).expect("it fits");
     for (module, name) in [("h", "n"), ("g", "m"), ("h", "f")] {
         let error = prepared.with_memory(module, name, &fits).unwrap_err();
-        let wanted =
-            format!("the module imports no memory {module}.{name}; name one that it imports");
+        let wanted = format!("module imports no memory {module}.{name}; name one that it imports");
         assert_eq!(error.to_string(), wanted);
     }
     // A module that declares an unshared memory cannot import a shared one, and vice versa.
@@ -218,7 +217,7 @@ fn what_is_not_what_a_module_wants_is_refused() {
 }
 
 #[test]
-fn memories_are_made_only_of_their_types() {
+fn shared_memories_are_created_only_from_valid_types() {
     let message = |ty| SharedMemory::new(&ty).unwrap_err().to_string();
     for unshared in [ty(1, Some(2), false), ty(1, None, true), ty(1, None, false)] {
         let wanted =
@@ -227,16 +226,16 @@ fn memories_are_made_only_of_their_types() {
     }
     assert_eq!(
         message(ty(3, Some(2), true)),
-        "shared memory is to have 3 pages, it may have 2; ask for less"
+        "shared memory would have 3 pages, its maximum is 2; ask for less"
     );
     for most in [65_536, u64::MAX] {
         assert_eq!(
             message(ty(65_536, Some(most), true)),
-            "shared memory is to have 65536 pages, it may have 65535; ask for less"
+            "shared memory would have 65536 pages, its maximum is 65535; ask for less"
         );
     }
     // Grow to the largest possible size; no page is written.
-    let most = SharedMemory::new(&ty(0, Some(u64::MAX), true)).expect("there are addresses");
+    let most = SharedMemory::new(&ty(0, Some(u64::MAX), true)).expect("address space is free");
     let grown = most.grow(u64::MAX);
     assert!(
         matches!(grown, Err(SharedMemoryError::Limit { .. })),
@@ -269,8 +268,8 @@ fn memories_are_made_only_of_their_types() {
 /// The second member imports the memory that the first exports. The memory belongs to the host or
 /// to the first member's slot.
 #[test]
-fn members_of_a_group_hand_shared_memories_on() {
-    let memory = shared(1, 4);
+fn members_of_a_group_reexport_shared_memories() {
+    let memory = shared_memory(1, 4);
     let region = Region::builder().slots(3).build().expect("a region");
     let mut group = Group::new(&region, ());
     let linker = linker(&memory);
@@ -291,9 +290,12 @@ fn members_of_a_group_hand_shared_memories_on() {
     );
     assert!(group.exported_memory(second, "m").is_none());
     assert_eq!(group.memory(second).map(|memory| memory.len()), Some(0));
-    let grown = group.call(second, "grow", &[]).expect("it runs");
+    let grown = group.call_values(second, "grow", &[]).expect("it runs");
     assert_eq!((grown, memory.len()), (vec![Value::I32(1)], 2 << 16));
-    let outside = group.call(second, "outside", &[]).unwrap_err().to_string();
+    let outside = group
+        .call_values(second, "outside", &[])
+        .unwrap_err()
+        .to_string();
     assert!(outside.contains("out of bounds memory access"), "{outside}");
     // A shared memory of a slot behaves like any other memory.
     let owner = "(module (memory (export \"m\") 1 2 shared))";
@@ -307,11 +309,11 @@ fn members_of_a_group_hand_shared_memories_on() {
     );
 }
 
-/// A memory lives as long as anything that uses it.
+/// A memory lives until its last user is dropped.
 #[test]
-fn the_last_who_has_a_memory_ends_it() {
+fn the_last_user_of_a_memory_frees_it() {
     let region = Region::builder().slots(1).build().expect("a region");
-    let (memory, other) = (shared(1, 4), shared(1, 4));
+    let (memory, other) = (shared_memory(1, 4), shared_memory(1, 4));
     let linked = region
         .prepare(&common::wat(GUEST), &linker(&memory))
         .expect("it fits");

@@ -1,7 +1,7 @@
 //! Several instances that share a memory, each on its own thread.
 
 use crate::common;
-use crate::shared;
+use crate::common::values::shared_memory;
 use pirn_runtime::{Linker, Prepared, Region, SharedMemory};
 use std::thread;
 
@@ -64,7 +64,7 @@ const THREADS: u32 = 4;
 fn prepared(memory: &SharedMemory) -> Prepared<()> {
     let region = Region::builder().slots(THREADS).build().expect("a region");
     let mut linker = Linker::new();
-    linker.memory("h", "m", memory).expect("one name");
+    linker.memory("h", "m", memory).expect("the name is free");
     region
         .prepare(&common::wat(GUEST), &linker)
         .expect("it fits")
@@ -85,8 +85,8 @@ fn on_threads(prepared: &Prepared<()>, name: &str, n: u32) {
 
 /// Atomic additions of several threads to one word.
 #[test]
-fn nothing_is_lost_of_what_threads_add() {
-    let memory = shared(1, 100);
+fn concurrent_atomic_additions_are_not_lost() {
+    let memory = shared_memory(1, 100);
     on_threads(&prepared(&memory), "adds", 20_000);
     let sum = memory.atomic_u32(0).expect("it is inside");
     assert_eq!(
@@ -96,8 +96,8 @@ fn nothing_is_lost_of_what_threads_add() {
 }
 
 #[test]
-fn a_lock_of_the_guests_keeps_out_all_but_one() {
-    let memory = shared(1, 100);
+fn a_guests_lock_is_exclusive() {
+    let memory = shared_memory(1, 100);
     on_threads(&prepared(&memory), "locks", 5_000);
     let mut sums = [0; 16];
     memory.read(16, &mut sums).expect("it is inside");
@@ -109,8 +109,8 @@ fn a_lock_of_the_guests_keeps_out_all_but_one() {
 }
 
 #[test]
-fn each_growth_is_of_its_own_pages() {
-    let memory = shared(1, 100);
+fn concurrent_growths_return_different_sizes() {
+    let memory = shared_memory(1, 100);
     let prepared = prepared(&memory);
     let grows = prepared.func::<(u32,), i32>("grows").expect("it is there");
     let sees = prepared.func::<(u32,), u32>("sees").expect("it is there");
@@ -139,8 +139,8 @@ fn each_growth_is_of_its_own_pages() {
 
 /// Stores before an atomic store are visible after the atomic load that reads it.
 #[test]
-fn what_is_sent_behind_an_atomic_store_is_there_behind_the_load() {
-    let memory = shared(1, 100);
+fn an_atomic_store_publishes_earlier_stores() {
+    let memory = shared_memory(1, 100);
     let prepared = prepared(&memory);
     let sends = prepared.func::<(u32,), ()>("sends").expect("it is there");
     let takes = prepared.func::<(), u32>("takes").expect("it is there");

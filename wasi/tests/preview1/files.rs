@@ -1,4 +1,4 @@
-//! Files by their descriptors: reads, writes, positions, sizes, times, flags, and numbers.
+//! Operations on open files: reads, writes, positions, sizes, times, flags, and descriptor numbers.
 
 use crate::driver::{APPEND, CREAT, DIRECTORY, FOLDER, Host, OUT, READ, WRITE};
 use crate::errno::{BADF, FBIG, INVAL, NAMETOOLONG, NOTDIR, NOTSUP, SUCCESS};
@@ -12,7 +12,7 @@ const RSYNC: i64 = 8;
 const SYNC: i64 = 16;
 
 #[test]
-fn positions_move_by_what_is_read_and_written_and_by_nothing_else() {
+fn only_reads_writes_and_seeks_move_the_position() {
     let host = Host::new();
     host.write("file", "0123456789");
     let mut guest = host.guest();
@@ -49,7 +49,7 @@ fn positions_move_by_what_is_read_and_written_and_by_nothing_else() {
 }
 
 #[test]
-fn rights_are_those_that_a_file_was_opened_with() {
+fn a_descriptor_has_the_rights_of_its_open() {
     let host = Host::new();
     host.write("file", "content");
     let mut guest = host.guest();
@@ -76,7 +76,7 @@ fn rights_are_those_that_a_file_was_opened_with() {
 }
 
 #[test]
-fn flags_are_set_and_told() {
+fn descriptor_flags_are_set_and_reported() {
     let host = Host::new();
     let mut guest = host.guest();
     let flags = |guest: &mut crate::driver::Guest, file| {
@@ -114,7 +114,7 @@ fn flags_are_set_and_told() {
 }
 
 #[test]
-fn sizes_are_set_and_told() {
+fn file_sizes_are_set_and_reported() {
     let host = Host::new();
     host.write("file", "content");
     let mut guest = host.guest();
@@ -146,7 +146,7 @@ fn sizes_are_set_and_told() {
 }
 
 #[test]
-fn times_are_set_to_what_is_said_or_to_now() {
+fn file_times_are_set_to_a_given_or_the_current_time() {
     let host = Host::new();
     host.write("file", "");
     let mut guest = host.guest();
@@ -167,7 +167,7 @@ fn times_are_set_to_what_is_said_or_to_now() {
         };
         assert_eq!(set(1_000_000_007, 2_000_000_009, 1 | 4), SUCCESS);
         assert_eq!(times(), (at(1_000_000_007), at(2_000_000_009)));
-        // One of the two times, and none.
+        // Sets one of the two times, and then neither.
         assert_eq!(set(3_000_000_000, 5, 1), SUCCESS);
         assert_eq!(set(5, 5, 0), SUCCESS);
         assert_eq!(times(), (at(3_000_000_000), at(2_000_000_009)));
@@ -175,7 +175,7 @@ fn times_are_set_to_what_is_said_or_to_now() {
         assert!(times().0 == at(3_000_000_000) && times().1 > at(1 << 60));
         assert_eq!(set(5, 5, 2), SUCCESS);
         assert!(times().0 > at(1 << 60));
-        // A given time and the current time at once, and unknown flags.
+        // Flags that ask for a given time and the current time at once, and unknown flags.
         for flags in [1 | 2, 4 | 8, 15, 16] {
             assert_eq!(set(5, 5, flags), INVAL, "{flags}");
         }
@@ -195,7 +195,7 @@ fn times_are_set_to_what_is_said_or_to_now() {
 }
 
 #[test]
-fn times_of_changes_and_before_the_epoch_are_told() {
+fn change_times_and_times_before_the_epoch_are_reported() {
     let host = Host::new();
     host.write("file", "");
     let old = SystemTime::UNIX_EPOCH - Duration::from_secs(5);
@@ -259,7 +259,7 @@ fn descriptors_are_closed_and_renumbered() {
 }
 
 #[test]
-fn directories_that_were_given_have_names() {
+fn preopened_directories_have_names() {
     let host = Host::new();
     fs::create_dir(host.path("folder")).unwrap();
     let mut guest = host.guest();

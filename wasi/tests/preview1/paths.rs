@@ -1,4 +1,5 @@
-//! Paths: creating, finding, renaming and removing; no path may lead outside.
+//! Operations on paths: create, open, rename and remove. No path may lead outside the guest's
+//! directory.
 
 use crate::driver::{CREAT, DIRECTORY, EXCL, FOLDER, FOLLOW, Host, OUT, READ, TRUNC, WRITE};
 use crate::errno::{
@@ -9,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 #[test]
-fn files_are_opened_as_the_flags_say() {
+fn open_flags_are_respected() {
     let host = Host::new();
     host.write("file", "content");
     fs::create_dir(host.path("folder")).unwrap();
@@ -69,7 +70,7 @@ fn files_are_opened_as_the_flags_say() {
 }
 
 #[test]
-fn directories_are_made_and_removed() {
+fn directories_are_created_and_removed() {
     let host = Host::new();
     host.write("file", "");
     let mut guest = host.guest();
@@ -103,7 +104,7 @@ fn directories_are_made_and_removed() {
 }
 
 #[test]
-fn links_are_made_read_and_removed() {
+fn links_are_created_read_and_removed() {
     let host = Host::new();
     host.write("file", "content");
     fs::create_dir(host.path("folder")).unwrap();
@@ -163,7 +164,7 @@ fn links_are_made_read_and_removed() {
 
 /// An open descriptor keeps its file after its name is replaced or removed.
 #[test]
-fn what_is_open_stays_open_when_it_is_renamed_over_or_removed() {
+fn open_files_survive_replacement_and_removal() {
     let host = Host::new();
     host.write("old", "old");
     host.write("new", "new");
@@ -200,7 +201,7 @@ fn what_is_open_stays_open_when_it_is_renamed_over_or_removed() {
         guest.between("path_rename", (1, "old"), (FOLDER, "x")),
         BADF
     );
-    // In a directory that is open but removed, nothing can be created.
+    // Nothing can be created in a directory that is open but removed.
     let folder = guest.open("empty/below", DIRECTORY, READ, 0).unwrap();
     assert_eq!(
         guest.at("path_remove_directory", FOLDER, "empty/below"),
@@ -309,13 +310,13 @@ fn no_path_leads_outside() {
             );
         }
     }
-    // From an opened subdirectory, not even its parent is reachable.
+    // A descriptor of a subdirectory gives no access to its parent.
     let folder = guest.open("folder", DIRECTORY, READ, 0).unwrap();
     assert_eq!(
         guest.open_at(folder, FOLLOW, "../file", (0, READ, 0)),
         Err(PERM)
     );
-    // A link to the outside that the guest creates is no way out, whether or not its creation
+    // The guest's own link to the outside must not lead there, whether or not its creation
     // succeeds.
     for (index, to) in ["..", "../secret", "folder/../.."].into_iter().enumerate() {
         let name = format!("own{index}");
@@ -334,7 +335,7 @@ fn no_path_leads_outside() {
 }
 
 #[test]
-fn loops_of_links_end() {
+fn loops_of_symbolic_links_are_refused() {
     let host = Host::new();
     symlink("loop", host.path("loop")).unwrap();
     symlink("b", host.path("a")).unwrap();
@@ -390,7 +391,7 @@ fn entries(guest: &mut crate::driver::Guest, fd: i64, bytes: i64) -> Vec<(String
 }
 
 #[test]
-fn directories_are_read_in_parts_of_any_size() {
+fn directories_are_read_in_chunks_of_any_size() {
     let host = Host::new();
     let mut expected = vec![".".to_owned(), "..".to_owned()];
     for number in 0..50 {
@@ -425,7 +426,7 @@ fn directories_are_read_in_parts_of_any_size() {
 }
 
 #[test]
-fn a_directory_is_read_whole_while_its_entries_are_removed() {
+fn removal_while_reading_a_directory_skips_no_entry() {
     let host = Host::new();
     for number in 0..60 {
         host.write(&format!("file{number}"), "");

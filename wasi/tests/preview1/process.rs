@@ -7,7 +7,7 @@ use pirn_wasi::{Exit, WasiCtxBuilder};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 #[test]
-fn arguments_and_variables_arrive() {
+fn arguments_and_environment_reach_the_guest() {
     let wasi = WasiCtxBuilder::new().args(["program", "", "last"]).unwrap();
     let mut guest = Guest::new(wasi.env("NAME", "a=b").unwrap().build());
     for (name, count, bytes) in [("args", 3, 14), ("environ", 1, 9)] {
@@ -25,7 +25,7 @@ fn arguments_and_variables_arrive() {
 }
 
 #[test]
-fn clocks_tell_the_time_and_how_finely() {
+fn clocks_report_time_and_resolution() {
     let mut guest = Guest::new(WasiCtxBuilder::new().build());
     let now = || {
         SystemTime::now()
@@ -46,8 +46,8 @@ fn clocks_tell_the_time_and_how_finely() {
         assert_eq!(guest.call("clock_res_get", &[clock, OUT]), SUCCESS);
         assert!((1..1_000_000_000).contains(&guest.u64(OUT)));
     }
-    // The clocks of processor time are not provided, which is reported as for a missing descriptor.
-    // Other clocks do not exist.
+    // Clocks of processor time are not provided, and give the errno of a missing descriptor. Other
+    // clocks do not exist.
     for (clock, errno) in [(2, BADF), (3, BADF), (4, INVAL), (-1, INVAL)] {
         assert_eq!(
             guest.call("clock_time_get", &[clock, 0, OUT]),
@@ -59,7 +59,7 @@ fn clocks_tell_the_time_and_how_finely() {
 }
 
 #[test]
-fn a_sleep_until_a_time_of_day_ends_then() {
+fn a_sleep_until_an_absolute_time_ends_then() {
     let mut guest = Guest::new(WasiCtxBuilder::new().build());
     let now = || {
         SystemTime::now()
@@ -91,7 +91,7 @@ fn random_bytes_differ() {
 }
 
 #[test]
-fn a_guest_exits_with_any_code_and_raises_nothing() {
+fn proc_exit_takes_any_code_and_proc_raise_is_refused() {
     for code in [0, 1, 125, 126, 255, 256, -1] {
         let mut guest = Guest::new(WasiCtxBuilder::new().build());
         let error = guest.try_call("proc_exit", &[code]).expect_err("it ends");
@@ -108,7 +108,7 @@ fn a_guest_exits_with_any_code_and_raises_nothing() {
 }
 
 #[test]
-fn pointers_outside_of_the_memory_end_the_call() {
+fn pointers_out_of_bounds_trap() {
     let host = Host::new();
     host.write("file", "");
     let mut guest = host.guest();

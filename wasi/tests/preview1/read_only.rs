@@ -154,7 +154,7 @@ fn try_all_of_a_file(guest: &mut Guest, file: i64) {
 }
 
 #[test]
-fn nothing_in_a_read_only_directory_changes() {
+fn changes_in_a_read_only_directory_are_refused() {
     let (host, used) = (furnished(), furnished());
     let before = look(&host);
     let mut guest = guest(&host, &used);
@@ -181,7 +181,7 @@ fn nothing_in_a_read_only_directory_changes() {
 }
 
 #[test]
-fn a_read_only_directory_is_read_as_any_other() {
+fn a_read_only_directory_can_be_read() {
     let (host, used) = (furnished(), furnished());
     let mut guest = guest(&host, &used);
     assert_eq!(
@@ -205,7 +205,7 @@ fn a_read_only_directory_is_read_as_any_other() {
 
 /// Another directory of the same guest stays writable.
 #[test]
-fn a_directory_beside_it_is_changed_as_ever() {
+fn a_writable_directory_next_to_a_read_only_one_stays_writable() {
     let (host, used) = (furnished(), furnished());
     let mut guest = guest(&host, &used);
     assert_eq!(guest.at("path_create_directory", 4, "new"), SUCCESS);

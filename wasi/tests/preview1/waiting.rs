@@ -1,5 +1,5 @@
-//! Descriptors on which a guest blocks: it waits no longer than its limits, reads all arriving
-//! bytes, and gets the results of POSIX.
+//! Descriptors on which a guest blocks. The guest must not wait past its limits, must lose no
+//! bytes, and must get the results that POSIX specifies.
 
 use crate::driver::{APPEND, BYTES, CREAT, FOLDER, Guest, Host, NONBLOCK, OUT, READ, WRITE};
 use crate::errno::{AGAIN, BADF, INVAL, NOTCONN, NOTSOCK, NXIO, PIPE, SPIPE, SUCCESS};
@@ -38,7 +38,7 @@ fn is_late(error: &CallError) -> bool {
 }
 
 #[test]
-fn a_guest_that_waits_for_a_pipe_is_stopped() {
+fn a_deadline_ends_a_wait_for_a_pipe() {
     let (mut guest, mut writer, mut reader) = piped();
     let arguments = guest.io(0, 100);
     assert!(is_late(&guest.late("fd_read", &arguments)));
@@ -60,7 +60,7 @@ fn a_guest_that_waits_for_a_pipe_is_stopped() {
 }
 
 #[test]
-fn a_write_to_a_pipe_that_waits_ends_when_all_is_taken() {
+fn a_blocking_write_to_a_pipe_writes_all_bytes() {
     let (mut guest, _writer, mut reader) = piped();
     let many: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
     let expected = many.clone();
@@ -75,7 +75,7 @@ fn a_write_to_a_pipe_that_waits_ends_when_all_is_taken() {
 }
 
 #[test]
-fn a_guest_that_waits_is_killed_and_woken_from_another_thread() {
+fn a_waiting_guest_is_killed_or_woken_by_another_thread() {
     let (mut guest, mut writer, _reader) = piped();
     let switch = guest.kill_switch();
     let (say, ended) = mpsc::channel();
@@ -100,7 +100,7 @@ fn a_guest_that_waits_is_killed_and_woken_from_another_thread() {
 }
 
 #[test]
-fn descriptors_that_do_not_wait_say_again() {
+fn nonblocking_descriptors_return_again() {
     let host = Host::new();
     host.fifo("fifo");
     let mut guest = host.guest();
@@ -123,7 +123,7 @@ fn descriptors_that_do_not_wait_say_again() {
 }
 
 #[test]
-fn opening_a_fifo_waits_for_nobody() {
+fn opening_a_fifo_does_not_block() {
     let host = Host::new();
     host.fifo("fifo");
     let mut guest = host.guest();
@@ -165,7 +165,7 @@ fn opening_a_fifo_waits_for_nobody() {
 }
 
 #[test]
-fn polling_tells_what_is_ready_and_nothing_else() {
+fn poll_reports_only_ready_descriptors() {
     let host = Host::new();
     host.write("file", "0123456789");
     let ((input, mut writer), (reader, output)) = (io::pipe().unwrap(), io::pipe().unwrap());
@@ -224,7 +224,7 @@ fn streams_in_memory_are_read_and_polled() {
 
 /// `fd_pwrite` writes at its offset even if the append flag is set, unlike pwrite(2) on Linux.
 #[test]
-fn writes_at_a_position_go_there_also_where_others_append() {
+fn fd_pwrite_ignores_the_append_flag() {
     let host = Host::new();
     host.write("file", "0123456789");
     let mut guest = host.guest();

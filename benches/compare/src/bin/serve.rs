@@ -57,7 +57,7 @@ fn engine(settings: &Settings) -> Result<wasmtime::Engine> {
         .total_memories(settings.slots)
         .total_tables(settings.slots)
         .total_stacks(settings.slots)
-        .max_memory_size(settings.memory_max);
+        .max_memory_size(settings.memory_bytes_max);
     let mut config = Config::new();
     best::best(&mut pool, &mut config);
     config

@@ -1,2 +1,2 @@
-/* In place of the C library's, which WASI has none of: Lua includes it, and the flags that it is compiled with
-   say that its errors end the program. */
+/* An empty setjmp.h for Lua, because WASI's C library has none. Lua is compiled with flags that
+   make an error end the program, so it never calls setjmp. */

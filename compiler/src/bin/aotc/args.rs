@@ -14,54 +14,54 @@ use std::sync::Arc;
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// The module, .wasm or .wat
+    /// The module: a .wasm or .wat file
     pub(crate) input: Option<PathBuf>,
-    /// Where to write; `-` for standard output [default: the input's name with .so, .clif, .s, .o]
+    /// Output file; `-` is standard output [default: the input's name with .so, .clif, .s or .o]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// What to write
+    /// Kind of output
     #[arg(long, value_enum, default_value_t = Kind::So)]
     pub(crate) emit: Kind,
     /// Architecture to compile for: x86_64 or aarch64 [default: this machine's]
     #[arg(long)]
     target: Option<String>,
-    /// Instructions that may be used: a level (baseline, x86-64-v3, ...) or `native`, with
-    /// features added or taken away, as in `x86-64-v2,+avx,-popcnt`
+    /// Instructions that the code may use: a level (baseline, x86-64-v3, ...) or `native`, with
+    /// features added or removed, as in `x86-64-v2,+avx,-popcnt`
     #[arg(long, default_value = "baseline")]
     cpu: String,
-    /// How hard to optimise
+    /// Optimisation level
     #[arg(long, value_enum, default_value_t = Level::Speed)]
     opt_level: Level,
-    /// Do not mask checked addresses against speculation; for guests that are trusted
+    /// Leave out the masks that protect checked addresses against speculation; for trusted guests
+    /// only
     #[arg(long)]
     no_spectre_masks: bool,
-    /// What relaxed operators on vectors give where they may choose: what is fastest on the target,
-    /// or the same on all targets
+    /// Results of relaxed vector operators where WebAssembly leaves a choice: the fastest on the
+    /// target, or equal results on all targets
     #[arg(long, value_enum, value_name = "RESULTS", default_value_t = Relaxed::Fastest)]
     relaxed_simd: Relaxed,
-    /// Carry the guest's debug information over: debuggers and profilers then show the lines of its
-    /// source
+    /// Carry over the guest's debug information, so that debuggers and profilers show source lines
     #[arg(short = 'g', long)]
     debug_info: bool,
-    /// Count the operators that are executed, so that a guest can be given a limit of them
+    /// Count executed operators, so that fuel can limit a guest
     #[arg(long)]
     fuel: bool,
     /// Units of compile work that the module may use for each of its bytes, in addition to
     /// 1,000,000 for any module; a unit is at most 1 us of processor time
     #[arg(long, value_name = "UNITS", default_value_t = pirn_compiler::WORK_PER_BYTE)]
     work_per_byte: u64,
-    /// A folder to take functions from that were compiled earlier, and to put new ones; made if it
-    /// is not there. Who can write into it decides what guests do
+    /// Take functions that were compiled earlier from this folder, and store new ones there; the
+    /// folder is created if it does not exist. Anyone who can write to it controls what guests do
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// Most MiB of the cache's files together
+    /// Most MiB of all files of the cache together
     #[arg(long, value_name = "MIB", default_value_t = 1024, requires = "cache")]
     cache_max: u32,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Shows what a compiled module holds: imports, exports, memory, cpu, bytes a section
+    /// Shows the content of a compiled module: imports, exports, memory, cpu, bytes of each section
     Inspect {
         /// The compiled module
         file: PathBuf,
@@ -140,8 +140,8 @@ impl Args {
     fn arch(&self) -> Result<Arch> {
         let name = self.target.as_deref().unwrap_or(std::env::consts::ARCH);
         let Some(arch) = Arch::from_name(name) else {
-            let known = Arch::ALL.map(Arch::name).join(" and ");
-            bail!("target {name} is not supported; there are {known}, given by --target");
+            let known = Arch::ALL.map(Arch::name).join(", ");
+            bail!("target {name} is not supported; give one of {known} with --target");
         };
         Ok(arch)
     }
@@ -159,7 +159,7 @@ impl Args {
             Some(path) => Ok(Output::File(path.clone())),
             None if input.file_name().is_none() => {
                 bail!(
-                    "{} names no file; give one, or say where to write with -o",
+                    "{} names no file; name a file, or give an output file with -o",
                     input.display()
                 )
             }
@@ -185,7 +185,8 @@ fn cpu(arch: Arch, text: &str) -> Result<CpuFeatures> {
             Some(("-", feature)) => set.without(feature),
             None => {
                 bail!(
-                    "cpu {text:?} has a comma without a feature; write +FEATURE behind it, or leave it out"
+                    "cpu {text:?} has a comma without a feature; write +FEATURE after it, or \
+                     remove it"
                 )
             }
             _ => {
@@ -195,7 +196,7 @@ fn cpu(arch: Arch, text: &str) -> Result<CpuFeatures> {
         let Some(changed) = changed else {
             let known: Vec<_> = arch.features().iter().map(|feature| feature.name).collect();
             bail!(
-                "cpu feature {part:?} is unknown for {arch}; there are {}",
+                "cpu feature {part:?} is unknown for {arch}; use one of {}",
                 known.join(", ")
             );
         };
@@ -208,7 +209,7 @@ fn level(arch: Arch, name: &str) -> Result<CpuFeatures> {
     let Some(set) = CpuFeatures::level(arch, name) else {
         let known: Vec<_> = arch.levels().iter().map(|level| level.name).collect();
         bail!(
-            "cpu {name:?} is unknown for {arch}; there are {} and native",
+            "cpu {name:?} is unknown for {arch}; use one of {}, native",
             known.join(", ")
         );
     };
@@ -241,7 +242,7 @@ mod tests {
             ("", "\"\" is unknown"),
             ("v9", "x86-64-v3"),
             ("baseline,avx", "write +avx"),
-            ("baseline,+neon", "there are sse3"),
+            ("baseline,+neon", "use one of sse3"),
             ("baseline,", "\"baseline,\" has a comma without a feature"),
             ("baseline,,+avx", "has a comma without"),
             ("+avx", "as in baseline,+avx"),

@@ -66,7 +66,9 @@ fn run(args: &Args) -> Result<()> {
             output::print(&inspect::describe(&read(file)?).with_context(|| name(file))?)
         }
         (None, Some(input)) => compile(args, input),
-        (None, None) => anyhow::bail!("no module given; try `aotc module.wasm` or `aotc --help`"),
+        (None, None) => {
+            anyhow::bail!("no module was given; run `aotc module.wasm`, or see `aotc --help`")
+        }
     }
 }
 
@@ -87,7 +89,7 @@ fn compile(args: &Args, input: &Path) -> Result<()> {
     };
     let mut notes = vec![];
     if args.has_idle_debug_info() {
-        notes.push("-g does nothing with --emit clif; leave it out".to_owned());
+        notes.push("-g has no effect with --emit clif; remove it".to_owned());
     }
     let mut note = |text: &str| notes.push(text.to_owned());
     let kind = args.emit.into();

@@ -76,7 +76,7 @@ fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
     };
     if !folder.is_dir() {
         let folder = folder.display();
-        bail!("there is no folder {folder}; make it, or give another with -o");
+        bail!("folder {folder} does not exist; create it, or give another with -o");
     }
     replace(path, folder, bytes).map_err(|error| {
         // The message does not mention the temporary name.

@@ -32,11 +32,11 @@ fn line(error: &Error) -> String {
     let said = match (error.kind(), option) {
         (ErrorKind::InvalidValue, Some(option)) => match (value, known) {
             (Some(value), Some(known)) => {
-                format!("{option} {value:?} is unknown; take one of {known}")
+                format!("{option} {value:?} is unknown; use one of {known}")
             }
-            (Some(value), None) => format!("{option} does not take {value:?}"),
-            (None, Some(known)) => format!("{option} is without a value; take one of {known}"),
-            (None, None) => format!("{option} is without a value; give it one"),
+            (Some(value), None) => format!("{option} {value:?} is not allowed; give another value"),
+            (None, Some(known)) => format!("{option} has no value; use one of {known}"),
+            (None, None) => format!("{option} has no value; give one"),
         },
         (ErrorKind::ValueValidation, Some(option)) => {
             let (value, why) = (value.unwrap_or_default(), error.source());
@@ -48,30 +48,30 @@ fn line(error: &Error) -> String {
         }
         (ErrorKind::UnknownArgument, Some(option)) => {
             match (get(ContextKind::SuggestedArg), option.starts_with('-')) {
-                (Some(meant), _) => format!("option {option} is unknown; {meant} is like it"),
+                (Some(meant), _) => format!("option {option} is unknown; {meant} is similar"),
                 (None, true) => format!("option {option} is unknown"),
-                (None, false) => format!("{option:?} is one argument too many; leave it out"),
+                (None, false) => format!("{option:?} is one argument too many; remove it"),
             }
         }
         (ErrorKind::TooManyValues, Some(option)) => {
             format!(
-                "{option} takes no value, {:?} was given",
+                "{option} takes no value, {:?} was given; remove the value",
                 value.unwrap_or_default()
             )
         }
         (ErrorKind::MissingRequiredArgument, Some(missing)) => {
-            format!("{missing} is missing; give one")
+            format!("{missing} is missing; add it")
         }
         (ErrorKind::ArgumentConflict, Some(option)) => match get(ContextKind::PriorArg) {
             Some(prior) if !prior.starts_with(&option) => {
-                format!("{option} does not go with {prior}; leave one out")
+                format!("{option} cannot be used with {prior}; remove one")
             }
-            _ => format!("{option} is given twice; leave one out"),
+            _ => format!("{option} is given twice; remove one"),
         },
         (ErrorKind::ArgumentConflict, None) => {
             let command = get(ContextKind::InvalidSubcommand).unwrap_or_default();
             format!(
-                "{command:?} is one argument too many: there is one module at a time, and a command is the first \
+                "{command:?} is one argument too many; give one module, or a command as the first \
                  argument, without options"
             )
         }

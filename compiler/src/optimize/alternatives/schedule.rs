@@ -6,10 +6,11 @@
 //! the order decides how many values are spilled.
 //!
 //! This pass schedules such a block from its end to its start. An instruction is ready once all its
-//! users are scheduled. One with an effect also waits for the next one with an effect. The pass
-//! picks the ready instruction that keeps the fewest values live, and among equals the one whose
-//! user was scheduled last (bottom-up list scheduling for registers: Goodman and Hsu, Code
-//! scheduling and register allocation in large basic blocks, 1988).
+//! users are scheduled. An instruction with an effect also waits until the instruction with an
+//! effect that followed it in the old order is scheduled. The pass picks the ready instruction that
+//! keeps the fewest values live, and among equals the one whose user was scheduled last (bottom-up
+//! list scheduling for registers: Goodman and Hsu, Code scheduling and register allocation in large
+//! basic blocks, 1988).
 //!
 //! Loads, stores, and instructions that have another effect or may trap keep their order, so a
 //! guest cannot observe the change.
@@ -81,16 +82,18 @@ struct Order<'a> {
     list: &'a List,
     /// For each value, whether it is live above the instructions placed so far.
     live: Vec<bool>,
-    /// For each value, the time at which a user of the value was placed last.
+    /// For each value, the number of instructions that were placed when a user of the value was
+    /// placed last. 0 without such a user.
     wanted: Vec<u32>,
     /// For each instruction, the number of its successors that are not placed yet.
     successors: Vec<u32>,
-    /// Ready queue, best candidate first. May hold stale entries.
+    /// The ready instructions, best candidate first. An instruction is added again when its
+    /// priority rises, so the queue may also hold placed ones.
     ready: BinaryHeap<(Worth, u32)>,
 }
 
-/// Priority: how many live values fewer there are above the instruction; then when a user of its
-/// result was placed.
+/// Priority: by how much the instruction reduces the number of live values; then the last time at
+/// which a user of its result was placed.
 type Worth = (i32, u32);
 
 impl Order<'_> {
@@ -124,7 +127,7 @@ impl Order<'_> {
         for value in &node.uses {
             self.wanted[*value as usize] = time;
             if !std::mem::replace(&mut self.live[*value as usize], true) {
-                // The value is live now, so its other users no longer pay for it.
+                // The value is live now, so placing its other users adds no live value.
                 for user in &self.list.values[*value as usize].users {
                     if *user != at && self.successors[*user as usize] == 0 {
                         self.add(*user);

@@ -23,7 +23,7 @@ use pirn_format::layout::{
     CONTEXT_TYPE_ROWS, FUNCREF_TYPE_ID, OBJECT_TYPE, TAG_ARRAY, TAG_BITS, TAG_HOST, TAG_I31,
     TYPE_ROW_BYTES,
 };
-use pirn_format::types::{HeapType, Kind, RefType};
+use pirn_format::types::{CompositeKind, HeapType, RefType};
 use wasmparser::Operator;
 
 /// What a check of a reference returns.
@@ -203,7 +203,7 @@ impl FuncTranslator<'_, '_> {
         &mut self,
         reference: Value,
         nullable: bool,
-        kind: Kind,
+        kind: CompositeKind,
         ty: u32,
         wanted: CastResult,
     ) -> (Value, Value) {
@@ -211,7 +211,7 @@ impl FuncTranslator<'_, '_> {
         let done = self.successor(false);
         let result = self.builder.append_block_param(done, types::I8);
         // Function references have no tags.
-        let has_tag = !matches!(kind, Kind::Func);
+        let has_tag = !matches!(kind, CompositeKind::Func);
         let checked = (spectre && has_tag && wanted == CastResult::Reference)
             .then(|| self.builder.append_block_param(done, POINTER));
         let answer = |is_it: Value, reference: Value| -> Vec<BlockArg> {
@@ -226,10 +226,10 @@ impl FuncTranslator<'_, '_> {
         self.go_on_unless(null, done, &answer(of_null, reference));
         let mut tagged = reference;
         let found = match kind {
-            Kind::Func => self.load_reference(types::I32, reference, FUNCREF_TYPE_ID),
-            Kind::Struct | Kind::Array => {
+            CompositeKind::Func => self.load_reference(types::I32, reference, FUNCREF_TYPE_ID),
+            CompositeKind::Struct | CompositeKind::Array => {
                 let tag = match kind {
-                    Kind::Array => TAG_ARRAY,
+                    CompositeKind::Array => TAG_ARRAY,
                     _ => 0,
                 };
                 let is_kind = self.has_tag(reference, TAG_BITS, tag);

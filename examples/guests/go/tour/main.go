@@ -31,7 +31,7 @@ const (
 	exitCodeMax = 125
 )
 
-// digest is the size, lines and hash of a byte stream: enough to tell two apart, short to print.
+// digest has the size, lines and hash of a byte stream: enough to distinguish two, short to print.
 type digest struct {
 	bytes, lines int
 	fnv1a        uint64

@@ -17,7 +17,7 @@ import (
 
 const language = "Go"
 
-// Method, path, query, the fields that start with X-, and the body's length.
+// request writes the method, path, query, fields that start with X-, and length of the body.
 func request(w io.Writer, r *http.Request, body []byte) {
 	fmt.Fprintf(w, "language: %s\nmethod: %s\npath: %s\nquery: %s\n", language, r.Method, r.URL.Path, r.URL.RawQuery)
 	var fields []string

@@ -13,18 +13,19 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Puts a server under a bounded load, looks at each answer, and at what the server says of itself
+/// Puts a server under a bounded load, and checks each answer and the server's metrics
 ///
-/// The exit code is 0 if every answer was right and no slot was lost.
+/// The exit code is 0 if every answer was right and no slot was lost, 2 otherwise, and 1 after an
+/// error.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
-    /// The server
+    /// Address of the server
     address: SocketAddr,
-    /// Requests that are counted
+    /// Number of counted requests
     #[arg(long, value_name = "N", default_value = "20000")]
     requests: usize,
-    /// Requests before any is counted
+    /// Number of requests before the counted ones
     #[arg(long, value_name = "N", default_value = "2000")]
     warm_up: usize,
     /// Connections, each with one request at a time
@@ -33,15 +34,15 @@ struct Args {
     /// Longest time that an answer may take
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     patience: Duration,
-    /// Requests: how often beside the others, the status that is right, the path, what is to be
-    /// answered
+    /// A kind of request: its weight beside the others, the expected status, the path, the expected
+    /// answer
     #[arg(long = "shot", value_name = "WEIGHT:STATUS:PATH[=ANSWER]", required = true, value_parser = shot)]
     shots: Vec<Shot>,
 }
 
 /// Parses a kind of request, as in 9:200:/hello or 1:502:/trap.
 fn shot(text: &str) -> Result<Shot> {
-    let how = || format!("{text:?} is no shot; write it as in 9:200:/hello or 1:200:/hi=hello");
+    let how = || format!("{text:?} is not a shot; write it as in 9:200:/hello or 1:200:/hi=hello");
     let (weight, rest) = text.split_once(':').with_context(how)?;
     let (status, rest) = rest.split_once(':').with_context(how)?;
     let (path, answer) = match rest.split_once('=') {
@@ -85,8 +86,10 @@ async fn load(args: Args) -> Result<bool> {
         println!("wrong: {wrong}");
     }
     let after = metrics(args.address).await?;
-    let value =
-        |text: &str, name| metric(text, name).with_context(|| format!("server has no {name}"));
+    let value = |text: &str, name| {
+        let missing = || format!("server has no metric {name}; give the address of pirn-serve");
+        metric(text, name).with_context(missing)
+    };
     let resident =
         |text: &str| Ok::<_, anyhow::Error>(value(text, "process_resident_memory_bytes")? / 1e6);
     println!(

@@ -56,5 +56,5 @@ fn compile(bytes: &[u8]) -> Result<Vec<u8>> {
 
 #[cfg(not(feature = "compiler"))]
 fn compile(_: &[u8]) -> Result<Vec<u8>> {
-    anyhow::bail!("it is not compiled, and this pirn-serve has no compiler; run aotc on it first")
+    anyhow::bail!("it is not compiled, and this pirn-serve has no compiler; run `aotc` first")
 }

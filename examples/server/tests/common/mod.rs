@@ -141,7 +141,7 @@ fn hooks(linker: &mut Linker<WasiCtx>, door: &Arc<Door>) -> Result<(), LinkError
 }
 
 /// A server in this process.
-pub(crate) struct House {
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) engine: Arc<Pirn>,
     pub(crate) door: Arc<Door>,
@@ -157,7 +157,7 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-impl House {
+impl TestServer {
     /// Serves guests at their routes.
     pub(crate) async fn new(guests: &[(&str, &str)], settings: Settings, limits: Limits) -> Self {
         let modules: Vec<_> = guests.iter().map(|(_, source)| module(source)).collect();

@@ -1,7 +1,7 @@
 //! Searches for the modules that cost the compiler most for their size, and prints the worst of
-//! each kind. It runs for `PIRN_FUZZ_SECONDS`, starting at `PIRN_FUZZ_SEED`, and writes the modules
-//! to the folder `PIRN_FUZZ_WORST` if that is set. It fails if a module exceeds the time for its
-//! size. Times are meaningful only in a release build.
+//! each kind. The search takes `PIRN_FUZZ_SECONDS` from the seed `PIRN_FUZZ_SEED`. If
+//! `PIRN_FUZZ_WORST` is set, the program writes the modules to that folder. It fails if a module
+//! exceeds the time for its size. Times are meaningful only in a release build.
 
 #![forbid(unsafe_code)]
 
@@ -23,11 +23,11 @@ fn main() -> ExitCode {
     };
     let started = Instant::now();
     let mut tried = 0;
-    let goes_on = |count| {
+    let proceeds = |count| {
         tried = count;
         started.elapsed() < seconds
     };
-    let found = match search(&mut random, &ways, goes_on, Found::time_permille) {
+    let found = match search(&mut random, &ways, proceeds, Found::time_permille) {
         Ok(found) => found,
         Err(error) => {
             eprintln!("{error}");

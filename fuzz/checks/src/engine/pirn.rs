@@ -78,8 +78,8 @@ fn region(reset: Reset) -> &'static Region {
             Region::builder()
                 .slots(2)
                 .memories(MEMORIES as u32 + 1)
-                .memory_max(8 << 20)
-                .stack(4 << 20)
+                .memory_bytes_max(8 << 20)
+                .stack_bytes(4 << 20)
         };
         let region = builder().reset(reset).build();
         region.or_else(|_| builder().build()).expect("a region")
@@ -107,11 +107,11 @@ fn linker() -> Linker<Host> {
                 Ok(())
             },
         );
-        defined.expect("each name once");
+        defined.expect("no name is defined twice");
     }
     for (index, val) in GLOBALS.iter().enumerate() {
         let defined = linker.global("host", &format!("g{index}"), value(*val));
-        defined.expect("each name once");
+        defined.expect("no name is defined twice");
     }
     linker
 }

@@ -89,13 +89,13 @@ fn linker(engine: &wasmi::Engine, store: &mut Store<Host>) -> Linker<Host> {
                 Ok(())
             };
         let defined = linker.func_new("host", &format!("f{index}"), func_ty, call);
-        defined.expect("each name once");
+        defined.expect("no name is defined twice");
     }
     for (index, val) in GLOBALS.iter().enumerate() {
         let value = value(&mut *store, *val);
         let global = Global::new(&mut *store, value, Mutability::Const);
         let defined = linker.define("host", &format!("g{index}"), global);
-        defined.expect("each name once");
+        defined.expect("no name is defined twice");
     }
     linker
 }

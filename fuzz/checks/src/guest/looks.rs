@@ -1,4 +1,4 @@
-//! [`with_looks`]: adds functions to a guest that return state which not every host can read: the
+//! [`with_looks`] adds functions to a guest. They return state that not every host can read: the
 //! elements of tables, and a hash of a shared memory. It also makes waits end at once, and makes
 //! NaNs canonical where the generator does not.
 
@@ -357,7 +357,7 @@ mod tests {
     use pirn_runtime::{Linker, Module, Region, Value};
 
     #[test]
-    fn waits_end_and_nans_are_canonical_and_tables_and_memories_are_seen() {
+    fn waits_end_nans_are_canonical_and_state_is_readable() {
         const GUEST: &str = r#"(module (memory 1 1 shared) (table 2 2 externref)
           (func (export "promoted") (result i64) (i64.reinterpret_f64 (f64.promote_f32 (f32.const -nan:0x7ffffd))))
           (func (export "demoted") (result i32) (i32.reinterpret_f32 (f32.demote_f64 (f64.const -nan:0xfffffffffff))))

@@ -1,7 +1,7 @@
 //! [`shapes`]: the modules, and the initial state that their instances must have.
 
 use pirn_compiler::{OptLevel, Options};
-use pirn_runtime::{Func, Module, Value};
+use pirn_runtime::{Module, TypedFunc, Value};
 use std::sync::OnceLock;
 
 /// Bytes of a WebAssembly page.
@@ -24,17 +24,17 @@ pub(super) struct Shape {
 /// Typed functions of a module.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Funcs {
-    pub(super) dirty: Func<u32, u32>,
-    pub(super) grow: Func<u32, u32>,
-    pub(super) fresh: Func<(), u32>,
-    pub(super) load: Func<u32, u32>,
-    pub(super) ask: Func<u32, u32>,
-    pub(super) yields: Func<u32, u32>,
-    pub(super) forever: Func<u32, u32>,
-    pub(super) kills: Func<u32, u32>,
-    pub(super) fails: Func<u32, u32>,
-    pub(super) unreachable: Func<u32, u32>,
-    pub(super) deep: Func<u32, u32>,
+    pub(super) dirty: TypedFunc<u32, u32>,
+    pub(super) grow: TypedFunc<u32, u32>,
+    pub(super) fresh: TypedFunc<(), u32>,
+    pub(super) load: TypedFunc<u32, u32>,
+    pub(super) ask: TypedFunc<u32, u32>,
+    pub(super) yields: TypedFunc<u32, u32>,
+    pub(super) forever: TypedFunc<u32, u32>,
+    pub(super) kills: TypedFunc<u32, u32>,
+    pub(super) fails: TypedFunc<u32, u32>,
+    pub(super) unreachable: TypedFunc<u32, u32>,
+    pub(super) deep: TypedFunc<u32, u32>,
 }
 
 /// An additional part of some modules: its fields, code that changes its state, and an expression
@@ -191,8 +191,8 @@ fn byte(at: usize) -> u8 {
     (at % 251) as u8 + 1
 }
 
-/// All modules: without initial memory, without an image, with a sparse, a dense and a large image,
-/// with counted fuel, with a second memory, with objects, and with both.
+/// All modules: without initial memory, and without an image; with a sparse, a dense and a large
+/// image; with counted fuel, with a second memory, with objects, and with both.
 pub(super) fn shapes() -> &'static [Shape] {
     static SHAPES: OnceLock<Vec<Shape>> = OnceLock::new();
     SHAPES.get_or_init(|| {

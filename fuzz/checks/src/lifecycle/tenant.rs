@@ -1,9 +1,10 @@
-//! [`Tenant`]: an instance, and the state that the check expects.
+//! [`Tenant`]: an instance in a slot, and the state that the check expects of it.
 
 use super::modules::{FRESH, FUEL, Funcs, PAGE, Shape, is_initial};
 use crate::random::Random;
 use pirn_runtime::{
-    CallError, Func, Instance, KillError, KillSwitch, Met, Operation, Step, TrapCode, Value,
+    CallError, Instance, KillError, KillOutcome, KillSwitch, Operation, Step, TrapCode, TypedFunc,
+    Value,
 };
 use std::time::Duration;
 
@@ -13,7 +14,9 @@ pub(super) struct Wire(Option<KillSwitch>);
 
 impl Wire {
     pub(super) fn switch(&self) -> &KillSwitch {
-        self.0.as_ref().expect("it is made with the tenant")
+        self.0
+            .as_ref()
+            .expect("the kill switch is set with the tenant")
     }
 }
 
@@ -21,8 +24,8 @@ impl Wire {
 #[derive(Debug, Clone, Copy)]
 enum State {
     Idle,
-    /// Preempted in this function, which will return this value.
-    Preempted(Func<u32, u32>, Option<u32>),
+    /// Preempted in this function. The second field is the function's result, if it will return.
+    Preempted(TypedFunc<u32, u32>, Option<u32>),
     /// Suspended by a question with this value.
     Asked(u32),
     Killed,
@@ -69,7 +72,7 @@ impl Tenant {
     }
 
     /// Checks that the state is as the module defines it.
-    pub(super) fn look_around(&mut self) -> Result<()> {
+    pub(super) fn check_initial_state(&mut self) -> Result<()> {
         let (shape, memory) = (self.shape, self.instance.memory());
         let (found, expected) = (memory.as_slice(), &shape.memory);
         if found.len() != expected.len() {
@@ -174,8 +177,8 @@ impl Tenant {
                     other => Err(format!("past its deadline: {other:?}")),
                 }
             }
-            9 => self.kill(Met::Idle),
-            10 => self.runs_dry(number),
+            9 => self.kill(KillOutcome::Idle),
+            10 => self.runs_out_of_fuel(number),
             11 => {
                 let slice = Duration::from_micros(20 + random.below(200) as u64);
                 let step = self.instance.timeslice(slice).start(&funcs.forever, number);
@@ -199,13 +202,13 @@ impl Tenant {
     fn act_preempted(
         &mut self,
         act: u8,
-        func: Func<u32, u32>,
+        func: TypedFunc<u32, u32>,
         end: Option<u32>,
     ) -> Result<Outcome> {
         match act % 4 {
             0 => self.refuses(|error| is_state(error, Operation::Call)),
             1 => {
-                self.kill(Met::Suspended)?;
+                self.kill(KillOutcome::Suspended)?;
                 self.ended(|instance| instance.resume(&func))
             }
             2 => Ok(self.cancel()),
@@ -233,7 +236,7 @@ impl Tenant {
             0 => self.refuses(|error| is_state(error, Operation::Call)),
             1 => {
                 let ask = self.funcs.ask;
-                self.kill(Met::Suspended)?;
+                self.kill(KillOutcome::Suspended)?;
                 self.ended(|instance| instance.resume_with(&ask, 1))
             }
             2 => Ok(self.cancel()),
@@ -250,11 +253,11 @@ impl Tenant {
         }
     }
 
-    /// Handles a call that was suspended at the end of a time slice, at an unknown instruction.
+    /// Handles a call that the end of a time slice suspended at an unknown instruction.
     fn preempted(
         &mut self,
         step: std::result::Result<Step<u32, u32>, CallError>,
-        func: Func<u32, u32>,
+        func: TypedFunc<u32, u32>,
         end: Option<u32>,
     ) -> Result<Outcome> {
         match step {
@@ -266,14 +269,14 @@ impl Tenant {
         }
     }
 
-    fn returns(&mut self, func: &Func<u32, u32>, param: u32, result: u32) -> Result<Outcome> {
+    fn returns(&mut self, func: &TypedFunc<u32, u32>, param: u32, result: u32) -> Result<Outcome> {
         match self.instance.call(func, param) {
             Ok(value) if value == result => Ok(Outcome::Done),
             other => Err(format!("returns {result}: {other:?}")),
         }
     }
 
-    fn traps(&mut self, func: &Func<u32, u32>, code: TrapCode) -> Result<Outcome> {
+    fn traps(&mut self, func: &TypedFunc<u32, u32>, code: TrapCode) -> Result<Outcome> {
         match self.instance.call(func, 1) {
             Err(CallError::Trap(trap)) if trap.code() == code => Ok(Outcome::Done),
             other => Err(format!("traps with {code}: {other:?}")),
@@ -308,7 +311,7 @@ impl Tenant {
         Ok(Outcome::Done)
     }
 
-    fn runs_dry(&mut self, number: u32) -> Result<Outcome> {
+    fn runs_out_of_fuel(&mut self, number: u32) -> Result<Outcome> {
         if self.instance.set_fuel(20).is_err() {
             return Ok(Outcome::Done);
         }
@@ -319,7 +322,7 @@ impl Tenant {
         ended
     }
 
-    fn kill(&mut self, met: Met) -> Result<Outcome> {
+    fn kill(&mut self, met: KillOutcome) -> Result<Outcome> {
         self.state = State::Killed;
         match self.switch.kill() {
             Ok(found) if found == met => Ok(Outcome::Stopped),
@@ -353,9 +356,9 @@ impl Tenant {
         }
     }
 
-    /// Drops the instance, here or on another thread, and checks that its kill switch has no effect
-    /// any more.
-    pub(super) fn leave(self, random: &mut Random) -> Result<()> {
+    /// Drops the instance, here or on another thread, and checks that its kill switch no longer has
+    /// an effect.
+    pub(super) fn drop_checked(self, random: &mut Random) -> Result<()> {
         let Self {
             instance, switch, ..
         } = self;

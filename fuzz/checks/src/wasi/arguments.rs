@@ -128,7 +128,8 @@ pub(super) fn openers() -> Vec<(&'static str, Vec<Value>)> {
 /// A random function with random arguments, for a memory of `bytes` bytes.
 pub(super) fn any(random: &mut Random, bytes: usize) -> (&'static str, Vec<Value>) {
     let (name, kinds) = FUNCTIONS[random.below(FUNCTIONS.len())];
-    // Valid arguments are more frequent: otherwise most calls end at their first invalid argument.
+    // Valid arguments are more frequent. Otherwise most calls would end at their first invalid
+    // argument.
     let tame = !random.once_in(3);
     let of_paths = kinds.contains(&Kind::Path);
     let mut path_len = None;

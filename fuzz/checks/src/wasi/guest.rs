@@ -19,13 +19,13 @@ pub(super) type Guest = Instance<WasiCtx>;
 const PAGE: usize = 64 << 10;
 
 /// A prepared guest with one kind of memory.
-pub(super) struct House {
+pub(super) struct PreparedGuest {
     pages: usize,
     shared: Option<SharedMemory>,
     prepared: Prepared<WasiCtx>,
 }
 
-impl fmt::Display for House {
+impl fmt::Display for PreparedGuest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = self.shared.as_ref().map_or("a", |_| "a shared");
         write!(f, "a guest with {kind} memory of {} pages", self.pages)
@@ -60,7 +60,7 @@ fn text(memory: &str) -> String {
     format!("(module {imports} {memory} {exports})")
 }
 
-impl House {
+impl PreparedGuest {
     fn new(pages: usize, is_shared: bool) -> Self {
         let memory = if is_shared {
             format!(
@@ -74,7 +74,7 @@ impl House {
         let so = pirn_compiler::compile(&wasm, &Options::default()).expect("valid");
         let module = Module::from_bytes(&so).expect("a module");
         let mut linker = Linker::new();
-        pirn_wasi::link(&mut linker, |wasi| wasi).expect("each name once");
+        pirn_wasi::link(&mut linker, |wasi| wasi).expect("no name is defined twice");
         link_canaries(&mut linker);
         let shared = module.imports().find_map(|(_, _, ty)| match ty {
             ExternType::Memory(ty) => Some(SharedMemory::new(&ty).expect("a shared memory")),
@@ -83,9 +83,12 @@ impl House {
         if let Some(shared) = &shared {
             linker
                 .memory("env", "memory", shared)
-                .expect("each name once");
+                .expect("no name is defined twice");
         }
-        let region = Region::builder().slots(1).memory_max(pages * PAGE).build();
+        let region = Region::builder()
+            .slots(1)
+            .memory_bytes_max(pages * PAGE)
+            .build();
         let region = region.expect("a region");
         Self {
             pages,
@@ -134,18 +137,18 @@ fn link_canaries(linker: &mut Linker<WasiCtx>) {
     ] {
         linker
             .func("canary", name, canary(kind))
-            .expect("each name once");
+            .expect("no name is defined twice");
     }
 }
 
 /// All guests: with one page, with 64 MiB, and with a shared memory.
-pub(super) fn houses() -> &'static [House] {
-    static HOUSES: OnceLock<Vec<House>> = OnceLock::new();
-    HOUSES.get_or_init(|| {
+pub(super) fn prepared_guests() -> &'static [PreparedGuest] {
+    static GUESTS: OnceLock<Vec<PreparedGuest>> = OnceLock::new();
+    GUESTS.get_or_init(|| {
         vec![
-            House::new(1, false),
-            House::new(1024, false),
-            House::new(16, true),
+            PreparedGuest::new(1, false),
+            PreparedGuest::new(1024, false),
+            PreparedGuest::new(16, true),
         ]
     })
 }

@@ -106,7 +106,7 @@ impl World {
             .build())
     }
 
-    /// That nothing beside the guest's directory has changed.
+    /// Checks that no file beside the guest's directory has changed.
     pub(super) fn untouched(&self) -> Result<(), String> {
         let mut names: Vec<_> = made(fs::read_dir(self.folder.path()))?
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())

@@ -23,16 +23,16 @@ fn add(bytes: usize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
-        // SAFETY: the caller satisfies the contract of `GlobalAlloc::alloc`, and `System` has the
-        // same one.
+        // SAFETY: the caller satisfies the contract of `GlobalAlloc::alloc`, which is also the
+        // contract of `System.alloc`.
         unsafe { System.alloc(layout) }
     }
 
     // The default `alloc_zeroed` would write to every byte of a large allocation.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
-        // SAFETY: the caller satisfies the contract of `GlobalAlloc::alloc_zeroed`, and `System`
-        // has the same one.
+        // SAFETY: the caller satisfies the contract of `GlobalAlloc::alloc_zeroed`, which is also
+        // the contract of `System.alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 

@@ -1,11 +1,11 @@
-//! Shared by the tests of hosts: the library, and programs that are built, run and waited for.
+//! Shared by the tests of hosts: finds the library, and builds and runs host programs.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Time limit of a host in seconds: timeout(1) kills one that hangs, and the test fails.
-const PATIENCE: &str = "120";
+/// Time limit of a host in seconds. timeout(1) kills a host that hangs, and the test fails.
+const TIMEOUT_SECONDS: &str = "120";
 
 /// The folder of the library, which is that of this test program: both are built together.
 pub(crate) fn library_folder() -> PathBuf {
@@ -47,7 +47,7 @@ pub(crate) fn host(
     arguments: &[impl AsRef<std::ffi::OsStr>],
 ) -> Output {
     let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", PATIENCE]);
+    command.args(["--signal=KILL", TIMEOUT_SECONDS]);
     command.arg(program.as_ref()).args(arguments);
     let output = command.current_dir(folder).output();
     output.expect("timeout(1) starts")

@@ -1,10 +1,10 @@
 // Runs guests on many threads of a Go program. Other goroutines cause the same signals for Go:
 // SIGSEGV for nil pointers, SIGURG for preemption.
 //
-//	hosts run        Go's handlers are installed first, then the runtime's
-//	hosts notify     and then a channel is notified of the signals
-//	hosts ignore     and then SIGURG is ignored
-//	hosts fault      a fault in C, on a thread that runs guests
+//	hosts run        installs Go's handlers first, then the runtime's
+//	hosts notify     also notifies a channel of the signals
+//	hosts ignore     also ignores SIGURG
+//	hosts fault      causes a fault in C, on a thread that runs guests
 //
 // ../c/go.c loads this program as a library after the runtime has installed its handlers.
 package main
@@ -37,7 +37,7 @@ const (
 	rounds  = 6
 )
 
-// The host function of a guest calls this: Go code runs with the guest's frames on the stack.
+// The host function of a guest calls goBack: Go code runs with the guest's frames on the stack.
 //
 //export goBack
 func goBack(_ unsafe.Pointer, n C.int32_t) C.int32_t {
@@ -49,7 +49,7 @@ func goBack(_ unsafe.Pointer, n C.int32_t) C.int32_t {
 
 var nowhere *[4]int
 
-// Reads through a nil pointer, and recovers from the panic into which Go turns the signal.
+// nilPointer reads through a nil pointer, and recovers from the panic that Go makes of SIGSEGV.
 func nilPointer() {
 	defer func() {
 		if err, ok := recover().(runtime.Error); !ok {
@@ -69,7 +69,7 @@ func fail(format string, values ...any) {
 	os.Exit(1)
 }
 
-// Makes guests perform every action, `rounds` times.
+// guests makes guests perform every action, `rounds` times.
 func guests(rounds int) {
 	for i := 0; i < rounds; i++ {
 		for what := C.int32_t(0); what < C.pirn_hosts_count(); what++ {
@@ -81,13 +81,13 @@ func guests(rounds int) {
 	}
 }
 
-// Waits for a flag in a loop that Go can only preempt by its signal.
+// tight waits for a flag in a loop that Go can preempt only by a signal.
 func tight(done *atomic.Bool) {
 	for !done.Load() {
 	}
 }
 
-// Other work of a Go program, until `done` is set.
+// others does other work of a Go program until `done` is set.
 func others(done *atomic.Bool, all *sync.WaitGroup) {
 	for _, busy := range []func(){
 		nilPointer,
@@ -105,7 +105,7 @@ func others(done *atomic.Bool, all *sync.WaitGroup) {
 	}
 }
 
-// Recurses, so that the stack must grow.
+// deep recurses, so that the stack must grow.
 func deep(n int) int {
 	var frame [16]int
 	if n == 0 {
@@ -140,7 +140,7 @@ func run() {
 	all.Wait()
 }
 
-// Ends only if Go can interrupt every thread.
+// preempt returns only if Go can interrupt every thread.
 func preempt() {
 	var done atomic.Bool
 	var all sync.WaitGroup
@@ -158,7 +158,7 @@ func preempt() {
 	all.Wait()
 }
 
-// ../c/go.c calls this.
+// ../c/go.c calls goRun after it has loaded this program as a library.
 //
 //export goRun
 func goRun() {
@@ -172,10 +172,13 @@ func main() {
 	nilPointer()
 	C.pirn_hosts_open()
 	told := make(chan os.Signal, 1)
+	// Go drops a signal if the channel is full, so SIGSEGV has a channel without other signals.
+	faults := make(chan os.Signal, 1)
 	switch mode := os.Args[1]; mode {
 	case "run":
 	case "notify":
 		signal.Notify(told, syscall.SIGURG, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL)
+		signal.Notify(faults, syscall.SIGSEGV)
 	case "ignore":
 		guests(1)
 		signal.Ignore(syscall.SIGURG)
@@ -191,14 +194,10 @@ func main() {
 		preempt()
 	}
 	if os.Args[1] == "notify" {
-		// The channel is still notified.
-		select {
-		case <-told:
-		default:
-		}
+		// The channels are still notified.
 		syscall.Kill(os.Getpid(), syscall.SIGSEGV)
-		for <-told != syscall.SIGSEGV {
-		}
+		<-faults
+		<-told
 	}
 	fmt.Println("all guests did as they must")
 }

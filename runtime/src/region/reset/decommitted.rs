@@ -5,7 +5,7 @@
 //! Owns this invariant: all writes lie in memory that the caller says is accessible.
 #![allow(unsafe_code)]
 
-use super::memory0::{Memory0, MemoryBacking, copy_image};
+use super::memory0::{Memory0, MemoryBacking, copied_or_mapped, copy_image};
 use super::strategy::{ResetStrategy, Site};
 use crate::module::Module;
 use crate::region::parts::Parts;
@@ -22,8 +22,8 @@ impl ResetStrategy for Decommitted {
         Ok(Self)
     }
 
-    fn backing(&self, _: &Module) -> MemoryBacking {
-        MemoryBacking::Plain
+    fn backing(&self, module: &Module) -> MemoryBacking {
+        copied_or_mapped(module)
     }
 
     unsafe fn restore(
@@ -37,7 +37,9 @@ impl ResetStrategy for Decommitted {
         // uses it. The initial memory is at most as large.
         unsafe {
             parts.reservation.decommit(memory..memory + memory0.used)?;
-            copy_image(memory as *mut u8, 0, module);
+            if memory0.backing == MemoryBacking::Plain {
+                copy_image(memory as *mut u8, 0, module);
+            }
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::module::Module;
+use crate::sys::page_bytes;
 use core::ptr;
 use pirn_format::layout::IMAGE_PAGE_BYTES;
 
@@ -69,6 +70,19 @@ pub(super) const PUT_BACK_MAX: usize = 1024;
 /// each reset costs less than a system call.
 pub(super) const SPARE: usize = 8;
 
+/// Maximum size of an image that each reset copies, in bytes. A larger image is mapped, so that the
+/// cost of a reset depends on the pages that the instance wrote, and not on the image.
+const COPIED_IMAGE_BYTES: usize = 256 << 10;
+
+/// Backing for strategies that decommit memory. The kernel then reads a mapped image from its file
+/// again.
+pub(super) fn copied_or_mapped(module: &Module) -> MemoryBacking {
+    match module.image_bytes() > COPIED_IMAGE_BYTES {
+        true => MemoryBacking::Mapped(module.image_end().next_multiple_of(page_bytes())),
+        false => MemoryBacking::Plain,
+    }
+}
+
 /// Copies the part of the image that starts at offset `from` into memory. The memory must be zero
 /// there, because only the image's pages are written.
 ///
@@ -80,8 +94,8 @@ pub(in crate::region) unsafe fn copy_image(memory: *mut u8, from: usize, module:
     for (start, bytes) in module.image_pieces() {
         let skipped = from.saturating_sub(start).min(bytes.len());
         let bytes = &bytes[skipped..];
-        // SAFETY: `Module::open` checked that the image's runs lie in the initial memory, which the
-        // caller says is writable.
+        // SAFETY: the image's runs lie in the initial memory, which the caller says is writable:
+        // `Module::open` checked those of a file, and a snapshot's are pages of that memory.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), memory.add(start + skipped), bytes.len());
         };

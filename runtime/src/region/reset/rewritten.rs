@@ -1,12 +1,13 @@
 //! Rewritten: a reset keeps the first 64 KiB of the memory resident, and rewrites all of them,
-//! whatever the instance wrote there. It returns the rest of the memory to the kernel.
+//! whatever the instance wrote there. It returns the rest of the memory to the kernel. An image of
+//! more than 256 KiB is mapped copy-on-write instead: no page then stays resident.
 //!
 //! # Safety
 //!
 //! Owns this invariant: all writes lie in memory that the caller says is accessible.
 #![allow(unsafe_code)]
 
-use super::memory0::{Memory0, MemoryBacking, copy_image};
+use super::memory0::{Memory0, MemoryBacking, copied_or_mapped, copy_image};
 use super::strategy::{ResetStrategy, Site};
 use crate::module::Module;
 use crate::region::parts::Parts;
@@ -28,8 +29,8 @@ impl ResetStrategy for Rewritten {
         Ok(Self)
     }
 
-    fn backing(&self, _: &Module) -> MemoryBacking {
-        MemoryBacking::Plain
+    fn backing(&self, module: &Module) -> MemoryBacking {
+        copied_or_mapped(module)
     }
 
     /// At most the first [`REWRITTEN_BYTES`] stay resident. The others return to the kernel, and
@@ -41,7 +42,11 @@ impl ResetStrategy for Rewritten {
         memory0: Memory0<'_>,
         module: &Module,
     ) -> Result<(), NotProtected> {
-        let kept = REWRITTEN_BYTES.min(module.memory_bytes() as usize);
+        let kept = match memory0.backing {
+            MemoryBacking::Plain => REWRITTEN_BYTES.min(module.memory_bytes() as usize),
+            // Decommitted pages of a mapped image are read from the file again.
+            MemoryBacking::Mapped(_) | MemoryBacking::Tracked => 0,
+        };
         let memory = parts.vmctx();
         // SAFETY: the caller ensures that the memory is accessible up to `used`, and that no thread
         // uses it.
@@ -49,8 +54,10 @@ impl ResetStrategy for Rewritten {
             parts
                 .reservation
                 .decommit(memory + kept..memory + memory0.used)?;
-            rewrite(memory as *mut u8, kept, module);
-            copy_image(memory as *mut u8, kept, module);
+            if kept > 0 {
+                rewrite(memory as *mut u8, kept, module);
+                copy_image(memory as *mut u8, kept, module);
+            }
         }
         Ok(())
     }

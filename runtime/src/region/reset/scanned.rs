@@ -218,7 +218,7 @@ fn tested_pagemap() -> io::Result<Pagemap> {
         })?;
         if reported != [second] {
             return Err(io::Error::other(
-                "PAGEMAP_SCAN tells pages that were not written",
+                "PAGEMAP_SCAN reports pages that were not written",
             ));
         }
     }

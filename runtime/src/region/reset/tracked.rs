@@ -7,22 +7,24 @@
 //! ```
 //!
 //! The range up to the memory's largest size so far is registered with userfaultfd(2). It is
-//! readable and writable, except for grown pages that a reset has closed. Touching a missing page
-//! raises SIGBUS, in the guest or in a view of the host. So does the first write to a page that was
-//! filled for reading. Below the memory's current size, the signal handler fills the page from the
-//! image, or unprotects it. Beyond that size, the signal is a trap of the guest.
+//! readable and writable, except for grown pages that a reset has closed, which means made
+//! inaccessible. Touching a missing page raises SIGBUS, in the guest or in a view of the host. So
+//! does the first write to a page that was filled for reading. Below the memory's current size, the
+//! signal handler fills the page from the image, or unprotects it. Beyond that size, the signal is
+//! a trap of the guest.
 //!
 //! A reset restores the pages on the list without a system call. Every other page is still as it
 //! was filled, or is missing. Once an instance has touched pages beyond the initial size, each
-//! reset of a grown memory closes that part, by one mprotect(2). So `memory.grow` makes no system
-//! call, except where it opens a closed part or first exceeds the memory's largest size.
+//! reset of a grown memory closes that part, by one mprotect(2). Grown pages that no instance has
+//! touched stay open. So `memory.grow` makes no system call, except where it opens a closed part or
+//! first exceeds the memory's largest size.
 //!
 //! One large request must not slow down the small requests after it. So a dirty page that several
-//! resets in a row find unchanged leaves the list and returns to the system. The last `SPARE` pages
-//! on the list stay. If an instance needs a returned page again, it pays one page fault, and the
-//! slot becomes slower to return pages. A reset returns all memory of a slot with more than
-//! `DIRTY_MAX` dirty pages or `FILLED_MAX` filled ones. After three such resets, a module's slots
-//! get another backing, see [`Module::note_large_working_set`].
+//! resets in a row find unchanged leaves the list and returns to the system. At least `SPARE` pages
+//! stay on the list. If an instance needs a returned page again, it pays one page fault, and the
+//! slot then waits for more resets before it returns pages. A reset returns all memory of a slot
+//! with more than `DIRTY_MAX` dirty pages or `FILLED_MAX` filled ones. After three such resets, a
+//! module's slots get another backing, see [`Module::note_large_working_set`].
 //!
 //! None of this works in a fork, because the file descriptor belongs to the parent process. There,
 //! the memory is filled with zeros. Before an instance of the child gets a slot, the slot is mapped
@@ -128,7 +130,7 @@ impl ResetStrategy for Tracked {
 /// The error of a system call, or an error that says that the tracker's list is wrong.
 fn test() -> io::Result<()> {
     if !crate::signals::handles(Signal::SIGBUS)? {
-        return Err(io::Error::other("another handler has taken SIGBUS"));
+        return Err(io::Error::other("another handler is installed for SIGBUS"));
     }
     crate::sys::signal::prepare_thread()?;
     let mut limits = Limits {
@@ -162,7 +164,7 @@ fn test() -> io::Result<()> {
     };
     if read != [0, 0, 0, 1] || tracker.listed(0) != [1, 2] {
         return Err(io::Error::other(
-            "userfaultfd does not tell what is read from what is written",
+            "userfaultfd does not distinguish reads from writes",
         ));
     }
     Ok(())

@@ -83,7 +83,7 @@ impl Tracker {
         limits: &Limits,
     ) -> io::Result<Box<Self>> {
         if crate::sys::page_bytes() != PAGE {
-            return Err(io::Error::other("the kernel's pages are not of 4 KiB"));
+            return Err(io::Error::other("the kernel's pages are not 4 KiB"));
         }
         let tracker = Box::new(Self {
             userfault: Userfault::new()?,
@@ -278,7 +278,13 @@ impl Tracker {
             // SAFETY: the pages belong to an instance that the caller borrows, and the kernel fills
             // only missing pages. The source is a page of the image, or up to `RUN_PAGES` pages of
             // zeros.
-            let filled = unsafe { self.userfault.fill_run(at, from, pages * PAGE, !write) };
+            let fill = |pages| unsafe { self.userfault.fill_run(at, from, pages * PAGE, !write) };
+            let filled = match fill(pages) {
+                // The run may cross the border of two mappings: the kernel does not always merge
+                // parts that were tracked one after the other. A single page crosses none.
+                Err(Errno::ENOENT) => fill(1),
+                filled => filled,
+            };
             // The kernel may allocate memory, and fail, before it checks whether the page is
             // present.
             // SAFETY: the page belongs to an instance that the caller borrows. Registered memory is
@@ -345,7 +351,7 @@ impl Tracker {
     ) -> Result<(), NotProtected> {
         let account = match self.ledger.account(index as usize) {
             Some(account) if self.is_ours() => account,
-            _ => return Err(io::Error::other("a slot of another process").into()),
+            _ => return Err(io::Error::other("the slot belongs to another process").into()),
         };
         let (pages, memory) = (account.pages, parts.vmctx());
         let initial = module.memory_bytes() as usize;
@@ -406,6 +412,13 @@ impl Tracker {
             found != module.inner().image_at(*source).unwrap_or(&ZEROS.0[..PAGE])
         });
         Some(changed.count() as u64)
+    }
+
+    /// Whether a page of a tracked slot certainly has its initial contents: it is not in the list
+    /// of dirty pages. Listed pages are present, but some may hold their initial contents, too.
+    pub(in crate::region) fn is_unwritten(&self, index: u32, offset: usize) -> bool {
+        let account = self.ledger.account(index as usize);
+        account.is_some_and(|account| !account.is_dirty((offset / PAGE) as u32))
     }
 
     /// Restores the listed pages, and removes those from the list that stayed unchanged for many

@@ -70,6 +70,8 @@ pub(crate) const SAVED_REGISTERS: usize = 20;
 pub(crate) const FRAME_POINTER: usize = 10;
 /// Index of x30 among the saved registers.
 const SAVED_LINK: usize = 11;
+/// Index of the word on the host stack that holds the `call` of [`start`] or [`resume`].
+pub(crate) const CALL_WORD: usize = 3;
 
 /// Index of the word on the host stack that holds the return address of the guest's first call.
 const RETURNS_TO: usize = 5;
@@ -608,7 +610,8 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
-/// Makes [`reenter`] resume a guest that has left at `to`, with these stack and frame pointers.
+/// Makes [`reenter`] resume a guest that has left: at address `to`, with this stack pointer and
+/// frame pointer.
 ///
 /// # Safety
 ///
@@ -679,7 +682,8 @@ fn reentering() -> Range<usize> {
     part(reenter as *const (), None)
 }
 
-/// The same part of `exit` and `host_call`, which return to the guest by `ret`.
+/// Instructions of `exit` and `host_call` from the check of the interrupt flag on. Both return to
+/// the guest by `ret`.
 fn coming_back() -> [Range<usize>; 2] {
     // `movz xzr, #0x7069, lsl #16`, which does nothing (Arm ARM, C6.2, MOVZ).
     const TAIL: u32 = 0xd2a0_0000 | 0x7069 << 5 | 31;

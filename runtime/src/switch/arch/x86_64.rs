@@ -55,6 +55,8 @@ use pirn_format::layout::CONTEXT_ACTIVATION;
 pub(crate) const SAVED_REGISTERS: usize = 6;
 /// Index of the frame pointer among the saved registers.
 pub(crate) const FRAME_POINTER: usize = 1;
+/// Index of the word on the host stack that holds the `call` of [`start`] or [`resume`].
+pub(crate) const CALL_WORD: usize = 2;
 
 /// CFI: unwinding past the guest resumes in the caller of `start`.
 ///
@@ -604,7 +606,8 @@ pub(crate) fn interrupted(context: &libc::ucontext_t) -> Position {
     }
 }
 
-/// Makes [`reenter`] resume a guest that has left at `to`, with these stack and frame pointers.
+/// Makes [`reenter`] resume a guest that has left: at address `to`, with this stack pointer and
+/// frame pointer.
 ///
 /// # Safety
 ///
@@ -632,7 +635,7 @@ pub(crate) fn redirect(context: &mut libc::ucontext_t, activation: *mut Activati
 }
 
 /// Address range of the part of a routine that begins with these bytes. It ends with four `ud2`
-/// instructions, which are longer than any constant in an instruction.
+/// instructions: no constant in an instruction contains these eight bytes.
 fn part(routine: *const (), begins: &[u8]) -> Range<usize> {
     const END: [u8; 8] = [0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b, 0x0f, 0x0b];
     let find = |mut at: usize, wanted: &[u8]| {
@@ -661,7 +664,8 @@ fn reentering() -> Range<usize> {
     part(reenter as *const (), &[])
 }
 
-/// The same part of `exit` and `host_call`, which return to the guest by `ret`.
+/// Instructions of `exit` and `host_call` from the check of the interrupt flag on. Both return to
+/// the guest by `ret`.
 fn coming_back() -> [Range<usize>; 2] {
     // The `nop` there (Intel SDM, volume 2, NOP), with "pirn" as its constant.
     const TAIL: [u8; 7] = [0x0f, 0x1f, 0x80, b'p', b'i', b'r', b'n'];

@@ -1,4 +1,4 @@
-//! Results of operators, and reports to the embedder.
+//! Attacks on the results of operators, and on reports to the embedder.
 
 use super::*;
 
@@ -20,11 +20,14 @@ fn asking(name: &'static str) -> Linker<Asked> {
     linker
 }
 
-/// A memory passes through two re-exporting instances; the last one uses other names. Only the
-/// owner's limiter decides about its growth.
+/// Two instances re-export a memory, the last one under other names. Only the owner's limiter may
+/// decide about its growth.
 #[test]
-fn a_memory_grows_as_its_owner_says_whoever_asks() {
-    let region = Region::builder().slots(3).memories(3).memory_max(6 * PAGE);
+fn the_owners_limiter_decides_about_growth() {
+    let region = Region::builder()
+        .slots(3)
+        .memories(3)
+        .memory_bytes_max(6 * PAGE);
     let region = region.build().expect("a region");
     let grows = |count: usize| {
         let grow = |memory| {
@@ -62,7 +65,7 @@ fn a_memory_grows_as_its_owner_says_whoever_asks() {
     let last = last.expect("it fits");
     let pages = |pages: u64| pages * PAGE as u64;
     let grow = |group: &mut Group<Asked>, member, memory: u32, delta: u32, previous: i32| {
-        let grown = told(group.call(member, &format!("grow{memory}"), &[i32(delta)]));
+        let grown = outcome(group.call_values(member, &format!("grow{memory}"), &[i32(delta)]));
         assert_eq!(grown, Ok(vec![Value::I32(previous)]), "{memory} by {delta}");
         std::mem::take(group.data_mut())
     };
@@ -100,13 +103,13 @@ fn a_memory_grows_as_its_owner_says_whoever_asks() {
         (last, 2, 2),
         (last, 3, 3),
     ] {
-        let found = told(group.call(member, &format!("size{memory}"), &[]));
+        let found = outcome(group.call_values(member, &format!("size{memory}"), &[]));
         assert_eq!(found, Ok(vec![Value::I32(size)]), "{memory}");
         let load = format!("load{memory}");
         let end = (size as u32) << 16;
-        let inside = told(group.call(member, &load, &[i32(end - 1)]));
+        let inside = outcome(group.call_values(member, &load, &[i32(end - 1)]));
         assert_eq!(inside, Ok(vec![Value::I32(0)]), "{memory}");
-        let outside = told(group.call(member, &load, &[i32(end)]));
+        let outside = outcome(group.call_values(member, &load, &[i32(end)]));
         assert_eq!(outside, Err(TrapCode::MemoryOutOfBounds), "{memory}");
     }
     for (name, pages) in [("c", 6), ("b", 3), ("own", 1), ("more", 2)] {
@@ -118,7 +121,7 @@ fn a_memory_grows_as_its_owner_says_whoever_asks() {
 /// Elements are written first, then data in order. Segments before one that does not fit stay
 /// written, also in memories of other instances.
 #[test]
-fn segments_are_written_in_order_up_to_one_that_does_not_fit() {
+fn segments_are_written_in_order_until_one_does_not_fit() {
     const OWNER: &str = r#"(module (memory (export "a") 1) (memory (export "b") 1) (table (export "t") 2 funcref)
       (func (export "null") (param i32) (result i32) (ref.is_null (table.get 0 (local.get 0)))))"#;
     let owner = common::wat(OWNER);
@@ -197,16 +200,16 @@ fn segments_are_written_in_order_up_to_one_that_does_not_fit() {
                 assert_eq!(begin, bytes, "{name} {text}");
                 assert!(rest.iter().all(|byte| *byte == 0), "{name} {text}");
             }
-            let found = told(group.call(owner, "null", &[Value::I32(0)]));
+            let found = outcome(group.call_values(owner, "null", &[Value::I32(0)]));
             assert_eq!(found, Ok(vec![Value::I32(null)]), "{text}");
         }
     }
 }
 
-/// The first memory's segments come from an image, those of other memories are written at each
-/// start. Tests both with several address types and with segments that do not fit.
+/// The first memory gets its segments from an image. The runtime writes the segments of other
+/// memories at each start. Some memories have 64-bit addresses, and some segments do not fit.
 #[test]
-fn an_instance_has_its_segments_in_each_memory_or_does_not_start() {
+fn each_memory_has_its_segments_or_instantiation_fails() {
     for (memories, segments, expected) in [
         (
             "(memory (export \"0\") 1) (memory (export \"1\") 1)",
@@ -269,7 +272,7 @@ fn an_instance_has_its_segments_in_each_memory_or_does_not_start() {
 }
 
 #[test]
-fn segments_are_dropped_once_for_all_memories() {
+fn dropped_segments_are_empty_for_all_memories() {
     const TEXT: &str = r#"(module (memory $a (export "a") 1) (memory $b (export "b") 1) (memory $c (export "c") i64 1)
       (data $p "passive") (data $used (memory $b) (i32.const 0) "used") (data $image (memory $a)
                  (i32.const 0) "image")
@@ -289,7 +292,7 @@ fn segments_are_dropped_once_for_all_memories() {
             } else {
                 Value::I32(to as i32)
             };
-            told(instance.call_values(name, &[to, i32(from), i32(len)]))
+            outcome(instance.call_values(name, &[to, i32(from), i32(len)]))
         };
         let outside = Err(TrapCode::MemoryOutOfBounds);
         for (name, to, from, len, inside) in [
@@ -319,7 +322,7 @@ fn segments_are_dropped_once_for_all_memories() {
         for name in ["a", "b", "c"] {
             let to = if name == "c" { Value::I64(0) } else { i32(0) };
             let init = format!("init {name}");
-            let dropped = told(instance.call_values(&init, &[to, i32(0), i32(1)]));
+            let dropped = outcome(instance.call_values(&init, &[to, i32(0), i32(1)]));
             assert_eq!(dropped, outside, "{name}");
             let memory = instance.exported_memory(name).expect("it is exported");
             assert_eq!(&memory.as_slice()[PAGE - 7..], b"passive", "{name}");
@@ -329,9 +332,9 @@ fn segments_are_dropped_once_for_all_memories() {
     }
 }
 
-/// A fault in code of one instance, in a memory of another, in a call from a third.
+/// The code of one instance faults in a memory of a second one, during a call from a third.
 #[test]
-fn faults_in_memories_of_others_are_traps_of_the_call() {
+fn faults_in_imported_memories_trap_the_call() {
     const OWNER: &str = r#"(module (memory 1) (memory (export "m") 1) (memory (export "n") 2))"#;
     const USER: &str = r#"(module (import "o" "m" (memory 1)) (import "o" "n" (memory 1)) (memory 3)
       (func (export "load") (param i32) (result i32) (i32.add (i32.load8_u 0 (local.get 0))
@@ -355,7 +358,7 @@ fn faults_in_memories_of_others_are_traps_of_the_call() {
             ("copy", 65_520, true),
             ("copy", 65_521, false),
         ] {
-            let ended = told(group.call(caller, name, &[i32(at)]));
+            let ended = outcome(group.call_values(caller, name, &[i32(at)]));
             match ended {
                 Ok(_) => assert!(inside, "{name} {at:#x}"),
                 Err(code) => assert_eq!((inside, code), (false, TrapCode::MemoryOutOfBounds)),
@@ -364,9 +367,9 @@ fn faults_in_memories_of_others_are_traps_of_the_call() {
     }
 }
 
-/// A host function's view of an instance whose memory 0 is another instance's second memory.
+/// A host function accesses the memory 0 of an instance, which is another instance's second memory.
 #[test]
-fn a_caller_sees_the_further_memory_of_another_as_its_own() {
+fn a_host_function_sees_an_imported_second_memory() {
     let mut linker = Linker::<Vec<(usize, u8)>>::new();
     linker
         .func(
@@ -397,7 +400,7 @@ fn a_caller_sees_the_further_memory_of_another_as_its_own() {
     group.name("o", owner);
     let user = group.instantiate(&common::wat(USER), &linker);
     let user = user.expect("it fits");
-    let ended = told(group.call(user, "look", &[i32(0)]));
+    let ended = outcome(group.call_values(user, "look", &[i32(0)]));
     assert_eq!(ended, Err(TrapCode::MemoryOutOfBounds), "it has no byte");
     assert_eq!(group.memory(user).expect("a member").len(), 0);
     for name in ["second", "first", "third", "none", "look"] {
@@ -413,8 +416,9 @@ fn a_caller_sees_the_further_memory_of_another_as_its_own() {
         assert_eq!(found, expected, "{name}");
     }
     assert!(group.exported_memory(user, "look").is_none());
-    // The guest looks at byte 0 before it grows its memory, which has no page yet. So it traps.
-    let ended = told(group.call(user, "grow", &[]));
+    // The guest loads byte 0 before it grows its memory. The memory has no page yet, so the load
+    // traps.
+    let ended = outcome(group.call_values(user, "grow", &[]));
     assert_eq!(
         ended,
         Err(TrapCode::MemoryOutOfBounds),
@@ -430,7 +434,7 @@ fn a_caller_sees_the_further_memory_of_another_as_its_own() {
     let user = group
         .instantiate(&common::wat(&text), &linker)
         .expect("it fits");
-    let ended = told(group.call(user, "grow", &[]));
+    let ended = outcome(group.call_values(user, "grow", &[]));
     assert_eq!(ended, Ok(vec![Value::I32(2)]));
     assert_eq!(*group.data(), [(PAGE, 0), (2 * PAGE, 0)]);
     for (member, name) in [(owner, "second"), (user, "again")] {
@@ -459,8 +463,11 @@ fn a_caller_sees_the_further_memory_of_another_as_its_own() {
 
 /// A region permits the configured number of memories, each up to the configured size.
 #[test]
-fn modules_that_do_not_fit_are_refused() {
-    let region = Region::builder().slots(1).memories(3).memory_max(2 * PAGE);
+fn modules_with_too_many_or_too_large_memories_are_refused() {
+    let region = Region::builder()
+        .slots(1)
+        .memories(3)
+        .memory_bytes_max(2 * PAGE);
     let region = region.build().expect("a region");
     let full = "(memory 2) ".repeat(3);
     for (text, setting) in [
@@ -469,12 +476,15 @@ fn modules_that_do_not_fit_are_refused() {
         ("(memory 0) ".repeat(100), Some("memories")),
         (
             "(memory 1) (memory 1) (memory 3)".to_owned(),
-            Some("memory_max"),
+            Some("memory_bytes_max"),
         ),
-        ("(memory 1) (memory 65535)".to_owned(), Some("memory_max")),
+        (
+            "(memory 1) (memory 65535)".to_owned(),
+            Some("memory_bytes_max"),
+        ),
         (
             "(memory 1) (memory i64 0x1000000000000)".to_owned(),
-            Some("memory_max"),
+            Some("memory_bytes_max"),
         ),
     ] {
         let whole = format!("(module {text})");
@@ -500,7 +510,10 @@ fn modules_that_do_not_fit_are_refused() {
         region.expect_err("it is out of range");
     }
     // The largest number of memories, in the last of several reservations.
-    let region = Region::builder().slots(30).memories(100).memory_max(PAGE);
+    let region = Region::builder()
+        .slots(30)
+        .memories(100)
+        .memory_bytes_max(PAGE);
     let region = region.build().expect("a region");
     let mut text = String::from("(module ");
     let mut sum = String::from("(i32.const 0)");
@@ -526,16 +539,16 @@ fn modules_that_do_not_fit_are_refused() {
             assert!(memory.as_slice()[..PAGE - 1].iter().all(|byte| *byte == 0));
             memory.as_mut_slice()[..PAGE - 1].fill(number as u8 + 1);
         }
-        let sum = told(instance.call_values("sum", &[]));
+        let sum = outcome(instance.call_values("sum", &[]));
         assert_eq!(sum, Ok(vec![Value::I32(99 * 100 / 2)]));
-        let end = told(instance.call_values("end", &[]));
+        let end = outcome(instance.call_values("end", &[]));
         assert_eq!(end, Err(TrapCode::MemoryOutOfBounds));
     }
 }
 
 /// Growth by 64-bit numbers, next to an imported memory.
 #[test]
-fn a_memory_grows_by_numbers_of_its_own_type() {
+fn growth_uses_numbers_of_the_memorys_address_type() {
     const TEXT: &str = r#"(module (memory 1 3) (memory i64 1 0x1000000000000) (memory i64 0 2)
       (func (export "0") (param i64) (result i64) (i64.extend_i32_s (memory.grow 0 (i32.wrap_i64 (local.get 0)))))
       (func (export "1") (param i64) (result i64) (memory.grow 1 (local.get 0)))
@@ -569,10 +582,10 @@ fn a_memory_grows_by_numbers_of_its_own_type() {
             ("2", 0, 2),
             ("2", 1, -1),
         ] {
-            let grown = told(instance.call_values(memory, &[Value::I64(delta)]));
+            let grown = outcome(instance.call_values(memory, &[Value::I64(delta)]));
             assert_eq!(grown, Ok(vec![Value::I64(expected)]), "{memory} by {delta}");
         }
-        let sizes = told(instance.call_values("sizes", &[]));
+        let sizes = outcome(instance.call_values("sizes", &[]));
         assert_eq!(sizes, Ok(vec![Value::I32(3), Value::I64(8), Value::I64(2)]));
     }
 }
@@ -580,7 +593,7 @@ fn a_memory_grows_by_numbers_of_its_own_type() {
 /// A function that stores its product to another memory than the first must not be replaced by the
 /// builtin for multiplication.
 #[test]
-fn products_are_stored_to_the_memory_that_is_named() {
+fn products_are_stored_in_the_named_memory() {
     const KNOWN: &str = include_str!("../../../../compiler/tests/multiply/digits.wat");
     for (memory, first, second) in [
         (0, "i32", "i32"),
@@ -626,7 +639,7 @@ fn products_are_stored_to_the_memory_that_is_named() {
                     Value::I32(address as i32)
                 };
                 let params = [&[index][..], &halves[0], &halves[1]].concat();
-                let ended = told(instance.call_values(name, &params));
+                let ended = outcome(instance.call_values(name, &params));
                 assert_eq!(ended.is_ok(), address <= 65_520, "{name} {memory}");
                 if ended.is_ok() {
                     let product = a.wrapping_mul(b).to_le_bytes();
@@ -651,7 +664,7 @@ fn products_are_stored_to_the_memory_that_is_named() {
 
 /// Damaged metadata with a matching hash is refused, or its new content is what the runtime uses.
 #[test]
-fn metadata_that_says_something_else_is_refused_or_does_no_harm() {
+fn damaged_metadata_of_memories_is_refused_or_harmless() {
     const TEXT: &str = r#"(module (import "a" "m" (memory 1)) (memory (export "x") 1 3)
                  (memory (export "y") i64 2 5) (memory (export "z") 3)
       (data (memory 1) (i32.const 8) "one") (data (memory 2) (i64.const 8) "two") (data (memory 3)
@@ -699,7 +712,7 @@ fn owner_of_a_memory() -> Module {
 
 /// An operator costs the same fuel in every memory.
 #[test]
-fn operators_cost_as_much_fuel_in_each_memory() {
+fn operators_cost_equal_fuel_in_each_memory() {
     let text = |memory: usize| {
         format!(
             r#"(module (memory 1) (memory 1) (memory 1) (data $p "abc")

@@ -1,14 +1,14 @@
-//! Data that a tenant might leave for the next one.
+//! Attacks that leave data in a memory for the slot's next instance.
 
 use super::*;
 
-/// The host's data for a tenant.
+/// The host's data of an instance.
 #[derive(Debug, Default)]
 struct Data {
     switch: Option<KillSwitch>,
 }
 
-/// The ways in which a tenant ends, by number.
+/// The ways in which an instance ends, by number.
 const ENDS: [&str; 9] = [
     "return",
     "trap",
@@ -21,12 +21,12 @@ const ENDS: [&str; 9] = [
     "nothing",
 ];
 
-/// A tenant whose memories have these initial pages.
+/// A guest that attacks its slot. Its memories have these initial pages.
 struct Tenant {
     pages: &'static [usize],
     mark: u8,
     prepared: Prepared<Data>,
-    run: Func<i32, ()>,
+    run: TypedFunc<i32, ()>,
     /// A variant whose start function performs the attack and traps.
     failing: Prepared<Data>,
 }
@@ -73,7 +73,7 @@ fn tenant_text(pages: &[usize], mark: u8, start: bool) -> String {
     text + ")"
 }
 
-/// The initial content of a tenant's memory.
+/// The text that the initial data of a memory contains.
 fn initial(mark: u8, memory: usize) -> String {
     format!("tenant {mark} memory {memory}")
 }
@@ -116,7 +116,7 @@ impl Tenant {
         }
     }
 
-    /// Creates an instance that must find exactly its initial content, before and after it grows.
+    /// Creates an instance, and checks its initial content before and after it grows.
     fn enter(&self, what: &str) -> Instance<Data> {
         let instance = self.prepared.try_instantiate(Data::default());
         self.entered(instance.expect("a slot is free"), what)
@@ -140,7 +140,7 @@ impl Tenant {
                 for outside in [expected.len(), 8 * PAGE - 1, 8 * PAGE, (1 << 32) - 1] {
                     let load = instance.call_values(&format!("load{name}"), &[i32(outside as u32)]);
                     assert_eq!(
-                        told(load),
+                        outcome(load),
                         Err(TrapCode::MemoryOutOfBounds),
                         "{what}: {memory} at {outside:#x}"
                     );
@@ -194,10 +194,10 @@ impl Tenant {
 }
 
 #[test]
-fn nothing_is_left_over_in_any_memory_however_a_tenant_ends() {
+fn no_memory_keeps_data_however_an_instance_ends() {
     for reset in common::resets() {
         let region = Region::builder().slots(1).memories(4).reset(reset);
-        let region = region.memory_max(8 * PAGE).build().expect("a region");
+        let region = region.memory_bytes_max(8 * PAGE).build().expect("a region");
         let shapes: [&[usize]; 6] = [&[1, 1], &[2, 1, 3, 0], &[0, 2], &[1], &[0], &[1, 0, 0, 5]];
         let mut mark = 0;
         let tenants = shapes.map(|pages| {
@@ -205,7 +205,7 @@ fn nothing_is_left_over_in_any_memory_however_a_tenant_ends() {
             Tenant::new(&region, pages, mark)
         });
         for round in 0..shapes.len() * ENDS.len() * 2 {
-            // Each tenant follows itself and every other tenant.
+            // In the slot, each guest follows itself and every other guest.
             let tenant = &tenants[(round / 2 + round / 12) % shapes.len()];
             let what = format!("{reset} round {round}");
             let instance = tenant.enter(&what);
@@ -220,7 +220,7 @@ fn nothing_is_left_over_in_any_memory_however_a_tenant_ends() {
 }
 
 #[test]
-fn nothing_is_left_over_in_a_group() {
+fn no_memory_of_a_group_keeps_data() {
     const OWNER: &str =
         r#"(module (memory (export "a") 1 4) (memory (export "b") 1 4) (memory (export "c") 0 4))"#;
     const USER: &str = r#"(module (import "o" "b" (memory 1)) (import "o" "c" (memory 0))
@@ -252,7 +252,7 @@ fn nothing_is_left_over_in_a_group() {
                 let memory = group.exported_memory(member, name).expect("it is exported");
                 assert!(memory.as_slice() == vec![0; pages * PAGE], "{reset} {name}");
             }
-            let ended = told(group.call(user, "dirty", &[]));
+            let ended = outcome(group.call_values(user, "dirty", &[]));
             // The last store is directly past the end: the memory has 3 of its 4 pages.
             assert_eq!(ended, Err(TrapCode::MemoryOutOfBounds), "{reset}");
             let memory = group.exported_memory(owner, "b").expect("it is exported");
@@ -261,10 +261,10 @@ fn nothing_is_left_over_in_a_group() {
     }
 }
 
-/// A child process finds its slots as clean as its parent does, and neither finds the other's
-/// bytes.
+/// A child process finds its slots as clean as its parent does. Neither process finds bytes of the
+/// other.
 #[test]
-fn a_fork_finds_nothing_of_others() {
+fn a_child_and_its_parent_do_not_share_memories() {
     for reset in common::resets() {
         common::exited_with(&format!("forking - {reset}"), 0);
     }
@@ -272,7 +272,7 @@ fn a_fork_finds_nothing_of_others() {
 
 pub(super) fn forking(reset: Reset) {
     let region = Region::builder().slots(2).memories(3).reset(reset);
-    let region = region.memory_max(8 * PAGE).build().expect("a region");
+    let region = region.memory_bytes_max(8 * PAGE).build().expect("a region");
     let tenants = [
         Tenant::new(&region, &[1, 2, 1], 1),
         Tenant::new(&region, &[0, 1], 2),
@@ -282,10 +282,10 @@ pub(super) fn forking(reset: Reset) {
     }
     let mut held = tenants[0].enter("held");
     held.call_values("dirty", &[]).expect("it runs");
-    let child = house::fork();
+    let child = setup::fork();
     if child == 0 {
-        house::impatient();
-        house::child(AssertUnwindSafe(|| {
+        setup::limit_run_time();
+        setup::child(AssertUnwindSafe(|| {
             for end in [0, 1, 2, 3] {
                 for tenant in &tenants {
                     tenant.leave(tenant.enter("child"), end);
@@ -305,7 +305,7 @@ pub(super) fn forking(reset: Reset) {
             drop(both);
         }));
     }
-    house::ended_well(child);
+    setup::ended_well(child);
     let memory = held.exported_memory("2").expect("it is exported");
     assert!(memory.as_slice().iter().all(|byte| *byte == 1), "{reset}");
     drop(held);
@@ -314,7 +314,7 @@ pub(super) fn forking(reset: Reset) {
 }
 
 #[test]
-fn a_slot_whose_further_memories_cannot_be_cleaned_is_clean_or_not_given_out() {
+fn a_slot_with_uncleanable_memories_is_not_reused() {
     for reset in common::resets() {
         for call in ["madvise", "mprotect"] {
             common::exited_with(&format!("failing {call} {reset}"), 0);
@@ -322,10 +322,10 @@ fn a_slot_whose_further_memories_cannot_be_cleaned_is_clean_or_not_given_out() {
     }
 }
 
-/// Tenants fill their memories. Then the kernel refuses a system call that the reset needs.
+/// Instances fill their memories. Then the kernel refuses a system call that the reset needs.
 pub(super) fn failing(call: &str, reset: Reset) {
     let region = Region::builder().slots(1).memories(3).reset(reset);
-    let region = region.memory_max(8 * PAGE).build().expect("a region");
+    let region = region.memory_bytes_max(8 * PAGE).build().expect("a region");
     let tenants = [
         Tenant::new(&region, &[1, 2, 1], 1),
         Tenant::new(&region, &[1, 4, 3], 2),
@@ -365,7 +365,7 @@ pub(super) fn failing(call: &str, reset: Reset) {
 
 /// The kernel makes a part of the grown range accessible and refuses the rest.
 #[test]
-fn a_memory_that_grew_half_way_has_not_grown() {
+fn partially_refused_growth_is_undone() {
     for reset in common::resets() {
         for memory in 0..2 {
             common::exited_with(&format!("half {memory} {reset}"), 0);
@@ -378,7 +378,7 @@ fn a_memory_that_grew_half_way_has_not_grown() {
 /// (`RLIMIT_DATA`, getrlimit(2)).
 pub(super) fn half(memory: usize, reset: Reset) {
     let region = Region::builder().slots(1).memories(2).reset(reset);
-    let region = region.memory_max(1 << 30).build().expect("a region");
+    let region = region.memory_bytes_max(1 << 30).build().expect("a region");
     let text = format!(
         r#"(module (memory (export "0") 1) (memory (export "1") 1)
           (func (export "grow") (param i32) (result i32) (memory.grow {memory} (local.get 0)))
@@ -389,7 +389,7 @@ pub(super) fn half(memory: usize, reset: Reset) {
     let prepared = prepared.expect("it fits");
     let fill = |instance: &mut Instance<()>| {
         let grown = instance.call_values("grow", &[i32(4)]);
-        assert_eq!(told(grown), Ok(vec![i32(1)]));
+        assert_eq!(outcome(grown), Ok(vec![i32(1)]));
         let mut memory = instance.exported_memory_mut(&memory.to_string());
         let memory = memory.as_mut().expect("it is exported").as_mut_slice();
         let fresh = memory.iter().all(|byte| *byte == 0);
@@ -398,13 +398,13 @@ pub(super) fn half(memory: usize, reset: Reset) {
     };
     let mut instance = prepared.try_instantiate(()).expect("the slot is free");
     assert!(fill(&mut instance));
-    let child = house::fork();
+    let child = setup::fork();
     if child == 0 {
-        house::impatient();
-        house::child(AssertUnwindSafe(|| {
+        setup::limit_run_time();
+        setup::child(AssertUnwindSafe(|| {
             drop(instance);
             let mut instance = prepared.try_instantiate(()).expect("the slot is free");
-            let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+            let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
             let data = status.lines().find_map(|line| line.strip_prefix("VmData:"));
             let data = data.and_then(|data| data.trim().strip_suffix(" kB"));
             let data: u64 = data
@@ -412,10 +412,10 @@ pub(super) fn half(memory: usize, reset: Reset) {
                 .expect("a size");
             common::limit(libc::RLIMIT_DATA, (data << 10) + (8 << 20));
             let grown = instance.call_values("grow", &[i32(10_000)]);
-            assert_eq!(told(grown), Ok(vec![Value::I32(-1)]), "{reset}");
+            assert_eq!(outcome(grown), Ok(vec![Value::I32(-1)]), "{reset}");
             for at in [PAGE, 2 * PAGE, 5 * PAGE - 1, 5 * PAGE, 100 * PAGE] {
                 for access in ["load", "store"] {
-                    let ended = told(instance.call_values(access, &[i32(at as u32)]));
+                    let ended = outcome(instance.call_values(access, &[i32(at as u32)]));
                     assert_eq!(ended, Err(TrapCode::MemoryOutOfBounds), "{reset} {at:#x}");
                 }
             }
@@ -424,5 +424,5 @@ pub(super) fn half(memory: usize, reset: Reset) {
             assert!(fill(&mut instance), "{reset}: another's bytes");
         }));
     }
-    house::ended_well(child);
+    setup::ended_well(child);
 }

@@ -1,6 +1,6 @@
 //! Copies, fills, and the builtin that replaces calls of a function that stores.
 
-use super::{FILLER, Guest, OUT, PAGE, options, region, settings, told};
+use super::{FILLER, Guest, OUT, PAGE, options, outcome, region, settings};
 use crate::common::{self, values};
 use pirn_compiler::{OptLevel, Options};
 use pirn_format::read::Checked;
@@ -61,18 +61,18 @@ fn bulk_operations_end_with_the_last_byte() {
                         let source = from as usize..(from + len) as usize;
                         model.copy_within(source, to as usize);
                     }
-                    let told = guest.call(&format!("copy{suffix}"), &[to, from, len]);
+                    let outcome = guest.call(&format!("copy{suffix}"), &[to, from, len]);
                     let expected = if fits { Ok(vec![]) } else { OUT };
-                    assert_eq!(told, expected, "{len} from {from:#x} to {to:#x}");
+                    assert_eq!(outcome, expected, "{len} from {from:#x} to {to:#x}");
                     assert!(guest.bytes() == model, "{len} from {from:#x} to {to:#x}");
                 }
                 let fits = u128::from(to) + u128::from(len) <= SIZE.into();
                 if fits {
                     model[to as usize..(to + len) as usize].fill(0x77);
                 }
-                let told = guest.call(&format!("fill{suffix}"), &[to, 0, len]);
+                let outcome = guest.call(&format!("fill{suffix}"), &[to, 0, len]);
                 assert_eq!(
-                    told,
+                    outcome,
                     if fits { Ok(vec![]) } else { OUT },
                     "{len} to {to:#x}"
                 );
@@ -80,8 +80,8 @@ fn bulk_operations_end_with_the_last_byte() {
             }
         }
         for (to, fits) in [(SIZE - 16, true), (SIZE - 15, false), (SIZE, false)] {
-            let told = guest.call("init", &[to, 0]);
-            assert_eq!(told.is_ok(), fits, "{to}");
+            let outcome = guest.call("init", &[to, 0]);
+            assert_eq!(outcome.is_ok(), fits, "{to}");
             assert_eq!(guest.call("none", &[to, 0]), Ok(vec![]));
         }
         assert_eq!(guest.call("none", &[SIZE + 1, 0]), OUT);
@@ -91,7 +91,7 @@ fn bulk_operations_end_with_the_last_byte() {
 
 /// Copies between a memory with one-byte pages and one with large pages.
 #[test]
-fn copies_between_memories_end_where_each_does() {
+fn copies_between_memories_are_checked_for_both() {
     for first_is_large in [false, true] {
         let (byte, large) = ("50 (pagesize 1)", "1 1");
         let (first, second) = if first_is_large {
@@ -134,9 +134,9 @@ fn copies_between_memories_end_where_each_does() {
                     (0, usize::MAX, false),
                 ] {
                     let params = [to, from, 9].map(|at| Value::I32(at as u32 as i32));
-                    let told = told(group.call(member, name, &params));
+                    let outcome = outcome(group.call_values(member, name, &params));
                     assert_eq!(
-                        told,
+                        outcome,
                         if fits { Ok(vec![]) } else { OUT },
                         "{name} {to} {from}"
                     );
@@ -149,7 +149,7 @@ fn copies_between_memories_end_where_each_does() {
 /// The builtin that replaces calls of a multiplication must have that function's effect, also where
 /// half of the product is out of bounds.
 #[test]
-fn products_have_room_or_trap() {
+fn products_past_the_last_byte_trap() {
     const TEXTS: [&str; 4] = [
         include_str!("../../../../compiler/tests/multiply/digits.wat"),
         include_str!("../../../../compiler/tests/multiply/carries.wat"),
@@ -180,8 +180,8 @@ fn products_have_room_or_trap() {
                     }];
                     let operands = if n < 2 { 4 } else { 2 };
                     params.extend(vec![Value::I64(i64::MIN / 3); operands]);
-                    let told = told(guest.call_values(func, &params));
-                    (told, guest.memory().as_slice().to_vec())
+                    let outcome = outcome(guest.call_values(func, &params));
+                    (outcome, guest.memory().as_slice().to_vec())
                 };
                 let itself = run("itself");
                 assert_eq!(run("called"), itself, "{to:#x}");
@@ -194,7 +194,7 @@ fn products_have_room_or_trap() {
 /// Copies of a few bytes check the size once for each memory. A check for each access would
 /// multiply the code and the compile time of one operator.
 #[test]
-fn copies_of_a_few_bytes_are_compared_once() {
+fn copies_of_few_bytes_check_each_memory_once() {
     const COPIES: usize = 100;
     let copy = "(memory.copy (local.get 0) (local.get 1) (i32.const 128))".repeat(COPIES);
     for level in [OptLevel::None, OptLevel::Speed] {

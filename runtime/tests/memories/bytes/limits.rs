@@ -1,12 +1,12 @@
 //! Limits of sizes and growth, import matching, and names of types.
 
-use super::{OUT, PAGE, region, told};
+use super::{OUT, PAGE, outcome, region};
 use crate::common::{self, values};
 use pirn_compiler::Options;
 use pirn_format::types::MemoryType;
 use pirn_runtime::{AddrType, ExternType, Group, Growth, Linker, PageSize, Region, Value};
 
-/// The growth that the embedder was asked for, and the failures that it was told.
+/// The requests for growth and the reports of failed growth that the embedder got.
 #[derive(Default)]
 struct Asked {
     asked: Vec<(u64, u64, Option<u64>)>,
@@ -16,7 +16,7 @@ struct Asked {
 /// Growth ends at the limits of the type, the region and the embedder, all in bytes. A sum that
 /// exceeds 64 bits or the address type is past every limit.
 #[test]
-fn growth_ends_at_the_last_byte_that_is_allowed() {
+fn growth_ends_at_the_exact_limit_in_bytes() {
     const NO: i64 = -1;
     let most = 4 * PAGE as i64;
     let cases = [
@@ -75,7 +75,7 @@ fn growth_ends_at_the_last_byte_that_is_allowed() {
               (func (export \"size\") (result {address}) (memory.size)))"
         );
         // The region rounds its limit up to whole pages, for memories of every kind.
-        let region = Region::builder().slots(1).memory_max(4 * PAGE - 100);
+        let region = Region::builder().slots(1).memory_bytes_max(4 * PAGE - 100);
         let region = region.build().expect("a region");
         let mut linker = Linker::new();
         linker
@@ -107,8 +107,8 @@ fn growth_ends_at_the_last_byte_that_is_allowed() {
                 "i64" => Value::I64(by),
                 _ => Value::I32(by as i32),
             };
-            let told = number(guest.call_values("grow", &[param]).expect("it returns"));
-            assert_eq!(told, before, "{ty} by {by}");
+            let outcome = number(guest.call_values("grow", &[param]).expect("it returns"));
+            assert_eq!(outcome, before, "{ty} by {by}");
             let grown = if before == NO { 0 } else { by as usize };
             assert_eq!(guest.memory().len(), size + grown, "{ty} by {by}");
             let now = number(guest.call_values("size", &[]).expect("it returns"));
@@ -121,14 +121,14 @@ fn growth_ends_at_the_last_byte_that_is_allowed() {
                 .iter()
                 .all(|(now, then, max)| now < then && max.is_none_or(|max| *then <= max))
         );
-        for (now, desired, told) in &asked.failed {
-            assert!(now < desired && told.contains("bytes"), "{told}");
+        for (now, desired, message) in &asked.failed {
+            assert!(now < desired && message.contains("bytes"), "{message}");
         }
     }
 }
 
 #[test]
-fn the_embedder_is_asked_in_bytes() {
+fn the_limiter_gets_sizes_in_bytes() {
     let text = "(module (memory 10 200 (pagesize 1))
       (func (export \"grow\") (param i32) (result i32) (memory.grow (local.get 0))))";
     let mut linker = Linker::new();
@@ -150,9 +150,9 @@ fn the_embedder_is_asked_in_bytes() {
     let mut guest = prepared
         .try_instantiate(Asked::default())
         .expect("the slot");
-    for (by, told) in [(91, -1), (90, 10), (1, -1), (101, -1)] {
+    for (by, outcome) in [(91, -1), (90, 10), (1, -1), (101, -1)] {
         let found = values::number(guest.call_values("grow", &[Value::I32(by)]));
-        assert_eq!(found, told, "{by}");
+        assert_eq!(found, outcome, "{by}");
     }
     let asked = guest.data();
     let most = Some(200);
@@ -160,10 +160,13 @@ fn the_embedder_is_asked_in_bytes() {
         asked.asked,
         [(10, 101, most), (10, 100, most), (100, 101, most)]
     );
-    let [(100, 201, told)] = &asked.failed[..] else {
+    let [(100, 201, message)] = &asked.failed[..] else {
         panic!("{:?}", asked.failed)
     };
-    assert!(told.contains("201") && told.contains("200"), "{told}");
+    assert!(
+        message.contains("201") && message.contains("200"),
+        "{message}"
+    );
 }
 
 /// The largest memory: its last byte is the last byte that any memory may have.
@@ -176,7 +179,7 @@ fn the_largest_memory_ends_with_its_last_byte() {
         let error = pirn_compiler::compile(&wasm, &Options::default()).expect_err("too large");
         assert_eq!(
             error.to_string(),
-            format!("module has {min} bytes of memory to begin with, the limit is {MOST}")
+            format!("module has {min} initial bytes of memory, the limit is {MOST}; use fewer")
         );
     };
     for min in [MOST + 1, (1 << 32) - 1] {
@@ -194,7 +197,7 @@ fn the_largest_memory_ends_with_its_last_byte() {
             (i64.store (local.get 0) (i64.const 5)) (i64.load offset=1 (i32.sub (local.get 0) (i32.const 1)))))",
         MOST - 3
     );
-    let region = Region::builder().slots(1).memory_max(MOST as usize);
+    let region = Region::builder().slots(1).memory_bytes_max(MOST as usize);
     let region = region.build().expect("a region");
     let prepared = region
         .prepare(&common::wat(&text), &Linker::<()>::new())
@@ -208,7 +211,7 @@ fn the_largest_memory_ends_with_its_last_byte() {
             .iter()
             .map(|at| Value::I32((*at as u32).cast_signed()))
             .collect();
-        told(guest.call_values(name, &params))
+        outcome(guest.call_values(name, &params))
     };
     let number = |at: u64| Ok(vec![Value::I32((at as u32).cast_signed())]);
     assert_eq!(call("f", Some(MOST - 11)), Ok(vec![Value::I64(5)]));
@@ -225,8 +228,8 @@ fn the_largest_memory_ends_with_its_last_byte() {
 }
 
 #[test]
-fn regions_say_what_they_have_no_room_for() {
-    let region = Region::builder().slots(1).memory_max(PAGE).build();
+fn regions_report_memories_without_room() {
+    let region = Region::builder().slots(1).memory_bytes_max(PAGE).build();
     let region = region.expect("a region");
     let prepare = |size: usize| {
         let module = common::wat(&format!("(module (memory {size} (pagesize 1)))"));
@@ -235,13 +238,13 @@ fn regions_say_what_they_have_no_room_for() {
     assert!(prepare(PAGE).is_ok());
     assert_eq!(
         prepare(PAGE + 1).expect_err("it does not fit").to_string(),
-        "module needs 2 pages of memory, slots hold 1; raise `memory_max`"
+        "module needs 2 pages of memory, slots hold 1; raise `memory_bytes_max`"
     );
 }
 
 /// An imported memory must have the declared page size. Sizes count these pages.
 #[test]
-fn memories_are_imported_by_pages_of_their_own() {
+fn imported_memories_must_have_the_declared_page_size() {
     for (exported, imported, fits) in [
         ("100 200 (pagesize 1)", "100 200 (pagesize 1)", true),
         ("100 200 (pagesize 1)", "0 (pagesize 1)", true),
@@ -271,11 +274,11 @@ fn memories_are_imported_by_pages_of_their_own() {
         let ended = group.instantiate(&common::wat(&text), &Linker::new());
         assert_eq!(ended.is_ok(), fits, "{exported} as {imported}");
         if let Err(error) = ended {
-            let told = error.to_string();
+            let message = error.to_string();
             let is_told = |one: &str| one.contains("(pagesize 1)");
-            let count = told.matches("pages of a byte").count();
+            let count = message.matches("pages of a byte").count();
             let expected = usize::from(is_told(exported)) + usize::from(is_told(imported));
-            assert!(count == expected, "{exported} as {imported}: {told}");
+            assert!(count == expected, "{exported} as {imported}: {message}");
         }
     }
     // The current size after growth counts in the import check, in pages of the memory's own size.
@@ -287,8 +290,8 @@ fn memories_are_imported_by_pages_of_their_own() {
     group.name("o", owner);
     let module = common::wat("(module (import \"o\" \"m\" (memory 70000 90000 (pagesize 1))))");
     for (by, fits) in [(0, false), (69_998, false), (1, true)] {
-        let told = group.call(owner, "grow", &[Value::I32(by)]);
-        told.expect("it returns");
+        let outcome = group.call_values(owner, "grow", &[Value::I32(by)]);
+        outcome.expect("it returns");
         assert_eq!(
             group.instantiate(&module, &Linker::new()).is_ok(),
             fits,
@@ -298,7 +301,7 @@ fn memories_are_imported_by_pages_of_their_own() {
 }
 
 #[test]
-fn types_say_the_size_of_pages() {
+fn types_report_their_page_size() {
     let module = common::wat(
         r#"(module (memory (export "a") 0 (pagesize 1)) (memory (export "b") i64 3 9 (pagesize 1))
           (memory (export "c") 2 (pagesize 65536)))"#,
@@ -320,7 +323,7 @@ fn types_say_the_size_of_pages() {
 
 /// No computation with a number of pages overflows.
 #[test]
-fn sizes_do_not_overflow() {
+fn sizes_in_pages_do_not_overflow() {
     let page = PAGE as u64;
     for (size, min, bytes, accessible) in [
         (PageSize::Byte, 0, Some(0), Some(0)),

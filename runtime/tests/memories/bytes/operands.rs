@@ -1,4 +1,4 @@
-//! Forms into which the compiler rewrites accesses: memory operands and rewritten sums.
+//! Accesses that the compiler rewrites to memory operands, and address sums that it rewrites.
 
 use super::{GROW, Guest, LOADS, OUT, PAGE, Place, options};
 use pirn_compiler::OptLevel;
@@ -151,9 +151,9 @@ fn result_of(text: &str) -> &'static str {
 }
 
 /// An instruction with a memory operand must not read more bytes than the load that it replaces. So
-/// near the end of accessible bytes, and near the end of the memory, it must give its usual result.
+/// its result must be right near the end of the accessible bytes and of the memory.
 #[test]
-fn operands_in_memory_are_no_wider_than_what_is_loaded() {
+fn memory_operands_read_no_more_bytes_than_the_load() {
     let machine = cpu::detect();
     let baseline = CpuFeatures::level(machine.arch(), "baseline").expect("it exists");
     let users = users();
@@ -208,7 +208,7 @@ fn operands_in_memory_are_no_wider_than_what_is_loaded() {
 /// Sums, masks and adjacent accesses that the compiler merges into fewer instructions. Each access
 /// is still checked by itself, and sums wrap around as specified.
 #[test]
-fn sums_that_are_written_otherwise_stay_inside() {
+fn rewritten_sums_stay_in_bounds() {
     const BODY: &str = "
       (func (export \"up\") (param $p i32) (result i32)
         (i32.add (i32.load8_u $m (local.get $p))

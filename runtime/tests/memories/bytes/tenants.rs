@@ -4,9 +4,10 @@ use super::{FILLER, PAGE, region};
 use crate::common::{self, values};
 use pirn_runtime::{Group, Instance, Linker, Region, Value};
 
-/// Grown bytes are zero, whatever tenant had the slot and whatever the image's last page contains.
+/// Grown bytes must be zero, whatever instance had the slot before, and whatever the image's last
+/// page contains.
 #[test]
-fn every_tenant_grows_into_zeros() {
+fn grown_bytes_are_zero_in_every_instance() {
     let texts = [
         (
             r#"(memory (export "a") 3 4) (memory (export "b") 2 4)"#,
@@ -50,7 +51,7 @@ fn every_tenant_grows_into_zeros() {
     };
     for reset in common::resets() {
         let region = Region::builder().slots(1).memories(2).reset(reset);
-        let region = region.memory_max(4 * PAGE).build().expect("a region");
+        let region = region.memory_bytes_max(4 * PAGE).build().expect("a region");
         let prepared: Vec<_> = texts
             .iter()
             .map(|(memories, by, ..)| {

@@ -1,8 +1,9 @@
-//! aarch64: a program cannot single-step itself. So `brk` replaces each instruction at which an
-//! interrupt has an effect: those of the guest and of the runtime's routines around it.
+//! On aarch64 a program cannot single-step itself. So `brk` replaces each instruction at which an
+//! interrupt has an effect: the guest's instructions, and those of the runtime's routines around
+//! the guest.
 //!
-//! The handler restores the instruction that was reached, and replaces the one before it again.
-//! This needs no decoder, and no other thread runs that code.
+//! The signal handler restores the instruction that was reached, and replaces the previous one by
+//! `brk` again. This needs no decoder. No other thread runs that code.
 
 use core::arch::asm;
 use core::ptr;
@@ -36,7 +37,7 @@ extern "C" fn trapped(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
         (context.uc_mcontext.pc as usize, &*REPLACED.load(SeqCst))
     };
     let met = replaced.binary_search_by_key(&pc, |(at, _)| *at);
-    let (at, word) = replaced[met.expect("nobody else breaks")];
+    let (at, word) = replaced[met.expect("only the test inserts breakpoints")];
     let latest = LATEST.swap(at, SeqCst);
     if latest != 0 {
         write(latest, BRK);
@@ -107,7 +108,7 @@ fn routines() -> Vec<Word> {
                 Some(at) if leaves(&at) => (at - 2..=at).find(leaves),
                 _ => enters,
             };
-            found.extend(&words[start.expect("a routine of ours")..end]);
+            found.extend(&words[start.expect("a routine of the runtime")..end]);
         }
     }
     // The runtime finds its host calls by this marker, so it must stay as it is.

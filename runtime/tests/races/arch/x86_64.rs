@@ -1,5 +1,5 @@
-//! x86_64: the processor's trap flag raises SIGTRAP after each instruction of the thread (Intel
-//! SDM, volume 3, 18.3.1.4): in guest code, in the runtime and in the system's libraries.
+//! On x86_64 the processor's trap flag raises SIGTRAP after each instruction of the thread (Intel
+//! SDM, volume 3, 18.3.1.4). This covers guest code, the runtime and the system's libraries.
 
 use core::arch::asm;
 

@@ -8,27 +8,29 @@ use std::time::Duration;
 
 /// Runs a module that aotc compiled, or compiles a .wasm or .wat first.
 ///
-/// The exit code is the guest's; 134 after a trap; 1 for everything that kept it from running.
+/// The exit code is the guest's; 134 after a trap or an uncaught exception; 124 after a deadline or
+/// when the fuel is used up; 1 if the guest could not run.
 #[derive(Debug, Parser)]
 #[command(name = "aotrun", version)]
 pub(crate) struct Args {
     /// The module: .so, .wasm or .wat
     pub(crate) program: PathBuf,
-    /// The guest's arguments, or with --invoke the function's; behind `--` also those with dashes
+    /// Arguments of the guest, or with --invoke of the function; after `--` also those that begin
+    /// with a dash
     pub(crate) args: Vec<String>,
-    /// Lets the guest use a directory, by its own name or as GUEST; with :ro it may only look at it
+    /// Gives the guest a directory, under its own name or as GUEST; with :ro only for reading
     #[arg(long, value_name = "HOST[::GUEST][:ro]")]
     dir: Vec<String>,
-    /// Sets a variable of the guest's environment, or passes the host's on
+    /// Sets a variable in the guest's environment, or passes on the host's value
     #[arg(long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
     /// Calls this exported function instead of `_start`, and prints its results
     #[arg(long, value_name = "NAME")]
     pub(crate) invoke: Option<String>,
-    /// Most memory that the guest may have, as in 64MiB
+    /// Most memory of the guest, as in 64MiB
     #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes)]
     pub(crate) memory_max: usize,
-    /// Stack of the guest
+    /// Stack size of the guest, as in 8MiB
     #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = bytes)]
     pub(crate) stack: usize,
     /// Most files and directories that the guest may have open at a time, besides those that it is
@@ -39,17 +41,17 @@ pub(crate) struct Args {
     /// 4KiB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     disk_max: Option<usize>,
-    /// Ends the guest when it has run this long, as in 500ms, 2s or 5m
+    /// Ends the guest when a call of it has run this long, as in 500ms, 2s or 5m
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) deadline: Option<Duration>,
-    /// Ends the guest when it has executed so many operators; a .so must be compiled with `aotc
+    /// Ends the guest when it has executed this many operators; a .so must be compiled with `aotc
     /// --fuel`
     #[arg(long, value_name = "N", value_parser = fuel)]
     pub(crate) fuel: Option<u64>,
-    /// Says how many microseconds each phase took
+    /// Prints the microseconds that each phase took
     #[arg(long)]
     pub(crate) timings: bool,
-    /// Says what the guest used: time, memory, bytes, calls
+    /// Prints what the guest used: time, memory, bytes, calls
     #[arg(long)]
     pub(crate) usage: bool,
 }
@@ -64,19 +66,19 @@ fn bytes(text: &str) -> Result<usize> {
     let number: usize = match number.trim().parse() {
         Ok(number) => number,
         Err(_) => {
-            bail!("{text:?} is no number of bytes; write it as in 65536, 512KiB, 64MiB or 4GiB")
+            bail!("{text:?} is not a number of bytes; write it as in 65536, 512KiB, 64MiB or 4GiB")
         }
     };
     match number.checked_mul(1 << shift) {
         Some(bytes) => Ok(bytes),
-        None => bail!("{text:?} is more bytes than there are addresses"),
+        None => bail!("{text:?} is larger than the address space; give a smaller size"),
     }
 }
 
 /// Parses a number of operators.
 fn fuel(text: &str) -> Result<u64> {
     let number = text.parse().ok();
-    number.with_context(|| format!("{text:?} is no number of operators; write it as in 1000000"))
+    number.with_context(|| format!("{text:?} is not a number of operators; write it as in 1000000"))
 }
 
 /// Parses a nonzero time with the unit us, ms, s or m.
@@ -92,10 +94,10 @@ fn time(text: &str) -> Result<Duration> {
         Some(number.checked_mul(*ns))
     });
     match parsed {
-        Some(Some(0)) => bail!("{text:?} leaves the guest no time"),
+        Some(Some(0)) => bail!("{text:?} is zero; give a longer time"),
         Some(Some(ns)) => Ok(Duration::from_nanos(ns)),
-        Some(None) => bail!("{text:?} is longer than 584 years"),
-        None => bail!("{text:?} is no time; write it as in 500us, 20ms, 2s or 5m"),
+        Some(None) => bail!("{text:?} is longer than 584 years; give a shorter time"),
+        None => bail!("{text:?} is not a time; write it as in 500us, 20ms, 2s or 5m"),
     }
 }
 
@@ -120,13 +122,13 @@ impl Args {
         for arg in name.iter().chain(arguments) {
             wasi = wasi
                 .arg(arg)
-                .with_context(|| format!("argument {arg:?} cannot be passed on"))?;
+                .with_context(|| format!("argument {arg:?} cannot be passed to the guest"))?;
         }
         for variable in &self.env {
             let (name, value) = variable_of(variable)?;
             wasi = wasi
                 .env(&name, &value)
-                .with_context(|| format!("variable {name:?} cannot be passed on"))?;
+                .with_context(|| format!("variable {name:?} cannot be passed to the guest"))?;
         }
         for dir in &self.dir {
             wasi = Directory::of(dir)?.open(wasi)?;

@@ -85,8 +85,8 @@ fn prepare(
         .slots(1 + others)
         .reset(Reset::Decommitted)
         .memories(module.memories().max(1))
-        .memory_max(args.memory_max)
-        .stack(args.stack)
+        .memory_bytes_max(args.memory_max)
+        .stack_bytes(args.stack)
         .tables(64)
         .table_elements(1 << 20)
         .instance_bytes(64 << 20)
@@ -103,7 +103,7 @@ fn prepare(
         Ok(prepared) => Ok(prepared),
         // Name the command-line option in the message, not the setting of the library.
         Err(LinkError::Limit {
-            setting: "memory_max",
+            setting: "memory_bytes_max",
             needed,
             limit,
             ..
@@ -154,7 +154,7 @@ impl Call {
             } else {
                 names.join(", ")
             };
-            bail!("{program} exports no function {name:?}; name one with --invoke, it has {names}");
+            bail!("{program} exports no function {name:?}, it has {names}; name one with --invoke");
         };
         Ok(Self {
             initialize: func("_initialize").is_some() && name != "_initialize",
@@ -183,14 +183,17 @@ impl Call {
 fn values(name: &str, ty: &FuncType, arguments: &[String]) -> Result<Vec<Value>> {
     if arguments.len() != ty.params.len() {
         let (found, wanted) = (arguments.len(), ty.params.len());
-        bail!("function {name:?} of type {ty} takes {wanted} arguments, {found} were given");
+        bail!(
+            "function {name:?} of type {ty} takes {wanted} arguments, {found} were given; give \
+             one for each parameter"
+        );
     }
     let pairs = arguments.iter().zip(&ty.params);
     pairs.map(|(argument, ty)| value(argument, *ty)).collect()
 }
 
 fn value(text: &str, ty: ValType) -> Result<Value> {
-    let wrong = || anyhow!("argument {text:?} is no {ty}");
+    let wrong = || anyhow!("argument {text:?} is not a value of type {ty}; give one");
     Ok(match ty {
         ValType::I32 => Value::I32(
             text.parse::<i32>()
@@ -205,7 +208,10 @@ fn value(text: &str, ty: ValType) -> Result<Value> {
         ValType::F32 => Value::F32(text.parse::<f32>().map_err(|_| wrong())?.to_bits()),
         ValType::F64 => Value::F64(text.parse::<f64>().map_err(|_| wrong())?.to_bits()),
         _ => {
-            bail!("a parameter of type {ty} cannot be given on a command line")
+            bail!(
+                "a parameter of type {ty} cannot be given on a command line; invoke a function \
+                 that takes only numbers"
+            )
         }
     })
 }

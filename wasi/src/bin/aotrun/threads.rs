@@ -7,8 +7,8 @@
 use crate::outcome::Outcome;
 use anyhow::{Result, bail};
 use pirn_runtime::{
-    Caller, ExternType, Func, Instance, KillSwitch, LinkError, Linker, MemoryType, Module,
-    Prepared, SharedMemory,
+    Caller, ExternType, Instance, KillSwitch, LinkError, Linker, MemoryType, Module, Prepared,
+    SharedMemory, TypedFunc,
 };
 use pirn_wasi::WasiCtx;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -27,7 +27,7 @@ const TID_MAX: i32 = 0x1FFF_FFFF;
 /// preview 1.
 const AGAIN: i32 = -6;
 
-type Start = Func<(i32, i32), ()>;
+type Start = TypedFunc<(i32, i32), ()>;
 
 /// The threads of a program.
 #[derive(Default)]

@@ -76,13 +76,13 @@ pub(crate) fn guest(memory: &str) -> Module {
 }
 
 /// A prepared guest, and its directory with files.
-pub(crate) struct House {
+pub(crate) struct Setup {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) prepared: Prepared<WasiCtx>,
     pub(crate) shared: Option<SharedMemory>,
 }
 
-impl House {
+impl Setup {
     /// A guest with its own memory of `pages` pages.
     pub(crate) fn new(pages: u32) -> Self {
         let module = guest(&format!("(memory (export \"memory\") {pages})\n"));

@@ -1,4 +1,4 @@
-//! [`Description`]: a region in words and numbers.
+//! [`RegionStats`]: the settings and the statistics of a region.
 
 use super::layout::Limits;
 use super::reset::Reset;
@@ -6,7 +6,7 @@ use core::fmt;
 
 /// A readable description of a region: see its `Display`.
 #[derive(Debug, Clone)]
-pub struct Description {
+pub struct RegionStats {
     pub(super) limits: Limits,
     pub(super) slots_free: usize,
     pub(super) slots_lost: u32,
@@ -16,7 +16,7 @@ pub struct Description {
     pub(super) slot_bytes: usize,
 }
 
-impl Description {
+impl RegionStats {
     /// The strategy that resets slots.
     #[must_use]
     pub fn reset(&self) -> Reset {
@@ -47,7 +47,7 @@ impl Description {
     }
 }
 
-impl fmt::Display for Description {
+impl fmt::Display for RegionStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Limits {
             slots,

@@ -1,4 +1,4 @@
-//! [`House`]: a region with several prepared modules.
+//! [`Setup`]: a region with several prepared modules.
 
 use super::modules::{FUEL, Funcs, PAGE, Shape, shapes};
 use super::tenant::{Tenant, Wire};
@@ -6,9 +6,9 @@ use pirn_runtime::{Caller, HostError, InstantiateError, Linker, Prepared, Region
 
 /// A region with several prepared modules.
 #[derive(Debug)]
-pub(super) struct House {
+pub(super) struct Setup {
     region: Region,
-    rooms: Vec<(Prepared<Wire, u32, u32>, Funcs)>,
+    prepared: Vec<(Prepared<Wire, u32, u32>, Funcs)>,
 }
 
 fn linker() -> Linker<Wire, u32, u32> {
@@ -41,19 +41,19 @@ fn linker() -> Linker<Wire, u32, u32> {
                 |_, _: (u32,), answer: u32| answer,
             )
         });
-    defined.expect("each name once");
+    defined.expect("no name is defined twice");
     linker
 }
 
-impl House {
+impl Setup {
     /// Makes a region with `slots` slots, and prepares all modules for it.
     pub(super) fn of(reset: Reset, slots: u32) -> Result<Self, String> {
         let builder = |reset| {
             let builder = Region::builder()
                 .slots(slots)
                 .memories(3)
-                .memory_max(30 * PAGE)
-                .stack(128 << 10);
+                .memory_bytes_max(30 * PAGE)
+                .stack_bytes(128 << 10);
             builder.reset(reset).build()
         };
         let region = builder(reset).or_else(|_| builder(Reset::Auto));
@@ -80,19 +80,19 @@ impl House {
             };
             (prepared, funcs)
         };
-        let rooms = shapes().iter().map(room).collect();
-        Ok(Self { region, rooms })
+        let prepared = shapes().iter().map(room).collect();
+        Ok(Self { region, prepared })
     }
 
     /// Makes an instance of a module if a slot is free, and checks its initial state.
-    pub(super) fn move_in(
+    pub(super) fn instantiate(
         &self,
         which: usize,
         living: usize,
         canary: bool,
     ) -> Result<Option<Tenant>, String> {
-        let which = which % self.rooms.len();
-        let (prepared, funcs) = &self.rooms[which];
+        let which = which % self.prepared.len();
+        let (prepared, funcs) = &self.prepared[which];
         let full = living == self.region.describe().slots() as usize;
         let mut instance = match prepared.try_instantiate(Wire::default()) {
             Ok(_) if full => return Err("an instance without a slot".to_owned()),
@@ -105,7 +105,7 @@ impl House {
         }
         let mut tenant = Tenant::new(instance, *funcs, &shapes()[which]);
         tenant
-            .look_around()
+            .check_initial_state()
             .map_err(|error| format!("module {which}: {error}"))?;
         Ok(Some(tenant))
     }
@@ -121,14 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_fresh_once_somebody_has_messed_with_it() {
-        let house = House::of(Reset::Auto, 1).unwrap();
+    fn changed_memories_and_heaps_are_detected() {
+        let setup = Setup::of(Reset::Auto, 1).unwrap();
         let mut looked = 0;
-        for (prepared, funcs) in &house.rooms {
+        for (prepared, funcs) in &setup.prepared {
             let mut instance = prepared.try_instantiate(Wire::default()).unwrap();
             instance.call(&funcs.dirty, 3).unwrap();
-            // The call has dropped segments and resized tables, so `fresh` fails anyway. Therefore
-            // each extra part is checked alone.
+            // The call has dropped segments and resized tables, so `fresh` detects a change in any
+            // case. So check each extra part alone.
             for name in ["second", "heap"] {
                 let Ok(func) = prepared.func::<(), u32>(name) else {
                     continue;

@@ -25,21 +25,21 @@ pub(crate) const GUEST: &str = r#"(module
     (i32.store8 (i32.const 100) (i32.const 7))
     (i32.add (memory.grow (i32.const 1)) (i32.load8_u (i32.const 100)))))"#;
 
-pub(crate) struct House {
+pub(crate) struct Setup {
     pub(crate) region: Region,
     pub(crate) prepared: Prepared<()>,
 }
 
-impl House {
+impl Setup {
     pub(crate) fn new(reset: Reset, memory_max: usize) -> Self {
         Self::of(&super::wat(GUEST), reset, memory_max)
     }
 
-    /// Takes a compiled module: after a fork the child has no threads to compile with.
+    /// Takes a compiled module, because a child has no threads with which to compile one.
     pub(crate) fn of(module: &Module, reset: Reset, memory_max: usize) -> Self {
         let region = Region::builder()
             .slots(3)
-            .memory_max(memory_max)
+            .memory_bytes_max(memory_max)
             .reset(reset);
         let region = region.build().expect("a region");
         let mut linker = Linker::new();
@@ -80,7 +80,7 @@ pub(crate) fn ended_well(child: i32) {
     let mut status = 0;
     // SAFETY: `status` is a valid `c_int` that waitpid(2) writes to.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "in the child");
+    assert_eq!(status, 0, "exit status of the child");
 }
 
 /// Ends a child process; the exit code is 0 unless `run` panics.
@@ -90,8 +90,8 @@ pub(crate) fn child(run: impl FnOnce() + std::panic::UnwindSafe) -> ! {
     unsafe { libc::_exit(i32::from(result.is_err())) };
 }
 
-pub(crate) fn ends_late(house: &House) {
-    let mut instance = house.instance();
+pub(crate) fn ends_late(setup: &Setup) {
+    let mut instance = setup.instance();
     for _ in 0..3 {
         let limited = instance.deadline(Duration::from_millis(2));
         let ended = limited.call_values("forever", &[]);
@@ -101,7 +101,7 @@ pub(crate) fn ends_late(house: &House) {
 }
 
 /// Ends this child process if it takes too long, so that an endless wait fails the test.
-pub(crate) fn impatient() {
+pub(crate) fn limit_run_time() {
     // SAFETY: alarm(2) takes no pointers.
     unsafe { libc::alarm(20) };
 }
