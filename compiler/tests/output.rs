@@ -8,7 +8,10 @@ use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionH
 use object::{LittleEndian as LE, Object as _, ObjectSection as _, ObjectSymbol as _, elf};
 use pirn_compiler::{Emit, OptLevel, Options, compile, emit, parse_text};
 use pirn_format::cpu::{Arch, CpuFeatures};
+use pirn_format::image::ImageRun;
+use pirn_format::metadata::Snapshot;
 use pirn_format::read::{Checked, slice};
+use pirn_format::rewrite;
 use pirn_format::sections::Section;
 use std::collections::BTreeMap;
 
@@ -171,6 +174,57 @@ fn shape(so: &[u8], checked: &Checked, arch: Arch) {
     {
         let flags = section.elf_section_header().sh_flags(LE);
         assert_eq!(flags & u64::from(elf::SHF_WRITE), 0, "{:?}", section.name());
+    }
+}
+
+/// The file of a snapshot has the same shape, and every section but three is as it was.
+#[test]
+fn the_file_of_a_snapshot_has_the_shape_that_the_format_specifies() {
+    let replaced = [Section::Image, Section::ImageRuns, Section::Metadata].map(Section::name);
+    for name in GUESTS {
+        for (arch, debug_info) in Arch::ALL.into_iter().zip([true, false]) {
+            let mut options = Options::new(arch);
+            options.debug_info = debug_info;
+            let so = compile(&guest(name), &options).expect("the guest is valid");
+            let checked = Checked::new(&so).expect("it passes its own check");
+            let mut metadata = checked.metadata.clone();
+            metadata.start = None;
+            let memories = metadata.own_memories().len();
+            let tables = metadata.tables.len() - metadata.imported_tables() as usize;
+            metadata.snapshot = Some(Snapshot {
+                of: checked.header.hash,
+                made_by: vec!["_initialize".to_owned()],
+                tables: vec![vec![]; tables],
+                further: vec![vec![]; memories.saturating_sub(1)],
+            });
+            // One page at the start of the memory, if there is any.
+            let page = [0xa5; 4096];
+            let (runs, pages) = match memories {
+                0 => (&[][..], &[][..]),
+                _ => (&[ImageRun { first: 0, pages: 1 }][..], &[&page[..]][..]),
+            };
+            let made = rewrite::snapshot(&so, &metadata, runs, pages).expect("it can be made");
+            let sound = Checked::new(&made).expect("it is sound");
+            assert_eq!((&sound.metadata, &sound.runs[..]), (&metadata, runs));
+            shape(&made, &sound, arch);
+            let before = ElfFile64::<LE>::parse(&so[..]).expect("it is one");
+            let after = ElfFile64::<LE>::parse(&made[..]).expect("it is one");
+            let mut count = 0;
+            for (before, after) in before.sections().zip(after.sections()) {
+                assert_eq!(before.name(), after.name());
+                let name = before.name().expect("it has a name");
+                if name == ".note.pirn" || replaced.contains(&name) {
+                    continue;
+                }
+                assert_eq!(before.data(), after.data(), "{name}");
+                assert_eq!(before.address(), after.address(), "{name}");
+                count += 1;
+            }
+            assert!(count > 10 && before.sections().count() == after.sections().count());
+            // A snapshot of the snapshot has the same bytes.
+            let again = rewrite::snapshot(&made, &metadata, runs, pages);
+            assert!(again.expect("it can be made") == made);
+        }
     }
 }
 

@@ -5,9 +5,10 @@
 //! of all runs, one after the other.
 
 use crate::layout::IMAGE_PAGE_BYTES;
+use serde::{Deserialize, Serialize};
 
 /// A run of consecutive pages of the image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageRun {
     /// First page of the run in memory 0, in units of [`IMAGE_PAGE_BYTES`].
     pub first: u32,
@@ -50,27 +51,37 @@ impl ImageRun {
 /// Decodes and checks the runs of an image of `image_bytes` bytes for a memory of `memory_bytes`
 /// bytes.
 ///
-/// Returns `None` unless the runs are complete records, ascending, not adjacent, inside the memory,
-/// and `image_bytes` long in total.
+/// Returns `None` unless the runs are complete records, pass [`sum_runs`], and are `image_bytes`
+/// long in total.
 #[must_use]
 pub fn decode_runs(bytes: &[u8], image_bytes: u64, memory_bytes: u64) -> Option<Vec<ImageRun>> {
     let mut runs = Vec::with_capacity(bytes.len() / ImageRun::BYTES);
-    let (mut free_from, mut total) = (0, 0);
     for record in bytes.chunks(ImageRun::BYTES) {
         let word = |at: usize| Some(u32::from_le_bytes(record.get(at..at + 4)?.try_into().ok()?));
-        let run = ImageRun {
+        runs.push(ImageRun {
             first: word(0)?,
             pages: word(4)?,
-        };
+        });
+    }
+    (sum_runs(&runs, memory_bytes)? == image_bytes).then_some(runs)
+}
+
+/// Checks runs, and returns the bytes of all their pages.
+///
+/// Returns `None` unless the runs are ascending, not adjacent, and inside a memory of
+/// `memory_bytes` bytes.
+#[must_use]
+pub fn sum_runs(runs: &[ImageRun], memory_bytes: u64) -> Option<u64> {
+    let (mut free_from, mut total) = (0, 0);
+    for run in runs {
         if run.is_empty() || run.start() < free_from || run.start() + run.len() > memory_bytes {
             return None;
         }
-        // Two runs that touch are an error: the compiler writes them as one run.
+        // Two runs that touch are an error: they are written as one run.
         free_from = run.start() + run.len() + IMAGE_PAGE_BYTES;
         total += run.len();
-        runs.push(run);
     }
-    (total == image_bytes).then_some(runs)
+    Some(total)
 }
 
 #[cfg(test)]

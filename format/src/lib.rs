@@ -11,6 +11,7 @@
 //! * [`traps`], [`image`]: `traps` holds tables that are searched in place, never decoded; `image`
 //!   describes the initial contents of memory 0.
 //! * [`read`]: the check of a whole file, before the runtime maps or runs any part of it.
+//! * [`rewrite`]: the file of a snapshot, from the file of its module.
 //! * [`cpu`]: the instruction-set extensions that a module may ask for.
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod traps;
 pub mod header;
 pub mod metadata;
 pub mod read;
+pub mod rewrite;
 
 pub use error::FormatError;
 
@@ -34,4 +36,4 @@ pub use error::FormatError;
 ///
 /// It changes with every change to the context layout, exit numbers, header or metadata, or to a
 /// property that generated code relies on. Compiler and runtime of one version always agree.
-pub const FORMAT_VERSION: u32 = 10;
+pub const FORMAT_VERSION: u32 = 11;

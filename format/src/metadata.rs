@@ -5,6 +5,11 @@
 //!
 //! [postcard]: https://postcard.jamesmunns.com/wire-format
 
+mod check;
+mod snapshot;
+
+pub use snapshot::{Element, Snapshot};
+
 use crate::error::FormatError;
 use crate::layout::{Counts, InstanceLayout};
 use crate::types::{
@@ -70,6 +75,8 @@ pub struct Metadata {
     pub fuel: bool,
     /// Names of functions from the name section, by function index, ascending.
     pub func_names: Vec<(u32, String)>,
+    /// If the module is a snapshot, the rest of its initial state.
+    pub snapshot: Option<Snapshot>,
 }
 
 /// One import.
@@ -446,8 +453,6 @@ impl Metadata {
             .map(|export| export.name.as_str())
     }
 }
-
-mod check;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@
 use crate::cpu::{Arch, CpuFeatures};
 use crate::error::FormatError;
 use crate::header::{HEADER_BYTES, Header, NOTE_NAME, NOTE_TYPE, content_hash, short_hash};
-use crate::image::{ImageRun, decode_runs};
+use crate::image::{ImageRun, decode_runs, sum_runs};
 use crate::layout::InstanceLayout;
 use crate::metadata::{Metadata, SegmentMode};
 use crate::sections::{Range, Section};
@@ -84,9 +84,14 @@ impl Checked {
                 "its header says {found} bytes of memory, its metadata {expected}"
             ));
         };
-        let image_bytes = header.section(Section::Image).len;
-        let Some(runs) = decode_runs(bytes(Section::ImageRuns), image_bytes, memory_bytes) else {
-            return damaged("the runs of its image exceed the image or the memory".to_owned());
+        let further_bytes = further_image_bytes(&metadata);
+        let image_bytes = further_bytes
+            .and_then(|further| header.section(Section::Image).len.checked_sub(further));
+        let runs = image_bytes.and_then(|bytes_of_first| {
+            decode_runs(bytes(Section::ImageRuns), bytes_of_first, memory_bytes)
+        });
+        let Some(runs) = runs else {
+            return damaged("the runs of its image exceed the image or a memory".to_owned());
         };
         let data_bytes = header.section(Section::Data).len;
         for segment in &metadata.data {
@@ -139,6 +144,20 @@ impl Checked {
     }
 }
 
+/// Bytes of the images of all memories but the first. `None` if their runs are invalid.
+fn further_image_bytes(metadata: &Metadata) -> Option<u64> {
+    let Some(snapshot) = &metadata.snapshot else {
+        return Some(0);
+    };
+    // In pairs: the metadata check compared the number of images with the number of memories.
+    let memories = metadata.own_memories().iter().skip(1);
+    let mut total: u64 = 0;
+    for (runs, memory) in snapshot.further.iter().zip(memories) {
+        total = total.checked_add(sum_runs(runs, memory.accessible_bytes()?)?)?;
+    }
+    Some(total)
+}
+
 fn damaged<T>(why: String) -> Result<T, FormatError> {
     Err(FormatError::Damaged(why))
 }
@@ -154,10 +173,10 @@ const fn machine(arch: Arch) -> u16 {
     }
 }
 
-type Segments<'a> = &'a [ProgramHeader64<LE>];
+pub(crate) type Segments<'a> = &'a [ProgramHeader64<LE>];
 
 /// Parses the ELF header and the program headers of a 64-bit little-endian shared object.
-fn object_file(file: &[u8]) -> Result<(&FileHeader64<LE>, Segments<'_>), FormatError> {
+pub(crate) fn object_file(file: &[u8]) -> Result<(&FileHeader64<LE>, Segments<'_>), FormatError> {
     if file.is_empty() {
         return not_ours("it is empty");
     }
@@ -224,7 +243,11 @@ fn check_segments(file: &[u8], segments: Segments<'_>, header: &Header) -> Resul
             elf::PT_GNU_STACK if flags & elf::PF_X != 0 => {
                 return damaged("it asks for an executable stack".to_owned());
             }
-            elf::PT_NOTE | elf::PT_GNU_EH_FRAME | elf::PT_GNU_STACK | elf::PT_GNU_RELRO => {}
+            elf::PT_NULL
+            | elf::PT_NOTE
+            | elf::PT_GNU_EH_FRAME
+            | elf::PT_GNU_STACK
+            | elf::PT_GNU_RELRO => {}
             other => return damaged(format!("a segment has the unexpected type {other:#x}")),
         }
     }

@@ -29,7 +29,7 @@ const CRATES: [(&str, &[&str]); 10] = [
         "format/src",
         &[
             "error", "cpu", "layout", "exit", "sections", "image", "types", "traps", "header",
-            "metadata", "read",
+            "metadata", "read", "rewrite",
         ],
     ),
     (

@@ -13,8 +13,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 pub use error::OpenError;
 pub(crate) use image::Image;
 use load::Loaded;
+use pirn_format::header::HASH_BYTES;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{ExportItem, Imported, Metadata};
+use pirn_format::rewrite;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeTable, HandlerTable, SiteTable};
 use pirn_format::types::{ExternType as FormatType, Layouts};
@@ -36,6 +38,8 @@ pub(crate) struct Inner {
     layout: InstanceLayout,
     /// The initial contents of the first memory that the module defines.
     image: Image,
+    /// The contents of each further memory that the module defines. Only snapshots have any.
+    further: Vec<Image>,
     /// Initial size of that memory, in bytes.
     memory_bytes: u64,
     /// Number of imports of each kind.
@@ -45,20 +49,17 @@ pub(crate) struct Inner {
     large_working_sets: AtomicU32,
 }
 
-/// Where a module comes from.
+/// Where the code of a module is.
 #[expect(
     clippy::large_enum_variant,
     reason = "there are few modules, and calls read their code"
 )]
 enum Origin {
-    /// A file, mapped.
+    /// In its own file, mapped.
     File(Code),
-    /// A snapshot. `of` is the module from a file that its code comes from. A snapshot of a
-    /// snapshot names that module, too, so `of` is never a snapshot.
-    Snapshot {
-        of: Module,
-        contents: SnapshotContents,
-    },
+    /// In the file of this module, from which the snapshot was made in this process. A snapshot of
+    /// a snapshot names that module, too, so it always has a file.
+    Snapshot(Module),
 }
 
 /// The parts of a file that its snapshots share.
@@ -68,24 +69,6 @@ struct Code {
     types: types::Numbers,
     /// Offsets of the fields of its structs.
     structs: Layouts,
-}
-
-/// Initial contents that a snapshot stores directly. A module from a file has segments instead.
-pub(crate) struct SnapshotContents {
-    /// Elements of each table that the module defines, up to the last one that is not null.
-    pub(crate) tables: Vec<Vec<Element>>,
-    /// The contents of each memory after the first that the module defines.
-    pub(crate) further: Vec<Image>,
-}
-
-/// An element of a table of a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Element {
-    Null,
-    /// The function with this index.
-    Func(u32),
-    /// An `i31ref`: the low 31 bits of this number.
-    I31(i32),
 }
 
 /// Type of an import or export.
@@ -156,6 +139,7 @@ impl Module {
             .iter()
             .find(|inner| inner.code().loaded.hash == file.checked.header.hash);
         if let Some(same) = same {
+            same.code().loaded.keep(file);
             return Ok(Self(Arc::clone(same)));
         }
         let loaded = file.load(alive.iter().map(|inner| &inner.code().loaded))?;
@@ -166,13 +150,24 @@ impl Module {
         })?;
         let checked = file.checked;
         let structs = Layouts::new(&checked.metadata.types);
+        let image = Image::of_file(checked.runs, 0);
+        let snapshot = checked.metadata.snapshot.as_ref();
+        let mut bytes_before = image.bytes();
+        let further = snapshot.iter().flat_map(|snapshot| &snapshot.further);
+        let further = further.map(|runs| {
+            let image = Image::of_file(runs.clone(), bytes_before);
+            bytes_before += image.bytes();
+            image
+        });
+        let further = further.collect();
         let inner = Arc::new(Inner {
             id: types::fresh_module(),
             memory_bytes: checked.header.memory_bytes,
             imported: checked.metadata.imported(),
             metadata: checked.metadata,
             layout: checked.layout,
-            image: Image::of_file(checked.runs),
+            image,
+            further,
             large_working_sets: AtomicU32::new(0),
             origin: Origin::File(Code {
                 loaded,
@@ -185,30 +180,33 @@ impl Module {
     }
 
     /// A module with the code of this one and another initial state. The code stays mapped once.
+    /// `images` are the contents of all memories that the module defines.
     ///
     /// `metadata` must have as many items of each kind as this module's, with the same types except
     /// for the initial sizes of memories and tables. Then the instance area has the same layout.
-    pub(crate) fn snapshot(
-        &self,
-        metadata: Metadata,
-        image: Image,
-        contents: SnapshotContents,
-    ) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// The error of a system call that makes an image.
+    pub(crate) fn snapshot(&self, metadata: Metadata, images: Vec<Image>) -> io::Result<Self> {
         let of = match &self.0.origin {
             Origin::File(_) => self.clone(),
-            Origin::Snapshot { of, .. } => of.clone(),
+            Origin::Snapshot(of) => of.clone(),
         };
+        let mut images = images.into_iter();
+        let image = images.next().map_or_else(|| Image::of_memory(&[]), Ok)?;
         let memory = metadata.own_memories().first();
-        Self(Arc::new(Inner {
+        Ok(Self(Arc::new(Inner {
             id: types::fresh_module(),
             memory_bytes: memory.and_then(MemoryType::accessible_bytes).unwrap_or(0),
             imported: self.0.imported,
             layout: self.0.layout,
             image,
+            further: images.collect(),
             large_working_sets: AtomicU32::new(0),
-            origin: Origin::Snapshot { of, contents },
+            origin: Origin::Snapshot(of),
             metadata,
-        }))
+        })))
     }
 
     /// Name of the module, from its name section.
@@ -368,24 +366,65 @@ impl Module {
         self.0.code().loaded.section(section)
     }
 
-    /// The initial contents that only a snapshot has.
-    pub(crate) fn contents(&self) -> Option<&SnapshotContents> {
-        match &self.0.origin {
-            Origin::File(_) => None,
-            Origin::Snapshot { contents, .. } => Some(contents),
-        }
-    }
-
-    /// Whether [`Instance::snapshot`](crate::Instance::snapshot) made this module.
+    /// Whether [`Instance::snapshot`](crate::Instance::snapshot) made this module, in this process
+    /// or in the one that saved it.
     #[must_use]
     pub fn is_snapshot(&self) -> bool {
-        self.contents().is_some()
+        self.0.metadata.snapshot.is_some()
     }
 
-    /// The image of further memory `number`: 1 is the second memory that the module defines. A
-    /// module from a file has no such image: each instance copies the data segments.
-    pub(crate) fn further_image(&self, number: u32) -> Option<&Image> {
-        self.contents()?.further.get(number as usize - 1)
+    /// End of the last non-zero page in further memory `number`: 1 is the second memory that the
+    /// module defines. A module that is no snapshot has no such image: each instance copies the
+    /// data segments.
+    pub(crate) fn further_image_end(&self, number: u32) -> usize {
+        let image = self.0.further.get(number as usize - 1);
+        image.map_or(0, Image::end)
+    }
+
+    /// A sealed file with the contents of further memory `number` up to
+    /// [`further_image_end`](Self::further_image_end), which must not be 0.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system.
+    pub(crate) fn further_image_file(&self, number: u32) -> io::Result<&File> {
+        self.0.further[number as usize - 1].file(self.0.image_section())
+    }
+
+    /// The file of the module: [`from_bytes`](Self::from_bytes) of these bytes is an equal module.
+    /// The same state gives the same bytes.
+    ///
+    /// For a snapshot, the code is read from the file of the module that it was made of. A module
+    /// with the content of one that is open already has the path of the first.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Read`] if that file cannot be read, and [`OpenError::Replaced`] if its path now
+    /// has another content.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, OpenError> {
+        let code = self.0.code();
+        let file = code.loaded.read()?;
+        let Origin::Snapshot(_) = &self.0.origin else {
+            return Ok(file);
+        };
+        let section = self.0.image_section();
+        let images = [&self.0.image].into_iter().chain(&self.0.further);
+        let pages: Vec<&[u8]> = images
+            .flat_map(|image| image.pieces(section).map(|(_, bytes)| bytes))
+            .collect();
+        let runs = self.0.image.runs();
+        rewrite::snapshot(&file, &self.0.metadata, runs, &pages).map_err(|error| {
+            OpenError::Format {
+                path: code.loaded.path.clone(),
+                error,
+            }
+        })
+    }
+
+    /// Content hash of the file from `aotc` that the code comes from.
+    pub(crate) fn source_hash(&self) -> [u8; HASH_BYTES] {
+        let snapshot = self.0.metadata.snapshot.as_ref();
+        snapshot.map_or(self.0.code().loaded.hash, |snapshot| snapshot.of)
     }
 
     /// The non-zero pieces of the initial memory: offset in memory 0, and bytes.
@@ -455,7 +494,7 @@ impl Inner {
     fn code(&self) -> &Code {
         match &self.origin {
             Origin::File(code) => code,
-            Origin::Snapshot { of, .. } => of.0.code(),
+            Origin::Snapshot(of) => of.0.code(),
         }
     }
 

@@ -8,7 +8,7 @@
 //!          │ .eh_frame_hdr .eh_frame │ .pirn.{code,traps,sites,handlers,imageruns,data,metadata} │ pad
 //! LOAD rx  │ .text │ pad
 //! LOAD rw  │ .dynamic │ pad        RELRO: the loader writes it, then it is read-only
-//! LOAD r   │ .pirn.image │          absent if it is empty
+//! LOAD r   │ .pirn.image │          if it is empty, the program header has the type PT_NULL
 //!          │ .debug_* if requested, .symtab .strtab .shstrtab, section headers: not mapped
 //! ```
 
@@ -164,9 +164,9 @@ impl<'a> Elf<'a> {
         });
         let mut at = Offsets::default();
         w.reserve_file_header();
-        // As many headers as `write_program_headers` writes.
-        let has = |section: Section| u32::from(!sections[section as usize].is_empty());
-        w.reserve_program_headers(6 + 2 * has(Section::Text) + has(Section::Image));
+        // As many headers as `write_headers` writes.
+        let has_text = u32::from(!sections[Section::Text as usize].is_empty());
+        w.reserve_program_headers(7 + 2 * has_text);
         at.note = w.reserve(NOTE_START_BYTES + HEADER_BYTES, 4);
         let header_name = w.add_dynamic_string(HEADER_SYMBOL.as_bytes());
         w.reserve_null_dynamic_symbol_index();
@@ -321,11 +321,14 @@ impl<'a> Elf<'a> {
             (elf::PT_GNU_RELRO, r, at.text_end, at.dynamic_end, 1),
         ];
         for (p_type, p_flags, start, end, align) in segments {
-            let empty_load = p_type == elf::PT_LOAD && start == end;
             // Without code, there is nothing to unwind.
-            if empty_load || (p_type == elf::PT_GNU_EH_FRAME && text == text_end) {
+            let is_of_text = p_flags == rx || p_type == elf::PT_GNU_EH_FRAME;
+            if is_of_text && text == text_end {
                 continue;
             }
+            // Only the image may be empty. Its header is kept: a snapshot of the module needs it.
+            let is_empty = p_type == elf::PT_LOAD && start == end;
+            let p_type = if is_empty { elf::PT_NULL } else { p_type };
             self.w.write_program_header(&ProgramHeader {
                 p_type,
                 p_flags,

@@ -1,7 +1,7 @@
 //! Checks that every index in decoded metadata is in range, so that readers may index without a
 //! check.
 
-use super::{ConstExpr, ConstOp, ElementItems, ExportItem, Metadata, SegmentMode};
+use super::{ConstExpr, ConstOp, Element, ElementItems, ExportItem, Metadata, SegmentMode};
 use crate::error::FormatError;
 use crate::layout::CONSTANT_OPERATORS_MAX;
 use crate::types::{
@@ -57,6 +57,7 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
     exports(m)?;
     tables_change(m)?;
     segments(m)?;
+    snapshot(m)?;
     let tables = m.table_inits.iter().flatten();
     tables
         .chain(&m.global_inits)
@@ -215,6 +216,47 @@ fn segments(m: &Metadata) -> Result<(), FormatError> {
         mode(m, &segment.mode, "data", m.memories.len())?;
         if segment.start.checked_add(segment.len).is_none() {
             return damaged("data segment", "it ends past 4 GiB");
+        }
+    }
+    Ok(())
+}
+
+/// Checks the tables of a snapshot, and that it has the state that the start of a module makes.
+fn snapshot(m: &Metadata) -> Result<(), FormatError> {
+    let Some(snapshot) = &m.snapshot else {
+        return Ok(());
+    };
+    if m.start.is_some() || m.table_inits.iter().any(Option::is_some) {
+        return damaged(
+            "snapshot",
+            "it has a start function, or initial values of tables",
+        );
+    }
+    let further = m.own_memories().len().saturating_sub(1);
+    equal(
+        "images of further memories",
+        snapshot.further.len(),
+        further,
+    )?;
+    let own = &m.tables[m.imported_tables() as usize..];
+    equal("tables of a snapshot", snapshot.tables.len(), own.len())?;
+    for (elements, ty) in snapshot.tables.iter().zip(own) {
+        if elements.len() as u64 > ty.min {
+            let (found, limit) = (elements.len(), ty.min);
+            return damaged("table", &format!("{found} elements, its size is {limit}"));
+        }
+        let heap = ty.element.heap().map(HeapType::top);
+        let is_nullable = matches!(ty.element, ValType::Ref(of) if of.nullable);
+        let has_null = elements.len() as u64 != ty.min || elements.contains(&Element::Null);
+        if has_null && !is_nullable {
+            return damaged("table", "an element is null, against its type");
+        }
+        for element in elements {
+            match (element, heap) {
+                (Element::Null, _) | (Element::I31(_), Some(HeapType::Any)) => {}
+                (Element::Func(func), Some(HeapType::Func)) => escaped(m, *func)?,
+                _ => return damaged("table", "an element has another type"),
+            }
         }
     }
     Ok(())

@@ -18,6 +18,14 @@ pub enum SnapshotError {
          instance whose calls have all returned"
     )]
     Failed,
+    /// An export that is said to have made the state does not exist.
+    #[error("there is no export {name:?} to remove, only {exports}; name one of them")]
+    NoExport {
+        /// The name.
+        name: String,
+        /// The names that exist.
+        exports: String,
+    },
     /// The module imports a shared memory, which belongs to the host.
     #[error(
         "memory {index} is a shared memory of the host, and a snapshot holds only memories that \

@@ -36,6 +36,19 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// the host. [`SnapshotError::Fork`] in a fork that did not inherit the memory, and
     /// [`SnapshotError::System`] if the system has no memory for the image.
     pub fn snapshot(self) -> Result<Module, SnapshotError> {
+        self.snapshot_after(&[])
+    }
+
+    /// As [`snapshot`](Self::snapshot), for an instance whose state these exports made. They must
+    /// not run again, so the snapshot does not export them.
+    ///
+    /// `aotc inspect` shows the names, if the snapshot is [saved](Module::to_bytes).
+    ///
+    /// # Errors
+    ///
+    /// As [`snapshot`](Self::snapshot). [`SnapshotError::NoExport`] for a name that the module does
+    /// not export.
+    pub fn snapshot_after(self, exports: &[&str]) -> Result<Module, SnapshotError> {
         Suspended::none(self.suspended.as_ref(), Operation::Snapshot)?;
         if !is_whole(core::slice::from_ref(&self.member)) {
             return Err(SnapshotError::Fork);
@@ -43,6 +56,6 @@ impl<T, Q, A> Instance<T, Q, A> {
         if self.member.has_failed() {
             return Err(SnapshotError::Failed);
         }
-        self.member.snapshot()
+        self.member.snapshot(exports)
     }
 }

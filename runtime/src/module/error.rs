@@ -33,6 +33,15 @@ pub enum OpenError {
         /// The loader's message.
         message: String,
     },
+    /// Another file has the path of the module now.
+    #[error(
+        "{path} was replaced since the module was opened, and its code is read again to save a \
+         snapshot; keep the file until then"
+    )]
+    Replaced {
+        /// The path.
+        path: PathBuf,
+    },
     /// The file changed while it was opened, or another file was written over it while it was in
     /// use.
     #[error(

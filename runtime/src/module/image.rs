@@ -24,15 +24,16 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// The image that a compiled file holds. The runs lie one after another in the image section.
-    pub(super) fn of_file(runs: Vec<ImageRun>) -> Self {
+    /// An image in a compiled file. The runs lie one after another in the image section, the first
+    /// one at `at`.
+    pub(super) fn of_file(runs: Vec<ImageRun>, at: usize) -> Self {
         let sum = |sum: &mut usize, run: &ImageRun| {
             let start = *sum;
             *sum += run.len() as usize;
             Some(start)
         };
         Self {
-            starts: runs.iter().scan(0, sum).collect(),
+            starts: runs.iter().scan(at, sum).collect(),
             runs,
             view: None,
             file: OnceBox::new(),
@@ -47,13 +48,20 @@ impl Image {
     /// The error of memfd_create(2), write(2), fcntl(2) or mmap(2).
     pub(crate) fn of_memory(pieces: &[(usize, &[u8])]) -> io::Result<Self> {
         let pages = |bytes: usize| (bytes / IMAGE_PAGE_BYTES as usize) as u32;
-        let run = |(start, bytes): &(usize, &[u8])| ImageRun {
-            first: pages(*start),
-            pages: pages(bytes.len()),
-        };
+        let mut runs: Vec<ImageRun> = vec![];
+        for (start, bytes) in pieces {
+            let (first, count) = (pages(*start), pages(bytes.len()));
+            match runs.last_mut() {
+                Some(last) if last.first + last.pages == first => last.pages += count,
+                _ => runs.push(ImageRun {
+                    first,
+                    pages: count,
+                }),
+            }
+        }
         let mut image = Self {
-            runs: pieces.iter().map(run).collect(),
-            starts: pieces.iter().map(|(start, _)| *start).collect(),
+            starts: runs.iter().map(|run| run.start() as usize).collect(),
+            runs,
             view: None,
             file: OnceBox::new(),
         };
@@ -91,6 +99,11 @@ impl Image {
             )
         };
         self.runs.iter().zip(&self.starts).map(piece)
+    }
+
+    /// The pages that are not zero.
+    pub(crate) fn runs(&self) -> &[ImageRun] {
+        &self.runs
     }
 
     /// Size of all pages that are not zero, in bytes.

@@ -20,14 +20,15 @@ use crate::sys;
 use crate::sys::fork_lock::{ForkLock, Rank};
 use core::slice;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use once_cell::race::OnceBox;
 use pirn_format::cpu;
-use pirn_format::header::{HASH_BYTES, HEADER_BYTES, HEADER_SYMBOL};
+use pirn_format::header::{HASH_BYTES, HEADER_BYTES, HEADER_SYMBOL, content_hash};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A file that was read and checked.
@@ -155,10 +156,12 @@ impl File {
         Ok(Some(Loaded {
             sections,
             hash: self.checked.header.hash,
+            header_at: self.checked.header_at as usize,
+            file_bytes: self.checked.header.file_bytes as usize,
             path: self.path.clone(),
             inode: self.inode,
             library: Some(library),
-            _held: held,
+            held: held.map_or_else(OnceBox::new, |file| OnceBox::with_value(Box::new(file))),
         }))
     }
 
@@ -206,12 +209,17 @@ pub(super) struct Loaded {
     /// Address and bytes of each section.
     sections: [(usize, usize); Section::ALL.len()],
     pub(super) hash: [u8; HASH_BYTES],
+    /// Offset of the header in the file.
+    header_at: usize,
+    /// Bytes of the file.
+    file_bytes: usize,
     pub(super) path: PathBuf,
     inode: (u64, u64),
     /// Unmaps the sections when dropped. Present until then.
     library: Option<Library>,
-    /// Keeps the name unique by which the file was loaded.
-    _held: Option<fs::File>,
+    /// The file, if it was loaded by a descriptor. Keeps that name unique. Also set later, when an
+    /// equal module in memory is opened, whose bytes may be in no other file by then.
+    held: OnceBox<fs::File>,
 }
 
 impl Drop for Loaded {
@@ -222,6 +230,39 @@ impl Drop for Loaded {
 }
 
 impl Loaded {
+    /// Keeps a file with the same content, unless it has a path of its own.
+    pub(super) fn keep(&self, file: File) {
+        if !file.named {
+            // If there is one already, it will do.
+            let _ = self.held.set(Box::new(file.file));
+        }
+    }
+
+    /// Reads the whole file again: the parts that are not mapped, too.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Read`], or [`OpenError::Replaced`] if its path now has another content.
+    pub(super) fn read(&self) -> Result<Vec<u8>, OpenError> {
+        let path = || self.path.clone();
+        let bytes = match self.held.get() {
+            // A file in memory ends with padding. The offset is not moved, because forks share it.
+            Some(file) => {
+                let mut bytes = vec![0; self.file_bytes];
+                file.read_exact_at(&mut bytes, 0).map(|()| bytes)
+            }
+            None => fs::read(&self.path),
+        };
+        let bytes = bytes.map_err(|error| OpenError::Read {
+            path: path(),
+            error,
+        })?;
+        match content_hash(&bytes, self.header_at) {
+            Ok(hash) if hash == self.hash => Ok(bytes),
+            _ => Err(OpenError::Replaced { path: path() }),
+        }
+    }
+
     /// The bytes of a section.
     pub(super) fn section(&self, section: Section) -> &[u8] {
         let (start, len) = self.sections[section as usize];

@@ -113,14 +113,17 @@ impl Kept {
     fn map_further(&mut self, pool: &Pool, module: &Module) -> io::Result<()> {
         for number in 1..=self.further.len() as u32 {
             let position = number as usize - 1;
-            let image = module.further_image(number);
-            let then = image.map_or(0, |image| image.end().next_multiple_of(page_bytes()));
+            let then = module
+                .further_image_end(number)
+                .next_multiple_of(page_bytes());
             let now = self.further_mapped[position];
             if now.max(then) == 0 {
                 continue;
             }
-            let file = image.filter(|_| then > 0).map(|image| image.file(&[]));
-            let file = file.transpose()?;
+            let file = match then {
+                0 => None,
+                _ => Some(module.further_image_file(number)?),
+            };
             self.resize_further(pool, number, 0)?;
             let parts = pool.parts(self.index);
             let memory = parts.memory(number);

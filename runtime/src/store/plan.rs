@@ -2,10 +2,12 @@
 
 use super::constant::{Constant, evaluate};
 use super::imports::{self, GlobalImport, Imports};
-use crate::module::{Element, Module, SnapshotContents};
+use crate::module::Module;
 use crate::value::Cell;
 use pirn_format::layout::{CONTEXT_BYTES, InstanceLayout};
-use pirn_format::metadata::{ConstExpr, DataSegment, ElementItems, Metadata, SegmentMode};
+use pirn_format::metadata::{
+    ConstExpr, DataSegment, Element, ElementItems, Metadata, SegmentMode, Snapshot,
+};
 use pirn_format::types::{CompositeKind, ValType};
 
 /// The initial state of every instance of a module: the bytes to write, and the segments that each
@@ -84,9 +86,9 @@ impl Plan {
         let globals = plan.globals(metadata, layout, imports);
         plan.imported(metadata, layout, imports);
         plan.dropped(metadata, layout);
-        let (tables, mut first_dynamic_element) = match module.contents() {
+        let (tables, mut first_dynamic_element) = match &metadata.snapshot {
             None => tables(metadata, layout, &globals),
-            Some(contents) => snapshot_tables(contents, metadata, layout),
+            Some(snapshot) => snapshot_tables(snapshot, metadata, layout),
         };
         let known = |expr: &ConstExpr| {
             let global = |index: u32| *globals.get(index as usize)?;
@@ -326,7 +328,7 @@ pub(crate) fn element(
 /// Initial elements of the tables of a snapshot. The number is the first element segment still to
 /// be written: past the last one, because the tables already include all segments.
 fn snapshot_tables(
-    contents: &SnapshotContents,
+    snapshot: &Snapshot,
     metadata: &Metadata,
     layout: &InstanceLayout,
 ) -> (Box<[Elements]>, usize) {
@@ -340,7 +342,7 @@ fn snapshot_tables(
         first: table.iter().map(value).collect(),
         rest: Constant::NULL,
     };
-    let tables = contents.tables.iter().map(elements).collect();
+    let tables = snapshot.tables.iter().map(elements).collect();
     (tables, metadata.elements.len())
 }
 

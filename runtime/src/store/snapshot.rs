@@ -11,19 +11,22 @@
 use super::descriptors;
 use super::member::Member;
 use crate::error::SnapshotError;
-use crate::module::{Element, Image, Module, SnapshotContents};
+use crate::module::{Image, Module};
 use crate::value::Cell;
 use core::ops::Range;
 use core::slice;
 use pirn_format::layout::{IMAGE_PAGE_BYTES, TAG_I31};
-use pirn_format::metadata::{ConstExpr, ConstOp, ElementItems, Metadata, SegmentMode};
+use pirn_format::metadata::{
+    ConstExpr, ConstOp, Element, ElementItems, Metadata, SegmentMode, Snapshot,
+};
 use pirn_format::types::{HeapType, ValType};
 
 const PAGE: usize = IMAGE_PAGE_BYTES as usize;
 static ZEROS: [u8; PAGE] = [0; PAGE];
 
 impl<T> Member<T> {
-    /// A module whose instances begin with the state of this instance.
+    /// A module whose instances begin with the state of this instance. It does not have the exports
+    /// in `made_by`, which must exist.
     ///
     /// The guest must not run, and no call may be suspended. This process must have the memory of
     /// the instance.
@@ -32,10 +35,25 @@ impl<T> Member<T> {
     ///
     /// [`SnapshotError`] for a part of the state that no other instance can have, and for the error
     /// of a system call.
-    pub(crate) fn snapshot(&self) -> Result<Module, SnapshotError> {
+    pub(crate) fn snapshot(&self, made_by: &[&str]) -> Result<Module, SnapshotError> {
         let module = &self.inner.module;
         let mut metadata = module.metadata().clone();
         self.refuse_outside(&metadata)?;
+        let before = metadata.snapshot.take();
+        let mut made = before.map_or(vec![], |snapshot| snapshot.made_by);
+        for name in made_by {
+            let Some(at) = metadata
+                .exports
+                .iter()
+                .position(|export| export.name == *name)
+            else {
+                return Err(SnapshotError::NoExport {
+                    name: (*name).to_owned(),
+                    exports: module.listed_exports(),
+                });
+            };
+            made.push(metadata.exports.remove(at).name);
+        }
         // The start function has run.
         metadata.start = None;
         for (index, init) in (module.imported().globals..).zip(&mut metadata.global_inits) {
@@ -45,14 +63,15 @@ impl<T> Member<T> {
         }
         self.keep_segments(&mut metadata);
         let tables = self.tables(&mut metadata)?;
-        let mut images = self.images(&mut metadata)?.into_iter();
-        let image = match images.next() {
-            Some(image) => image,
-            None => Image::of_memory(&[])?,
-        };
-        let further = images.collect();
-        let contents = SnapshotContents { tables, further };
-        Ok(module.snapshot(metadata, image, contents))
+        let images = self.images(&mut metadata)?;
+        let further = images.iter().skip(1);
+        metadata.snapshot = Some(Snapshot {
+            of: module.source_hash(),
+            made_by: made,
+            tables,
+            further: further.map(|image| image.runs().to_vec()).collect(),
+        });
+        Ok(module.snapshot(metadata, images)?)
     }
 
     /// Refuses shared memories, and passive element segments that refer to heap objects.

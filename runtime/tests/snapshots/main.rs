@@ -6,6 +6,7 @@ mod common;
 mod first;
 mod random;
 mod refused;
+mod saved;
 mod tenants;
 
 use common::values::region;

@@ -2,6 +2,7 @@
 
 use pirn_format::FormatError;
 use pirn_format::header::short_hash;
+use pirn_format::image::ImageRun;
 use pirn_format::metadata::{ExportItem, Metadata};
 use pirn_format::read::Checked;
 use pirn_format::sections::Section;
@@ -30,6 +31,17 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
     }
     writeln!(out, "format     {}", pirn_format::FORMAT_VERSION)?;
     writeln!(out, "hash       {}", short_hash(&header.hash))?;
+    if let Some(snapshot) = &m.snapshot {
+        write!(out, "snapshot   of {}", short_hash(&snapshot.of))?;
+        let names = snapshot
+            .made_by
+            .iter()
+            .map(|name| name.escape_debug().to_string());
+        match names.collect::<Vec<_>>().as_slice() {
+            [] => writeln!(out)?,
+            names => writeln!(out, ", made by {}", names.join(", "))?,
+        }
+    }
     let defined = m.funcs.len() as u32 - m.imported_funcs();
     writeln!(
         out,
@@ -58,12 +70,9 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
     for table in &m.tables {
         writeln!(out, "table      {table}")?;
     }
-    let pages: u32 = checked.runs.iter().map(|run| run.pages).sum();
-    writeln!(
-        out,
-        "image      {pages} pages in {} runs",
-        checked.runs.len()
-    )?;
+    image(out, &checked.runs)?;
+    let further = m.snapshot.iter().flat_map(|snapshot| &snapshot.further);
+    further.into_iter().try_for_each(|runs| image(out, runs))?;
     writeln!(
         out,
         "instance   {}",
@@ -85,6 +94,11 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
         )?;
     }
     writeln!(out, "  {:<16} {file_bytes:>10} bytes", "file")
+}
+
+fn image(out: &mut String, runs: &[ImageRun]) -> std::fmt::Result {
+    let pages: u32 = runs.iter().map(|run| run.pages).sum();
+    writeln!(out, "image      {pages} pages in {} runs", runs.len())
 }
 
 fn imports(out: &mut String, m: &Metadata) -> std::fmt::Result {
