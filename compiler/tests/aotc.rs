@@ -114,7 +114,7 @@ fn the_input_is_not_overwritten() {
             output.display(),
             input.display()
         );
-        refused(&aotc(args), &[&cannot, "-o"]);
+        refused(&aotc(args), &[&cannot, "give another name"]);
         assert!(fs::read(input).expect("it is there") == bytes);
     };
     spared(&wasm, &wasm, true);

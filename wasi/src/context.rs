@@ -9,11 +9,13 @@ use crate::files::{Access, Folder};
 use crate::poll::Sched;
 use crate::quota::{self, Quota};
 use crate::streams::{Standard, Stream};
+use crate::virtual_clock::VirtualClock;
 use core::time::Duration;
+use rand::SeedableRng as _;
 use rand::rand_core::UnwrapErr;
-use rand::rngs::SysRng;
+use rand::rngs::{ChaCha20Rng, SysRng};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use wasi_common::clocks::WasiMonotonicOffsetClock;
 use wasi_common::file::FileAccessMode;
 use wasi_common::sync::clocks::{MonotonicClock, SystemClock};
@@ -69,9 +71,19 @@ impl core::fmt::Debug for WasiCtxBuilder {
 impl WasiCtxBuilder {
     /// An empty context.
     pub fn new() -> Self {
+        Self::with(clocks())
+    }
+
+    /// An empty context with a virtual clock, for runs that must repeat exactly. Link the guest by
+    /// [`link_virtual`](crate::link_virtual) with the same clock.
+    pub fn with_virtual_clock(clock: &VirtualClock) -> Self {
+        Self::with(clock.clocks())
+    }
+
+    fn with(clocks: WasiClocks) -> Self {
         let random = Box::new(UnwrapErr(SysRng));
         Self {
-            ctx: WasiCtx::new(random, clocks(), Box::new(Sched), Table::new()),
+            ctx: WasiCtx::new(random, clocks, Box::new(Sched), Table::new()),
             quota: None,
             descriptors_max: quota::DESCRIPTORS_MAX,
             disk_bytes_max: u64::MAX,
@@ -123,6 +135,19 @@ impl WasiCtxBuilder {
         variables
             .into_iter()
             .try_fold(self, |all, (n, v)| all.env(n.as_ref(), v.as_ref()))
+    }
+
+    /// Replaces the kernel's random bytes by a generator with this seed (ChaCha20), for runs that
+    /// must repeat exactly. Whoever knows the seed knows all bytes.
+    pub fn seeded_random(self, seed: [u8; 32]) -> Self {
+        let random = Box::new(ChaCha20Rng::from_seed(seed));
+        // A panic of another holder leaves no half-made generator: this one replaces it.
+        *self
+            .ctx
+            .random
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = random;
+        self
     }
 
     /// Sets the source of standard input.

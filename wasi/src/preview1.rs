@@ -8,6 +8,7 @@ use crate::guest::{ContextOf, split};
 use crate::poll::Polled;
 use crate::scratch::Scratch;
 use crate::sleep::{SUBSCRIPTIONS_MAX, Sleep};
+use crate::virtual_clock::VirtualClock;
 use crate::{pieces, vectors, wait};
 use pirn_runtime::{Caller, HostError, HostFuture, LinkError, Linker, Trap};
 use std::sync::Arc;
@@ -33,13 +34,39 @@ pub fn link<T: 'static, Q: 'static, A: 'static>(
     linker: &mut Linker<T, Q, A>,
     ctx: fn(&mut T) -> &mut WasiCtx,
 ) -> Result<(), LinkError> {
+    link_blocking(linker, ctx, Sleep::wait)
+}
+
+/// Defines the functions of preview 1 for guests whose time is that of a virtual clock.
+///
+/// It differs from [`link`] in `poll_oneoff`: a guest that waits for clocks only does not wait, but
+/// `clock` advances. Build the context by
+/// [`with_virtual_clock`](crate::WasiCtxBuilder::with_virtual_clock) with the same clock.
+///
+/// # Errors
+///
+/// As [`link`].
+pub fn link_virtual<T: 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+    clock: VirtualClock,
+) -> Result<(), LinkError> {
+    link_blocking(linker, ctx, move |sleep, _| clock.advance(sleep.left))
+}
+
+/// Links all functions. `wait` returns when the first of several clocks has expired.
+fn link_blocking<T: 'static, Q: 'static, A: 'static>(
+    linker: &mut Linker<T, Q, A>,
+    ctx: fn(&mut T) -> &mut WasiCtx,
+    wait: impl Fn(&Sleep, &Caller<'_, T>) + Send + Sync + 'static,
+) -> Result<(), LinkError> {
     link_rest(linker, ctx)?;
     let poll = move |mut caller: Caller<'_, T>, subs: u32, events: u32, count: u32, stored: u32| {
         if count > SUBSCRIPTIONS_MAX {
             return Ok(INVAL);
         }
         if let Some(sleep) = sleep_of(&mut caller, ctx, subs, count)? {
-            sleep.wait(&caller);
+            wait(&sleep, &caller);
             tell(&mut caller, &sleep.events().0, events, stored)?;
             return Ok(0);
         }

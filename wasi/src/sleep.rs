@@ -28,6 +28,8 @@ pub(crate) struct Sleep {
     timers: Vec<([u8; 8], Instant)>,
     /// The earliest deadline.
     pub(crate) until: Instant,
+    /// Time to the earliest deadline when the call began.
+    pub(crate) left: Duration,
 }
 
 impl Sleep {
@@ -39,7 +41,11 @@ impl Sleep {
         let timers = subscriptions.iter().map(|bytes| timer(ctx, bytes, now));
         let timers = timers.collect::<Option<Vec<_>>>()?;
         let until = timers.iter().map(|(_, until)| *until).min()?;
-        Some(Self { timers, until })
+        Some(Self {
+            timers,
+            until,
+            left: until.duration_since(now),
+        })
     }
 
     /// Waits on this thread until the first deadline, or until the guest is stopped.
@@ -87,7 +93,8 @@ fn timer(
     let left = match (tag[0], clock, absolute) {
         (TAG_CLOCK, ..=CLOCK_MAX, false) => timeout,
         (TAG_CLOCK, CLOCK_REALTIME, true) => {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let now = ctx.clocks.system().ok()?.now(Duration::ZERO).into_std();
+            let now = now.duration_since(SystemTime::UNIX_EPOCH);
             timeout.saturating_sub(now.unwrap_or_default())
         }
         (TAG_CLOCK, CLOCK_MONOTONIC, true) => {

@@ -14,7 +14,7 @@ impl Output {
     pub(crate) fn spares(&self, input: &Path) -> Result<()> {
         match self {
             Self::File(path) if is_same(path, input) => bail!(
-                "cannot write {}: it is the input, {}; give another name with -o",
+                "cannot write {}: it is the input, {}; give another name",
                 path.display(),
                 input.display()
             ),
@@ -76,12 +76,12 @@ fn to_file(path: &Path, bytes: &[u8]) -> Result<()> {
     };
     if !folder.is_dir() {
         let folder = folder.display();
-        bail!("folder {folder} does not exist; create it, or give another with -o");
+        bail!("folder {folder} does not exist; create it, or give another");
     }
     replace(path, folder, bytes).map_err(|error| {
         // The message does not mention the temporary name.
         let kind = error.kind();
-        anyhow!("{kind}; give another place with -o")
+        anyhow!("{kind}; give another place")
     })
 }
 

@@ -48,6 +48,14 @@ pub(crate) struct Args {
     /// --fuel`
     #[arg(long, value_name = "N", value_parser = fuel)]
     pub(crate) fuel: Option<u64>,
+    /// Writes a module whose instances have started: instead of `_start`, calls the initialisation,
+    /// and saves the state after it
+    #[arg(long, value_name = "OUT.so", conflicts_with_all = ["invoke", "usage"])]
+    pub(crate) snapshot: Option<PathBuf>,
+    /// Export that initialises the guest, after `_initialize` if there is one [default:
+    /// `wizer-initialize`, else `_initialize` alone]
+    #[arg(long, value_name = "EXPORT", requires = "snapshot")]
+    pub(crate) init: Option<String>,
     /// Prints the microseconds that each phase took
     #[arg(long)]
     pub(crate) timings: bool,
@@ -104,9 +112,17 @@ fn time(text: &str) -> Result<Duration> {
 impl Args {
     /// The WASI context that these options describe.
     pub(crate) fn wasi(&self) -> Result<WasiCtx> {
-        let mut wasi = WasiCtxBuilder::new()
-            .inherit_stdio()
-            .descriptors_max(self.fd_max);
+        Ok(self.add_to(WasiCtxBuilder::new())?.build())
+    }
+
+    /// Number of descriptors that the guest is given: the standard streams and the directories.
+    pub(crate) fn given(&self) -> u32 {
+        3 + self.dir.len() as u32
+    }
+
+    /// Adds what these options describe to a WASI context.
+    pub(crate) fn add_to(&self, wasi: WasiCtxBuilder) -> Result<WasiCtxBuilder> {
+        let mut wasi = wasi.inherit_stdio().descriptors_max(self.fd_max);
         if let Some(bytes) = self.disk_max {
             wasi = wasi.disk_bytes_max(bytes as u64);
         }
@@ -133,7 +149,7 @@ impl Args {
         for dir in &self.dir {
             wasi = Directory::of(dir)?.open(wasi)?;
         }
-        Ok(wasi.build())
+        Ok(wasi)
     }
 }
 

@@ -4,6 +4,9 @@
 
 #[path = "../../../../compiler/src/bin/aotc/usage.rs"]
 mod usage;
+#[allow(dead_code, reason = "aotc also writes to standard output")]
+#[path = "../../../../compiler/src/bin/aotc/output.rs"]
+mod output;
 mod args;
 mod timings;
 mod load;
@@ -11,6 +14,7 @@ mod outcome;
 mod threads;
 mod used;
 mod run;
+mod snapshot;
 
 use args::Args;
 use clap::Parser;
@@ -22,7 +26,10 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return usage::tell("aotrun", &error),
     };
-    let outcome = run::run(&args);
+    let outcome = match &args.snapshot {
+        Some(out) => snapshot::run(&args, out),
+        None => run::run(&args),
+    };
     // Flush the guest's output before aotrun prints a message about the run.
     let _ = std::io::stdout().flush();
     outcome.tell()

@@ -11,7 +11,7 @@ use pirn_runtime::{
     CallError, ExternType, FuncType, Instance, LinkError, Linker, Measure, Module, Prepared,
     Region, Reset, ValType, Value,
 };
-use pirn_wasi::WasiCtx;
+use pirn_wasi::{VirtualClock, WasiCtx};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,16 +36,13 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     let module = load::open(&args.program, args.fuel.is_some(), timings)?;
     let call = Call::new(args, &module)?;
     let threads = threads::may_spawn(&module).then(Arc::<Threads>::default);
-    let prepared = prepare(args, &module, threads.as_ref())?;
-    let prepared = match args.deadline {
-        Some(limit) => prepared.start_deadline(limit),
-        None => prepared,
-    };
-    let prepared = match args.fuel {
-        Some(fuel) => prepared
-            .start_fuel(fuel)
+    let prepared = prepare(args, &module, threads.as_ref(), &Time::Real)?;
+    let prepared = limited(args, prepared)?;
+    let prepared = match is_restored(&module) {
+        true => prepared
+            .call_first(AFTER_RESTORE)
             .with_context(|| args.program.display().to_string())?,
-        None => prepared,
+        false => prepared,
     };
     let prepared = match args.usage {
         true => prepared.measured(Measure::CpuTime),
@@ -74,10 +71,41 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     Ok(())
 }
 
-fn prepare(
+/// The deadline and the fuel of the options.
+pub(crate) fn limited(args: &Args, prepared: Prepared<WasiCtx>) -> Result<Prepared<WasiCtx>> {
+    let prepared = match args.deadline {
+        Some(limit) => prepared.start_deadline(limit),
+        None => prepared,
+    };
+    match args.fuel {
+        Some(fuel) => prepared
+            .start_fuel(fuel)
+            .with_context(|| args.program.display().to_string()),
+        None => Ok(prepared),
+    }
+}
+
+/// An export that each instance of a snapshot calls at its start, if the snapshot has it.
+const AFTER_RESTORE: &str = "after_restore";
+
+/// Whether the module is a snapshot with the export [`AFTER_RESTORE`].
+fn is_restored(module: &Module) -> bool {
+    module.is_snapshot() && module.exports().any(|(name, _)| name == AFTER_RESTORE)
+}
+
+/// The time that a guest reads.
+pub(crate) enum Time {
+    /// Of the system.
+    Real,
+    /// Of a clock that only the guest advances.
+    Virtual(VirtualClock),
+}
+
+pub(crate) fn prepare(
     args: &Args,
     module: &Module,
     threads: Option<&Arc<Threads>>,
+    time: &Time,
 ) -> Result<Prepared<WasiCtx>> {
     let others = threads.map_or(0, |_| THREADS_MAX);
     let region = Region::builder()
@@ -92,7 +120,12 @@ fn prepare(
         .instance_bytes(64 << 20)
         .build()?;
     let mut linker = Linker::new();
-    pirn_wasi::link(&mut linker, |wasi| wasi)?;
+    match time {
+        Time::Real => pirn_wasi::link(&mut linker, |wasi| wasi)?,
+        Time::Virtual(clock) => {
+            pirn_wasi::link_virtual(&mut linker, |wasi| wasi, clock.clone())?;
+        }
+    }
     let program = args.program.display();
     threads::link_memories(&mut linker, module, args.memory_max)
         .with_context(|| program.to_string())?;
@@ -168,14 +201,23 @@ impl Call {
         instance: &mut Instance<WasiCtx>,
         deadline: Option<Duration>,
     ) -> Result<Vec<Value>, CallError> {
-        let mut call = |name: &str, values: &[Value]| match deadline {
-            Some(limit) => instance.deadline(limit).call_values(name, values),
-            None => instance.call_values(name, values),
-        };
         if self.initialize {
-            call("_initialize", &[])?;
+            call(instance, "_initialize", &[], deadline)?;
         }
-        call(&self.name, &self.values)
+        call(instance, &self.name, &self.values, deadline)
+    }
+}
+
+/// Calls an exported function.
+pub(crate) fn call(
+    instance: &mut Instance<WasiCtx>,
+    name: &str,
+    values: &[Value],
+    deadline: Option<Duration>,
+) -> Result<Vec<Value>, CallError> {
+    match deadline {
+        Some(limit) => instance.deadline(limit).call_values(name, values),
+        None => instance.call_values(name, values),
     }
 }
 
