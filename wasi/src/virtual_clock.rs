@@ -11,8 +11,9 @@ use wasi_common::clocks::{WasiMonotonicClock, WasiMonotonicOffsetClock, WasiSyst
 /// A clock that only the guest's calls advance, so that equal runs read equal times.
 ///
 /// Each reading advances it by a microsecond, so a guest that reads it in a loop until some time
-/// has passed leaves the loop. A wait advances it by the time that the guest wants to wait, and does not
-/// take that time ([`link_virtual`](crate::link_virtual)). Times of files are the system's.
+/// has passed leaves the loop. A wait advances it by the time that the guest wants to wait, and
+/// does not take that time ([`link_virtual`](crate::link_virtual)). Times of files are the
+/// system's.
 ///
 /// Clones are the same clock.
 #[derive(Debug, Clone)]
