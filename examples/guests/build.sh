@@ -144,7 +144,7 @@ build_go() {
         chmod 644 "$out/built/$name"
         built+=("built/$name")
     done
-    # A reactor: its exports are called again and again. `go:wasmexport` came with Go 1.24.
+    # Reactors: their exports are called again and again. `go:wasmexport` came with Go 1.24.
     local minor
     minor=$(go env GOVERSION)
     minor=${minor#go1.}
@@ -152,11 +152,14 @@ build_go() {
         missing+=("warm: $(go env GOVERSION) has no reactors; 1.24 or newer has: https://go.dev/dl")
         return
     fi
-    GOOS=wasip1 GOARCH=wasm \
-        go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -buildmode=c-shared \
-        -o "$out/built/warm.wasm" ./warm
-    chmod 644 "$out/built/warm.wasm"
-    built+=("built/warm.wasm")
+    for guest in warm:warm web-go-reactor:web; do
+        name=${guest%%:*}.wasm
+        GOOS=wasip1 GOARCH=wasm \
+            go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -buildmode=c-shared \
+            -o "$out/built/$name" "./${guest##*:}"
+        chmod 644 "$out/built/$name"
+        built+=("built/$name")
+    done
 }
 
 for language in "${languages[@]}"; do "build_$language"; done

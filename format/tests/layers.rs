@@ -89,6 +89,7 @@ const CRATES: [(&str, &[&str]); 10] = [
             "pieces",
             "preview1",
             "descriptors",
+            "initialise",
         ],
     ),
     (
@@ -99,7 +100,9 @@ const CRATES: [(&str, &[&str]); 10] = [
     ),
     (
         "benches/compare/src",
-        &["best", "row", "phase", "ours", "peer", "wasmer", "control"],
+        &[
+            "best", "row", "turns", "phase", "ours", "peer", "wasmer", "control",
+        ],
     ),
     (
         "benches/sodium/src",

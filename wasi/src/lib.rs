@@ -44,12 +44,14 @@ mod vectors;
 mod pieces;
 mod preview1;
 mod descriptors;
+mod initialise;
 
 pub use abi::MODULE;
 pub use bounded::Bounded;
 pub use context::WasiCtxBuilder;
 pub use descriptors::open_descriptors;
 pub use exit::Exit;
+pub use initialise::{InitialiseError, initialisers};
 pub use preview1::{link, link_async, link_virtual};
 pub use virtual_clock::VirtualClock;
 pub use wasi_common::WasiCtx;

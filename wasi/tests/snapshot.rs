@@ -283,14 +283,14 @@ fn an_initialisation_that_fails_gives_no_file() {
     init(
         "takes",
         1,
-        &["\"takes\" of guest.wat has the type (i32) -> ()"],
+        &["guest.wat: --init: its function \"takes\" has the type (i32) -> ()"],
     );
     init("gives", 1, &["without parameters and results"]);
-    init("absent", 1, &["exports no function \"absent\""]);
+    init("absent", 1, &["it exports no function \"absent\""]);
     case.refused(
         &["guest.wat"],
         1,
-        &["neither wizer-initialize nor _initialize", "--init"],
+        &["--init: it exports neither wizer-initialize nor _initialize"],
     );
     case.refused(&["absent.wat"], 1, &["cannot read absent.wat"]);
     case.refused(

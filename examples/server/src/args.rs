@@ -37,6 +37,13 @@ pub struct Args {
     /// Longest time of a module's start function; its thread does nothing else in that time
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
     start_deadline: Duration,
+    /// Initialises each guest once, when the server starts; every request gets an instance that
+    /// begins there
+    #[arg(long)]
+    warm: bool,
+    /// Longest time of the initialisation of a guest with --warm
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    warm_deadline: Duration,
     /// Longest time that a guest keeps a thread before others run
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = time)]
     timeslice: Duration,
@@ -92,9 +99,11 @@ pub struct Args {
 
 /// The text after the options in the output of `--help`.
 const ABI: &str = "\
-Guests are WASI commands that speak CGI/1.1 (RFC 3875): the request's meta-variables are in the
-environment, its body is the standard input, and the standard output is the answer: header lines
-with Status, Content-Type or Location, a blank line, the body. Standard error is logged.
+Guests are WASI commands (export _start) or reactors (export handle) that speak CGI/1.1 (RFC 3875):
+the request's meta-variables are in the environment, its body is the standard input, and the
+standard output is the answer: header lines with Status, Content-Type or Location, a blank line, the
+body. Standard error is logged. With --warm, and for snapshots by aotrun --snapshot, each request
+gets an instance that has started already.
 
   413  body over --body-max                 408  body later than --body-timeout
   503  no slot within --wait                504  guest over --deadline
@@ -137,6 +146,13 @@ impl Args {
             output_max: self.answer_max,
             errors_max: self.stderr_max,
         }
+    }
+
+    /// The longest time of a guest's initialisation when the server starts, if it is to be
+    /// initialised then.
+    #[must_use]
+    pub fn warm(&self) -> Option<Duration> {
+        self.warm.then_some(self.warm_deadline)
     }
 
     /// Paths of the modules, in the order of their routes.

@@ -3,14 +3,16 @@
 
 use crate::engine::{End, Engine, Ran, Running, Slots, Work};
 use crate::place::Place;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use pirn_runtime::{
-    CallError, HostFuture, InstantiateError, LinkError, Linker, Measure, Module, Prepared, Region,
-    TypedFunc, Usage,
+    CallError, ExternType, HostFuture, Instance, InstantiateError, LinkError, Linker, Measure,
+    Module, Prepared, Region, Results, TypedFunc, Usage,
 };
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
-use pirn_wasi::{Bounded, Exit, WasiCtx, WasiCtxBuilder};
+use pirn_wasi::{
+    Bounded, Exit, InitialiseError, WasiCtx, WasiCtxBuilder, initialisers, open_descriptors,
+};
 use std::borrow::Cow;
 use std::io::Cursor;
 use std::time::{Duration, Instant};
@@ -64,7 +66,60 @@ pub struct Pirn {
 /// The guest of one route.
 struct Guest {
     prepared: Prepared<WasiCtx>,
-    start: TypedFunc<(), ()>,
+    /// What a reactor must call first, if it has not.
+    init: Option<TypedFunc<(), ()>>,
+    answer: Answer,
+}
+
+/// The function that answers a request.
+enum Answer {
+    /// `_start` of a command, or `handle` of a reactor.
+    Plain(TypedFunc<(), ()>),
+    /// `handle` of a reactor, which returns an exit code.
+    Code(TypedFunc<(), i32>),
+}
+
+/// The export of a reactor that answers a request.
+const HANDLE: &str = "handle";
+/// The export that each instance of a snapshot calls first, if the snapshot has it.
+const AFTER_RESTORE: &str = "after_restore";
+
+impl Guest {
+    /// Finds the functions of a guest.
+    fn new(prepared: Prepared<WasiCtx>, module: &Module) -> Result<Self> {
+        let func = |wanted: &str| {
+            module.exports().find_map(|(name, ty)| match ty {
+                ExternType::Func(ty) if name == wanted => Some(ty),
+                _ => None,
+            })
+        };
+        let prepared = match module.is_snapshot() && func(AFTER_RESTORE).is_some() {
+            true => prepared.call_first(AFTER_RESTORE)?,
+            false => prepared,
+        };
+        if func("_start").is_some() {
+            let answer = Answer::Plain(prepared.func("_start")?);
+            let init = None;
+            return Ok(Self {
+                prepared,
+                init,
+                answer,
+            });
+        }
+        let answer = match func(HANDLE) {
+            Some(ty) if ty.results.is_empty() => Answer::Plain(prepared.func(HANDLE)?),
+            Some(_) => Answer::Code(prepared.func(HANDLE)?),
+            None => bail!(
+                "it exports neither _start nor {HANDLE}, so it answers no request; export one"
+            ),
+        };
+        let init = func("_initialize").map(|_| prepared.func("_initialize"));
+        Ok(Self {
+            init: init.transpose()?,
+            prepared,
+            answer,
+        })
+    }
 }
 
 impl Pirn {
@@ -75,19 +130,14 @@ impl Pirn {
     /// # Errors
     ///
     /// If the region cannot be made. If a module does not fit into it, has an unresolved import, or
-    /// exports no `_start`.
+    /// exports neither `_start` nor `handle`.
     pub fn new(
         settings: Settings,
         modules: &[Module],
         more: impl FnOnce(&mut Linker<WasiCtx>) -> Result<(), LinkError>,
     ) -> Result<Self> {
         let memories = modules.iter().map(Module::memories).max();
-        let region = Region::builder()
-            .slots(settings.slots)
-            .memories(memories.unwrap_or(0).max(1))
-            .memory_bytes_max(settings.memory_bytes_max)
-            .stack_bytes(settings.stack_bytes)
-            .build()?;
+        let region = region(&settings, settings.slots, memories.unwrap_or(0))?;
         let mut linker = Linker::new();
         let sleep =
             |until: Instant| -> HostFuture<'static, ()> { Box::pin(sleep_until(until.into())) };
@@ -100,8 +150,7 @@ impl Pirn {
             // Measuring CPU time reads the clocks. That costs 1 us of the tens of microseconds of a
             // request.
             let prepared = prepared.measured(Measure::CpuTime);
-            let start = prepared.func("_start")?;
-            Ok(Guest { prepared, start })
+            Guest::new(prepared, module).with_context(|| format!("guest {number}"))
         });
         let guests = guests.collect::<Result<_>>()?;
         Ok(Self {
@@ -131,13 +180,96 @@ impl Pirn {
             Ok(instance) => instance,
             Err(error) => return Some((not_made(error), since, Usage::default())),
         };
-        let limited = instance.deadline(self.settings.deadline);
-        let limited = limited.timeslice(self.settings.timeslice);
-        let call = limited.call_async(&guest.start, ());
-        let called = call.yield_with(|| Box::pin(yield_now())).await;
-        let end = called.map_or_else(ended, |()| End::Exited(0));
+        let end = self.answer(guest, &mut instance).await;
+        let end = end.unwrap_or_else(ended);
         Some((end, since, instance.usage()))
     }
+
+    /// Calls the functions of a guest. All of them together have the deadline.
+    async fn answer(
+        &self,
+        guest: &Guest,
+        instance: &mut Instance<WasiCtx>,
+    ) -> Result<End, CallError> {
+        let begin = Instant::now();
+        if let Some(init) = &guest.init {
+            self.call(instance, init, begin).await?;
+        }
+        let code = match &guest.answer {
+            Answer::Plain(answer) => {
+                self.call(instance, answer, begin).await?;
+                0
+            }
+            Answer::Code(answer) => self.call(instance, answer, begin).await?,
+        };
+        Ok(End::Exited(code.cast_unsigned()))
+    }
+
+    /// Calls a function of a guest that was entered at `begin`.
+    async fn call<R: Results>(
+        &self,
+        instance: &mut Instance<WasiCtx>,
+        func: &TypedFunc<(), R>,
+        begin: Instant,
+    ) -> Result<R, CallError> {
+        let left = self.settings.deadline.saturating_sub(begin.elapsed());
+        let limited = instance.deadline(left);
+        let limited = limited.timeslice(self.settings.timeslice);
+        let call = limited.call_async(func, ());
+        call.yield_with(|| Box::pin(yield_now())).await
+    }
+}
+
+/// A snapshot of a guest after its initialisation, whose instances begin there.
+///
+/// The initialisation has no arguments, variables, input or files, and its output is dropped. It
+/// sees the system's clocks and random numbers. `more` defines the same host functions as for
+/// [`Pirn::new`]. A module without initialisation, and a snapshot, are returned as they are.
+///
+/// # Errors
+///
+/// If the guest does not fit into a slot, or if its initialisation fails or takes longer than
+/// `deadline`.
+pub fn warm(
+    module: &Module,
+    settings: &Settings,
+    deadline: Duration,
+    more: impl FnOnce(&mut Linker<WasiCtx>) -> Result<(), LinkError>,
+) -> Result<Module> {
+    let initialisers = match initialisers(module, None) {
+        Ok(initialisers) if !module.is_snapshot() => initialisers,
+        Ok(_) | Err(InitialiseError::None) => return Ok(module.clone()),
+        Err(error) => return Err(error.into()),
+    };
+    let region = region(settings, 1, module.memories())?;
+    let mut linker = Linker::new();
+    pirn_wasi::link(&mut linker, |wasi| wasi)?;
+    more(&mut linker)?;
+    let prepared = region.prepare(module, &linker)?.start_deadline(deadline);
+    let mut instance = prepared.instantiate(WasiCtxBuilder::new().build())?;
+    for name in &initialisers {
+        let called = instance.deadline(deadline).call_values(name, &[]);
+        called.with_context(|| format!("its initialisation {name}"))?;
+    }
+    if open_descriptors(instance.data())?.len() != STREAMS {
+        bail!("its initialisation opened or closed descriptors; leave them as they are");
+    }
+    let names: Vec<&str> = initialisers.iter().map(String::as_str).collect();
+    Ok(instance.snapshot_after(&names)?)
+}
+
+/// Number of standard streams.
+const STREAMS: usize = 3;
+
+/// A region for guests with at most that many memories.
+fn region(settings: &Settings, slots: u32, memories: u32) -> Result<Region> {
+    let region = Region::builder()
+        .slots(slots)
+        .memories(memories.max(1))
+        .memory_bytes_max(settings.memory_bytes_max)
+        .stack_bytes(settings.stack_bytes)
+        .build();
+    Ok(region?)
 }
 
 impl Engine for Pirn {

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use pirn_runtime::Module;
 use pirn_server_example::args::Args;
-use pirn_server_example::pirn::Pirn;
+use pirn_server_example::pirn::{self, Pirn};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,7 +28,13 @@ fn main() -> ExitCode {
 fn serve(args: &Args) -> Result<()> {
     args.log()?;
     let modules = args.modules().map(open);
-    let modules = modules.collect::<Result<Vec<_>>>()?;
+    let mut modules = modules.collect::<Result<Vec<_>>>()?;
+    if let Some(deadline) = args.warm() {
+        for (module, path) in modules.iter_mut().zip(args.modules()) {
+            let warm = pirn::warm(module, &args.settings(), deadline, |_| Ok(()));
+            *module = warm.with_context(|| path.display().to_string())?;
+        }
+    }
     let engine = Pirn::new(args.settings(), &modules, |_| Ok(()))?;
     tracing::info!("{}", engine.region().describe());
     args.serve(Arc::new(engine))

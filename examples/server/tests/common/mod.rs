@@ -160,7 +160,16 @@ pub(crate) struct Answer {
 impl TestServer {
     /// Serves guests at their routes.
     pub(crate) async fn new(guests: &[(&str, &str)], settings: Settings, limits: Limits) -> Self {
-        let modules: Vec<_> = guests.iter().map(|(_, source)| module(source)).collect();
+        let guests: Vec<_> = guests
+            .iter()
+            .map(|(path, source)| (*path, module(source)))
+            .collect();
+        Self::of(&guests, settings, limits).await
+    }
+
+    /// Serves modules at their routes.
+    pub(crate) async fn of(guests: &[(&str, Module)], settings: Settings, limits: Limits) -> Self {
+        let modules: Vec<_> = guests.iter().map(|(_, module)| module.clone()).collect();
         let door = Arc::<Door>::default();
         let engine = Pirn::new(settings, &modules, |linker| hooks(linker, &door));
         let engine = Arc::new(engine.expect("the guests fit"));

@@ -7,15 +7,10 @@ use crate::output::Output;
 use crate::run::{self, Time};
 use crate::timings::Timings;
 use anyhow::{Context, Result, anyhow, bail};
-use pirn_runtime::{CallError, ExternType, Instance, Module};
-use pirn_wasi::{Exit, VirtualClock, WasiCtx, WasiCtxBuilder, open_descriptors};
+use pirn_runtime::{CallError, Instance};
+use pirn_wasi::{Exit, VirtualClock, WasiCtx, WasiCtxBuilder, initialisers, open_descriptors};
 use std::path::Path;
 use std::time::SystemTime;
-
-/// Exports that initialise a program, the first that exists: the names of wizer, and of WASI's
-/// reactors.
-const INITIALISERS: [&str; 3] = ["wizer-initialize", "wizer.initialize", REACTOR];
-const REACTOR: &str = "_initialize";
 
 /// Initialises the program, and writes its snapshot to `out`. Prints the timings if the options ask
 /// for them.
@@ -41,7 +36,8 @@ fn phases(args: &Args, out: &Path, timings: &mut Timings) -> Result<(), Outcome>
     let wasi = WasiCtxBuilder::with_virtual_clock(&clock).seeded_random([0; 32]);
     let wasi = args.add_to(wasi)?.build();
     let module = load::open(&args.program, args.fuel.is_some(), timings)?;
-    let initialisers = initialisers(args, &module)?;
+    let initialisers = initialisers(&module, args.init.as_deref())
+        .with_context(|| format!("{program}: --init"))?;
     let prepared = run::prepare(args, &module, None, &Time::Virtual(clock))?;
     let prepared = run::limited(args, prepared)?;
     let mut instance = timings.measure("instantiate", || prepared.instantiate(wasi))?;
@@ -59,39 +55,6 @@ fn phases(args: &Args, out: &Path, timings: &mut Timings) -> Result<(), Outcome>
         output.write(&bytes)
     })?;
     Ok(())
-}
-
-/// The exports to call, in order.
-fn initialisers(args: &Args, module: &Module) -> Result<Vec<String>> {
-    let program = args.program.display();
-    let func = |wanted: &str| {
-        module.exports().find_map(|(name, ty)| match ty {
-            ExternType::Func(ty) if name == wanted => Some(ty),
-            _ => None,
-        })
-    };
-    let first = || INITIALISERS.into_iter().find(|name| func(name).is_some());
-    let Some(init) = args.init.as_deref().or_else(first) else {
-        bail!(
-            "{program} exports neither {} nor {REACTOR}; name its initialisation with --init",
-            INITIALISERS[0]
-        );
-    };
-    let Some(ty) = func(init) else {
-        bail!("{program} exports no function {init:?}; name one that it has with --init");
-    };
-    if !ty.params.is_empty() || !ty.results.is_empty() {
-        bail!(
-            "{init:?} of {program} has the type {ty}; --init needs one without parameters and results"
-        );
-    }
-    // A reactor must be initialised before any other export is called (WASI application ABI).
-    let reactor = (init != REACTOR && func(REACTOR).is_some()).then_some(REACTOR);
-    Ok(reactor
-        .into_iter()
-        .chain([init])
-        .map(str::to_owned)
-        .collect())
 }
 
 /// Calls an export that initialises the program.

@@ -1,0 +1,65 @@
+//! [`initialisers`]: which exports start a guest's runtime.
+
+use pirn_runtime::{ExternType, FuncType, Module};
+use thiserror::Error;
+
+/// Exports that initialise a guest, of which the first that exists is used: the names of wizer, and
+/// that of WASI's reactors.
+const KNOWN: [&str; 3] = ["wizer-initialize", "wizer.initialize", REACTOR];
+/// Must be called before any other export (WASI application ABI, "reactors").
+const REACTOR: &str = "_initialize";
+
+/// Why a guest cannot be initialised.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum InitialiseError {
+    /// It has no export that initialises it.
+    #[error("it exports neither {} nor {REACTOR}; name its initialisation", KNOWN[0])]
+    None,
+    /// It has no function of the given name.
+    #[error("it exports no function {name:?}; name one that it has")]
+    NoFunction {
+        /// The name.
+        name: String,
+    },
+    /// The function has parameters or results.
+    #[error("its function {name:?} has the type {ty}; name one without parameters and results")]
+    Type {
+        /// The name.
+        name: String,
+        /// The function's type.
+        ty: FuncType,
+    },
+}
+
+/// The exports to call, in order, before a snapshot of a guest is taken: the one of the name
+/// `init`, or else `wizer-initialize`, `wizer.initialize` or `_initialize`. In a reactor,
+/// `_initialize` comes first in any case.
+///
+/// # Errors
+///
+/// [`InitialiseError`], if there is no such function without parameters and results.
+pub fn initialisers(module: &Module, init: Option<&str>) -> Result<Vec<String>, InitialiseError> {
+    let func = |wanted: &str| {
+        module.exports().find_map(|(name, ty)| match ty {
+            ExternType::Func(ty) if name == wanted => Some(ty),
+            _ => None,
+        })
+    };
+    let first = || KNOWN.into_iter().find(|name| func(name).is_some());
+    let name = init.or_else(first).ok_or(InitialiseError::None)?;
+    let owned = name.to_owned();
+    match func(name) {
+        None => return Err(InitialiseError::NoFunction { name: owned }),
+        Some(ty) if !ty.params.is_empty() || !ty.results.is_empty() => {
+            return Err(InitialiseError::Type { name: owned, ty });
+        }
+        Some(_) => {}
+    }
+    let reactor = (name != REACTOR && func(REACTOR).is_some()).then_some(REACTOR);
+    Ok(reactor
+        .into_iter()
+        .chain([name])
+        .map(str::to_owned)
+        .collect())
+}
