@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Builds every guest program whose toolchain is installed, and reports the others.
 #
-#     build.sh [--strict] [--check] [--out DIR] [c] [rust] [go]
+#     build.sh [--strict] [--check] [--out DIR] [c] [rust] [go] [js] [java] [ruby]
 #
-#     c, rust, go   only these languages (all, if none is named)
+#     c, rust, ...  only these languages (all, if none is named)
 #     --strict      a missing toolchain is an error: exit code 1
 #     --check       builds into a scratch folder and compares with the files here;
 #                   a difference is an error
 #     --out DIR     builds into DIR instead of here
 #
-# The small guests are committed next to this script. The Go guests (megabytes) are built into
-# built/, which is not committed. The bytes depend on the toolchain's version (README.md names the
-# versions), but not on the place or time of the build.
+# The small guests are committed next to this script. Those of Go, JavaScript, Java and Ruby are
+# built into built/, which is not committed. The bytes depend on the toolchain's version (README.md
+# names the versions), but not on the place or time of the build.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -22,16 +22,16 @@ while [ $# -gt 0 ]; do
         --strict) strict=1 ;;
         --check) check=1 ;;
         --out) out=${2:?--out needs a folder}; shift ;;
-        c | rust | go) languages+=("$1") ;;
+        c | rust | go | js | java | ruby) languages+=("$1") ;;
         *)
             echo "build.sh: unknown argument \"$1\";\
- known: --strict --check --out DIR c rust go" >&2
+ known: --strict --check --out DIR c rust go js java ruby" >&2
             exit 2
             ;;
     esac
     shift
 done
-[ ${#languages[@]} -gt 0 ] || languages=(c rust go)
+[ ${#languages[@]} -gt 0 ] || languages=(c rust go js java ruby)
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -59,12 +59,13 @@ c_guest() {
     built+=("$name.wasm")
 }
 
-build_c() {
+# Whether a WASI program can be made of C. If not, reports that the language $1 is missing.
+has_c() {
     local version
     if ! command -v "$cc" >"$scratch/log"; then
-        missing+=("c: no $cc;\
+        missing+=("$1: no $cc;\
  Debian: apt-get install clang lld wasi-libc libclang-rt-14-dev-wasm32")
-        return
+        return 1
     fi
     version=$("$cc" -dumpversion)
     version=${version%%.*}
@@ -75,13 +76,18 @@ END
     if ! "$cc" "${c_target[@]}" "$scratch/probe.c" -o "$scratch/probe.wasm" 2>"$scratch/log"; then
         local why
         why=$(grep -m1 -o 'error: .*' "$scratch/log" || head -1 "$scratch/log")
-        missing+=("c: $cc $version cannot make a WASI program ($why);\
+        missing+=("$1: $cc $version cannot make a WASI program ($why);\
  Debian: apt-get install lld wasi-libc libclang-rt-$version-dev-wasm32")
-        return
+        return 1
     fi
+}
+
+build_c() {
+    has_c c || return 0
     c_guest hello ""
     source=tour.c c_guest tour-c ""
     c_guest fib -mexec-model=reactor
+    source=warm.c c_guest warm-c -mexec-model=reactor
     strip="" c_guest lines -mexec-model=reactor -g -fdebug-compilation-dir=.
     # Without the vectoriser: the intrinsics are compared with the plain C code of this guest.
     c_guest simd "" -msimd128 -fno-vectorize -fno-slp-vectorize -ffp-contract=off
@@ -111,7 +117,7 @@ build_rust() {
         cargo build --quiet --release --locked --offline --target $target \
         --target-dir "$scratch/rust"
     local name guest
-    for guest in tour-rust:tour web-rust:web web-hello:hello-web; do
+    for guest in tour-rust:tour web-rust:web web-hello:hello-web warm-rust:warm; do
         name=${guest%%:*}.wasm
         cp "$scratch/rust/$target/release/${guest##*:}.wasm" "$out/$name"
         chmod 644 "$out/$name"
@@ -160,6 +166,66 @@ build_go() {
         chmod 644 "$out/built/$name"
         built+=("built/$name")
     done
+}
+
+# QuickJS with a small host around it (js/main.c). Its sources come with a crate.
+build_js() {
+    local crate sources source objects=()
+    has_c js || return 0
+    if ! command -v cargo >"$scratch/log"; then
+        missing+=("js: no cargo, which fetches the sources of QuickJS; https://rustup.rs")
+        return
+    fi
+    cd "$here/js"
+    cargo metadata --format-version 1 --locked >"$scratch/metadata"
+    crate=$(grep -o '"manifest_path":"[^"]*/rquickjs-sys-[^"]*/Cargo.toml"' "$scratch/metadata")
+    crate=${crate#*:\"}
+    sources=${crate%/Cargo.toml\"}/quickjs
+    for source in quickjs libregexp libunicode dtoa; do
+        # Not our code: its warnings are not shown.
+        (cd "$sources" && "$cc" "${c_target[@]}" -O2 -D_GNU_SOURCE -D_WASI_EMULATED_SIGNAL -w \
+            -c "$source.c" -o "$scratch/$source.o")
+        objects+=("$scratch/$source.o")
+    done
+    "$cc" "${c_target[@]}" "${c_flags[@]}" -isystem "$sources" -c main.c -o "$scratch/main.o"
+    "$cc" "${c_target[@]}" -mexec-model=reactor "$scratch/main.o" "${objects[@]}" \
+        -lwasi-emulated-signal -Wl,--strip-all -o "$out/built/quickjs.wasm"
+    chmod 644 "$out/built/quickjs.wasm"
+    built+=("built/quickjs.wasm")
+}
+
+build_java() {
+    if ! command -v mvn >"$scratch/log" || ! command -v javac >"$scratch/log"; then
+        missing+=("java: no mvn or javac; Debian: apt-get install maven default-jdk")
+        return
+    fi
+    cp -r "$here/java" "$scratch/java"
+    (cd "$scratch/java" && mvn --quiet --batch-mode package >"$scratch/log" 2>&1) || {
+        missing+=("java: $(grep -m1 -o 'ERROR.*' "$scratch/log" || echo "mvn failed");\
+ see whether Maven reaches its repository")
+        return
+    }
+    cp "$scratch/java/target/javascript/warm-java.wasm" "$out/built/"
+    built+=("built/warm-java.wasm")
+}
+
+# CRuby as its maintainers build it.
+ruby_package=@ruby/3.4-wasm-wasi@2.10.1
+
+build_ruby() {
+    if ! command -v npm >"$scratch/log"; then
+        missing+=("ruby: no npm, which fetches $ruby_package; Debian: apt-get install npm")
+        return
+    fi
+    cd "$scratch"
+    if ! npm pack --silent "$ruby_package" >"$scratch/log" 2>&1; then
+        missing+=("ruby: npm cannot fetch $ruby_package; see whether it reaches its registry")
+        return
+    fi
+    tar -xzf ruby-3.4-wasm-wasi-*.tgz package/dist/ruby+stdlib.wasm
+    cp package/dist/ruby+stdlib.wasm "$out/built/ruby.wasm"
+    chmod 644 "$out/built/ruby.wasm"
+    built+=("built/ruby.wasm")
 }
 
 for language in "${languages[@]}"; do "build_$language"; done

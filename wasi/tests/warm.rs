@@ -7,9 +7,10 @@ mod common;
 
 use pirn_compiler::{Options, compile};
 use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Value};
-use pirn_wasi::pipe::WritePipe;
+use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{WasiCtx, WasiCtxBuilder};
 use std::fs;
+use std::path::Path;
 
 /// Number of requests of the whole campaign. Each gets an instance of its own.
 const REQUESTS: u64 = 10_000;
@@ -43,22 +44,132 @@ fn answer(item: i32) -> String {
     format!("{{\"cents\":{cents},\"item\":{item},\"known\":{known},\"requests\":1}}\n")
 }
 
+fn open(path: &Path) -> Module {
+    let wasm = fs::read(path).expect("the guest is readable");
+    let so = compile(&wasm, &Options::default()).expect("the guest is valid");
+    Module::from_bytes(&so).expect("it opens")
+}
+
+fn region() -> Region {
+    let region = Region::builder().slots(2).memory_bytes_max(64 << 20);
+    region.table_elements(20_000).build().expect("a region")
+}
+
+fn linker() -> Linker<WasiCtx> {
+    let mut linker = Linker::new();
+    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+    linker
+}
+
+/// A context with one variable and this standard input.
+fn with_input(variable: &str, body: &str, output: &WritePipe<std::io::Cursor<Vec<u8>>>) -> WasiCtx {
+    let builder = WasiCtxBuilder::new().env("QUERY_STRING", variable);
+    let builder = builder.expect("it is a variable");
+    let builder = builder.stdin(Box::new(ReadPipe::from(body)));
+    builder.stdout(Box::new(output.clone())).build()
+}
+
+/// The module after these exports were called, each with its standard input. Each export has an
+/// instance of the snapshot that the one before left.
+fn warmed(region: &Region, module: Module, steps: &[(&str, &str)]) -> Module {
+    steps.iter().fold(module, |module, (export, input)| {
+        let prepared = region.prepare(&module, &linker()).expect("it links");
+        let output = WritePipe::new_in_memory();
+        let instance = prepared.try_instantiate(with_input("", input, &output));
+        let mut instance = instance.expect("a slot is free");
+        let done = instance.call_values(export, &[]);
+        done.unwrap_or_else(|error| panic!("{export}: {error}"));
+        instance
+            .snapshot_after(&[*export])
+            .expect("it can be taken")
+    })
+}
+
+/// Each request gets the answer that a new program gives.
+fn check(region: &Region, warm: &Module, request: impl Fn(u64) -> [String; 3]) {
+    let prepared = region.prepare(warm, &linker()).expect("it links");
+    for n in 0..campaign::share(REQUESTS, 5) {
+        let [variable, body, wanted] = request(n);
+        let output = WritePipe::new_in_memory();
+        let instance = prepared.try_instantiate(with_input(&variable, &body, &output));
+        let mut instance = instance.expect("a slot is free");
+        instance.call_values("handle", &[]).expect("it answers");
+        drop(instance);
+        let bytes = output.try_into_inner().expect("nobody else has the pipe");
+        let answer = String::from_utf8(bytes.into_inner()).expect("it is text");
+        assert_eq!(answer, wanted, "request {n}");
+    }
+    assert_eq!(region.slots_free(), 2);
+}
+
+/// The price of an item in the guests of all languages but Go.
+fn price(item: u64) -> Option<u64> {
+    (item < 1000).then_some(100 + item * item % 9973)
+}
+
+fn json(item: u64, more: &str) -> String {
+    let (status, cents) = match price(item) {
+        Some(cents) => (200, cents.to_string()),
+        None => (404, "null".to_owned()),
+    };
+    format!(
+        "Status: {status}\nContent-Type: application/json\n\n\
+         {{\"item\":\"item-{item}\",\"cents\":{cents},{more}\"requests\":1}}\n"
+    )
+}
+
+#[test]
+fn each_request_to_a_warm_script_is_its_first() {
+    let Some(path) = common::built("quickjs.wasm") else {
+        return;
+    };
+    let script = fs::read_to_string(common::guest("js/app.js")).expect("the script is there");
+    let region = region();
+    // The engine, and then the tenant's script: two snapshots.
+    let steps = [
+        ("_initialize", ""),
+        ("wizer-initialize", ""),
+        ("load", &script),
+    ];
+    let warm = warmed(&region, open(&path), &steps);
+    check(&region, &warm, |n| {
+        let (item, body) = (n * 7 % 1009, "x".repeat(n as usize % 100));
+        let bytes = format!("\"bytes\":{},", body.len());
+        [format!("item=item-{item}"), body, json(item, &bytes)]
+    });
+}
+
+#[test]
+fn each_request_to_a_warm_c_or_rust_program_is_its_first() {
+    for (guest, init) in [("warm-c.wasm", "_initialize"), ("warm-rust.wasm", "wizer-initialize")] {
+        let region = region();
+        let warm = warmed(&region, open(&common::guest(guest)), &[(init, "")]);
+        check(&region, &warm, |n| {
+            let item = n * 7 % 1009;
+            [String::new(), format!("item-{item}"), json(item, "")]
+        });
+    }
+}
+
+#[test]
+fn each_request_to_a_warm_java_program_is_its_first() {
+    let Some(path) = common::built("warm-java.wasm") else {
+        return;
+    };
+    let region = region();
+    let warm = warmed(&region, open(&path), &[("_start", "")]);
+    check(&region, &warm, |n| {
+        let item = n * 7 % 1009;
+        [String::new(), format!("item-{item}"), json(item, "")]
+    });
+}
+
 #[test]
 fn each_request_to_a_warm_go_program_is_its_first() {
     let Some(path) = common::built("warm.wasm") else {
         return;
     };
-    let wasm = fs::read(path).expect("the guest is readable");
-    let so = compile(&wasm, &Options::default()).expect("the guest is valid");
-    let module = Module::from_bytes(&so).expect("it opens");
-    let region = Region::builder()
-        .slots(2)
-        .memory_bytes_max(64 << 20)
-        .table_elements(20_000)
-        .build()
-        .expect("a region");
-    let mut linker = Linker::new();
-    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+    let (module, region, linker) = (open(&path), region(), linker());
     let cold = region.prepare(&module, &linker).expect("it links");
 
     // What the program prints while it starts goes to the context of that time.

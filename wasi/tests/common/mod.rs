@@ -27,7 +27,7 @@ pub(crate) fn built(name: &str) -> Option<PathBuf> {
     // Written to stderr directly: the test harness hides what a passing test prints.
     let said = writeln!(
         std::io::stderr(),
-        "NOT RUN: {name} is not built; run examples/guests/build.sh go, which needs Go"
+        "NOT RUN: {name} is not built; run examples/guests/build.sh, which says what it needs"
     );
     said.expect("stderr is open");
     None
