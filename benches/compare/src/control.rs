@@ -116,7 +116,10 @@ fn our_module(guest: &[u8], fuel: bool) -> ours::Module {
 }
 
 fn our_prepared(guest: &[u8], fuel: bool, linker: &ours::Linker<()>) -> ours::Prepared<()> {
-    let region = ours::Region::builder().slots(8).stack_bytes(512 << 10).build();
+    let region = ours::Region::builder()
+        .slots(8)
+        .stack_bytes(512 << 10)
+        .build();
     let module = our_module(guest, fuel);
     let prepared = region.expect("a region").prepare(&module, linker);
     prepared.expect("it links")

@@ -39,4 +39,9 @@ func handle(item int32) int32 {
 	return 0
 }
 
+// hello is the shortest answer.
+//
+//go:wasmexport hello
+func hello() { os.Stdout.WriteString("hello from a slot\n") }
+
 func main() {}

@@ -34,6 +34,12 @@ public final class Main {
         return 0;
     }
 
+    /** The shortest answer. */
+    @Export(name = "hello")
+    public static void hello() {
+        System.out.println("hello from a slot");
+    }
+
     /** The start of standard input: the body. TeaVM's System.in does not work in WASI. */
     private static String body() {
         byte[] bytes = new byte[1024];
