@@ -141,7 +141,10 @@ fn each_request_to_a_warm_script_is_its_first() {
 
 #[test]
 fn each_request_to_a_warm_c_or_rust_program_is_its_first() {
-    for (guest, init) in [("warm-c.wasm", "_initialize"), ("warm-rust.wasm", "wizer-initialize")] {
+    for (guest, init) in [
+        ("warm-c.wasm", "_initialize"),
+        ("warm-rust.wasm", "wizer-initialize"),
+    ] {
         let region = region();
         let warm = warmed(&region, open(&common::guest(guest)), &[(init, "")]);
         check(&region, &warm, |n| {

@@ -272,33 +272,33 @@ fn parts_that_contradict_each_other_are_refused() {
     refused("the runs of its image", runs, |m| m.memories[1].min = 1);
     refused("the runs of its image", runs, |m| m.memories[0].min = 1);
     refused("the runs of its image", runs, |m| {
-        of(m).further[0][0].pages = u32::MAX
+        of(m).further[0][0].pages = u32::MAX;
     });
     refused("images of further memories", runs, |m| {
-        drop(of(m).further.pop())
+        drop(of(m).further.pop());
     });
     refused("tables of a snapshot", runs, |m| drop(of(m).tables.pop()));
     refused("elements, its size is", runs, |m| m.tables[0].min = 1);
     refused("has another type", runs, |m| {
-        of(m).tables[0][0] = Element::I31(1)
+        of(m).tables[0][0] = Element::I31(1);
     });
     refused("has another type", runs, |m| {
-        of(m).tables[1][0] = Element::Func(1)
+        of(m).tables[1][0] = Element::Func(1);
     });
     refused("is null, against its type", runs, |m| {
-        of(m).tables[2][0] = Element::Null
+        of(m).tables[2][0] = Element::Null;
     });
     refused("is null, against its type", runs, |m| {
-        of(m).tables[2].truncate(1)
+        of(m).tables[2].truncate(1);
     });
     refused("it has no reference", runs, |m| {
-        of(m).tables[0][0] = Element::Func(0)
+        of(m).tables[0][0] = Element::Func(0);
     });
     refused("referred function", runs, |m| {
-        of(m).tables[0][0] = Element::Func(u32::MAX)
+        of(m).tables[0][0] = Element::Func(u32::MAX);
     });
     refused("a start function", runs, |m| {
-        m.start = m.escaped.first().copied()
+        m.start = m.escaped.first().copied();
     });
 }
 
