@@ -9,16 +9,20 @@
 # Such a test runs again with half as much memory more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-limit=${1:-24} most=100
+first=${1:-24} limit=$first most=100
 
 refused() {
     echo "NOT RUN: memory pressure: $*" >&2
     exit 0
 }
 
-mapfile -t tests < <(cargo test --workspace --locked --no-run --test tenants --test freshness 2>&1 |
+suites=(tenants freshness snapshots)
+mapfile -t tests < <(cargo test --workspace --locked --no-run "${suites[@]/#/--test=}" 2>&1 |
     sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
-[ ${#tests[@]} = 2 ] || { echo "found ${#tests[@]} of 2 tests; build them first" >&2; exit 1; }
+if [ ${#tests[@]} != ${#suites[@]} ]; then
+    echo "found ${#tests[@]} of ${#suites[@]} tests; build them first" >&2
+    exit 1
+fi
 
 swap=$PWD/target/swap.$$ group=
 cleanup() {
@@ -55,9 +59,14 @@ kills() {
 before=$(awk '/^pswpout/ {print $2}' /proc/vmstat)
 cd runtime
 for test in "${tests[@]}"; do
+    limit=$first which=
+    echo "${limit}M" >"$group/$file"
     killed=$(kills)
+    # Of the snapshots, those with large mapped images.
+    case $test in */snapshots-*) which=mapped ;; esac
     # `$$` is the id of the inner shell, which then becomes the test.
-    until GROUP=$group TEST=../$test bash -c 'echo $$ >"$GROUP/cgroup.procs"; exec "$TEST"'; do
+    until GROUP=$group TEST=../$test bash -c \
+        'echo $$ >"$GROUP/cgroup.procs"; exec "$TEST" ${0:+"$0"}' "$which"; do
         [ "$(kills)" != "$killed" ] && [ "$limit" -lt "$most" ] || exit 1
         killed=$(kills) limit=$((limit + limit / 2))
         echo "memory pressure: killed by the kernel; once more with $limit MiB"

@@ -55,7 +55,7 @@ impl Kept {
         let backing = pool.reset.backing(module);
         if let Err(error) = self.keep(pool, backing, module) {
             // The kernel may refuse to track memory that it allows to be mapped in another way.
-            if backing != MemoryBacking::Tracked || self.contents == Contents::Lost {
+            if !backing.is_tracked() || self.contents == Contents::Lost {
                 return Err(error);
             }
             self.keep(pool, pool.reset.backing_untracked(module), module)?;
@@ -69,14 +69,14 @@ impl Kept {
     fn keep(&mut self, pool: &Pool, backing: MemoryBacking, module: &Module) -> io::Result<()> {
         let bytes = module.memory_bytes() as usize;
         // An image that is mapped there belongs to another module.
-        if self.backing != backing || matches!(backing, MemoryBacking::Mapped(_)) {
+        if self.backing != backing || backing.mapped_bytes() > 0 {
             self.remap(pool, backing, module)?;
         }
         self.resize(pool, bytes)?;
         self.map_further(pool, module)?;
         self.size_further(pool, module)?;
         match (backing, pool.reset.tracker()) {
-            (MemoryBacking::Tracked, Some(tracker)) => tracker.assign(self.index, module),
+            (MemoryBacking::Tracked(_), Some(tracker)) => tracker.assign(self.index, module),
             (MemoryBacking::Plain, _) => {
                 let memory = pool.parts(self.index).vmctx();
                 // SAFETY: `resize` made the memory accessible and as large as the module's initial
@@ -93,9 +93,9 @@ impl Kept {
     fn remap(&mut self, pool: &Pool, backing: MemoryBacking, module: &Module) -> io::Result<()> {
         let parts = pool.parts(self.index);
         let memory = parts.vmctx();
-        let image = match backing {
-            MemoryBacking::Mapped(_) => Some(module.image_file()?),
-            MemoryBacking::Plain | MemoryBacking::Tracked => None,
+        let image = match backing.mapped_bytes() {
+            0 => None,
+            _ => Some(module.image_file()?),
         };
         self.resize(pool, 0)?;
         let now = self.backing.mapped_bytes().max(self.reach.marked);
@@ -103,6 +103,9 @@ impl Kept {
         // as the module's image.
         unsafe { self.replace_mapping(&parts, memory, now, image, backing.mapped_bytes())? };
         self.reach = Reach::default();
+        if backing.is_tracked() {
+            self.reach.mapped = backing.mapped_bytes();
+        }
         self.backing = backing;
         self.accessible = 0;
         Ok(())
@@ -210,7 +213,7 @@ impl Kept {
     /// kernel or zeroed them.
     pub(super) fn resize(&mut self, pool: &Pool, bytes: usize) -> io::Result<()> {
         match (self.backing, pool.reset.tracker()) {
-            (MemoryBacking::Tracked, Some(tracker)) => {
+            (MemoryBacking::Tracked(_), Some(tracker)) => {
                 let parts = pool.parts(self.index);
                 // SAFETY: `self` owns the slot, and no view contains bytes that are not accessible
                 // yet.

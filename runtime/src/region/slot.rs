@@ -111,12 +111,12 @@ impl Slot {
     }
 
     /// A byte that is 1 while the slot's memory holds the data of its instance. In a fork, tracked
-    /// memory is zero, and so is the byte.
+    /// memory is zero but for a mapped image, and the byte is zero.
     pub(crate) fn mark(&self, region: &Region) -> *const AtomicU8 {
         /// The byte for memory that a fork inherits.
         static ALWAYS: AtomicU8 = AtomicU8::new(1);
         match (self.kept.backing, region.0.reset.tracker()) {
-            (MemoryBacking::Tracked, Some(tracker)) => tracker.mark(),
+            (MemoryBacking::Tracked(_), Some(tracker)) => tracker.mark(),
             _ => &raw const ALWAYS,
         }
     }
@@ -134,7 +134,7 @@ impl Slot {
             return Some(0);
         }
         match (self.kept.backing, pool.reset.tracker()) {
-            (MemoryBacking::Tracked, Some(tracker)) => {
+            (MemoryBacking::Tracked(_), Some(tracker)) => {
                 // SAFETY: this `Slot` owns the slot, which is prepared for `module`. No guest runs
                 // in it while the caller borrows its instance.
                 unsafe { tracker.changed(self.kept.index, self.vmctx, module) }
@@ -147,7 +147,7 @@ impl Slot {
     /// tracked, or if the page is present and writable.
     pub(crate) fn is_initial(&self, region: &Region, offset: usize) -> bool {
         match (self.kept.backing, region.0.reset.tracker()) {
-            (MemoryBacking::Tracked, Some(tracker)) => {
+            (MemoryBacking::Tracked(_), Some(tracker)) => {
                 tracker.is_unwritten(self.kept.index, offset)
             }
             _ => false,

@@ -4,6 +4,9 @@
 //! In a registered range, two accesses raise SIGBUS in the thread that makes them
 //! (`UFFD_FEATURE_SIGBUS`): any access to a missing page, and a write to a page that was filled
 //! write-protected. The signal handler then fills the page or removes its protection by an ioctl.
+//! In a registered private mapping of a file in memory, only writes to protected pages do. The
+//! kernel fills missing pages there from the file, and keeps the protection of pages that are
+//! missing or that it takes back, but not of those that madvise(2) discards after a write.
 //! With `UFFD_USER_MODE_ONLY`, this needs no privilege. In return, a system call that is passed
 //! such a page fails with `EFAULT`. Sources: userfaultfd(2), ioctl_userfaultfd(2),
 //! Documentation/admin-guide/mm/userfaultfd.rst.
@@ -68,9 +71,12 @@ const UFFD_API: u64 = 0xaa;
 const UFFD_USER_MODE_ONLY: i32 = 1;
 const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
 const FEATURE_SIGBUS: u64 = 1 << 7;
+/// Write-protection in mappings of files in memory (Linux 5.19).
+const FEATURE_WP_HUGETLBFS_SHMEM: u64 = 1 << 12;
 const REGISTER_MISSING: u64 = 1 << 0;
 const REGISTER_WP: u64 = 1 << 1;
 const COPY_WP: u64 = 1 << 1;
+const PROTECT_WP: u64 = 1 << 0;
 
 /// Result of filling a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +89,11 @@ pub(crate) enum Fill {
 
 /// A userfaultfd. Registered ranges keep their behaviour while this value lives.
 #[derive(Debug)]
-pub(crate) struct Userfault(OwnedFd);
+pub(crate) struct Userfault {
+    fd: OwnedFd,
+    /// Whether writes to private mappings of files in memory can be reported.
+    protects_files: bool,
+}
 
 impl Userfault {
     /// Opens a userfaultfd.
@@ -93,20 +103,31 @@ impl Userfault {
     /// The error of userfaultfd(2) or ioctl(2): EPERM under a seccomp filter, ENOSYS or EINVAL if
     /// the kernel lacks the feature or a part of it.
     pub(crate) fn new() -> io::Result<Self> {
+        // The kernel refuses features that it does not know, with EINVAL.
+        Self::with(FEATURE_WP_HUGETLBFS_SHMEM).or_else(|_| Self::with(0))
+    }
+
+    fn with(more: u64) -> io::Result<Self> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
         // nix lacks userfaultfd(2).
         // SAFETY: the arguments contain no pointers.
         let fd = Errno::result(unsafe { libc::syscall(libc::SYS_userfaultfd, flags) })?;
         // SAFETY: the descriptor was just made, and no other code owns it.
-        let userfault = Self(unsafe { OwnedFd::from_raw_fd(fd as i32) });
+        let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
         let mut api = Api {
             api: UFFD_API,
-            features: FEATURE_SIGBUS | FEATURE_PAGEFAULT_FLAG_WP,
+            features: FEATURE_SIGBUS | FEATURE_PAGEFAULT_FLAG_WP | more,
             ioctls: 0,
         };
         // SAFETY: the descriptor is a userfaultfd, and the argument is valid.
-        unsafe { uffdio_api(userfault.0.as_raw_fd(), &raw mut api)? };
-        Ok(userfault)
+        unsafe { uffdio_api(fd.as_raw_fd(), &raw mut api)? };
+        let protects_files = more != 0;
+        Ok(Self { fd, protects_files })
+    }
+
+    /// Whether [`register_file`](Self::register_file) works.
+    pub(crate) fn protects_files(&self) -> bool {
+        self.protects_files
     }
 
     /// Registers a range: from now on, the first touch and the first write of each page raise
@@ -116,14 +137,40 @@ impl Userfault {
     ///
     /// The error of ioctl(2): EINVAL if the range is not private anonymous memory.
     pub(crate) fn register(&self, range: &Range<usize>) -> io::Result<()> {
+        self.register_as(range, REGISTER_MISSING | REGISTER_WP)
+    }
+
+    /// Registers and protects a range of a private mapping of a file in memory: from now on, the
+    /// first write to each page raises SIGBUS. Allocates the page tables of the range.
+    ///
+    /// # Errors
+    ///
+    /// The error of ioctl(2): EINVAL for another mapping, ENOMEM. The range may then be registered,
+    /// and protected in part.
+    pub(crate) fn register_file(&self, range: &Range<usize>) -> io::Result<()> {
+        self.register_as(range, REGISTER_WP)?;
+        self.protect(range)
+    }
+
+    /// Protects all pages of a range that [`register_file`](Self::register_file) has registered,
+    /// whether they are missing or present.
+    ///
+    /// # Errors
+    ///
+    /// The error of ioctl(2). The range may then be protected in part.
+    pub(crate) fn protect(&self, range: &Range<usize>) -> io::Result<()> {
+        Ok(self.write_protect(range.start, range.len(), PROTECT_WP)?)
+    }
+
+    fn register_as(&self, range: &Range<usize>, mode: u64) -> io::Result<()> {
         let mut register = Register {
             start: range.start as u64,
             len: range.len() as u64,
-            mode: REGISTER_MISSING | REGISTER_WP,
+            mode,
             ioctls: 0,
         };
         // SAFETY: the descriptor is a userfaultfd, and the argument is valid.
-        unsafe { uffdio_register(self.0.as_raw_fd(), &raw mut register)? };
+        unsafe { uffdio_register(self.fd.as_raw_fd(), &raw mut register)? };
         Ok(())
     }
 
@@ -156,7 +203,7 @@ impl Userfault {
         };
         // SAFETY: the descriptor is a userfaultfd, and the argument is valid. The caller owns the
         // page and promises a readable source.
-        match unsafe { uffdio_copy(self.0.as_raw_fd(), &raw mut copy) } {
+        match unsafe { uffdio_copy(self.fd.as_raw_fd(), &raw mut copy) } {
             Ok(_) => Ok(Fill::Filled),
             Err(Errno::EEXIST) => Ok(Fill::WasThere),
             Err(error) => Err(error),
@@ -192,7 +239,7 @@ impl Userfault {
         };
         // SAFETY: the descriptor is a userfaultfd, and the argument is valid. The caller owns the
         // pages and promises a readable source.
-        match unsafe { uffdio_copy(self.0.as_raw_fd(), &raw mut copy) } {
+        match unsafe { uffdio_copy(self.fd.as_raw_fd(), &raw mut copy) } {
             Ok(_) => Ok(bytes),
             // The kernel stopped after some pages, and answers EAGAIN.
             Err(_) if copy.copied > 0 => Ok(copy.copied as usize),
@@ -207,13 +254,17 @@ impl Userfault {
     ///
     /// The error of ioctl(2): EAGAIN if the caller should try again.
     pub(crate) fn unprotect(&self, page: usize, bytes: usize) -> nix::Result<()> {
+        self.write_protect(page, bytes, 0)
+    }
+
+    fn write_protect(&self, start: usize, bytes: usize, mode: u64) -> nix::Result<()> {
         let mut protection = WriteProtect {
-            start: page as u64,
+            start: start as u64,
             len: bytes as u64,
-            mode: 0,
+            mode,
         };
         // SAFETY: the descriptor is a userfaultfd, and the argument is valid.
-        unsafe { uffdio_writeprotect(self.0.as_raw_fd(), &raw mut protection) }.map(drop)
+        unsafe { uffdio_writeprotect(self.fd.as_raw_fd(), &raw mut protection) }.map(drop)
     }
 }
 

@@ -4,6 +4,7 @@
 mod common;
 
 mod first;
+mod mapped;
 mod random;
 mod refused;
 mod saved;

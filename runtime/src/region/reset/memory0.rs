@@ -17,17 +17,22 @@ pub(in crate::region) enum MemoryBacking {
     Plain,
     /// Private anonymous memory, with the image mapped over this many bytes at its start.
     Mapped(usize),
-    /// Memory that is filled on demand, see [`Reset::Tracked`](super::Reset::Tracked).
-    Tracked,
+    /// Memory that is filled on demand, see [`Reset::Tracked`](super::Reset::Tracked). The image is
+    /// mapped over this many bytes at its start.
+    Tracked(usize),
 }
 
 impl MemoryBacking {
     /// Number of bytes over which the image is mapped.
     pub(in crate::region) fn mapped_bytes(self) -> usize {
         match self {
-            Self::Mapped(bytes) => bytes,
-            Self::Plain | Self::Tracked => 0,
+            Self::Mapped(bytes) | Self::Tracked(bytes) => bytes,
+            Self::Plain => 0,
         }
+    }
+
+    pub(in crate::region) fn is_tracked(self) -> bool {
+        matches!(self, Self::Tracked(_))
     }
 }
 
@@ -47,8 +52,8 @@ pub(in crate::region) struct Memory0<'a> {
     pub(in crate::region) reach: &'a mut Reach,
 }
 
-/// The tracked parts of a slot's memory, in bytes from its start. Each bound is at most the next
-/// one.
+/// The tracked parts of a slot's memory, in bytes from its start. Each of the first three bounds is
+/// at most the next one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::region) struct Reach {
     /// End of the accessible part.
@@ -57,6 +62,8 @@ pub(in crate::region) struct Reach {
     pub(super) tracked: usize,
     /// End of the part whose mapping may differ from the original reservation.
     pub(in crate::region) marked: usize,
+    /// End of the part over which the image is mapped.
+    pub(in crate::region) mapped: usize,
 }
 
 /// Size of a page that a reset restores, in bytes.

@@ -45,7 +45,7 @@ impl ResetStrategy for Rewritten {
         let kept = match memory0.backing {
             MemoryBacking::Plain => REWRITTEN_BYTES.min(module.memory_bytes() as usize),
             // Decommitted pages of a mapped image are read from the file again.
-            MemoryBacking::Mapped(_) | MemoryBacking::Tracked => 0,
+            MemoryBacking::Mapped(_) | MemoryBacking::Tracked(_) => 0,
         };
         let memory = parts.vmctx();
         // SAFETY: the caller ensures that the memory is accessible up to `used`, and that no thread

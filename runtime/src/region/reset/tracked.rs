@@ -19,6 +19,16 @@
 //! touched stay open. So `memory.grow` makes no system call, except where it opens a closed part or
 //! first exceeds the memory's largest size.
 //!
+//! A large image is mapped over the start of the memory, privately, and registered for writes
+//! alone:
+//!
+//! ```text
+//!   mapped image:  a page is   protected ──write──▶ listed ──discard──▶ protected
+//! ```
+//!
+//! Its pages are shared with other slots until they are written. The kernel fills them for reading.
+//! When a reset returns written pages of this part to the system, it protects them again.
+//!
 //! One large request must not slow down the small requests after it. So a dirty page that several
 //! resets in a row find unchanged leaves the list and returns to the system. At least `SPARE` pages
 //! stay on the list. If an instance needs a returned page again, it pays one page fault, and the
@@ -27,8 +37,9 @@
 //! module's slots get another backing, see [`Module::note_large_working_set`].
 //!
 //! None of this works in a fork, because the file descriptor belongs to the parent process. There,
-//! the memory is filled with zeros. Before an instance of the child gets a slot, the slot is mapped
-//! again, with another backing.
+//! the memory is filled with zeros, but for a mapped image, whose pages keep their bytes. An
+//! instance with such memory cannot be used there. Before an instance of the child gets a slot, the
+//! slot is mapped again, with another backing.
 //!
 //! [`Module::note_large_working_set`]: crate::module::Module::note_large_working_set
 //!
@@ -37,7 +48,7 @@
 //! Owns the pages on which the strategy is probed. `tracker.rs` owns the lists of dirty pages.
 #![allow(unsafe_code)]
 
-use super::memory0::{Memory0, MemoryBacking, Reach};
+use super::memory0::{Memory0, MemoryBacking, PAGE, Reach};
 use super::rewritten::Rewritten;
 use super::scanned::Scanned;
 use super::strategy::{ResetStrategy, Site};
@@ -45,19 +56,28 @@ use super::tracker::Tracker;
 use crate::module::Module;
 use crate::region::layout::{Layout, Limits};
 use crate::region::parts::Parts;
-use crate::sys::memory::{NotProtected, Reservation};
+use crate::sys::memory::{NotProtected, Reservation, image_file};
 use crate::sys::page_bytes;
 use nix::sys::signal::Signal;
 use std::io;
+use std::os::fd::AsFd;
 
-/// Maximum size of an image for tracking, in bytes. With tracking, each slot has its own copy of
-/// the image pages that guests read. With a mapped image, all slots share them.
-const TRACKED_IMAGE_BYTES: usize = 4 << 20;
+/// Maximum size of an image of which each slot copies the pages that its guests touch, in bytes. A
+/// larger one is mapped, so that all slots share the pages that they only read.
+const COPIED_IMAGE_BYTES: usize = 4 << 20;
+/// The same for a snapshot, of which there are many live instances. To map an image costs some ten
+/// microseconds whenever a slot changes its module.
+const COPIED_SNAPSHOT_BYTES: usize = 256 << 10;
+/// Maximum end of a mapped image in memory, in bytes. Protecting the range takes 8 bytes of page
+/// tables and 2 ns for each page, also where the image has no pages.
+const MAPPED_END_MAX: usize = 1 << 30;
 
 /// See [`Reset::Tracked`](super::Reset::Tracked).
 #[derive(Debug)]
 pub(in crate::region) struct Tracked {
     tracker: Box<Tracker>,
+    /// Whether the tracker can track a mapped image.
+    maps_images: bool,
     /// Serves modules that tracking does not suit, if scanning works.
     scanned: Option<Scanned>,
 }
@@ -67,17 +87,26 @@ impl ResetStrategy for Tracked {
         test()?;
         Ok(Self {
             tracker: Tracker::new(site.chunks, site.chunk_slots, site.layout, site.limits)?,
+            maps_images: test_mapped().is_ok(),
             scanned: Scanned::probe(site).ok(),
         })
     }
 
     fn backing(&self, module: &Module) -> MemoryBacking {
-        let suits = self.tracker.is_ours()
-            && module.has_memory()
-            && !module.has_large_working_set()
-            && module.image_bytes() <= TRACKED_IMAGE_BYTES;
-        match suits {
-            true => MemoryBacking::Tracked,
+        let suits =
+            self.tracker.is_ours() && module.has_memory() && !module.has_large_working_set();
+        if !suits {
+            return self.backing_untracked(module);
+        }
+        let copied_max = match module.is_snapshot() {
+            true => COPIED_SNAPSHOT_BYTES,
+            false => COPIED_IMAGE_BYTES,
+        };
+        let end = module.image_end().next_multiple_of(page_bytes());
+        match module.image_bytes() <= copied_max {
+            true => MemoryBacking::Tracked(0),
+            false if self.maps_images && end <= MAPPED_END_MAX => MemoryBacking::Tracked(end),
+            false if module.image_bytes() <= COPIED_IMAGE_BYTES => MemoryBacking::Tracked(0),
             false => self.backing_untracked(module),
         }
     }
@@ -91,8 +120,7 @@ impl ResetStrategy for Tracked {
 
     #[inline]
     fn has_changed(&self, backing: MemoryBacking, module: &Module) -> bool {
-        backing == MemoryBacking::Tracked
-            && (!self.tracker.is_ours() || module.has_large_working_set())
+        backing.is_tracked() && (!self.tracker.is_ours() || module.has_large_working_set())
     }
 
     #[inline]
@@ -111,7 +139,7 @@ impl ResetStrategy for Tracked {
         // accessible, and that `memory0` states the true backing.
         unsafe {
             match (memory0.backing, &self.scanned) {
-                (MemoryBacking::Tracked, _) => {
+                (MemoryBacking::Tracked(_), _) => {
                     self.tracker
                         .restore(memory0.index, parts, memory0.reach, module)
                 }
@@ -133,17 +161,7 @@ fn test() -> io::Result<()> {
         return Err(io::Error::other("another handler is installed for SIGBUS"));
     }
     crate::sys::signal::prepare_thread()?;
-    let mut limits = Limits {
-        slots: 1,
-        memories: 1,
-        memory_bytes_max: 1 << 16,
-        tables: 0,
-        table_elements: 0,
-        stack_bytes: 1 << 16,
-        instance_bytes: 1 << 16,
-    };
-    let layout = Layout::new(&mut limits).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let memory = [Reservation::new(layout.bytes())?];
+    let (memory, layout, limits) = one_slot()?;
     let tracker = Tracker::new(&memory, 1, &layout, &limits)?;
     let parts = Parts::new(&memory[0], memory[0].range().start, &layout);
     let page = page_bytes();
@@ -168,4 +186,68 @@ fn test() -> io::Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Tests that a tracker lists the written pages of a mapped image, and only those: also after the
+/// pages were returned to the system.
+///
+/// # Errors
+///
+/// The error of a system call, or an error that says that the tracker's list is wrong.
+fn test_mapped() -> io::Result<()> {
+    let (memory, layout, limits) = one_slot()?;
+    let tracker = Tracker::new(&memory, 1, &layout, &limits)?;
+    if !tracker.maps_images() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let parts = Parts::new(&memory[0], memory[0].range().start, &layout);
+    let page = page_bytes();
+    let image = image_file([(0, &[7; PAGES * PAGE][..])].into_iter())?;
+    let mapped = PAGES * page;
+    let range = parts.vmctx()..parts.vmctx() + mapped;
+    let at = |n: usize| (parts.vmctx() + n * page) as *mut u8;
+    let mut reach = Reach {
+        mapped,
+        ..Reach::default()
+    };
+    let mut found = vec![];
+    // SAFETY: no other code knows this reservation, and the file is as long as the range. The
+    // memory's size is set before the test touches it.
+    unsafe {
+        memory[0].map_file(range.clone(), image.as_fd())?;
+        tracker.resize(0, &parts, &mut reach, mapped)?;
+        for _ in 0..2 {
+            // Page 0 is read only, page 1 is read and written, and page 2 is written only.
+            found.extend([at(0).read_volatile(), at(1).read_volatile()]);
+            at(1).write_volatile(1);
+            at(2).write_volatile(2);
+            found.extend([at(1).read_volatile(), at(2).add(1).read_volatile()]);
+            found.extend(tracker.listed(0).iter().map(|page| *page as u8));
+            tracker.forget(0);
+            tracker.discard(&parts, range.clone(), mapped)?;
+        }
+    }
+    match found == [7, 7, 1, 7, 1, 2].repeat(2) {
+        true => Ok(()),
+        false => Err(io::Error::other("userfaultfd loses writes to mapped files")),
+    }
+}
+
+/// Number of pages that the tests touch.
+const PAGES: usize = 3;
+
+/// A reservation for one slot with a small memory.
+fn one_slot() -> io::Result<([Reservation; 1], Layout, Limits)> {
+    let mut limits = Limits {
+        slots: 1,
+        memories: 1,
+        memory_bytes_max: 1 << 16,
+        tables: 0,
+        table_elements: 0,
+        stack_bytes: 1 << 16,
+        instance_bytes: 1 << 16,
+    };
+    let layout = Layout::new(&mut limits).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let memory = [Reservation::new(layout.bytes())?];
+    Ok((memory, layout, limits))
 }

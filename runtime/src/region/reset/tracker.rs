@@ -131,11 +131,19 @@ impl Tracker {
     ) -> Result<(), NotProtected> {
         let memory = parts.vmctx();
         if bytes > reach.tracked {
-            let new = memory + reach.tracked..memory + bytes;
             reach.marked = reach.marked.max(bytes);
-            parts.reservation.never_merge(new.clone());
-            parts.reservation.wipe_on_fork(new.clone())?;
-            self.userfault.register(&new)?;
+            let border = reach.mapped.clamp(reach.tracked, bytes);
+            let image = memory + reach.tracked..memory + border;
+            if !image.is_empty() {
+                parts.reservation.never_merge(image.clone());
+                self.userfault.register_file(&image)?;
+            }
+            let new = memory + border..memory + bytes;
+            if !new.is_empty() {
+                parts.reservation.never_merge(new.clone());
+                parts.reservation.wipe_on_fork(new.clone())?;
+                self.userfault.register(&new)?;
+            }
             reach.tracked = bytes;
         }
         if bytes > reach.open {
@@ -146,13 +154,45 @@ impl Tracker {
             reach.open = bytes;
         }
         if let Some(account) = self.ledger.account(index as usize) {
+            account.pages.mapped.store(reach.mapped, Relaxed);
             account.pages.bytes.store(bytes, Relaxed);
         }
         Ok(())
     }
 
-    /// Assigns a slot to a module. All pages of the slot's memory must be missing, and the memory
-    /// must have the module's initial size.
+    /// Whether the image of a module can be mapped: the kernel reports writes to such mappings.
+    pub(super) fn maps_images(&self) -> bool {
+        self.userfault.protects_files()
+    }
+
+    /// Returns pages to the system. Those of a mapped image hold the image's contents afterwards,
+    /// and are protected again: the kernel forgets the protection of pages that were written.
+    ///
+    /// # Errors
+    ///
+    /// The error of madvise(2) or ioctl(2). Some pages may then be unprotected.
+    ///
+    /// # Safety
+    ///
+    /// No thread may use the slot. The range must lie in its tracked memory, which starts at
+    /// `memory` and has an image mapped over its first `mapped` bytes.
+    pub(super) unsafe fn discard(
+        &self,
+        parts: &Parts<'_>,
+        range: Range<usize>,
+        mapped: usize,
+    ) -> io::Result<()> {
+        let image = range.start..range.end.min(parts.vmctx() + mapped);
+        // SAFETY: the caller promises that no thread uses the slot.
+        unsafe { parts.reservation.decommit(range)? };
+        match image.is_empty() {
+            true => Ok(()),
+            false => self.userfault.protect(&image),
+        }
+    }
+
+    /// Assigns a slot to a module. All pages of the slot's memory must be missing, or be protected
+    /// pages of the module's mapped image. The memory must have the module's initial size.
     pub(in crate::region) fn assign(&self, index: u32, module: &Module) {
         let Some(account) = self.ledger.account(index as usize) else {
             return;
@@ -189,6 +229,9 @@ impl Tracker {
         let from = module
             .and_then(|module| module.image_at(source))
             .unwrap_or(&ZEROS.0[..PAGE]);
+        if offset < account.pages.mapped.load(Relaxed) {
+            return self.populate_mapped(account, number as u32, source, page, write);
+        }
         // SAFETY: this is a missing page of the slot's memory. The thread that touches it expects
         // the page's initial contents.
         let filled = unsafe { self.userfault.fill(page, from.as_ptr(), PAGE, !write) };
@@ -223,6 +266,35 @@ impl Tracker {
             Err(Errno::EAGAIN) => Touched::There,
             Err(_) => Touched::Exhausted,
         }
+    }
+
+    /// Unprotects a page of a mapped image after a fault, and lists it.
+    fn populate_mapped(
+        &self,
+        account: SlotPages<'_>,
+        number: u32,
+        source: u32,
+        page: usize,
+        write: bool,
+    ) -> Touched {
+        // The kernel itself fills pages for reading. It failed to read this one back from swap.
+        if !write {
+            return Touched::Exhausted;
+        }
+        // First unprotect, then list: a reset writes to listed pages.
+        match self.userfault.unprotect(page, PAGE) {
+            Ok(()) => {}
+            // The instruction runs again, and faults again.
+            Err(Errno::EAGAIN) => return Touched::There,
+            Err(_) => return Touched::Exhausted,
+        }
+        if account.list(number, source) {
+            account.note_filled(1);
+            account.pages.repeats.store(0, Relaxed);
+        } else if account.pages.repeats.fetch_add(1, Relaxed) >= REPEATS_MAX {
+            return Touched::Exhausted;
+        }
+        Touched::There
     }
 
     /// Returns the account of the slot at an address, and the offset of the address in the slot's
@@ -265,6 +337,25 @@ impl Tracker {
                 continue;
             }
             let source = source_of(page);
+            if page * PAGE < account.pages.mapped.load(Relaxed) {
+                let at = memory + page * PAGE;
+                // The kernel fills the page when it is read.
+                let touched = match write {
+                    true => self.populate_mapped(account, page as u32, source, at, write),
+                    false => Touched::There,
+                };
+                if !matches!(touched, Touched::There) {
+                    return touched;
+                }
+                // After EAGAIN the page is not listed yet.
+                refused += 1;
+                if !write || account.is_dirty(page as u32) {
+                    (page, refused) = (page + 1, 0);
+                } else if refused >= REPEATS_MAX {
+                    return Touched::Exhausted;
+                }
+                continue;
+            }
             let image = module.and_then(|module| module.image_at(source));
             // One ioctl fills a run of zero pages, but only a single page from the image.
             let is_run = |at: &usize| {
@@ -359,14 +450,14 @@ impl Tracker {
         if listed > DIRTY_MAX || pages.filled.load(Relaxed) > FILLED_MAX {
             module.note_large_working_set();
             // SAFETY: the caller promises that no thread uses the slot.
-            unsafe { parts.reservation.decommit(memory..memory + reach.marked)? };
+            unsafe { self.discard(parts, memory..memory + reach.marked, reach.mapped)? };
             account.clear_all();
             return Ok(());
         }
         if listed > 0 {
             // SAFETY: the caller promises that no thread uses the slot. Pages filled beyond `used`
             // are inaccessible.
-            unsafe { self.restore_dirty(account, listed, parts, used, module)? };
+            unsafe { self.restore_dirty(account, listed, parts, reach.mapped, module)? };
         }
         if used > initial && pages.grown.load(Relaxed) != 0 {
             // SAFETY: the caller promises that no thread uses the slot.
@@ -426,18 +517,18 @@ impl Tracker {
     ///
     /// # Safety
     ///
-    /// As for [`restore`](Self::restore). The first `used` bytes must be accessible, and pages
-    /// filled beyond them must be zero.
+    /// As for [`restore`](Self::restore). The memory must be accessible up to its current size, and
+    /// pages filled beyond it must be zero. The image must be mapped over the first `mapped` bytes.
     unsafe fn restore_dirty(
         &self,
         account: SlotPages<'_>,
         listed: u32,
         parts: &Parts<'_>,
-        used: usize,
+        mapped: usize,
         module: &Module,
     ) -> io::Result<()> {
         let (pages, memory) = (account.pages, parts.vmctx());
-        let used_pages = (used / PAGE) as u32;
+        let used_pages = (pages.bytes.load(Relaxed) / PAGE) as u32;
         let hysteresis = hysteresis_of(account, listed);
         let (mut kept, mut given_back, mut run) = (0, 0, memory..memory);
         for entry in &account.list[..listed as usize] {
@@ -457,7 +548,7 @@ impl Tracker {
             account.clear(page);
             if at != run.end {
                 // SAFETY: these pages hold their initial contents, and no thread uses them.
-                unsafe { parts.reservation.decommit(run)? };
+                unsafe { self.discard(parts, run, mapped)? };
                 run = at..at;
             }
             run.end = at + PAGE;
@@ -470,7 +561,7 @@ impl Tracker {
             pages.since.store(0, Relaxed);
         }
         // SAFETY: these pages hold their initial contents, and no thread uses them.
-        unsafe { parts.reservation.decommit(run) }
+        unsafe { self.discard(parts, run, mapped) }
     }
 }
 
@@ -501,6 +592,13 @@ fn hysteresis_of(account: SlotPages<'_>, listed: u32) -> u32 {
 
 /// Access for the probe.
 impl Tracker {
+    /// Forgets the writable pages of a slot.
+    pub(super) fn forget(&self, index: usize) {
+        if let Some(account) = self.ledger.account(index) {
+            account.clear_all();
+        }
+    }
+
     /// Lists the writable pages of a slot, in the order in which they first became writable.
     pub(super) fn listed(&self, index: usize) -> Vec<u32> {
         let Some(account) = self.ledger.account(index) else {

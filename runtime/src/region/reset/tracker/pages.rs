@@ -33,6 +33,8 @@ pub(super) const DIRTY_MAX: u32 = PUT_BACK_MAX as u32;
 pub(super) struct PageCounters {
     /// Current size of memory 0. Pages beyond it are not filled. 0 while the slot is not tracked.
     pub(super) bytes: AtomicUsize,
+    /// End of the part over which the image is mapped. There only writes fault.
+    pub(super) mapped: AtomicUsize,
     /// The module whose image fills the pages. Valid while an instance of the module has the slot.
     pub(super) module: AtomicPtr<Inner>,
     /// Number of pages that were filled and have not returned to the system.
