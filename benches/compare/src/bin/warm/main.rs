@@ -4,19 +4,25 @@
 //! A cycle makes an instance, has it answer one request, and drops it. A cold instance first calls
 //! its initialisation; a warm one begins where that ended.
 //!
-//! `cargo run --release --manifest-path benches/compare/Cargo.toml --bin warm [rounds [rows]]`,
-//! after `examples/guests/build.sh all`. A guest that is not built is named.
+//! Run `cargo run --release --bin warm [rounds [rows [svg]]]` in `benches/compare`,
+//! after `examples/guests/build.sh go js java`. `rows` is a substring of the names of the wanted
+//! rows, and `svg` a file for the graph. A guest that is not built is named.
+//!
+//! Each cycle makes a WASI context with two pipes, as a request does. At the end, the program holds
+//! 1,000 instances of each guest, each of which has answered a request.
 
 #![forbid(unsafe_code)]
 
-#[path = "../best.rs"]
+#[path = "../../best.rs"]
 mod best;
-#[path = "../row.rs"]
+mod cycles;
+#[path = "../../row.rs"]
 #[expect(dead_code, reason = "the rows of the other table have more engines")]
 mod row;
-#[path = "../turns.rs"]
+#[path = "../../turns.rs"]
 mod turns;
 
+use cycles::Cycles;
 use pirn_compiler::{Options, compile, parse_text};
 use pirn_runtime::{Linker, Module, Prepared, Region, Value};
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
@@ -58,7 +64,7 @@ type Built = (
 );
 
 /// What a script does for each request of QuickJS.
-const SCRIPT: &str = include_str!("../../../../examples/guests/js/app.js");
+const SCRIPT: &str = include_str!("../../../../../examples/guests/js/app.js");
 
 /// The guests that are built.
 const BUILT: [Built; 7] = [
@@ -175,7 +181,8 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let rounds = args.next().and_then(|n| n.parse().ok()).unwrap_or(21);
     let only = args.next().unwrap_or_default();
-    let region = region();
+    let graph = args.next();
+    let region = region(8);
     println!("pirn: {}", region.describe());
     println!("medians of {rounds} rounds, one thread, microseconds a cycle");
     println!(
@@ -183,6 +190,7 @@ fn main() {
         "", "image MiB", "pirn cold", "pirn warm", "wasmtime cold", "wasmtime wizer", "ratio"
     );
     let peer = peer::Engine::new();
+    let (mut rows, mut held) = (vec![], vec![]);
     for case in cases() {
         if !case.name.contains(&only) {
             continue;
@@ -203,12 +211,90 @@ fn main() {
             us[3],
             us[3] / us[1]
         );
+        held.push((case.name, live(&case)));
+        rows.push(Cycles {
+            guest: case.name,
+            us,
+        });
+    }
+    println!("{LIVE} live instances that have answered a request, KiB each");
+    println!("{:<34} {:>14} {:>10}", "", "private memory", "written");
+    for (name, [private, written]) in held {
+        println!("{name:<34} {private:>14.1} {written:>10.1}");
+    }
+    if let Some(graph) = graph {
+        let engines = [
+            "pirn, cold",
+            "pirn, snapshot",
+            "Wasmtime, cold",
+            "Wasmtime, wizer",
+        ];
+        cycles::draw(&rows, &engines, Path::new(&graph)).expect("the graph can be written");
     }
 }
 
-fn region() -> Region {
+/// Number of live instances.
+const LIVE: usize = 1000;
+
+/// Private memory and written memory of each of many live instances, in KiB.
+fn live(case: &Case) -> [f64; 2] {
+    let snapshot = snapshot(&region(1), case);
+    let region = region(LIVE as u32);
+    let prepared = region.prepare(&snapshot, &linker()).expect("it links");
+    let answer = prepared.func_values(case.answer).expect("it is exported");
+    let params: Vec<Value> = case.params.iter().map(|n| Value::I32(*n)).collect();
+    let mut live = Vec::with_capacity(LIVE);
+    let before = private_kib();
+    let mut pages = 0;
+    for _ in 0..LIVE {
+        let mut instance = prepared.instantiate(wasi(case.body)).expect("a slot");
+        instance.call_func(&answer, &params).expect("it answers");
+        pages += instance.usage().pages_written.unwrap_or(0);
+        live.push(instance);
+    }
+    let private = private_kib() - before;
+    [private / LIVE as f64, (pages * 4) as f64 / LIVE as f64]
+}
+
+/// Private memory of this process: `RssAnon` of proc_pid_status(5).
+fn private_kib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("it is readable");
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB"));
+    kib.and_then(|kib| kib.trim().parse().ok())
+        .expect("a number")
+}
+
+fn linker() -> Linker<WasiCtx> {
+    let mut linker = Linker::new();
+    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+    linker
+}
+
+/// The module of a case.
+fn open(case: &Case) -> (Module, usize) {
+    let so = compile(&case.wasm, &Options::default()).expect("it is valid");
+    (Module::from_bytes(&so).expect("it opens"), so.len())
+}
+
+/// The snapshot of a case after its initialisation. Prints the time that it took.
+fn snapshot(region: &Region, case: &Case) -> Module {
+    let cold = region.prepare(&open(case).0, &linker()).expect("it links");
+    let mut instance = cold.instantiate(wasi(case.script)).expect("a slot");
+    for init in case.init {
+        instance.call_values(init, &[]).expect("it starts");
+    }
+    let start = Instant::now();
+    let snapshot = instance.snapshot_after(case.init).expect("it is whole");
+    let ms = start.elapsed().as_secs_f64() * 1e3;
+    println!("  {}: snapshot taken in {ms:.1} ms", case.name);
+    snapshot
+}
+
+fn region(slots: u32) -> Region {
     Region::builder()
-        .slots(8)
+        .slots(slots)
         .memory_bytes_max(MEMORY_BYTES_MAX)
         .stack_bytes(1 << 20)
         .tables(8)
@@ -217,26 +303,13 @@ fn region() -> Region {
         .expect("a region")
 }
 
-/// The cold and the warm cycle, and the snapshot's image in MiB. Prints the time of the snapshot.
+/// The cold and the warm cycle, and the snapshot's image in MiB.
 fn ours(region: &Region, case: &Case) -> (Run<'static>, Run<'static>, f64) {
-    let so = compile(&case.wasm, &Options::default()).expect("it is valid");
-    let module = Module::from_bytes(&so).expect("it opens");
-    let mut linker = Linker::new();
-    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+    let (module, so_bytes) = open(case);
+    let linker = linker();
     let cold = region.prepare(&module, &linker).expect("it links");
-    let mut instance = cold.instantiate(wasi(case.script)).expect("a slot");
-    for init in case.init {
-        instance.call_values(init, &[]).expect("it starts");
-    }
-    let start = Instant::now();
-    let snapshot = instance.snapshot_after(case.init).expect("it is whole");
-    let taken = start.elapsed();
-    let bytes = snapshot.to_bytes().expect("it can be saved").len() - so.len();
-    println!(
-        "  {}: snapshot taken in {:.1} ms",
-        case.name,
-        taken.as_secs_f64() * 1e3
-    );
+    let snapshot = snapshot(region, case);
+    let bytes = snapshot.to_bytes().expect("it can be saved").len() - so_bytes;
     let warm = region.prepare(&snapshot, &linker).expect("it links");
     let cycle = |prepared: Prepared<WasiCtx>, init: &'static [&'static str]| -> Run<'static> {
         let (script, body) = (case.script, case.body);
