@@ -49,8 +49,10 @@ pub fn snapshot(
     let (elf_header, segments) = object_file(file)?;
     let start = header.section(Section::Image).vaddr;
     let (segment_at, end) = last_segment(file, start)?;
-    // In range: the check found every segment inside the file.
-    let (before, after) = (&file[..start as usize], &file[end as usize..]);
+    let (Some(before), Some(after)) = (file.get(..start as usize), file.get(end as usize..)) else {
+        return damaged("its last segment lies after its end");
+    };
+    let header_at = header_at as usize;
 
     let mut out = before.to_vec();
     for section in [Section::ImageRuns, Section::Metadata] {
@@ -106,7 +108,6 @@ pub fn snapshot(
     let memory = metadata.own_memories().first();
     header.memory_bytes = memory.and_then(MemoryType::accessible_bytes).unwrap_or(0);
     header.hash = [0; HASH_BYTES];
-    let header_at = header_at as usize;
     out[header_at..header_at + HEADER_BYTES].copy_from_slice(&header.encode());
     let hash = content_hash(&out, header_at)?;
     out[header_at + HASH_OFFSET..header_at + HASH_OFFSET + HASH_BYTES].copy_from_slice(&hash);
@@ -132,6 +133,12 @@ fn last_segment(file: &[u8], start: u64) -> Result<(usize, u64), FormatError> {
     let Some((index, segment)) = found else {
         return damaged("it has no segment for an image");
     };
+    // The check says nothing about the place of an empty image.
+    let others = segments.iter().enumerate().filter(|(at, _)| *at != index);
+    let ends = others.map(|(_, segment)| segment.p_offset(LE) + segment.p_filesz(LE));
+    if ends.max().is_some_and(|end| end > start) {
+        return damaged("its image lies before the end of another segment");
+    }
     let bytes = usize::from(elf_header.e_phentsize(LE));
     let at = elf_header.e_phoff(LE) as usize + index * bytes;
     let end = match segment.p_type(LE) {

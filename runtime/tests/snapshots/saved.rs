@@ -237,6 +237,35 @@ fn empty_snapshot() -> pirn_format::metadata::Snapshot {
     }
 }
 
+/// A file with a right hash whose empty image lies where no image can be put.
+#[test]
+fn a_file_without_a_place_for_an_image_has_no_snapshot() {
+    use pirn_format::header::{HASH_OFFSET, HEADER_BYTES, content_hash};
+    use pirn_format::sections::Section;
+    let so = so("(module)", &Options::default());
+    let sound = Checked::new(&so).expect("it is sound");
+    let metadata = Metadata {
+        snapshot: Some(empty_snapshot()),
+        ..sound.metadata
+    };
+    let at = sound.header_at as usize;
+    for vaddr in [0, 1 << 12, 1 << 40, u64::MAX << 12] {
+        let mut header = sound.header.clone();
+        header.sections[Section::Image as usize].vaddr = vaddr;
+        header.hash = [0; HASH_BYTES];
+        let mut moved = so.clone();
+        moved[at..at + HEADER_BYTES].copy_from_slice(&header.encode());
+        let hash = content_hash(&moved, at).expect("the header is there");
+        moved[at + HASH_OFFSET..at + HASH_OFFSET + HASH_BYTES].copy_from_slice(&hash);
+        Checked::new(&moved).expect("an empty image may lie anywhere");
+        let made = rewrite::snapshot(&moved, &metadata, &[], &[]);
+        let refused = made.expect_err("there is no place").to_string();
+        assert!(!refused.contains('\n'), "{vaddr:#x}: {refused}");
+    }
+    let made = rewrite::snapshot(&so, &metadata, &[], &[]).expect("this one has a place");
+    Checked::new(&made).expect("it is sound");
+}
+
 /// Files with a right hash whose parts contradict each other.
 #[test]
 fn parts_that_contradict_each_other_are_refused() {
