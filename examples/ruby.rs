@@ -3,7 +3,8 @@
 //!
 //! ```sh
 //! examples/guests/build.sh ruby
-//! cargo run --release --example ruby -- examples/guests/built/ruby.wasm examples/guests/ruby/app.rb
+//! cd examples/guests
+//! cargo run --release --example ruby -- built/ruby.wasm ruby/app.rb
 //! ```
 //!
 //! CRuby for WASI is a reactor whose exports take strings (canonical ABI of the early component

@@ -28,8 +28,8 @@ public final class Main {
         Integer cents = PRICE_CENTS.get(item);
         System.out.print("Status: " + (cents == null ? 404 : 200) + "\n");
         System.out.print("Content-Type: application/json\n\n");
-        System.out.print("{\"item\":\"" + item + "\",\"cents\":" + cents + ",\"requests\":" + requests
-            + "}\n");
+        System.out.print("{\"item\":\"" + item + "\",\"cents\":" + cents);
+        System.out.print(",\"requests\":" + requests + "}\n");
         System.out.flush();
         return 0;
     }
