@@ -1,6 +1,6 @@
 //! [`initialisers`]: which exports start a guest's runtime.
 
-use pirn_runtime::{ExternType, FuncType, Module};
+use pirn_runtime::{ExternType, FuncType, LinkError, Module, Prepared};
 use thiserror::Error;
 
 /// Exports that initialise a guest, of which the first that exists is used: the names of wizer, and
@@ -62,4 +62,23 @@ pub fn initialisers(module: &Module, init: Option<&str>) -> Result<Vec<String>, 
         .chain([name])
         .map(str::to_owned)
         .collect())
+}
+
+/// An export that each instance of a snapshot calls first.
+const AFTER_RESTORE: &str = "after_restore";
+
+/// The preparation of `module`, whose instances call the export `after_restore` first if the module
+/// is a snapshot that has it. There a guest draws new seeds of random numbers.
+///
+/// # Errors
+///
+/// As [`Prepared::call_first`]: the export is no function, or has parameters or results.
+pub fn call_after_restore<T>(
+    prepared: Prepared<T>,
+    module: &Module,
+) -> Result<Prepared<T>, LinkError> {
+    match module.is_snapshot() && module.exports().any(|(name, _)| name == AFTER_RESTORE) {
+        true => prepared.call_first(AFTER_RESTORE),
+        false => Ok(prepared),
+    }
 }

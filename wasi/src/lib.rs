@@ -51,7 +51,7 @@ pub use bounded::Bounded;
 pub use context::WasiCtxBuilder;
 pub use descriptors::open_descriptors;
 pub use exit::Exit;
-pub use initialise::{InitialiseError, initialisers};
+pub use initialise::{InitialiseError, call_after_restore, initialisers};
 pub use preview1::{link, link_async, link_virtual};
 pub use virtual_clock::VirtualClock;
 pub use wasi_common::WasiCtx;

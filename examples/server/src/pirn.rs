@@ -11,7 +11,8 @@ use pirn_runtime::{
 };
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{
-    Bounded, Exit, InitialiseError, WasiCtx, WasiCtxBuilder, initialisers, open_descriptors,
+    Bounded, Exit, InitialiseError, WasiCtx, WasiCtxBuilder, call_after_restore, initialisers,
+    open_descriptors,
 };
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -81,8 +82,6 @@ enum Answer {
 
 /// The export of a reactor that answers a request.
 const HANDLE: &str = "handle";
-/// The export that each instance of a snapshot calls first, if the snapshot has it.
-const AFTER_RESTORE: &str = "after_restore";
 
 impl Guest {
     /// Finds the functions of a guest.
@@ -93,10 +92,7 @@ impl Guest {
                 _ => None,
             })
         };
-        let prepared = match module.is_snapshot() && func(AFTER_RESTORE).is_some() {
-            true => prepared.call_first(AFTER_RESTORE)?,
-            false => prepared,
-        };
+        let prepared = call_after_restore(prepared, module)?;
         if func("_start").is_some() {
             let answer = Answer::Plain(prepared.func("_start")?);
             let init = None;

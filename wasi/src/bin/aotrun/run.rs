@@ -11,7 +11,7 @@ use pirn_runtime::{
     CallError, ExternType, FuncType, Instance, LinkError, Linker, Measure, Module, Prepared,
     Region, Reset, ValType, Value,
 };
-use pirn_wasi::{VirtualClock, WasiCtx};
+use pirn_wasi::{VirtualClock, WasiCtx, call_after_restore};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,12 +38,8 @@ fn phases(args: &Args, timings: &mut Timings) -> Result<(), Outcome> {
     let threads = threads::may_spawn(&module).then(Arc::<Threads>::default);
     let prepared = prepare(args, &module, threads.as_ref(), &Time::Real)?;
     let prepared = limited(args, prepared)?;
-    let prepared = match is_restored(&module) {
-        true => prepared
-            .call_first(AFTER_RESTORE)
-            .with_context(|| args.program.display().to_string())?,
-        false => prepared,
-    };
+    let prepared = call_after_restore(prepared, &module)
+        .with_context(|| args.program.display().to_string())?;
     let prepared = match args.usage {
         true => prepared.measured(Measure::CpuTime),
         false => prepared,
@@ -83,14 +79,6 @@ pub(crate) fn limited(args: &Args, prepared: Prepared<WasiCtx>) -> Result<Prepar
             .with_context(|| args.program.display().to_string()),
         None => Ok(prepared),
     }
-}
-
-/// An export that each instance of a snapshot calls at its start, if the snapshot has it.
-const AFTER_RESTORE: &str = "after_restore";
-
-/// Whether the module is a snapshot with the export [`AFTER_RESTORE`].
-fn is_restored(module: &Module) -> bool {
-    module.is_snapshot() && module.exports().any(|(name, _)| name == AFTER_RESTORE)
 }
 
 /// The time that a guest reads.
