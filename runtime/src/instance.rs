@@ -6,12 +6,14 @@ mod group;
 mod handle;
 mod limited;
 mod limited_group;
+mod owner;
 mod prepared;
 mod snapshot;
 mod step;
 mod suspended;
 mod table;
 
+pub use callee::CallOwner;
 pub use future::CallAsync;
 pub use group::{Group, MemberId};
 pub use handle::Instance;

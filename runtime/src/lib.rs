@@ -39,7 +39,7 @@ pub use error::{
     TableError, ValueError,
 };
 pub use instance::{
-    CallAsync, Group, Instance, LimitedCall, MemberId, Prepared, Step, Table, TableMut,
+    CallAsync, CallOwner, Group, Instance, LimitedCall, MemberId, Prepared, Step, Table, TableMut,
 };
 pub use linker::Linker;
 pub use memory::{Memory, MemoryMut, ReadStrError, SharedMemory, SharedMemoryError};

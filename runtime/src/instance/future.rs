@@ -9,16 +9,14 @@
 //! If a [`CallAsync`] is leaked (`mem::forget`), the future in it is leaked, too.
 #![allow(unsafe_code)]
 
-use super::callee::Callee;
-use super::handle::Instance;
-use super::suspended::{Step, Suspended};
+use super::callee::CallOwner;
+use super::suspended::Step;
 use crate::call::TypedFunc;
 use crate::call::host_state::{HostCall, Mode, Polled};
-use crate::call::{HostFuture, HostState, steps};
+use crate::call::{HostFuture, steps};
 use crate::error::{CallError, CallState, Operation, StateError};
 use crate::memory::wait::{Waiting, Woken};
-use crate::stop::{Bounds, Watch, Why, timer};
-use crate::store::member::Member;
+use crate::stop::{Bounds, Why, timer};
 use crate::sys;
 use crate::value::InstanceId;
 use crate::value::typed::{Params, Results};
@@ -32,14 +30,17 @@ use core::ptr::NonNull;
 use core::task::{Context, Poll};
 use std::panic::{catch_unwind, resume_unwind};
 
-/// A call of a guest as a future, made by [`Instance::call_async`].
+/// A call of a guest as a future, made by [`Instance::call_async`](crate::Instance::call_async) or
+/// [`Group::call_async`](crate::Group::call_async). `C` is the instance or the group.
 ///
 /// Each poll runs the guest on the polling thread. The poll ends when the guest returns, waits for
 /// an async host function, or has used up its time slice. Dropping the future cancels the call.
 #[must_use = "a future does nothing unless it is polled"]
-pub struct CallAsync<'a, T, Q, A, P, R> {
-    place: Place<T, Q, A>,
-    borrowed: PhantomData<&'a mut Instance<T, Q, A>>,
+pub struct CallAsync<'a, C: CallOwner, P, R> {
+    /// A pointer, not a reference: a host function's future borrows the host's data while that
+    /// future lives.
+    owner: NonNull<C>,
+    borrowed: PhantomData<&'a mut C>,
     func: TypedFunc<P, R>,
     state: Stage,
     /// The task context of the current poll, and the host function that the guest waits for.
@@ -60,74 +61,8 @@ pub struct CallAsync<'a, T, Q, A, P, R> {
 }
 
 // SAFETY: the fields are a mutable borrow of a `Send` instance or group, and a host function's
-// future that is `Send`. A group is `Send` if an instance with the group's data is `Send`.
-unsafe impl<T, Q, A, P, R> Send for CallAsync<'_, T, Q, A, P, R> where Instance<T, Q, A>: Send {}
-
-/// Pointers to the parts of a [`Callee`], which the future borrows.
-///
-/// These are pointers, not references: a host function's future borrows the host's data while that
-/// future lives.
-struct Place<T, Q, A> {
-    members: NonNull<[Member<HostState<T, Q, A>>]>,
-    root: usize,
-    store: NonNull<HostState<T, Q, A>>,
-    suspended: NonNull<Option<Suspended>>,
-    group_watch: Option<NonNull<Option<Watch>>>,
-}
-
-impl<T, Q, A> Place<T, Q, A> {
-    fn of(callee: Callee<'_, T, Q, A>) -> Self {
-        Self {
-            members: NonNull::from(callee.members),
-            root: callee.root,
-            store: NonNull::from(callee.store),
-            suspended: NonNull::from(callee.suspended),
-            group_watch: callee.group_watch.map(NonNull::from),
-        }
-    }
-
-    /// # Safety
-    ///
-    /// The parts must be borrowed, and no host function's future may exist.
-    unsafe fn callee(&mut self) -> Callee<'_, T, Q, A> {
-        // SAFETY: the caller ensures that the parts are valid and that nothing else uses them.
-        unsafe {
-            Callee {
-                members: self.members.as_mut(),
-                root: self.root,
-                store: self.store.as_mut(),
-                suspended: self.suspended.as_mut(),
-                group_watch: self.group_watch.map(|mut watch| watch.as_mut()),
-            }
-        }
-    }
-
-    /// The instances. A host function's future does not borrow them.
-    ///
-    /// # Safety
-    ///
-    /// The parts must be borrowed.
-    unsafe fn members(&self) -> &[Member<HostState<T, Q, A>>] {
-        // SAFETY: the caller ensures that the members are valid.
-        unsafe { self.members.as_ref() }
-    }
-
-    /// The means to stop the call, if there are any.
-    ///
-    /// # Safety
-    ///
-    /// The parts must be borrowed.
-    unsafe fn watch(&mut self) -> Option<&mut Watch> {
-        // SAFETY: the caller ensures that the parts are valid. A host function's future borrows
-        // neither the members nor the watch.
-        unsafe {
-            match self.group_watch {
-                Some(mut watch) => watch.as_mut().as_mut(),
-                None => self.members.as_mut()[self.root].watch.as_mut(),
-            }
-        }
-    }
-}
+// future that is `Send`.
+unsafe impl<C: CallOwner + Send, P, R> Send for CallAsync<'_, C, P, R> {}
 
 /// The progress of the call.
 enum Stage {
@@ -142,19 +77,19 @@ enum Stage {
     Ended,
 }
 
-impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
-    /// A call of a function of `callee`. `begun` is an error if the call cannot begin.
+impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
+    /// A call of a function of `owner`. `begun` is an error if the call cannot begin.
     pub(super) fn new(
-        mut callee: Callee<'a, T, Q, A>,
+        owner: &'a mut C,
         func: &TypedFunc<P, R>,
         params: P,
         bounds: Bounds,
         begun: Result<(), CallError>,
     ) -> Self {
-        let begun = begun.and_then(|()| callee.begin(func, params));
+        let begun = begun.and_then(|()| owner.callee().begin(func, params));
         Self {
             state: Stage::New(begun),
-            place: Place::of(callee),
+            owner: NonNull::from(owner),
             borrowed: PhantomData,
             func: *func,
             polled: Polled {
@@ -189,16 +124,16 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
     ///
     /// Why the call ends.
     fn watch(&mut self, context: &Context<'_>) -> Result<(), CallError> {
-        // SAFETY: this future borrows the callee.
-        let Some(watch) = (unsafe { self.place.watch() }) else {
+        // SAFETY: this future borrows the owner.
+        let Some(watch) = (unsafe { C::watch(self.owner) }) else {
             return Ok(());
         };
         let control = watch.control();
         // Register the waker first, so that a stop after the checks below wakes the task.
         control.waits(context.waker());
-        let (bounds, root) = (self.bounds, self.place.root);
-        // SAFETY: this future borrows the callee.
-        let members = unsafe { self.place.members() };
+        let bounds = self.bounds;
+        // SAFETY: this future borrows the owner.
+        let (members, root) = unsafe { C::members(self.owner) };
         let ended = |why| Err(steps::stopped_waiting(members, root, why, bounds));
         if control.is_killed() {
             return ended(Why::Killed);
@@ -240,23 +175,23 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
         self.state = Stage::Dropping;
         self.polled.host = None;
         self.state = Stage::Suspended;
-        // SAFETY: this future borrows the callee.
-        let members = unsafe { self.place.members() };
-        Poll::Ready(steps::ended_waiting(members, self.place.root, ended))
+        // SAFETY: this future borrows the owner.
+        let (members, root) = unsafe { C::members(self.owner) };
+        Poll::Ready(steps::ended_waiting(members, root, ended))
     }
 
     /// Whether the guest waits in `memory.atomic.wait32` or `memory.atomic.wait64`.
     fn waits_in_memory(&self) -> bool {
-        // SAFETY: this future borrows the callee.
-        let members = unsafe { self.place.members() };
+        // SAFETY: this future borrows the owner.
+        let (members, _) = unsafe { C::members(self.owner) };
         members.iter().any(|member| member.waiting.is_some())
     }
 
     /// Treats `memory.atomic.wait` as a pending host call.
     fn begin_wait(&mut self) {
-        // SAFETY: only this future borrows the callee, because there is no future of a host
+        // SAFETY: only this future borrows the owner, because there is no future of a host
         // function.
-        let mut callee = unsafe { self.place.callee() };
+        let mut callee = unsafe { self.owner.as_mut() }.callee();
         let mut waits = callee.members.iter_mut().filter_map(|m| m.waiting.take());
         if let Some(Waiting { wait, cells }) = waits.next().map(|waiting| *waiting) {
             let future = Box::pin(Woken::new(wait, callee.watch().control()));
@@ -289,16 +224,16 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
     /// Why the call ends.
     fn step(&mut self, first: bool, context: &mut Context<'_>) -> Result<Poll<R>, CallError> {
         let bounds = self.bounds_now();
-        // SAFETY: only this future borrows the callee, because there is no future of a host
+        // SAFETY: only this future borrows the owner, because there is no future of a host
         // function.
-        let mut callee = unsafe { self.place.callee() };
+        let mut callee = unsafe { self.owner.as_mut() }.callee();
         callee.limit(bounds);
         self.polled.context = NonNull::from(&mut *context).cast();
         let mode = Mode::Async(NonNull::from(&mut self.polled));
         let step = callee.advance(&self.func, first, mode);
         // From here on, access only those parts that a host function's future does not borrow.
-        // SAFETY: this future borrows the callee.
-        if let Some(watch) = unsafe { self.place.watch() } {
+        // SAFETY: this future borrows the owner.
+        if let Some(watch) = unsafe { C::watch(self.owner) } {
             self.bounds.cpu_ns = watch.bounds.cpu_ns;
             watch.bounds = Bounds::default();
         }
@@ -351,8 +286,9 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
             }
         };
         if self.polled.host.is_some() {
-            // SAFETY: this future borrows the callee.
-            steps::may_resume(unsafe { self.place.members() }, self.place.root)?;
+            // SAFETY: this future borrows the owner.
+            let (members, root) = unsafe { C::members(self.owner) };
+            steps::may_resume(members, root)?;
         }
         if self.poll_turn(context)?.is_pending() || self.poll_host(context)?.is_pending() {
             return Ok(Poll::Pending);
@@ -361,7 +297,7 @@ impl<'a, T, Q, A, P: Params, R: Results> CallAsync<'a, T, Q, A, P, R> {
     }
 }
 
-impl<T, Q, A, P, R> CallAsync<'_, T, Q, A, P, R> {
+impl<C: CallOwner, P, R> CallAsync<'_, C, P, R> {
     /// Ends the call, if it has not.
     fn end(&mut self) {
         if self.polled.host.is_some() {
@@ -375,8 +311,8 @@ impl<T, Q, A, P, R> CallAsync<'_, T, Q, A, P, R> {
             self.turn = None;
         }));
         self.state = Stage::Ended;
-        // SAFETY: the host function's future was dropped, so only this future borrows the callee.
-        let mut callee = unsafe { self.place.callee() };
+        // SAFETY: the host function's future was dropped, so only this future borrows the owner.
+        let mut callee = unsafe { self.owner.as_mut() }.callee();
         callee.cancel();
         if let Some(watch) = callee.watch_made() {
             if let (true, Some(until)) = (self.timed, self.until) {
@@ -390,7 +326,7 @@ impl<T, Q, A, P, R> CallAsync<'_, T, Q, A, P, R> {
     }
 }
 
-impl<T, Q, A, P: Params, R: Results> Future for CallAsync<'_, T, Q, A, P, R> {
+impl<C: CallOwner, P: Params, R: Results> Future for CallAsync<'_, C, P, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -406,7 +342,7 @@ impl<T, Q, A, P: Params, R: Results> Future for CallAsync<'_, T, Q, A, P, R> {
     }
 }
 
-impl<T, Q, A, P, R> Drop for CallAsync<'_, T, Q, A, P, R> {
+impl<C: CallOwner, P, R> Drop for CallAsync<'_, C, P, R> {
     fn drop(&mut self) {
         if !matches!(self.state, Stage::Ended | Stage::New(_)) {
             self.end();
@@ -414,7 +350,7 @@ impl<T, Q, A, P, R> Drop for CallAsync<'_, T, Q, A, P, R> {
     }
 }
 
-impl<T, Q, A, P, R> fmt::Debug for CallAsync<'_, T, Q, A, P, R> {
+impl<C: CallOwner, P, R> fmt::Debug for CallAsync<'_, C, P, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallAsync")
             .field("waits", &self.polled.host.is_some())

@@ -53,7 +53,7 @@ pub struct Group<T> {
     region: Region,
     instance_id: InstanceId,
     /// The means to stop a call of any member. It must be dropped before `control`.
-    watch: Option<Watch>,
+    pub(super) watch: Option<Watch>,
     control: Option<Owned>,
     /// The initial fuel of members; `None` for the maximum.
     start_fuel: Option<u64>,
@@ -63,7 +63,7 @@ pub struct Group<T> {
     /// The suspended call. Between calls it is `Some` only if a future was leaked (`mem::forget`).
     suspended: Option<Suspended>,
     /// The index of the member that the last call by a future called.
-    suspended_at: usize,
+    pub(super) suspended_at: usize,
 }
 
 /// The host's state of a group. The types of questions and answers are [`Infallible`]: a call by a
@@ -346,12 +346,12 @@ impl<T: 'static> Group<T> {
         member: MemberId,
         func: &TypedFunc<P, R>,
         params: P,
-    ) -> CallAsync<'_, T, Infallible, Infallible, P, R> {
+    ) -> CallAsync<'_, Self, P, R> {
         let at = self.prepare_call(member);
         // A kill wakes a waiting guest through the watch.
         self.watch();
         let begun = at.map(|at| self.suspended_at = at);
-        CallAsync::new(self.callee(self.suspended_at), func, params, bounds, begun)
+        CallAsync::new(self, func, params, bounds, begun)
     }
 
     /// Whether a call is suspended. Only a call whose future was leaked (`mem::forget`) stays
@@ -367,7 +367,7 @@ impl<T: 'static> Group<T> {
     }
 
     /// Borrows the group for a call of member `at`.
-    fn callee(&mut self, at: usize) -> Callee<'_, T, Infallible, Infallible> {
+    pub(super) fn callee(&mut self, at: usize) -> Callee<'_, T, Infallible, Infallible> {
         Callee {
             members: &mut self.members,
             root: at,

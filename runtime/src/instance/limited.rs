@@ -86,7 +86,7 @@ impl<T, Q, A> Instance<T, Q, A> {
         &mut self,
         func: &TypedFunc<P, R>,
         params: P,
-    ) -> CallAsync<'_, T, Q, A, P, R> {
+    ) -> CallAsync<'_, Self, P, R> {
         LimitedCall::new(self).call_async(func, params)
     }
 
@@ -208,8 +208,8 @@ impl<'a, T, Q, A> LimitedCall<&'a mut Instance<T, Q, A>> {
         self,
         func: &TypedFunc<P, R>,
         params: P,
-    ) -> CallAsync<'a, T, Q, A, P, R> {
-        CallAsync::new(self.callee.callee(), func, params, self.bounds, Ok(()))
+    ) -> CallAsync<'a, Instance<T, Q, A>, P, R> {
+        CallAsync::new(self.callee, func, params, self.bounds, Ok(()))
     }
 
     fn step<R>(

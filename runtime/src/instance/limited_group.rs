@@ -8,7 +8,6 @@ use crate::error::CallError;
 use crate::stop::Bounds;
 use crate::value::typed::{Params, Results};
 use crate::value::{FuncRef, Value};
-use core::convert::Infallible;
 use core::time::Duration;
 
 impl<T: 'static> Group<T> {
@@ -23,7 +22,7 @@ impl<T: 'static> Group<T> {
         member: MemberId,
         func: &TypedFunc<P, R>,
         params: P,
-    ) -> CallAsync<'_, T, Infallible, Infallible, P, R> {
+    ) -> CallAsync<'_, Self, P, R> {
         self.call_async_within(Bounds::default(), member, func, params)
     }
 
@@ -109,7 +108,7 @@ impl<'a, T: 'static> LimitedCall<&'a mut Group<T>> {
         member: MemberId,
         func: &TypedFunc<P, R>,
         params: P,
-    ) -> CallAsync<'a, T, Infallible, Infallible, P, R> {
+    ) -> CallAsync<'a, Group<T>, P, R> {
         self.callee
             .call_async_within(self.bounds, member, func, params)
     }

@@ -407,7 +407,7 @@ fn async_waits_end_by_notify_timeout_and_stop() {
 fn an_instance_with_a_forgotten_wait_can_be_dropped() {
     let setup = Setup::new();
     let mut guest = setup.guest();
-    let mut call: CallAsync<'_, _, _, _, _, i32> = guest.call_async(&setup.wait, (0, 0, EVER));
+    let mut call: CallAsync<'_, _, _, i32> = guest.call_async(&setup.wait, (0, 0, EVER));
     assert!(poll(&mut call).is_pending());
     std::mem::forget(call);
     assert_eq!(setup.memory.waiters(0), 1);

@@ -1,0 +1,64 @@
+//! What a call by a future borrows: an [`Instance`] or a [`Group`].
+//!
+//! # Safety
+//!
+//! This file owns one fact. The members and the watches lie beside the host's data, never in it, so
+//! a future that borrows the data does not borrow them.
+#![allow(unsafe_code)]
+#![expect(private_interfaces, reason = "as those of the trait")]
+
+use super::callee::sealed::{MemberOf, Parts};
+use super::callee::{CallOwner, Callee};
+use super::group::Group;
+use super::handle::Instance;
+use crate::stop::Watch;
+use core::convert::Infallible;
+use core::ptr::NonNull;
+use core::slice;
+
+impl<T, Q, A> CallOwner for Instance<T, Q, A> {}
+
+impl<T, Q, A> Parts for Instance<T, Q, A> {
+    type Data = T;
+    type Question = Q;
+    type Answer = A;
+
+    #[inline(always)]
+    fn callee(&mut self) -> Callee<'_, T, Q, A> {
+        self.callee()
+    }
+
+    #[inline(always)]
+    unsafe fn members<'a>(this: NonNull<Self>) -> (&'a [MemberOf<Self>], usize) {
+        // SAFETY: the caller borrows the instance, and only this field is accessed.
+        (slice::from_ref(unsafe { &(*this.as_ptr()).member }), 0)
+    }
+
+    #[inline(always)]
+    unsafe fn watch<'a>(this: NonNull<Self>) -> Option<&'a mut Watch> {
+        // SAFETY: as in `members`, and the caller holds no reference to the member.
+        unsafe { &mut (*this.as_ptr()).member }.watch.as_mut()
+    }
+}
+
+impl<T: 'static> CallOwner for Group<T> {}
+
+impl<T: 'static> Parts for Group<T> {
+    type Data = T;
+    type Question = Infallible;
+    type Answer = Infallible;
+
+    fn callee(&mut self) -> Callee<'_, T, Infallible, Infallible> {
+        self.callee(self.suspended_at)
+    }
+
+    unsafe fn members<'a>(this: NonNull<Self>) -> (&'a [MemberOf<Self>], usize) {
+        // SAFETY: the caller borrows the group, and only these fields are accessed.
+        unsafe { (&(*this.as_ptr()).members, (*this.as_ptr()).suspended_at) }
+    }
+
+    unsafe fn watch<'a>(this: NonNull<Self>) -> Option<&'a mut Watch> {
+        // SAFETY: the caller borrows the group, and only this field is accessed.
+        unsafe { &mut (*this.as_ptr()).watch }.as_mut()
+    }
+}
