@@ -63,8 +63,8 @@ fn engine(settings: &Settings) -> Result<wasmtime::Engine> {
     config
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))
         .epoch_interruption(true)
-        .max_wasm_stack(settings.stack)
-        .async_stack_size(settings.stack + HOST_STACK);
+        .max_wasm_stack(settings.stack_bytes)
+        .async_stack_size(settings.stack_bytes + HOST_STACK);
     Ok(wasmtime::Engine::new(&config)?)
 }
 
