@@ -9,7 +9,7 @@ use object::{LittleEndian as LE, Object as _, ObjectSection as _, ObjectSymbol a
 use pirn_compiler::{Emit, OptLevel, Options, compile, emit, parse_text};
 use pirn_format::cpu::{Arch, CpuFeatures};
 use pirn_format::image::ImageRun;
-use pirn_format::metadata::Snapshot;
+use pirn_format::metadata::{SegmentMode, Snapshot};
 use pirn_format::read::{Checked, slice};
 use pirn_format::rewrite;
 use pirn_format::sections::Section;
@@ -189,6 +189,16 @@ fn the_file_of_a_snapshot_has_the_shape_that_the_format_specifies() {
             let checked = Checked::new(&so).expect("it passes its own check");
             let mut metadata = checked.metadata.clone();
             metadata.start = None;
+            let data = metadata.data.iter_mut().map(|segment| &mut segment.mode);
+            let elements = metadata
+                .elements
+                .iter_mut()
+                .map(|segment| &mut segment.mode);
+            for mode in data.chain(elements) {
+                if matches!(mode, SegmentMode::Active { .. }) {
+                    *mode = SegmentMode::Done;
+                }
+            }
             let memories = metadata.own_memories().len();
             let tables = metadata.tables.len() - metadata.imported_tables() as usize;
             metadata.snapshot = Some(Snapshot {

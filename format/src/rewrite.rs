@@ -82,16 +82,23 @@ pub fn snapshot(
     }
     let page = segments.first().map_or(0, |first| first.p_align(LE));
     write_segment(&mut out, segment_at, start..new_end, page);
-    let moved = |offset: u64| offset - end + new_end;
+    // The check says nothing about sections that are not mapped, which may claim any offset.
+    let moved = |offset: u64| {
+        let moved = offset
+            .checked_sub(end)
+            .and_then(|by| by.checked_add(new_end));
+        moved.ok_or_else(|| damage("a section lies past 2^64"))
+    };
     let sections = elf_header.sections(LE, file);
     let sections = sections.map_err(|error| damage(&error.to_string()))?;
     let headers = elf_header.e_shoff(LE);
     if headers < end {
         return damaged("its section headers lie before its last segment");
     }
-    write_u64(&mut out, E_SHOFF, moved(headers));
+    let headers = moved(headers)?;
+    write_u64(&mut out, E_SHOFF, headers);
     for (index, section) in sections.enumerate() {
-        let at = moved(headers) as usize + index.0 * SECTION_HEADER_BYTES;
+        let at = headers as usize + index.0 * SECTION_HEADER_BYTES;
         let name = sections.section_name(LE, section).unwrap_or_default();
         let own = REPLACED.into_iter();
         if let Some(own) = own.into_iter().find(|own| own.name().as_bytes() == name) {
@@ -100,7 +107,7 @@ pub fn snapshot(
             write_u64(&mut out, at + SH_OFFSET, range.vaddr);
             write_u64(&mut out, at + SH_SIZE, range.len);
         } else if section.sh_offset(LE) >= end {
-            write_u64(&mut out, at + SH_OFFSET, moved(section.sh_offset(LE)));
+            write_u64(&mut out, at + SH_OFFSET, moved(section.sh_offset(LE))?);
         }
     }
 
@@ -139,8 +146,13 @@ fn last_segment(file: &[u8], start: u64) -> Result<(usize, u64), FormatError> {
     if ends.max().is_some_and(|end| end > start) {
         return damaged("its image lies before the end of another segment");
     }
-    let bytes = usize::from(elf_header.e_phentsize(LE));
-    let at = elf_header.e_phoff(LE) as usize + index * bytes;
+    let bytes = u64::from(elf_header.e_phentsize(LE));
+    let headers = elf_header.e_phoff(LE);
+    // No overflow: `object_file` found the program headers in the file.
+    if headers + segments.len() as u64 * bytes > start {
+        return damaged("its image lies before the end of its program headers");
+    }
+    let at = headers as usize + index * bytes as usize;
     let end = match segment.p_type(LE) {
         elf::PT_NULL => start,
         _ => start + segment.p_filesz(LE),

@@ -281,17 +281,8 @@ impl Module {
     /// The names of the first exports, for an error about an export that does not exist.
     #[cold]
     pub(crate) fn listed_exports(&self) -> String {
-        const LISTED_MAX: usize = 8;
         let exports = &self.metadata().exports;
-        let names = exports.iter().map(|export| export.name.as_str());
-        let mut names: Vec<_> = names.take(LISTED_MAX).collect();
-        if exports.len() > LISTED_MAX {
-            names.push("...");
-        }
-        match names.as_slice() {
-            [] => "nothing".to_owned(),
-            names => names.join(", "),
-        }
+        listed(exports.iter().map(|export| export.name.as_str()))
     }
 
     pub(crate) fn layout(&self) -> &InstanceLayout {
@@ -480,6 +471,22 @@ impl Module {
     /// The error of the system.
     pub(crate) fn image_file(&self) -> io::Result<&File> {
         self.0.image.file(self.0.image_section())
+    }
+}
+
+/// The first of these names, in one line.
+#[cold]
+pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const LISTED_MAX: usize = 8;
+    // The module chose the names.
+    let one_line = |name: &str| name.replace(char::is_control, "_");
+    let mut listed: Vec<_> = names.take(LISTED_MAX + 1).map(one_line).collect();
+    if listed.len() > LISTED_MAX {
+        listed[LISTED_MAX] = "...".to_owned();
+    }
+    match listed.as_slice() {
+        [] => "nothing".to_owned(),
+        names => names.join(", "),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::files::{Access, Folder};
 use crate::poll::Sched;
-use crate::quota::{self, Quota};
+use crate::quota::{self, Opened, Quota};
 use crate::streams::{Standard, Stream};
 use crate::virtual_clock::VirtualClock;
 use core::time::Duration;
@@ -236,6 +236,15 @@ impl WasiCtxBuilder {
     pub fn disk_bytes_max(mut self, bytes: u64) -> Self {
         self.disk_bytes_max = bytes;
         self
+    }
+
+    /// The number of descriptors that the guest will have opened and not closed. It stays known
+    /// after [`build`](Self::build).
+    ///
+    /// A guest can give the number of a descriptor that it was given to a file that it has opened
+    /// (`fd_renumber`). [`open_descriptors`](crate::open_descriptors) does not see that.
+    pub fn opened(&mut self) -> Opened {
+        Opened(Arc::clone(self.quota()))
     }
 
     /// The quota that counts descriptors and bytes, created on first use.

@@ -10,6 +10,9 @@ use wasi_common::{Error, WasiCtx};
 /// embedder takes a snapshot, it looks for others: a descriptor that the guest has opened means
 /// nothing to later instances. The next number that the guest would get is used up.
 ///
+/// A guest may also have replaced a descriptor that it was given by one that it has opened:
+/// [`WasiCtxBuilder::opened`](crate::WasiCtxBuilder::opened) counts those.
+///
 /// # Errors
 ///
 /// If the context has no number left.

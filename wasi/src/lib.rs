@@ -53,6 +53,7 @@ pub use descriptors::open_descriptors;
 pub use exit::Exit;
 pub use initialise::{InitialiseError, call_after_restore, initialisers};
 pub use preview1::{link, link_async, link_virtual};
+pub use quota::Opened;
 pub use virtual_clock::VirtualClock;
 pub use wasi_common::WasiCtx;
 pub use wasi_common::pipe;

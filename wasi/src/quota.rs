@@ -33,6 +33,19 @@ pub(crate) struct Quota {
     disk_bytes: Count,
 }
 
+/// The number of descriptors that a guest has opened and not closed. See
+/// [`WasiCtxBuilder::opened`](crate::WasiCtxBuilder::opened).
+#[derive(Debug, Clone)]
+pub struct Opened(pub(crate) Arc<Quota>);
+
+impl Opened {
+    /// The number now.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0.descriptors.used.load(Relaxed)
+    }
+}
+
 /// A counter with a limit.
 #[derive(Debug)]
 struct Count {

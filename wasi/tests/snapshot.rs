@@ -203,6 +203,8 @@ const FILES: &str = r#"(module
     (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_renumber"
+    (func $renumber (param i32 i32) (result i32)))
   (memory (export "memory") 1) (data (i32.const 100) "note.txt")
   (func $opened (result i32)
     (if (call $open (i32.const 3) (i32.const 0) (i32.const 100) (i32.const 8) (i32.const 0)
@@ -217,6 +219,10 @@ const FILES: &str = r#"(module
   (func (export "leaves open") (drop (call $opened)))
   (func (export "closes") (drop (call $close (i32.const 3))))
   (func (export "closes output") (drop (call $close (i32.const 1))))
+  (func (export "replaces a directory")
+    (drop (call $renumber (call $opened) (i32.const 3))))
+  (func (export "replaces output")
+    (drop (call $renumber (call $opened) (i32.const 1))))
   (func (export "answer") (result i32) (i32.load (i32.const 400))))"#;
 
 #[test]
@@ -233,6 +239,14 @@ fn files_are_read_but_not_kept_open() {
         &["descriptor 3 was closed by the initialisation"],
     );
     case.refused(&with("closes output"), 1, &["descriptor 1 was closed"]);
+    // No number is missing, but one names another file: instances would have the given one.
+    for name in ["replaces a directory", "replaces output"] {
+        case.refused(
+            &with(name),
+            1,
+            &["given was replaced by the initialisation"],
+        );
+    }
     case.prints(&[&["--snapshot", "warm.so"], &with("reads")[..]].concat());
     fs::remove_dir_all(case.path("data")).expect("it is removed");
     let told = case.prints(&["--invoke", "answer", "warm.so"]);

@@ -33,6 +33,11 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
         .chain(globals)
         .try_for_each(|ty| named_type(m, ty, m.types.len()))?;
     imports(m)?;
+    let memories = m.memories.iter().map(|ty| (ty.min, ty.max));
+    let mut limits = memories.chain(m.tables.iter().map(|ty| (ty.min, ty.max)));
+    if limits.any(|(min, max)| max.is_some_and(|max| max < min)) {
+        return damaged("memory or table", "its size exceeds its maximum");
+    }
     if m.memories.iter().any(|ty| ty.shared && ty.max.is_none()) {
         return damaged("shared memory", "it has no maximum");
     }
@@ -231,6 +236,11 @@ fn snapshot(m: &Metadata) -> Result<(), FormatError> {
             "snapshot",
             "it has a start function, or initial values of tables",
         );
+    }
+    let data = m.data.iter().map(|segment| &segment.mode);
+    let mut modes = data.chain(m.elements.iter().map(|segment| &segment.mode));
+    if modes.any(|mode| matches!(mode, SegmentMode::Active { .. })) {
+        return damaged("snapshot", "it has an active segment");
     }
     let further = m.own_memories().len().saturating_sub(1);
     equal(

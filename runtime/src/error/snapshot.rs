@@ -18,12 +18,12 @@ pub enum SnapshotError {
          instance whose calls have all returned"
     )]
     Failed,
-    /// An export that is said to have made the state does not exist.
-    #[error("there is no export {name:?} to remove, only {exports}; name one of them")]
+    /// A function that is said to have made the state is not exported.
+    #[error("there is no exported function {name:?} to remove, only {exports}; name one of them")]
     NoExport {
         /// The name.
         name: String,
-        /// The names that exist.
+        /// The functions that are exported, or the first of them.
         exports: String,
     },
     /// The module imports a shared memory, which belongs to the host.

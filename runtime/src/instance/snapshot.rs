@@ -47,7 +47,7 @@ impl<T, Q, A> Instance<T, Q, A> {
     /// # Errors
     ///
     /// As [`snapshot`](Self::snapshot). [`SnapshotError::NoExport`] for a name that the module does
-    /// not export.
+    /// not export, or that is not the name of a function.
     pub fn snapshot_after(self, exports: &[&str]) -> Result<Module, SnapshotError> {
         Suspended::none(self.suspended.as_ref(), Operation::Snapshot)?;
         if !is_whole(core::slice::from_ref(&self.member)) {

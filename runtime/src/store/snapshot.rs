@@ -11,13 +11,13 @@
 use super::descriptors;
 use super::member::Member;
 use crate::error::SnapshotError;
-use crate::module::{Image, Module};
+use crate::module::{Image, Module, listed};
 use crate::value::Cell;
 use core::ops::Range;
 use core::slice;
 use pirn_format::layout::{IMAGE_PAGE_BYTES, TAG_I31};
 use pirn_format::metadata::{
-    ConstExpr, ConstOp, Element, ElementItems, Metadata, SegmentMode, Snapshot,
+    ConstExpr, ConstOp, Element, ElementItems, Export, ExportItem, Metadata, SegmentMode, Snapshot,
 };
 use pirn_format::types::{HeapType, ValType};
 
@@ -42,14 +42,14 @@ impl<T> Member<T> {
         let before = metadata.snapshot.take();
         let mut made = before.map_or(vec![], |snapshot| snapshot.made_by);
         for name in made_by {
-            let Some(at) = metadata
-                .exports
-                .iter()
-                .position(|export| export.name == *name)
-            else {
+            // Interfaces find their memory by its export, so only functions can go.
+            let is_func = |export: &&Export| matches!(export.item, ExportItem::Func(_));
+            let all = metadata.exports.iter();
+            let found = |export: &Export| export.name == *name && is_func(&export);
+            let Some(at) = all.clone().position(found) else {
                 return Err(SnapshotError::NoExport {
                     name: (*name).to_owned(),
-                    exports: module.listed_exports(),
+                    exports: listed(all.filter(is_func).map(|export| export.name.as_str())),
                 });
             };
             made.push(metadata.exports.remove(at).name);

@@ -3,8 +3,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod crafted;
+mod failing;
 mod first;
 mod mapped;
+mod outside;
 mod random;
 mod refused;
 mod saved;
@@ -417,6 +420,10 @@ fn a_snapshot_is_a_member_of_a_group() {
 #[test]
 #[ignore = "another test runs it in a process of its own"]
 fn case() {
-    let (_, reset) = common::case_and_reset();
-    tenants::forks(reset);
+    let (case, reset) = common::case_and_reset();
+    match case.as_str() {
+        "failing" => failing::calls(reset),
+        "outside" => outside::attacks(reset),
+        _ => tenants::forks(reset),
+    }
 }

@@ -6,7 +6,7 @@ use pirn_runtime::{Instance, Linker, Module, Prepared, Region, Reset, Value};
 
 /// Pages of 64 KiB: 10 MiB, which a tracked slot maps.
 const PAGES: u32 = 160;
-const MEMORY_BYTES: usize = (PAGES as usize) << 16;
+pub(super) const MEMORY_BYTES: usize = (PAGES as usize) << 16;
 const PAGE: usize = 4096;
 
 /// `fill` writes every word. `store` writes a byte. `copy` moves bytes.
@@ -32,17 +32,17 @@ const GUEST: &str = r#"(module
     (local.get $sum)))"#;
 
 /// What an instance finds.
-fn wanted() -> Vec<u8> {
+pub(super) fn wanted() -> Vec<u8> {
     let word = |at: u64| ((at * 8 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes();
     (0..(MEMORY_BYTES / 8) as u64).flat_map(word).collect()
 }
 
-fn region(reset: Reset) -> Region {
+pub(super) fn region(reset: Reset) -> Region {
     let region = Region::builder().slots(1).memory_bytes_max(170 << 16);
     region.reset(reset).build().expect("the region is built")
 }
 
-fn warm(region: &Region) -> Prepared<()> {
+pub(super) fn warm(region: &Region) -> Prepared<()> {
     let linker = Linker::new();
     let cold = region
         .prepare(&common::wat(GUEST), &linker)
@@ -53,7 +53,7 @@ fn warm(region: &Region) -> Prepared<()> {
     region.prepare(&snapshot, &linker).expect("it links")
 }
 
-fn call(instance: &mut Instance<()>, name: &str, params: &[i32]) {
+pub(super) fn call(instance: &mut Instance<()>, name: &str, params: &[i32]) {
     let params: Vec<Value> = params.iter().map(|n| Value::I32(*n)).collect();
     instance.call_values(name, &params).expect("it returns");
 }
@@ -123,7 +123,7 @@ fn each_instance_finds_the_image_whatever_others_wrote() {
     }
 }
 
-fn first_difference(found: &[u8], wanted: &[u8]) -> Option<(usize, u8)> {
+pub(super) fn first_difference(found: &[u8], wanted: &[u8]) -> Option<(usize, u8)> {
     let mut pairs = found.iter().zip(wanted).enumerate();
     let (at, (found, _)) = pairs.find(|(_, (found, wanted))| found != wanted)?;
     Some((at, *found))
@@ -220,4 +220,87 @@ fn private_bytes() -> usize {
     kib.and_then(|kib| kib.parse::<usize>().ok())
         .expect("a number")
         << 10
+}
+
+/// Memories that end inside a page, have 64-bit addresses, or have pages of zeros in the image; in
+/// many slots at once.
+#[test]
+fn images_of_all_shapes_are_found_in_all_slots() {
+    const BYTES: u32 = 1_300_001;
+    let shapes = [
+        (
+            "i32",
+            format!("(memory (export \"memory\") {BYTES} 1400000 (pagesize 1))"),
+            BYTES,
+        ),
+        (
+            "i64",
+            "(memory (export \"memory\") i64 20 30)".to_owned(),
+            20 << 16,
+        ),
+        (
+            "i32",
+            "(memory (export \"memory\") 20 30)".to_owned(),
+            20 << 16,
+        ),
+    ];
+    for (address, memory, bytes) in shapes {
+        // Every second of 300 pages has a word, and so has the end.
+        let text = format!(
+            r#"(module {memory}
+              (func $fill (export "fill") (local $at {address})
+                (loop $next
+                  (i32.store (local.get $at) (i32.const 0x01020304))
+                  (local.set $at ({address}.add (local.get $at) ({address}.const 8192)))
+                  (br_if $next ({address}.lt_u (local.get $at) ({address}.const 1228800))))
+                (i32.store ({address}.const {}) (i32.const -1)))
+              (func (export "store") (param i32)
+                (i32.store8 ({address}.{} (local.get 0)) (i32.const 0xee)))
+              (func (export "grow")
+                (drop (memory.grow ({address}.const 1)))
+                (i32.store8 ({address}.const {bytes}) (i32.const 0xdd))))"#,
+            bytes - 4,
+            if address == "i64" {
+                "extend_i32_u"
+            } else {
+                "add (i32.const 0)"
+            },
+        );
+        let module = common::wat(&text);
+        for reset in common::resets() {
+            let region = Region::builder()
+                .slots(70)
+                .memory_bytes_max(30 << 16)
+                .reset(reset);
+            let region = region.build().expect("the region is built");
+            let linker = Linker::<()>::new();
+            let cold = region.prepare(&module, &linker).expect("it links");
+            let mut instance = cold.try_instantiate(()).expect("a slot is free");
+            instance.call_values("fill", &[]).expect("it returns");
+            let wanted = instance.memory().as_slice().to_vec();
+            assert_eq!(wanted.len(), bytes as usize);
+            let snapshot = instance.snapshot().expect("it can be taken");
+            let warm = region.prepare(&snapshot, &linker).expect("it links");
+            for round in 0..2 {
+                let made = (0..70).map(|_| warm.try_instantiate(()).expect("a slot is free"));
+                let mut all: Vec<_> = made.collect();
+                for (slot, instance) in all.iter_mut().enumerate() {
+                    let found = instance.memory().as_slice().to_vec();
+                    assert!(found == wanted, "{address} {reset:?} {round} {slot}");
+                    // The last byte, a page of zeros, and one that no other slot writes.
+                    for at in [bytes as i32 - 1, 4096, slot as i32 * 8192] {
+                        call(instance, "store", &[at]);
+                    }
+                    let past = instance.call_values("store", &[Value::I32(bytes as i32)]);
+                    assert!(past.is_err(), "{address} {reset:?}");
+                    if slot % 3 == 0 {
+                        call(instance, "grow", &[]);
+                        let past = &instance.memory().as_slice()[bytes as usize..].to_vec();
+                        assert_eq!(past[0], 0xdd);
+                        assert!(past[1..].iter().all(|byte| *byte == 0));
+                    }
+                }
+            }
+        }
+    }
 }

@@ -261,3 +261,53 @@ fn a_shared_memory_is_refused() {
     );
     assert_eq!(region.slots_free(), 1);
 }
+
+/// A host function makes a nested call, and returns as usual although that call failed.
+#[test]
+fn an_instance_has_no_snapshot_after_a_failed_nested_call() {
+    let text = r#"(module
+      (import "host" "tries" (func $tries))
+      (global $depth (mut i32) (i32.const 0))
+      (func (export "fails")
+        (global.set $depth (i32.add (global.get $depth) (i32.const 1)))
+        unreachable)
+      (func (export "go") (call $tries)))"#;
+    let region = region(1);
+    let mut linker = Linker::<()>::new();
+    let tries = |mut caller: Caller<'_, ()>| {
+        assert!(caller.call_values("fails", &[]).is_err());
+    };
+    linker
+        .func("host", "tries", tries)
+        .expect("the name is free");
+    let prepared = region.prepare(&common::wat(text), &linker);
+    let instance = prepared.expect("it links").try_instantiate(());
+    let mut instance = instance.expect("the slot is free");
+    instance
+        .call_values("go", &[])
+        .expect("the host function returns");
+    let error = instance.snapshot().expect_err("its state is half changed");
+    assert!(matches!(error, SnapshotError::Failed), "{error}");
+}
+
+/// Without the export of a memory, interfaces would use another one. Only functions can be removed.
+#[test]
+fn only_functions_are_removed_after_they_made_the_state() {
+    let text = r#"(module
+      (memory 1) (memory (export "memory") 1) (global (export "line\nbreak") i32 (i32.const 1))
+      (func (export "two\nlines")))"#;
+    let region = Region::builder().slots(1).memories(2);
+    let region = region.build().expect("the region is built");
+    let prepared = region.prepare(&common::wat(text), &Linker::<()>::new());
+    let prepared = prepared.expect("it links");
+    for name in ["memory", "line\nbreak", "absent"] {
+        let instance = prepared.try_instantiate(()).expect("the slot is free");
+        let error = instance.snapshot_after(&[name]).map(drop);
+        let error = error.expect_err("it is no function").to_string();
+        assert!(error.contains("only two_lines;"), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    let instance = prepared.try_instantiate(()).expect("the slot is free");
+    let made = instance.snapshot_after(&["two\nlines"]);
+    assert_eq!(made.expect("it is a function").exports().count(), 2);
+}

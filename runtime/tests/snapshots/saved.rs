@@ -5,7 +5,7 @@ use crate::common;
 use pirn_compiler::Options;
 use pirn_format::header::HASH_BYTES;
 use pirn_format::image::ImageRun;
-use pirn_format::metadata::{Element, Metadata};
+use pirn_format::metadata::{ConstExpr, ConstOp, Element, Metadata, SegmentMode};
 use pirn_format::read::Checked;
 use pirn_format::rewrite;
 use pirn_runtime::{Module, OpenError, Region, Reset, SnapshotError, Value};
@@ -16,7 +16,7 @@ fn saved(snapshot: &Module) -> Module {
     Module::from_bytes(&bytes).expect("it opens")
 }
 
-fn so(text: &str, options: &Options) -> Vec<u8> {
+pub(super) fn so(text: &str, options: &Options) -> Vec<u8> {
     let wasm = pirn_compiler::parse_text(text.as_bytes()).expect("the text is well-formed");
     pirn_compiler::compile(&wasm, options).expect("the module is valid")
 }
@@ -129,8 +129,9 @@ fn exports_that_made_the_state_are_removed() {
     let module = common::wat(GUEST);
     match made(&module, &["change", "chance"]) {
         Err(error @ SnapshotError::NoExport { .. }) => {
-            let wanted = "there is no export \"chance\" to remove, only memory, more, tiny, i32, \
-                          table, change, look, use kept segments, ...; name one of them";
+            let wanted = "there is no exported function \"chance\" to remove, only look, use kept \
+                          segments, use gone data, use gone elements, use active data, five; name \
+                          one of them";
             assert_eq!(error.to_string(), wanted);
         }
         other => panic!("{other:?}"),
@@ -326,9 +327,28 @@ fn parts_that_contradict_each_other_are_refused() {
     refused("referred function", runs, |m| {
         of(m).tables[0][0] = Element::Func(u32::MAX);
     });
+    refused("its size exceeds its maximum", runs, |m| {
+        m.memories[0].max = Some(4);
+    });
+    refused("its size exceeds its maximum", runs, |m| {
+        m.tables[0].max = Some(4);
+    });
+    refused("an active segment", runs, |m| {
+        m.data[0].mode = active();
+    });
+    refused("an active segment", runs, |m| {
+        m.elements[0].mode = active();
+    });
     refused("a start function", runs, |m| {
         m.start = m.escaped.first().copied();
     });
+}
+
+fn active() -> SegmentMode {
+    SegmentMode::Active {
+        index: 0,
+        offset: ConstExpr(vec![ConstOp::I32(0)]),
+    }
 }
 
 /// A snapshot has the data of its instance, also if the region maps the image of the first memory

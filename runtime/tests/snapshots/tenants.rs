@@ -9,11 +9,11 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 /// Pages of the largest image, of 64 KiB each: 16 MiB, more than a tracked slot copies.
-const LARGE: u32 = 256;
+pub(super) const LARGE: u32 = 256;
 
 /// A guest with two memories. `fill(pages)` writes a word to every 512 bytes of the first memory.
 /// `sum` returns a checksum of all words. `spoil` overwrites a word of each memory and grows both.
-const GUEST: &str = r#"(module
+pub(super) const GUEST: &str = r#"(module
   (memory (export "memory") 2 400)
   (memory $more 1 9)
   (global $g (mut i64) (i64.const 1))
@@ -55,20 +55,20 @@ const GUEST: &str = r#"(module
   (func (export "trap") unreachable)
   (func (export "forever") (loop $l (br $l))))"#;
 
-struct Warm {
-    prepared: Prepared<()>,
+pub(super) struct Warm {
+    pub(super) prepared: Prepared<()>,
     /// The sum of the words in a fresh instance.
-    sum: i64,
+    pub(super) sum: i64,
 }
 
-fn region(reset: Reset, slots: u32) -> Region {
+pub(super) fn region(reset: Reset, slots: u32) -> Region {
     let region = Region::builder().slots(slots).memories(2).reset(reset);
     region.build().expect("the region is built")
 }
 
 impl Warm {
     /// A snapshot with an image of `pages` pages of 64 KiB.
-    fn new(region: &Region, module: &Module, pages: u32) -> Self {
+    pub(super) fn new(region: &Region, module: &Module, pages: u32) -> Self {
         let linker = Linker::new();
         let prepared = region.prepare(module, &linker).expect("it links");
         let mut instance = prepared.try_instantiate(()).expect("a slot is free");
@@ -80,7 +80,7 @@ impl Warm {
         Self { prepared, sum }
     }
 
-    fn instance(&self) -> Instance<()> {
+    pub(super) fn instance(&self) -> Instance<()> {
         self.prepared.try_instantiate(()).expect("a slot is free")
     }
 
@@ -110,7 +110,7 @@ impl Warm {
     }
 }
 
-fn sum(instance: &mut Instance<()>) -> i64 {
+pub(super) fn sum(instance: &mut Instance<()>) -> i64 {
     match instance.call_values("sum", &[]).expect("it returns")[..] {
         [Value::I64(sum)] => sum,
         ref other => panic!("{other:?}"),

@@ -34,7 +34,9 @@ fn phases(args: &Args, out: &Path, timings: &mut Timings) -> Result<(), Outcome>
     // the same file.
     let clock = VirtualClock::new(SystemTime::UNIX_EPOCH);
     let wasi = WasiCtxBuilder::with_virtual_clock(&clock).seeded_random([0; 32]);
-    let wasi = args.add_to(wasi)?.build();
+    let mut wasi = args.add_to(wasi)?;
+    let opened = wasi.opened();
+    let wasi = wasi.build();
     let module = load::open(&args.program, args.fuel.is_some(), timings)?;
     let initialisers = initialisers(&module, args.init.as_deref())
         .with_context(|| format!("{program}: --init"))?;
@@ -46,7 +48,7 @@ fn phases(args: &Args, out: &Path, timings: &mut Timings) -> Result<(), Outcome>
         names.try_for_each(|name| initialise(args, &mut instance, name))
     })?;
     let open = open_descriptors(instance.data()).map_err(anyhow::Error::from)?;
-    check_descriptors(args.given(), &open).with_context(|| program.to_string())?;
+    check_descriptors(args.given(), &open, opened.number()).with_context(|| program.to_string())?;
     let names: Vec<&str> = initialisers.iter().map(String::as_str).collect();
     let snapshot = timings.measure("snapshot", || instance.snapshot_after(&names));
     let snapshot = snapshot.with_context(|| program.to_string())?;
@@ -78,9 +80,9 @@ fn failed(name: &str, error: CallError) -> Outcome {
     }
 }
 
-/// Refuses to lose descriptors that the guest opened or closed. The numbers below `given` were
-/// given to it.
-fn check_descriptors(given: u32, open: &[u32]) -> Result<()> {
+/// Refuses to lose descriptors that the guest opened, closed or replaced. The numbers below `given`
+/// were given to it, and it has opened `opened` descriptors.
+fn check_descriptors(given: u32, open: &[u32], opened: u64) -> Result<()> {
     if let Some(left) = open.iter().find(|number| **number >= given) {
         bail!(
             "descriptor {left} is open after the initialisation, and no instance of the snapshot \
@@ -91,6 +93,13 @@ fn check_descriptors(given: u32, open: &[u32]) -> Result<()> {
         bail!(
             "descriptor {closed} was closed by the initialisation, and each instance of the \
              snapshot would have it; leave it open"
+        );
+    }
+    // All numbers are those that were given. So what the guest opened has taken one of them.
+    if opened > 0 {
+        bail!(
+            "a descriptor that was given was replaced by the initialisation (fd_renumber), and each \
+             instance of the snapshot would have the given one; leave it as it is"
         );
     }
     Ok(())
