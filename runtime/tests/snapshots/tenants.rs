@@ -183,6 +183,15 @@ pub(super) fn forks(reset: Reset) {
     let module = common::wat(GUEST);
     let warm = [2, 20, LARGE].map(|pages| Warm::new(&region, &module, pages));
     let held = warm[0].instance();
+    // Its image is mapped, and some of its pages are written before the fork, some after it.
+    let mut large = warm[2].instance();
+    let mut spoil = |pages: core::ops::Range<i32>| {
+        for page in pages {
+            let spoilt = large.call_values("spoil", &[Value::I32(page << 12), Value::I32(0)]);
+            spoilt.expect("it returns");
+        }
+    };
+    spoil(0..40);
     let all = || {
         let mut random = Random(5);
         for _ in 0..10 {
@@ -196,6 +205,13 @@ pub(super) fn forks(reset: Reset) {
     if pid == 0 {
         child(AssertUnwindSafe(|| {
             all();
+            // A child of the child has instances, too, and so has the child afterwards.
+            let grandchild = fork();
+            if grandchild == 0 {
+                child(AssertUnwindSafe(all));
+            }
+            ended_well(grandchild);
+            all();
             // `held` dates from before the fork. It gives a snapshot if the child has its memory.
             match held.snapshot() {
                 Ok(_) => assert_ne!(reset, Reset::Tracked),
@@ -206,7 +222,10 @@ pub(super) fn forks(reset: Reset) {
             }
         }));
     }
+    spoil(30..90);
     ended_well(pid);
+    spoil(80..120);
+    drop(large);
     all();
     assert_eq!(sum(&mut { held }), warm[0].sum);
 }
