@@ -185,6 +185,22 @@ fn a_slot_changes_between_images() {
     }
 }
 
+/// Other backings, which a region chooses if the kernel loses writes, would pass all other tests.
+#[test]
+fn writes_to_a_mapped_image_are_tracked() {
+    if !common::resets().contains(&Reset::Tracked) {
+        return;
+    }
+    let prepared = warm(&region(Reset::Tracked));
+    for _ in 0..12 {
+        let mut instance = prepared.try_instantiate(()).expect("a slot is free");
+        for page in [3, 4, 700] {
+            call(&mut instance, "store", &[page * PAGE as i32]);
+        }
+        assert_eq!(instance.usage().pages_written, Some(3));
+    }
+}
+
 /// What an instance only reads is shared: it adds no private memory to the process.
 #[test]
 fn pages_that_are_only_read_stay_shared() {
