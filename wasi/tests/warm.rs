@@ -155,6 +155,19 @@ fn each_request_to_a_warm_c_or_rust_program_is_its_first() {
 }
 
 #[test]
+fn each_request_to_a_program_that_wizer_made_is_its_first() {
+    for guest in ["warm-c-wizer.wasm", "warm-rust-wizer.wasm"] {
+        let (region, module) = (region(), open(&common::guest(guest)));
+        let mut exports = module.exports().map(|(name, _)| name);
+        assert!(!exports.any(|name| name.ends_with("initialize")), "{guest}");
+        check(&region, &module, |n| {
+            let item = n * 7 % 1009;
+            [String::new(), format!("item-{item}"), json(item, "")]
+        });
+    }
+}
+
+#[test]
 fn each_request_to_a_warm_java_program_is_its_first() {
     let Some(path) = common::built("warm-java.wasm") else {
         return;

@@ -4,52 +4,66 @@
 //! A cycle makes an instance, has it answer one request, and drops it. A cold instance first calls
 //! its initialisation; a warm one begins where that ended.
 //!
-//! Run `cargo run --release --bin warm [rounds [rows [svg]]]` in `benches/compare`,
-//! after `examples/guests/build.sh go js java`. `rows` is a substring of the names of the wanted
-//! rows, and `svg` a file for the graph. A guest that is not built is named.
+//! Run `cargo run --release --bin warm [rounds [rows [svg [folder]]]]` in `benches/compare`,
+//! after `examples/guests/build.sh go js java ruby`. `rows` is a substring of the names of the
+//! wanted rows, `svg` a file for the graph, and `folder` a place for the modules that wizer makes.
+//! A guest that is not built is named.
 //!
-//! Each cycle makes a WASI context with two pipes, as a request does. At the end, the program holds
-//! 1,000 instances of each guest, each of which has answered a request.
+//! Each cycle makes a WASI context with two pipes, as a request does; the first row has none.
+//! Before a guest is measured, the program compares the answers of both engines. At the end, the
+//! program holds 1,000 instances of each guest, each of which has answered a request.
 
 #![forbid(unsafe_code)]
 
 #[path = "../../best.rs"]
 mod best;
 mod cycles;
+mod peer;
 #[path = "../../row.rs"]
 #[expect(dead_code, reason = "the rows of the other table have more engines")]
 mod row;
+mod ruby;
 #[path = "../../turns.rs"]
 mod turns;
 
 use cycles::Cycles;
 use pirn_compiler::{Options, compile, parse_text};
-use pirn_runtime::{Linker, Module, Prepared, Region, Value};
+use pirn_runtime::{ExternType, Instance, Linker, Module, Prepared, Region, Value};
 use pirn_wasi::pipe::{ReadPipe, WritePipe};
 use pirn_wasi::{WasiCtx, WasiCtxBuilder};
 use row::Run;
 use std::path::Path;
 use std::time::Instant;
-use wasmtime_wasi::p1::{self, WasiP1Ctx};
-use wasmtime_wasi::p2::pipe::{MemoryInputPipe, SinkOutputStream};
-use wasmtime_wizer::{InstanceState, SnapshotVal, ValType, Wizer};
 
 /// Largest memory of a guest.
 const MEMORY_BYTES_MAX: usize = 128 << 20;
 
 /// A guest, its initialisation, and what answers a request.
+#[derive(Clone)]
 struct Case {
     name: &'static str,
     wasm: Vec<u8>,
     /// Exports that initialise it, in order.
     init: &'static [&'static str],
-    /// Export that answers a request.
-    answer: &'static str,
+    /// Export that answers a request. [`ruby`] does for a guest without such an export.
+    answer: Option<&'static str>,
     params: &'static [i32],
     /// Standard input of the initialisation.
     script: &'static str,
     /// Standard input of a request.
     body: &'static str,
+    /// Whether each instance has a WASI context.
+    wasi: bool,
+}
+
+/// What the host keeps for an instance.
+type Data = Option<WasiCtx>;
+
+/// What a guest has answered: its standard output, and the results of the export.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    output: String,
+    results: Vec<i32>,
 }
 
 /// Name, file below `examples/guests`, initialisation, answer, its parameters, script, body.
@@ -57,7 +71,7 @@ type Built = (
     &'static str,
     &'static str,
     &'static [&'static str],
-    &'static str,
+    Option<&'static str>,
     &'static [i32],
     &'static str,
     &'static str,
@@ -66,13 +80,16 @@ type Built = (
 /// What a script does for each request of QuickJS.
 const SCRIPT: &str = include_str!("../../../../../examples/guests/js/app.js");
 
+/// The same for Ruby.
+const RUBY_SCRIPT: &str = include_str!("../../../../../examples/guests/ruby/app.rb");
+
 /// The guests that are built.
-const BUILT: [Built; 7] = [
+const BUILT: [Built; 8] = [
     (
         "C: one of 1,000 items",
         "warm-c.wasm",
         &["_initialize"],
-        "handle",
+        Some("handle"),
         &[],
         "",
         "item-7",
@@ -81,7 +98,7 @@ const BUILT: [Built; 7] = [
         "Rust: one of 1,000 items",
         "warm-rust.wasm",
         &["wizer-initialize"],
-        "handle",
+        Some("handle"),
         &[],
         "",
         "item-7",
@@ -90,7 +107,7 @@ const BUILT: [Built; 7] = [
         "Go: hello",
         "built/warm.wasm",
         &["_initialize"],
-        "hello",
+        Some("hello"),
         &[],
         "",
         "",
@@ -99,7 +116,7 @@ const BUILT: [Built; 7] = [
         "Go: JSON of one of 10,000 items",
         "built/warm.wasm",
         &["_initialize"],
-        "handle",
+        Some("handle"),
         &[7],
         "",
         "",
@@ -108,7 +125,7 @@ const BUILT: [Built; 7] = [
         "Java: hello",
         "built/warm-java.wasm",
         &["_start"],
-        "hello",
+        Some("hello"),
         &[],
         "",
         "",
@@ -117,7 +134,7 @@ const BUILT: [Built; 7] = [
         "Java: one of 1,000 items",
         "built/warm-java.wasm",
         &["_start"],
-        "handle",
+        Some("handle"),
         &[],
         "",
         "item-7",
@@ -126,10 +143,19 @@ const BUILT: [Built; 7] = [
         "QuickJS: one of 1,000 items",
         "built/quickjs.wasm",
         &["_initialize", "wizer-initialize", "load"],
-        "handle",
+        Some("handle"),
         &[],
         SCRIPT,
         "",
+    ),
+    (
+        "Ruby: one of 1,000 items",
+        "built/ruby.wasm",
+        &["_initialize"],
+        None,
+        &[],
+        RUBY_SCRIPT,
+        "item-7",
     ),
 ];
 
@@ -155,10 +181,11 @@ fn cases() -> Vec<Case> {
             .expect("it is well-formed")
             .into_owned(),
         init: &["_initialize"],
-        answer: "answer",
+        answer: Some("answer"),
         params: &[10],
         script: "",
         body: "",
+        wasi: false,
     }];
     for (name, file, init, answer, params, script, body) in BUILT {
         match std::fs::read(folder.join(file)) {
@@ -170,6 +197,7 @@ fn cases() -> Vec<Case> {
                 params,
                 script,
                 body,
+                wasi: true,
             }),
             Err(error) => eprintln!("NOT RUN: {name}: {file}: {error}"),
         }
@@ -181,7 +209,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let rounds = args.next().and_then(|n| n.parse().ok()).unwrap_or(21);
     let only = args.next().unwrap_or_default();
-    let graph = args.next();
+    let (graph, folder) = (args.next(), args.next());
     let region = region(8);
     println!("pirn: {}", region.describe());
     println!("medians of {rounds} rounds, one thread, microseconds a cycle");
@@ -195,9 +223,8 @@ fn main() {
         if !case.name.contains(&only) {
             continue;
         }
-        let (cold, warm, image) = ours(&region, &case);
-        let [mut cold, mut warm] = [cold, warm];
-        let [mut peer_cold, mut peer_warm] = peer.runs(&case);
+        let (mut cold, mut warm, image, expected) = ours(&region, &case);
+        let [mut peer_cold, mut peer_warm] = peer.runs(&case, &expected, folder.as_deref());
         let mut engines = [&mut cold, &mut warm, &mut peer_cold, &mut peer_warm];
         let us = turns::measure(&mut engines, rounds).into_iter();
         let us: Vec<f64> = us.map(|ns| ns / 1e3).collect();
@@ -240,15 +267,15 @@ const LIVE: usize = 1000;
 fn live(case: &Case) -> [f64; 2] {
     let snapshot = snapshot(&region(1), case);
     let region = region(LIVE as u32);
-    let prepared = region.prepare(&snapshot, &linker()).expect("it links");
-    let answer = prepared.func_values(case.answer).expect("it is exported");
-    let params: Vec<Value> = case.params.iter().map(|n| Value::I32(*n)).collect();
+    let prepared = region.prepare(&snapshot, &linker(&snapshot));
+    let prepared = prepared.expect("it links");
+    let answer = answer(&prepared, case);
     let mut live = Vec::with_capacity(LIVE);
     let before = private_kib();
     let mut pages = 0;
     for _ in 0..LIVE {
-        let mut instance = prepared.instantiate(wasi(case.body)).expect("a slot");
-        instance.call_func(&answer, &params).expect("it answers");
+        let mut instance = prepared.instantiate(data(case, case.body)).expect("a slot");
+        answer(&mut instance);
         pages += instance.usage().pages_written.unwrap_or(0);
         live.push(instance);
     }
@@ -266,9 +293,25 @@ fn private_kib() -> f64 {
         .expect("a number")
 }
 
-fn linker() -> Linker<WasiCtx> {
+/// WASI, and what Ruby imports beside it: handles of its values, and an interface to JavaScript,
+/// which nothing calls.
+fn linker(module: &Module) -> Linker<Data> {
     let mut linker = Linker::new();
-    pirn_wasi::link(&mut linker, |wasi| wasi).expect("the names are free");
+    pirn_wasi::link(&mut linker, context).expect("the names are free");
+    for (interface, name, ty) in module.imports() {
+        let ExternType::Func(ty) = ty else { continue };
+        let defined = match interface {
+            ruby::HANDLES => linker.func_values(interface, name, ty, |_, params, results| {
+                results.clone_from_slice(&params[..results.len()]);
+                Ok(())
+            }),
+            ruby::JAVASCRIPT => linker.func_values(interface, name, ty, |_, _, _| {
+                Err(std::io::Error::other("there is no JavaScript").into())
+            }),
+            _ => continue,
+        };
+        defined.expect("the name is free");
+    }
     linker
 }
 
@@ -278,13 +321,22 @@ fn open(case: &Case) -> (Module, usize) {
     (Module::from_bytes(&so).expect("it opens"), so.len())
 }
 
-/// The snapshot of a case after its initialisation. Prints the time that it took.
-fn snapshot(region: &Region, case: &Case) -> Module {
-    let cold = region.prepare(&open(case).0, &linker()).expect("it links");
-    let mut instance = cold.instantiate(wasi(case.script)).expect("a slot");
+/// Initialises an instance, which has the script as standard input.
+fn initialise(instance: &mut Instance<Data>, module: &Module, case: &Case) {
     for init in case.init {
         instance.call_values(init, &[]).expect("it starts");
     }
+    if case.answer.is_none() {
+        ruby::start(&mut Ours { instance, module }, case.script);
+    }
+}
+
+/// The snapshot of a case after its initialisation. Prints the time that it took.
+fn snapshot(region: &Region, case: &Case) -> Module {
+    let module = open(case).0;
+    let cold = region.prepare(&module, &linker(&module)).expect("it links");
+    let mut instance = cold.instantiate(data(case, case.script)).expect("a slot");
+    initialise(&mut instance, &module, case);
     let start = Instant::now();
     let snapshot = instance.snapshot_after(case.init).expect("it is whole");
     let ms = start.elapsed().as_secs_f64() * 1e3;
@@ -296,191 +348,137 @@ fn region(slots: u32) -> Region {
     Region::builder()
         .slots(slots)
         .memory_bytes_max(MEMORY_BYTES_MAX)
-        .stack_bytes(1 << 20)
+        .stack_bytes(8 << 20)
         .tables(8)
         .table_elements(1 << 16)
         .build()
         .expect("a region")
 }
 
-/// The cold and the warm cycle, and the snapshot's image in MiB.
-fn ours(region: &Region, case: &Case) -> (Run<'static>, Run<'static>, f64) {
+/// What has an instance answer a request, and returns the results.
+fn answer(
+    prepared: &Prepared<Data>,
+    case: &Case,
+) -> impl Fn(&mut Instance<Data>) -> Vec<Value> + use<> {
+    let func = case.answer.map(|name| prepared.func_values(name));
+    let func = func.map(|func| func.expect("it is exported"));
+    let params: Vec<Value> = case.params.iter().map(|n| Value::I32(*n)).collect();
+    let module = prepared.module().clone();
+    move |instance| match &func {
+        Some(func) => instance.call_func(func, &params).expect("it answers"),
+        None => {
+            let module = &module;
+            ruby::answer(&mut Ours { instance, module });
+            vec![]
+        }
+    }
+}
+
+/// The standard input of an instance. A cold one reads a script, unless Ruby gets that as an
+/// argument.
+fn input(case: &Case, cold: bool) -> &'static str {
+    match cold && !case.script.is_empty() && case.answer.is_some() {
+        true => case.script,
+        false => case.body,
+    }
+}
+
+/// The cold and the warm cycle, the snapshot's image in MiB, and the answer of a warm instance.
+fn ours(region: &Region, case: &Case) -> (Run<'static>, Run<'static>, f64, Answer) {
     let (module, so_bytes) = open(case);
-    let linker = linker();
+    let linker = linker(&module);
     let cold = region.prepare(&module, &linker).expect("it links");
     let snapshot = snapshot(region, case);
     let bytes = snapshot.to_bytes().expect("it can be saved").len() - so_bytes;
     let warm = region.prepare(&snapshot, &linker).expect("it links");
-    let cycle = |prepared: Prepared<WasiCtx>, init: &'static [&'static str]| -> Run<'static> {
-        let (script, body) = (case.script, case.body);
-        let params: Vec<Value> = case.params.iter().map(|n| Value::I32(*n)).collect();
-        let answer = prepared.func_values(case.answer).expect("it is exported");
+    let expected = warm_answer(&warm, case);
+    let cycle = |prepared: Prepared<Data>, cold: bool| -> Run<'static> {
+        let answer = answer(&prepared, case);
+        let (case, input) = (case.clone(), input(case, cold));
         Box::new(move |count| {
             for _ in 0..count {
-                // A cold script reads its source, and then nothing.
-                let input = if init.is_empty() || script.is_empty() {
-                    body
-                } else {
-                    script
-                };
-                let mut instance = prepared.instantiate(wasi(input)).expect("a slot");
-                for init in init {
-                    instance.call_values(init, &[]).expect("it starts");
+                let mut instance = prepared.instantiate(data(&case, input)).expect("a slot");
+                if cold {
+                    initialise(&mut instance, prepared.module(), &case);
                 }
-                instance.call_func(&answer, &params).expect("it answers");
+                answer(&mut instance);
             }
         })
     };
     let mib = bytes as f64 / f64::from(1 << 20);
-    (cycle(cold, case.init), cycle(warm, &[]), mib)
+    (cycle(cold, true), cycle(warm, false), mib, expected)
 }
 
-fn wasi(input: &'static str) -> WasiCtx {
-    let out = WritePipe::new(std::io::sink());
-    let input = ReadPipe::from(input);
-    let wasi = WasiCtxBuilder::new().stdin(Box::new(input));
-    wasi.stdout(Box::new(out)).build()
+/// The answer of a warm instance.
+fn warm_answer(warm: &Prepared<Data>, case: &Case) -> Answer {
+    let output = WritePipe::new_in_memory();
+    let wasi = || {
+        let wasi = WasiCtxBuilder::new().stdin(Box::new(ReadPipe::from(case.body)));
+        wasi.stdout(Box::new(output.clone())).build()
+    };
+    let mut instance = warm.instantiate(case.wasi.then(wasi)).expect("a slot");
+    let results = answer(warm, case)(&mut instance);
+    drop(instance);
+    let output = output.try_into_inner().expect("nobody else has the pipe");
+    let results = results.into_iter().map(|value| match value {
+        Value::I32(value) => value,
+        _ => panic!("no guest here returns anything but an i32"),
+    });
+    Answer {
+        output: String::from_utf8(output.into_inner()).expect("it is text"),
+        results: results.collect(),
+    }
 }
 
-/// Wasmtime with the settings that make a cycle fastest.
-mod peer {
-    use super::{
-        Case, InstanceState, MEMORY_BYTES_MAX, MemoryInputPipe, Run, SinkOutputStream, SnapshotVal,
-        ValType, WasiP1Ctx, Wizer, best, p1,
-    };
-    use std::future::Future;
-    use wasmtime::{
-        Config, Extern, Instance, InstanceAllocationStrategy, Linker, Module,
-        PoolingAllocationConfig, Store, Val,
-    };
-    use wasmtime_wasi::WasiCtxBuilder;
+/// The WASI context of an instance whose module imports WASI.
+fn context(data: &mut Data) -> &mut WasiCtx {
+    data.as_mut().expect("it has a context")
+}
 
-    pub struct Engine(wasmtime::Engine);
+fn data(case: &Case, input: &'static str) -> Data {
+    case.wasi.then(|| {
+        let out = WritePipe::new(std::io::sink());
+        let input = ReadPipe::from(input);
+        let wasi = WasiCtxBuilder::new().stdin(Box::new(input));
+        wasi.stdout(Box::new(out)).build()
+    })
+}
 
-    impl Engine {
-        pub fn new() -> Self {
-            let mut pool = PoolingAllocationConfig::new();
-            pool.total_core_instances(8)
-                .total_memories(8)
-                .total_tables(8)
-                .table_elements(1 << 16)
-                .max_memory_size(MEMORY_BYTES_MAX);
-            let mut config = Config::new();
-            best::best(&mut pool, &mut config);
-            config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-            Self(wasmtime::Engine::new(&config).expect("an engine"))
-        }
+/// An instance of pirn, for what both engines do in the same way.
+struct Ours<'a> {
+    instance: &'a mut Instance<Data>,
+    module: &'a Module,
+}
 
-        fn linker(&self) -> Linker<WasiP1Ctx> {
-            let mut linker = Linker::new(&self.0);
-            p1::add_to_linker_sync(&mut linker, |wasi| wasi).expect("the names are free");
-            linker
-        }
-
-        /// The cold cycle, and the cycle of the module that wizer made.
-        pub fn runs(&self, case: &Case) -> [Run<'static>; 2] {
-            let warm = self.preinitialised(case);
-            [
-                self.cycle(&case.wasm, case.init, case),
-                self.cycle(&warm, &[], case),
-            ]
-        }
-
-        fn cycle(&self, wasm: &[u8], init: &'static [&'static str], case: &Case) -> Run<'static> {
-            let module = Module::new(&self.0, wasm).expect("it is valid");
-            let pre = self.linker().instantiate_pre(&module).expect("it links");
-            let export = module
-                .get_export_index(case.answer)
-                .expect("it is exported");
-            let engine = self.0.clone();
-            let params: Vec<Val> = case.params.iter().map(|n| Val::I32(*n)).collect();
-            let results = module
-                .get_export(case.answer)
-                .and_then(|ty| ty.func().map(|ty| ty.results().len()))
-                .expect("it is a function");
-            let (script, body) = (case.script, case.body);
-            Box::new(move |count| {
-                let mut results = vec![Val::I32(0); results];
-                for _ in 0..count {
-                    let input = if init.is_empty() || script.is_empty() {
-                        body
-                    } else {
-                        script
-                    };
-                    let mut store = Store::new(&engine, wasi(input));
-                    let instance = pre.instantiate(&mut store).expect("a slot");
-                    for init in init {
-                        call(&mut store, &instance, init);
-                    }
-                    let func = instance.get_module_export(&mut store, &export);
-                    let func = func.and_then(Extern::into_func).expect("it is exported");
-                    func.call(&mut store, &params, &mut results)
-                        .expect("it answers");
-                }
-            })
-        }
-
-        /// The module as wizer writes it after its initialisation.
-        fn preinitialised(&self, case: &Case) -> Vec<u8> {
-            let mut wizer = Wizer::new();
-            wizer.init_func(*case.init.last().expect("there is one"));
-            let (context, instrumented) = wizer.instrument(&case.wasm).expect("wizer takes it");
-            let module = Module::new(&self.0, &instrumented).expect("it is valid");
-            let mut store = Store::new(&self.0, wasi(case.script));
-            let instance = self.linker().instantiate(&mut store, &module);
-            let instance = instance.expect("it links");
-            for init in case.init {
-                call(&mut store, &instance, init);
-            }
-            let mut state = State { store, instance };
-            ready(wizer.snapshot(&context, &mut state)).expect("it can be taken")
-        }
+impl ruby::Guest for Ours<'_> {
+    fn export(&mut self, prefix: &str) -> String {
+        let exports = self.module.exports();
+        let mut names = exports.map(|(name, _)| name.to_owned());
+        let found = names.find(|name| name.starts_with(prefix));
+        found.expect("it is exported")
     }
 
-    fn wasi(input: &'static str) -> WasiP1Ctx {
-        let mut builder = WasiCtxBuilder::new();
-        builder.stdin(MemoryInputPipe::new(input.as_bytes()));
-        builder.stdout(SinkOutputStream).build_p1()
+    fn call(&mut self, export: &str, params: &[i32]) -> Option<i32> {
+        let params: Vec<Value> = params.iter().map(|n| Value::I32(*n)).collect();
+        let results = self
+            .instance
+            .call_values(export, &params)
+            .expect("it returns");
+        results.first().map(|result| match result {
+            Value::I32(result) => *result,
+            _ => panic!("{export} returned {result:?}"),
+        })
     }
 
-    fn call(store: &mut Store<WasiP1Ctx>, instance: &Instance, name: &str) {
-        let func = instance
-            .get_func(&mut *store, name)
-            .expect("it is exported");
-        func.call(store, &[], &mut []).expect("it starts");
+    fn write(&mut self, at: u32, bytes: &[u8]) {
+        let mut memory = self.instance.memory_mut();
+        memory.write(at, bytes).expect("it was allocated");
     }
 
-    /// An initialised instance of a module that wizer has instrumented.
-    struct State {
-        store: Store<WasiP1Ctx>,
-        instance: Instance,
-    }
-
-    impl InstanceState for State {
-        async fn global_get(&mut self, name: &str, _: ValType) -> SnapshotVal {
-            let global = self.instance.get_global(&mut self.store, name);
-            match global.expect("wizer exports it").get(&mut self.store) {
-                Val::I32(value) => SnapshotVal::I32(value),
-                Val::I64(value) => SnapshotVal::I64(value),
-                Val::F32(bits) => SnapshotVal::F32(bits),
-                Val::F64(bits) => SnapshotVal::F64(bits),
-                Val::V128(value) => SnapshotVal::V128(value.as_u128()),
-                _ => panic!("wizer refuses globals of other types"),
-            }
-        }
-
-        async fn memory_contents(&mut self, name: &str, contents: impl FnOnce(&[u8]) + Send) {
-            let memory = self.instance.get_memory(&mut self.store, name);
-            contents(memory.expect("wizer exports it").data(&self.store));
-        }
-    }
-
-    /// The result of a future that waits for nothing.
-    fn ready<T>(future: impl Future<Output = T>) -> T {
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        match std::pin::pin!(future).poll(&mut context) {
-            std::task::Poll::Ready(result) => result,
-            std::task::Poll::Pending => panic!("it waits"),
-        }
+    fn read_u32(&mut self, at: u32) -> u32 {
+        self.instance
+            .memory()
+            .read_u32(at)
+            .expect("it was allocated")
     }
 }
