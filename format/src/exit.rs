@@ -8,14 +8,15 @@
 //! exit(vmctx, reason: u64, cells)           field `exit`
 //! ```
 //!
-//! `host_call` calls a host function. Its argument `host` identifies the function: a trampoline
-//! reads it from [`FuncImport::host`](crate::layout::FuncImport::host). `exit` handles all other
-//! exits: the low byte of `reason` is a [`Kind`], and the upper bits are the number of a
-//! [`Builtin`] or a [`TrapCode`].
+//! `host_call` calls a host function. Its argument `host` is the byte offset of the function's
+//! entry in the instance's table of entries. A trampoline reads it from
+//! [`FuncImport::host`](crate::layout::FuncImport::host). `exit` handles all other exits: the low
+//! byte of `reason` is a [`Kind`], and the upper bits are the number of a [`Builtin`] or a
+//! [`TrapCode`].
 //!
-//! `cells` is the address of an array of 16-byte cells. It has room for all parameters and for all
-//! results. It holds the parameters, and on return the results. A trap has no cells and does not
-//! return.
+//! `cells` is the address of an array of 16-byte cells. It has max(parameters, results) cells, and
+//! at least one. They hold the parameters; on return, the results have overwritten them. A trap has
+//! no cells and does not return.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -57,8 +58,8 @@ pub const fn split(reason: u64) -> Option<(Kind, u32)> {
     Some((kind, (reason >> KIND_BITS) as u32))
 }
 
-/// A service that generated code requests from the runtime. Parameters and results are 64-bit cells
-/// unless the variant says otherwise.
+/// A service that generated code requests from the runtime. Each parameter and each result is a
+/// 64-bit value in its own cell.
 ///
 /// Indices (`memory`, `table`, `segment`, ...) are those of the calling module. Addresses, lengths
 /// and element counts are zero-extended. The runtime checks bounds, and raises a trap where the
@@ -162,7 +163,7 @@ impl Builtin {
         Self::ALL.get(number as usize).copied()
     }
 
-    /// Number of parameters, each a 64-bit cell.
+    /// Number of parameters, each a 64-bit value in its own cell.
     #[must_use]
     pub const fn params(self) -> usize {
         match self {
@@ -182,7 +183,7 @@ impl Builtin {
         }
     }
 
-    /// Whether the builtin returns one 64-bit result.
+    /// Whether the builtin returns a result, which is a 64-bit value in the first cell.
     #[must_use]
     pub const fn has_result(self) -> bool {
         matches!(
@@ -240,7 +241,9 @@ impl Builtin {
     }
 }
 
-/// The faults that end a guest (spec 4.4, "traps"). Never an error of the host.
+/// The faults that end a guest (spec 4.4, "traps"). Some report that the host has no more memory
+/// for the guest, as [`MemoryExhausted`](Self::MemoryExhausted) does. Other errors of host
+/// functions have no code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 #[non_exhaustive]

@@ -4,11 +4,8 @@
 use crate::error::CompileError;
 use wasmparser::{BinaryReaderError, WasmFeatures};
 
-/// The accepted features: WebAssembly 2.0, the two later features that today's toolchains emit by
-/// default, and features that toolchains emit on request. These are tail calls, exceptions of both
-/// kinds, typed function references, garbage collection, several memories, custom page sizes,
-/// 64-bit memories and tables, relaxed SIMD, threads and wide arithmetic. The validator refuses all
-/// others.
+/// The accepted features: WebAssembly 3.0, and threads, custom page sizes, legacy exceptions and
+/// wide arithmetic. The validator refuses all others.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::CUSTOM_PAGE_SIZES)
     .union(WasmFeatures::EXTENDED_CONST)

@@ -1,5 +1,5 @@
-//! [`Callee`]: the state that a call in steps, or by a future, uses. It is borrowed from an
-//! [`Instance`](super::Instance) or from a [`Group`](super::Group).
+//! [`Callee`]: the borrowed state of a stepwise or asynchronous call. An
+//! [`Instance`](super::Instance) or a [`Group`](super::Group) lends it.
 //!
 //! # Safety
 //!
@@ -33,9 +33,9 @@ pub(crate) struct Callee<'a, T, Q, A> {
 /// What a [`CallAsync`](crate::CallAsync) borrows: an [`Instance`](crate::Instance) or a
 /// [`Group`](crate::Group). Nothing else implements this trait.
 ///
-/// Each is compiled apart, so that a call of an instance knows that it has one member and that no
-/// group has a watch. With both looked up in fields, a call by a future took 41 ns in place of 37
-/// (bench `compare`, row "async call of null").
+/// Generic code is monomorphised for each owner, so the compiler knows that an instance has one
+/// member and no watch of a group. With both looked up in fields, a call by a future took a tenth
+/// more time (bench `compare`, row "async call of null").
 pub trait CallOwner: sealed::Parts {}
 
 #[expect(
@@ -90,7 +90,7 @@ impl<T, Q, A> Callee<'_, T, Q, A> {
     /// The means to stop the call, created at the first use.
     pub(super) fn watch(&mut self) -> &mut Watch {
         match &mut self.group_watch {
-            // The group makes its watch before it makes a call with limits.
+            // The group makes its watch before each call with limits and each call by a future.
             Some(Some(watch)) => watch,
             _ => self.members[self.root].watch(),
         }
@@ -197,7 +197,8 @@ impl<T, Q, A> Callee<'_, T, Q, A> {
         let (step, state) = match (progress, self.store.question.take()) {
             (Progress::Returned, _) => return Ok(Step::Returned(func.load(self.member()))),
             (Progress::Waits, Some(question)) => (Step::Asked(question), CallState::Asked),
-            // The guest waits for another guest, and continues the wait in the next time slice.
+            // The guest waits in `memory.atomic.wait32` or `memory.atomic.wait64`, and continues
+            // the wait in the next time slice.
             (Progress::Waits, None) if matches!(mode, Mode::Steps) => {
                 (Step::Preempted, CallState::Preempted)
             }

@@ -3,7 +3,8 @@
 //! # Safety
 //!
 //! This file owns one fact. The future of an async host function borrows the data and the memory of
-//! the instance. It is dropped before anything else uses the instance.
+//! the instance. While it lives, this file accesses only the members and the watch, which the
+//! future does not borrow.
 //!
 //! [`CallAsync`] stores that future when the guest waits for it, and itself borrows the instance.
 //! If a [`CallAsync`] is leaked (`mem::forget`), the future in it is leaked, too.
@@ -37,8 +38,7 @@ use std::panic::{catch_unwind, resume_unwind};
 /// an async host function, or has used up its time slice. Dropping the future cancels the call.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct CallAsync<'a, C: CallOwner, P, R> {
-    /// A pointer, not a reference: a host function's future borrows the host's data while that
-    /// future lives.
+    /// A pointer, not a reference: a host function's future borrows the host's data.
     owner: NonNull<C>,
     borrowed: PhantomData<&'a mut C>,
     func: TypedFunc<P, R>,
@@ -105,7 +105,8 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
         }
     }
 
-    /// After each time slice, waits for the future that `others` returns, so that other tasks run.
+    /// Makes the call await the future that `others` returns after each time slice, so that other
+    /// tasks run.
     ///
     /// Without this method the task is woken at once. Not every executor then runs other tasks
     /// first. tokio polls a task that is woken during its own poll up to 61 times before it checks
@@ -195,7 +196,8 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
         let mut waits = callee.members.iter_mut().filter_map(|m| m.waiting.take());
         if let Some(Waiting { wait, cells }) = waits.next().map(|waiting| *waiting) {
             let future = Box::pin(Woken::new(wait, callee.watch().control()));
-            // SAFETY: the cells belong to the call, whose guest has been left.
+            // SAFETY: the cells belong to the call, whose guest has exited, so nothing else uses
+            // them.
             self.polled.host = Some(unsafe { HostCall::new(future, cells, InstanceId(0)) });
         }
     }
@@ -250,6 +252,7 @@ impl<'a, C: CallOwner, P: Params, R: Results> CallAsync<'a, C, P, R> {
                 }
                 Ok(Poll::Pending)
             }
+            // `Asked` cannot occur: a host function that asks fails in a call by a future.
             Step::Preempted | Step::Asked(_) => {
                 self.turn = self.others.map(|others| others());
                 if self.poll_turn(context)?.is_ready() {

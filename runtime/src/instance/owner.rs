@@ -5,6 +5,7 @@
 //! This file owns one fact. The members and the watches lie beside the host's data, never in it, so
 //! a future that borrows the data does not borrow them.
 #![allow(unsafe_code)]
+// The methods of `Parts` name types of the crate, which only the crate uses.
 #![expect(private_interfaces, reason = "as those of the trait")]
 
 use super::callee::sealed::{MemberOf, Parts};

@@ -1,10 +1,11 @@
 //! [`Reset`]: the strategies that clean a slot for the next instance.
 //!
 //! A strategy is a file that implements [`ResetStrategy`], and a line in the list below. Its main
-//! function, [`ResetStrategy::restore`], turns memory that the last instance of a module may have
-//! changed into exactly the module's initial memory again, or returns an error. After an error, the
-//! contents of the slot are unknown. `Kept::pave` in `rebuild.rs` then rebuilds the slot's memory
-//! before an instance gets the slot.
+//! function, [`ResetStrategy::restore`], turns the bytes of memory 0, which the last instance of a
+//! module may have changed, into the module's initial memory again, followed by zeros, or returns
+//! an error. `Kept::clean` in `rebuild.rs` resets the size of memory 0, and all further memories.
+//! After an error, the contents of the slot are unknown. `Kept::pave` in `rebuild.rs` then rebuilds
+//! the slot's memory before an instance gets the slot.
 //!
 //! # Safety
 //!

@@ -6,17 +6,17 @@
 //! the order decides how many values are spilled.
 //!
 //! This pass schedules such a block from its end to its start. An instruction is ready once all its
-//! users are scheduled. An instruction with an effect also waits until the instruction with an
-//! effect that followed it in the old order is scheduled. The pass picks the ready instruction that
-//! keeps the fewest values live, and among equals the one whose user was scheduled last (bottom-up
-//! list scheduling for registers: Goodman and Hsu, Code scheduling and register allocation in large
-//! basic blocks, 1988).
+//! users are scheduled. Effects keep their order: each also waits for the next effect of the old
+//! order. The pass picks the ready instruction that keeps the fewest values live, and among equals
+//! the one whose user was scheduled last (bottom-up list scheduling for registers: Goodman and Hsu,
+//! Code scheduling and register allocation in large basic blocks, 1988).
 //!
 //! Loads, stores, and instructions that have another effect or may trap keep their order, so a
 //! guest cannot observe the change.
 //!
 //! `optimize/mod.rs` runs the pass instead of the optimiser, on functions with a large frame, and
-//! takes the result only if it is much smaller.
+//! takes the result only if its machine code is below `SCHEDULED_PERCENT` of the size of the
+//! version kept so far.
 
 use crate::ir::block::{List, Numbers, Registers, is_free};
 use crate::ir::liveness::shared_values;
@@ -82,8 +82,8 @@ struct Order<'a> {
     list: &'a List,
     /// For each value, whether it is live above the instructions placed so far.
     live: Vec<bool>,
-    /// For each value, the number of instructions that were placed when a user of the value was
-    /// placed last. 0 without such a user.
+    /// For each value, the time at which a user was last placed: the count of placed instructions,
+    /// with that user. 0 if no user was placed.
     wanted: Vec<u32>,
     /// For each instruction, the number of its successors that are not placed yet.
     successors: Vec<u32>,

@@ -7,34 +7,37 @@
 //! ```
 //!
 //! The range up to the memory's largest size so far is registered with userfaultfd(2). It is
-//! readable and writable, except for grown pages that a reset has closed, which means made
-//! inaccessible. Touching a missing page raises SIGBUS, in the guest or in a view of the host. So
-//! does the first write to a page that was filled for reading. Below the memory's current size, the
-//! signal handler fills the page from the image, or unprotects it. Beyond that size, the signal is
-//! a trap of the guest.
+//! readable and writable. But a reset may close the grown part: that part is then inaccessible.
+//! Touching a missing page raises SIGBUS, in the guest or in a view of the host. So does the first
+//! write to a page that was filled for reading. Below the memory's current size, the signal handler
+//! fills the page from the image, or unprotects it. Beyond that size, the signal is a trap of the
+//! guest.
 //!
 //! A reset restores the pages on the list without a system call. Every other page is still as it
-//! was filled, or is missing. Once an instance has touched pages beyond the initial size, each
-//! reset of a grown memory closes that part, by one mprotect(2). Grown pages that no instance has
-//! touched stay open. So `memory.grow` makes no system call, except where it opens a closed part or
-//! first exceeds the memory's largest size.
+//! was filled, or is missing. Of a listed page, the reset stores only the cache lines that differ
+//! (`lines.rs`). Once an instance has touched a page beyond the initial size, each reset of a grown
+//! memory closes the whole grown part, by one mprotect(2). The grown part stays open while none of
+//! its pages was ever touched. So `memory.grow` makes no system call, except where it opens a
+//! closed part or first exceeds the memory's largest size.
 //!
 //! A large image is mapped over the start of the memory, privately, and registered for writes
 //! alone:
 //!
 //! ```text
-//!   mapped image:  a page is   protected ──write──▶ listed ──discard──▶ protected
+//!   a mapped page is   protected ──write──▶ listed ──unchanged for several resets──▶ protected
+//!                                            │  ▲
+//!                                            └──┘ each reset restores it in place
 //! ```
 //!
 //! Its pages are shared with other slots until they are written. The kernel fills them for reading.
 //! When a reset returns written pages of this part to the system, it protects them again.
 //!
 //! One large request must not slow down the small requests after it. So a dirty page that several
-//! resets in a row find unchanged leaves the list and returns to the system. At least `SPARE` pages
-//! stay on the list. If an instance needs a returned page again, it pays one page fault, and the
-//! slot then waits for more resets before it returns pages. A reset returns all memory of a slot
-//! with more than `DIRTY_MAX` dirty pages or `FILLED_MAX` filled ones. After three such resets, a
-//! module's slots get another backing, see [`Module::note_large_working_set`].
+//! resets in a row find unchanged leaves the list and returns to the system. A list of at most
+//! `SPARE` pages is not shortened. If an instance needs a returned page again, it pays one page
+//! fault, and the slot then waits for more resets before it returns pages. A reset returns all
+//! memory of a slot with more than `DIRTY_MAX` dirty pages or `FILLED_MAX` filled ones. After three
+//! such resets, a module's slots get another backing, see [`Module::note_large_working_set`].
 //!
 //! None of this works in a fork, because the file descriptor belongs to the parent process. There,
 //! the memory is filled with zeros, but for a mapped image, whose pages keep their bytes. An

@@ -3,10 +3,10 @@
 //!
 //! # Safety
 //!
-//! Owns this invariant: every writable page of a tracked slot is on the slot's list, or the list
-//! has overflowed and says so. [`populate`] runs in the signal handler. It takes no lock and does
-//! not allocate. It uses the registry of trackers and the slot's atomic counters, bitmap and list.
-//! All other data that it reads is constant while an instance has the slot.
+//! Owns this invariant: every writable page of a tracked slot is on the slot's list, or `listed`
+//! exceeds [`DIRTY_MAX`]. [`populate`] runs in the signal handler. It takes no lock and does not
+//! allocate. It uses the registry of trackers and the slot's atomic counters, bitmap and list. All
+//! other data that it reads is constant while an instance has the slot.
 #![allow(unsafe_code)]
 
 mod pages;
@@ -34,8 +34,8 @@ use std::io;
 /// Maximum number of pages that a slot keeps between instances, dirty or only read: 16 MiB.
 const FILLED_MAX: u32 = 4096;
 /// Number of resets in a row that must find a page unchanged before it returns to the system: the
-/// initial value and the maximum. Filling a page again costs as much as comparing it some fifty
-/// times (bench `cycle`).
+/// initial value and the maximum. Filling a page again costs about 50 times as much as comparing it
+/// (bench `cycle`).
 const HYSTERESIS: u32 = 4;
 const HYSTERESIS_MAX: u32 = 64;
 /// Maximum number of faults in a row that find nothing to do, and of `EAGAIN` in one
