@@ -39,5 +39,6 @@ pub use host_result::{HostFuture, HostResult};
 pub(crate) use host_state::HostState;
 pub(crate) use running::{Progress, is_whole};
 pub use typed_func::TypedFunc;
+pub(crate) use typed_func::is_flat;
 pub use untyped_func::Func;
 pub(crate) use untyped_func::Wanted;

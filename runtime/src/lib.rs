@@ -49,7 +49,7 @@ pub use stop::kill::{KillError, KillOutcome, KillSwitch};
 pub use store::growth::{Growing, Growth, GrowthError};
 pub use store::usage::{Measure, Usage};
 pub use trap::{Exception, Frame, Interruption, Trap, TrapCode};
-pub use value::typed::{Params, Results, WasmTy};
+pub use value::typed::{FlatParams, FlatResult, Params, Results, WasmTy};
 pub use value::{
     AddrType, AnyKind, AnyRef, CompositeKind, ExnRef, ExternRef, FuncRef, FuncType, GlobalType,
     HeapType, MemoryType, PageSize, RefType, TableType, ValType, Value,

@@ -9,7 +9,7 @@
 
 use crate::account::{Account, HostBytesError};
 use crate::error::FuelError;
-use crate::memory::view::{interface_view_mut, view, view_mut};
+use crate::memory::view::{interface_view_mut, view, view_mut, view_mut_of};
 use crate::memory::{Memory, MemoryMut, SharedImports, SharedMemory};
 use crate::store::fuel;
 use crate::switch::interrupt_flag::is_stopped;
@@ -224,6 +224,18 @@ impl<'a, T> Caller<'a, T> {
             (SharedImports::of(self.vmctx), index)
         };
         shared?.get(index)
+    }
+
+    /// The exported memory `name` of the calling instance and the data, both mutable.
+    ///
+    /// `None` if there is no such memory, if it is a shared memory of the host, or if the guest
+    /// does not wait for this host function on this thread: a future of
+    /// [`Linker::func_async`](crate::Linker::func_async) has it only before its first wait.
+    pub fn exported_split(&mut self, name: &str) -> Option<(MemoryMut<'_>, &mut T)> {
+        let desc = self.memory_export(name)?;
+        // SAFETY: the descriptor belongs to the calling instance, which runs only in nested calls.
+        // `self` is borrowed mutably, so there is none. The data is the host's, outside the memory.
+        Some(unsafe { (view_mut_of(desc), &mut *self.data) })
     }
 
     /// Memory 0 and the data, both mutable.

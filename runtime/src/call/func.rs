@@ -14,8 +14,8 @@ use super::host_state::HostState;
 use crate::error::HostError;
 use crate::store::host_func::HostFunc;
 use crate::switch::HostEntry;
-use crate::value::typed::{WasmTy, for_each_length, sealed};
-use crate::value::{Cell, FuncType, Value};
+use crate::value::typed::{FlatParams, WasmTy, for_each_length, sealed};
+use crate::value::{Cell, FuncType, InstanceId, Value};
 use core::marker::PhantomData;
 use std::sync::Arc;
 
@@ -40,6 +40,47 @@ impl<T: 'static, Q: 'static, A: 'static> HostFunc<HostState<T, Q, A>> {
         F: Send + Sync + 'static,
     {
         Self::of(ty.clone(), Untyped { ty, func })
+    }
+
+    /// A host function over numbers. `ty` must be flat, with as many results as `R`.
+    pub(crate) fn flat<R, F>(ty: FuncType, func: F) -> Self
+    where
+        R: HostResult,
+        F: Fn(Caller<'_, T>, FlatParams) -> R + Send + Sync + 'static,
+    {
+        let cells = ty.params.len().max(ty.results.len());
+        let types = PhantomData;
+        Self::of(ty, Flat { cells, func, types })
+    }
+}
+
+/// A closure over numbers.
+struct Flat<R, F> {
+    cells: usize,
+    func: F,
+    types: PhantomData<fn() -> R>,
+}
+
+impl<T, Q, A, R, F> HostCode<HostState<T, Q, A>> for Flat<R, F>
+where
+    R: HostResult,
+    F: Fn(Caller<'_, T>, FlatParams) -> R + Send + Sync + 'static,
+{
+    fn cells(&self) -> usize {
+        self.cells
+    }
+
+    fn call(
+        &self,
+        caller: Caller<'_, HostState<T, Q, A>>,
+        cells: &mut [Cell],
+    ) -> Result<Answered, HostError> {
+        // Numbers belong to no instance.
+        let nowhere = InstanceId(0);
+        let params = <FlatParams as sealed::List>::load(cells, nowhere);
+        let results = (self.func)(caller.of_data(), params).into_result()?;
+        sealed::List::store(results, cells, nowhere)?;
+        Ok(Answered::Done)
     }
 }
 

@@ -13,8 +13,8 @@ use super::host_result::{HostFuture, HostResult, cells, func_type, needs_instanc
 use super::host_state::{HostCall, HostState, Mode, Reply};
 use crate::error::{CallState, HostError, Operation, StateError};
 use crate::store::host_func::HostFunc;
-use crate::value::Cell;
-use crate::value::typed::sealed;
+use crate::value::typed::{FlatParams, sealed};
+use crate::value::{Cell, FuncType};
 use core::marker::PhantomData;
 use core::slice;
 use core::task::Poll;
@@ -119,6 +119,7 @@ where
 /// An async host function.
 struct Async<P, R, F> {
     func: F,
+    cells: usize,
     types: PhantomData<fn(P) -> R>,
 }
 
@@ -132,8 +133,22 @@ where
     R: HostResult,
     F: for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
 {
-    let types = PhantomData;
-    HostFunc::of(func_type::<P, R::Results>(), Async { func, types })
+    let ty = func_type::<P, R::Results>();
+    let (cells, types) = (cells::<P, R>(), PhantomData);
+    HostFunc::of(ty, Async { func, cells, types })
+}
+
+/// A function over numbers that returns a future. `ty` must be flat, with as many results as `R`.
+pub(crate) fn flat_future<T, Q, A, R, F>(ty: FuncType, func: F) -> HostFunc<HostState<T, Q, A>>
+where
+    T: 'static,
+    Q: 'static,
+    A: 'static,
+    R: HostResult,
+    F: for<'a> Fn(Caller<'a, T>, FlatParams) -> HostFuture<'a, R> + Send + Sync + 'static,
+{
+    let (cells, types) = (ty.params.len().max(ty.results.len()), PhantomData);
+    HostFunc::of(ty, Async { func, cells, types })
 }
 
 impl<T, Q, A, P, R, F> HostCode<HostState<T, Q, A>> for Async<P, R, F>
@@ -144,7 +159,7 @@ where
     F: for<'a> Fn(Caller<'a, T>, P) -> HostFuture<'a, R> + Send + Sync + 'static,
 {
     fn cells(&self) -> usize {
-        cells::<P, R>()
+        self.cells
     }
 
     #[inline]

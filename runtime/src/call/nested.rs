@@ -45,6 +45,7 @@ use crate::value::typed::{Params, Results, sealed};
 use crate::value::{Cell, FuncRef, InstanceId, Value};
 use core::mem::{self, ManuallyDrop};
 use core::slice;
+use pirn_format::layout::MemoryDesc;
 
 /// Bytes of the guest's stack below the cells of a nested call that must be accessible. The entry
 /// routine writes there. It is host code, so a fault there would not become a trap of the guest.
@@ -56,6 +57,7 @@ pub(super) fn functions<T>() -> &'static Nested {
         &Nested {
             check: check::<T>,
             module: module::<T>,
+            memory: memory::<T>,
             enter: enter::<T>,
             values: values::<T>,
         }
@@ -149,6 +151,19 @@ impl Site {
 }
 
 impl<T> Caller<'_, T> {
+    /// The descriptor of the exported memory `name`, if the guest waits on this thread.
+    pub(super) fn memory_export(&self, name: &str) -> Option<*const MemoryDesc> {
+        let activation = self.activation();
+        if !Running::is(activation) {
+            return None;
+        }
+        // SAFETY: the activation runs on this thread. The caller exists, so the guest waits for its
+        // host function.
+        let site = unsafe { Site::waiting(activation) };
+        // SAFETY: the call of the site runs, and its guest waits.
+        unsafe { (site.nested().memory)(site.call, self.vmctx(), name) }
+    }
+
     /// The exported function `name` of the calling instance, for [`call`](Self::call).
     ///
     /// If the guest calls the host function often, look the guest's function up only once. Use
@@ -298,6 +313,17 @@ unsafe fn module<T>(call: *mut (), vmctx: *mut u8) -> Result<(Module, InstanceId
     let at = member_of(members, vmctx).ok_or_else(looked_up_elsewhere)?;
     let inner = &members[at].inner;
     Ok((inner.module.clone(), inner.id))
+}
+
+/// The descriptor of the exported memory `name` of the instance with the context `vmctx`.
+///
+/// # Safety
+///
+/// As [`check`].
+unsafe fn memory<T>(call: *mut (), vmctx: *mut u8, name: &str) -> Option<*const MemoryDesc> {
+    // SAFETY: as in `check`, the caller ensures that the call runs and its guest waits.
+    let members = unsafe { &*(*call.cast::<Call<'_, T>>()).members };
+    members[member_of(members, vmctx)?].memory_export(name)
 }
 
 /// Calls a function of the instance with the context `vmctx`. A reference may be to a function of

@@ -26,6 +26,7 @@ use core::mem;
 use core::panic::AssertUnwindSafe;
 use core::{ptr, slice};
 use pirn_format::exit::{Builtin, Kind};
+use pirn_format::layout::MemoryDesc;
 use std::panic;
 
 /// A running call: the state that answers need, and the reason why an answer ended it.
@@ -62,6 +63,8 @@ pub(super) struct Nested {
     pub(super) check: unsafe fn(*mut (), *mut u8, InstanceId) -> NestedResult<()>,
     /// The module of the instance with a context, and the id of its preparation.
     pub(super) module: unsafe fn(*mut (), *mut u8) -> NestedResult<(Module, InstanceId)>,
+    /// The descriptor of an exported memory of the instance with a context.
+    pub(super) memory: unsafe fn(*mut (), *mut u8, &str) -> Option<*const MemoryDesc>,
     /// Calls a function whose parameters are in the cells at an address.
     pub(super) enter: unsafe fn(*mut (), Target, *mut u8) -> NestedResult<()>,
     /// Calls a function of the instance with a context.

@@ -10,8 +10,8 @@ use super::errors::foreign;
 use crate::error::{CallError, LinkError};
 use crate::module::Module;
 use crate::store::member::{Member, Target};
-use crate::value::typed::{Params, Results, sealed};
-use crate::value::{FuncType, InstanceId};
+use crate::value::typed::{FLAT_MAX, FlatParams, FlatResult, Params, Results, sealed};
+use crate::value::{FuncType, InstanceId, ValType};
 use core::marker::PhantomData;
 use pirn_format::layout::FuncImport;
 use pirn_format::metadata::ExportItem;
@@ -50,23 +50,35 @@ impl<P: Params, R: Results> TypedFunc<P, R> {
         prepared: InstanceId,
         name: &str,
     ) -> Result<Self, LinkError> {
+        let wanted = FuncType {
+            params: <P as sealed::List>::TYPES.to_vec(),
+            results: <R as sealed::List>::TYPES.to_vec(),
+        };
+        Self::find_if(module, prepared, name, |found| match *found == wanted {
+            true => Ok(()),
+            false => Err(wanted.to_string()),
+        })
+    }
+
+    /// As [`find`](Self::find), for a function whose type passes `check`. If not, `check` returns
+    /// what is wanted.
+    fn find_if(
+        module: &Module,
+        prepared: InstanceId,
+        name: &str,
+        check: impl FnOnce(&FuncType) -> Result<(), String>,
+    ) -> Result<Self, LinkError> {
         let metadata = module.metadata();
         let Some(ExportItem::Func(index)) = metadata.export(name) else {
             return Err(no_export(module, "function", name));
         };
         let ty = metadata.funcs[index as usize];
         let found = metadata.func_type(ty);
-        let wanted = FuncType {
-            params: <P as sealed::List>::TYPES.to_vec(),
-            results: <R as sealed::List>::TYPES.to_vec(),
-        };
-        if *found != wanted {
-            return Err(LinkError::FuncType {
-                name: name.to_owned(),
-                found: found.to_string(),
-                wanted: wanted.to_string(),
-            });
-        }
+        check(found).map_err(|wanted| LinkError::FuncType {
+            name: name.to_owned(),
+            found: found.to_string(),
+            wanted,
+        })?;
         let entry = metadata.entries[ty as usize]
             .ok_or_else(|| no_export(module, "function with an entry trampoline", name))?;
         Ok(Self {
@@ -111,6 +123,35 @@ impl<P: Params, R: Results> TypedFunc<P, R> {
     pub(crate) fn needs_instance_id(&self) -> bool {
         <P as sealed::List>::NEEDS_INSTANCE_ID || <R as sealed::List>::NEEDS_INSTANCE_ID
     }
+}
+
+impl TypedFunc<FlatParams, FlatResult> {
+    /// The exported function `name` of a module, whose parameters and results are numbers.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find).
+    pub(crate) fn find_flat(
+        module: &Module,
+        prepared: InstanceId,
+        name: &str,
+    ) -> Result<Self, LinkError> {
+        Self::find_if(module, prepared, name, |found| match is_flat(found) {
+            true => Ok(()),
+            false => Err(format!("up to {FLAT_MAX} numbers, with at most one result")),
+        })
+    }
+}
+
+/// Whether a function takes at most 17 numbers and returns at most one.
+pub(crate) fn is_flat(ty: &FuncType) -> bool {
+    let number = |ty| {
+        matches!(
+            ty,
+            ValType::I32 | ValType::I64 | ValType::F32 | ValType::F64
+        )
+    };
+    ty.params.len() <= FLAT_MAX && ty.results.len() <= 1 && ty.values().all(number)
 }
 
 impl<P, R> TypedFunc<P, R> {

@@ -207,6 +207,12 @@ impl<T, Q, A> Instance<T, Q, A> {
         &mut self.store.data
     }
 
+    /// Mutable borrows of the exported memory `name`, if there is one, and of the host's data at
+    /// the same time.
+    pub fn exported_split(&mut self, name: &str) -> (Option<MemoryMut<'_>>, &mut T) {
+        (self.member.exported_memory_mut(name), &mut self.store.data)
+    }
+
     /// Mutable borrows of memory 0 and of the host's data at the same time.
     pub fn split(&mut self) -> (MemoryMut<'_>, &mut T) {
         (self.member.memory_mut(), &mut self.store.data)

@@ -15,7 +15,7 @@ use crate::store::member::Member;
 use crate::store::preparation::{Preparation, Share};
 use crate::store::usage::Measure;
 use crate::sys;
-use crate::value::typed::{Params, Results};
+use crate::value::typed::{FlatParams, FlatResult, Params, Results};
 use core::convert::Infallible;
 use pirn_format::types::ExternType;
 use std::sync::Arc;
@@ -109,6 +109,18 @@ impl<T, Q, A> Prepared<T, Q, A> {
     pub fn func<P: Params, R: Results>(&self, name: &str) -> Result<TypedFunc<P, R>, LinkError> {
         let share = self.share();
         TypedFunc::find(&share.module, share.id, name)
+    }
+
+    /// The exported function `name`, whose parameters and result are numbers of types that are
+    /// known only when the module is opened.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::NoExport`] if there is none; [`LinkError::FuncType`] if it has a parameter or
+    /// result that is no number, more than 17 parameters, or more than one result.
+    pub fn func_flat(&self, name: &str) -> Result<TypedFunc<FlatParams, FlatResult>, LinkError> {
+        let share = self.share();
+        TypedFunc::find_flat(&share.module, share.id, name)
     }
 
     /// The exported function `name`, for calls with untyped values.

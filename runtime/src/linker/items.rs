@@ -1,13 +1,13 @@
 //! [`Linker`]: the items that guests can import from the host, by module and name.
 
-use crate::call::{Caller, HostFuture, HostResult, HostState, IntoFunc, later};
+use crate::call::{Caller, HostFuture, HostResult, HostState, IntoFunc, is_flat, later};
 use crate::error::HostError;
 use crate::error::LinkError;
 use crate::memory::SharedMemory;
 use crate::store::growth::Limiter;
 use crate::store::host_func::HostFunc;
-use crate::value::typed::Params;
-use crate::value::{Cell, FuncType, InstanceId, Value};
+use crate::value::typed::{FlatParams, Params, sealed};
+use crate::value::{Cell, FuncType, InstanceId, ValType, Value};
 use core::convert::Infallible;
 use core::fmt;
 use std::collections::{HashMap, HashSet};
@@ -135,6 +135,43 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         self.define(module, name, Item::Func(Arc::new(func)))
     }
 
+    /// Adds a function over numbers, for a type that is known only when a module is opened. `R` has
+    /// no result, or is a [`FlatResult`].
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Duplicate`] if the name is already defined. [`LinkError::HostFunc`] if `ty` has
+    /// anything but numbers, more than 17 parameters, or another number of results than `R`.
+    pub fn func_flat<R: HostResult>(
+        &mut self,
+        module: &str,
+        name: &str,
+        ty: FuncType,
+        func: impl Fn(Caller<'_, T>, FlatParams) -> R + Send + Sync + 'static,
+    ) -> Result<&mut Self, LinkError> {
+        check_flat::<R>(module, name, &ty)?;
+        let func = HostFunc::flat(ty, func);
+        self.define(module, name, Item::Func(Arc::new(func)))
+    }
+
+    /// As [`func_flat`](Self::func_flat), for a function that returns a future as in
+    /// [`func_async`](Self::func_async).
+    ///
+    /// # Errors
+    ///
+    /// As [`func_flat`](Self::func_flat).
+    pub fn func_flat_async<R: HostResult>(
+        &mut self,
+        module: &str,
+        name: &str,
+        ty: FuncType,
+        func: impl for<'a> Fn(Caller<'a, T>, FlatParams) -> HostFuture<'a, R> + Send + Sync + 'static,
+    ) -> Result<&mut Self, LinkError> {
+        check_flat::<R>(module, name, &ty)?;
+        let func = later::flat_future(ty, func);
+        self.define(module, name, Item::Func(Arc::new(func)))
+    }
+
     /// Adds a function that asks the caller of the guest.
     ///
     /// `ask` gets the parameters as a tuple, and returns a question.
@@ -240,6 +277,19 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
         names.insert(name.to_owned(), item);
         Ok(self)
     }
+}
+
+/// Checks that a host function of this type can take and return numbers.
+fn check_flat<R: HostResult>(module: &str, name: &str, ty: &FuncType) -> Result<(), LinkError> {
+    let results = <R::Results as sealed::List>::TYPES;
+    let numbers = results.iter().all(|ty| *ty == ValType::I64);
+    if is_flat(ty) && results.len() == ty.results.len() && numbers {
+        return Ok(());
+    }
+    Err(LinkError::HostFunc {
+        import: format!("{module}.{name}"),
+        ty: ty.to_string(),
+    })
 }
 
 impl<T, Q, A> Linker<T, Q, A> {

@@ -100,6 +100,92 @@ reference! {
     AnyRef, ANYREF, Cell::from_any_ref, |cell, instance_id| AnyRef::read(cell.u64(), instance_id);
 }
 
+/// Most parameters of a function that takes [`FlatParams`]: what the canonical ABI passes to a
+/// lowered function at most, 16 values and an address.
+pub(crate) const FLAT_MAX: usize = 17;
+
+/// Up to 17 numbers, for functions whose type is known only when a module is opened. Floats are
+/// passed by their bits. See [`Prepared::func_flat`](crate::Prepared::func_flat).
+#[derive(Debug, Clone, Copy)]
+pub struct FlatParams {
+    words: [u64; FLAT_MAX],
+    len: usize,
+}
+
+impl FlatParams {
+    /// These numbers, of which there may be at most 17.
+    ///
+    /// # Errors
+    ///
+    /// The number of words, if there are more.
+    pub fn new(words: &[u64]) -> Result<Self, usize> {
+        let mut params = Self {
+            words: [0; FLAT_MAX],
+            len: words.len(),
+        };
+        let place = params.words.get_mut(..words.len());
+        place.ok_or(words.len())?.copy_from_slice(words);
+        Ok(params)
+    }
+
+    /// No numbers.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            words: [0; FLAT_MAX],
+            len: 0,
+        }
+    }
+
+    /// The numbers. The upper half of a 32-bit number is unspecified.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words[..self.len]
+    }
+}
+
+impl Params for FlatParams {}
+impl sealed::List for FlatParams {
+    const TYPES: &'static [ValType] = &[ValType::I64; FLAT_MAX];
+    const NEEDS_INSTANCE_ID: bool = false;
+    #[inline]
+    fn store(self, cells: &mut [Cell], _: InstanceId) -> Result<(), ForeignRef> {
+        for (cell, word) in cells.iter_mut().zip(self.words()) {
+            *cell = Cell::from_u64(*word);
+        }
+        Ok(())
+    }
+    #[inline]
+    fn load(cells: &[Cell], _: InstanceId) -> Self {
+        let len = cells.len().min(FLAT_MAX);
+        let mut words = [0; FLAT_MAX];
+        for (word, cell) in words.iter_mut().zip(cells) {
+            *word = cell.u64();
+        }
+        Self { words, len }
+    }
+}
+
+/// One number, or none: the result of a function that takes [`FlatParams`]. The upper half of a
+/// 32-bit number is unspecified, and so is the whole value if the function has no result.
+#[derive(Debug, Clone, Copy)]
+pub struct FlatResult(pub u64);
+
+impl Results for FlatResult {}
+impl sealed::List for FlatResult {
+    const TYPES: &'static [ValType] = &[ValType::I64];
+    const NEEDS_INSTANCE_ID: bool = false;
+    #[inline]
+    fn store(self, cells: &mut [Cell], _: InstanceId) -> Result<(), ForeignRef> {
+        cells[0] = Cell::from_u64(self.0);
+        Ok(())
+    }
+    #[inline]
+    fn load(cells: &[Cell], _: InstanceId) -> Self {
+        Self(cells[0].u64())
+    }
+}
+
 impl<A: WasmTy> Params for A {}
 impl<A: WasmTy> Results for A {}
 impl<A: WasmTy> sealed::List for A {
