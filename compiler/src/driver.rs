@@ -8,6 +8,7 @@ use crate::code::CompiledFunction;
 use crate::codegen::isa::OwnedIsas;
 use crate::codegen::progress::Progress;
 use crate::codegen::{self, Outputs};
+use crate::component;
 use crate::error::CompileError;
 use crate::link::dwarf::Lines;
 use crate::link::text::Text;
@@ -93,7 +94,15 @@ fn emit_counting(
     note: &mut dyn FnMut(&str),
 ) -> Result<(Vec<u8>, u64), CompileError> {
     let isas = OwnedIsas::build(options, emit == Emit::Asm)?;
-    let mut parsed = parse::parse(wasm)?;
+    let translated = match component::is_component(wasm) {
+        true => Some(component::translate(wasm)?),
+        false => None,
+    };
+    let core = translated
+        .as_ref()
+        .map_or(wasm, |component| &component.core);
+    let mut parsed = parse::parse(core)?;
+    parsed.metadata.component = translated.as_ref().map(|made| made.component.clone());
     parsed.metadata.fuel = options.fuel;
     let facts = Facts::of(&mut parsed);
     let outputs = Outputs {

@@ -23,6 +23,9 @@ pub enum CompileError {
         /// Offset in the module's bytes.
         offset: usize,
     },
+    /// The bytes are a component that cannot be compiled.
+    #[error("component: {0}")]
+    Component(String),
     /// The module is valid, but exceeds a limit of this compiler.
     #[error("module has {found} {what}, the limit is {limit}; use fewer")]
     Limit {

@@ -31,6 +31,7 @@ mod budget;
 mod intrinsics;
 mod debug;
 mod parse;
+mod component;
 mod analysis;
 mod translate;
 mod optimize;

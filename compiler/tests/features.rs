@@ -171,7 +171,6 @@ const REFUSED: [(&str, &str); 7] = [
         "shared-everything threads",
         "(module (func (param (ref null (shared func)))))",
     ),
-    ("components", "(component)"),
 ];
 
 /// Invalid uses of supported features, each with a part of the message.

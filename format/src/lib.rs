@@ -8,6 +8,7 @@
 //! * [`exit`]: the numbers that generated code passes when it leaves the guest.
 //! * [`header`], [`sections`]: the fixed part of a compiled module, read before the file is mapped.
 //! * [`metadata`], [`types`]: the variable part: types, imports, exports, segments, names.
+//! * [`component`]: the types, imports and exports of a component.
 //! * [`traps`], [`image`]: `traps` holds tables that are searched in place, never decoded; `image`
 //!   describes the initial contents of memory 0.
 //! * [`read`]: the check of a whole file, before the runtime maps or runs any part of it.
@@ -26,6 +27,7 @@ pub mod image;
 pub mod types;
 pub mod traps;
 pub mod header;
+pub mod component;
 pub mod metadata;
 pub mod read;
 pub mod rewrite;
@@ -36,4 +38,4 @@ pub use error::FormatError;
 ///
 /// It changes with every change to the context layout, exit numbers, header or metadata, or to a
 /// property that generated code relies on. Compiler and runtime of one version always agree.
-pub const FORMAT_VERSION: u32 = 11;
+pub const FORMAT_VERSION: u32 = 12;

@@ -10,6 +10,7 @@ mod snapshot;
 
 pub use snapshot::{Element, Snapshot};
 
+use crate::component::Component;
 use crate::error::FormatError;
 use crate::layout::{Counts, InstanceLayout};
 use crate::types::{
@@ -77,6 +78,8 @@ pub struct Metadata {
     pub func_names: Vec<(u32, String)>,
     /// If the module is a snapshot, the rest of its initial state.
     pub snapshot: Option<Snapshot>,
+    /// If the module was a component, its types, imports and exports.
+    pub component: Option<Component>,
 }
 
 /// One import.

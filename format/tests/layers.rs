@@ -24,12 +24,23 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 /// The source folder of each crate, and its modules: each uses only modules before it.
-const CRATES: [(&str, &[&str]); 10] = [
+const CRATES: [(&str, &[&str]); 11] = [
     (
         "format/src",
         &[
-            "error", "cpu", "layout", "exit", "sections", "image", "types", "traps", "header",
-            "metadata", "read", "rewrite",
+            "error",
+            "cpu",
+            "layout",
+            "exit",
+            "sections",
+            "image",
+            "types",
+            "traps",
+            "header",
+            "component",
+            "metadata",
+            "read",
+            "rewrite",
         ],
     ),
     (
@@ -46,6 +57,7 @@ const CRATES: [(&str, &[&str]); 10] = [
             "intrinsics",
             "debug",
             "parse",
+            "component",
             "analysis",
             "translate",
             "optimize",
@@ -90,6 +102,28 @@ const CRATES: [(&str, &[&str]); 10] = [
             "preview1",
             "descriptors",
             "initialise",
+        ],
+    ),
+    (
+        "component/src",
+        &[
+            "error",
+            "value",
+            "component",
+            "handles",
+            "strings",
+            "scopes",
+            "lift",
+            "lower",
+            "state",
+            "transcode",
+            "typed",
+            "func",
+            "host_func",
+            "adapter",
+            "instance",
+            "prepared",
+            "linker",
         ],
     ),
     (

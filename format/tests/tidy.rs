@@ -159,7 +159,14 @@ fn safety_md_lists_all_files_with_unsafe_code() {
             );
         }
     }
-    for krate in ["format", "compiler", "wasi", "benches", "examples/server"] {
+    for krate in [
+        "format",
+        "compiler",
+        "wasi",
+        "component",
+        "benches",
+        "examples/server",
+    ] {
         let lib = if krate == "benches" {
             "benches/lib.rs".into()
         } else {
@@ -310,6 +317,16 @@ fn dependencies_point_one_way() {
         ("compiler", &["pirn-runtime", "pirn-wasi"]),
         (
             "runtime",
+            &[
+                "pirn-compiler",
+                "pirn-wasi",
+                "pirn-component",
+                "cranelift",
+                "wasmparser",
+            ],
+        ),
+        (
+            "component",
             &["pirn-compiler", "pirn-wasi", "cranelift", "wasmparser"],
         ),
     ];

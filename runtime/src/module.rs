@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 pub use error::OpenError;
 pub(crate) use image::Image;
 use load::Loaded;
+use pirn_format::component::Component;
 use pirn_format::header::HASH_BYTES;
 use pirn_format::layout::InstanceLayout;
 use pirn_format::metadata::{ExportItem, Imported, Metadata};
@@ -249,6 +250,13 @@ impl Module {
     pub fn memories(&self) -> u32 {
         let own = self.own_memories().len() as u32;
         self.heap().map_or(own, |heap| heap + 1)
+    }
+
+    /// The types, imports and exports of the component that the module was compiled from. `None`
+    /// for a core module.
+    #[must_use]
+    pub fn component(&self) -> Option<&Component> {
+        self.0.metadata.component.as_ref()
     }
 
     /// Whether the code counts fuel: the module was compiled with `aotc --fuel`.

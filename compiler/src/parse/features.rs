@@ -22,7 +22,7 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::WIDE_ARITHMETIC);
 
 /// Refused features, each with its verb for the message.
-const REFUSED: [(WasmFeatures, &str); 5] = [
+const REFUSED: [(WasmFeatures, &str); 4] = [
     (WasmFeatures::CUSTOM_DESCRIPTORS, "custom descriptors are"),
     (
         WasmFeatures::SHARED_EVERYTHING_THREADS,
@@ -30,16 +30,11 @@ const REFUSED: [(WasmFeatures, &str); 5] = [
     ),
     (WasmFeatures::STACK_SWITCHING, "stack switching is"),
     (WasmFeatures::MEMORY_CONTROL, "memory control is"),
-    (WasmFeatures::COMPONENT_MODEL, "components are"),
 ];
 
-/// The feature that the module needs. Some errors name it only in their text.
+/// The refused feature that the module needs.
 fn missing(error: &BinaryReaderError) -> Option<&'static str> {
-    let message = error.message();
-    let feature = match error.missing_wasm_feature() {
-        None if message.contains("encoded as a component") => Some(WasmFeatures::COMPONENT_MODEL),
-        feature => feature,
-    };
+    let feature = error.missing_wasm_feature();
     let mut refused = REFUSED.iter();
     let (_, name) = refused.find(|(refused, _)| Some(*refused) == feature)?;
     Some(name)

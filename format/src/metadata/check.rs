@@ -63,6 +63,9 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
     tables_change(m)?;
     segments(m)?;
     snapshot(m)?;
+    if let Some(component) = &m.component {
+        component.check(m.imported_funcs() as usize, |name| m.export(name).is_some())?;
+    }
     let tables = m.table_inits.iter().flatten();
     tables
         .chain(&m.global_inits)

@@ -73,6 +73,31 @@ fn write(out: &mut String, checked: &Checked, file_bytes: usize) -> std::fmt::Re
     image(out, &checked.runs)?;
     let further = m.snapshot.iter().flat_map(|snapshot| &snapshot.further);
     further.into_iter().try_for_each(|runs| image(out, runs))?;
+    if let Some(component) = &m.component {
+        let paths = |path: &[String]| path.join("#").escape_debug().to_string();
+        writeln!(out, "component  {} instances", component.instances)?;
+        for path in &component.imported_resources {
+            writeln!(out, "  import {}: resource", paths(path))?;
+        }
+        for import in &component.imports {
+            let ty = component.describe_func(&component.funcs[import.ty as usize]);
+            writeln!(
+                out,
+                "  import {}: {}",
+                paths(&import.path),
+                ty.escape_debug()
+            )?;
+        }
+        for export in &component.exports {
+            let ty = component.describe_func(&component.funcs[export.ty as usize]);
+            writeln!(
+                out,
+                "  export {}: {}",
+                paths(&export.path),
+                ty.escape_debug()
+            )?;
+        }
+    }
     writeln!(
         out,
         "instance   {}",

@@ -1,0 +1,149 @@
+//! [`Glue`]: functions of the joined module between a guest and the host's adapters.
+//!
+//! They do what needs the guest: they check that the component instance may be left (CanonicalABI,
+//! `may_leave`), allocate memory for results, and call destructors. So the host never calls the
+//! guest from within a host function, and the guest can be suspended at any of these points.
+
+use super::part::Given;
+use wasm_encoder::{BlockType, Function, Instruction, ValType};
+
+/// A function that calls an adapter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Glue {
+    /// The adapter.
+    pub(super) adapter: u32,
+    /// The component instance that calls.
+    pub(super) instance: u32,
+    pub(super) kind: Kind,
+}
+
+/// What a function does beside the check.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// Nothing.
+    Check,
+    /// The adapter has no result, but returns a request for memory, as an `i64`: the size in the
+    /// lower half and the alignment in the upper, or 0. The function allocates, and gives the
+    /// address to the adapter `allocated`, which returns the next request.
+    Allocate {
+        /// The number of the guard of the guest's allocator.
+        realloc: usize,
+        /// The adapter that takes addresses.
+        allocated: u32,
+    },
+    /// The adapter returns as an `i64` whether the destructor is to be called, in the upper half,
+    /// and its argument in the lower half.
+    Drop {
+        /// The destructor.
+        destructor: Given,
+    },
+}
+
+/// A function that calls a function of a component instance which must not leave the instance
+/// meanwhile: an allocator, or one that is called after results were read.
+#[derive(Debug, Clone)]
+pub(super) struct Guard {
+    /// The export that becomes the guard.
+    pub(super) export: String,
+    /// What the guard calls.
+    pub(super) callee: Given,
+    /// The component instance.
+    pub(super) instance: u32,
+}
+
+impl Guard {
+    /// The code, for a function with this number of parameters. A callee that traps leaves the flag
+    /// cleared: the component instance cannot be used afterwards.
+    pub(super) fn body(&self, params: u32, callee: u32) -> Function {
+        let mut body = Function::new([]);
+        body.instruction(&Instruction::I32Const(0));
+        body.instruction(&Instruction::GlobalSet(self.instance));
+        for param in 0..params {
+            body.instruction(&Instruction::LocalGet(param));
+        }
+        body.instruction(&Instruction::Call(callee));
+        body.instruction(&Instruction::I32Const(1));
+        body.instruction(&Instruction::GlobalSet(self.instance));
+        body.instruction(&Instruction::End);
+        body
+    }
+}
+
+/// The indices that a function uses.
+pub(super) struct Called {
+    /// The adapter.
+    pub(super) adapter: u32,
+    /// The adapter that ends the guest because it may not be left.
+    pub(super) cannot_leave: u32,
+    /// The allocator or the destructor.
+    pub(super) guest: u32,
+    /// The adapter that takes addresses.
+    pub(super) allocated: u32,
+    /// The global of the instance's flag.
+    pub(super) flag: u32,
+}
+
+impl Glue {
+    /// Whether the adapter returns an `i64` in place of its declared results.
+    pub(super) fn returns_word(&self) -> bool {
+        !matches!(self.kind, Kind::Check)
+    }
+
+    /// The code, for a function with this number of parameters.
+    pub(super) fn body(&self, params: u32, called: &Called) -> Function {
+        let mut body = Function::new([(1, ValType::I64)]);
+        let word = params;
+        let mut put = |instruction: Instruction<'_>| {
+            body.instruction(&instruction);
+        };
+        put(Instruction::GlobalGet(called.flag));
+        put(Instruction::I32Eqz);
+        put(Instruction::If(BlockType::Empty));
+        put(Instruction::Call(called.cannot_leave));
+        put(Instruction::Unreachable);
+        put(Instruction::End);
+        for param in 0..params {
+            put(Instruction::LocalGet(param));
+        }
+        put(Instruction::Call(called.adapter));
+        match self.kind {
+            Kind::Check => {}
+            Kind::Allocate { .. } => {
+                put(Instruction::LocalTee(word));
+                put(Instruction::I64Eqz);
+                put(Instruction::If(BlockType::Empty));
+                put(Instruction::Return);
+                put(Instruction::End);
+                put(Instruction::Loop(BlockType::Empty));
+                put(Instruction::I32Const(0));
+                put(Instruction::I32Const(0));
+                put(Instruction::LocalGet(word));
+                put(Instruction::I64Const(32));
+                put(Instruction::I64ShrU);
+                put(Instruction::I32WrapI64);
+                put(Instruction::LocalGet(word));
+                put(Instruction::I32WrapI64);
+                put(Instruction::Call(called.guest));
+                put(Instruction::Call(called.allocated));
+                put(Instruction::LocalTee(word));
+                put(Instruction::I64Eqz);
+                put(Instruction::I32Eqz);
+                put(Instruction::BrIf(0));
+                put(Instruction::End);
+            }
+            Kind::Drop { .. } => {
+                put(Instruction::LocalTee(word));
+                put(Instruction::I64Const(32));
+                put(Instruction::I64ShrU);
+                put(Instruction::I32WrapI64);
+                put(Instruction::If(BlockType::Empty));
+                put(Instruction::LocalGet(word));
+                put(Instruction::I32WrapI64);
+                put(Instruction::Call(called.guest));
+                put(Instruction::End);
+            }
+        }
+        put(Instruction::End);
+        body
+    }
+}

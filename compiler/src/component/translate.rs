@@ -1,0 +1,588 @@
+//! Reads a component: its core instances in order, and its description.
+
+use super::Translated;
+use super::glue::{Glue, Guard, Kind};
+use super::join::{self, Export as JoinedExport, unsupported};
+use super::part::{Given, Item, Part, Space, fault};
+use crate::error::CompileError;
+use pirn_format::component as format;
+use pirn_format::component::{
+    Adapter, CanonicalOptions, Component, DefinedType, HandleTable, Import, Layouts, Path,
+    Resource, ValueType,
+};
+use std::collections::{HashMap, HashSet};
+use wasmtime_environ::component::{
+    self as environ, CoreDef, ExportItem, GlobalInitializer, InstantiateModule, InterfaceType,
+    Trampoline, TypeFuncIndex, TypeResourceTable, TypeResourceTableIndex, TypeTupleIndex,
+};
+use wasmtime_environ::wasmparser::{Validator, WasmFeatures};
+use wasmtime_environ::{EntityIndex, ModuleTranslation, PrimaryMap, ScopeVec, Tunables};
+
+/// The features of components that are accepted. Core modules are validated again when they are
+/// compiled, so all their features are accepted here.
+const FEATURES: WasmFeatures = WasmFeatures::all()
+    .difference(WasmFeatures::CM_ASYNC)
+    .difference(WasmFeatures::CM_ASYNC_STACKFUL)
+    .difference(WasmFeatures::CM_ERROR_CONTEXT)
+    .difference(WasmFeatures::CM_THREADING)
+    .difference(WasmFeatures::CM64)
+    .difference(WasmFeatures::CM_GC)
+    .difference(WasmFeatures::CM_MAP)
+    .difference(WasmFeatures::CM_FIXED_LENGTH_LISTS)
+    .difference(WasmFeatures::CM_VALUES);
+
+type Modules<'a> = PrimaryMap<environ::StaticModuleIndex, ModuleTranslation<'a>>;
+
+pub(super) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
+    let tunables = Tunables {
+        // No adapter needs the state of asynchronous tasks.
+        concurrency_support: false,
+        ..Tunables::default_u64()
+    };
+    let mut validator = Validator::new_with_features(FEATURES);
+    let mut types = environ::ComponentTypesBuilder::new(&validator);
+    let adapters = ScopeVec::new();
+    let translator = environ::Translator::new(&tunables, &mut validator, &mut types, &adapters);
+    let (translation, modules) = translator.translate(wasm).map_err(|error| invalid(&error))?;
+    let tables = types.num_resource_tables() as u32;
+    let (types, _) = types.finish(&translation.component);
+    let mut reader = Reader {
+        translation: &translation,
+        modules: &modules,
+        types: Types::new(&types, tables),
+        parts: vec![],
+        exports: vec![],
+        exported: HashSet::new(),
+        component: Component::default(),
+    };
+    reader.read()?;
+    let Reader {
+        parts,
+        exports,
+        component,
+        ..
+    } = reader;
+    finish(&parts, &exports, component)
+}
+
+/// The message of the library that reads components, which has no type for invalid input.
+fn invalid(error: &wasmtime_environ::error::Error) -> CompileError {
+    let parser: Option<&wasmtime_environ::wasmparser::BinaryReaderError> = error.downcast_ref();
+    match parser {
+        Some(error) => CompileError::Invalid {
+            message: error
+                .message()
+                .replace('\n', " ")
+                .replace("not enabled", "not supported"),
+            offset: error.offset(),
+        },
+        None => {
+            let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
+            CompileError::Component(chain.join(": ").replace('\n', " "))
+        }
+    }
+}
+
+/// Joins the parts, and keeps those adapters that the joined module imports.
+fn finish(
+    parts: &[Part<'_>],
+    exports: &[JoinedExport],
+    mut component: Component,
+) -> Result<Translated, CompileError> {
+    let mut all: Vec<Adapter> = std::mem::take(&mut component.adapters);
+    all.extend([Adapter::Allocated, Adapter::CannotLeave]);
+    let layouts = Layouts::of(&component.types).map_err(|error| fault(&error.to_string()))?;
+    let guards = guards(&component, exports);
+    let glue = glue(&component, &layouts, &all, exports, &guards);
+    let name = |adapter: u32| adapter_name(&component, all[adapter as usize], adapter);
+    let joined = join::join(
+        &join::Parts {
+            parts,
+            instances: component.instances,
+            exports,
+            glue: &glue,
+            guards: &guards,
+            cannot_leave: all.len() as u32 - 1,
+        },
+        name,
+    )?;
+    component.adapters = joined.adapters.iter().map(|at| all[*at as usize]).collect();
+    Ok(Translated {
+        core: joined.wasm,
+        component,
+    })
+}
+
+/// The functions around allocators and functions that are called after results were read.
+fn guards(component: &Component, exports: &[JoinedExport]) -> Vec<Guard> {
+    let mut guards: Vec<Guard> = vec![];
+    for options in &component.options {
+        let realloc = options.realloc.map(format::realloc_name);
+        let post_return = options.post_return.map(format::post_return_name);
+        for name in realloc.into_iter().chain(post_return) {
+            let known = guards.iter().any(|guard| guard.export == name);
+            let given = exports.iter().find(|export| export.name == name);
+            if let (false, Some(export)) = (known, given) {
+                guards.push(Guard {
+                    export: name,
+                    callee: export.given,
+                    instance: options.instance,
+                });
+            }
+        }
+    }
+    guards
+}
+
+/// The functions that stand between the guest and the adapters. `all` ends with the adapters
+/// [`Adapter::Allocated`] and [`Adapter::CannotLeave`].
+fn glue(
+    component: &Component,
+    layouts: &Layouts,
+    all: &[Adapter],
+    exports: &[JoinedExport],
+    guards: &[Guard],
+) -> Vec<Glue> {
+    let allocated = all.len() as u32 - 2;
+    let named = |name: String| {
+        let found = exports.iter().find(|export| export.name == name);
+        found.map(|export| export.given)
+    };
+    let of = |adapter: Adapter| {
+        let of_table = |table: u32| component.tables[table as usize];
+        Some(match adapter {
+            Adapter::Lower { ty, options, .. } => {
+                let options = component.options[options as usize];
+                let result = component.funcs[ty as usize].result;
+                let allocates = |ty| layouts.value(ty).is_ok_and(|layout| layout.allocates);
+                let allocates = result.is_some_and(allocates);
+                let realloc = options.realloc.filter(|_| allocates);
+                let realloc = realloc.and_then(|number| {
+                    let name = format::realloc_name(number);
+                    guards.iter().position(|guard| guard.export == name)
+                });
+                let kind = match realloc {
+                    Some(realloc) => Kind::Allocate { realloc, allocated },
+                    None => Kind::Check,
+                };
+                (options.instance, kind)
+            }
+            Adapter::ResourceDrop(table) => {
+                let table = of_table(table)?;
+                let imported = component.imported_resources.len() as u32;
+                let defined = table.resource.checked_sub(imported);
+                let destructor = defined.and_then(|at| named(format::destructor_name(at)));
+                let kind = match destructor {
+                    Some(destructor) => Kind::Drop { destructor },
+                    None => Kind::Check,
+                };
+                (table.instance, kind)
+            }
+            Adapter::ResourceNew(table) => (of_table(table)?.instance, Kind::Check),
+            _ => return None,
+        })
+    };
+    let all = (0..).zip(all);
+    all.filter_map(|(adapter, kind)| {
+        let (instance, kind) = of(*kind)?;
+        Some(Glue {
+            adapter,
+            instance,
+            kind,
+        })
+    })
+    .collect()
+}
+
+/// The names under which the joined module imports an adapter. Only messages and listings show
+/// them: an adapter is known by its position.
+fn adapter_name(component: &Component, adapter: Adapter, number: u32) -> [String; 2] {
+    match adapter {
+        Adapter::Lower { import, .. } => {
+            let path = component.imports[import as usize].path.join("#");
+            ["component".to_owned(), format!("{number} {path}")]
+        }
+        other => {
+            let what = format!("{other:?}");
+            let what = what.split([' ', '(', '{']).next().unwrap_or_default();
+            ["component".to_owned(), format!("{number} {what}")]
+        }
+    }
+}
+
+/// What has been read so far.
+struct Reader<'a> {
+    translation: &'a environ::ComponentTranslation,
+    modules: &'a Modules<'a>,
+    types: Types<'a>,
+    /// The instances of core modules, in the order of instantiation.
+    parts: Vec<Part<'a>>,
+    exports: Vec<JoinedExport>,
+    /// The names of `exports`.
+    exported: HashSet<String>,
+    component: Component,
+}
+
+impl<'a> Reader<'a> {
+    fn read(&mut self) -> Result<(), CompileError> {
+        let translation = self.translation;
+        let component = &translation.component;
+        self.component.instances = component.num_runtime_component_instances;
+        for (_, import) in &component.imported_resources {
+            let path = self.import_path(*import);
+            self.component.imported_resources.push(path);
+        }
+        for initializer in &component.initializers {
+            self.initializer(initializer)?;
+        }
+        for (_, options) in &component.options {
+            let options = canonical(options)?;
+            self.component.options.push(options);
+        }
+        for (_, trampoline) in &translation.trampolines {
+            let adapter = self.adapter(trampoline)?;
+            self.component.adapters.push(adapter);
+        }
+        for (name, (index, _)) in component.exports.raw_iter() {
+            self.export(&[name.to_string()], *index)?;
+        }
+        for instance in 0..component.num_runtime_component_instances {
+            self.give(format::flags_name(instance), Given::Flags(instance));
+        }
+        self.component.tables = self.types.tables();
+        self.component.types = std::mem::take(&mut self.types.defined);
+        self.component.funcs = std::mem::take(&mut self.types.funcs);
+        Ok(())
+    }
+
+    /// Exports something from the joined module, once.
+    fn give(&mut self, name: String, given: Given) {
+        if self.exported.insert(name.clone()) {
+            self.exports.push(JoinedExport { name, given });
+        }
+    }
+
+    fn import_path(&self, import: environ::RuntimeImportIndex) -> Path {
+        let component = &self.translation.component;
+        let (root, names) = &component.imports[import];
+        let mut path = vec![component.import_types[*root].0.clone()];
+        path.extend(names.iter().cloned());
+        path
+    }
+
+    fn initializer(&mut self, initializer: &'a GlobalInitializer) -> Result<(), CompileError> {
+        match initializer {
+            GlobalInitializer::InstantiateModule(InstantiateModule::Static(module, args), _) => {
+                let given: Vec<Given> = args
+                    .iter()
+                    .map(|arg| self.given(arg))
+                    .collect::<Result<_, _>>()?;
+                let part = Part::read(self.modules[*module].wasm, &given)?;
+                self.parts.push(part);
+            }
+            GlobalInitializer::InstantiateModule(InstantiateModule::Import(..), _) => {
+                return Err(unsupported("an imported core module"));
+            }
+            GlobalInitializer::LowerImport { import, .. } => {
+                let path = self.import_path(*import);
+                // The adapter knows the type.
+                self.component.imports.push(Import { path, ty: 0 });
+            }
+            GlobalInitializer::ExtractMemory(extract) => {
+                let given = self.item(extract.export.instance, &extract.export.item)?;
+                self.give(format::memory_name(extract.index.as_u32()), given);
+            }
+            GlobalInitializer::ExtractRealloc(extract) => {
+                let given = self.given(&extract.def)?;
+                self.give(format::realloc_name(extract.index.as_u32()), given);
+            }
+            GlobalInitializer::ExtractPostReturn(extract) => {
+                let given = self.given(&extract.def)?;
+                self.give(format::post_return_name(extract.index.as_u32()), given);
+            }
+            GlobalInitializer::Resource(resource) => {
+                let number = self.component.resources.len() as u32;
+                if let Some(destructor) = &resource.dtor {
+                    let given = self.given(destructor)?;
+                    self.give(format::destructor_name(number), given);
+                }
+                self.component.resources.push(Resource {
+                    instance: resource.instance.as_u32(),
+                    has_destructor: resource.dtor.is_some(),
+                });
+            }
+            GlobalInitializer::ExtractCallback(_) | GlobalInitializer::ExtractTable(_) => {
+                return Err(unsupported("an asynchronous function"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a core definition refers to.
+    fn given(&self, def: &CoreDef) -> Result<Given, CompileError> {
+        match def {
+            CoreDef::Export(export) => self.item(export.instance, &export.item),
+            CoreDef::InstanceFlags(instance) => Ok(Given::Flags(instance.as_u32())),
+            CoreDef::Trampoline(index) => Ok(Given::Adapter(index.as_u32())),
+            CoreDef::UnsafeIntrinsic(_) => Err(unsupported("an intrinsic of another engine")),
+            CoreDef::TaskMayBlock => Err(unsupported("an asynchronous function")),
+        }
+    }
+
+    fn item<I: Copy + Into<EntityIndex>>(
+        &self,
+        instance: environ::RuntimeInstanceIndex,
+        item: &ExportItem<I>,
+    ) -> Result<Given, CompileError> {
+        let ExportItem::Index(index) = item else {
+            return Err(unsupported("an imported core module"));
+        };
+        let (space, index) = match (*index).into() {
+            EntityIndex::Function(index) => (Space::Func, index.as_u32()),
+            EntityIndex::Table(index) => (Space::Table, index.as_u32()),
+            EntityIndex::Memory(index) => (Space::Memory, index.as_u32()),
+            EntityIndex::Global(index) => (Space::Global, index.as_u32()),
+            EntityIndex::Tag(index) => (Space::Tag, index.as_u32()),
+        };
+        let part = instance.as_u32() as usize;
+        Ok(Given::Item(Item { part, space, index }))
+    }
+
+    fn adapter(&mut self, trampoline: &Trampoline) -> Result<Adapter, CompileError> {
+        let table = |ty: &TypeResourceTableIndex| ty.as_u32();
+        Ok(match trampoline {
+            Trampoline::LowerImport {
+                index,
+                lower_ty,
+                options,
+            } => {
+                let ty = self.types.func(*lower_ty)?;
+                let import = index.as_u32();
+                self.component.imports[import as usize].ty = ty;
+                Adapter::Lower {
+                    import,
+                    ty,
+                    options: options.as_u32(),
+                }
+            }
+            Trampoline::ResourceNew { ty, .. } => Adapter::ResourceNew(table(ty)),
+            Trampoline::ResourceRep { ty, .. } => Adapter::ResourceRep(table(ty)),
+            Trampoline::ResourceDrop { ty, .. } => Adapter::ResourceDrop(table(ty)),
+            Trampoline::ResourceTransferOwn => Adapter::TransferOwn,
+            Trampoline::ResourceTransferBorrow => Adapter::TransferBorrow,
+            Trampoline::EnterSyncCall => Adapter::EnterCall,
+            Trampoline::ExitSyncCall => Adapter::ExitCall,
+            Trampoline::Trap => Adapter::Trap,
+            Trampoline::Transcoder {
+                op,
+                from,
+                from64: false,
+                to,
+                to64: false,
+            } => Adapter::Transcode {
+                op: transcode(*op),
+                from: from.as_u32(),
+                to: to.as_u32(),
+            },
+            other => return Err(unsupported(&other.symbol_name())),
+        })
+    }
+
+    fn export(&mut self, path: &[String], index: environ::ExportIndex) -> Result<(), CompileError> {
+        let component = &self.translation.component;
+        match &component.export_items[index] {
+            environ::Export::LiftedFunction { ty, func, options } => {
+                let core = path.join("#");
+                let given = self.given(func)?;
+                self.give(core.clone(), given);
+                let ty = self.types.func(*ty)?;
+                self.component.exports.push(format::Export {
+                    path: path.to_vec(),
+                    ty,
+                    options: options.as_u32(),
+                    core,
+                });
+            }
+            environ::Export::Instance { exports, .. } => {
+                for (name, (index, _)) in exports.raw_iter() {
+                    let mut path = path.to_vec();
+                    path.push(name.to_string());
+                    self.export(&path, *index)?;
+                }
+            }
+            environ::Export::Type(_) => {}
+            environ::Export::ModuleStatic { .. } | environ::Export::ModuleImport { .. } => {
+                return Err(unsupported("an exported core module"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The options of a function. Asynchronous ones are refused.
+fn canonical(options: &environ::CanonicalOptions) -> Result<CanonicalOptions, CompileError> {
+    if options.async_ || options.callback.is_some() {
+        return Err(unsupported("an asynchronous function"));
+    }
+    let environ::CanonicalOptionsDataModel::LinearMemory(memory) = options.data_model else {
+        return Err(unsupported("the canonical option gc"));
+    };
+    Ok(CanonicalOptions {
+        instance: options.instance.as_u32(),
+        encoding: match options.string_encoding {
+            environ::StringEncoding::Utf8 => format::StringEncoding::Utf8,
+            environ::StringEncoding::Utf16 => format::StringEncoding::Utf16,
+            environ::StringEncoding::CompactUtf16 => format::StringEncoding::Latin1OrUtf16,
+        },
+        memory: memory.memory.map(wasmtime_environ::component::RuntimeMemoryIndex::as_u32),
+        realloc: memory.realloc.map(wasmtime_environ::component::RuntimeReallocIndex::as_u32),
+        post_return: options.post_return.map(wasmtime_environ::component::RuntimePostReturnIndex::as_u32),
+    })
+}
+
+fn transcode(op: environ::Transcode) -> format::Transcode {
+    use environ::{FixedEncoding, Transcode};
+    match op {
+        Transcode::Copy(FixedEncoding::Utf8) => format::Transcode::CopyUtf8,
+        Transcode::Copy(FixedEncoding::Utf16) => format::Transcode::CopyUtf16,
+        Transcode::Copy(FixedEncoding::Latin1) => format::Transcode::CopyLatin1,
+        Transcode::Latin1ToUtf16 => format::Transcode::Latin1ToUtf16,
+        Transcode::Latin1ToUtf8 => format::Transcode::Latin1ToUtf8,
+        Transcode::Utf16ToCompactProbablyUtf16 => format::Transcode::Utf16ToCompactProbablyUtf16,
+        Transcode::Utf16ToCompactUtf16 => format::Transcode::Utf16ToCompactUtf16,
+        Transcode::Utf16ToLatin1 => format::Transcode::Utf16ToLatin1,
+        Transcode::Utf16ToUtf8 => format::Transcode::Utf16ToUtf8,
+        Transcode::Utf8ToCompactUtf16 => format::Transcode::Utf8ToCompactUtf16,
+        Transcode::Utf8ToLatin1 => format::Transcode::Utf8ToLatin1,
+        Transcode::Utf8ToUtf16 => format::Transcode::Utf8ToUtf16,
+    }
+}
+
+/// The types of a component, each of which is converted once.
+struct Types<'a> {
+    types: &'a environ::ComponentTypes,
+    defined: Vec<DefinedType>,
+    funcs: Vec<format::FuncType>,
+    known: HashMap<InterfaceType, ValueType>,
+    known_funcs: HashMap<TypeFuncIndex, u32>,
+    /// Number of tables of handles.
+    tables: u32,
+}
+
+impl<'a> Types<'a> {
+    fn new(types: &'a environ::ComponentTypes, tables: u32) -> Self {
+        Self {
+            types,
+            defined: vec![],
+            funcs: vec![],
+            known: HashMap::new(),
+            known_funcs: HashMap::new(),
+            tables,
+        }
+    }
+
+    fn func(&mut self, index: TypeFuncIndex) -> Result<u32, CompileError> {
+        if let Some(known) = self.known_funcs.get(&index) {
+            return Ok(*known);
+        }
+        let func = &self.types[index];
+        if func.async_ {
+            return Err(unsupported("an asynchronous function"));
+        }
+        let params = self.tuple(func.params)?;
+        let mut results = self.tuple(func.results)?;
+        if results.len() > 1 {
+            return Err(unsupported("a function with several results"));
+        }
+        let names = func.param_names.iter().cloned();
+        let ty = format::FuncType {
+            params: names.zip(params).collect(),
+            result: results.pop(),
+        };
+        let at = self.funcs.len() as u32;
+        self.funcs.push(ty);
+        self.known_funcs.insert(index, at);
+        Ok(at)
+    }
+
+    fn tuple(&mut self, index: TypeTupleIndex) -> Result<Vec<ValueType>, CompileError> {
+        let types = &self.types[index].types;
+        types.iter().map(|ty| self.value(*ty)).collect()
+    }
+
+    fn value(&mut self, ty: InterfaceType) -> Result<ValueType, CompileError> {
+        if let Some(known) = self.known.get(&ty) {
+            return Ok(*known);
+        }
+        let types = self.types;
+        let defined = match ty {
+            InterfaceType::Bool => return Ok(ValueType::Bool),
+            InterfaceType::S8 => return Ok(ValueType::S8),
+            InterfaceType::U8 => return Ok(ValueType::U8),
+            InterfaceType::S16 => return Ok(ValueType::S16),
+            InterfaceType::U16 => return Ok(ValueType::U16),
+            InterfaceType::S32 => return Ok(ValueType::S32),
+            InterfaceType::U32 => return Ok(ValueType::U32),
+            InterfaceType::S64 => return Ok(ValueType::S64),
+            InterfaceType::U64 => return Ok(ValueType::U64),
+            InterfaceType::Float32 => return Ok(ValueType::F32),
+            InterfaceType::Float64 => return Ok(ValueType::F64),
+            InterfaceType::Char => return Ok(ValueType::Char),
+            InterfaceType::String => return Ok(ValueType::String),
+            InterfaceType::Own(table) => return Ok(ValueType::Own(table.as_u32())),
+            InterfaceType::Borrow(table) => return Ok(ValueType::Borrow(table.as_u32())),
+            InterfaceType::Record(index) => {
+                let fields = types[index].fields.iter();
+                let fields = fields.map(|field| Ok((field.name.clone(), self.value(field.ty)?)));
+                DefinedType::Record(fields.collect::<Result<_, CompileError>>()?)
+            }
+            InterfaceType::Variant(index) => {
+                let cases = types[index].cases.iter();
+                let cases = cases.map(|(name, ty)| Ok((name.clone(), self.optional(*ty)?)));
+                DefinedType::Variant(cases.collect::<Result<_, CompileError>>()?)
+            }
+            InterfaceType::List(index) => DefinedType::List(self.value(types[index].element)?),
+            InterfaceType::Tuple(index) => DefinedType::Tuple(self.tuple(index)?),
+            InterfaceType::Flags(index) => {
+                DefinedType::Flags(types[index].names.iter().cloned().collect())
+            }
+            InterfaceType::Enum(index) => {
+                DefinedType::Enum(types[index].names.iter().cloned().collect())
+            }
+            InterfaceType::Option(index) => DefinedType::Option(self.value(types[index].ty)?),
+            InterfaceType::Result(index) => {
+                let (ok, error) = (types[index].ok, types[index].err);
+                DefinedType::Result(self.optional(ok)?, self.optional(error)?)
+            }
+            InterfaceType::Future(_) => return Err(unsupported("a future")),
+            InterfaceType::Stream(_) => return Err(unsupported("a stream")),
+            InterfaceType::ErrorContext(_) => return Err(unsupported("an error context")),
+            InterfaceType::Map(_) => return Err(unsupported("a map")),
+            InterfaceType::FixedLengthList(_) => {
+                return Err(unsupported("a list of fixed length"));
+            }
+        };
+        let at = self.defined.len() as u32;
+        self.defined.push(defined);
+        self.known.insert(ty, ValueType::Defined(at));
+        Ok(ValueType::Defined(at))
+    }
+
+    fn optional(&mut self, ty: Option<InterfaceType>) -> Result<Option<ValueType>, CompileError> {
+        ty.map(|ty| self.value(ty)).transpose()
+    }
+
+    /// All tables of handles. Those that only types of components name are not used.
+    fn tables(&self) -> Vec<Option<HandleTable>> {
+        let tables = (0..self.tables).map(TypeResourceTableIndex::from_u32);
+        tables
+            .map(|table| match self.types[table] {
+                TypeResourceTable::Concrete { ty, instance } => Some(HandleTable {
+                    resource: ty.as_u32(),
+                    instance: instance.as_u32(),
+                }),
+                TypeResourceTable::Abstract(_) => None,
+            })
+            .collect()
+    }
+}

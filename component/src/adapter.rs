@@ -1,0 +1,373 @@
+//! The functions that the core module of a component imports: lowered functions of the host, and
+//! what the canonical ABI offers to guests.
+
+use crate::component::Info;
+use crate::error::{AbiError, LinkError, of_host};
+use crate::host_func::{Destructor, HostFunc};
+use crate::lift::{Flat, Lift};
+use crate::lower::{Collect, Lower, LowerError, Requests, Words};
+use crate::state::{Pending, State};
+use crate::transcode::{Memories, transcode};
+use crate::value::{Resource, Value};
+use pirn_format::component::{
+    Adapter, FLAT_PARAMS_MAX, FLAT_RESULTS_MAX, StringEncoding, ValueType,
+};
+use pirn_runtime::{Caller, FlatParams, FlatResult, FuncType, HostError, Linker, MemoryMut};
+use std::sync::Arc;
+
+/// An import of the core module.
+pub(crate) struct Place<'a> {
+    pub(crate) module: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) ty: FuncType,
+}
+
+/// A function of the host, as a component calls it.
+#[derive(Clone)]
+pub(crate) struct Lowered {
+    pub(crate) info: Arc<Info>,
+    pub(crate) name: String,
+    /// Index of its type.
+    pub(crate) ty: u32,
+    /// Index of its canonical options.
+    pub(crate) options: u32,
+    pub(crate) host_bytes_max: usize,
+}
+
+/// Adds a function of the host to the linker of the core module (`canon lower`).
+pub(crate) fn lower<T: Send + 'static>(
+    core: &mut Linker<State<T>>,
+    place: Place<'_>,
+    lowered: Lowered,
+    func: &Arc<HostFunc<T>>,
+) -> Result<(), LinkError> {
+    let Place { module, name, ty } = place;
+    let has_result = !ty.results.is_empty();
+    match &**func {
+        HostFunc::Sync(_) => {
+            let func = Arc::clone(func);
+            let call = move |mut caller: Caller<'_, State<T>>, flat: FlatParams| {
+                let HostFunc::Sync(func) = &*func else {
+                    return Ok(0);
+                };
+                let (params, result_at) = lowered.lift(&mut caller, &flat)?;
+                let value = func(caller.data_mut(), params)?;
+                lowered.finish(&mut caller, value, result_at)
+            };
+            match has_result {
+                true => core.func_flat(module, name, ty, move |caller, flat| {
+                    call(caller, flat).map(FlatResult)
+                })?,
+                false => core.func_flat(module, name, ty, move |caller, flat| {
+                    call(caller, flat).map(drop)
+                })?,
+            };
+        }
+        HostFunc::Async(_) => {
+            let lowered = Arc::new(lowered);
+            let func = Arc::clone(func);
+            let start = move |caller: &mut Caller<'_, State<T>>, flat: FlatParams| {
+                let (params, at) = lowered.lift(caller, &flat)?;
+                Ok::<_, HostError>((params, at, Arc::clone(&lowered), Arc::clone(&func)))
+            };
+            // The parameters are read before the first wait, while all memories have views.
+            macro_rules! future {
+                ($convert:expr) => {
+                    move |mut caller, flat| {
+                        let started = start(&mut caller, flat);
+                        Box::pin(async move {
+                            let (params, at, lowered, func) = started?;
+                            let HostFunc::Async(func) = &*func else {
+                                return Err(HostError::message("the function is not asynchronous"));
+                            };
+                            let value = func(caller.data_mut(), params).await?;
+                            lowered.finish(&mut caller, value, at).map($convert)
+                        })
+                    }
+                };
+            }
+            match has_result {
+                true => core.func_flat_async(module, name, ty, future!(FlatResult))?,
+                false => core.func_flat_async(module, name, ty, future!(drop))?,
+            };
+        }
+    }
+    Ok(())
+}
+
+impl Lowered {
+    /// Reads the parameters of a call. Also returns where the guest wants a result that is passed
+    /// in memory.
+    fn lift<T>(
+        &self,
+        caller: &mut Caller<'_, State<T>>,
+        flat: &FlatParams,
+    ) -> Result<(Vec<Value>, u32), HostError> {
+        let ty = &self.info.component.funcs[self.ty as usize];
+        let encoding = self.encoding();
+        let (memory, state) = memory(caller, &self.info, self.options)?;
+        state.scopes.enter();
+        let mut lift = Lift::new(
+            memory.as_slice(),
+            encoding,
+            &mut state.scopes,
+            self.host_bytes_max,
+        );
+        let mut words = Flat::new(flat.words());
+        let types = ty.params.iter().map(|(_, ty)| *ty);
+        let params = lift
+            .values(types, &mut words, FLAT_PARAMS_MAX)
+            .map_err(of_host)?;
+        let result_at = if self.result_in_memory() {
+            words.next() as u32
+        } else {
+            0
+        };
+        Ok((params, result_at))
+    }
+
+    /// Ends a call: returns the result as a core value, or writes it to memory. If it needs memory
+    /// of the guest, returns the first request for it.
+    fn finish<T>(
+        &self,
+        caller: &mut Caller<'_, State<T>>,
+        value: Option<Value>,
+        result_at: u32,
+    ) -> Result<u64, HostError> {
+        let ty = self.info.component.funcs[self.ty as usize].result;
+        let state = caller.data_mut();
+        state.scopes.exit().map_err(of_host)?;
+        let (ty, value) = match (ty, value) {
+            (None, None) => return Ok(0),
+            (Some(ty), Some(value)) => (ty, value),
+            (wanted, _) => {
+                let (has, lacks) = match wanted {
+                    Some(_) => ("no result", "has one"),
+                    None => ("a result", "has none"),
+                };
+                let name = &self.name;
+                return Err(HostError::message(format!(
+                    "the host's {name} returned {has}, its type {lacks}"
+                )));
+            }
+        };
+        let requests = self.collect(state, ty, &value)?;
+        if let Some((bytes, align)) = requests.next() {
+            state.pending = Some(Pending {
+                value,
+                ty,
+                options: self.options,
+                address: result_at,
+                requests,
+            });
+            return Ok(request(bytes, align));
+        }
+        if self.result_in_memory() {
+            store(caller, &self.info, self.options, ty, &value, result_at, &[])?;
+            return Ok(0);
+        }
+        let mut words = Words::default();
+        let mut lower = Lower::new(&mut [], self.encoding(), &mut state.scopes, &[]);
+        lower.flat(ty, &value, &mut words).map_err(of_host)?;
+        Ok(words.as_slice().first().copied().unwrap_or(0))
+    }
+
+    fn collect<T>(
+        &self,
+        state: &mut State<T>,
+        ty: ValueType,
+        value: &Value,
+    ) -> Result<Requests, HostError> {
+        let mut collect = Collect {
+            scopes: &mut state.scopes,
+            encoding: self.encoding(),
+            requests: Requests::default(),
+            place: &self.name,
+        };
+        match collect.value(ty, value) {
+            Ok(()) => Ok(collect.requests),
+            Err(LowerError::Abi(error)) => Err(error.into()),
+            Err(LowerError::Value(error)) => Err(error.into()),
+        }
+    }
+
+    fn encoding(&self) -> StringEncoding {
+        self.info.component.options[self.options as usize].encoding
+    }
+
+    /// Whether the result has more core values than a core function may return.
+    fn result_in_memory(&self) -> bool {
+        let ty = self.info.component.funcs[self.ty as usize].result;
+        let flat = ty.map(|ty| self.info.layout(ty).flat);
+        flat.is_some_and(|flat| flat.is_none_or(|flat| flat.len() > FLAT_RESULTS_MAX))
+    }
+}
+
+/// A request for memory, as a guest gets it.
+fn request(bytes: u32, align: u32) -> u64 {
+    u64::from(align) << 32 | u64::from(bytes)
+}
+
+/// The memory of a function's canonical options, and the state.
+fn memory<'a, T>(
+    caller: &'a mut Caller<'_, State<T>>,
+    info: &Info,
+    options: u32,
+) -> Result<(MemoryMut<'a>, &'a mut State<T>), HostError> {
+    match info.memory_export(options) {
+        None => Ok(caller.split()),
+        Some(name) => caller.exported_split(&name).ok_or_else(no_view),
+    }
+}
+
+/// Only a component with several memories, one of which belongs to a function of the host that has
+/// waited, has no view.
+fn no_view() -> HostError {
+    HostError::message(
+        "an asynchronous function of the host cannot return a record or the like to a component \
+         with several memories; make the function synchronous",
+    )
+}
+
+/// Writes a value to the memory of a function's canonical options.
+fn store<T>(
+    caller: &mut Caller<'_, State<T>>,
+    info: &Info,
+    options: u32,
+    ty: ValueType,
+    value: &Value,
+    at: u32,
+    given: &[u32],
+) -> Result<(), HostError> {
+    let layout = info.layout(ty);
+    if !at.is_multiple_of(layout.align) {
+        let what = "a result";
+        return Err(of_host(AbiError::Unaligned {
+            what,
+            address: at,
+            align: layout.align,
+        }));
+    }
+    let encoding = info.component.options[options as usize].encoding;
+    let (mut memory, state) = memory(caller, info, options)?;
+    let mut lower = Lower::new(memory.as_mut_slice(), encoding, &mut state.scopes, given);
+    lower.store(ty, value, at).map_err(of_host)
+}
+
+/// Takes the address of memory that a result needs, and returns the next request.
+fn allocated<T>(
+    caller: &mut Caller<'_, State<T>>,
+    info: &Info,
+    address: u32,
+) -> Result<u64, HostError> {
+    let Some(mut pending) = caller.data_mut().pending.take() else {
+        return Err(HostError::message("no result waits for memory"));
+    };
+    let bytes = memory(caller, info, pending.options)?.0.len();
+    pending.requests.give(address, bytes).map_err(of_host)?;
+    if let Some((bytes, align)) = pending.requests.next() {
+        caller.data_mut().pending = Some(pending);
+        return Ok(request(bytes, align));
+    }
+    let (value, given) = (&pending.value, pending.requests.given());
+    store(
+        caller,
+        info,
+        pending.options,
+        pending.ty,
+        value,
+        pending.address,
+        given,
+    )?;
+    Ok(0)
+}
+
+/// Adds what the canonical ABI offers to guests to the linker of the core module.
+pub(crate) fn intrinsic<T: 'static>(
+    core: &mut Linker<State<T>>,
+    place: Place<'_>,
+    adapter: Adapter,
+    info: &Arc<Info>,
+    destructors: &[Destructor<T>],
+    host_bytes_max: usize,
+) -> Result<(), LinkError> {
+    let Place { module, name, ty } = place;
+    if let (Adapter::Transcode { op, from, to }, 2) = (adapter, ty.results.len()) {
+        core.func_values(module, name, ty, move |mut caller, params, results| {
+            let mut words = [0; 5];
+            for (word, param) in words.iter_mut().zip(params) {
+                if let pirn_runtime::Value::I32(param) = param {
+                    *word = param.cast_unsigned();
+                }
+            }
+            let memories = Memories { from, to };
+            let numbers = transcode(&mut caller, op, memories, words, host_bytes_max)?;
+            let numbers = numbers.map(|n| pirn_runtime::Value::I32(n.cast_signed()));
+            results.copy_from_slice(&numbers);
+            Ok(())
+        })?;
+        return Ok(());
+    }
+    let has_result = !ty.results.is_empty();
+    let info = Arc::clone(info);
+    let destructor = match adapter {
+        Adapter::ResourceDrop(table) => {
+            let resource = info.table(table).resource;
+            destructors.get(resource as usize).cloned()
+        }
+        _ => None,
+    };
+    let answer = move |caller: &mut Caller<'_, State<T>>, flat: &FlatParams| {
+        let word = |at: usize| flat.words().get(at).map_or(0, |word| *word as u32);
+        let scopes = &mut caller.data_mut().scopes;
+        let number = match adapter {
+            Adapter::ResourceNew(table) => scopes.add_own(table, word(0)),
+            Adapter::ResourceRep(table) => scopes.rep(table, word(0)),
+            Adapter::ResourceDrop(table) => {
+                let ended = scopes.drop_handle(table, word(0)).map_err(of_host)?;
+                return match (ended, &destructor) {
+                    (Some(rep), Some(destructor)) => {
+                        destructor(caller.data_mut(), Resource::host(rep)).map(|()| 0)
+                    }
+                    // A guest's destructor is called by the guest.
+                    (Some(rep), None) => Ok(1 << 32 | u64::from(rep)),
+                    (None, _) => Ok(0),
+                };
+            }
+            Adapter::TransferOwn => {
+                let rep = scopes.take_own(word(1), word(0));
+                rep.and_then(|rep| scopes.add_own(word(2), rep))
+            }
+            Adapter::TransferBorrow => {
+                let rep = scopes.lend(word(1), word(0));
+                rep.and_then(|rep| scopes.add_borrow(word(2), rep))
+            }
+            Adapter::EnterCall => {
+                scopes.enter();
+                Ok(0)
+            }
+            Adapter::ExitCall => scopes.exit().map(|()| 0),
+            Adapter::Allocated => return allocated(caller, &info, word(0)),
+            // One with two results has returned above.
+            Adapter::Transcode { op, from, to } => {
+                let params = std::array::from_fn(word);
+                let memories = Memories { from, to };
+                let numbers = transcode(caller, op, memories, params, host_bytes_max)?;
+                return Ok(numbers[0].into());
+            }
+            Adapter::Trap => Err(AbiError::Between(word(0))),
+            Adapter::CannotLeave => Err(AbiError::CannotLeave),
+            Adapter::Lower { .. } => Ok(0),
+        };
+        number.map(u64::from).map_err(of_host)
+    };
+    match has_result {
+        true => core.func_flat(module, name, ty, move |mut caller, flat| {
+            answer(&mut caller, &flat).map(FlatResult)
+        })?,
+        false => core.func_flat(module, name, ty, move |mut caller, flat| {
+            answer(&mut caller, &flat).map(drop)
+        })?,
+    };
+    Ok(())
+}

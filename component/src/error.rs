@@ -1,0 +1,194 @@
+//! The errors of components. Every message is one line.
+
+use pirn_runtime::HostError;
+use thiserror::Error;
+
+/// A rule of the canonical ABI that the guest broke. The call ends with it, and the instance cannot
+/// be called again.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AbiError {
+    /// Memory outside of the guest's memory.
+    #[error("{what} of {bytes} bytes at {address:#x} exceeds the memory of {memory_bytes} bytes")]
+    OutOfBounds {
+        /// The kind of value.
+        what: &'static str,
+        /// Its size.
+        bytes: u64,
+        /// Its address.
+        address: u32,
+        /// The size of the memory.
+        memory_bytes: usize,
+    },
+    /// An address that is not a multiple of the alignment.
+    #[error("{what} at {address:#x} is not aligned to {align} bytes")]
+    Unaligned {
+        /// The kind of value.
+        what: &'static str,
+        /// Its address.
+        address: u32,
+        /// The required alignment.
+        align: u32,
+    },
+    /// A string that is not valid in its encoding.
+    #[error("a string is not valid {encoding}")]
+    String {
+        /// The encoding.
+        encoding: &'static str,
+    },
+    /// A number that is no Unicode scalar value.
+    #[error("{0:#x} is no Unicode scalar value")]
+    Char(u32),
+    /// A discriminant without a case.
+    #[error("discriminant {found} of a type with {cases} cases")]
+    Discriminant {
+        /// The discriminant.
+        found: u32,
+        /// Number of cases.
+        cases: usize,
+    },
+    /// A handle that the component instance does not have.
+    #[error("the component instance has no handle {0}")]
+    NoHandle(u32),
+    /// A handle to a resource of another type.
+    #[error("handle {0} refers to a resource of another type")]
+    HandleType(u32),
+    /// A borrowed handle where an owned one is needed.
+    #[error("handle {0} is borrowed, and an owned one is needed")]
+    NotOwned(u32),
+    /// An owned handle that is lent to a running call.
+    #[error("handle {0} is lent to a call that has not returned")]
+    Lent(u32),
+    /// Borrowed handles that a call kept.
+    #[error("a call returned without dropping {0} borrowed handles")]
+    BorrowsLeft(u32),
+    /// More handles than a component instance may have.
+    #[error("more than {0} handles in a component instance; drop some")]
+    Handles(u32),
+    /// A call from a guest that may not leave its component instance: from its allocator, or from
+    /// a function that is called after results were read.
+    #[error("an import is called while the component instance may not be left")]
+    CannotLeave,
+    /// Values that need more memory of the host than one call may have.
+    #[error("the values of a call need more than {0} bytes of the host; raise the limit")]
+    HostBytes(usize),
+    /// A rule that the code between two component instances checks, by its number in the compiler.
+    #[error("a call between component instances broke a rule of the canonical ABI ({0})")]
+    Between(u32),
+}
+
+/// A value of the host that does not have the type of the parameter or result.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{place} is {found}, its type is {wanted}; give a value of that type")]
+pub struct ValueError {
+    /// The parameter or result.
+    pub place: String,
+    /// The kind of value.
+    pub found: String,
+    /// The type.
+    pub wanted: String,
+}
+
+/// The reason why a component cannot be prepared.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The module was not compiled from a component.
+    #[error("the module is no component; compile a component with `aotc`")]
+    NoComponent,
+    /// A function is defined twice.
+    #[error("{0} is already defined; remove one definition")]
+    Duplicate(String),
+    /// The host lacks an imported function.
+    #[error("the component imports {path}, which the linker does not have; define it")]
+    MissingFunc {
+        /// The names of the function.
+        path: String,
+    },
+    /// The host lacks an imported resource type.
+    #[error(
+        "the component imports the resource type {path}, which the linker does not have; define it"
+    )]
+    MissingResource {
+        /// The names of the type.
+        path: String,
+    },
+    /// The component exports no such function.
+    #[error("the component exports no function {wanted:?}, only {found}; name one of them")]
+    NoExport {
+        /// The name.
+        wanted: String,
+        /// The functions that it exports.
+        found: String,
+    },
+    /// A function has other types than wanted.
+    #[error("function {name:?} is {found}, not {wanted}; ask for its types")]
+    FuncType {
+        /// The function.
+        name: String,
+        /// Its type.
+        found: String,
+        /// The Rust types.
+        wanted: String,
+    },
+    /// The core module cannot be prepared.
+    #[error(transparent)]
+    Core(#[from] pirn_runtime::LinkError),
+    /// The description of the component is damaged.
+    #[error(transparent)]
+    Format(#[from] pirn_format::FormatError),
+}
+
+/// The reason why a call ended without a result.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The guest trapped, was stopped, or a host function failed.
+    #[error(transparent)]
+    Core(pirn_runtime::CallError),
+    /// The guest broke a rule of the canonical ABI.
+    #[error(transparent)]
+    Abi(AbiError),
+    /// A parameter has another type than the function.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// The function takes another number of parameters.
+    #[error("{func} takes {wanted} parameters, not {found}")]
+    Parameters {
+        /// The function.
+        func: String,
+        /// Number of its parameters.
+        wanted: usize,
+        /// Number of given values.
+        found: usize,
+    },
+    /// The function was looked up for another preparation.
+    #[error("the function was looked up in another preparation; look it up in this one")]
+    OtherPreparation,
+    /// An earlier call of the instance failed.
+    #[error("an earlier call of the instance has failed; make a new instance")]
+    Failed,
+}
+
+impl From<AbiError> for CallError {
+    fn from(error: AbiError) -> Self {
+        Self::Abi(error)
+    }
+}
+
+impl From<pirn_runtime::CallError> for CallError {
+    fn from(error: pirn_runtime::CallError) -> Self {
+        // An adapter reports a broken rule as an error of a host function.
+        if let pirn_runtime::CallError::Host(host) = &error
+            && let Some(abi) = host.downcast_ref::<AbiError>()
+        {
+            return Self::Abi(abi.clone());
+        }
+        Self::Core(error)
+    }
+}
+
+/// Either kind of error in an adapter.
+pub(crate) fn of_host(error: impl Into<HostError>) -> HostError {
+    error.into()
+}

@@ -1,0 +1,102 @@
+//! [`Func`] and [`TypedFunc`]: exported functions of a component, looked up once.
+
+use crate::component::Info;
+use pirn_format::component::{CanonicalOptions, FLAT_PARAMS_MAX, FLAT_RESULTS_MAX, FuncType};
+use pirn_runtime::{FlatParams, FlatResult};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A function of the core module.
+pub(crate) type CoreFunc = pirn_runtime::TypedFunc<FlatParams, FlatResult>;
+
+/// What all instances of a preparation share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The destructors of the resource types that the component defines.
+    pub(crate) destructors: Vec<Option<CoreFunc>>,
+    pub(crate) host_bytes_max: usize,
+    /// Distinguishes the preparation from others.
+    pub(crate) prepared: u64,
+}
+
+/// An exported function of a component, for the instances of one preparation. A clone is a handle
+/// to the same function.
+#[derive(Debug, Clone)]
+pub struct Func(pub(crate) Arc<FuncInner>);
+
+#[derive(Debug)]
+pub(crate) struct FuncInner {
+    pub(crate) info: Arc<Info>,
+    pub(crate) name: String,
+    /// Index of its type.
+    pub(crate) ty: u32,
+    pub(crate) options: CanonicalOptions,
+    pub(crate) core: CoreFunc,
+    pub(crate) realloc: Option<CoreFunc>,
+    pub(crate) post_return: Option<CoreFunc>,
+    /// The export of its memory; `None` for memory 0.
+    pub(crate) memory: Option<String>,
+    /// The preparation in which it was looked up.
+    pub(crate) prepared: u64,
+    /// Size and alignment of its parameters, if they are passed in memory.
+    pub(crate) params_in_memory: Option<(u64, u32)>,
+    /// Alignment of its result, if that is passed in memory.
+    pub(crate) result_in_memory: Option<u32>,
+    /// Whether calls can lend handles.
+    pub(crate) lends: bool,
+}
+
+/// An exported function of a component with Rust types, looked up and checked once. `P` is a tuple
+/// of parameters, and `R` the result or `()`.
+#[derive(Debug)]
+pub struct TypedFunc<P, R> {
+    pub(crate) func: Func,
+    types: PhantomData<fn(P) -> R>,
+}
+
+impl<P, R> Clone for TypedFunc<P, R> {
+    fn clone(&self) -> Self {
+        Self {
+            func: self.func.clone(),
+            types: PhantomData,
+        }
+    }
+}
+
+impl Func {
+    /// The names and types of its parameters, and the type of its result.
+    #[must_use]
+    pub fn ty(&self) -> &FuncType {
+        &self.0.info.component.funcs[self.0.ty as usize]
+    }
+}
+
+impl<P, R> TypedFunc<P, R> {
+    /// A function whose types were compared.
+    pub(crate) fn new(func: Func) -> Self {
+        Self {
+            func,
+            types: PhantomData,
+        }
+    }
+}
+
+/// The size and alignment of a function's parameters, if they are passed in memory.
+pub(crate) fn params_in_memory(info: &Info, ty: u32) -> Option<(u64, u32)> {
+    let ty = &info.component.funcs[ty as usize];
+    let (mut flat, mut bytes, mut align) = (0usize, 0u64, 1);
+    for (_, ty) in &ty.params {
+        let layout = info.layout(*ty);
+        flat = flat.saturating_add(layout.flat.map_or(usize::MAX, |flat| flat.len()));
+        bytes = bytes.next_multiple_of(layout.align.into()) + u64::from(layout.bytes);
+        align = align.max(layout.align);
+    }
+    (flat > FLAT_PARAMS_MAX).then(|| (bytes.next_multiple_of(align.into()), align))
+}
+
+/// The alignment of a function's result, if that is passed in memory.
+pub(crate) fn result_in_memory(info: &Info, ty: u32) -> Option<u32> {
+    let layout = info.layout(info.component.funcs[ty as usize].result?);
+    let flat = layout.flat.map_or(usize::MAX, |flat| flat.len());
+    (flat > FLAT_RESULTS_MAX).then_some(layout.align)
+}

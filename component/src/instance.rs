@@ -1,0 +1,544 @@
+//! [`Instance`]: an instance of a component, and calls of its functions (`canon lift`).
+
+use crate::error::{AbiError, CallError};
+use crate::func::{CoreFunc, Func, Shared, TypedFunc};
+use crate::lift::{Flat, Lift, aligned};
+use crate::lower::{Collect, Lower, LowerError, Requests, Words};
+use crate::scopes::Scopes;
+use crate::state::State;
+use crate::typed::{Typed, TypedParams};
+use crate::value::{Resource, Value};
+use pirn_format::component::{FLAT_PARAMS_MAX, ValueType};
+use pirn_runtime::{FlatParams, KillSwitch, MemoryMut};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// An instance of a component, in its own slot. Dropping it resets the slot.
+pub struct Instance<T> {
+    core: pirn_runtime::Instance<State<T>>,
+    shared: Arc<Shared>,
+    /// Whether a call has failed. The state of the guest is then unknown (CanonicalABI, "traps").
+    failed: bool,
+}
+
+/// Limits of a call, with all that it makes of the guest: allocations, the function itself, and the
+/// function that is called after its result was read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// Wall time.
+    pub deadline: Option<Duration>,
+    /// After so much time the guest lets other tasks of the executor run. Only for
+    /// [`Instance::call_async_within`].
+    pub timeslice: Option<Duration>,
+}
+
+/// The parameters of a call, and the type of its result.
+trait Call {
+    type Output;
+
+    /// Lists the memory that the parameters need, and checks their types.
+    fn request(
+        &self,
+        func: &Func,
+        scopes: &mut Scopes,
+        requests: Requests,
+    ) -> Result<Requests, CallError>;
+
+    /// Writes the parameters as core values, or to memory at an address.
+    fn lower(&self, func: &Func, cx: &mut Lower<'_>, at: Option<u32>) -> Result<Words, AbiError>;
+
+    /// Reads the result from a core value, or from memory.
+    fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> Result<Self::Output, AbiError>;
+}
+
+/// Parameters as values.
+struct Untyped<'a>(&'a [Value]);
+
+impl Call for Untyped<'_> {
+    type Output = Option<Value>;
+
+    fn request(
+        &self,
+        func: &Func,
+        scopes: &mut Scopes,
+        mut requests: Requests,
+    ) -> Result<Requests, CallError> {
+        let types = &func.ty().params;
+        if types.len() != self.0.len() {
+            return Err(CallError::Parameters {
+                func: func.0.name.clone(),
+                wanted: types.len(),
+                found: self.0.len(),
+            });
+        }
+        for ((name, ty), value) in types.iter().zip(self.0) {
+            let mut collect = Collect {
+                scopes,
+                encoding: func.0.options.encoding,
+                requests,
+                place: name,
+            };
+            collect.value(*ty, value).map_err(|error| match error {
+                LowerError::Abi(error) => CallError::Abi(error),
+                LowerError::Value(error) => CallError::Value(error),
+            })?;
+            requests = collect.requests;
+        }
+        Ok(requests)
+    }
+
+    fn lower(&self, func: &Func, cx: &mut Lower<'_>, at: Option<u32>) -> Result<Words, AbiError> {
+        let mut words = Words::default();
+        let mut all = func.ty().params.iter().zip(self.0);
+        let Some(mut at) = at else {
+            all.try_for_each(|((_, ty), value)| cx.flat(*ty, value, &mut words))?;
+            return Ok(words);
+        };
+        for ((_, ty), value) in all {
+            let layout = cx.info().layout(*ty);
+            at = aligned(at, layout.align);
+            cx.store(*ty, value, at)?;
+            at = at.saturating_add(layout.bytes);
+        }
+        Ok(words)
+    }
+
+    fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> Result<Option<Value>, AbiError> {
+        let Some(ty) = func.ty().result else {
+            return Ok(None);
+        };
+        if func.0.result_in_memory.is_some() {
+            return cx.load(ty, word as u32).map(Some);
+        }
+        let words = [word];
+        let types = [ty].into_iter();
+        let values = cx.values(types, &mut Flat::new(&words), FLAT_PARAMS_MAX)?;
+        Ok(values.into_iter().next())
+    }
+}
+
+/// Parameters of Rust types.
+struct OfTypes<P, R>(P, PhantomData<fn() -> R>);
+
+impl<P: TypedParams, R: Typed> Call for OfTypes<P, R> {
+    type Output = R;
+
+    #[inline]
+    fn request(
+        &self,
+        func: &Func,
+        scopes: &mut Scopes,
+        mut requests: Requests,
+    ) -> Result<Requests, CallError> {
+        let (types, encoding) = (&func.ty().params, func.0.options.encoding);
+        self.0
+            .request(&scopes.info, types, encoding, &mut requests)?;
+        Ok(requests)
+    }
+
+    #[inline]
+    fn lower(&self, func: &Func, cx: &mut Lower<'_>, at: Option<u32>) -> Result<Words, AbiError> {
+        let mut words = Words::default();
+        let types = &func.ty().params;
+        match at {
+            None => self.0.lower(cx, types, &mut words)?,
+            Some(at) => self.0.store(cx, types, at)?,
+        }
+        Ok(words)
+    }
+
+    #[inline]
+    fn lift(func: &Func, cx: &mut Lift<'_>, word: u64) -> Result<R, AbiError> {
+        // A function without a result has the type `()`, which reads nothing.
+        let ty = func.ty().result.unwrap_or(ValueType::Bool);
+        match func.0.result_in_memory {
+            Some(_) => R::load(cx, ty, word as u32),
+            None => R::lift(cx, ty, &mut Flat::new(&[word])),
+        }
+    }
+}
+
+/// What a call does next.
+enum Next<R> {
+    /// A call of the core module.
+    Core(CoreFunc, FlatParams),
+    /// Nothing. This is the result.
+    Done(R),
+}
+
+/// How far a call is.
+enum Stage<R> {
+    /// Memory for the parameters is allocated.
+    Allocate(Requests),
+    /// The function runs.
+    Run,
+    /// The function that is called after the result was read runs.
+    PostReturn(Option<R>),
+}
+
+impl<T: 'static> Instance<T> {
+    pub(crate) fn new(core: pirn_runtime::Instance<State<T>>, shared: Arc<Shared>) -> Self {
+        Self {
+            core,
+            shared,
+            failed: false,
+        }
+    }
+
+    /// Calls a function.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Value`] and [`CallError::Parameters`] if the values do not fit the function,
+    /// [`CallError::OtherPreparation`] for a function of another preparation. After any other
+    /// error, the instance cannot be called again.
+    pub fn call(&mut self, func: &Func, params: &[Value]) -> Result<Option<Value>, CallError> {
+        self.call_within(Limits::default(), func, params)
+    }
+
+    /// [`call`](Self::call) within limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call), and [`CallError::Core`] if a limit was reached.
+    pub fn call_within(
+        &mut self,
+        limits: Limits,
+        func: &Func,
+        params: &[Value],
+    ) -> Result<Option<Value>, CallError> {
+        self.run(limits, func, &Untyped(params))
+    }
+
+    /// Calls a function with Rust types.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call).
+    #[inline]
+    pub fn call_typed<P: TypedParams, R: Typed>(
+        &mut self,
+        func: &TypedFunc<P, R>,
+        params: P,
+    ) -> Result<R, CallError> {
+        self.run(Limits::default(), &func.func, &OfTypes(params, PhantomData))
+    }
+
+    /// [`call_typed`](Self::call_typed) within limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`call_within`](Self::call_within).
+    pub fn call_typed_within<P: TypedParams, R: Typed>(
+        &mut self,
+        limits: Limits,
+        func: &TypedFunc<P, R>,
+        params: P,
+    ) -> Result<R, CallError> {
+        self.run(limits, &func.func, &OfTypes(params, PhantomData))
+    }
+
+    #[inline]
+    fn run<C: Call>(
+        &mut self,
+        limits: Limits,
+        func: &Func,
+        call: &C,
+    ) -> Result<C::Output, CallError> {
+        let until = limits.deadline.map(|limit| Instant::now() + limit);
+        let mut stage = self.begin(func, call)?;
+        let mut result = None;
+        loop {
+            let next = self.next(func, call, &mut stage, result);
+            match self.check(next)? {
+                Next::Done(value) => return Ok(value),
+                Next::Core(func, params) => {
+                    let called = match until {
+                        None => self.core.call(&func, params),
+                        Some(until) => self.core.deadline(left(until)).call(&func, params),
+                    };
+                    let called = called.map_err(CallError::from);
+                    result = Some(self.check(called)?.0);
+                }
+            }
+        }
+    }
+
+    /// Calls a function as a future, on any executor. Asynchronous functions of the host suspend
+    /// the guest. Dropping the future cancels the call, and the instance cannot be called again.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call).
+    pub async fn call_async(
+        &mut self,
+        func: &Func,
+        params: &[Value],
+    ) -> Result<Option<Value>, CallError> {
+        self.call_async_within(Limits::default(), func, params)
+            .await
+    }
+
+    /// [`call_async`](Self::call_async) within limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`call_within`](Self::call_within).
+    pub async fn call_async_within(
+        &mut self,
+        limits: Limits,
+        func: &Func,
+        params: &[Value],
+    ) -> Result<Option<Value>, CallError> {
+        self.run_async(limits, func, &Untyped(params)).await
+    }
+
+    /// [`call_async_within`](Self::call_async_within) with Rust types.
+    ///
+    /// # Errors
+    ///
+    /// As [`call_within`](Self::call_within).
+    pub async fn call_typed_async<P: TypedParams + Sync, R: Typed>(
+        &mut self,
+        limits: Limits,
+        func: &TypedFunc<P, R>,
+        params: P,
+    ) -> Result<R, CallError> {
+        let call = OfTypes(params, PhantomData);
+        self.run_async(limits, &func.func, &call).await
+    }
+
+    async fn run_async<C: Call>(
+        &mut self,
+        limits: Limits,
+        func: &Func,
+        call: &C,
+    ) -> Result<C::Output, CallError> {
+        let until = limits.deadline.map(|limit| Instant::now() + limit);
+        let mut stage = self.begin(func, call)?;
+        // A future that is dropped leaves the instance failed.
+        self.failed = true;
+        let mut result = None;
+        loop {
+            match self.next(func, call, &mut stage, result)? {
+                Next::Done(value) => {
+                    self.failed = false;
+                    return Ok(value);
+                }
+                Next::Core(func, params) => {
+                    let called = match (until.map(left), limits.timeslice) {
+                        (None, None) => self.core.call_async(&func, params),
+                        (Some(left), None) => self.core.deadline(left).call_async(&func, params),
+                        (None, Some(slice)) => self.core.timeslice(slice).call_async(&func, params),
+                        (Some(left), Some(slice)) => {
+                            let limited = self.core.deadline(left).timeslice(slice);
+                            limited.call_async(&func, params)
+                        }
+                    };
+                    let called = called.await;
+                    result = Some(called?.0);
+                }
+            }
+        }
+    }
+
+    /// Drops a resource that the component defines and that the host got as [`Value::Own`]: calls
+    /// its destructor, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call). A resource of the host or of another instance does nothing.
+    pub fn drop_resource(&mut self, resource: Resource) -> Result<(), CallError> {
+        if self.failed {
+            return Err(CallError::Failed);
+        }
+        let scopes = &mut self.core.data_mut().scopes;
+        if resource.of == 0 || resource.of != scopes.id() {
+            return Ok(());
+        }
+        let defined = scopes.info.defined_resource(resource.ty);
+        let all = &self.shared.destructors;
+        let destructor = defined.and_then(|at| *all.get(at as usize)?);
+        let Some(destructor) = destructor else {
+            return Ok(());
+        };
+        let called = self.core.call(&destructor, flat(&[resource.rep.into()]));
+        let called = called.map(drop).map_err(CallError::from);
+        self.check(called)
+    }
+
+    /// The embedder's data.
+    #[must_use]
+    pub fn data(&self) -> &T {
+        self.core.data().data()
+    }
+
+    /// The embedder's data, mutable.
+    pub fn data_mut(&mut self) -> &mut T {
+        self.core.data_mut().data_mut()
+    }
+
+    /// Ends the instance and returns the embedder's data.
+    #[must_use]
+    pub fn into_data(self) -> T {
+        self.core.into_data().into_data()
+    }
+
+    /// Stops the running call from any thread, see
+    /// [`Instance::kill_switch`](pirn_runtime::Instance::kill_switch).
+    pub fn kill_switch(&mut self) -> KillSwitch {
+        self.core.kill_switch()
+    }
+
+    /// The instance of the core module, for its usage and its fuel.
+    #[must_use]
+    pub fn core(&self) -> &pirn_runtime::Instance<State<T>> {
+        &self.core
+    }
+
+    /// Keeps that a call has failed.
+    fn check<R>(&mut self, result: Result<R, CallError>) -> Result<R, CallError> {
+        self.failed |= result.is_err();
+        result
+    }
+
+    /// Checks the parameters of a call.
+    #[inline]
+    fn begin<C: Call>(&mut self, func: &Func, call: &C) -> Result<Stage<C::Output>, CallError> {
+        if self.failed {
+            return Err(CallError::Failed);
+        }
+        if self.shared.prepared != func.0.prepared {
+            return Err(CallError::OtherPreparation);
+        }
+        let mut requests = Requests::default();
+        if let Some((bytes, align)) = func.0.params_in_memory {
+            requests.push(bytes, align)?;
+        }
+        let scopes = &mut self.core.data_mut().scopes;
+        call.request(func, scopes, requests).map(Stage::Allocate)
+    }
+
+    /// The next part of a call, after a call of the core module with this result.
+    #[inline]
+    fn next<C: Call>(
+        &mut self,
+        func: &Func,
+        call: &C,
+        stage: &mut Stage<C::Output>,
+        result: Option<u64>,
+    ) -> Result<Next<C::Output>, CallError> {
+        match stage {
+            Stage::Allocate(requests) => {
+                if let Some(address) = result {
+                    let bytes = self.memory_bytes(func);
+                    requests.give(address as u32, bytes)?;
+                }
+                if let (Some((bytes, align)), Some(realloc)) = (requests.next(), func.0.realloc) {
+                    let params = flat(&[0, 0, align.into(), bytes.into()]);
+                    return Ok(Next::Core(realloc, params));
+                }
+                let words = lower(&mut self.core, func, call, requests.given())?;
+                *stage = Stage::Run;
+                Ok(Next::Core(func.0.core, flat(words.as_slice())))
+            }
+            Stage::Run => {
+                let word = result.unwrap_or_default();
+                let host_bytes_max = self.shared.host_bytes_max;
+                let value = lift::<T, C>(&mut self.core, func, word, host_bytes_max)?;
+                match func.0.post_return {
+                    Some(post_return) => {
+                        *stage = Stage::PostReturn(Some(value));
+                        Ok(Next::Core(post_return, flat(&[word])))
+                    }
+                    None => Ok(Next::Done(value)),
+                }
+            }
+            Stage::PostReturn(value) => match value.take() {
+                Some(value) => Ok(Next::Done(value)),
+                // The result is taken once, at the end of the call.
+                None => Err(CallError::Failed),
+            },
+        }
+    }
+
+    /// The size of the memory of a function.
+    fn memory_bytes(&self, func: &Func) -> usize {
+        let memory = match &func.0.memory {
+            None => Some(self.core.memory()),
+            Some(name) => self.core.exported_memory(name),
+        };
+        memory.map_or(0, |memory| memory.len())
+    }
+}
+
+/// Writes the parameters of a call, and returns its core values.
+#[inline]
+fn lower<T, C: Call>(
+    core: &mut pirn_runtime::Instance<State<T>>,
+    func: &Func,
+    call: &C,
+    given: &[u32],
+) -> Result<Words, AbiError> {
+    let (mut memory, state) = split(core, func);
+    if func.0.lends {
+        state.scopes.enter();
+    }
+    let bytes = memory.as_mut().map_or(&mut [][..], MemoryMut::as_mut_slice);
+    let encoding = func.0.options.encoding;
+    let mut cx = Lower::new(bytes, encoding, &mut state.scopes, given);
+    if func.0.params_in_memory.is_none() {
+        return call.lower(func, &mut cx, None);
+    }
+    let at = cx.piece();
+    call.lower(func, &mut cx, Some(at))?;
+    let mut words = Words::default();
+    words.push(at.into());
+    Ok(words)
+}
+
+/// Reads the result of a call from the core value that the function returned.
+#[inline]
+fn lift<T, C: Call>(
+    core: &mut pirn_runtime::Instance<State<T>>,
+    func: &Func,
+    word: u64,
+    host_bytes_max: usize,
+) -> Result<C::Output, AbiError> {
+    let (memory, state) = split(core, func);
+    if func.0.lends {
+        state.scopes.exit()?;
+    }
+    let bytes = memory.as_ref().map_or(&[][..], |memory| memory.as_slice());
+    let encoding = func.0.options.encoding;
+    let mut cx = Lift::new(bytes, encoding, &mut state.scopes, host_bytes_max);
+    if let Some(align) = func.0.result_in_memory {
+        cx.check_aligned("a result", word as u32, align)?;
+    }
+    C::lift(func, &mut cx, word)
+}
+
+/// The memory of a function, and the state.
+fn split<'a, T>(
+    core: &'a mut pirn_runtime::Instance<State<T>>,
+    func: &Func,
+) -> (Option<MemoryMut<'a>>, &'a mut State<T>) {
+    match &func.0.memory {
+        None => {
+            let (memory, state) = core.split();
+            (Some(memory), state)
+        }
+        Some(name) => core.exported_split(name),
+    }
+}
+
+/// The time until a deadline.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
+/// Parameters of a call of the core module. No function has more than fit.
+fn flat(words: &[u64]) -> FlatParams {
+    FlatParams::new(words).unwrap_or_else(|_| FlatParams::none())
+}

@@ -1,0 +1,63 @@
+//! Components (component model, WASI 0.2) in the slots of pirn.
+//!
+//! `aotc component.wasm` makes one module of all core modules of a component. This crate calls its
+//! exported functions with values of the component model, and offers it functions of the host.
+//!
+//! ```no_run
+//! use pirn_component::{Component, Linker, Value};
+//! use pirn_runtime::{Module, Region};
+//!
+//! let component = Component::new(&Module::open("add.so")?)?;
+//! let region = Region::builder().slots(100).build()?;
+//! let prepared = Linker::<()>::new().prepare(&region, &component)?;
+//! let add = prepared.func("add")?;
+//!
+//! let mut instance = prepared.instantiate(())?;
+//! let sum = instance.call(&add, &[Value::U32(2), Value::U32(3)])?;
+//! assert_eq!(sum, Some(Value::U32(5)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The specification is the component model's `CanonicalABI.md` and `Explainer.md`. Asynchronous
+//! functions of the component (WASI 0.3) are not supported; functions of the host may be
+//! asynchronous.
+
+#![forbid(unsafe_code)]
+
+// In this order each module uses only modules before it (`format/tests/layers.rs`).
+mod error;
+mod value;
+mod component;
+mod handles;
+mod strings;
+mod scopes;
+mod lift;
+mod lower;
+mod state;
+mod transcode;
+mod typed;
+mod func;
+mod host_func;
+mod adapter;
+mod instance;
+mod prepared;
+mod linker;
+
+/// Compiles the guide's page on components, and runs its programs.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../docs/guide/components.md")]
+    pub struct Components;
+}
+
+pub use component::Component;
+pub use error::{AbiError, CallError, LinkError, ValueError};
+pub use func::{Func, TypedFunc};
+pub use host_func::HostFuture;
+pub use instance::{Instance, Limits};
+pub use linker::Linker;
+pub use pirn_format::component::{DefinedType, FuncType, ValueType};
+pub use prepared::Prepared;
+pub use state::State;
+pub use typed::{Typed, TypedParams};
+pub use value::{Resource, Value};

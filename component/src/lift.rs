@@ -1,0 +1,420 @@
+//! From the guest's representation to values (CanonicalABI, "Loading" and "Flat Lifting").
+
+use crate::component::Info;
+use crate::error::AbiError;
+use crate::scopes::Scopes;
+use crate::strings::{self, STRING_BYTES_MAX};
+use crate::value::Value;
+use pirn_format::component::{DefinedType, StringEncoding, ValueType};
+use std::sync::Arc;
+
+/// Reads values of a guest.
+pub(crate) struct Lift<'a> {
+    info: Arc<Info>,
+    memory: &'a [u8],
+    encoding: StringEncoding,
+    scopes: &'a mut Scopes,
+    /// The bytes of the host that the values may still take.
+    host_bytes: usize,
+    host_bytes_max: usize,
+}
+
+/// Core values of a flattened value.
+pub(crate) struct Flat<'a> {
+    words: &'a [u64],
+}
+
+impl<'a> Flat<'a> {
+    pub(crate) fn new(words: &'a [u64]) -> Self {
+        Self { words }
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        match self.words.split_first() {
+            Some((word, rest)) => {
+                self.words = rest;
+                *word
+            }
+            // The core type of each function was checked against its flattened type.
+            None => 0,
+        }
+    }
+
+    fn next_u32(&mut self) -> u32 {
+        self.next() as u32
+    }
+
+    pub(crate) fn remaining(&self) -> usize {
+        self.words.len()
+    }
+
+    pub(crate) fn skip(&mut self, words: usize) {
+        self.words = &self.words[words.min(self.words.len())..];
+    }
+}
+
+impl<'a> Lift<'a> {
+    pub(crate) fn new(
+        memory: &'a [u8],
+        encoding: StringEncoding,
+        scopes: &'a mut Scopes,
+        host_bytes_max: usize,
+    ) -> Self {
+        Self {
+            info: Arc::clone(&scopes.info),
+            memory,
+            encoding,
+            scopes,
+            host_bytes: host_bytes_max,
+            host_bytes_max,
+        }
+    }
+
+    /// Values of these types, from core values, or from memory if there are more than `flat_max`.
+    pub(crate) fn values(
+        &mut self,
+        types: impl Iterator<Item = ValueType> + Clone,
+        flat: &mut Flat<'_>,
+        flat_max: usize,
+    ) -> Result<Vec<Value>, AbiError> {
+        let info = Arc::clone(&self.info);
+        let count = types.clone().map(|ty| match info.layout(ty).flat {
+            Some(flat) => flat.len(),
+            None => usize::MAX,
+        });
+        if count.fold(0, usize::saturating_add) <= flat_max {
+            return types.map(|ty| self.flat(ty, flat)).collect();
+        }
+        let mut at = flat.next_u32();
+        let layouts = types.clone().map(|ty| info.layout(ty));
+        let align = layouts.clone().map(|layout| layout.align).max();
+        self.check_aligned("the parameters", at, align.unwrap_or(1))?;
+        types
+            .zip(layouts)
+            .map(|(ty, layout)| {
+                at = aligned(at, layout.align);
+                let value = self.load(ty, at);
+                at = at.saturating_add(layout.bytes);
+                value
+            })
+            .collect()
+    }
+
+    /// A value from core values.
+    fn flat(&mut self, ty: ValueType, flat: &mut Flat<'_>) -> Result<Value, AbiError> {
+        self.spend(size_of::<Value>())?;
+        Ok(match ty {
+            ValueType::Bool => Value::Bool(flat.next_u32() != 0),
+            ValueType::S8 => Value::S8(flat.next() as i8),
+            ValueType::U8 => Value::U8(flat.next() as u8),
+            ValueType::S16 => Value::S16(flat.next() as i16),
+            ValueType::U16 => Value::U16(flat.next() as u16),
+            ValueType::S32 => Value::S32(flat.next() as i32),
+            ValueType::U32 => Value::U32(flat.next_u32()),
+            ValueType::S64 => Value::S64(flat.next() as i64),
+            ValueType::U64 => Value::U64(flat.next()),
+            ValueType::F32 => Value::F32(f32::from_bits(flat.next_u32())),
+            ValueType::F64 => Value::F64(f64::from_bits(flat.next())),
+            ValueType::Char => Value::Char(scalar(flat.next_u32())?),
+            ValueType::String => {
+                let (address, length) = (flat.next_u32(), flat.next_u32());
+                Value::String(self.string(address, length)?)
+            }
+            ValueType::Own(table) => self.own(table, flat.next_u32())?,
+            ValueType::Borrow(table) => self.borrow(table, flat.next_u32())?,
+            ValueType::Defined(index) => self.flat_defined(index, flat)?,
+        })
+    }
+
+    fn flat_defined(&mut self, index: u32, flat: &mut Flat<'_>) -> Result<Value, AbiError> {
+        let info = Arc::clone(&self.info);
+        Ok(match info.defined(index) {
+            DefinedType::Record(fields) => {
+                let fields = fields.iter();
+                let fields = fields.map(|(name, ty)| Ok((name.clone(), self.flat(*ty, flat)?)));
+                Value::Record(fields.collect::<Result<_, _>>()?)
+            }
+            DefinedType::Tuple(types) => {
+                let types = types.iter();
+                Value::Tuple(
+                    types
+                        .map(|ty| self.flat(*ty, flat))
+                        .collect::<Result<_, _>>()?,
+                )
+            }
+            DefinedType::List(element) => {
+                let (address, length) = (flat.next_u32(), flat.next_u32());
+                Value::List(self.list(*element, address, length)?)
+            }
+            DefinedType::Flags(names) => Value::Flags(set(names, flat.next_u32())),
+            ty => {
+                let layout = info.layout(ValueType::Defined(index));
+                let words = layout.flat.map_or(1, |flat| flat.len());
+                let end = flat.remaining().saturating_sub(words);
+                let case = case(ty, flat.next_u32())?;
+                let payload = case.ty.map(|ty| self.flat(ty, flat)).transpose()?;
+                flat.skip(flat.remaining().saturating_sub(end));
+                case.value(payload)
+            }
+        })
+    }
+
+    /// A value from memory.
+    pub(crate) fn load(&mut self, ty: ValueType, at: u32) -> Result<Value, AbiError> {
+        self.spend(size_of::<Value>())?;
+        Ok(match ty {
+            ValueType::Bool => Value::Bool(self.number::<1>("a bool", at)?[0] != 0),
+            ValueType::S8 => Value::S8(i8::from_le_bytes(self.number("an s8", at)?)),
+            ValueType::U8 => Value::U8(u8::from_le_bytes(self.number("a u8", at)?)),
+            ValueType::S16 => Value::S16(i16::from_le_bytes(self.number("an s16", at)?)),
+            ValueType::U16 => Value::U16(u16::from_le_bytes(self.number("a u16", at)?)),
+            ValueType::S32 => Value::S32(i32::from_le_bytes(self.number("an s32", at)?)),
+            ValueType::U32 => Value::U32(self.word(at)?),
+            ValueType::S64 => Value::S64(i64::from_le_bytes(self.number("an s64", at)?)),
+            ValueType::U64 => Value::U64(u64::from_le_bytes(self.number("a u64", at)?)),
+            ValueType::F32 => Value::F32(f32::from_le_bytes(self.number("an f32", at)?)),
+            ValueType::F64 => Value::F64(f64::from_le_bytes(self.number("an f64", at)?)),
+            ValueType::Char => Value::Char(scalar(self.word(at)?)?),
+            ValueType::String => {
+                let (address, length) = (self.word(at)?, self.word(at.saturating_add(4))?);
+                Value::String(self.string(address, length)?)
+            }
+            ValueType::Own(table) => {
+                let number = self.word(at)?;
+                self.own(table, number)?
+            }
+            ValueType::Borrow(table) => {
+                let number = self.word(at)?;
+                self.borrow(table, number)?
+            }
+            ValueType::Defined(index) => self.load_defined(index, at)?,
+        })
+    }
+
+    fn load_defined(&mut self, index: u32, at: u32) -> Result<Value, AbiError> {
+        let info = Arc::clone(&self.info);
+        let layout = info.layout(ValueType::Defined(index));
+        let mut place = at;
+        let mut field = |lift: &mut Self, ty: ValueType| {
+            let layout = info.layout(ty);
+            place = aligned(place, layout.align);
+            let value = lift.load(ty, place);
+            place = place.saturating_add(layout.bytes);
+            value
+        };
+        Ok(match info.defined(index) {
+            DefinedType::Record(fields) => {
+                let fields = fields.iter();
+                let fields = fields.map(|(name, ty)| Ok((name.clone(), field(self, *ty)?)));
+                Value::Record(fields.collect::<Result<_, _>>()?)
+            }
+            DefinedType::Tuple(types) => {
+                let types = types.iter();
+                Value::Tuple(types.map(|ty| field(self, *ty)).collect::<Result<_, _>>()?)
+            }
+            DefinedType::List(element) => {
+                let (address, length) = (self.word(at)?, self.word(at.saturating_add(4))?);
+                Value::List(self.list(*element, address, length)?)
+            }
+            DefinedType::Flags(names) => {
+                let bits = self.unsigned(at, layout.bytes)?;
+                Value::Flags(set(names, bits))
+            }
+            ty => {
+                let discriminant = self.unsigned(at, layout.discriminant)?;
+                let case = case(ty, discriminant)?;
+                let payload = at.saturating_add(layout.payload);
+                let payload = case.ty.map(|ty| self.load(ty, payload)).transpose()?;
+                case.value(payload)
+            }
+        })
+    }
+
+    fn list(&mut self, ty: ValueType, address: u32, length: u32) -> Result<Vec<Value>, AbiError> {
+        let bytes = self.check_list(ty, address, length, 0)?;
+        // Each element is counted when it is read.
+        self.reserve((length as usize).saturating_mul(size_of::<Value>()))?;
+        let places = (0..length).map(|n| address + n * bytes);
+        places.map(|at| self.load(ty, at)).collect()
+    }
+
+    /// Checks a list before anything is allocated for it, and counts this many bytes of the host an
+    /// element. Returns the bytes of an element in the guest's memory.
+    pub(crate) fn check_list(
+        &mut self,
+        ty: ValueType,
+        address: u32,
+        length: u32,
+        host_bytes: usize,
+    ) -> Result<u32, AbiError> {
+        let layout = self.info.layout(ty);
+        self.check_aligned("a list", address, layout.align)?;
+        let bytes = u64::from(layout.bytes) * u64::from(length);
+        self.bytes("a list", address, bytes)?;
+        self.spend((length as usize).saturating_mul(host_bytes))?;
+        Ok(layout.bytes)
+    }
+
+    pub(crate) fn info(&self) -> &Info {
+        &self.info
+    }
+
+    pub(crate) fn string(&mut self, address: u32, length: u32) -> Result<String, AbiError> {
+        let (encoding, align, bytes) = strings::of_length(self.encoding, length);
+        self.check_aligned("a string", address, align)?;
+        if bytes > STRING_BYTES_MAX {
+            return Err(self.out_of_bounds("a string", address, bytes));
+        }
+        // UTF-8 has at most three bytes for each two of UTF-16, and two for each of Latin-1.
+        self.spend(usize::try_from(bytes.saturating_mul(2)).unwrap_or(usize::MAX))?;
+        strings::decode(encoding, self.bytes("a string", address, bytes)?)
+    }
+
+    fn own(&mut self, table: u32, number: u32) -> Result<Value, AbiError> {
+        let rep = self.scopes.take_own(table, number)?;
+        Ok(Value::Own(self.scopes.resource(table, rep)))
+    }
+
+    fn borrow(&mut self, table: u32, number: u32) -> Result<Value, AbiError> {
+        let rep = self.scopes.lend(table, number)?;
+        Ok(Value::Borrow(self.scopes.resource(table, rep)))
+    }
+
+    pub(crate) fn word(&self, at: u32) -> Result<u32, AbiError> {
+        Ok(u32::from_le_bytes(self.number("a u32", at)?))
+    }
+
+    /// An unsigned number of 1, 2 or 4 bytes.
+    fn unsigned(&self, at: u32, bytes: u32) -> Result<u32, AbiError> {
+        Ok(match bytes {
+            1 => u32::from(self.number::<1>("a discriminant", at)?[0]),
+            2 => u32::from(u16::from_le_bytes(self.number("a discriminant", at)?)),
+            _ => self.word(at)?,
+        })
+    }
+
+    pub(crate) fn number<const N: usize>(
+        &self,
+        what: &'static str,
+        at: u32,
+    ) -> Result<[u8; N], AbiError> {
+        let bytes = self.bytes(what, at, N as u64)?;
+        let mut number = [0; N];
+        number.copy_from_slice(bytes);
+        Ok(number)
+    }
+
+    pub(crate) fn bytes(
+        &self,
+        what: &'static str,
+        address: u32,
+        bytes: u64,
+    ) -> Result<&'a [u8], AbiError> {
+        let start = address as usize;
+        let end = usize::try_from(bytes)
+            .ok()
+            .and_then(|bytes| start.checked_add(bytes));
+        let found = end.and_then(|end| self.memory.get(start..end));
+        found.ok_or_else(|| self.out_of_bounds(what, address, bytes))
+    }
+
+    fn out_of_bounds(&self, what: &'static str, address: u32, bytes: u64) -> AbiError {
+        AbiError::OutOfBounds {
+            what,
+            bytes,
+            address,
+            memory_bytes: self.memory.len(),
+        }
+    }
+
+    pub(crate) fn check_aligned(
+        &self,
+        what: &'static str,
+        address: u32,
+        align: u32,
+    ) -> Result<(), AbiError> {
+        match address.is_multiple_of(align) {
+            true => Ok(()),
+            false => Err(AbiError::Unaligned {
+                what,
+                address,
+                align,
+            }),
+        }
+    }
+
+    /// Fails if the host may not take so many bytes.
+    fn reserve(&self, bytes: usize) -> Result<(), AbiError> {
+        match bytes <= self.host_bytes {
+            true => Ok(()),
+            false => Err(AbiError::HostBytes(self.host_bytes_max)),
+        }
+    }
+
+    /// Counts bytes that the host takes.
+    fn spend(&mut self, bytes: usize) -> Result<(), AbiError> {
+        self.reserve(bytes)?;
+        self.host_bytes -= bytes;
+        Ok(())
+    }
+}
+
+/// The next multiple of an alignment.
+pub(crate) fn aligned(at: u32, align: u32) -> u32 {
+    at.checked_next_multiple_of(align).unwrap_or(u32::MAX)
+}
+
+fn scalar(number: u32) -> Result<char, AbiError> {
+    char::from_u32(number).ok_or(AbiError::Char(number))
+}
+
+/// The names of the bits that are set.
+fn set(names: &[String], bits: u32) -> Vec<String> {
+    let names = names.iter().enumerate();
+    let set = names.filter(|(bit, _)| bits >> bit & 1 == 1);
+    set.map(|(_, name)| name.clone()).collect()
+}
+
+/// A case of a variant, enum, option or result.
+struct Case<'a> {
+    ty: Option<ValueType>,
+    of: &'a DefinedType,
+    number: u32,
+}
+
+/// The case with a discriminant.
+fn case(of: &DefinedType, number: u32) -> Result<Case<'_>, AbiError> {
+    let (cases, ty) = match of {
+        DefinedType::Variant(cases) => {
+            let ty = cases.get(number as usize).and_then(|(_, ty)| *ty);
+            (cases.len(), ty)
+        }
+        DefinedType::Enum(names) => (names.len(), None),
+        DefinedType::Option(some) => (2, (number == 1).then_some(*some)),
+        DefinedType::Result(ok, error) => (2, if number == 0 { *ok } else { *error }),
+        _ => (0, None),
+    };
+    match (number as usize) < cases {
+        true => Ok(Case { ty, of, number }),
+        false => Err(AbiError::Discriminant {
+            found: number,
+            cases,
+        }),
+    }
+}
+
+impl Case<'_> {
+    /// The value with this payload.
+    fn value(&self, payload: Option<Value>) -> Value {
+        let payload = payload.map(Box::new);
+        match self.of {
+            DefinedType::Variant(cases) => {
+                Value::Variant(cases[self.number as usize].0.clone(), payload)
+            }
+            DefinedType::Enum(names) => Value::Enum(names[self.number as usize].clone()),
+            DefinedType::Result(..) if self.number == 0 => Value::Result(Ok(payload)),
+            DefinedType::Result(..) => Value::Result(Err(payload)),
+            _ => Value::Option(payload),
+        }
+    }
+}

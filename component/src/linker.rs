@@ -1,0 +1,208 @@
+//! [`Linker`]: the functions and resource types that components can import from the host.
+
+use crate::adapter;
+use crate::component::Component;
+use crate::error::LinkError;
+use crate::host_func::{Destructor, HostFunc, HostFuture};
+use crate::prepared::Prepared;
+use crate::state::State;
+use crate::value::{Resource, Value};
+use pirn_format::component::Adapter;
+use pirn_runtime::{ExternType, HostError, Region};
+use semver::Version;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The functions and resource types that components can import from the host.
+///
+/// Names are as in the interface language: `wasi:io/streams@0.2.0` for an interface, and within it
+/// `[method]output-stream.write`. An import also matches a definition whose version is compatible
+/// (the same major version, or the same minor version below 1.0).
+pub struct Linker<T> {
+    funcs: HashMap<String, HashMap<String, Arc<HostFunc<T>>>>,
+    resources: HashMap<String, HashMap<String, Destructor<T>>>,
+    pub(crate) host_bytes_max: usize,
+}
+
+/// The largest default of [`Linker::host_bytes_max`].
+const HOST_BYTES_MAX: usize = 128 << 20;
+
+impl<T: Send + 'static> Linker<T> {
+    /// A linker without definitions.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            funcs: HashMap::new(),
+            resources: HashMap::new(),
+            host_bytes_max: HOST_BYTES_MAX,
+        }
+    }
+
+    /// Most bytes of the host that the values of one call may take when they are read from a guest:
+    /// 128 MiB by default. A guest's list of bytes takes 32 bytes an element.
+    pub fn host_bytes_max(&mut self, bytes: usize) -> &mut Self {
+        self.host_bytes_max = bytes;
+        self
+    }
+
+    /// Adds a function. `interface` is empty for a function that the component imports by its name
+    /// alone.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Duplicate`] if it is already defined.
+    pub fn func(
+        &mut self,
+        interface: &str,
+        name: &str,
+        func: impl Fn(&mut State<T>, Vec<Value>) -> Result<Option<Value>, HostError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<&mut Self, LinkError> {
+        self.define(interface, name, HostFunc::Sync(Box::new(func)))
+    }
+
+    /// Adds an asynchronous function, for components that are called by
+    /// [`Instance::call_async`](crate::Instance::call_async).
+    ///
+    /// # Errors
+    ///
+    /// As [`func`](Self::func).
+    pub fn func_async(
+        &mut self,
+        interface: &str,
+        name: &str,
+        func: impl for<'a> Fn(&'a mut State<T>, Vec<Value>) -> HostFuture<'a> + Send + Sync + 'static,
+    ) -> Result<&mut Self, LinkError> {
+        self.define(interface, name, HostFunc::Async(Box::new(func)))
+    }
+
+    fn define(
+        &mut self,
+        interface: &str,
+        name: &str,
+        func: HostFunc<T>,
+    ) -> Result<&mut Self, LinkError> {
+        let names = self.funcs.entry(interface.to_owned()).or_default();
+        if names.contains_key(name) {
+            return Err(LinkError::Duplicate(format!("{interface}#{name}")));
+        }
+        names.insert(name.to_owned(), Arc::new(func));
+        Ok(self)
+    }
+
+    /// Adds a resource type. `destructor` runs when a guest drops an owned handle of it.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Duplicate`] if it is already defined.
+    pub fn resource(
+        &mut self,
+        interface: &str,
+        name: &str,
+        destructor: impl Fn(&mut State<T>, Resource) -> Result<(), HostError> + Send + Sync + 'static,
+    ) -> Result<&mut Self, LinkError> {
+        let names = self.resources.entry(interface.to_owned()).or_default();
+        if names.contains_key(name) {
+            return Err(LinkError::Duplicate(format!("{interface}#{name}")));
+        }
+        names.insert(name.to_owned(), Arc::new(destructor));
+        Ok(self)
+    }
+
+    /// Prepares instances of a component in a region: looks up all its imports.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] if an import is missing, or if the component does not fit into a slot.
+    pub fn prepare(
+        &self,
+        region: &Region,
+        component: &Component,
+    ) -> Result<Prepared<T>, LinkError> {
+        let info = component.info();
+        let mut core = pirn_runtime::Linker::<State<T>>::new();
+        let mut destructors = vec![];
+        for path in &info.component.imported_resources {
+            let found = find(&self.resources, path);
+            let found = found.ok_or_else(|| LinkError::MissingResource {
+                path: path.join("#"),
+            })?;
+            destructors.push(Arc::clone(found));
+        }
+        let imports = component.module().imports();
+        for ((module, name, ty), adapter) in imports.zip(&info.component.adapters) {
+            let ExternType::Func(ty) = ty else { continue };
+            let place = adapter::Place { module, name, ty };
+            match adapter {
+                Adapter::Lower {
+                    import,
+                    ty,
+                    options,
+                } => {
+                    let path = &info.component.imports[*import as usize].path;
+                    let func = find(&self.funcs, path).ok_or_else(|| LinkError::MissingFunc {
+                        path: path.join("#"),
+                    })?;
+                    let lowered = adapter::Lowered {
+                        info: Arc::clone(info),
+                        name: path.join("#"),
+                        ty: *ty,
+                        options: *options,
+                        host_bytes_max: self.host_bytes_max,
+                    };
+                    adapter::lower(&mut core, place, lowered, func)?;
+                }
+                other => {
+                    let max = self.host_bytes_max;
+                    adapter::intrinsic(&mut core, place, *other, info, &destructors, max)?;
+                }
+            }
+        }
+        Prepared::new(region, component, &core, self.host_bytes_max)
+    }
+}
+
+impl<T: Send + 'static> Default for Linker<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The definition with these names, or one of a compatible version.
+fn find<'a, D>(all: &'a HashMap<String, HashMap<String, D>>, path: &[String]) -> Option<&'a D> {
+    let (interface, name) = match path {
+        [name] => ("", name),
+        [interface, name] => (interface.as_str(), name),
+        _ => return None,
+    };
+    if let Some(found) = all.get(interface).and_then(|names| names.get(name)) {
+        return Some(found);
+    }
+    let (wanted, version) = versioned(interface)?;
+    let compatible = all.iter().filter_map(|(interface, names)| {
+        let (found, candidate) = versioned(interface)?;
+        let fits = found == wanted && track(&candidate)? == track(&version)?;
+        fits.then_some((candidate, names.get(name)?))
+    });
+    let newest = compatible.max_by(|(one, _), (other, _)| one.cmp(other));
+    newest.map(|(_, found)| found)
+}
+
+/// The name and version of an interface.
+fn versioned(interface: &str) -> Option<(&str, Version)> {
+    let (name, version) = interface.rsplit_once('@')?;
+    Some((name, Version::parse(version).ok()?))
+}
+
+/// The part of a version that compatible versions share. `None` for versions that are compatible
+/// with no other.
+fn track(version: &Version) -> Option<(u64, u64)> {
+    match (version.major, version.minor) {
+        _ if !version.pre.is_empty() => None,
+        (0, 0) => None,
+        (0, minor) => Some((0, minor)),
+        (major, _) => Some((major, 0)),
+    }
+}

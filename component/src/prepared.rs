@@ -1,0 +1,144 @@
+//! [`Prepared`]: a component whose imports are looked up, and its functions.
+
+use crate::component::{Component, Info};
+use crate::error::LinkError;
+use crate::func::{Func, FuncInner, Shared, TypedFunc, params_in_memory, result_in_memory};
+use crate::instance::Instance;
+use crate::state::State;
+use crate::typed::{Typed, TypedParams};
+use pirn_format::component::{destructor_name, post_return_name, realloc_name};
+use pirn_runtime::{InstantiateError, Region};
+use std::any::type_name;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A component whose imports are looked up, for a region. A clone is a handle to the same
+/// preparation.
+pub struct Prepared<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    core: pirn_runtime::Prepared<State<T>>,
+    info: Arc<Info>,
+    funcs: Vec<Func>,
+    shared: Arc<Shared>,
+}
+
+impl<T> Clone for Prepared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: 'static> Prepared<T> {
+    pub(crate) fn new(
+        region: &Region,
+        component: &Component,
+        linker: &pirn_runtime::Linker<State<T>>,
+        host_bytes_max: usize,
+    ) -> Result<Self, LinkError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let prepared = NEXT.fetch_add(1, Ordering::Relaxed);
+        let core = region.prepare(component.module(), linker)?;
+        let info = component.info();
+        let all = &info.component;
+        let mut funcs = vec![];
+        for export in &all.exports {
+            let options = all.options[export.options as usize];
+            let named = |name: Option<String>| name.map(|name| core.func_flat(&name)).transpose();
+            funcs.push(Func(Arc::new(FuncInner {
+                info: Arc::clone(info),
+                name: export.path.join("#"),
+                ty: export.ty,
+                options,
+                core: core.func_flat(&export.core)?,
+                realloc: named(options.realloc.map(realloc_name))?,
+                post_return: named(options.post_return.map(post_return_name))?,
+                memory: info.memory_export(export.options),
+                prepared,
+                params_in_memory: params_in_memory(info, export.ty),
+                result_in_memory: result_in_memory(info, export.ty),
+                lends: !all.tables.is_empty(),
+            })));
+        }
+        let resources = (0..).zip(&all.resources);
+        let destructors = resources.map(|(number, resource)| {
+            let name = resource.has_destructor.then(|| destructor_name(number));
+            name.map(|name| core.func_flat(&name)).transpose()
+        });
+        let destructors = destructors.collect::<Result<_, _>>()?;
+        Ok(Self(Arc::new(Inner {
+            core,
+            info: Arc::clone(info),
+            funcs,
+            shared: Arc::new(Shared {
+                destructors,
+                host_bytes_max,
+                prepared,
+            }),
+        })))
+    }
+
+    /// The exported function with a name, such as `add`, or
+    /// `wasi:cli/run@0.2.0#run` for a function of an interface.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::NoExport`] if there is none.
+    pub fn func(&self, name: &str) -> Result<Func, LinkError> {
+        let mut funcs = self.0.funcs.iter();
+        let found = funcs.find(|func| func.0.name == name);
+        found.cloned().ok_or_else(|| {
+            const LISTED_MAX: usize = 8;
+            let names = self.0.funcs.iter().take(LISTED_MAX);
+            let mut names: Vec<&str> = names.map(|func| func.0.name.as_str()).collect();
+            if self.0.funcs.len() > LISTED_MAX {
+                names.push("...");
+            }
+            if names.is_empty() {
+                names.push("nothing");
+            }
+            LinkError::NoExport {
+                wanted: name.to_owned(),
+                found: names.join(", ").replace(char::is_control, "_"),
+            }
+        })
+    }
+
+    /// The exported function with a name and these types.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::NoExport`] if there is none; [`LinkError::FuncType`] if it has other types.
+    pub fn typed<P: TypedParams, R: Typed>(
+        &self,
+        name: &str,
+    ) -> Result<TypedFunc<P, R>, LinkError> {
+        let func = self.func(name)?;
+        let (info, ty) = (&self.0.info, func.ty());
+        if P::are(info, &ty.params) && R::is_optional(info, ty.result) {
+            return Ok(TypedFunc::new(func));
+        }
+        Err(LinkError::FuncType {
+            name: name.to_owned(),
+            found: info.component.describe_func(ty),
+            wanted: format!("{} -> {}", type_name::<P>(), type_name::<R>()),
+        })
+    }
+
+    /// A new instance, in a free slot.
+    ///
+    /// # Errors
+    ///
+    /// [`InstantiateError`] if all slots are taken, or if the start failed.
+    pub fn instantiate(&self, data: T) -> Result<Instance<T>, InstantiateError> {
+        let state = State::new(data, &self.0.info);
+        let core = self.0.core.instantiate(state)?;
+        Ok(Instance::new(core, Arc::clone(&self.0.shared)))
+    }
+
+    /// The preparation of the core module.
+    #[must_use]
+    pub fn core(&self) -> &pirn_runtime::Prepared<State<T>> {
+        &self.0.core
+    }
+}

@@ -1,0 +1,181 @@
+//! [`Scopes`]: the handles of all component instances, and the calls that borrow some.
+
+use crate::component::Info;
+use crate::error::AbiError;
+use crate::handles::{Handle, Handles, Kind};
+use crate::value::Resource;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The handles of all component instances, and the calls that have borrowed some.
+#[derive(Debug)]
+pub(crate) struct Scopes {
+    pub(crate) info: Arc<Info>,
+    /// The handles of each component instance, up to the last one that has any.
+    instances: Vec<Handles>,
+    /// The calls that run, the innermost last.
+    calls: Vec<Call>,
+    /// Distinguishes the resources of this instance from those of others, once there are any.
+    id: u64,
+}
+
+/// A call that may have borrowed handles.
+#[derive(Debug, Default)]
+struct Call {
+    /// Number of borrowed handles that the callee has not dropped.
+    borrowed: u32,
+    /// The owned handles that are lent to it, as component instance, handle and resource type.
+    lent: Vec<[u32; 3]>,
+}
+
+impl Scopes {
+    pub(crate) fn new(info: &Arc<Info>) -> Self {
+        Self {
+            info: Arc::clone(info),
+            instances: vec![],
+            calls: vec![],
+            id: 0,
+        }
+    }
+
+    fn handles(&mut self, instance: u32) -> &mut Handles {
+        let wanted = instance as usize + 1;
+        if self.instances.len() < wanted {
+            self.instances.resize_with(wanted, Handles::default);
+        }
+        &mut self.instances[instance as usize]
+    }
+
+    /// A call begins.
+    pub(crate) fn enter(&mut self) {
+        self.calls.push(Call::default());
+    }
+
+    /// The innermost call has returned.
+    pub(crate) fn exit(&mut self) -> Result<(), AbiError> {
+        let call = self.calls.pop().unwrap_or_default();
+        if call.borrowed > 0 {
+            return Err(AbiError::BorrowsLeft(call.borrowed));
+        }
+        for [instance, number, resource] in call.lent {
+            let handle = self.handles(instance).get(number, resource)?;
+            if let Kind::Own(lent) = &mut handle.kind {
+                *lent -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an owned handle to a table (`lower_own`, `resource.new`).
+    pub(crate) fn add_own(&mut self, table: u32, rep: u32) -> Result<u32, AbiError> {
+        let table = self.info.table(table);
+        let kind = Kind::Own(0);
+        self.handles(table.instance).add(Handle {
+            resource: table.resource,
+            rep,
+            kind,
+        })
+    }
+
+    /// Lends a resource to the innermost call (`lower_borrow`): the number of a new handle, or the
+    /// resource's own number if the callee defines its type.
+    pub(crate) fn add_borrow(&mut self, table: u32, rep: u32) -> Result<u32, AbiError> {
+        let table = self.info.table(table);
+        let defined = self.info.defined_resource(table.resource);
+        let defines = defined.is_some_and(|at| {
+            self.info.component.resources[at as usize].instance == table.instance
+        });
+        if defines {
+            return Ok(rep);
+        }
+        let call = self.calls.len().saturating_sub(1);
+        let number = self.handles(table.instance).add(Handle {
+            resource: table.resource,
+            rep,
+            kind: Kind::Borrow(call),
+        })?;
+        if let Some(call) = self.calls.last_mut() {
+            call.borrowed += 1;
+        }
+        Ok(number)
+    }
+
+    /// Takes an owned handle from a table (`lift_own`), and returns the resource's number.
+    pub(crate) fn take_own(&mut self, table: u32, number: u32) -> Result<u32, AbiError> {
+        let table = self.info.table(table);
+        let handles = self.handles(table.instance);
+        match handles.get(number, table.resource)?.kind {
+            Kind::Own(_) => Ok(handles.remove(number, table.resource)?.rep),
+            Kind::Borrow(_) => Err(AbiError::NotOwned(number)),
+        }
+    }
+
+    /// Lends the resource of a handle to the innermost call (`lift_borrow`), and returns its
+    /// number.
+    pub(crate) fn lend(&mut self, table: u32, number: u32) -> Result<u32, AbiError> {
+        let table = self.info.table(table);
+        let handle = self.handles(table.instance).get(number, table.resource)?;
+        let rep = handle.rep;
+        if let Kind::Own(lent) = &mut handle.kind {
+            *lent += 1;
+            if let Some(call) = self.calls.last_mut() {
+                call.lent.push([table.instance, number, table.resource]);
+            }
+        }
+        Ok(rep)
+    }
+
+    /// The number of the resource that a handle refers to (`resource.rep`).
+    pub(crate) fn rep(&mut self, table: u32, number: u32) -> Result<u32, AbiError> {
+        let table = self.info.table(table);
+        let handle = self.handles(table.instance).get(number, table.resource)?;
+        Ok(handle.rep)
+    }
+
+    /// Drops a handle (`resource.drop`). Returns the resource's number if it ends with it.
+    pub(crate) fn drop_handle(&mut self, table: u32, number: u32) -> Result<Option<u32>, AbiError> {
+        let table = self.info.table(table);
+        let handle = self
+            .handles(table.instance)
+            .remove(number, table.resource)?;
+        match handle.kind {
+            Kind::Own(_) => Ok(Some(handle.rep)),
+            Kind::Borrow(call) => {
+                if let Some(call) = self.calls.get_mut(call) {
+                    call.borrowed -= 1;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// A resource of a table's type, as the host gets it.
+    pub(crate) fn resource(&mut self, table: u32, rep: u32) -> Resource {
+        let ty = self.info.table(table).resource;
+        match self.info.defines(ty) {
+            true => Resource {
+                rep,
+                of: self.id(),
+                ty,
+            },
+            false => Resource::host(rep),
+        }
+    }
+
+    /// Whether a resource of the host has the type of a table.
+    pub(crate) fn fits(&mut self, table: u32, resource: Resource) -> bool {
+        let ty = self.info.table(table).resource;
+        match self.info.defines(ty) {
+            true => resource.of == self.id() && resource.ty == ty,
+            false => resource.of == 0,
+        }
+    }
+
+    pub(crate) fn id(&mut self) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if self.id == 0 {
+            self.id = NEXT.fetch_add(1, Ordering::Relaxed);
+        }
+        self.id
+    }
+}

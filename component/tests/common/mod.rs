@@ -1,0 +1,65 @@
+//! Components in a region of one slot.
+
+#![allow(dead_code, reason = "no suite uses all of it")]
+
+use pirn_compiler::{Options, compile, parse_text};
+use pirn_component::{CallError, Component, Instance, Linker, Prepared, Value};
+use pirn_runtime::{Module, Region};
+
+/// An instance of a component.
+pub(crate) struct Guest<T = ()> {
+    pub(crate) prepared: Prepared<T>,
+    pub(crate) instance: Option<Instance<T>>,
+    region: Region,
+}
+
+/// The component of a text.
+pub(crate) fn component(wat: &str) -> Component {
+    let wasm = parse_text(wat.as_bytes()).expect("it is well-formed");
+    let so = compile(&wasm, &Options::default()).expect("it compiles");
+    let module = Module::from_bytes(&so).expect("it opens");
+    Component::new(&module).expect("it is a component")
+}
+
+/// An instance of the component of a text.
+pub(crate) fn guest<T: Default + Send + 'static>(wat: &str, linker: &Linker<T>) -> Guest<T> {
+    let region = Region::builder()
+        .slots(1)
+        .memories(4)
+        .memory_bytes_max(4 << 20);
+    let region = region.build().expect("a region");
+    let prepared = linker.prepare(&region, &component(wat)).expect("it links");
+    let instance = prepared.instantiate(T::default()).expect("a slot is free");
+    Guest {
+        prepared,
+        instance: Some(instance),
+        region,
+    }
+}
+
+impl<T: Send + 'static> Guest<T> {
+    /// Calls a function. An error is its message.
+    pub(crate) fn call(&mut self, name: &str, params: &[Value]) -> Result<Option<Value>, String> {
+        self.call_typed(name, params).map_err(|error| {
+            let message = error.to_string();
+            assert!(!message.contains('\n'), "one line: {message}");
+            message
+        })
+    }
+
+    pub(crate) fn call_typed(
+        &mut self,
+        name: &str,
+        params: &[Value],
+    ) -> Result<Option<Value>, CallError> {
+        let func = self.prepared.func(name).expect("it is exported");
+        let instance = self.instance.as_mut().expect("it lives");
+        instance.call(&func, params)
+    }
+
+    /// Drops the instance.
+    pub(crate) fn free_slots_after_drop(&mut self) -> usize {
+        self.instance = None;
+        self.region.slots_free()
+    }
+}

@@ -1,0 +1,240 @@
+//! Size, alignment and core types of values (CanonicalABI, "Alignment", "Element Size" and
+//! "Flattening").
+
+use super::{DefinedType, ValueType};
+use crate::error::FormatError;
+
+/// Most bytes of a value in memory. No value of a component that fits into a memory has more, and
+/// with it no sum below overflows.
+const BYTES_MAX: u32 = 1 << 28;
+
+/// Most core values that a value is flattened to. A value of more is passed in memory.
+const FLAT_MAX: usize = 16;
+
+/// The core type of a flattened value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FlatType {
+    /// `i32`
+    I32,
+    /// `i64`
+    I64,
+    /// `f32`
+    F32,
+    /// `f64`
+    F64,
+}
+
+impl FlatType {
+    /// The core type that holds a value of either type (CanonicalABI, `join`).
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {
+        match (self, other) {
+            _ if self == other => self,
+            (Self::I32, Self::F32) | (Self::F32, Self::I32) => Self::I32,
+            _ => Self::I64,
+        }
+    }
+}
+
+/// How a type of value is represented.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes in a memory.
+    pub bytes: u32,
+    /// Alignment in a memory: 1, 2, 4 or 8 bytes.
+    pub align: u32,
+    /// Its core types. `None` if there are more than 16.
+    pub flat: Option<Vec<FlatType>>,
+    /// For a variant, option, result or enum, the bytes of its discriminant.
+    pub discriminant: u32,
+    /// For a variant, option or result, the offset of the payload. For a record or tuple, 0.
+    pub payload: u32,
+    /// Whether a value has memory of its own: it is or has a string or a list.
+    pub allocates: bool,
+}
+
+impl Layout {
+    fn scalar(bytes: u32, flat: FlatType) -> Self {
+        Self {
+            bytes,
+            align: bytes,
+            flat: Some(vec![flat]),
+            discriminant: 0,
+            payload: 0,
+            allocates: false,
+        }
+    }
+
+    fn pair() -> Self {
+        Self {
+            bytes: 8,
+            align: 4,
+            flat: Some(vec![FlatType::I32; 2]),
+            discriminant: 0,
+            payload: 0,
+            allocates: true,
+        }
+    }
+}
+
+/// The layouts of the types of a component.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layouts(Vec<Layout>);
+
+impl Layouts {
+    /// The layouts of these types.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::Damaged`] if a type refers to one that is not before it, has no case, or has
+    /// more than 2^28 bytes.
+    pub fn of(types: &[DefinedType]) -> Result<Self, FormatError> {
+        let mut layouts = Self(Vec::with_capacity(types.len()));
+        for ty in types {
+            let layout = layouts.defined(ty)?;
+            if layout.bytes > BYTES_MAX {
+                let bytes = layout.bytes;
+                return damaged(&format!("a type has {bytes} bytes, at most {BYTES_MAX}"));
+            }
+            layouts.0.push(layout);
+        }
+        Ok(layouts)
+    }
+
+    /// The layout of a type of value.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::Damaged`] if there is no such type.
+    pub fn value(&self, ty: ValueType) -> Result<Layout, FormatError> {
+        Ok(match ty {
+            ValueType::Bool | ValueType::S8 | ValueType::U8 => Layout::scalar(1, FlatType::I32),
+            ValueType::S16 | ValueType::U16 => Layout::scalar(2, FlatType::I32),
+            ValueType::S32
+            | ValueType::U32
+            | ValueType::Char
+            | ValueType::Own(_)
+            | ValueType::Borrow(_) => Layout::scalar(4, FlatType::I32),
+            ValueType::F32 => Layout::scalar(4, FlatType::F32),
+            ValueType::S64 | ValueType::U64 => Layout::scalar(8, FlatType::I64),
+            ValueType::F64 => Layout::scalar(8, FlatType::F64),
+            ValueType::String => Layout::pair(),
+            ValueType::Defined(index) => match self.0.get(index as usize) {
+                Some(layout) => layout.clone(),
+                None => return damaged(&format!("type {index} of {}", self.0.len())),
+            },
+        })
+    }
+
+    fn defined(&self, ty: &DefinedType) -> Result<Layout, FormatError> {
+        match ty {
+            DefinedType::Record(fields) => self.record(fields.iter().map(|(_, ty)| *ty)),
+            DefinedType::Tuple(fields) => self.record(fields.iter().copied()),
+            DefinedType::List(element) => {
+                self.value(*element)?;
+                Ok(Layout::pair())
+            }
+            DefinedType::Flags(names) => flags(names.len()),
+            DefinedType::Enum(names) => self.variant(names.len(), names.iter().map(|_| None)),
+            DefinedType::Variant(cases) => {
+                self.variant(cases.len(), cases.iter().map(|(_, ty)| *ty))
+            }
+            DefinedType::Option(some) => self.variant(2, [None, Some(*some)].into_iter()),
+            DefinedType::Result(ok, error) => self.variant(2, [*ok, *error].into_iter()),
+        }
+    }
+
+    /// A record or tuple: its fields one after the other.
+    fn record(&self, fields: impl Iterator<Item = ValueType>) -> Result<Layout, FormatError> {
+        let (mut bytes, mut align, mut flat) = (0u32, 1, Some(vec![]));
+        let mut allocates = false;
+        for field in fields {
+            let field = self.value(field)?;
+            bytes = bytes
+                .checked_next_multiple_of(field.align)
+                .and_then(|at| at.checked_add(field.bytes))
+                .unwrap_or(u32::MAX)
+                .min(BYTES_MAX + 1);
+            align = align.max(field.align);
+            flat = joined(flat, field.flat);
+            allocates |= field.allocates;
+        }
+        Ok(Layout {
+            bytes: bytes.next_multiple_of(align),
+            align,
+            flat,
+            discriminant: 0,
+            payload: 0,
+            allocates,
+        })
+    }
+
+    /// A variant: a discriminant, and the payload of one of its cases.
+    fn variant(
+        &self,
+        count: usize,
+        cases: impl Iterator<Item = Option<ValueType>>,
+    ) -> Result<Layout, FormatError> {
+        let discriminant = match count {
+            0 => return damaged("a variant has no case"),
+            1..=0x100 => 1,
+            0x101..=0x1_0000 => 2,
+            _ => 4,
+        };
+        let (mut bytes, mut align, mut allocates) = (0, discriminant, false);
+        let mut flat = Some(vec![]);
+        for case in cases.flatten() {
+            let case = self.value(case)?;
+            bytes = bytes.max(case.bytes);
+            align = align.max(case.align);
+            allocates |= case.allocates;
+            flat = match (flat, case.flat) {
+                (Some(all), Some(one)) => Some(either(all, one)),
+                _ => None,
+            };
+        }
+        let payload = discriminant.next_multiple_of(align);
+        Ok(Layout {
+            bytes: (payload + bytes).next_multiple_of(align),
+            align,
+            flat: joined(Some(vec![FlatType::I32]), flat),
+            discriminant,
+            payload,
+            allocates,
+        })
+    }
+}
+
+/// A bit for each flag: 1, 2 or 4 bytes. A component has at most 32 flags in one type.
+fn flags(count: usize) -> Result<Layout, FormatError> {
+    match count {
+        1..=8 => Ok(Layout::scalar(1, FlatType::I32)),
+        9..=16 => Ok(Layout::scalar(2, FlatType::I32)),
+        17..=32 => Ok(Layout::scalar(4, FlatType::I32)),
+        _ => damaged(&format!(
+            "a type has {count} flags, between 1 and 32 are allowed"
+        )),
+    }
+}
+
+/// The core types of one value and another.
+fn joined(first: Option<Vec<FlatType>>, second: Option<Vec<FlatType>>) -> Option<Vec<FlatType>> {
+    let (mut first, second) = (first?, second?);
+    first.extend(second);
+    (first.len() <= FLAT_MAX).then_some(first)
+}
+
+/// The core types that hold one value or another.
+fn either(mut all: Vec<FlatType>, one: Vec<FlatType>) -> Vec<FlatType> {
+    for (at, ty) in one.into_iter().enumerate() {
+        match all.get_mut(at) {
+            Some(joined) => *joined = joined.join(ty),
+            None => all.push(ty),
+        }
+    }
+    all
+}
+
+fn damaged<T>(damage: &str) -> Result<T, FormatError> {
+    Err(FormatError::Damaged(format!("component: {damage}")))
+}
