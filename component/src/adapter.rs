@@ -108,6 +108,7 @@ impl Lowered {
         let (memory, state) = memory(caller, &self.info, self.options)?;
         state.scopes.enter();
         let mut lift = Lift::new(
+            &self.info,
             memory.as_slice(),
             encoding,
             &mut state.scopes,
@@ -167,7 +168,7 @@ impl Lowered {
             return Ok(0);
         }
         let mut words = Words::default();
-        let mut lower = Lower::new(&mut [], self.encoding(), &mut state.scopes, &[]);
+        let mut lower = Lower::new(&self.info, &mut [], self.encoding(), &mut state.scopes, &[]);
         lower.flat(ty, &value, &mut words).map_err(of_host)?;
         Ok(words.as_slice().first().copied().unwrap_or(0))
     }
@@ -179,6 +180,7 @@ impl Lowered {
         value: &Value,
     ) -> Result<Requests, HostError> {
         let mut collect = Collect {
+            info: &self.info,
             scopes: &mut state.scopes,
             encoding: self.encoding(),
             requests: Requests::default(),
@@ -239,19 +241,16 @@ fn store<T>(
     at: u32,
     given: &[u32],
 ) -> Result<(), HostError> {
-    let layout = info.layout(ty);
-    if !at.is_multiple_of(layout.align) {
-        let what = "a result";
-        return Err(of_host(AbiError::Unaligned {
-            what,
-            address: at,
-            align: layout.align,
-        }));
-    }
     let encoding = info.component.options[options as usize].encoding;
     let (mut memory, state) = memory(caller, info, options)?;
-    let mut lower = Lower::new(memory.as_mut_slice(), encoding, &mut state.scopes, given);
-    lower.store(ty, value, at).map_err(of_host)
+    let mut lower = Lower::new(
+        info,
+        memory.as_mut_slice(),
+        encoding,
+        &mut state.scopes,
+        given,
+    );
+    lower.result(ty, value, at).map_err(of_host)
 }
 
 /// Takes the address of memory that a result needs, and returns the next request.

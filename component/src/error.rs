@@ -62,8 +62,8 @@ pub enum AbiError {
     /// Borrowed handles that a call kept.
     #[error("a call returned without dropping {0} borrowed handles")]
     BorrowsLeft(u32),
-    /// More handles than a component instance may have.
-    #[error("more than {0} handles in a component instance; drop some")]
+    /// More handles, or more lent handles, than a component may have.
+    #[error("more than {0} handles in a component; drop some")]
     Handles(u32),
     /// A call from a guest that may not leave its component instance: from its allocator, or from
     /// a function that is called after results were read.

@@ -2,7 +2,7 @@
 
 use crate::error::AbiError;
 
-/// Most handles of one component instance: 16 MiB of the host.
+/// Most handles of all component instances: 28 MiB of the host.
 pub(crate) const HANDLES_MAX: u32 = 1 << 20;
 
 /// The handles of one component instance. All resource types share one index space, and handle 0
@@ -34,18 +34,19 @@ pub(crate) enum Kind {
 }
 
 impl Handles {
-    /// Adds a handle, and returns its number.
-    pub(crate) fn add(&mut self, handle: Handle) -> Result<u32, AbiError> {
+    /// Adds a handle, and returns its number. `places` counts the handles of all component
+    /// instances, also free ones.
+    pub(crate) fn add(&mut self, handle: Handle, places: &mut u32) -> Result<u32, AbiError> {
         if let Some(number) = self.free.pop() {
             self.entries[number as usize - 1] = Some(handle);
             return Ok(number);
         }
-        let number = self.entries.len() as u32 + 1;
-        if number > HANDLES_MAX {
+        *places += 1;
+        if *places > HANDLES_MAX {
             return Err(AbiError::Handles(HANDLES_MAX));
         }
         self.entries.push(Some(handle));
-        Ok(number)
+        Ok(self.entries.len() as u32)
     }
 
     /// The handle with a number, which must be to a resource of this type.

@@ -74,6 +74,7 @@ impl Call for Untyped<'_> {
         }
         for ((name, ty), value) in types.iter().zip(self.0) {
             let mut collect = Collect {
+                info: &func.0.info,
                 scopes,
                 encoding: func.0.options.encoding,
                 requests,
@@ -109,7 +110,7 @@ impl Call for Untyped<'_> {
             return Ok(None);
         };
         if func.0.result_in_memory.is_some() {
-            return cx.load(ty, word as u32).map(Some);
+            return cx.result(ty, word as u32).map(Some);
         }
         let words = [word];
         let types = [ty].into_iter();
@@ -128,12 +129,12 @@ impl<P: TypedParams, R: Typed> Call for OfTypes<P, R> {
     fn request(
         &self,
         func: &Func,
-        scopes: &mut Scopes,
+        _: &mut Scopes,
         mut requests: Requests,
     ) -> Result<Requests, CallError> {
         let (types, encoding) = (&func.ty().params, func.0.options.encoding);
         self.0
-            .request(&scopes.info, types, encoding, &mut requests)?;
+            .request(&func.0.info, types, encoding, &mut requests)?;
         Ok(requests)
     }
 
@@ -153,7 +154,10 @@ impl<P: TypedParams, R: Typed> Call for OfTypes<P, R> {
         // A function without a result has the type `()`, which reads nothing.
         let ty = func.ty().result.unwrap_or(ValueType::Bool);
         match func.0.result_in_memory {
-            Some(_) => R::load(cx, ty, word as u32),
+            Some(_) => {
+                cx.check_result(ty, word as u32)?;
+                R::load(cx, ty, word as u32)
+            }
             None => R::lift(cx, ty, &mut Flat::new(&[word])),
         }
     }
@@ -487,7 +491,7 @@ fn lower<T, C: Call>(
     }
     let bytes = memory.as_mut().map_or(&mut [][..], MemoryMut::as_mut_slice);
     let encoding = func.0.options.encoding;
-    let mut cx = Lower::new(bytes, encoding, &mut state.scopes, given);
+    let mut cx = Lower::new(&func.0.info, bytes, encoding, &mut state.scopes, given);
     if func.0.params_in_memory.is_none() {
         return call.lower(func, &mut cx, None);
     }
@@ -512,10 +516,13 @@ fn lift<T, C: Call>(
     }
     let bytes = memory.as_ref().map_or(&[][..], |memory| memory.as_slice());
     let encoding = func.0.options.encoding;
-    let mut cx = Lift::new(bytes, encoding, &mut state.scopes, host_bytes_max);
-    if let Some(align) = func.0.result_in_memory {
-        cx.check_aligned("a result", word as u32, align)?;
-    }
+    let mut cx = Lift::new(
+        &func.0.info,
+        bytes,
+        encoding,
+        &mut state.scopes,
+        host_bytes_max,
+    );
     C::lift(func, &mut cx, word)
 }
 

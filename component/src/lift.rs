@@ -6,11 +6,10 @@ use crate::scopes::Scopes;
 use crate::strings::{self, STRING_BYTES_MAX};
 use crate::value::Value;
 use pirn_format::component::{DefinedType, StringEncoding, ValueType};
-use std::sync::Arc;
 
 /// Reads values of a guest.
 pub(crate) struct Lift<'a> {
-    info: Arc<Info>,
+    info: &'a Info,
     memory: &'a [u8],
     encoding: StringEncoding,
     scopes: &'a mut Scopes,
@@ -55,13 +54,14 @@ impl<'a> Flat<'a> {
 
 impl<'a> Lift<'a> {
     pub(crate) fn new(
+        info: &'a Info,
         memory: &'a [u8],
         encoding: StringEncoding,
         scopes: &'a mut Scopes,
         host_bytes_max: usize,
     ) -> Self {
         Self {
-            info: Arc::clone(&scopes.info),
+            info,
             memory,
             encoding,
             scopes,
@@ -77,7 +77,7 @@ impl<'a> Lift<'a> {
         flat: &mut Flat<'_>,
         flat_max: usize,
     ) -> Result<Vec<Value>, AbiError> {
-        let info = Arc::clone(&self.info);
+        let info = self.info;
         let count = types.clone().map(|ty| match info.layout(ty).flat {
             Some(flat) => flat.len(),
             None => usize::MAX,
@@ -89,6 +89,10 @@ impl<'a> Lift<'a> {
         let layouts = types.clone().map(|ty| info.layout(ty));
         let align = layouts.clone().map(|layout| layout.align).max();
         self.check_aligned("the parameters", at, align.unwrap_or(1))?;
+        let end = layouts.clone().fold(0u64, |end, layout| {
+            end.next_multiple_of(layout.align.into()) + u64::from(layout.bytes)
+        });
+        self.bytes("the parameters", at, end)?;
         types
             .zip(layouts)
             .map(|(ty, layout)| {
@@ -127,11 +131,11 @@ impl<'a> Lift<'a> {
     }
 
     fn flat_defined(&mut self, index: u32, flat: &mut Flat<'_>) -> Result<Value, AbiError> {
-        let info = Arc::clone(&self.info);
+        let info = self.info;
         Ok(match info.defined(index) {
             DefinedType::Record(fields) => {
                 let fields = fields.iter();
-                let fields = fields.map(|(name, ty)| Ok((name.clone(), self.flat(*ty, flat)?)));
+                let fields = fields.map(|(name, ty)| Ok((self.name(name)?, self.flat(*ty, flat)?)));
                 Value::Record(fields.collect::<Result<_, _>>()?)
             }
             DefinedType::Tuple(types) => {
@@ -146,7 +150,7 @@ impl<'a> Lift<'a> {
                 let (address, length) = (flat.next_u32(), flat.next_u32());
                 Value::List(self.list(*element, address, length)?)
             }
-            DefinedType::Flags(names) => Value::Flags(set(names, flat.next_u32())),
+            DefinedType::Flags(names) => Value::Flags(self.set(names, flat.next_u32())?),
             ty => {
                 let layout = info.layout(ValueType::Defined(index));
                 let words = layout.flat.map_or(1, |flat| flat.len());
@@ -154,13 +158,26 @@ impl<'a> Lift<'a> {
                 let case = case(ty, flat.next_u32())?;
                 let payload = case.ty.map(|ty| self.flat(ty, flat)).transpose()?;
                 flat.skip(flat.remaining().saturating_sub(end));
-                case.value(payload)
+                case.value(self, payload)?
             }
         })
     }
 
-    /// A value from memory.
-    pub(crate) fn load(&mut self, ty: ValueType, at: u32) -> Result<Value, AbiError> {
+    /// A result from memory.
+    pub(crate) fn result(&mut self, ty: ValueType, at: u32) -> Result<Value, AbiError> {
+        self.check_result(ty, at)?;
+        self.load(ty, at)
+    }
+
+    /// Checks the place of a result.
+    pub(crate) fn check_result(&self, ty: ValueType, at: u32) -> Result<(), AbiError> {
+        let layout = self.info.layout(ty);
+        self.check_aligned("a result", at, layout.align)?;
+        self.bytes("a result", at, layout.bytes.into()).map(drop)
+    }
+
+    /// A value from memory, all of whose bytes are in the memory.
+    fn load(&mut self, ty: ValueType, at: u32) -> Result<Value, AbiError> {
         self.spend(size_of::<Value>())?;
         Ok(match ty {
             ValueType::Bool => Value::Bool(self.number::<1>("a bool", at)?[0] != 0),
@@ -192,7 +209,7 @@ impl<'a> Lift<'a> {
     }
 
     fn load_defined(&mut self, index: u32, at: u32) -> Result<Value, AbiError> {
-        let info = Arc::clone(&self.info);
+        let info = self.info;
         let layout = info.layout(ValueType::Defined(index));
         let mut place = at;
         let mut field = |lift: &mut Self, ty: ValueType| {
@@ -205,7 +222,7 @@ impl<'a> Lift<'a> {
         Ok(match info.defined(index) {
             DefinedType::Record(fields) => {
                 let fields = fields.iter();
-                let fields = fields.map(|(name, ty)| Ok((name.clone(), field(self, *ty)?)));
+                let fields = fields.map(|(name, ty)| Ok((self.name(name)?, field(self, *ty)?)));
                 Value::Record(fields.collect::<Result<_, _>>()?)
             }
             DefinedType::Tuple(types) => {
@@ -218,16 +235,29 @@ impl<'a> Lift<'a> {
             }
             DefinedType::Flags(names) => {
                 let bits = self.unsigned(at, layout.bytes)?;
-                Value::Flags(set(names, bits))
+                Value::Flags(self.set(names, bits)?)
             }
             ty => {
                 let discriminant = self.unsigned(at, layout.discriminant)?;
                 let case = case(ty, discriminant)?;
                 let payload = at.saturating_add(layout.payload);
                 let payload = case.ty.map(|ty| self.load(ty, payload)).transpose()?;
-                case.value(payload)
+                case.value(self, payload)?
             }
         })
+    }
+
+    /// A name, which the host gets with each value.
+    fn name(&mut self, name: &str) -> Result<String, AbiError> {
+        self.spend(size_of::<String>() + name.len())?;
+        Ok(name.to_owned())
+    }
+
+    /// The names of the bits that are set.
+    fn set(&mut self, names: &[String], bits: u32) -> Result<Vec<String>, AbiError> {
+        let names = names.iter().enumerate();
+        let set = names.filter(|(bit, _)| bits >> bit & 1 == 1);
+        set.map(|(_, name)| self.name(name)).collect()
     }
 
     fn list(&mut self, ty: ValueType, address: u32, length: u32) -> Result<Vec<Value>, AbiError> {
@@ -255,8 +285,8 @@ impl<'a> Lift<'a> {
         Ok(layout.bytes)
     }
 
-    pub(crate) fn info(&self) -> &Info {
-        &self.info
+    pub(crate) fn info(&self) -> &'a Info {
+        self.info
     }
 
     pub(crate) fn string(&mut self, address: u32, length: u32) -> Result<String, AbiError> {
@@ -327,12 +357,7 @@ impl<'a> Lift<'a> {
         }
     }
 
-    pub(crate) fn check_aligned(
-        &self,
-        what: &'static str,
-        address: u32,
-        align: u32,
-    ) -> Result<(), AbiError> {
+    fn check_aligned(&self, what: &'static str, address: u32, align: u32) -> Result<(), AbiError> {
         match address.is_multiple_of(align) {
             true => Ok(()),
             false => Err(AbiError::Unaligned {
@@ -368,13 +393,6 @@ fn scalar(number: u32) -> Result<char, AbiError> {
     char::from_u32(number).ok_or(AbiError::Char(number))
 }
 
-/// The names of the bits that are set.
-fn set(names: &[String], bits: u32) -> Vec<String> {
-    let names = names.iter().enumerate();
-    let set = names.filter(|(bit, _)| bits >> bit & 1 == 1);
-    set.map(|(_, name)| name.clone()).collect()
-}
-
 /// A case of a variant, enum, option or result.
 struct Case<'a> {
     ty: Option<ValueType>,
@@ -405,16 +423,16 @@ fn case(of: &DefinedType, number: u32) -> Result<Case<'_>, AbiError> {
 
 impl Case<'_> {
     /// The value with this payload.
-    fn value(&self, payload: Option<Value>) -> Value {
+    fn value(&self, lift: &mut Lift<'_>, payload: Option<Value>) -> Result<Value, AbiError> {
         let payload = payload.map(Box::new);
-        match self.of {
+        Ok(match self.of {
             DefinedType::Variant(cases) => {
-                Value::Variant(cases[self.number as usize].0.clone(), payload)
+                Value::Variant(lift.name(&cases[self.number as usize].0)?, payload)
             }
-            DefinedType::Enum(names) => Value::Enum(names[self.number as usize].clone()),
+            DefinedType::Enum(names) => Value::Enum(lift.name(&names[self.number as usize])?),
             DefinedType::Result(..) if self.number == 0 => Value::Result(Ok(payload)),
             DefinedType::Result(..) => Value::Result(Err(payload)),
             _ => Value::Option(payload),
-        }
+        })
     }
 }

@@ -11,7 +11,6 @@ use crate::scopes::Scopes;
 use crate::strings::{self, STRING_BYTES_MAX};
 use crate::value::Value;
 use pirn_format::component::{DefinedType, FLAT_PARAMS_MAX, StringEncoding, ValueType};
-use std::sync::Arc;
 
 /// Memory of the guest for a value.
 #[derive(Debug, Default)]
@@ -117,6 +116,7 @@ impl From<AbiError> for LowerError {
 
 /// Checks values against their types, and lists the memory that they need.
 pub(crate) struct Collect<'a> {
+    pub(crate) info: &'a Info,
     pub(crate) scopes: &'a mut Scopes,
     pub(crate) encoding: StringEncoding,
     pub(crate) requests: Requests,
@@ -159,7 +159,7 @@ impl Collect<'_> {
     }
 
     fn defined(&mut self, index: u32, value: &Value) -> Result<(), LowerError> {
-        let info = Arc::clone(&self.scopes.info);
+        let info = self.info;
         let ty = ValueType::Defined(index);
         match (info.defined(index), value) {
             (DefinedType::Record(fields), Value::Record(values))
@@ -202,7 +202,7 @@ impl Collect<'_> {
         LowerError::Value(ValueError {
             place: self.place.to_owned(),
             found: found.to_owned(),
-            wanted: self.scopes.info.component.describe(ty),
+            wanted: self.info.component.describe(ty),
         })
     }
 }
@@ -232,7 +232,7 @@ fn case<'a>(
 
 /// Writes values that [`Collect`] has checked.
 pub(crate) struct Lower<'a> {
-    info: Arc<Info>,
+    info: &'a Info,
     memory: &'a mut [u8],
     encoding: StringEncoding,
     scopes: &'a mut Scopes,
@@ -242,13 +242,14 @@ pub(crate) struct Lower<'a> {
 
 impl<'a> Lower<'a> {
     pub(crate) fn new(
+        info: &'a Info,
         memory: &'a mut [u8],
         encoding: StringEncoding,
         scopes: &'a mut Scopes,
         given: &'a [u32],
     ) -> Self {
         Self {
-            info: Arc::clone(&scopes.info),
+            info,
             memory,
             encoding,
             scopes,
@@ -268,8 +269,8 @@ impl<'a> Lower<'a> {
         }
     }
 
-    pub(crate) fn info(&self) -> &Info {
-        &self.info
+    pub(crate) fn info(&self) -> &'a Info {
+        self.info
     }
 
     /// A value as core values.
@@ -315,7 +316,7 @@ impl<'a> Lower<'a> {
         let ValueType::Defined(index) = ty else {
             return Ok(());
         };
-        let info = Arc::clone(&self.info);
+        let info = self.info;
         match (info.defined(index), value) {
             (DefinedType::Record(fields), Value::Record(values)) => {
                 let mut all = fields.iter().zip(values);
@@ -351,6 +352,20 @@ impl<'a> Lower<'a> {
         }
     }
 
+    /// Writes a result to memory, where the guest wants it.
+    pub(crate) fn result(&mut self, ty: ValueType, value: &Value, at: u32) -> Result<(), AbiError> {
+        let layout = self.info.layout(ty);
+        if !at.is_multiple_of(layout.align) {
+            return Err(AbiError::Unaligned {
+                what: "a result",
+                address: at,
+                align: layout.align,
+            });
+        }
+        self.bytes(at, layout.bytes as usize)?;
+        self.store(ty, value, at)
+    }
+
     /// Writes a value to memory.
     pub(crate) fn store(&mut self, ty: ValueType, value: &Value, at: u32) -> Result<(), AbiError> {
         match value {
@@ -382,7 +397,7 @@ impl<'a> Lower<'a> {
         let ValueType::Defined(index) = ty else {
             return Ok(());
         };
-        let info = Arc::clone(&self.info);
+        let info = self.info;
         let layout = info.layout(ty);
         let mut place = at;
         let mut field = |lower: &mut Self, ty: ValueType, value: &Value| {

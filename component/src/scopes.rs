@@ -2,8 +2,9 @@
 
 use crate::component::Info;
 use crate::error::AbiError;
-use crate::handles::{Handle, Handles, Kind};
+use crate::handles::{HANDLES_MAX, Handle, Handles, Kind};
 use crate::value::Resource;
+use pirn_format::component::HandleTable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +16,10 @@ pub(crate) struct Scopes {
     instances: Vec<Handles>,
     /// The calls that run, the innermost last.
     calls: Vec<Call>,
+    /// Number of handles of all component instances, with the free ones.
+    places: u32,
+    /// Number of owned handles that are lent, over all calls.
+    lent: u32,
     /// Distinguishes the resources of this instance from those of others, once there are any.
     id: u64,
 }
@@ -34,6 +39,8 @@ impl Scopes {
             info: Arc::clone(info),
             instances: vec![],
             calls: vec![],
+            places: 0,
+            lent: 0,
             id: 0,
         }
     }
@@ -57,6 +64,7 @@ impl Scopes {
         if call.borrowed > 0 {
             return Err(AbiError::BorrowsLeft(call.borrowed));
         }
+        self.lent -= call.lent.len() as u32;
         for [instance, number, resource] in call.lent {
             let handle = self.handles(instance).get(number, resource)?;
             if let Kind::Own(lent) = &mut handle.kind {
@@ -70,11 +78,20 @@ impl Scopes {
     pub(crate) fn add_own(&mut self, table: u32, rep: u32) -> Result<u32, AbiError> {
         let table = self.info.table(table);
         let kind = Kind::Own(0);
-        self.handles(table.instance).add(Handle {
-            resource: table.resource,
+        self.add(table, rep, kind)
+    }
+
+    fn add(&mut self, table: HandleTable, rep: u32, kind: Kind) -> Result<u32, AbiError> {
+        let mut places = self.places;
+        let resource = table.resource;
+        let handle = Handle {
+            resource,
             rep,
             kind,
-        })
+        };
+        let number = self.handles(table.instance).add(handle, &mut places)?;
+        self.places = places;
+        Ok(number)
     }
 
     /// Lends a resource to the innermost call (`lower_borrow`): the number of a new handle, or the
@@ -89,11 +106,7 @@ impl Scopes {
             return Ok(rep);
         }
         let call = self.calls.len().saturating_sub(1);
-        let number = self.handles(table.instance).add(Handle {
-            resource: table.resource,
-            rep,
-            kind: Kind::Borrow(call),
-        })?;
+        let number = self.add(table, rep, Kind::Borrow(call))?;
         if let Some(call) = self.calls.last_mut() {
             call.borrowed += 1;
         }
@@ -118,6 +131,10 @@ impl Scopes {
         let rep = handle.rep;
         if let Kind::Own(lent) = &mut handle.kind {
             *lent += 1;
+            self.lent += 1;
+            if self.lent > HANDLES_MAX {
+                return Err(AbiError::Handles(HANDLES_MAX));
+            }
             if let Some(call) = self.calls.last_mut() {
                 call.lent.push([table.instance, number, table.resource]);
             }

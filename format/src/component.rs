@@ -258,32 +258,33 @@ pub struct Export {
     pub core: String,
 }
 
-/// Name under which the core module exports memory `number`.
+/// Name under which the core module exports memory `number`. This name and those below have a dot,
+/// so no function of a component has them.
 #[must_use]
 pub fn memory_name(number: u32) -> String {
-    format!("memory-{number}")
+    format!("memory.{number}")
 }
 
 /// Name of the function that allocates in a memory.
 #[must_use]
 pub fn realloc_name(number: u32) -> String {
-    format!("realloc-{number}")
+    format!("realloc.{number}")
 }
 
 /// Name of a function to call after results were read.
 #[must_use]
 pub fn post_return_name(number: u32) -> String {
-    format!("post-return-{number}")
+    format!("post-return.{number}")
 }
 
 /// Name of the destructor of a resource type that the component defines.
 #[must_use]
 pub fn destructor_name(resource: u32) -> String {
-    format!("destructor-{resource}")
+    format!("destructor.{resource}")
 }
 
 /// Name of the global that holds the flags of a component instance.
 #[must_use]
 pub fn flags_name(instance: u32) -> String {
-    format!("flags-{instance}")
+    format!("flags.{instance}")
 }

@@ -467,7 +467,8 @@ fn calls_can_be_sent() {
     fn sent<T: Send>(_: &T) {}
     let prepared = prepare(1);
     let mut instance = instance(&prepared);
-    let call: CallAsync<'_, Instance<Data>, _, _> = instance.call_async(&func(&prepared, "sums"), 10);
+    let call: CallAsync<'_, Instance<Data>, _, _> =
+        instance.call_async(&func(&prepared, "sums"), 10);
     sent(&call);
     thread::scope(|scope| {
         let sum = scope

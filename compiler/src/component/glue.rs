@@ -5,7 +5,7 @@
 //! guest from within a host function, and the guest can be suspended at any of these points.
 
 use super::part::Given;
-use wasm_encoder::{BlockType, Function, Instruction, ValType};
+use wasm_encoder::{BlockType, Catch, Function, Instruction, ValType};
 
 /// A function that calls an adapter.
 #[derive(Debug, Clone, Copy)]
@@ -52,21 +52,53 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// The code, for a function with this number of parameters. A callee that traps leaves the flag
-    /// cleared: the component instance cannot be used afterwards.
-    pub(super) fn body(&self, params: u32, callee: u32) -> Function {
+    /// The code, for a function with this number of parameters and this result. A callee that traps
+    /// leaves the flag cleared: the component instance cannot be used afterwards.
+    pub(super) fn body(&self, params: u32, result: BlockType, called: &Guarded) -> Function {
         let mut body = Function::new([]);
         body.instruction(&Instruction::I32Const(0));
         body.instruction(&Instruction::GlobalSet(self.instance));
+        if called.throws {
+            begin_barrier(&mut body, result);
+        }
         for param in 0..params {
             body.instruction(&Instruction::LocalGet(param));
         }
-        body.instruction(&Instruction::Call(callee));
+        body.instruction(&Instruction::Call(called.callee));
+        if called.throws {
+            body.instruction(&Instruction::End);
+        }
         body.instruction(&Instruction::I32Const(1));
         body.instruction(&Instruction::GlobalSet(self.instance));
+        if called.throws {
+            body.instruction(&Instruction::Return);
+            end_barrier(&mut body);
+        }
         body.instruction(&Instruction::End);
         body
     }
+}
+
+/// What a guard calls.
+pub(super) struct Guarded {
+    /// The function.
+    pub(super) callee: u32,
+    /// Whether a module of the component can throw exceptions.
+    pub(super) throws: bool,
+}
+
+/// Begins a block that no exception leaves: one would reach a caller in another component, or one
+/// that takes the allocation for done.
+fn begin_barrier(body: &mut Function, result: BlockType) {
+    body.instruction(&Instruction::Block(BlockType::Empty));
+    let catch = [Catch::All { label: 0 }];
+    body.instruction(&Instruction::TryTable(result, catch.as_slice().into()));
+}
+
+/// Ends the block. Between the end of the inner block and this, the code must leave the block.
+fn end_barrier(body: &mut Function) {
+    body.instruction(&Instruction::End);
+    body.instruction(&Instruction::Unreachable);
 }
 
 /// The indices that a function uses.
@@ -81,6 +113,8 @@ pub(super) struct Called {
     pub(super) allocated: u32,
     /// The global of the instance's flag.
     pub(super) flag: u32,
+    /// Whether a module of the component can throw exceptions.
+    pub(super) throws: bool,
 }
 
 impl Glue {
@@ -137,13 +171,22 @@ impl Glue {
                 put(Instruction::I64ShrU);
                 put(Instruction::I32WrapI64);
                 put(Instruction::If(BlockType::Empty));
-                put(Instruction::LocalGet(word));
-                put(Instruction::I32WrapI64);
-                put(Instruction::Call(called.guest));
-                put(Instruction::End);
+                if called.throws {
+                    begin_barrier(&mut body, BlockType::Empty);
+                }
+                body.instruction(&Instruction::LocalGet(word));
+                body.instruction(&Instruction::I32WrapI64);
+                body.instruction(&Instruction::Call(called.guest));
+                if called.throws {
+                    body.instruction(&Instruction::End);
+                    // Leaves the condition.
+                    body.instruction(&Instruction::Br(1));
+                    end_barrier(&mut body);
+                }
+                body.instruction(&Instruction::End);
             }
         }
-        put(Instruction::End);
+        body.instruction(&Instruction::End);
         body
     }
 }

@@ -8,14 +8,14 @@
 //! parts after one with a start function become passive, and a start function of the joined module
 //! writes them between the start functions of the parts.
 
-use super::glue::{Called, Glue, Guard, Kind};
+use super::glue::{Called, Glue, Guard, Guarded, Kind};
 use super::part::{Given, Item, Part, Space, fault};
 use crate::error::CompileError;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use wasm_encoder::reencode::{Error as ReencodeError, Reencode};
 use wasm_encoder::{
-    CodeSection, DataCountSection, DataSection, ElementSection, Elements, EntityType, ExportKind,
-    ExportSection, Function, FunctionSection, GlobalSection, GlobalType, ImportSection,
+    BlockType, CodeSection, DataCountSection, DataSection, ElementSection, Elements, EntityType,
+    ExportKind, ExportSection, Function, FunctionSection, GlobalSection, GlobalType, ImportSection,
     Instruction, MemorySection, Module, NameMap, NameSection, StartSection, TableSection,
     TagSection, TypeSection, ValType,
 };
@@ -74,7 +74,7 @@ pub(super) fn join(
 #[derive(Default)]
 struct Shims {
     /// The parts that are left out.
-    omitted: Vec<usize>,
+    omitted: HashSet<usize>,
     /// What each function of a shim calls.
     called: HashMap<Item, Given>,
 }
@@ -85,12 +85,38 @@ impl Shims {
         for filler in 0..parts.len() {
             if let Some((shim, called)) = filled(parts, filler)
                 && only_called(parts, exports, shim, filler)
+                && called
+                    .iter()
+                    .all(|(_, given)| shims.ends_outside(parts, shim, *given))
             {
                 shims.omitted.extend([shim, filler]);
                 shims.called.extend(called);
             }
         }
         shims
+    }
+
+    /// Whether what is behind imports, and behind the shims found so far, is not a function of this
+    /// shim. Shims that call each other stay: their calls never end.
+    fn ends_outside(&self, parts: &[Part<'_>], shim: usize, mut given: Given) -> bool {
+        while let Given::Item(item) = given {
+            if item.part == shim {
+                return false;
+            }
+            match self.behind(parts, item) {
+                Some(behind) => given = behind,
+                None => break,
+            }
+        }
+        true
+    }
+
+    /// What is given for an item that is a shim's function or an import.
+    fn behind(&self, parts: &[Part<'_>], item: Item) -> Option<Given> {
+        let imported = parts[item.part].given(item.space);
+        let imported = imported.get(item.index as usize);
+        let called = self.called.get(&item).copied();
+        called.or_else(|| imported.map(|(given, _)| *given))
     }
 }
 
@@ -112,7 +138,12 @@ fn filled(parts: &[Part<'_>], filler: usize) -> Option<(usize, Vec<(Item, Given)
         && shim.defined(Space::Table) == 1
         && shim.start.is_none()
         && shim.segments() == [0, 0];
-    if !small {
+    // The segment fits, and no start function calls a function of the shim before it is written.
+    let fits = elements
+        .iter()
+        .all(|(element, _)| u64::from(*element) < shim.table_len());
+    let started = parts[table.part..filler].iter();
+    if !small || !fits || started.into_iter().any(|part| part.start.is_some()) {
         return None;
     }
     let elements: HashMap<u32, u32> = elements.into_iter().collect();
@@ -122,9 +153,6 @@ fn filled(parts: &[Part<'_>], filler: usize) -> Option<(usize, Vec<(Item, Given)
         let (given, ty) = *part
             .given(Space::Func)
             .get(*elements.get(&element)? as usize)?;
-        if matches!(given, Given::Item(item) if item.part == table.part) {
-            return None;
-        }
         if !Part::same_numbers(shim.ty(shim.type_of(func)?), part.ty(ty)) {
             return None;
         }
@@ -207,9 +235,13 @@ struct Places<'a> {
     /// The functions between guests and adapters, which follow the imports, each with the part and
     /// the type index that declare the adapter.
     glue: Vec<(Glue, (usize, u32))>,
+    /// The number of the function in `glue` that calls an adapter.
+    glue_of: HashMap<u32, u32>,
     /// The functions around allocators and the like, which follow.
     guards: &'a [Guard],
     cannot_leave: u32,
+    /// Whether a part can throw exceptions: it defines a tag.
+    throws: bool,
     /// For each part and index space, the first item that the part defines.
     first: Vec<[u32; Space::ALL.len()]>,
     /// For each part, its first type, element segment and data segment.
@@ -230,8 +262,10 @@ impl<'a> Places<'a> {
             shims,
             imports: vec![],
             glue: vec![],
+            glue_of: HashMap::new(),
             guards: all.guards,
             cannot_leave: all.cannot_leave,
+            throws: parts.iter().any(|part| part.defined(Space::Tag) > 0),
             first: vec![],
             types: vec![],
             elements: vec![],
@@ -285,8 +319,9 @@ impl<'a> Places<'a> {
             }
         }
         let mut imports = BTreeMap::new();
+        let glue: HashMap<u32, &Glue> = all.glue.iter().map(|glue| (glue.adapter, glue)).collect();
         for (adapter, (part, ty)) in found {
-            let glue = all.glue.iter().find(|glue| glue.adapter == adapter);
+            let glue = glue.get(&adapter).copied();
             let word = glue.is_some_and(Glue::returns_word);
             let imported = match word {
                 true => ImportType::Word(part, ty),
@@ -298,6 +333,7 @@ impl<'a> Places<'a> {
                 if let Kind::Allocate { allocated, .. } = glue.kind {
                     imports.insert(allocated, ImportType::Allocated);
                 }
+                self.glue_of.insert(adapter, self.glue.len() as u32);
                 self.glue.push((*glue, (part, ty)));
             }
         }
@@ -325,13 +361,8 @@ impl<'a> Places<'a> {
     /// The item or adapter behind imports and shims.
     fn followed(&self, mut given: Given) -> Given {
         while let Given::Item(item) = given {
-            if let Some(called) = self.shims.called.get(&item) {
-                given = *called;
-                continue;
-            }
-            let imported = self.parts[item.part].given(item.space);
-            match imported.get(item.index as usize) {
-                Some((behind, _)) => given = *behind,
+            match self.shims.behind(self.parts, item) {
+                Some(behind) => given = behind,
                 None => break,
             }
         }
@@ -345,16 +376,10 @@ impl<'a> Places<'a> {
                 let imported = self.parts[item.part].given(item.space).len() as u32;
                 Ok(self.first[item.part][item.space as usize] + item.index - imported)
             }
-            Given::Adapter(adapter) => {
-                let glue = self
-                    .glue
-                    .iter()
-                    .position(|(glue, _)| glue.adapter == adapter);
-                match glue {
-                    Some(at) => Ok((self.imports.len() + at) as u32),
-                    None => self.import(adapter),
-                }
-            }
+            Given::Adapter(adapter) => match self.glue_of.get(&adapter) {
+                Some(at) => Ok(self.imports.len() as u32 + at),
+                None => self.import(adapter),
+            },
             Given::Flags(instance) => Ok(instance),
         }
     }
@@ -418,9 +443,14 @@ impl Joiner<'_> {
             let ty = self.parts[item.part].type_of(item.index);
             let ty = ty.ok_or_else(|| fault("an unknown function"))?;
             funcs.function(self.places.types[item.part] + ty);
-            let params = self.params(item.part, ty)?.len() as u32;
-            let callee = self.places.index(guard.callee)?;
-            code.function(&guard.body(params, callee));
+            let [params, results] = self.func_type(item.part, ty)?;
+            let called = Guarded {
+                callee: self.places.index(guard.callee)?,
+                throws: self.places.throws,
+            };
+            let result = results.first().copied();
+            let result = result.map_or(BlockType::Empty, BlockType::Result);
+            code.function(&guard.body(params.len() as u32, result, &called));
         }
         let flags = GlobalType {
             val_type: ValType::I32,
@@ -486,13 +516,14 @@ impl Joiner<'_> {
             guest,
             allocated,
             flag: glue.instance,
+            throws: self.places.throws,
         };
-        let params = self.params(part, ty)?.len();
-        Ok(glue.body(params as u32, &called))
+        let [params, _] = self.func_type(part, ty)?;
+        Ok(glue.body(params.len() as u32, &called))
     }
 
-    /// The parameters of a function type of a part.
-    fn params(&self, part: usize, ty: u32) -> Result<Vec<ValType>, CompileError> {
+    /// The parameters and results of a function type of a part.
+    fn func_type(&self, part: usize, ty: u32) -> Result<[Vec<ValType>; 2], CompileError> {
         let ty = self.parts[part].ty(ty);
         let ty = ty.ok_or_else(|| fault("an unknown type"))?;
         let wasmparser::CompositeInnerType::Func(ty) = ty.composite_type.inner else {
@@ -500,12 +531,19 @@ impl Joiner<'_> {
         };
         let places = self.places;
         let mut indices = Indices { places, part };
-        let params = ty.params().iter().map(|ty| indices.val_type(*ty));
-        Ok(params.collect::<Result<_, _>>()?)
+        let mut values = |types: &[wasmparser::ValType]| {
+            let types = types.iter().map(|ty| indices.val_type(*ty));
+            types.collect::<Result<Vec<_>, _>>()
+        };
+        Ok([values(ty.params())?, values(ty.results())?])
     }
 
     fn exports(&self) -> Result<ExportSection, CompileError> {
         let mut section = ExportSection::new();
+        let guards = self.places.guards.iter().enumerate();
+        let guards: HashMap<&str, usize> = guards
+            .map(|(at, guard)| (guard.export.as_str(), at))
+            .collect();
         for export in self.exports {
             let kind = match self.places.followed(export.given) {
                 Given::Adapter(_) => ExportKind::Func,
@@ -518,9 +556,8 @@ impl Joiner<'_> {
                     Space::Tag => ExportKind::Tag,
                 },
             };
-            let guards = &mut self.places.guards.iter();
-            let index = match guards.position(|guard| guard.export == export.name) {
-                Some(guard) => self.places.guard(guard),
+            let index = match guards.get(export.name.as_str()) {
+                Some(guard) => self.places.guard(*guard),
                 None => self.places.index(export.given)?,
             };
             section.export(&export.name, kind, index);
@@ -604,9 +641,8 @@ impl OwnTypes {
         }
         match ty {
             ImportType::Word(part, ty) => {
-                section
-                    .ty()
-                    .function(joiner.params(part, ty)?, [ValType::I64]);
+                let [params, _] = joiner.func_type(part, ty)?;
+                section.ty().function(params, [ValType::I64]);
             }
             ImportType::Allocated => section.ty().function([ValType::I32], [ValType::I64]),
             ImportType::Nothing | ImportType::Declared(..) => section.ty().function([], []),

@@ -15,6 +15,7 @@
 mod glue;
 mod join;
 mod part;
+mod size;
 mod translate;
 
 use crate::error::CompileError;

@@ -2,6 +2,7 @@
 //! needs it.
 
 use crate::error::CompileError;
+use core::cell::OnceCell;
 use wasmparser::{
     CompositeInnerType, DataSectionReader, ElementKind, ElementSectionReader, FunctionBody,
     GlobalSectionReader, MemorySectionReader, Name, NameSectionReader, Parser, Payload, SubType,
@@ -64,6 +65,8 @@ pub(super) struct Part<'a> {
     pub(super) given: [Vec<(Given, TypeRefOf)>; Space::ALL.len()],
     pub(super) types: Option<TypeSectionReader<'a>>,
     pub(super) type_count: u32,
+    /// The types of `types`, once they are needed.
+    each_type: OnceCell<Vec<SubType>>,
     /// The type index of each function that it defines.
     pub(super) funcs: Vec<u32>,
     pub(super) tables: Option<TableSectionReader<'a>>,
@@ -135,19 +138,42 @@ impl<'a> Part<'a> {
     pub(super) fn defined(&self, space: Space) -> u32 {
         match space {
             Space::Func => self.funcs.len() as u32,
-            Space::Table => self.tables.as_ref().map_or(0, wasmparser::SectionLimited::count),
-            Space::Memory => self.memories.as_ref().map_or(0, wasmparser::SectionLimited::count),
-            Space::Global => self.globals.as_ref().map_or(0, wasmparser::SectionLimited::count),
-            Space::Tag => self.tags.as_ref().map_or(0, wasmparser::SectionLimited::count),
+            Space::Table => self
+                .tables
+                .as_ref()
+                .map_or(0, wasmparser::SectionLimited::count),
+            Space::Memory => self
+                .memories
+                .as_ref()
+                .map_or(0, wasmparser::SectionLimited::count),
+            Space::Global => self
+                .globals
+                .as_ref()
+                .map_or(0, wasmparser::SectionLimited::count),
+            Space::Tag => self
+                .tags
+                .as_ref()
+                .map_or(0, wasmparser::SectionLimited::count),
         }
     }
 
     /// Number of element segments and of data segments.
     pub(super) fn segments(&self) -> [u32; 2] {
         [
-            self.elements.as_ref().map_or(0, wasmparser::SectionLimited::count),
-            self.data.as_ref().map_or(0, wasmparser::SectionLimited::count),
+            self.elements
+                .as_ref()
+                .map_or(0, wasmparser::SectionLimited::count),
+            self.data
+                .as_ref()
+                .map_or(0, wasmparser::SectionLimited::count),
         ]
+    }
+
+    /// The initial size of its first table.
+    pub(super) fn table_len(&self) -> u64 {
+        let mut tables = self.tables.clone().into_iter().flatten();
+        let table = tables.next().and_then(Result::ok);
+        table.map_or(0, |table| table.ty.initial)
     }
 
     /// The type index of a function.
@@ -161,10 +187,12 @@ impl<'a> Part<'a> {
 
     /// The type with an index.
     pub(super) fn ty(&self, index: u32) -> Option<SubType> {
-        let groups = self.types.clone()?.into_iter().filter_map(Result::ok);
-        groups
-            .flat_map(wasmparser::RecGroup::into_types)
-            .nth(index as usize)
+        let all = self.each_type.get_or_init(|| {
+            let groups = self.types.clone().into_iter().flatten();
+            let groups = groups.filter_map(Result::ok);
+            groups.flat_map(wasmparser::RecGroup::into_types).collect()
+        });
+        all.get(index as usize).cloned()
     }
 
     /// Whether two parts' functions have the same type: numbers only, so that no index matters.
@@ -209,7 +237,9 @@ impl<'a> Part<'a> {
             return None;
         };
         let funcs = funcs.into_iter().collect::<Result<Vec<u32>, _>>().ok()?;
-        let elements = (value.cast_unsigned()..).zip(funcs).collect();
+        let first = value.cast_unsigned();
+        first.checked_add(u32::try_from(funcs.len()).ok()?)?;
+        let elements = (first..).zip(funcs).collect();
         Some((table_index.unwrap_or(0), elements))
     }
 }

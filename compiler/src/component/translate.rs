@@ -4,6 +4,7 @@ use super::Translated;
 use super::glue::{Glue, Guard, Kind};
 use super::join::{self, Export as JoinedExport, unsupported};
 use super::part::{Given, Item, Part, Space, fault};
+use super::size::{self, Repeats};
 use crate::error::CompileError;
 use pirn_format::component as format;
 use pirn_format::component::{
@@ -34,6 +35,7 @@ const FEATURES: WasmFeatures = WasmFeatures::all()
 type Modules<'a> = PrimaryMap<environ::StaticModuleIndex, ModuleTranslation<'a>>;
 
 pub(super) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
+    size::check_instances(wasm)?;
     let tunables = Tunables {
         // No adapter needs the state of asynchronous tasks.
         concurrency_support: false,
@@ -43,7 +45,9 @@ pub(super) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
     let mut types = environ::ComponentTypesBuilder::new(&validator);
     let adapters = ScopeVec::new();
     let translator = environ::Translator::new(&tunables, &mut validator, &mut types, &adapters);
-    let (translation, modules) = translator.translate(wasm).map_err(|error| invalid(&error))?;
+    let (translation, modules) = translator
+        .translate(wasm)
+        .map_err(|error| invalid(&error))?;
     let tables = types.num_resource_tables() as u32;
     let (types, _) = types.finish(&translation.component);
     let mut reader = Reader {
@@ -51,6 +55,7 @@ pub(super) fn translate(wasm: &[u8]) -> Result<Translated, CompileError> {
         modules: &modules,
         types: Types::new(&types, tables),
         parts: vec![],
+        repeats: Repeats::default(),
         exports: vec![],
         exported: HashSet::new(),
         component: Component::default(),
@@ -92,8 +97,12 @@ fn finish(
     let mut all: Vec<Adapter> = std::mem::take(&mut component.adapters);
     all.extend([Adapter::Allocated, Adapter::CannotLeave]);
     let layouts = Layouts::of(&component.types).map_err(|error| fault(&error.to_string()))?;
-    let guards = guards(&component, exports);
-    let glue = glue(&component, &layouts, &all, exports, &guards);
+    let named: Named<'_> = exports
+        .iter()
+        .map(|export| (export.name.as_str(), export.given))
+        .collect();
+    let guards = guards(&component, &named);
+    let glue = glue(&component, &layouts, &all, &named, &guards);
     let name = |adapter: u32| adapter_name(&component, all[adapter as usize], adapter);
     let joined = join::join(
         &join::Parts {
@@ -113,19 +122,23 @@ fn finish(
     })
 }
 
+/// What each export is, by its name.
+type Named<'a> = HashMap<&'a str, Given>;
+
 /// The functions around allocators and functions that are called after results were read.
-fn guards(component: &Component, exports: &[JoinedExport]) -> Vec<Guard> {
+fn guards(component: &Component, exports: &Named<'_>) -> Vec<Guard> {
     let mut guards: Vec<Guard> = vec![];
+    let mut known = HashSet::new();
     for options in &component.options {
         let realloc = options.realloc.map(format::realloc_name);
         let post_return = options.post_return.map(format::post_return_name);
-        for name in realloc.into_iter().chain(post_return) {
-            let known = guards.iter().any(|guard| guard.export == name);
-            let given = exports.iter().find(|export| export.name == name);
-            if let (false, Some(export)) = (known, given) {
+        for export in realloc.into_iter().chain(post_return) {
+            if let Some(callee) = exports.get(export.as_str()).copied()
+                && known.insert(export.clone())
+            {
                 guards.push(Guard {
-                    export: name,
-                    callee: export.given,
+                    export,
+                    callee,
                     instance: options.instance,
                 });
             }
@@ -140,14 +153,16 @@ fn glue(
     component: &Component,
     layouts: &Layouts,
     all: &[Adapter],
-    exports: &[JoinedExport],
+    exports: &Named<'_>,
     guards: &[Guard],
 ) -> Vec<Glue> {
     let allocated = all.len() as u32 - 2;
-    let named = |name: String| {
-        let found = exports.iter().find(|export| export.name == name);
-        found.map(|export| export.given)
-    };
+    let named = |name: String| exports.get(name.as_str()).copied();
+    let guards: HashMap<&str, usize> = guards
+        .iter()
+        .enumerate()
+        .map(|(at, guard)| (guard.export.as_str(), at))
+        .collect();
     let of = |adapter: Adapter| {
         let of_table = |table: u32| component.tables[table as usize];
         Some(match adapter {
@@ -157,10 +172,8 @@ fn glue(
                 let allocates = |ty| layouts.value(ty).is_ok_and(|layout| layout.allocates);
                 let allocates = result.is_some_and(allocates);
                 let realloc = options.realloc.filter(|_| allocates);
-                let realloc = realloc.and_then(|number| {
-                    let name = format::realloc_name(number);
-                    guards.iter().position(|guard| guard.export == name)
-                });
+                let realloc = realloc
+                    .and_then(|number| guards.get(format::realloc_name(number).as_str()).copied());
                 let kind = match realloc {
                     Some(realloc) => Kind::Allocate { realloc, allocated },
                     None => Kind::Check,
@@ -217,6 +230,7 @@ struct Reader<'a> {
     types: Types<'a>,
     /// The instances of core modules, in the order of instantiation.
     parts: Vec<Part<'a>>,
+    repeats: Repeats,
     exports: Vec<JoinedExport>,
     /// The names of `exports`.
     exported: HashSet<String>,
@@ -277,7 +291,9 @@ impl<'a> Reader<'a> {
                     .iter()
                     .map(|arg| self.given(arg))
                     .collect::<Result<_, _>>()?;
-                let part = Part::read(self.modules[*module].wasm, &given)?;
+                let wasm = self.modules[*module].wasm;
+                self.repeats.count(module.as_u32(), wasm.len())?;
+                let part = Part::read(wasm, &given)?;
                 self.parts.push(part);
             }
             GlobalInitializer::InstantiateModule(InstantiateModule::Import(..), _) => {
@@ -434,9 +450,15 @@ fn canonical(options: &environ::CanonicalOptions) -> Result<CanonicalOptions, Co
             environ::StringEncoding::Utf16 => format::StringEncoding::Utf16,
             environ::StringEncoding::CompactUtf16 => format::StringEncoding::Latin1OrUtf16,
         },
-        memory: memory.memory.map(wasmtime_environ::component::RuntimeMemoryIndex::as_u32),
-        realloc: memory.realloc.map(wasmtime_environ::component::RuntimeReallocIndex::as_u32),
-        post_return: options.post_return.map(wasmtime_environ::component::RuntimePostReturnIndex::as_u32),
+        memory: memory
+            .memory
+            .map(wasmtime_environ::component::RuntimeMemoryIndex::as_u32),
+        realloc: memory
+            .realloc
+            .map(wasmtime_environ::component::RuntimeReallocIndex::as_u32),
+        post_return: options
+            .post_return
+            .map(wasmtime_environ::component::RuntimePostReturnIndex::as_u32),
     })
 }
 

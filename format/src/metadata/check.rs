@@ -7,6 +7,7 @@ use crate::layout::CONSTANT_OPERATORS_MAX;
 use crate::types::{
     CompositeKind, CompositeType, ExternType, HeapType, SUPERTYPES_MAX, SubType, ValType,
 };
+use std::collections::HashSet;
 
 /// Checks every index of `m`, and that parallel lists have the lengths they must have.
 pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
@@ -64,7 +65,12 @@ pub(super) fn check(m: &Metadata) -> Result<(), FormatError> {
     segments(m)?;
     snapshot(m)?;
     if let Some(component) = &m.component {
-        component.check(m.imported_funcs() as usize, |name| m.export(name).is_some())?;
+        let names: HashSet<&str> = m
+            .exports
+            .iter()
+            .map(|export| export.name.as_str())
+            .collect();
+        component.check(m.imported_funcs() as usize, |name| names.contains(name))?;
     }
     let tables = m.table_inits.iter().flatten();
     tables

@@ -1,0 +1,215 @@
+//! Hostile and unusual core modules in one component: what joining them must keep.
+
+mod common;
+
+use common::guest;
+use pirn_component::{Linker, State, Value};
+
+fn number(value: Result<Option<Value>, String>) -> u32 {
+    match value {
+        Ok(Some(Value::U32(number))) => number,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_module_that_is_instantiated_twice_has_two_of_everything() {
+    let wat = r#"(component
+      (core module $m
+        (type $other (func (param i64)))
+        (type $t (func (result i32)))
+        (import "" "seed" (global $seed i32))
+        (memory $wide i64 1 2)
+        (memory $m 1)
+        (table $t 2 funcref)
+        (table $wide i64 1 1 funcref)
+        (tag $e (param i32))
+        (global $own (mut i32) (global.get $seed))
+        (data $passive "\05\06\07")
+        (data (memory $wide) (i64.const 8) "\01")
+        (elem $e func $one $two)
+        (elem (table $wide) (offset (i64.const 0)) func $two)
+        (elem declare func $sum)
+        (func $one (type $t) (i32.const 1))
+        (func $two (type $t) (i32.add (global.get $own) (i32.const 1)))
+        (func $start
+          (global.set $own (i32.add (global.get $own) (i32.const 1)))
+          (memory.init $m $passive (i32.const 0) (i32.const 1) (i32.const 2))
+          (table.init $t $e (i32.const 0) (i32.const 0) (i32.const 2))
+          (data.drop $passive) (elem.drop $e))
+        (start $start)
+        (func $sum (export "sum") (result i32)
+          (i32.add (i32.mul (global.get $own) (i32.const 1000))
+            (i32.add (i32.load8_u $m (i32.const 1))
+              (i32.add (call_indirect $wide (type $t) (i64.const 0))
+                (i32.add (call_indirect $t (type $t) (i32.const 1))
+                  (i32.load8_u $wide (i64.const 8)))))))
+        (func (export "thrown") (result i32)
+          (block $h (result i32)
+            (try_table (catch $e $h) (throw $e (global.get $own)))
+            (unreachable)))
+        (func (export "again") (memory.init $m $passive (i32.const 0) (i32.const 0) (i32.const 1))))
+      (core module $g (global (export "seed") i32 (i32.const 10))
+        (global (export "other") i32 (i32.const 20)))
+      (core instance $g (instantiate $g))
+      (core instance $a (instantiate $m (with "" (instance (export "seed" (global $g "seed"))))))
+      (core instance $b (instantiate $m (with "" (instance (export "seed" (global $g "other"))))))
+      (func (export "a") (result u32) (canon lift (core func $a "sum")))
+      (func (export "b") (result u32) (canon lift (core func $b "sum")))
+      (func (export "throw") (result u32) (canon lift (core func $b "thrown")))
+      (func (export "again") (canon lift (core func $b "again"))))"#;
+    let mut guest = guest(wat, &Linker::<()>::new());
+    assert_eq!(number(guest.call("a", &[])), 11_000 + 7 + 12 + 12 + 1);
+    assert_eq!(number(guest.call("b", &[])), 21_000 + 7 + 22 + 22 + 1);
+    assert_eq!(number(guest.call("throw", &[])), 21);
+    let again = guest
+        .call("again", &[])
+        .expect_err("the segment was dropped");
+    assert!(again.contains("out of bounds"), "{again}");
+    let after = guest.call("a", &[]).expect_err("a call has failed");
+    assert!(after.contains("an earlier call"), "{after}");
+}
+
+#[test]
+fn segments_after_a_start_function_trap_after_it() {
+    let wat = r#"(component
+      (import "log" (func $log))
+      (core func $log (canon lower (func $log)))
+      (core module $a
+        (import "" "log" (func $log))
+        (memory (export "memory") 1)
+        (start $log))
+      (core instance $a (instantiate $a (with "" (instance (export "log" (func $log))))))
+      (core module $b (import "" "memory" (memory 1)) (data (i32.const 65535) "xy"))
+      (core instance (instantiate $b (with "" (instance $a)))))"#;
+    let mut linker = Linker::<()>::new();
+    static LOGGED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let log = |_: &mut State<()>, _: Vec<Value>| {
+        LOGGED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(None)
+    };
+    linker.func("", "log", log).expect("it is new");
+    let region = pirn_runtime::Region::builder()
+        .slots(1)
+        .build()
+        .expect("a region");
+    let prepared = linker
+        .prepare(&region, &common::component(wat))
+        .expect("it links");
+    assert!(prepared.instantiate(()).is_err());
+    assert_eq!(LOGGED.load(std::sync::atomic::Ordering::Relaxed), 1);
+    assert_eq!(region.slots_free(), 1);
+}
+
+#[test]
+fn shims_that_others_use_stay() {
+    for (shim, more, wanted) in [
+        ("call_indirect", "", 7),
+        ("return_call_indirect", "", 7),
+        // Another module writes the table later.
+        (
+            "call_indirect",
+            r#"(core module $late
+                 (import "" "$imports" (table 1 1 funcref))
+                 (func $eight (result i32) (i32.const 8))
+                 (elem (i32.const 0) $eight))
+               (core instance (instantiate $late (with "" (instance
+                 (export "$imports" (table $a "$imports"))))))"#,
+            8,
+        ),
+        // Another filler.
+        (
+            "call_indirect",
+            r#"(core module $nine (func (export "7") (result i32) (i32.const 9)))
+               (core instance $nine (instantiate $nine))
+               (core instance (instantiate $fixup (with "" (instance
+                 (export "$imports" (table $a "$imports")) (export "0" (func $nine "7"))))))"#,
+            9,
+        ),
+    ] {
+        let wat = format!(
+            r#"(component
+          (core module $shim
+            (type $t (func (result i32)))
+            (table (export "$imports") 1 1 funcref)
+            (func (export "0") (type $t) ({shim} (type $t) (i32.const 0))))
+          (core module $seven (func (export "7") (result i32) (i32.const 7)))
+          (core module $fixup
+            (import "" "$imports" (table 1 1 funcref))
+            (import "" "0" (func (result i32)))
+            (elem (i32.const 0) 0))
+          (core instance $a (instantiate $shim))
+          (core instance $seven (instantiate $seven))
+          (core instance (instantiate $fixup (with "" (instance
+            (export "$imports" (table $a "$imports")) (export "0" (func $seven "7"))))))
+          {more}
+          (func (export "run") (result u32) (canon lift (core func $a "0"))))"#
+        );
+        let mut guest = guest(&wat, &Linker::<()>::new());
+        assert_eq!(number(guest.call("run", &[])), wanted);
+    }
+}
+
+#[test]
+fn an_exception_does_not_leave_an_allocator() {
+    let wat = r#"(component
+      (import "name" (func $name (result string)))
+      (core module $libc
+        (memory (export "memory") 1)
+        (tag $e (export "e"))
+        (func (export "realloc") (param i32 i32 i32 i32) (result i32) (throw $e)))
+      (core instance $libc (instantiate $libc))
+      (core func $name (canon lower (func $name) (memory (core memory $libc "memory"))
+        (realloc (core func $libc "realloc"))))
+      (core module $m
+        (import "" "name" (func $name (param i32)))
+        (func (export "run") (result i32)
+          (block $h (try_table (catch_all $h) (call $name (i32.const 16))))
+          (i32.const 5)))
+      (core instance $i (instantiate $m (with "" (instance (export "name" (func $name))))))
+      (func (export "run") (result u32) (canon lift (core func $i "run"))))"#;
+    let mut linker = Linker::<()>::new();
+    let name = |_: &mut State<()>, _: Vec<Value>| Ok(Some(Value::String("x".into())));
+    linker.func("", "name", name).expect("it is new");
+    let mut guest = guest(wat, &linker);
+    let run = guest.call("run", &[]);
+    assert!(run.is_err(), "{run:?}");
+}
+
+#[test]
+fn an_exception_does_not_leave_a_destructor() {
+    let wat = r#"(component
+      (component $inner
+        (core module $d (tag $e) (func (export "d") (param i32) (throw $e)))
+        (core instance $d (instantiate $d))
+        (type $r' (resource (rep i32) (dtor (core func $d "d"))))
+        (export $r "r" (type $r'))
+        (core func $new (canon resource.new $r'))
+        (core module $m
+          (import "" "new" (func $new (param i32) (result i32)))
+          (func (export "make") (result i32) (call $new (i32.const 1))))
+        (core instance $i (instantiate $m (with "" (instance (export "new" (func $new))))))
+        (func (export "make") (result (own $r)) (canon lift (core func $i "make"))))
+      (instance $inner (instantiate $inner))
+      (component $outer
+        (import "inner" (instance $inner
+          (export "r" (type $r (sub resource)))
+          (export "make" (func (result (own $r))))))
+        (alias export $inner "r" (type $r))
+        (core func $make (canon lower (func $inner "make")))
+        (core func $drop (canon resource.drop $r))
+        (core module $m
+          (import "" "make" (func $make (result i32)))
+          (import "" "drop" (func $drop (param i32)))
+          (func (export "run") (result i32)
+            (block $h (try_table (catch_all $h) (call $drop (call $make))))
+            (i32.const 5)))
+        (core instance $i (instantiate $m (with "" (instance
+          (export "make" (func $make)) (export "drop" (func $drop))))))
+        (func (export "run") (result u32) (canon lift (core func $i "run"))))
+      (instance $outer (instantiate $outer (with "inner" (instance $inner))))
+      (export "run" (func $outer "run")))"#;
+    let mut guest = guest(wat, &Linker::<()>::new());
+    let run = guest.call("run", &[]);
+    assert!(run.is_err(), "{run:?}");
+}
