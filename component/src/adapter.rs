@@ -167,10 +167,10 @@ impl Lowered {
             store(caller, &self.info, self.options, ty, &value, result_at, &[])?;
             return Ok(0);
         }
-        let mut words = Words::default();
+        let mut words = Words::new();
         let mut lower = Lower::new(&self.info, &mut [], self.encoding(), &mut state.scopes, &[]);
         lower.flat(ty, &value, &mut words).map_err(of_host)?;
-        Ok(words.as_slice().first().copied().unwrap_or(0))
+        Ok(words.0.words().first().copied().unwrap_or(0))
     }
 
     fn collect<T>(

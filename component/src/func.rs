@@ -44,6 +44,8 @@ pub(crate) struct FuncInner {
     pub(crate) result_in_memory: Option<u32>,
     /// Whether calls can lend handles.
     pub(crate) lends: bool,
+    /// Whether all values of a call are core values, and nothing follows a call.
+    pub(crate) needs_no_memory: bool,
 }
 
 /// An exported function of a component with Rust types, looked up and checked once. `P` is a tuple
@@ -99,4 +101,12 @@ pub(crate) fn result_in_memory(info: &Info, ty: u32) -> Option<u32> {
     let layout = info.layout(info.component.funcs[ty as usize].result?);
     let flat = layout.flat.map_or(usize::MAX, |flat| flat.len());
     (flat > FLAT_RESULTS_MAX).then_some(layout.align)
+}
+
+/// Whether no value of a function is in memory, and none is a handle.
+pub(crate) fn needs_no_memory(info: &Info, ty: u32) -> bool {
+    let func = &info.component.funcs[ty as usize];
+    let mut types = func.params.iter().map(|(_, ty)| *ty).chain(func.result);
+    let flat = params_in_memory(info, ty).is_none() && result_in_memory(info, ty).is_none();
+    flat && info.component.tables.is_empty() && !types.any(|ty| info.layout(ty).allocates)
 }

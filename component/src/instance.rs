@@ -90,7 +90,7 @@ impl Call for Untyped<'_> {
     }
 
     fn lower(&self, func: &Func, cx: &mut Lower<'_>, at: Option<u32>) -> Result<Words, AbiError> {
-        let mut words = Words::default();
+        let mut words = Words::new();
         let mut all = func.ty().params.iter().zip(self.0);
         let Some(mut at) = at else {
             all.try_for_each(|((_, ty), value)| cx.flat(*ty, value, &mut words))?;
@@ -140,7 +140,7 @@ impl<P: TypedParams, R: Typed> Call for OfTypes<P, R> {
 
     #[inline]
     fn lower(&self, func: &Func, cx: &mut Lower<'_>, at: Option<u32>) -> Result<Words, AbiError> {
-        let mut words = Words::default();
+        let mut words = Words::new();
         let types = &func.ty().params;
         match at {
             None => self.0.lower(cx, types, &mut words)?,
@@ -161,24 +161,6 @@ impl<P: TypedParams, R: Typed> Call for OfTypes<P, R> {
             None => R::lift(cx, ty, &mut Flat::new(&[word])),
         }
     }
-}
-
-/// What a call does next.
-enum Next<R> {
-    /// A call of the core module.
-    Core(CoreFunc, FlatParams),
-    /// Nothing. This is the result.
-    Done(R),
-}
-
-/// How far a call is.
-enum Stage<R> {
-    /// Memory for the parameters is allocated.
-    Allocate(Requests),
-    /// The function runs.
-    Run,
-    /// The function that is called after the result was read runs.
-    PostReturn(Option<R>),
 }
 
 impl<T: 'static> Instance<T> {
@@ -250,23 +232,44 @@ impl<T: 'static> Instance<T> {
         func: &Func,
         call: &C,
     ) -> Result<C::Output, CallError> {
+        let mut requests = self.begin(func, call)?;
+        // A call that fails anywhere leaves the instance failed.
+        self.failed = true;
         let until = limits.deadline.map(|limit| Instant::now() + limit);
-        let mut stage = self.begin(func, call)?;
-        let mut result = None;
-        loop {
-            let next = self.next(func, call, &mut stage, result);
-            match self.check(next)? {
-                Next::Done(value) => return Ok(value),
-                Next::Core(func, params) => {
-                    let called = match until {
-                        None => self.core.call(&func, params),
-                        Some(until) => self.core.deadline(left(until)).call(&func, params),
-                    };
-                    let called = called.map_err(CallError::from);
-                    result = Some(self.check(called)?.0);
-                }
+        let value = if func.0.needs_no_memory {
+            let params = lower_flat(&mut self.core, func, call)?;
+            let word = self.enter(until, &func.0.core, params)?;
+            self.lift_flat::<C>(func, word)?
+        } else {
+            while let Some((realloc, params)) = next_allocation(func, &requests) {
+                let address = self.enter(until, &realloc, params)?;
+                requests.give(address as u32, self.memory_bytes(func))?;
             }
-        }
+            let params = lower(&mut self.core, func, call, requests.given())?;
+            let word = self.enter(until, &func.0.core, params)?;
+            let value = self.lift::<C>(func, word)?;
+            if let Some(post_return) = func.0.post_return {
+                self.enter(until, &post_return, flat(&[word]))?;
+            }
+            value
+        };
+        self.failed = false;
+        Ok(value)
+    }
+
+    /// Calls a function of the core module.
+    #[inline]
+    fn enter(
+        &mut self,
+        until: Option<Instant>,
+        func: &CoreFunc,
+        params: FlatParams,
+    ) -> Result<u64, CallError> {
+        let called = match until {
+            None => self.core.call(func, params),
+            Some(until) => self.core.deadline(left(until)).call(func, params),
+        };
+        Ok(called?.0)
     }
 
     /// Calls a function as a future, on any executor. Asynchronous functions of the host suspend
@@ -319,32 +322,44 @@ impl<T: 'static> Instance<T> {
         func: &Func,
         call: &C,
     ) -> Result<C::Output, CallError> {
-        let until = limits.deadline.map(|limit| Instant::now() + limit);
-        let mut stage = self.begin(func, call)?;
-        // A future that is dropped leaves the instance failed.
+        let mut requests = self.begin(func, call)?;
+        // So does a future that is dropped.
         self.failed = true;
-        let mut result = None;
-        loop {
-            match self.next(func, call, &mut stage, result)? {
-                Next::Done(value) => {
-                    self.failed = false;
-                    return Ok(value);
-                }
-                Next::Core(func, params) => {
-                    let called = match (until.map(left), limits.timeslice) {
-                        (None, None) => self.core.call_async(&func, params),
-                        (Some(left), None) => self.core.deadline(left).call_async(&func, params),
-                        (None, Some(slice)) => self.core.timeslice(slice).call_async(&func, params),
-                        (Some(left), Some(slice)) => {
-                            let limited = self.core.deadline(left).timeslice(slice);
-                            limited.call_async(&func, params)
-                        }
-                    };
-                    let called = called.await;
-                    result = Some(called?.0);
-                }
-            }
+        let until = limits.deadline.map(|limit| Instant::now() + limit);
+        let slice = limits.timeslice;
+        while let Some((realloc, params)) = next_allocation(func, &requests) {
+            let address = self.enter_async(until, slice, &realloc, params).await?;
+            requests.give(address as u32, self.memory_bytes(func))?;
         }
+        let params = lower(&mut self.core, func, call, requests.given())?;
+        let word = self.enter_async(until, slice, &func.0.core, params).await?;
+        let value = self.lift::<C>(func, word)?;
+        if let Some(post_return) = func.0.post_return {
+            let params = flat(&[word]);
+            self.enter_async(until, slice, &post_return, params).await?;
+        }
+        self.failed = false;
+        Ok(value)
+    }
+
+    /// Calls a function of the core module as a future.
+    async fn enter_async(
+        &mut self,
+        until: Option<Instant>,
+        slice: Option<Duration>,
+        func: &CoreFunc,
+        params: FlatParams,
+    ) -> Result<u64, CallError> {
+        let called = match (until.map(left), slice) {
+            (None, None) => self.core.call_async(func, params),
+            (Some(left), None) => self.core.deadline(left).call_async(func, params),
+            (None, Some(slice)) => self.core.timeslice(slice).call_async(func, params),
+            (Some(left), Some(slice)) => {
+                let limited = self.core.deadline(left).timeslice(slice);
+                limited.call_async(func, params)
+            }
+        };
+        Ok(called.await?.0)
     }
 
     /// Drops a resource that the component defines and that the host got as [`Value::Own`]: calls
@@ -409,7 +424,7 @@ impl<T: 'static> Instance<T> {
 
     /// Checks the parameters of a call.
     #[inline]
-    fn begin<C: Call>(&mut self, func: &Func, call: &C) -> Result<Stage<C::Output>, CallError> {
+    fn begin<C: Call>(&mut self, func: &Func, call: &C) -> Result<Requests, CallError> {
         if self.failed {
             return Err(CallError::Failed);
         }
@@ -421,50 +436,29 @@ impl<T: 'static> Instance<T> {
             requests.push(bytes, align)?;
         }
         let scopes = &mut self.core.data_mut().scopes;
-        call.request(func, scopes, requests).map(Stage::Allocate)
+        call.request(func, scopes, requests)
     }
 
-    /// The next part of a call, after a call of the core module with this result.
+    /// Reads the result of a call from the core value that the function returned.
     #[inline]
-    fn next<C: Call>(
-        &mut self,
-        func: &Func,
-        call: &C,
-        stage: &mut Stage<C::Output>,
-        result: Option<u64>,
-    ) -> Result<Next<C::Output>, CallError> {
-        match stage {
-            Stage::Allocate(requests) => {
-                if let Some(address) = result {
-                    let bytes = self.memory_bytes(func);
-                    requests.give(address as u32, bytes)?;
-                }
-                if let (Some((bytes, align)), Some(realloc)) = (requests.next(), func.0.realloc) {
-                    let params = flat(&[0, 0, align.into(), bytes.into()]);
-                    return Ok(Next::Core(realloc, params));
-                }
-                let words = lower(&mut self.core, func, call, requests.given())?;
-                *stage = Stage::Run;
-                Ok(Next::Core(func.0.core, flat(words.as_slice())))
-            }
-            Stage::Run => {
-                let word = result.unwrap_or_default();
-                let host_bytes_max = self.shared.host_bytes_max;
-                let value = lift::<T, C>(&mut self.core, func, word, host_bytes_max)?;
-                match func.0.post_return {
-                    Some(post_return) => {
-                        *stage = Stage::PostReturn(Some(value));
-                        Ok(Next::Core(post_return, flat(&[word])))
-                    }
-                    None => Ok(Next::Done(value)),
-                }
-            }
-            Stage::PostReturn(value) => match value.take() {
-                Some(value) => Ok(Next::Done(value)),
-                // The result is taken once, at the end of the call.
-                None => Err(CallError::Failed),
-            },
+    fn lift<C: Call>(&mut self, func: &Func, word: u64) -> Result<C::Output, AbiError> {
+        let (memory, state) = split(&mut self.core, func);
+        if func.0.lends {
+            state.scopes.exit()?;
         }
+        let bytes = memory.as_ref().map_or(&[][..], |memory| memory.as_slice());
+        let (encoding, max) = (func.0.options.encoding, self.shared.host_bytes_max);
+        let mut cx = Lift::new(&func.0.info, bytes, encoding, &mut state.scopes, max);
+        C::lift(func, &mut cx, word)
+    }
+
+    /// [`lift`](Self::lift) for a function whose values are all core values.
+    #[inline]
+    fn lift_flat<C: Call>(&mut self, func: &Func, word: u64) -> Result<C::Output, AbiError> {
+        let (encoding, max) = (func.0.options.encoding, self.shared.host_bytes_max);
+        let scopes = &mut self.core.data_mut().scopes;
+        let mut cx = Lift::new(&func.0.info, &[], encoding, scopes, max);
+        C::lift(func, &mut cx, word)
     }
 
     /// The size of the memory of a function.
@@ -477,6 +471,14 @@ impl<T: 'static> Instance<T> {
     }
 }
 
+/// The call of the allocator for the next piece of memory that a call needs.
+#[inline]
+fn next_allocation(func: &Func, requests: &Requests) -> Option<(CoreFunc, FlatParams)> {
+    let (bytes, align) = requests.next()?;
+    let params = flat(&[0, 0, align.into(), bytes.into()]);
+    Some((func.0.realloc?, params))
+}
+
 /// Writes the parameters of a call, and returns its core values.
 #[inline]
 fn lower<T, C: Call>(
@@ -484,46 +486,33 @@ fn lower<T, C: Call>(
     func: &Func,
     call: &C,
     given: &[u32],
-) -> Result<Words, AbiError> {
+) -> Result<FlatParams, AbiError> {
     let (mut memory, state) = split(core, func);
     if func.0.lends {
         state.scopes.enter();
     }
     let bytes = memory.as_mut().map_or(&mut [][..], MemoryMut::as_mut_slice);
-    let encoding = func.0.options.encoding;
-    let mut cx = Lower::new(&func.0.info, bytes, encoding, &mut state.scopes, given);
+    let (info, encoding) = (&func.0.info, func.0.options.encoding);
+    let mut cx = Lower::new(info, bytes, encoding, &mut state.scopes, given);
     if func.0.params_in_memory.is_none() {
-        return call.lower(func, &mut cx, None);
+        return Ok(call.lower(func, &mut cx, None)?.0);
     }
     let at = cx.piece();
     call.lower(func, &mut cx, Some(at))?;
-    let mut words = Words::default();
-    words.push(at.into());
-    Ok(words)
+    Ok(flat(&[at.into()]))
 }
 
-/// Reads the result of a call from the core value that the function returned.
+/// [`lower`] for a function whose values are all core values.
 #[inline]
-fn lift<T, C: Call>(
+fn lower_flat<T, C: Call>(
     core: &mut pirn_runtime::Instance<State<T>>,
     func: &Func,
-    word: u64,
-    host_bytes_max: usize,
-) -> Result<C::Output, AbiError> {
-    let (memory, state) = split(core, func);
-    if func.0.lends {
-        state.scopes.exit()?;
-    }
-    let bytes = memory.as_ref().map_or(&[][..], |memory| memory.as_slice());
-    let encoding = func.0.options.encoding;
-    let mut cx = Lift::new(
-        &func.0.info,
-        bytes,
-        encoding,
-        &mut state.scopes,
-        host_bytes_max,
-    );
-    C::lift(func, &mut cx, word)
+    call: &C,
+) -> Result<FlatParams, AbiError> {
+    let scopes = &mut core.data_mut().scopes;
+    let (info, encoding) = (&func.0.info, func.0.options.encoding);
+    let mut cx = Lower::new(info, &mut [], encoding, scopes, &[]);
+    Ok(call.lower(func, &mut cx, None)?.0)
 }
 
 /// The memory of a function, and the state.

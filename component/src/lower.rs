@@ -11,14 +11,19 @@ use crate::scopes::Scopes;
 use crate::strings::{self, STRING_BYTES_MAX};
 use crate::value::Value;
 use pirn_format::component::{DefinedType, FLAT_PARAMS_MAX, StringEncoding, ValueType};
+use pirn_runtime::FlatParams;
+use smallvec::SmallVec;
+
+/// Number of pieces of memory for which a call allocates nothing in the host.
+const INLINE: usize = 4;
 
 /// Memory of the guest for a value.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// Bytes and alignment of each piece.
-    wanted: Vec<(u32, u32)>,
+    wanted: SmallVec<[(u32, u32); INLINE]>,
     /// The addresses of the first of them.
-    given: Vec<u32>,
+    given: SmallVec<[u32; INLINE]>,
 }
 
 impl Requests {
@@ -69,35 +74,30 @@ impl Requests {
     }
 }
 
-/// The core values of a call or of a result. A function has at most 16.
-#[derive(Debug, Default)]
-pub(crate) struct Words {
-    words: [u64; FLAT_PARAMS_MAX],
-    len: usize,
-}
+/// The core values of a call or of a result. A function has at most 16 parameters here.
+#[derive(Debug)]
+pub(crate) struct Words(pub(crate) FlatParams);
 
 impl Words {
-    /// Adds one. More than 16 are passed in memory.
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self(FlatParams::none())
+    }
+
+    #[inline]
     pub(crate) fn push(&mut self, word: u64) {
-        if let Some(place) = self.words.get_mut(self.len) {
-            *place = word;
-            self.len += 1;
-        }
+        self.0.push(word);
     }
 
     /// Adds zeros, up to this number of words.
     pub(crate) fn pad(&mut self, len: usize) {
-        while self.len < len.min(FLAT_PARAMS_MAX) {
+        while self.len() < len.min(FLAT_PARAMS_MAX) {
             self.push(0);
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(crate) fn as_slice(&self) -> &[u64] {
-        &self.words[..self.len]
+        self.0.words().len()
     }
 }
 

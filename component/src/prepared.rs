@@ -2,7 +2,9 @@
 
 use crate::component::{Component, Info};
 use crate::error::LinkError;
-use crate::func::{Func, FuncInner, Shared, TypedFunc, params_in_memory, result_in_memory};
+use crate::func::{
+    Func, FuncInner, Shared, TypedFunc, needs_no_memory, params_in_memory, result_in_memory,
+};
 use crate::instance::Instance;
 use crate::state::State;
 use crate::typed::{Typed, TypedParams};
@@ -58,6 +60,7 @@ impl<T: 'static> Prepared<T> {
                 params_in_memory: params_in_memory(info, export.ty),
                 result_in_memory: result_in_memory(info, export.ty),
                 lends: !all.tables.is_empty(),
+                needs_no_memory: options.post_return.is_none() && needs_no_memory(info, export.ty),
             })));
         }
         let resources = (0..).zip(&all.resources);

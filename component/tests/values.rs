@@ -62,7 +62,7 @@ fn numbers_keep_their_bits() {
             format!(r#"(func (export "echo") (param {core}) (result {core}) (local.get 0))"#);
         let mut guest = echo("", ty, "", &core);
         assert_eq!(
-            guest.call("echo", &[value.clone()]),
+            guest.call("echo", std::slice::from_ref(&value)),
             Ok(Some(value)),
             "{ty}"
         );
@@ -105,7 +105,10 @@ fn strings_of_each_encoding() {
 fn compound_values() {
     let list = Value::List(vec![text("a"), text(""), text("bc")]);
     let mut guest = echo("", "(list string)", "", PAIR);
-    assert_eq!(guest.call("echo", &[list.clone()]), Ok(Some(list)));
+    assert_eq!(
+        guest.call("echo", std::slice::from_ref(&list)),
+        Ok(Some(list))
+    );
 
     // A variant of an option of a number: a discriminant, another, and the number.
     let declared = r#"
@@ -127,7 +130,10 @@ fn compound_values() {
         Value::Variant("some".into(), some(Value::Option(None))),
         Value::Variant("text".into(), some(text("variant"))),
     ] {
-        assert_eq!(guest.call("echo", &[value.clone()]), Ok(Some(value)));
+        assert_eq!(
+            guest.call("echo", std::slice::from_ref(&value)),
+            Ok(Some(value))
+        );
     }
 }
 
@@ -147,7 +153,10 @@ fn records_flags_enums_and_results() {
         ("kind".into(), Value::Enum("y".into())),
         ("size".into(), Value::U16(513)),
     ]);
-    assert_eq!(guest.call("echo", &[value.clone()]), Ok(Some(value)));
+    assert_eq!(
+        guest.call("echo", std::slice::from_ref(&value)),
+        Ok(Some(value))
+    );
 
     let core = r#"(func (export "echo") (param i32 i32) (result i32)
       (i32.store8 (i32.const 16) (local.get 0)) (i32.store (i32.const 20) (local.get 1))
@@ -157,7 +166,10 @@ fn records_flags_enums_and_results() {
         Value::Result(Ok(some(Value::U32(9)))),
         Value::Result(Err(some(Value::S32(-9)))),
     ] {
-        assert_eq!(guest.call("echo", &[value.clone()]), Ok(Some(value)));
+        assert_eq!(
+            guest.call("echo", std::slice::from_ref(&value)),
+            Ok(Some(value))
+        );
     }
 }
 
@@ -199,7 +211,10 @@ fn values_of_other_types_are_refused_and_the_instance_stays() {
     let error = guest.call("echo", &[]).expect_err("there is one parameter");
     assert_eq!(error, "echo takes 1 parameters, not 0");
     let list = Value::List(vec![Value::U8(1)]);
-    assert_eq!(guest.call("echo", &[list.clone()]), Ok(Some(list)));
+    assert_eq!(
+        guest.call("echo", std::slice::from_ref(&list)),
+        Ok(Some(list))
+    );
 }
 
 #[test]
@@ -238,7 +253,7 @@ fn values_that_break_a_rule_end_the_instance() {
         ),
     ] {
         let mut guest = echo("", ty, "", &core);
-        let error = guest.call("echo", &[value.clone()]);
+        let error = guest.call("echo", std::slice::from_ref(&value));
         assert_eq!(error, Err(wanted.to_owned()), "{ty}");
         let error = guest.call("echo", &[value]).expect_err("it has failed");
         assert!(error.contains("an earlier call of the instance has failed"));

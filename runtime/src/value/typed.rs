@@ -128,8 +128,18 @@ impl FlatParams {
         Ok(params)
     }
 
+    /// Adds a number. A number after the seventeenth is left out.
+    #[inline]
+    pub fn push(&mut self, word: u64) {
+        if let Some(place) = self.words.get_mut(self.len) {
+            *place = word;
+            self.len += 1;
+        }
+    }
+
     /// No numbers.
     #[must_use]
+    #[inline]
     pub fn none() -> Self {
         Self {
             words: [0; FLAT_MAX],
@@ -139,6 +149,7 @@ impl FlatParams {
 
     /// The numbers. The upper half of a 32-bit number is unspecified.
     #[must_use]
+    #[inline]
     pub fn words(&self) -> &[u64] {
         &self.words[..self.len]
     }
