@@ -146,7 +146,7 @@ const SUPPORTED: [(&str, &str); 13] = [
 ];
 
 /// Refused features: the name in the document, and a module that uses the feature.
-const REFUSED: [(&str, &str); 7] = [
+const REFUSED: [(&str, &str); 6] = [
     (
         "custom descriptors",
         "(module (rec (type $a (descriptor $b) (struct)) (type $b (describes $a) (struct))))",

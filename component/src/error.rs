@@ -56,6 +56,9 @@ pub enum AbiError {
     /// A borrowed handle where an owned one is needed.
     #[error("handle {0} is borrowed, and an owned one is needed")]
     NotOwned(u32),
+    /// A resource that the host gave twice.
+    #[error("the host gives resource {0} and does not own it any more")]
+    NotOwnedByHost(u32),
     /// An owned handle that is lent to a running call.
     #[error("handle {0} is lent to a call that has not returned")]
     Lent(u32),

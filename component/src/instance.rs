@@ -367,13 +367,27 @@ impl<T: 'static> Instance<T> {
     ///
     /// # Errors
     ///
-    /// As [`call`](Self::call). A resource of the host or of another instance does nothing.
+    /// As [`call`](Self::call). Nothing happens for a resource of the host or of another instance, or
+    /// one that the host does not own any more.
     pub fn drop_resource(&mut self, resource: Resource) -> Result<(), CallError> {
+        self.drop_resource_within(Limits::default(), resource)
+    }
+
+    /// [`drop_resource`](Self::drop_resource) within limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`drop_resource`](Self::drop_resource), and [`CallError::Core`] if a limit was reached.
+    pub fn drop_resource_within(
+        &mut self,
+        limits: Limits,
+        resource: Resource,
+    ) -> Result<(), CallError> {
         if self.failed {
             return Err(CallError::Failed);
         }
         let scopes = &mut self.core.data_mut().scopes;
-        if resource.of == 0 || resource.of != scopes.id() {
+        if !scopes.take_from_host(resource) {
             return Ok(());
         }
         let defined = scopes.info.defined_resource(resource.ty);
@@ -382,7 +396,11 @@ impl<T: 'static> Instance<T> {
         let Some(destructor) = destructor else {
             return Ok(());
         };
-        let called = self.core.call(&destructor, flat(&[resource.rep.into()]));
+        let params = flat(&[resource.rep.into()]);
+        let called = match limits.deadline {
+            None => self.core.call(&destructor, params),
+            Some(limit) => self.core.deadline(limit).call(&destructor, params),
+        };
         let called = called.map(drop).map_err(CallError::from);
         self.check(called)
     }

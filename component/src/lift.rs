@@ -302,7 +302,7 @@ impl<'a> Lift<'a> {
 
     fn own(&mut self, table: u32, number: u32) -> Result<Value, AbiError> {
         let rep = self.scopes.take_own(table, number)?;
-        Ok(Value::Own(self.scopes.resource(table, rep)))
+        Ok(Value::Own(self.scopes.give_to_host(table, rep)?))
     }
 
     fn borrow(&mut self, table: u32, number: u32) -> Result<Value, AbiError> {

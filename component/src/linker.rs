@@ -126,9 +126,7 @@ impl<T: Send + 'static> Linker<T> {
         let mut destructors = vec![];
         for path in &info.component.imported_resources {
             let found = find(&self.resources, path);
-            let found = found.ok_or_else(|| LinkError::MissingResource {
-                path: path.join("#"),
-            })?;
+            let found = found.ok_or_else(|| LinkError::MissingResource { path: shown(path) })?;
             destructors.push(Arc::clone(found));
         }
         let imports = component.module().imports();
@@ -142,12 +140,11 @@ impl<T: Send + 'static> Linker<T> {
                     options,
                 } => {
                     let path = &info.component.imports[*import as usize].path;
-                    let func = find(&self.funcs, path).ok_or_else(|| LinkError::MissingFunc {
-                        path: path.join("#"),
-                    })?;
+                    let func = find(&self.funcs, path)
+                        .ok_or_else(|| LinkError::MissingFunc { path: shown(path) })?;
                     let lowered = adapter::Lowered {
                         info: Arc::clone(info),
-                        name: path.join("#"),
+                        name: shown(path),
                         ty: *ty,
                         options: *options,
                         host_bytes_max: self.host_bytes_max,
@@ -188,6 +185,11 @@ fn find<'a, D>(all: &'a HashMap<String, HashMap<String, D>>, path: &[String]) ->
     });
     let newest = compatible.max_by(|(one, _), (other, _)| one.cmp(other));
     newest.map(|(_, found)| found)
+}
+
+/// The names of an import, for messages of one line. The name of a function may be any address.
+fn shown(path: &[String]) -> String {
+    path.join("#").replace(char::is_control, "_")
 }
 
 /// The name and version of an interface.

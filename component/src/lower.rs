@@ -9,7 +9,7 @@ use crate::error::{AbiError, ValueError};
 use crate::lift::aligned;
 use crate::scopes::Scopes;
 use crate::strings::{self, STRING_BYTES_MAX};
-use crate::value::Value;
+use crate::value::{Resource, Value};
 use pirn_format::component::{DefinedType, FLAT_PARAMS_MAX, StringEncoding, ValueType};
 use pirn_runtime::FlatParams;
 use smallvec::SmallVec;
@@ -150,7 +150,10 @@ impl Collect<'_> {
             | (ValueType::Borrow(table), Value::Borrow(resource)) => {
                 match self.scopes.fits(table, *resource) {
                     true => Ok(()),
-                    false => Err(self.mismatch(ty, "a resource of another type or instance")),
+                    false => Err(self.mismatch(
+                        ty,
+                        "a resource of another type or instance, or one that the host does not own",
+                    )),
                 }
             }
             (ValueType::Defined(index), _) => self.defined(index, value),
@@ -294,7 +297,7 @@ impl<'a> Lower<'a> {
             Value::F64(value) => value.to_bits(),
             Value::Char(value) => u64::from(*value),
             Value::Own(resource) | Value::Borrow(resource) => {
-                u64::from(self.handle(ty, resource.rep)?)
+                u64::from(self.handle(ty, *resource)?)
             }
             Value::String(text) => {
                 let (address, length) = self.string(text)?;
@@ -382,7 +385,7 @@ impl<'a> Lower<'a> {
             Value::F64(value) => self.write(at, &value.to_le_bytes()),
             Value::Char(value) => self.write(at, &u32::from(*value).to_le_bytes()),
             Value::Own(resource) | Value::Borrow(resource) => {
-                let number = self.handle(ty, resource.rep)?;
+                let number = self.handle(ty, *resource)?;
                 self.write(at, &number.to_le_bytes())
             }
             Value::String(text) => {
@@ -458,8 +461,13 @@ impl<'a> Lower<'a> {
     }
 
     /// The number of a new handle to a resource.
-    fn handle(&mut self, ty: ValueType, rep: u32) -> Result<u32, AbiError> {
+    fn handle(&mut self, ty: ValueType, resource: Resource) -> Result<u32, AbiError> {
+        let rep = resource.rep;
         match ty {
+            // The host may have given it twice in one call.
+            ValueType::Own(_) if resource.of != 0 && !self.scopes.take_from_host(resource) => {
+                Err(AbiError::NotOwnedByHost(rep))
+            }
             ValueType::Own(table) => self.scopes.add_own(table, rep),
             ValueType::Borrow(table) => self.scopes.add_borrow(table, rep),
             _ => Ok(0),

@@ -5,6 +5,7 @@ use crate::error::AbiError;
 use crate::handles::{HANDLES_MAX, Handle, Handles, Kind};
 use crate::value::Resource;
 use pirn_format::component::HandleTable;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,6 +17,9 @@ pub(crate) struct Scopes {
     instances: Vec<Handles>,
     /// The calls that run, the innermost last.
     calls: Vec<Call>,
+    /// The resources of the component's types that the host owns, as type and number, and how
+    /// often.
+    host: BTreeMap<[u32; 2], u32>,
     /// Number of handles of all component instances, with the free ones.
     places: u32,
     /// Number of owned handles that are lent, over all calls.
@@ -39,6 +43,7 @@ impl Scopes {
             info: Arc::clone(info),
             instances: vec![],
             calls: vec![],
+            host: BTreeMap::new(),
             places: 0,
             lent: 0,
             id: 0,
@@ -179,13 +184,43 @@ impl Scopes {
         }
     }
 
-    /// Whether a resource of the host has the type of a table.
+    /// A resource of a table's type that the host owns from now on.
+    pub(crate) fn give_to_host(&mut self, table: u32, rep: u32) -> Result<Resource, AbiError> {
+        let resource = self.resource(table, rep);
+        if resource.of != 0 {
+            if self.host.len() >= HANDLES_MAX as usize {
+                return Err(AbiError::Handles(HANDLES_MAX));
+            }
+            *self.host.entry([resource.ty, rep]).or_default() += 1;
+        }
+        Ok(resource)
+    }
+
+    /// Whether the host can give or lend a resource as one of a table's type.
     pub(crate) fn fits(&mut self, table: u32, resource: Resource) -> bool {
         let ty = self.info.table(table).resource;
         match self.info.defines(ty) {
-            true => resource.of == self.id() && resource.ty == ty,
+            true => resource.ty == ty && self.host_owns(resource),
             false => resource.of == 0,
         }
+    }
+
+    /// Whether the host owns a resource that this component defines.
+    fn host_owns(&mut self, resource: Resource) -> bool {
+        resource.of == self.id() && self.host.contains_key(&[resource.ty, resource.rep])
+    }
+
+    /// Takes a resource that this component defines from the host, if the host owns it.
+    pub(crate) fn take_from_host(&mut self, resource: Resource) -> bool {
+        if !self.host_owns(resource) {
+            return false;
+        }
+        let key = [resource.ty, resource.rep];
+        match self.host.get_mut(&key) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(self.host.remove(&key)),
+        }
+        true
     }
 
     pub(crate) fn id(&mut self) -> u64 {

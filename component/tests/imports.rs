@@ -352,3 +352,16 @@ fn a_deadline_ends_all_parts_of_a_call() {
     let message = r#"the component exports no function "none", only take; name one of them"#;
     assert_eq!(error.to_string(), message);
 }
+
+#[test]
+fn a_missing_function_is_named_in_one_line() {
+    let wat = r#"(component
+      (import "url=<a\nb>" (func $f))
+      (core func $f (canon lower (func $f)))
+      (core module $m (import "" "f" (func)))
+      (core instance (instantiate $m (with "" (instance (export "f" (func $f)))))))"#;
+    let region = Region::builder().slots(1).build().expect("a region");
+    let linked = Linker::<()>::new().prepare(&region, &component(wat));
+    let error = linked.err().expect("there is no such function").to_string();
+    assert!(error.contains("url=<a_b>"), "{error}");
+}

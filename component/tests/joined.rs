@@ -213,3 +213,81 @@ fn an_exception_does_not_leave_a_destructor() {
     let run = guest.call("run", &[]);
     assert!(run.is_err(), "{run:?}");
 }
+
+#[test]
+fn an_allocator_leaves_its_component_in_no_way() {
+    // While the host or another component writes a string, the allocator of the component that gets
+    // it calls another component, makes a resource or drops one.
+    for (body, wanted) in [
+        ("(drop (call $new (i32.const 1)))", "may not be left"),
+        ("(call $drop (i32.const 1))", "may not be left"),
+        ("(call $other)", "broke a rule"),
+        ("(drop (call $rep (call $keep)))", ""),
+    ] {
+        let wat = format!(
+            r#"(component
+          (component $other
+            (core module $m (func (export "f")))
+            (core instance $i (instantiate $m))
+            (func (export "f") (canon lift (core func $i "f"))))
+          (instance $other (instantiate $other))
+          (component $inner
+            (import "f" (func $other))
+            (type $r (resource (rep i32)))
+            (core func $new (canon resource.new $r))
+            (core func $rep (canon resource.rep $r))
+            (core func $drop (canon resource.drop $r))
+            (core func $other (canon lower (func $other)))
+            (core module $m
+              (import "" "new" (func $new (param i32) (result i32)))
+              (import "" "rep" (func $rep (param i32) (result i32)))
+              (import "" "drop" (func $drop (param i32)))
+              (import "" "other" (func $other))
+              (memory (export "memory") 1)
+              (global $kept (mut i32) (i32.const 0))
+              (func $keep (result i32) (global.get $kept))
+              (func (export "ready") (global.set $kept (call $new (i32.const 9))))
+              (func (export "realloc") (param i32 i32 i32 i32) (result i32)
+                {body} (i32.const 64))
+              (func (export "take") (param i32 i32)))
+            (core instance $i (instantiate $m (with "" (instance
+              (export "new" (func $new)) (export "rep" (func $rep)) (export "drop" (func $drop))
+              (export "other" (func $other))))))
+            (func (export "ready") (canon lift (core func $i "ready")))
+            (func (export "take") (param "s" string)
+              (canon lift (core func $i "take") (memory (core memory $i "memory"))
+                (realloc (core func $i "realloc")))))
+          (instance $inner (instantiate $inner (with "f" (func $other "f"))))
+          (component $outer
+            (import "take" (func $take (param "s" string)))
+            (core module $l (memory (export "memory") 1))
+            (core instance $l (instantiate $l))
+            (core func $take (canon lower (func $take) (memory (core memory $l "memory"))))
+            (core module $m (import "" "take" (func $take (param i32 i32)))
+              (func (export "run") (call $take (i32.const 0) (i32.const 3))))
+            (core instance $i (instantiate $m (with "" (instance (export "take" (func $take))))))
+            (func (export "run") (canon lift (core func $i "run"))))
+          (instance $outer (instantiate $outer (with "take" (func $inner "take"))))
+          (export "ready" (func $inner "ready"))
+          (export "take" (func $inner "take"))
+          (export "run" (func $outer "run")))"#
+        );
+        for by_host in [true, false] {
+            let mut guest = guest(&wat, &Linker::<()>::new());
+            assert_eq!(guest.call("ready", &[]), Ok(None));
+            let ended = match by_host {
+                true => guest.call("take", &[Value::String("abc".into())]),
+                false => guest.call("run", &[]),
+            };
+            match ended {
+                Ok(_) => assert_eq!(wanted, "", "{body} {by_host}"),
+                Err(error) => {
+                    assert!(
+                        !wanted.is_empty() && error.contains(wanted),
+                        "{body}: {error}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -214,3 +214,36 @@ fn the_host_owns_and_lends_resources_of_a_guest() {
         );
     }
 }
+
+#[test]
+fn a_resource_that_the_host_gave_away_is_gone() {
+    let mut guest = guest(DEFINES, &Linker::<()>::new());
+    let made = |guest: &mut common::Guest, n| match guest.call("new", &number(n)) {
+        Ok(Some(Value::Own(resource))) => resource,
+        other => panic!("{other:?}"),
+    };
+    let refused = |found: Result<Option<Value>, String>| {
+        let error = found.expect_err("the host does not own it");
+        assert!(error.contains("does not own"), "{error}");
+    };
+    let one = made(&mut guest, 7);
+    assert_eq!(
+        guest.call("take", &[Value::Own(one)]),
+        Ok(Some(Value::U32(7)))
+    );
+    refused(guest.call("take", &[Value::Own(one)]));
+    refused(guest.call("get", &[Value::Borrow(one)]));
+    let two = made(&mut guest, 8);
+    let instance = guest.instance.as_mut().expect("it lives");
+    instance.drop_resource(two).expect("its destructor returns");
+    assert_eq!(guest.call("destroyed", &[]), Ok(Some(Value::U32(8))));
+    let three = made(&mut guest, 9);
+    let instance = guest.instance.as_mut().expect("it lives");
+    instance
+        .drop_resource(three)
+        .expect("its destructor returns");
+    // The destructor runs once.
+    instance.drop_resource(two).expect("nothing happens");
+    assert_eq!(guest.call("destroyed", &[]), Ok(Some(Value::U32(9))));
+    refused(guest.call("get", &[Value::Borrow(three)]));
+}

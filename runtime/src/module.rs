@@ -21,10 +21,11 @@ use pirn_format::rewrite;
 use pirn_format::sections::Section;
 use pirn_format::traps::{CodeTable, HandlerTable, SiteTable};
 use pirn_format::types::{ExternType as FormatType, Layouts};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A compiled module, checked and mapped. A clone is a handle to the same module.
 #[derive(Clone)]
@@ -48,6 +49,8 @@ pub(crate) struct Inner {
     /// Number of instances that used more memory than a slot keeps track of. No longer exact above
     /// [`LARGE_WORKING_SETS`].
     large_working_sets: AtomicU32,
+    /// The exports by name, once one is looked up in a module that has many.
+    exports: OnceLock<HashMap<Box<str>, ExportItem>>,
 }
 
 /// Where the code of a module is.
@@ -170,6 +173,7 @@ impl Module {
             image,
             further,
             large_working_sets: AtomicU32::new(0),
+            exports: OnceLock::new(),
             origin: Origin::File(Code {
                 loaded,
                 types,
@@ -205,6 +209,7 @@ impl Module {
             image,
             further: images.collect(),
             large_working_sets: AtomicU32::new(0),
+            exports: OnceLock::new(),
             origin: Origin::Snapshot(of),
             metadata,
         })))
@@ -284,6 +289,22 @@ impl Module {
 
     pub(crate) fn metadata(&self) -> &Metadata {
         &self.0.metadata
+    }
+
+    /// The export with a name. For look-ups of all exports of a module, of which there may be many.
+    pub(crate) fn export(&self, name: &str) -> Option<ExportItem> {
+        const FEW: usize = 32;
+        let exports = &self.0.metadata.exports;
+        if exports.len() <= FEW {
+            return self.0.metadata.export(name);
+        }
+        let by_name = self.0.exports.get_or_init(|| {
+            let exports = exports.iter();
+            exports
+                .map(|export| (export.name.as_str().into(), export.item))
+                .collect()
+        });
+        by_name.get(name).copied()
     }
 
     /// The names of the first exports, for an error about an export that does not exist.

@@ -9,9 +9,10 @@
 //! writes them between the start functions of the parts.
 
 use super::glue::{Called, Glue, Guard, Guarded, Kind};
-use super::part::{Given, Item, Part, Space, fault};
+use super::part::{Export, Given, Item, Part, Space, fault};
+use super::shims::Shims;
 use crate::error::CompileError;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use wasm_encoder::reencode::{Error as ReencodeError, Reencode};
 use wasm_encoder::{
     BlockType, CodeSection, DataCountSection, DataSection, ElementSection, Elements, EntityType,
@@ -20,12 +21,6 @@ use wasm_encoder::{
     TagSection, TypeSection, ValType,
 };
 use wasmparser::{DataKind, ElementItems, ElementKind};
-
-/// An export of the joined module.
-pub(super) struct Export {
-    pub(super) name: String,
-    pub(super) given: Given,
-}
 
 /// The joined module, and the adapters that it imports, in order.
 pub(super) struct Joined {
@@ -66,145 +61,6 @@ pub(super) fn join(
         wasm,
         adapters: imports.map(|import| import.adapter).collect(),
     })
-}
-
-/// Parts that toolchains add because two modules of a component need each other: a shim, whose
-/// functions call through a table, and a module without functions that fills the table. Calls of
-/// the shim become calls of the functions in the table, and both parts are left out.
-#[derive(Default)]
-struct Shims {
-    /// The parts that are left out.
-    omitted: HashSet<usize>,
-    /// What each function of a shim calls.
-    called: HashMap<Item, Given>,
-}
-
-impl Shims {
-    fn find(parts: &[Part<'_>], exports: &[Export]) -> Self {
-        let mut shims = Self::default();
-        for filler in 0..parts.len() {
-            if let Some((shim, called)) = filled(parts, filler)
-                && only_called(parts, exports, shim, filler)
-                && called
-                    .iter()
-                    .all(|(_, given)| shims.ends_outside(parts, shim, *given))
-            {
-                shims.omitted.extend([shim, filler]);
-                shims.called.extend(called);
-            }
-        }
-        shims
-    }
-
-    /// Whether what is behind imports, and behind the shims found so far, is not a function of this
-    /// shim. Shims that call each other stay: their calls never end.
-    fn ends_outside(&self, parts: &[Part<'_>], shim: usize, mut given: Given) -> bool {
-        while let Given::Item(item) = given {
-            if item.part == shim {
-                return false;
-            }
-            match self.behind(parts, item) {
-                Some(behind) => given = behind,
-                None => break,
-            }
-        }
-        true
-    }
-
-    /// What is given for an item that is a shim's function or an import.
-    fn behind(&self, parts: &[Part<'_>], item: Item) -> Option<Given> {
-        let imported = parts[item.part].given(item.space);
-        let imported = imported.get(item.index as usize);
-        let called = self.called.get(&item).copied();
-        called.or_else(|| imported.map(|(given, _)| *given))
-    }
-}
-
-/// The shim whose table a part fills, and what each of the shim's functions calls.
-fn filled(parts: &[Part<'_>], filler: usize) -> Option<(usize, Vec<(Item, Given)>)> {
-    let part = &parts[filler];
-    let empty = Space::ALL.iter().all(|space| part.defined(*space) == 0);
-    if !empty || part.start.is_some() || part.segments() != [1, 0] {
-        return None;
-    }
-    let (table, elements) = part.only_segment()?;
-    let (Given::Item(table), _) = *part.given(Space::Table).get(table as usize)? else {
-        return None;
-    };
-    let shim = &parts[table.part];
-    let others = [Space::Memory, Space::Global, Space::Tag];
-    let small = others.iter().all(|space| shim.defined(*space) == 0)
-        && shim.given.iter().all(Vec::is_empty)
-        && shim.defined(Space::Table) == 1
-        && shim.start.is_none()
-        && shim.segments() == [0, 0];
-    // The segment fits, and no start function calls a function of the shim before it is written.
-    let fits = elements
-        .iter()
-        .all(|(element, _)| u64::from(*element) < shim.table_len());
-    let started = parts[table.part..filler].iter();
-    if !small || !fits || started.into_iter().any(|part| part.start.is_some()) {
-        return None;
-    }
-    let elements: HashMap<u32, u32> = elements.into_iter().collect();
-    let mut called = vec![];
-    for (func, body) in (0..).zip(&shim.bodies) {
-        let element = forwarded(shim, func, body)?;
-        let (given, ty) = *part
-            .given(Space::Func)
-            .get(*elements.get(&element)? as usize)?;
-        if !Part::same_numbers(shim.ty(shim.type_of(func)?), part.ty(ty)) {
-            return None;
-        }
-        let item = Item {
-            part: table.part,
-            space: Space::Func,
-            index: func,
-        };
-        called.push((item, given));
-    }
-    Some((table.part, called))
-}
-
-/// The element that a function of a shim calls with its own parameters.
-fn forwarded(shim: &Part<'_>, func: u32, body: &wasmparser::FunctionBody<'_>) -> Option<u32> {
-    use wasmparser::Operator as Op;
-    let own = shim.type_of(func)?;
-    let ty = shim.ty(own)?;
-    let wasmparser::CompositeInnerType::Func(ty) = &ty.composite_type.inner else {
-        return None;
-    };
-    let mut operators = body.get_operators_reader().ok()?;
-    for param in 0..ty.params().len() as u32 {
-        match operators.read().ok()? {
-            Op::LocalGet { local_index } if local_index == param => {}
-            _ => return None,
-        }
-    }
-    let Op::I32Const { value } = operators.read().ok()? else {
-        return None;
-    };
-    match [operators.read().ok()?, operators.read().ok()?] {
-        [
-            Op::CallIndirect {
-                type_index,
-                table_index: 0,
-            },
-            Op::End,
-        ] if type_index == own => Some(value.cast_unsigned()),
-        _ => None,
-    }
-}
-
-/// Whether nothing uses a shim and what fills its table, but calls of the shim's functions.
-fn only_called(parts: &[Part<'_>], exports: &[Export], shim: usize, filler: usize) -> bool {
-    let uses = |given: &Given| match given {
-        Given::Item(item) => item.part == filler || item.part == shim && item.space != Space::Func,
-        Given::Adapter(_) | Given::Flags(_) => false,
-    };
-    let others = parts.iter().enumerate().filter(|(at, _)| *at != filler);
-    let mut given = others.flat_map(|(_, part)| part.given.iter().flatten());
-    !given.any(|(given, _)| uses(given)) && !exports.iter().any(|export| uses(&export.given))
 }
 
 /// An adapter that the joined module imports.

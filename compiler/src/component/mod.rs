@@ -15,6 +15,7 @@
 mod glue;
 mod join;
 mod part;
+mod shims;
 mod size;
 mod translate;
 

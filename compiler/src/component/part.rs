@@ -58,6 +58,12 @@ pub(super) struct Item {
     pub(super) index: u32,
 }
 
+/// An export of the joined module.
+pub(super) struct Export {
+    pub(super) name: String,
+    pub(super) given: Given,
+}
+
 /// An instance of a core module.
 #[derive(Default)]
 pub(super) struct Part<'a> {

@@ -2,8 +2,8 @@
 
 use super::Translated;
 use super::glue::{Glue, Guard, Kind};
-use super::join::{self, Export as JoinedExport, unsupported};
-use super::part::{Given, Item, Part, Space, fault};
+use super::join::{self, unsupported};
+use super::part::{Export as JoinedExport, Given, Item, Part, Space, fault};
 use super::size::{self, Repeats};
 use crate::error::CompileError;
 use pirn_format::component as format;

@@ -69,7 +69,7 @@ impl<P: Params, R: Results> TypedFunc<P, R> {
         check: impl FnOnce(&FuncType) -> Result<(), String>,
     ) -> Result<Self, LinkError> {
         let metadata = module.metadata();
-        let Some(ExportItem::Func(index)) = metadata.export(name) else {
+        let Some(ExportItem::Func(index)) = module.export(name) else {
             return Err(no_export(module, "function", name));
         };
         let ty = metadata.funcs[index as usize];

@@ -161,8 +161,9 @@ impl sealed::List for FlatParams {
     const NEEDS_INSTANCE_ID: bool = false;
     #[inline]
     fn store(self, cells: &mut [Cell], _: InstanceId) -> Result<(), ForeignRef> {
-        for (cell, word) in cells.iter_mut().zip(self.words()) {
-            *cell = Cell::from_u64(*word);
+        // With zeros behind the last one, for a function that has more parameters.
+        for (cell, word) in cells.iter_mut().zip(self.words) {
+            *cell = Cell::from_u64(word);
         }
         Ok(())
     }
