@@ -100,7 +100,53 @@ fn any_changed_byte_compiles_or_is_refused() {
     survives(&intrinsics).expect("it is valid");
     compiles_or_refuses_with_any_changed_byte(&everything());
     compiles_or_refuses_with_any_changed_byte(&intrinsics);
+    let component = parse_text(COMPONENT.as_bytes()).expect("the text is well-formed");
+    survives(&component).expect("it is valid");
+    compiles_or_refuses_with_any_changed_byte(&component);
 }
+
+/// A component of two components, with strings and a resource between them.
+const COMPONENT: &str = r#"(component
+  (import "log" (func $log (param "line" string)))
+  (component $inner
+    (type $r' (resource (rep i32)))
+    (export $r "r" (type $r'))
+    (core func $new (canon resource.new $r'))
+    (core module $m
+      (import "" "new" (func $new (param i32) (result i32)))
+      (memory (export "memory") 1) (data (i32.const 8) "text")
+      (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 64))
+      (func (export "make") (param i32 i32) (result i32) (call $new (local.get 1))))
+    (core instance $i (instantiate $m (with "" (instance (export "new" (func $new))))))
+    (func (export "make") (param "s" string) (result (own $r))
+      (canon lift (core func $i "make") (memory (core memory $i "memory"))
+        (realloc (core func $i "realloc")))))
+  (instance $inner (instantiate $inner))
+  (component $outer
+    (import "log" (func $log (param "line" string)))
+    (import "inner" (instance $inner
+      (export "r" (type $r (sub resource)))
+      (export "make" (func (param "s" string) (result (own $r))))))
+    (alias export $inner "r" (type $r))
+    (core module $libc (memory (export "memory") 1) (data (i32.const 8) "text"))
+    (core instance $libc (instantiate $libc))
+    (core func $log (canon lower (func $log) (memory (core memory $libc "memory"))))
+    (core func $make (canon lower (func $inner "make")
+      (memory (core memory $libc "memory")) string-encoding=utf16))
+    (core func $drop (canon resource.drop $r))
+    (core module $m
+      (import "" "log" (func $log (param i32 i32)))
+      (import "" "make" (func $make (param i32 i32) (result i32)))
+      (import "" "drop" (func $drop (param i32)))
+      (func (export "run")
+        (call $log (i32.const 8) (i32.const 4))
+        (call $drop (call $make (i32.const 8) (i32.const 2)))))
+    (core instance $i (instantiate $m (with "" (instance (export "log" (func $log))
+      (export "make" (func $make)) (export "drop" (func $drop))))))
+    (func (export "run") (canon lift (core func $i "run"))))
+  (instance $outer (instantiate $outer
+    (with "log" (func $log)) (with "inner" (instance $inner))))
+  (export "run" (func $outer "run")))"#;
 
 /// One of this number of values is tried at each byte by default.
 const SAMPLE: usize = 5;
@@ -150,7 +196,8 @@ fn garbage_is_refused() {
         &b"garbage"[..],
         b"\0asm",
         b"\0asm\x02\0\0\0",
-        b"\0asm\x0d\0\x01\0",
+        // A component of an earlier version of the format.
+        b"\0asm\x0c\0\x01\0",
         &[0xff; 4096],
     ] {
         survives(bytes).expect_err("it is garbage");
