@@ -7,7 +7,7 @@
 
 use crate::error::{AbiError, of_host};
 use crate::state::State;
-use crate::strings::UTF16_TAG;
+use crate::strings::{self, Encoding, UTF16_TAG};
 use pirn_format::component::{Transcode, memory_name};
 use pirn_runtime::{Caller, HostError};
 
@@ -150,11 +150,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, HostError> {
 }
 
 fn utf16(bytes: &[u8]) -> Result<String, HostError> {
-    let encoding = "UTF-16";
-    let units = bytes.chunks_exact(2);
-    let units = units.map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-    let text: Result<String, _> = char::decode_utf16(units).collect();
-    text.map_err(|_| of_host(AbiError::String { encoding }))
+    strings::decode(Encoding::Utf16, bytes).map_err(of_host)
 }
 
 fn bytes_of(units: &[u16]) -> Vec<u8> {
