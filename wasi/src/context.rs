@@ -75,9 +75,12 @@ impl WasiCtxBuilder {
     }
 
     /// An empty context with a virtual clock, for runs that must repeat exactly. Link the guest by
-    /// [`link_virtual`](crate::link_virtual) with the same clock.
+    /// [`link_virtual`](crate::link_virtual) with the same clock. The guest sees 1970-01-01 as all
+    /// times of files: each read changes the time of the last access.
     pub fn with_virtual_clock(clock: &VirtualClock) -> Self {
-        Self::with(clock.clocks())
+        let mut builder = Self::with(clock.clocks());
+        builder.quota().hide_times();
+        builder
     }
 
     fn with(clocks: WasiClocks) -> Self {

@@ -6,13 +6,14 @@
 
 use async_trait::async_trait;
 use core::future::Future;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut, SeekFrom};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 use wasi_common::dir::{OpenResult, ReaddirCursor, ReaddirEntity, WasiDir};
 use wasi_common::file::{
     Advice, FdFlags, FileType, Filestat, OFlags, RiFlags, RoFlags, SdFlags, SiFlags,
@@ -31,6 +32,8 @@ const ENTRY_BYTES: u64 = 4096;
 pub(crate) struct Quota {
     descriptors: Count,
     disk_bytes: Count,
+    /// Whether the guest sees 1970-01-01 as all times of files.
+    hides_times: AtomicBool,
 }
 
 /// The number of descriptors that a guest has opened and not closed. See
@@ -91,7 +94,22 @@ impl Quota {
         Arc::new(Self {
             descriptors: Count::new(DESCRIPTORS_MAX),
             disk_bytes: Count::new(u64::MAX),
+            hides_times: AtomicBool::new(false),
         })
+    }
+
+    /// Lets the guest see 1970-01-01 as all times of files.
+    pub(crate) fn hide_times(&self) {
+        self.hides_times.store(true, Relaxed);
+    }
+
+    /// What a guest sees of a file.
+    fn shown(&self, mut stat: Filestat) -> Filestat {
+        if self.hides_times.load(Relaxed) {
+            let start = Some(SystemTime::UNIX_EPOCH);
+            (stat.atim, stat.mtim, stat.ctim) = (start, start, start);
+        }
+        stat
     }
 
     /// Sets the limits.
@@ -240,11 +258,12 @@ impl WasiDir for Folder {
     }
 
     async fn get_filestat(&self) -> Result<Filestat, Error> {
-        self.dir.get_filestat().await
+        Ok(self.quota.shown(self.dir.get_filestat().await?))
     }
 
     async fn get_path_filestat(&self, path: &str, follow: bool) -> Result<Filestat, Error> {
-        self.dir.get_path_filestat(path, follow).await
+        let stat = self.dir.get_path_filestat(path, follow).await?;
+        Ok(self.quota.shown(stat))
     }
 
     async fn rename(&self, path: &str, to: &dyn WasiDir, to_path: &str) -> Result<(), Error> {
@@ -368,7 +387,7 @@ impl WasiFile for File {
     }
 
     async fn get_filestat(&self) -> Result<Filestat, Error> {
-        self.file.get_filestat().await
+        Ok(self.quota.shown(self.file.get_filestat().await?))
     }
 
     async fn set_filestat_size(&self, size: u64) -> Result<(), Error> {

@@ -12,8 +12,8 @@ use wasi_common::clocks::{WasiMonotonicClock, WasiMonotonicOffsetClock, WasiSyst
 ///
 /// Each reading advances it by a microsecond, so a guest that reads it in a loop until some time
 /// has passed leaves the loop. A wait advances it by the time that the guest wants to wait, and
-/// does not take that time ([`link_virtual`](crate::link_virtual)). Times of files are the
-/// system's.
+/// does not take that time ([`link_virtual`](crate::link_virtual)). A guest with such a
+/// clock sees no times of files.
 ///
 /// Clones are the same clock.
 #[derive(Debug, Clone)]

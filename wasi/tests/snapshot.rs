@@ -203,6 +203,10 @@ const FILES: &str = r#"(module
     (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_filestat_get"
+    (func $stat (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "path_filestat_get"
+    (func $path_stat (param i32 i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_renumber"
     (func $renumber (param i32 i32) (result i32)))
   (memory (export "memory") 1) (data (i32.const 100) "note.txt")
@@ -216,6 +220,18 @@ const FILES: &str = r#"(module
     (i32.store (i32.const 304) (i32.const 4))
     (drop (call $read (local.get $fd) (i32.const 300) (i32.const 1) (i32.const 308)))
     (drop (call $close (local.get $fd))))
+  (func (export "asks for times") (local $fd i32)
+    (local.set $fd (call $opened))
+    (i32.store (i32.const 300) (i32.const 400))
+    (i32.store (i32.const 304) (i32.const 4))
+    (drop (call $read (local.get $fd) (i32.const 300) (i32.const 1) (i32.const 308)))
+    (if (call $stat (local.get $fd) (i32.const 512)) (then unreachable))
+    (drop (call $close (local.get $fd)))
+    (if (call $path_stat (i32.const 3) (i32.const 0) (i32.const 100) (i32.const 8)
+          (i32.const 576)) (then unreachable)))
+  (func (export "times") (result i64)
+    (i64.or (i64.or (i64.load (i32.const 552)) (i64.load (i32.const 560)))
+      (i64.or (i64.load (i32.const 616)) (i64.load (i32.const 624)))))
   (func (export "leaves open") (drop (call $opened)))
   (func (export "closes") (drop (call $close (i32.const 3))))
   (func (export "closes output") (drop (call $close (i32.const 1))))
@@ -247,6 +263,13 @@ fn files_are_read_but_not_kept_open() {
             &["given was replaced by the initialisation"],
         );
     }
+    // The first run changes when the file was last read. The guest sees no times.
+    for name in ["one.so", "two.so"] {
+        case.prints(&[&["--snapshot", name], &with("asks for times")[..]].concat());
+    }
+    let [one, two] = ["one.so", "two.so"].map(|name| fs::read(case.path(name)).expect("a file"));
+    assert!(one == two);
+    assert_eq!(case.prints(&["--invoke", "times", "one.so"]), "0\n");
     case.prints(&[&["--snapshot", "warm.so"], &with("reads")[..]].concat());
     fs::remove_dir_all(case.path("data")).expect("it is removed");
     let told = case.prints(&["--invoke", "answer", "warm.so"]);
