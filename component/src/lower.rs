@@ -1,6 +1,6 @@
 //! From values to the guest's representation (CanonicalABI, "Storing" and "Flat Lowering").
 //!
-//! A value is lowered in two phases. First, [`collect`] checks its type, and lists the memory that
+//! A value is lowered in two phases. First, [`Collect`] checks its type, and lists the memory that
 //! its strings and lists need. The guest allocates it. Then [`Lower`] writes the value. So the
 //! allocator never runs while the host holds a view of the memory.
 

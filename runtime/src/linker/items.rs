@@ -136,7 +136,7 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     }
 
     /// Adds a function over numbers, for a type that is known only when a module is opened. `R` has
-    /// no result, or is a [`FlatResult`].
+    /// no result, or is a [`FlatResult`](crate::FlatResult).
     ///
     /// # Errors
     ///

@@ -28,7 +28,11 @@ fn damage_with_a_right_hash_panics_nowhere() {
     let files = [so("(module)", &options), so(GUEST, &options), snapshot];
     let mut random = Random(11);
     let mut taken = 0;
-    for _ in 0..share(400_000, 100) {
+    // Each file is read and hashed, which an emulator does at a fiftieth of the speed. Tests that run
+    // in one send their modules to a compiler of the host.
+    let emulated = std::env::var_os("PIRN_COMPILE_SERVER").is_some();
+    let all = share(400_000, if emulated { 4000 } else { 100 });
+    for _ in 0..all {
         let original = &files[random.below(files.len() as u64) as usize];
         let at = Checked::new(original).expect("sound").header_at as usize;
         let mut file = original.clone();
@@ -63,7 +67,7 @@ fn damage_with_a_right_hash_panics_nowhere() {
         // Refused or not, it must not panic.
         let _ = rewrite::snapshot(&file, &checked.metadata, &[], &[]);
     }
-    assert!(taken > 100, "{taken}");
+    assert!(taken > all / 40, "{taken} of {all}");
 }
 
 /// Neither section headers nor program headers are mapped, so the check leaves them anywhere.
