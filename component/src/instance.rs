@@ -367,8 +367,8 @@ impl<T: 'static> Instance<T> {
     ///
     /// # Errors
     ///
-    /// As [`call`](Self::call). Nothing happens for a resource of the host or of another instance, or
-    /// one that the host does not own any more.
+    /// As [`call`](Self::call). Nothing happens for a resource of the host or of another instance,
+    /// or one that the host does not own any more.
     pub fn drop_resource(&mut self, resource: Resource) -> Result<(), CallError> {
         self.drop_resource_within(Limits::default(), resource)
     }

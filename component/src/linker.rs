@@ -69,12 +69,15 @@ impl<T: Send + 'static> Linker<T> {
     /// # Errors
     ///
     /// As [`func`](Self::func).
-    pub fn func_async(
+    pub fn func_async<F>(
         &mut self,
         interface: &str,
         name: &str,
-        func: impl for<'a> Fn(&'a mut State<T>, Vec<Value>) -> HostFuture<'a> + Send + Sync + 'static,
-    ) -> Result<&mut Self, LinkError> {
+        func: F,
+    ) -> Result<&mut Self, LinkError>
+    where
+        F: for<'a> Fn(&'a mut State<T>, Vec<Value>) -> HostFuture<'a> + Send + Sync + 'static,
+    {
         self.define(interface, name, HostFunc::Async(Box::new(func)))
     }
 
@@ -97,12 +100,15 @@ impl<T: Send + 'static> Linker<T> {
     /// # Errors
     ///
     /// [`LinkError::Duplicate`] if it is already defined.
-    pub fn resource(
+    pub fn resource<F>(
         &mut self,
         interface: &str,
         name: &str,
-        destructor: impl Fn(&mut State<T>, Resource) -> Result<(), HostError> + Send + Sync + 'static,
-    ) -> Result<&mut Self, LinkError> {
+        destructor: F,
+    ) -> Result<&mut Self, LinkError>
+    where
+        F: Fn(&mut State<T>, Resource) -> Result<(), HostError> + Send + Sync + 'static,
+    {
         let names = self.resources.entry(interface.to_owned()).or_default();
         if names.contains_key(name) {
             return Err(LinkError::Duplicate(format!("{interface}#{name}")));

@@ -117,7 +117,9 @@ pub(crate) mod sealed {
 }
 
 macro_rules! numbers {
-    ($($rust:ty, $ty:ident, $what:literal, |$value:ident| $word:expr, |$from:ident| $back:expr;)*) => {$(
+    ($(
+        $rust:ty, $ty:ident, $what:literal, |$value:ident| $word:expr, |$from:ident| $back:expr;
+    )*) => {$(
         impl Typed for $rust {}
         impl sealed::Type for $rust {
             fn is(_: &Info, ty: ValueType) -> bool {
@@ -479,7 +481,8 @@ macro_rules! cases {
                 let end = from.remaining().saturating_sub(words);
                 let value = match from.next() as u32 {
                     $($number => {
-                        let $back = <$type as sealed::Type>::lift(cx, present(types[$number]), from)?;
+                        let ty = present(types[$number]);
+                        let $back = <$type as sealed::Type>::lift(cx, ty, from)?;
                         $made
                     })*
                     found => return Err(AbiError::Discriminant { found, cases: 2 }),

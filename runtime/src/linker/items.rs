@@ -160,13 +160,16 @@ impl<T: 'static, Q: 'static, A: 'static> Linker<T, Q, A> {
     /// # Errors
     ///
     /// As [`func_flat`](Self::func_flat).
-    pub fn func_flat_async<R: HostResult>(
+    pub fn func_flat_async<R: HostResult, F>(
         &mut self,
         module: &str,
         name: &str,
         ty: FuncType,
-        func: impl for<'a> Fn(Caller<'a, T>, FlatParams) -> HostFuture<'a, R> + Send + Sync + 'static,
-    ) -> Result<&mut Self, LinkError> {
+        func: F,
+    ) -> Result<&mut Self, LinkError>
+    where
+        F: for<'a> Fn(Caller<'a, T>, FlatParams) -> HostFuture<'a, R> + Send + Sync + 'static,
+    {
         check_flat::<R>(module, name, &ty)?;
         let func = later::flat_future(ty, func);
         self.define(module, name, Item::Func(Arc::new(func)))

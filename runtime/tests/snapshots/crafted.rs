@@ -28,8 +28,8 @@ fn damage_with_a_right_hash_panics_nowhere() {
     let files = [so("(module)", &options), so(GUEST, &options), snapshot];
     let mut random = Random(11);
     let mut taken = 0;
-    // Each file is read and hashed, which an emulator does at a fiftieth of the speed. Tests that run
-    // in one send their modules to a compiler of the host.
+    // Each file is read and hashed, which an emulator does at a fiftieth of the speed. Tests that
+    // run in one send their modules to a compiler of the host.
     let emulated = std::env::var_os("PIRN_COMPILE_SERVER").is_some();
     let all = share(400_000, if emulated { 4000 } else { 100 });
     for _ in 0..all {

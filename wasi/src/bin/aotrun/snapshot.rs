@@ -98,8 +98,8 @@ fn check_descriptors(given: u32, open: &[u32], opened: u64) -> Result<()> {
     // All numbers are those that were given. So what the guest opened has taken one of them.
     if opened > 0 {
         bail!(
-            "a descriptor that was given was replaced by the initialisation (fd_renumber), and each \
-             instance of the snapshot would have the given one; leave it as it is"
+            "a descriptor that was given was replaced by the initialisation (fd_renumber), and \
+             each instance of the snapshot would have the given one; leave it as it is"
         );
     }
     Ok(())
