@@ -235,24 +235,17 @@ impl<T: 'static> Instance<T> {
         let mut requests = self.begin(func, call)?;
         // A call that fails anywhere leaves the instance failed.
         self.failed = true;
-        let until = limits.deadline.map(|limit| Instant::now() + limit);
-        let value = if func.0.needs_no_memory {
-            let params = lower_flat(&mut self.core, func, call)?;
-            let word = self.enter(until, &func.0.core, params)?;
-            self.lift_flat::<C>(func, word)?
-        } else {
-            while let Some((realloc, params)) = next_allocation(func, &requests) {
-                let address = self.enter(until, &realloc, params)?;
-                requests.give(address as u32, self.memory_bytes(func))?;
-            }
-            let params = lower(&mut self.core, func, call, requests.given())?;
-            let word = self.enter(until, &func.0.core, params)?;
-            let value = self.lift::<C>(func, word)?;
-            if let Some(post_return) = func.0.post_return {
-                self.enter(until, &post_return, flat(&[word]))?;
-            }
-            value
-        };
+        let until = until(limits.deadline);
+        while let Some((realloc, params)) = next_allocation(func, &requests) {
+            let address = self.enter(until, &realloc, params)?;
+            requests.give(address as u32, self.memory_bytes(func))?;
+        }
+        let params = lower(&mut self.core, func, call, requests.given())?;
+        let word = self.enter(until, &func.0.core, params)?;
+        let value = self.lift::<C>(func, word)?;
+        if let Some(post_return) = func.0.post_return {
+            self.enter(until, &post_return, flat(&[word]))?;
+        }
         self.failed = false;
         Ok(value)
     }
@@ -325,7 +318,7 @@ impl<T: 'static> Instance<T> {
         let mut requests = self.begin(func, call)?;
         // So does a future that is dropped.
         self.failed = true;
-        let until = limits.deadline.map(|limit| Instant::now() + limit);
+        let until = until(limits.deadline);
         let slice = limits.timeslice;
         while let Some((realloc, params)) = next_allocation(func, &requests) {
             let address = self.enter_async(until, slice, &realloc, params).await?;
@@ -470,15 +463,6 @@ impl<T: 'static> Instance<T> {
         C::lift(func, &mut cx, word)
     }
 
-    /// [`lift`](Self::lift) for a function whose values are all core values.
-    #[inline]
-    fn lift_flat<C: Call>(&mut self, func: &Func, word: u64) -> Result<C::Output, AbiError> {
-        let (encoding, max) = (func.0.options.encoding, self.shared.host_bytes_max);
-        let scopes = &mut self.core.data_mut().scopes;
-        let mut cx = Lift::new(&func.0.info, &[], encoding, scopes, max);
-        C::lift(func, &mut cx, word)
-    }
-
     /// The size of the memory of a function.
     fn memory_bytes(&self, func: &Func) -> usize {
         let memory = match &func.0.memory {
@@ -520,31 +504,26 @@ fn lower<T, C: Call>(
     Ok(flat(&[at.into()]))
 }
 
-/// [`lower`] for a function whose values are all core values.
+/// The memory of a function, if its values need one, and the state.
 #[inline]
-fn lower_flat<T, C: Call>(
-    core: &mut pirn_runtime::Instance<State<T>>,
-    func: &Func,
-    call: &C,
-) -> Result<FlatParams, AbiError> {
-    let scopes = &mut core.data_mut().scopes;
-    let (info, encoding) = (&func.0.info, func.0.options.encoding);
-    let mut cx = Lower::new(info, &mut [], encoding, scopes, &[]);
-    Ok(call.lower(func, &mut cx, None)?.0)
-}
-
-/// The memory of a function, and the state.
 fn split<'a, T>(
     core: &'a mut pirn_runtime::Instance<State<T>>,
     func: &Func,
 ) -> (Option<MemoryMut<'a>>, &'a mut State<T>) {
     match &func.0.memory {
+        _ if func.0.needs_no_memory => (None, core.data_mut()),
         None => {
             let (memory, state) = core.split();
             (Some(memory), state)
         }
         Some(name) => core.exported_split(name),
     }
+}
+
+/// The end of a time that begins now. There is none if it is further away than the clock counts.
+fn until(limit: Option<Duration>) -> Option<Instant> {
+    let limit = limit?;
+    Instant::now().checked_add(limit)
 }
 
 /// The time until a deadline.

@@ -213,8 +213,15 @@ fn typed_calls_have_limits_and_futures() {
         timeslice: None,
     };
     let text = || ("text".to_owned(),);
-    let found = instance.call_typed_within(limits, &func, text());
-    assert_eq!(found.expect("it returns"), "text");
+    // A time without end is no limit.
+    let endless = Limits {
+        deadline: Some(Duration::MAX),
+        timeslice: None,
+    };
+    for limits in [limits, endless] {
+        let found = instance.call_typed_within(limits, &func, text());
+        assert_eq!(found.expect("it returns"), "text");
+    }
     let mut call = pin!(instance.call_typed_async(limits, &func, text()));
     let mut context = Context::from_waker(Waker::noop());
     let Poll::Ready(found) = call.as_mut().poll(&mut context) else {
