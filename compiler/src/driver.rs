@@ -17,6 +17,7 @@ use crate::options::Options;
 use crate::parse::{self, ParsedModule};
 use cranelift_codegen::isa::TargetIsa;
 use pirn_format::metadata::Metadata;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::hash::Hash as _;
 
@@ -94,15 +95,15 @@ fn emit_counting(
     note: &mut dyn FnMut(&str),
 ) -> Result<(Vec<u8>, u64), CompileError> {
     let isas = OwnedIsas::build(options, emit == Emit::Asm)?;
-    let translated = match component::is_component(wasm) {
-        true => Some(component::translate(wasm)?),
-        false => None,
+    let (core, component) = match component::is_component(wasm) {
+        true => {
+            let translated = component::translate(wasm)?;
+            (Cow::Owned(translated.core), Some(translated.component))
+        }
+        false => (Cow::Borrowed(wasm), None),
     };
-    let core = translated
-        .as_ref()
-        .map_or(wasm, |component| &component.core);
-    let mut parsed = parse::parse(core)?;
-    parsed.metadata.component = translated.as_ref().map(|made| made.component.clone());
+    let mut parsed = parse::parse(&core)?;
+    parsed.metadata.component = component;
     parsed.metadata.fuel = options.fuel;
     let facts = Facts::of(&mut parsed);
     let outputs = Outputs {

@@ -9,9 +9,7 @@ use crate::lower::{Collect, Lower, LowerError, Requests, Words};
 use crate::state::{Pending, State};
 use crate::transcode::{Memories, transcode};
 use crate::value::{Resource, Value};
-use pirn_format::component::{
-    Adapter, FLAT_PARAMS_MAX, FLAT_RESULTS_MAX, StringEncoding, ValueType,
-};
+use pirn_format::component::{Adapter, FLAT_PARAMS_MAX, StringEncoding, ValueType};
 use pirn_runtime::{Caller, FlatParams, FlatResult, FuncType, HostError, Linker, MemoryMut};
 use std::sync::Arc;
 
@@ -31,6 +29,8 @@ pub(crate) struct Lowered {
     pub(crate) ty: u32,
     /// Index of its canonical options.
     pub(crate) options: u32,
+    /// Whether its result has more core values than a core function may return.
+    pub(crate) result_in_memory: bool,
     pub(crate) host_bytes_max: usize,
 }
 
@@ -119,7 +119,7 @@ impl Lowered {
         let params = lift
             .values(types, &mut words, FLAT_PARAMS_MAX)
             .map_err(of_host)?;
-        let result_at = if self.result_in_memory() {
+        let result_at = if self.result_in_memory {
             words.next() as u32
         } else {
             0
@@ -163,7 +163,7 @@ impl Lowered {
             });
             return Ok(request(bytes, align));
         }
-        if self.result_in_memory() {
+        if self.result_in_memory {
             store(caller, &self.info, self.options, ty, &value, result_at, &[])?;
             return Ok(0);
         }
@@ -195,13 +195,6 @@ impl Lowered {
 
     fn encoding(&self) -> StringEncoding {
         self.info.component.options[self.options as usize].encoding
-    }
-
-    /// Whether the result has more core values than a core function may return.
-    fn result_in_memory(&self) -> bool {
-        let ty = self.info.component.funcs[self.ty as usize].result;
-        let flat = ty.map(|ty| self.info.layout(ty).flat);
-        flat.is_some_and(|flat| flat.is_none_or(|flat| flat.len() > FLAT_RESULTS_MAX))
     }
 }
 

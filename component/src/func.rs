@@ -40,8 +40,8 @@ pub(crate) struct FuncInner {
     pub(crate) prepared: u64,
     /// Size and alignment of its parameters, if they are passed in memory.
     pub(crate) params_in_memory: Option<(u64, u32)>,
-    /// Alignment of its result, if that is passed in memory.
-    pub(crate) result_in_memory: Option<u32>,
+    /// Whether its result is passed in memory.
+    pub(crate) result_in_memory: bool,
     /// Whether calls can lend handles.
     pub(crate) lends: bool,
     /// Whether all values of a call are core values, and nothing follows a call.
@@ -96,17 +96,17 @@ pub(crate) fn params_in_memory(info: &Info, ty: u32) -> Option<(u64, u32)> {
     (flat > FLAT_PARAMS_MAX).then(|| (bytes.next_multiple_of(align.into()), align))
 }
 
-/// The alignment of a function's result, if that is passed in memory.
-pub(crate) fn result_in_memory(info: &Info, ty: u32) -> Option<u32> {
-    let layout = info.layout(info.component.funcs[ty as usize].result?);
-    let flat = layout.flat.map_or(usize::MAX, |flat| flat.len());
-    (flat > FLAT_RESULTS_MAX).then_some(layout.align)
+/// Whether a function's result has more core values than a core function may return.
+pub(crate) fn result_in_memory(info: &Info, ty: u32) -> bool {
+    let result = info.component.funcs[ty as usize].result;
+    let flat = result.map(|ty| info.layout(ty).flat);
+    flat.is_some_and(|flat| flat.is_none_or(|flat| flat.len() > FLAT_RESULTS_MAX))
 }
 
 /// Whether no value of a function is in memory, and none is a handle.
 pub(crate) fn needs_no_memory(info: &Info, ty: u32) -> bool {
     let func = &info.component.funcs[ty as usize];
     let mut types = func.params.iter().map(|(_, ty)| *ty).chain(func.result);
-    let flat = params_in_memory(info, ty).is_none() && result_in_memory(info, ty).is_none();
+    let flat = params_in_memory(info, ty).is_none() && !result_in_memory(info, ty);
     flat && info.component.tables.is_empty() && !types.any(|ty| info.layout(ty).allocates)
 }

@@ -109,7 +109,7 @@ impl Call for Untyped<'_> {
         let Some(ty) = func.ty().result else {
             return Ok(None);
         };
-        if func.0.result_in_memory.is_some() {
+        if func.0.result_in_memory {
             return cx.result(ty, word as u32).map(Some);
         }
         let words = [word];
@@ -154,11 +154,11 @@ impl<P: TypedParams, R: Typed> Call for OfTypes<P, R> {
         // A function without a result has the type `()`, which reads nothing.
         let ty = func.ty().result.unwrap_or(ValueType::Bool);
         match func.0.result_in_memory {
-            Some(_) => {
+            true => {
                 cx.check_result(ty, word as u32)?;
                 R::load(cx, ty, word as u32)
             }
-            None => R::lift(cx, ty, &mut Flat::new(&[word])),
+            false => R::lift(cx, ty, &mut Flat::new(&[word])),
         }
     }
 }

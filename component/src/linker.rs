@@ -3,6 +3,7 @@
 use crate::adapter;
 use crate::component::Component;
 use crate::error::LinkError;
+use crate::func::result_in_memory;
 use crate::host_func::{Destructor, HostFunc, HostFuture};
 use crate::prepared::Prepared;
 use crate::state::State;
@@ -153,6 +154,7 @@ impl<T: Send + 'static> Linker<T> {
                         name: shown(path),
                         ty: *ty,
                         options: *options,
+                        result_in_memory: result_in_memory(info, *ty),
                         host_bytes_max: self.host_bytes_max,
                     };
                     adapter::lower(&mut core, place, lowered, func)?;
